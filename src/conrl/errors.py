@@ -1,0 +1,59 @@
+"""What can go wrong, as a small tree:
+
+    ConRLError
+      ModelError        a model, policy or file that does not make sense (also a ValueError)
+      InfeasibleError   no policy keeps the limits; carries the proof
+      SpecError         a question or an experiment that does not make sense (also a ValueError)
+      RunError          something failed while running
+
+Every message names the culprit and, where there is one, the remedy.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from conrl.planners.feasibility import Feasibility
+
+
+class ConRLError(Exception):
+    """Base of every error that conrl raises on purpose."""
+
+
+class ModelError(ConRLError, ValueError):
+    """A model, a policy or a file of one does not make sense."""
+
+
+class InfeasibleError(ConRLError):
+    """No policy keeps the limits. `feasibility` says what is achievable and which limits conflict."""
+
+    def __init__(self, message: str, feasibility: Feasibility) -> None:
+        super().__init__(message)
+        self.feasibility = feasibility
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.feasibility)
+
+
+class SpecError(ConRLError, ValueError):
+    """What was asked does not make sense: an unknown name, a limit for a cost that is not there."""
+
+
+class RunError(ConRLError):
+    """Something failed while running."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """The message for a misspelt name: the nearest known one, or all of them.
+
+    >>> unknown("planner", "colum-generation", ["column-generation", "linear-program"])
+    "unknown planner 'colum-generation'; did you mean 'column-generation'?"
+    """
+    options = list(known)
+    near = difflib.get_close_matches(name, options, n=1)
+    if near:
+        return f"unknown {kind} {name!r}; did you mean {near[0]!r}?"
+    return f"unknown {kind} {name!r}; known: {', '.join(options) or 'none'}"
