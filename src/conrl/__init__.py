@@ -16,22 +16,57 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "ColumnGeneration": "planners",
     "ConRLError": "errors",
     "ConstrainedMDP": "model",
+    "Deterministic": "policy",
+    "Evaluation": "evaluation",
+    "Feasibility": "planners",
+    "Frontier": "planners",
     "InfeasibleError": "errors",
+    "Linear": "problem",
+    "LinearProgram": "planners",
+    "Mixture": "policy",
     "ModelError": "errors",
+    "Plan": "planners",
+    "Policy": "policy",
     "RunError": "errors",
+    "Simulation": "evaluation",
     "SpecError": "errors",
     "Task": "model",
+    "evaluate": "evaluation",
+    "feasibility": "planners",
+    "from_gymnasium": "envs",
+    "frontier": "planners",
+    "load_model": "io",
+    "load_policy": "policy",
+    "plan": "planners",
+    "save_model": "io",
+    "simulate": "evaluation",
 }
-_MODULES = ("envs", "io")
+_MODULES = ("envs",)
 
-__all__ = [*_HOME, *_MODULES, "__version__"]  # noqa: PLE0604
+__all__ = [*_HOME, *_MODULES, "__version__"]
 
 if TYPE_CHECKING:
-    from conrl import envs, io
+    from conrl import envs
+    from conrl.envs import from_gymnasium
     from conrl.errors import ConRLError, InfeasibleError, ModelError, RunError, SpecError
+    from conrl.evaluation import Evaluation, Simulation, evaluate, simulate
+    from conrl.io import load_model, save_model
     from conrl.model import ConstrainedMDP, Task
+    from conrl.planners import (
+        ColumnGeneration,
+        Feasibility,
+        Frontier,
+        LinearProgram,
+        Plan,
+        feasibility,
+        frontier,
+        plan,
+    )
+    from conrl.policy import Deterministic, Mixture, Policy, load_policy
+    from conrl.problem import Linear
 
 
 def __getattr__(name: str) -> Any:

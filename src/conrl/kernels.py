@@ -48,19 +48,20 @@ def _compiled(function: F) -> F:
     compile_plain = dispatcher.compile
 
     def compile_vectorised(signature: Any) -> Any:
-        before = numba.config.SLP_VECTORIZE
-        numba.config.SLP_VECTORIZE = 1
+        config: Any = numba.config
+        before, config.SLP_VECTORIZE = config.SLP_VECTORIZE, 1
         try:
             return compile_plain(signature)
         finally:
-            numba.config.SLP_VECTORIZE = before
+            config.SLP_VECTORIZE = before
 
     dispatcher.compile = compile_vectorised
     return dispatcher  # type: ignore[no-any-return]
 
 
 def _inlined(function: F) -> F:
-    return numba.njit(inline="always")(function)  # type: ignore[no-any-return]
+    dispatcher: Any = numba.njit(inline="always")(function)
+    return dispatcher  # type: ignore[no-any-return]
 
 
 # -- LANES numbers at a time ------------------------------------------------------------------------------
@@ -218,26 +219,23 @@ def reachable(
 
 @_compiled
 def interleave(
-    first: Array, start: Array, successor: Array, probability: Array, order: Array
+    first: Array, start: Array, successor: Array, probability: Array
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """The outcomes of each block side by side.
+    """The outcomes of each block side by side; the graph is already in positions.
 
     block_first [B+1]: slots of block b (one slot per place of an action); slot_start [slots+1]: its lines;
     slot_pair [slots, LANES]: the pairs in a slot, P for none; line_successor (a position) and
     line_probability [lines, LANES].
     """
-    total = order.size
+    total = np.int64(first.size - 1)
     num_blocks = (total + LANES - 1) // LANES
-    num_pairs = start.size - 1
-    position = np.zeros(first.size - 1, np.uint32)
-    for i in range(total):
-        position[order[i]] = i
+    num_pairs = np.int64(start.size - 1)
     block_first = np.zeros(num_blocks + 1, np.uint64)
     slots = 0
     for b in range(num_blocks):
         most = 0
         for i in range(b * LANES, min(total, (b + 1) * LANES)):
-            most = max(most, first[order[i] + 1] - first[order[i]])
+            most = max(most, np.int64(first[i + 1]) - np.int64(first[i]))
         slots += most
         block_first[b + 1] = slots
     slot_pair = np.full((slots, LANES), num_pairs, np.int64)
@@ -248,10 +246,10 @@ def interleave(
         for slot in range(begin, np.int64(block_first[b + 1])):
             most = 0
             for i in range(b * LANES, min(total, (b + 1) * LANES)):
-                k = first[order[i]] + slot - begin
-                if k < first[order[i] + 1]:
+                k = np.int64(first[i]) + slot - begin
+                if k < np.int64(first[i + 1]):
                     slot_pair[slot, i - b * LANES] = k
-                    most = max(most, start[k + 1] - start[k])
+                    most = max(most, np.int64(start[k + 1]) - np.int64(start[k]))
             lines += most
             slot_start[slot + 1] = lines
     line_successor = np.zeros((lines, LANES), np.uint32)
@@ -261,9 +259,10 @@ def interleave(
         for m in range(LANES):
             k = slot_pair[slot, m]
             if k < num_pairs:
-                for j in range(start[k], start[k + 1]):
-                    line_successor[line + j - start[k], m] = position[successor[j]]
-                    line_probability[line + j - start[k], m] = probability[j]
+                begin = np.int64(start[k])
+                for j in range(begin, np.int64(start[k + 1])):
+                    line_successor[line + j - begin, m] = successor[j]
+                    line_probability[line + j - begin, m] = probability[j]
     return block_first, slot_start, slot_pair, line_successor, line_probability
 
 

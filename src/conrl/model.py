@@ -11,7 +11,7 @@ outcomes with positive probability are stored, so that validation and planning c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -45,9 +45,9 @@ _REFUSED = {
 class Graph(NamedTuple):
     """The sparse structure that the kernels read; letters as in `conrl.kernels`."""
 
-    first: NDArray[np.int64]  # [S+1]
-    start: NDArray[np.int64]  # [P+1]
-    successor: NDArray[np.int32]  # [N]
+    first: Int  # [S+1]
+    start: Int  # [P+1]
+    successor: Int  # [N]
     probability: Float  # [N]
 
 
@@ -55,9 +55,30 @@ class Reach(NamedTuple):
     """The (step, state) pairs that the start can lead to, in the order in which the kernels work."""
 
     order: NDArray[np.int64]  # [n]: the state at each position
+    pairs: NDArray[np.int64]  # the pair at each place of the graph below
     lo: NDArray[np.int64]  # [H]
     hi: NDArray[np.int64]  # [H]
-    blocks: NDArray[np.uint32]  # those occupied at step h are blocks[lo[h]:hi[h]]
+    blocks: NDArray[np.uint32]  # those that can be occupied at step h are blocks[lo[h]:hi[h]]
+    graph: Graph  # the pairs of those states, in positions
+    initial: Float  # [n]
+
+    @classmethod
+    def of(cls, graph: Graph, initial: Float, horizon: int) -> Reach:
+        order, lo, hi, blocks = kernels.reachable(graph.first, graph.start, graph.successor, initial, horizon)
+        position = np.zeros(initial.size, dtype=np.uint32)
+        position[order] = np.arange(order.size, dtype=np.uint32)
+        first, pairs = _select(graph.first, order)
+        start, outcomes = _select(graph.start, pairs)
+        inner = Graph(first, start, position[graph.successor[outcomes]], graph.probability[outcomes])
+        return cls(order, pairs, lo, hi, blocks, inner, initial[order])
+
+
+def _select(begin: Int, chosen: Int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The ranges begin[i] .. begin[i+1]-1 for each chosen i, one after the other: their new starts, their members."""
+    sizes = begin[chosen + 1] - begin[chosen]
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    members = np.arange(starts[-1]) + np.repeat(begin[chosen] - starts[:-1], sizes)
+    return starts.astype(np.uint64), members
 
 
 @dataclass(frozen=True)
@@ -94,8 +115,8 @@ class ConstrainedMDP:
 
     __slots__ = (
         "_action_names",
+        "_derived",
         "_graph",
-        "_reach",
         "_state_names",
         "action",
         "bonus",
@@ -126,7 +147,7 @@ class ConstrainedMDP:
     features: NDArray[Any] | None
     layout: Layout | None
     _graph: Graph
-    _reach: Reach | None
+    _derived: dict[str, Any]  # what is computed from the rest when first asked for
     _state_names: tuple[str, ...] | None
     _action_names: tuple[str, ...] | None
 
@@ -199,7 +220,9 @@ class ConstrainedMDP:
         row = s * num_actions + a
         for name, index, size in (("state", s, num_states), ("action", a, num_actions), ("successor", t, num_states)):
             if index.size and (index.min() < 0 or index.max() >= size):
-                raise ModelError(f"{name} index {int(index.min() if index.min() < 0 else index.max())} is not in 0..{size - 1}")
+                raise ModelError(
+                    f"{name} index {int(index.min() if index.min() < 0 else index.max())} is not in 0..{size - 1}"
+                )
         some = p != 0.0
         row, t, p, m = row[some], t[some], p[some], m[some]
         order = np.lexsort((*m.T[::-1], t, row))
@@ -211,9 +234,7 @@ class ConstrainedMDP:
         rows = np.unique(row)
         start = np.append(np.searchsorted(row, rows), row.size)
         self = cls.__new__(cls)
-        self._assemble(
-            num_states, num_actions, rows, start, t.astype(np.int32), p, list(m.T), horizon=horizon, **rest
-        )
+        self._assemble(num_states, num_actions, rows, start, t.astype(np.int32), p, list(m.T), horizon=horizon, **rest)
         return self
 
     def _assemble(
@@ -256,7 +277,7 @@ class ConstrainedMDP:
             _frozen(first.astype(np.int64)), _frozen(start.astype(np.int64)), _frozen(successor), _frozen(probability)
         )
         put("_graph", graph)
-        put("_reach", None)
+        put("_derived", {})
         self._put_pay(rows, columns)
         put("bonus", None)
         put("initial", _frozen(self._initial(initial)))
@@ -325,18 +346,26 @@ class ConstrainedMDP:
         given = np.asarray(initial)
         if given.ndim == 0:
             if not np.issubdtype(given.dtype, np.integer) or not 0 <= int(given) < self.num_states:
-                raise ModelError(f"initial is {initial!r}; it must be a state index in 0..{self.num_states - 1} or a distribution")
+                raise ModelError(
+                    f"initial is {initial!r}; it must be a state index in 0..{self.num_states - 1} or a distribution"
+                )
             start = np.zeros(self.num_states)
             start[int(given)] = 1.0
             return start
         start = _float_array(initial, "initial")
         if start.shape != (self.num_states,):
-            raise ModelError(f"initial has shape {start.shape}; a distribution over states has shape ({self.num_states},)")
+            raise ModelError(
+                f"initial has shape {start.shape}; a distribution over states has shape ({self.num_states},)"
+            )
         bad = np.flatnonzero(~(np.isfinite(start) & (start >= 0.0)))
         if bad.size:
-            raise ModelError(f"initial[state {self.state_name(int(bad[0]))!r}] is {start[bad[0]]}; a probability is at least 0")
+            raise ModelError(
+                f"initial[state {self.state_name(int(bad[0]))!r}] is {start[bad[0]]}; a probability is at least 0"
+            )
         if abs(start.sum() - 1.0) > ROW_SUM_TOLERANCE:
-            raise ModelError(f"initial sums to {start.sum():.12g}; a distribution sums to 1 (within {ROW_SUM_TOLERANCE:g})")
+            raise ModelError(
+                f"initial sums to {start.sum():.12g}; a distribution sums to 1 (within {ROW_SUM_TOLERANCE:g})"
+            )
         return start
 
     def _pair(self, row: int) -> str:
@@ -361,12 +390,8 @@ class ConstrainedMDP:
 
     @property
     def reach(self) -> Reach:
-        """The (step, state) pairs that can be reached from the start; computed once."""
-        if self._reach is None:
-            g = self._graph
-            found = kernels.reachable(g.first, g.start, g.successor, self.initial, self.horizon)
-            _setter(self)("_reach", Reach(*found))
-        return cast(Reach, self._reach)
+        """The (step, state) pairs that can be reached from the start."""
+        return cast(Reach, self._once("reach", lambda: Reach.of(self._graph, self.initial, self.horizon)))
 
     @property
     def num_pairs(self) -> int:
@@ -375,7 +400,24 @@ class ConstrainedMDP:
     @property
     def pair_state(self) -> NDArray[np.int64]:
         """[P]: the state of each pair that exists."""
-        return np.repeat(np.arange(self.num_states), np.diff(self._graph.first))
+        make = lambda: np.repeat(np.arange(self.num_states), np.diff(self._graph.first))  # noqa: E731
+        return cast(NDArray[np.int64], self._once("pair_state", make))
+
+    @property
+    def pair_index(self) -> NDArray[np.int64]:
+        """[S, A]: the pair of each state and action, -1 where the action does not exist."""
+
+        def make() -> NDArray[np.int64]:
+            index = np.full((self.num_states, self.num_actions), -1, dtype=np.int64)
+            index[self.pair_state, self.action] = np.arange(self.num_pairs)
+            return index
+
+        return cast(NDArray[np.int64], self._once("pair_index", make))
+
+    def _once(self, name: str, make: Callable[[], Any]) -> Any:
+        if name not in self._derived:
+            self._derived[name] = make()
+        return self._derived[name]
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -427,7 +469,7 @@ class ConstrainedMDP:
         full = _float_array(table, what)
         if full.shape[:2] != (self.num_states, self.num_actions):
             raise ModelError(f"{what} has shape {full.shape}; expected ({self.num_states}, {self.num_actions}, ...)")
-        return cast(Float, full[self.pair_state, self.action])
+        return full[self.pair_state, self.action]
 
     # -- variants -----------------------------------------------------------------------------------------
 
@@ -457,11 +499,11 @@ class ConstrainedMDP:
         limits: ArrayLike | Mapping[str, float] | None = None,
     ) -> ConstrainedMDP:
         """The same model with another horizon, start or default limits."""
-        changes: dict[str, object] = {"_reach": None}
+        changes: dict[str, object] = {}
         if horizon is not None:
-            changes["horizon"] = _horizon(horizon)
+            changes |= {"horizon": _horizon(horizon), "_derived": {}}
         if initial is not None:
-            changes["initial"] = _frozen(self._initial(initial))
+            changes |= {"initial": _frozen(self._initial(initial)), "_derived": {}}
         if limits is not None:
             changes["limits"] = _frozen(resolve_limits(limits, self.cost_names, "limits"))
         return self._copy(**changes)
@@ -474,7 +516,7 @@ class ConstrainedMDP:
         return other
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, ({name: getattr(self, name) for name in ConstrainedMDP.__slots__},)
+        return _rebuild, ({name: getattr(self, name) for name in ConstrainedMDP.__slots__ if name != "_derived"},)
 
     @property
     def task(self) -> Task:
@@ -526,7 +568,9 @@ class Task:
         put("cost_names", _names(self.cost_names, len(self.cost_names), "cost_names") or ())
         put("limits", _frozen(resolve_limits(self.limits, self.cost_names, "limits")))
         if self.initial is not None and not (_is_int(self.initial) and 0 <= self.initial < self.num_states):
-            raise ModelError(f"initial is {self.initial!r}; it must be a state index in 0..{self.num_states - 1}, or None if unknown")
+            raise ModelError(
+                f"initial is {self.initial!r}; it must be a state index in 0..{self.num_states - 1}, or None if unknown"
+            )
         put("reward_range", _range(self.reward_range, "reward_range"))
         ranges = self.cost_ranges if self.cost_ranges is not None else ((0.0, 1.0),) * self.num_costs
         if len(ranges) != self.num_costs:
@@ -603,10 +647,14 @@ def resolve_limits(limits: ArrayLike | Mapping[str, float] | None, cost_names: S
         given = [none if x is None else x for x in limits] if isinstance(limits, (list, tuple)) else limits
         values = _float_array(given, what)
     if values.shape != (d,):
-        raise ModelError(f"{what} has shape {values.shape}; the model has {d} cost{'s' * (d != 1)}, so it must have shape ({d},)")
+        raise ModelError(
+            f"{what} has shape {values.shape}; the model has {d} cost{'s' * (d != 1)}, so it must have shape ({d},)"
+        )
     bad = np.flatnonzero(np.isnan(values) | (values == -none))
     if bad.size:
-        raise ModelError(f"{what[:-1]} of cost {cost_names[bad[0]]!r} is {values[bad[0]]}; it must be a number, or {none} for none")
+        raise ModelError(
+            f"{what[:-1]} of cost {cost_names[bad[0]]!r} is {values[bad[0]]}; it must be a number, or {none} for none"
+        )
     return values
 
 
@@ -632,7 +680,7 @@ class _PairTable:
         if table.shape == (S, A):
             return table.reshape(S * A)[self.keep]
         if table.shape == (S, A, S):
-            return cast(Float, table.reshape(S * A, S)[self.rows, self.columns])
+            return table.reshape(S * A, S)[self.rows, self.columns]
         raise ModelError(
             f"{what} has shape {table.shape}; expected ({S}, {A}) per pair or ({S}, {A}, {S}) by outcome. "
             "If it depends on the step, put the step into the state"
@@ -668,7 +716,9 @@ def _transition_matrix(transitions: Any) -> tuple[sp.csr_array, int]:
     else:
         table = _float_array(transitions, "transitions")
         if table.ndim == 4:
-            raise ModelError("transitions has 4 dimensions; models do not depend on the step: put the step into the state")
+            raise ModelError(
+                "transitions has 4 dimensions; models do not depend on the step: put the step into the state"
+            )
         if table.ndim != 3 or table.shape[0] != table.shape[2] or table.size == 0:
             raise ModelError(f"transitions has shape {table.shape}; expected (S, A, S), or sparse (S*A, S)")
         num_states, num_actions = table.shape[:2]
@@ -790,4 +840,5 @@ def _rebuild(values: dict[str, object]) -> ConstrainedMDP:
     put = _setter(other)
     for name, value in values.items():
         put(name, value)
+    put("_derived", {})
     return other

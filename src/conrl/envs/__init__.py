@@ -1,0 +1,25 @@
+"""Environments: grid worlds from text maps, random models, and the way to and from Gymnasium."""
+
+from conrl.envs.adapters import from_gymnasium
+from conrl.envs.box import box
+from conrl.envs.gridworld import gridworld, mars_rover
+from conrl.envs.gymnasium_env import BuiltInEnv, CMDPEnv
+from conrl.envs.random import random_cmdp
+from conrl.envs.registry import REGISTRY, BuiltIn, available, make
+from conrl.envs.safety import FromSafetyGymnasium, SafetyGymnasiumAdapter
+
+__all__ = [
+    "REGISTRY",
+    "BuiltIn",
+    "BuiltInEnv",
+    "CMDPEnv",
+    "FromSafetyGymnasium",
+    "SafetyGymnasiumAdapter",
+    "available",
+    "box",
+    "from_gymnasium",
+    "gridworld",
+    "make",
+    "mars_rover",
+    "random_cmdp",
+]

@@ -1,0 +1,122 @@
+"""Any `ConstrainedMDP` as a Gymnasium environment.
+
+An episode lasts `mdp.horizon` steps and is then *truncated*; it never terminates, as even an absorbing state may go
+on paying. Rewards and costs are those of the outcome that happened. After `reset` (zeros) and after every step,
+`info` holds
+
+    cost         float          the sum of the costs
+    costs        float64 [d]    each of them
+    action_mask  int8 [A]       only if some action is missing somewhere: 1 for those that exist in the new state
+
+always of these types, so that vector environments, which take the type of the first value, keep fractions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+from numpy.typing import NDArray
+
+from conrl.envs import render
+from conrl.errors import SpecError, unknown
+from conrl.model import ConstrainedMDP
+
+
+class CMDPEnv(gymnasium.Env[Any, Any]):
+    """A simulator of `mdp`; see the module's docstring for what `step` gives."""
+
+    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012
+
+    def __init__(self, mdp: ConstrainedMDP, render_mode: str | None = None) -> None:
+        modes = self.metadata["render_modes"]
+        if render_mode is not None and render_mode not in modes:
+            raise SpecError(unknown("render mode", render_mode, modes))
+        self.mdp = mdp
+        self.render_mode = render_mode
+        self.observation_space = spaces.Discrete(mdp.num_states)
+        self.action_space = spaces.Discrete(mdp.num_actions)
+        self.cost_names = mdp.cost_names
+        self._all_exist = mdp.num_pairs == mdp.num_states * mdp.num_actions
+        self._pay = mdp.pay if mdp.outcome_pay is None else mdp.outcome_pay
+        self._start = np.cumsum(mdp.initial)
+        self._state: int | None = None
+        self._step = 0
+
+    @property
+    def cost_limits(self) -> NDArray[np.float64]:
+        """[d]: the model's default limits; `inf` where there is none."""
+        limits = self.mdp.limits
+        return np.full(self.mdp.num_costs, np.inf) if limits is None else limits.copy()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._step = 0
+        self._state = self._draw(self._start)
+        return self._state, self._info(np.zeros(self.mdp.num_costs))
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        if self._state is None or self._step >= self.mdp.horizon:
+            over = f"the episode is over after {self.mdp.horizon} steps" if self._step else "no episode has begun"
+            raise ResetNeeded(f"{over}; call reset()")
+        graph = self.mdp.graph
+        k = self._pair(self._state, action)
+        lo, hi = graph.start[k], graph.start[k + 1]
+        j = int(lo) + self._draw(np.cumsum(graph.probability[lo:hi]))
+        pay = self._pay[k if self.mdp.outcome_pay is None else j]
+        self._state = int(graph.successor[j])
+        self._step += 1
+        return self._state, float(pay[0]), False, self._step == self.mdp.horizon, self._info(pay[1:].copy())
+
+    def render(self) -> str | NDArray[np.uint8] | None:
+        if self.render_mode is None:
+            gymnasium.logger.warn("render() was called without a render mode; pass render_mode='ansi' or 'rgb_array'")
+            return None
+        if self._state is None:
+            raise ResetNeeded("no episode has begun; call reset()")
+        if self.render_mode == "rgb_array":
+            return render.picture(self.mdp, self._state)
+        return f"step {self._step} of {self.mdp.horizon}, {render.text(self.mdp, self._state)}\n"
+
+    def _draw(self, cumulative: NDArray[np.float64]) -> int:
+        # Scaled by the actual sum, so that rounding never draws past the last outcome or an impossible one.
+        u = self.np_random.random() * cumulative[-1]
+        return int(np.searchsorted(cumulative, u, side="right"))
+
+    def _pair(self, state: int, action: int) -> int:
+        mdp = self.mdp
+        if not self.action_space.contains(action):
+            raise SpecError(f"action {action!r} is not a whole number in 0..{mdp.num_actions - 1}")
+        if self._all_exist:
+            return state * mdp.num_actions + int(action)
+        lo, hi = mdp.graph.first[state], mdp.graph.first[state + 1]
+        there = mdp.action[lo:hi]
+        place = int(np.searchsorted(there, action))
+        if place == there.size or there[place] != action:
+            names = ", ".join(repr(mdp.action_name(int(a))) for a in there)
+            raise SpecError(
+                f"action {mdp.action_name(int(action))!r} does not exist in state {mdp.state_name(state)!r}; "
+                f'there are {names} (see info["action_mask"])'
+            )
+        return int(lo) + place
+
+    def _info(self, costs: NDArray[np.float64]) -> dict[str, Any]:
+        info: dict[str, Any] = {"cost": float(costs.sum()), "costs": costs}
+        if not self._all_exist and self._state is not None:
+            first = self.mdp.graph.first
+            mask = np.zeros(self.mdp.num_actions, dtype=np.int8)
+            mask[self.mdp.action[first[self._state] : first[self._state + 1]]] = 1
+            info["action_mask"] = mask
+        return info
+
+
+class BuiltInEnv(CMDPEnv):
+    """The environment of a built-in model, by name: what Gymnasium's registry makes."""
+
+    def __init__(self, model: str, render_mode: str | None = None, **parameters: Any) -> None:
+        from conrl.envs.registry import make  # here, as the registry's adapters know this class
+
+        super().__init__(make(model, **parameters), render_mode)

@@ -1,0 +1,111 @@
+"""Models by name, as the command line asks for them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conrl.envs.adapters import from_gymnasium
+from conrl.errors import SpecError, unknown
+from conrl.model import ConstrainedMDP
+from conrl.registration import FACTORIES, gymnasium_id
+
+PREFIX = "gymnasium:"
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """A built-in environment: `factory(**parameters)` makes its model."""
+
+    name: str
+    factory: Callable[..., ConstrainedMDP]
+
+    @property
+    def description(self) -> str:
+        """One line, the first of the factory's docstring."""
+        return (inspect.getdoc(self.factory) or "").partition("\n")[0]
+
+    @property
+    def gymnasium_id(self) -> str:
+        return gymnasium_id(self.name)
+
+    @property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        return inspect.signature(self.factory).parameters
+
+
+def _load(place: str) -> Callable[..., ConstrainedMDP]:
+    module, _, function = place.partition(":")
+    return typing.cast(Callable[..., ConstrainedMDP], getattr(importlib.import_module(module), function))
+
+
+REGISTRY: Mapping[str, BuiltIn] = types.MappingProxyType(
+    {name: BuiltIn(name, _load(place)) for name, place in FACTORIES.items()}
+)
+
+
+def available() -> tuple[BuiltIn, ...]:
+    """What is built in."""
+    return tuple(REGISTRY.values())
+
+
+def make(name: str, **parameters: Any) -> ConstrainedMDP:
+    """The model of that name: a built-in one, or `gymnasium:<id>` for one that Gymnasium registered.
+
+    `parameters` are those of the function that makes it. With `gymnasium:<id>` they are `horizon`, `limits`,
+    ... of `from_gymnasium`, and all others go to `gymnasium.make`.
+    """
+    if name.startswith(PREFIX):
+        return _make_gymnasium(name.removeprefix(PREFIX), parameters)
+    if name not in REGISTRY:
+        raise SpecError(unknown("environment", name, [*REGISTRY, f"{PREFIX}<id>"]))
+    entry = REGISTRY[name]
+    hints = typing.get_type_hints(entry.factory)
+    for key, value in parameters.items():
+        if key not in entry.parameters:
+            raise SpecError(unknown(f"parameter of {name}", key, entry.parameters))
+        _check_type(name, key, value, hints[key])
+    return entry.factory(**parameters)
+
+
+def _check_type(name: str, key: str, value: object, hint: Any) -> None:
+    """Refuse a value that is not of the parameter's kind. What is more than a number is left to the factory."""
+    kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    if not set(kinds) <= {int, float, str, types.NoneType, np.random.Generator}:
+        return
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    fits = {
+        int: whole,
+        float: whole or isinstance(value, (float, np.floating)),
+        str: isinstance(value, str),
+        types.NoneType: value is None,
+        np.random.Generator: isinstance(value, np.random.Generator),
+    }
+    if not any(fits[kind] for kind in kinds):
+        words = {int: "a whole number", float: "a number", str: "a text", types.NoneType: "None"}
+        wanted = " or ".join(words[kind] for kind in kinds if kind in words)
+        raise SpecError(f"parameter {key!r} of {name} is {value!r}; it must be {wanted}")
+
+
+def _make_gymnasium(env_id: str, parameters: dict[str, Any]) -> ConstrainedMDP:
+    import gymnasium
+
+    own = inspect.signature(from_gymnasium).parameters
+    ours = {key: value for key, value in parameters.items() if key in own and key != "env"}
+    theirs = {key: value for key, value in parameters.items() if key not in ours}
+    try:
+        env = gymnasium.make(env_id, **theirs)
+    except (gymnasium.error.Error, ImportError, TypeError) as error:
+        # TypeError is what an unknown keyword of the environment's constructor ends in.
+        raise SpecError(f"{PREFIX}{env_id}: {error}") from error
+    try:
+        return from_gymnasium(env, **ours)
+    finally:
+        env.close()

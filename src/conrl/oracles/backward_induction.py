@@ -1,0 +1,165 @@
+"""The exact oracle: one backward induction on the scalar pay w.(r, c) answers a direction.
+
+    support(w) = max over policies of w.z,   z = (reward, costs) in R^(1+d)
+
+With a bonus b >= 0 per pair and coordinate, coordinate i of a pair may move by +-b_i. The best case for w moves
+each by sign(w_i) b_i, so that the support function of the *optimistic* set is one backward induction with
+
+    w.(r, c) + sum_i |w_i| b_i
+
+For w = (1, -lambda), lambda >= 0, that is r + b and c - b: the bonus-enhanced model of Section 3 of Brantley et
+al. (2020); for w of any sign it is the inner maximum over the intervals of ConvexConPlanner (Section 4).
+
+The maximiser z is evaluated by a forward pass of the greedy policy, which touches only the pairs it plays.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conrl import kernels
+from conrl.model import ConstrainedMDP
+from conrl.oracles.protocols import Support, Supports
+from conrl.policy import Deterministic
+
+Float = NDArray[np.float64]
+
+TIE = 4e-15  # actions within TIE * H * (the largest pay of one step) of each other tie: to the lowest index
+FEW = 2  # up to so many directions are quicker one by one than in one sweep of LANES
+
+
+class BackwardInduction:
+    """`SupportOracle` of a model, or of its optimistic set if it carries a bonus.
+
+    Not for concurrent use: it keeps scratch memory between calls. No answer depends on an earlier one.
+    """
+
+    def __init__(self, mdp: ConstrainedMDP) -> None:
+        self.mdp = mdp
+        reach = mdp.reach
+        self._reach = reach
+        self._graph = reach.graph
+        self._block_first, self._slot_start, slot_pair, self._line_successor, self._line_probability = (
+            kernels.interleave(*reach.graph)
+        )
+        self._pay = mdp.pay[reach.pairs]  # [P, 1+d] in positions
+        self._bonus = None if mdp.bonus is None else mdp.bonus[reach.pairs]
+        missing = slot_pair == self._pay.shape[0]
+        self._missing = missing if missing.any() else None
+        places = np.where(missing, 0, slot_pair)
+        self._slot_pay = self._pay[places]  # [slots, LANES, 1+d]
+        self._slot_bonus = None if self._bonus is None else self._bonus[places]
+        scale: Float = np.abs(self._pay).max(axis=0)
+        self._scale: Float = scale if self._bonus is None else scale + self._bonus.max(axis=0)
+        num_blocks = self._block_first.size - 1
+        n, H = reach.order.size, mdp.horizon
+        self._values = np.zeros((2, num_blocks, kernels.LANES))
+        self._choice = np.zeros((H, num_blocks, kernels.LANES), dtype=np.uint16)
+        self._mu = np.zeros((2, n))
+        self._counts = np.zeros(self._pay.shape[0])
+        self._many: tuple[Float, NDArray[np.uint16]] | None = None
+
+    @property
+    def num_costs(self) -> int:
+        return self.mdp.num_costs
+
+    @property
+    def scale(self) -> Float:
+        """[1+d]: the largest size of each coordinate's pay in one step; |z_i| <= H * scale_i."""
+        return self._scale
+
+    def support(self, w: Float) -> Support:
+        """The largest w.z, a z that attains it, and its policy (made when asked for)."""
+        values, points, means = self.support_many(np.asarray(w, dtype=np.float64)[None])
+        return Support(float(values[0]), points[0], means[0], lambda: self.policy(w))
+
+    def support_many(self, directions: Float) -> Supports:
+        """Answers to the rows of `directions` [m, 1+d], up to LANES of them in one sweep."""
+        m = directions.shape[0]
+        values = np.empty(m)
+        points = np.empty((m, 1 + self.num_costs))
+        means = np.empty_like(points)
+        for begin in range(0, m, kernels.LANES):
+            part = slice(begin, min(m, begin + kernels.LANES))
+            if part.stop - part.start > FEW:
+                self._sweep_many(directions[part], values[part], points[part], means[part])
+                continue
+            for i in range(part.start, part.stop):
+                values[i] = self._sweep(directions[i])
+                self._value_vector(directions[i], self._choice_by_position(), 0, points[i], means[i])
+        return Supports(values, points, means)
+
+    def policy(self, w: Float) -> Deterministic:
+        """The greedy policy for w; at (step, state) pairs that cannot be reached, the first action."""
+        self._choice[:] = 0
+        self._values[:] = 0.0  # so that what is played where nobody comes depends on w alone
+        self._sweep(np.asarray(w, dtype=np.float64))
+        place = np.zeros((self.mdp.horizon, self.mdp.num_states), dtype=np.int64)
+        place[:, self._reach.order] = self._choice_by_position()[:, : self._reach.order.size, 0]
+        return Deterministic(self.mdp.action[self.mdp.graph.first[:-1] + place], self.mdp.num_actions)
+
+    def _sweep(self, w: Float) -> float:
+        pay = self._slot_pay @ w
+        if self._slot_bonus is not None:
+            pay += self._slot_bonus @ np.abs(w)
+        if self._missing is not None:
+            pay[self._missing] = -np.inf
+        reach = self._reach
+        at = kernels.backward(
+            self._block_first,
+            self._slot_start,
+            self._line_successor,
+            self._line_probability,
+            reach.lo,
+            reach.hi,
+            reach.blocks,
+            pay,
+            self._tie(w),
+            self._values,
+            self._choice,
+        )
+        return float(self._values[at].reshape(-1)[: reach.order.size] @ reach.initial)
+
+    def _sweep_many(self, directions: Float, values: Float, points: Float, means: Float) -> None:
+        m = directions.shape[0]
+        W = np.zeros((kernels.LANES, directions.shape[1]))
+        W[:m] = directions
+        pay = self._pay @ W.T
+        if self._bonus is not None:
+            pay += self._bonus @ np.abs(W).T
+        n = self._reach.order.size
+        if self._many is None:
+            self._many = (
+                np.zeros((2, n, kernels.LANES)),
+                np.zeros((self.mdp.horizon, n, kernels.LANES), dtype=np.uint16),
+            )
+        scratch, choice = self._many
+        reach = self._reach
+        at = kernels.backward_many(
+            *self._graph,
+            reach.lo,
+            reach.hi,
+            reach.blocks,
+            pay,
+            np.array([self._tie(w) for w in W]),
+            scratch,
+            choice,
+        )
+        values[:] = (reach.initial @ scratch[at])[:m]
+        for i in range(m):
+            self._value_vector(directions[i], choice, i, points[i], means[i])
+
+    def _value_vector(self, w: Float, choice: NDArray[np.uint16], lane: int, point: Float, mean: Float) -> None:
+        reach = self._reach
+        kernels.visits(
+            *self._graph, reach.lo, reach.hi, reach.blocks, reach.initial, choice, lane, self._mu, self._counts
+        )
+        mean[:] = self._counts @ self._pay
+        point[:] = mean if self._bonus is None else mean + np.sign(w) * (self._counts @ self._bonus)
+
+    def _choice_by_position(self) -> NDArray[np.uint16]:
+        return self._choice.reshape(self.mdp.horizon, -1, 1)
+
+    def _tie(self, w: Float) -> float:
+        return TIE * self.mdp.horizon * float(np.abs(w) @ self._scale)

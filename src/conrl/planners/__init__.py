@@ -1,0 +1,72 @@
+"""Which directions to ask an oracle for, and how to combine the answers: `plan` and the planners by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Protocol
+
+from conrl.errors import SpecError, unknown
+from conrl.model import ConstrainedMDP
+from conrl.planners.column_generation import ColumnGeneration
+from conrl.planners.feasibility import Feasibility, feasibility
+from conrl.planners.frontier import Frontier, frontier
+from conrl.planners.linear_program import LinearProgram
+from conrl.planners.result import Plan
+from conrl.problem import Linear
+
+__all__ = [
+    "PLANNERS",
+    "ColumnGeneration",
+    "Feasibility",
+    "Frontier",
+    "LinearProgram",
+    "Plan",
+    "Planner",
+    "feasibility",
+    "frontier",
+    "plan",
+]
+
+
+class Planner(Protocol):
+    """Anything that plans. `name` is how it is called on the command line."""
+
+    name: str
+
+    def plan(self, mdp: ConstrainedMDP, problem: Linear) -> Plan: ...
+
+
+PLANNERS: dict[str, Any] = {p.name: p for p in (ColumnGeneration, LinearProgram)}
+
+
+def plan(
+    mdp: ConstrainedMDP,
+    problem: Linear | None = None,
+    planner: str | Planner = ColumnGeneration.name,
+    tol: float | None = None,
+) -> Plan:
+    """The best policy of a model under limits, with a proof of how good it is.
+
+    Args:
+        mdp: the model; with a bonus (`mdp.with_bonus`), the best case within it is planned.
+        problem: what is asked; by default `Linear(mdp.limits)`.
+        planner: a name or an object: `"column-generation"` (default), `"linear-program"`.
+        tol: stop when bound - objective <= tol * max(1, |objective|); the planner's own (1e-9) by default.
+
+    Raises:
+        InfeasibleError: no policy keeps the limits; `error.feasibility` says which of them conflict.
+    """
+    if not isinstance(mdp, ConstrainedMDP):
+        raise SpecError(f"plan needs a ConstrainedMDP, not {type(mdp).__name__}")
+    problem = Linear(mdp.limits) if problem is None else problem
+    if not isinstance(problem, Linear):
+        raise SpecError(f"plan needs a problem such as Linear([0.3]), not {type(problem).__name__}")
+    if isinstance(planner, str):
+        if planner not in PLANNERS:
+            raise SpecError(unknown("planner", planner, PLANNERS))
+        planner = PLANNERS[planner]()
+    chosen: Any = planner
+    if tol is not None:
+        chosen = dataclasses.replace(chosen, tol=tol)
+    result: Plan = chosen.plan(mdp, problem)
+    return result

@@ -1,0 +1,119 @@
+"""Can the limits be kept, how much room is left, and if not, which of them conflict?
+
+Limits conflict exactly if some multipliers lambda >= 0 have lambda.(G z - h) > 0 for every value vector z (Farkas):
+those multipliers are the proof, and one backward induction checks it. A conflict is made irreducible by leaving out
+one row after another and keeping out those whose absence changes nothing (a deletion filter, Chinneck and Dravnieks
+1991): without any one of those that remain, the others can be kept.
+
+A row counts as kept if exceeded by at most `FEASIBILITY` (1e-9) x max(|its bound|, the largest one-step cost).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from conrl.errors import InfeasibleError
+from conrl.model import ConstrainedMDP
+from conrl.oracles import BackwardInduction
+from conrl.planners.support_lp import Columns, Conflict, maximise
+from conrl.problem import Linear, Rows
+
+Float = NDArray[np.float64]
+
+SLACK_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Feasibility:
+    """What limits a model can keep."""
+
+    feasible: bool
+    least: Float  # [d]: the least achievable expected total of each cost, alone
+    greatest: Float  # [d]: and the greatest
+    slack: Float | None  # [d]: by how much each limit could be lowered with the others kept; None if infeasible
+    conflict: tuple[str, ...] = ()  # limits and floors that cannot be kept together, none of them superfluous
+    multipliers: Float | None = None  # [len(conflict)]: the proof, adding up to 1
+    violation: float = 0.0  # every policy has sum of multipliers x (excess over the bound) at least this
+
+
+def feasibility(
+    mdp: ConstrainedMDP,
+    limits: ArrayLike | Mapping[str, float] | None = None,
+    floors: ArrayLike | Mapping[str, float] | None = None,
+) -> Feasibility:
+    """Whether some policy keeps the limits (by default the model's own), without planning for reward."""
+    rows = Linear(mdp.limits if limits is None else limits, floors).rows(mdp)
+    oracle = BackwardInduction(mdp)
+    columns = Columns()
+    conflict = _conflict(oracle, rows, columns)
+    if conflict is not None:
+        return _explain(oracle, rows, conflict)
+    least, greatest = _extremes(oracle)
+    slack = np.full(mdp.num_costs, np.inf)
+    for r in np.flatnonzero(rows.sign > 0.0):
+        others = rows.select(np.arange(rows.count) != r)
+        direction = -rows.matrix(mdp.num_costs)[r]
+        found = maximise(oracle, direction, others, tol=SLACK_TOLERANCE, columns=columns)
+        slack[rows.cost[r]] = max(float(rows.bound[r]) + found.objective, 0.0)
+    return Feasibility(True, least, greatest, slack)
+
+
+def infeasible(oracle: BackwardInduction, rows: Rows, conflict: Conflict | None = None) -> InfeasibleError:
+    """The error for rows that cannot be kept, with its proof."""
+    if conflict is None:
+        conflict = _conflict(oracle, rows, Columns())
+    if conflict is None:
+        # Another solver called tight limits infeasible that are kept within the allowance here.
+        conflict = Conflict(np.full(rows.count, 1.0 / rows.count), 0.0)
+    found = _explain(oracle, rows, conflict)
+    names = oracle.mdp.cost_names
+    together = " and ".join(found.conflict)
+    verb = "cannot be kept" if len(found.conflict) == 1 else "cannot be kept together"
+    involved = sorted({int(rows.cost[r]) for r, n in enumerate(rows.names(names)) if n in found.conflict})
+    ranges = ", ".join(f"{names[i]} {found.least[i]:.6g} to {found.greatest[i]:.6g}" for i in involved)
+    return InfeasibleError(f"infeasible: {together} {verb}; achievable alone: {ranges}", found)
+
+
+def _conflict(oracle: BackwardInduction, rows: Rows, columns: Columns) -> Conflict | None:
+    try:
+        maximise(oracle, np.zeros(1 + oracle.num_costs), rows, tol=1.0, columns=columns)
+    except Conflict as conflict:
+        return conflict
+    return None
+
+
+def _explain(oracle: BackwardInduction, rows: Rows, conflict: Conflict) -> Feasibility:
+    columns = Columns()
+    kept = np.flatnonzero(conflict.multipliers > 0.0)
+    # Multipliers too small to matter may be missed or superfluous: ask anew.
+    conflict = _conflict(oracle, rows.select(kept), columns) or conflict
+    if conflict.multipliers.size != kept.size:
+        kept = np.arange(rows.count)
+    for r in list(kept):
+        fewer = kept[kept != r]
+        without = _conflict(oracle, rows.select(fewer), columns) if fewer.size else None
+        if without is not None:
+            kept, conflict = fewer, without
+    least, greatest = _extremes(oracle)
+    total = conflict.multipliers.sum()
+    return Feasibility(
+        False,
+        least,
+        greatest,
+        None,
+        rows.select(kept).names(oracle.mdp.cost_names),
+        conflict.multipliers / total,
+        conflict.violation / total,
+    )
+
+
+def _extremes(oracle: BackwardInduction) -> tuple[Float, Float]:
+    """The least and the greatest achievable total of each cost."""
+    d = oracle.num_costs
+    axes = np.eye(1 + d)[1:]
+    values = oracle.support_many(np.vstack((-axes, axes))).values if d else np.zeros(0)
+    return -values[:d], values[d:]

@@ -1,0 +1,207 @@
+"""The exact trade-off: the best reward as a function of one limit, the others fixed.
+
+The function is concave and piecewise linear; its graph is the upper left boundary of the polygon of attainable
+(cost, reward). Its vertices are found by asking for the best point in the direction normal to a chord: a point above
+the chord splits it, none proves it (the "dichotomic search" of Aneja and Nair 1979). Each vertex is known together
+with a line that supports the curve there, so that between two neighbours the curve lies in a triangle: the height of
+the tallest triangle not yet asked about is the proven error, and the tallest are asked first, several in one sweep.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conrl.errors import SpecError, unknown
+from conrl.kernels import LANES
+from conrl.model import ConstrainedMDP
+from conrl.oracles import BackwardInduction
+from conrl.planners.feasibility import infeasible
+from conrl.planners.support_lp import Columns, Conflict, maximise
+from conrl.problem import Linear, Rows
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """The curve: vertices by rising limit. Below `limits[0]` nothing is feasible; from `limits[-1]` on it is flat."""
+
+    mdp: ConstrainedMDP = field(repr=False)
+    cost: int
+    limits: Float  # [n]
+    rewards: Float  # [n]
+    complete: bool  # every vertex that rises more than tol above its neighbours' chord is there
+    error: float  # how far the true curve can lie above this one
+
+    @property
+    def prices(self) -> Float:
+        """[n-1]: gain in reward per unit of the limit between neighbouring vertices; falling."""
+        return np.diff(self.rewards) / np.diff(self.limits)
+
+    def reward(self, limit: float) -> float:
+        """The best reward under a limit; `InfeasibleError` below the least achievable cost."""
+        if limit < self.limits[0]:
+            rows = self.linear(limit).rows(self.mdp)
+            raise infeasible(BackwardInduction(self.mdp), rows)
+        return float(np.interp(limit, self.limits, self.rewards))
+
+    def price(self, limit: float) -> float:
+        """The gain per unit of the limit just above it; 0 where the limit no longer binds."""
+        at = int(np.searchsorted(self.limits, limit, side="right")) - 1
+        if at < 0:
+            self.reward(limit)
+        return float(self.prices[at]) if at < self.limits.size - 1 else 0.0
+
+    def linear(self, limit: float) -> Linear:
+        """The problem at one point of the curve; `conrl.plan(mdp, frontier.linear(x))` gives its policy."""
+        limits = _limits(self.mdp)
+        limits[self.cost] = limit
+        return Linear(limits)
+
+    def save(self, path: str) -> None:
+        """Write the vertices as CSV: limit, reward and price to the right of each."""
+        from conrl.files import atomic_write
+
+        name = self.mdp.cost_names[self.cost]
+        lines = [f"limit_{name},reward,price"]
+        prices = np.append(self.prices, 0.0)
+        lines += [
+            f"{float(x)!r},{float(y)!r},{float(p)!r}" for x, y, p in zip(self.limits, self.rewards, prices, strict=True)
+        ]
+        with atomic_write(path) as file:
+            file.write(("\n".join(lines) + "\n").encode())
+
+
+def frontier(mdp: ConstrainedMDP, cost: int | str = 0, tol: float = 1e-9, max_vertices: int | None = None) -> Frontier:
+    """The optimal reward as a function of the limit on one cost; the model's limits hold for the others.
+
+    Exact to `tol` x max(1, |reward|) in height; stops early at `max_vertices`, and then says so in `complete`.
+    """
+    index = _cost_index(mdp, cost)
+    if not (np.isfinite(tol) and tol > 0.0):
+        raise SpecError(f"tol is {tol}; it must be a positive number")
+    if max_vertices is not None and max_vertices < 2:
+        raise SpecError(f"max_vertices is {max_vertices}; at least 2 are needed")
+    search = _Search(mdp, index, tol)
+    return search.run(max_vertices)
+
+
+@dataclass(frozen=True)
+class _Vertex:
+    x: float  # cost
+    y: float  # reward
+    slope: float  # of a line that supports the curve here; inf for a vertical one
+
+
+class _Search:
+    def __init__(self, mdp: ConstrainedMDP, index: int, tol: float) -> None:
+        self.mdp = mdp
+        self.index = index
+        self.tol = tol
+        self.oracle = BackwardInduction(mdp)
+        rows = Linear(_limits(mdp)).rows(mdp)
+        self.others: Rows = rows.select(rows.cost != index)
+        self.columns = Columns()
+
+    def points(self, directions: Float) -> tuple[Float, Float]:
+        """Upper bounds on w.z, and points (cost, reward) that reach them within tol, with the other limits kept."""
+        full = np.zeros((directions.shape[0], 1 + self.mdp.num_costs))
+        full[:, 0], full[:, 1 + self.index] = directions.T
+        if self.others.count == 0:
+            values, points, _ = self.oracle.support_many(full)
+            return values, points[:, [1 + self.index, 0]]
+        bounds, found = [], []
+        for w in full:
+            # The other limits are the same each time, and so is which columns are useful: keep them.
+            best = maximise(self.oracle, w, self.others, tol=0.1 * self.tol, columns=self.columns)
+            z = best.weights @ best.points
+            bounds.append(best.bound)
+            found.append((z[1 + self.index], z[0]))
+        return np.array(bounds), np.array(found)
+
+    def run(self, max_vertices: int | None) -> Frontier:
+        try:
+            _, ends = self.points(np.array([[0.0, -1.0], [1.0, 0.0]]))
+        except Conflict as conflict:
+            raise infeasible(self.oracle, self.others, conflict) from None
+        left = _Vertex(float(ends[0, 0]), float(ends[0, 1]), np.inf)
+        right = _Vertex(float(ends[1, 0]), float(ends[1, 1]), 0.0)
+        vertices = {left, right}
+        heap: list[tuple[float, int, _Vertex, _Vertex]] = []
+        count = 0
+
+        def push(u: _Vertex, v: _Vertex) -> None:
+            nonlocal count
+            height = _height(u, v)
+            if v.x > u.x and height > self.tol * max(1.0, abs(v.y)):
+                heapq.heappush(heap, (-height, count, u, v))
+                count += 1
+
+        push(left, right)
+        while heap and (max_vertices is None or len(vertices) < max_vertices):
+            batch = [heapq.heappop(heap) for _ in range(min(LANES, len(heap)))]
+            slopes = np.array([max((v.y - u.y) / (v.x - u.x), 0.0) for _, _, u, v in batch])
+            values, points = self.points(np.column_stack((np.ones(slopes.size), -slopes)))
+            for (_, _, u, v), slope, value, point in zip(batch, slopes, values, points, strict=True):
+                above = value - (v.y - slope * v.x)
+                if above <= self.tol * max(1.0, abs(v.y)) or not u.x <= point[0] <= v.x:
+                    continue  # nothing above the chord: it is an edge
+                new = _Vertex(float(point[0]), float(point[1]), float(slope))
+                vertices.add(new)
+                push(u, new)
+                push(new, v)
+        error = max((-item[0] for item in heap), default=0.0)
+        x, y = _upper_left(vertices)
+        return Frontier(self.mdp, self.index, x, y, complete=not heap, error=error)
+
+
+def _height(u: _Vertex, v: _Vertex) -> float:
+    """How far the curve between two vertices can rise above their chord: to where their supporting lines meet."""
+    width = v.x - u.x
+    if width <= 0.0:
+        return 0.0
+    chord = (v.y - u.y) / width
+    if np.isinf(u.slope):
+        return (chord - v.slope) * width
+    if u.slope <= v.slope:
+        return 0.0
+    x = (v.y - u.y + u.slope * u.x - v.slope * v.x) / (u.slope - v.slope)
+    return (u.slope - chord) * (min(max(x, u.x), v.x) - u.x)
+
+
+def _upper_left(vertices: set[_Vertex]) -> tuple[Float, Float]:
+    """Rising limits with strictly rising rewards and falling slopes: no doubles, no flat end, nothing on an edge."""
+    hull: list[tuple[float, float]] = []
+    for x, y in sorted((v.x, v.y) for v in vertices):
+        if hull and y <= hull[-1][1]:
+            continue
+        while hull and x <= hull[-1][0]:
+            hull.pop()
+        while len(hull) > 1 and _turns_left(hull[-2], hull[-1], (x, y)):
+            hull.pop()
+        hull.append((x, y))
+    table = np.array(hull)
+    return table[:, 0], table[:, 1]
+
+
+def _turns_left(p: tuple[float, float], q: tuple[float, float], r: tuple[float, float]) -> bool:
+    """Whether q lies on or below the line from p to r."""
+    return (q[1] - p[1]) * (r[0] - p[0]) <= (r[1] - p[1]) * (q[0] - p[0])
+
+
+def _limits(mdp: ConstrainedMDP) -> Float:
+    return np.full(mdp.num_costs, np.inf) if mdp.limits is None else np.array(mdp.limits)
+
+
+def _cost_index(mdp: ConstrainedMDP, cost: int | str) -> int:
+    if isinstance(cost, str):
+        if cost not in mdp.cost_names:
+            raise SpecError(unknown("cost", cost, mdp.cost_names))
+        return mdp.cost_names.index(cost)
+    if not 0 <= cost < mdp.num_costs:
+        raise SpecError(f"cost {cost} is not in 0..{mdp.num_costs - 1}" if mdp.num_costs else "the model has no costs")
+    return int(cost)

@@ -1,0 +1,144 @@
+"""The reference: the full linear program over occupation measures, solved by HiGHS.
+
+    maximise    sum rho(h, s, a) r(s, a)
+    subject to  sum rho(h, s, a) c_i(s, a) <= xi_i                                  for each limit
+                sum_a rho(0, s, a) = initial(s)                                     for each s
+                sum_a rho(h+1, s', a) = sum_{s,a} rho(h, s, a) p(s' | s, a)         for each s', h
+                rho >= 0
+
+Eq. (LP_basicSetting), Appendix A.1 of Brantley et al. (2020), with the initial-state row that the printed program
+omits; its rows sum rho = 1 and its bounds rho <= 1 follow from the others. It has H * P variables and H * S rows:
+built from the transitions as they are, without the pruning that `conrl.kernels` does, so that it checks that too.
+
+The bound returned is the Lagrangian one (Eq. 2 of `conrl.planners.support_lp`) at the multipliers that HiGHS found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from conrl.errors import RunError, SpecError, unknown
+from conrl.model import ConstrainedMDP
+from conrl.oracles import BackwardInduction
+from conrl.planners.feasibility import infeasible
+from conrl.planners.result import Plan, split_prices
+from conrl.policy import Mixture, Policy
+from conrl.problem import Linear, Rows
+
+Float = NDArray[np.float64]
+
+METHODS = ("choose", "simplex", "ipm")
+
+
+@dataclass(frozen=True)
+class LinearProgram:
+    """Plan by HiGHS on the full program. `method`: "simplex", "ipm" or "choose"; `time_limit` in seconds."""
+
+    method: str = "choose"
+    tol: float = 1e-9
+    time_limit: float = np.inf
+    name = "linear-program"
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise SpecError(unknown("method", self.method, METHODS))
+        if not (np.isfinite(self.tol) and self.tol > 0.0):
+            raise SpecError(f"tol is {self.tol}; it must be a positive number")
+
+    def plan(self, mdp: ConstrainedMDP, problem: Linear) -> Plan:
+        rows = problem.rows(mdp)
+        highs = self.solver(mdp, rows)
+        highs.run()
+        status = highs.getModelStatus()
+        oracle = BackwardInduction(mdp)
+        if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
+            raise infeasible(oracle, rows)
+        if status != highspy.HighsModelStatus.kOptimal:
+            raise RunError(
+                f"HiGHS ended as {highs.modelStatusToString(status)}; raise time_limit or use column generation"
+            )
+        solution = highs.getSolution()
+        rho = np.maximum(np.array(solution.col_value), 0.0).reshape(mdp.horizon, mdp.num_pairs)
+        multipliers = np.maximum(np.array(solution.row_dual)[: rows.count], 0.0)
+        policy = _markov(mdp, rho)
+        occupied = np.zeros((1, mdp.num_pairs))
+        policy.add_occupation(mdp, 1.0, occupied)
+        value = occupied[0] @ mdp.pay
+        objective = float(value[0]) + (0.0 if mdp.bonus is None else float(occupied[0] @ mdp.bonus[:, 0]))
+        direction = -multipliers @ rows.matrix(mdp.num_costs)
+        direction[0] += 1.0
+        bound = max(oracle.support(direction).value + float(multipliers @ rows.bound), objective)
+        prices, floor_prices = split_prices(rows, multipliers, mdp.num_costs)
+        return Plan(
+            mdp=mdp,
+            problem=problem,
+            status="optimal" if bound - objective <= self.tol * max(1.0, abs(objective)) else "inaccurate",
+            reward=float(value[0]),
+            costs=value[1:],
+            objective=objective,
+            bound=bound,
+            prices=prices,
+            floor_prices=floor_prices,
+            iterations=_iterations(highs),
+            make_mixture=lambda: Mixture([1.0], [policy], value[None]),
+        )
+
+    def solver(self, mdp: ConstrainedMDP, rows: Rows) -> highspy.Highs:
+        """HiGHS with the program passed to it, not yet run; benchmarks time its `run`."""
+        highs = highspy.Highs()
+        highs.setOptionValue("output_flag", False)
+        highs.setOptionValue("solver", self.method)
+        highs.setOptionValue("primal_feasibility_tolerance", max(1e-10, 0.1 * self.tol))
+        highs.setOptionValue("dual_feasibility_tolerance", max(1e-10, 0.1 * self.tol))
+        highs.setOptionValue("ipm_optimality_tolerance", max(1e-12, 0.1 * self.tol))
+        if np.isfinite(self.time_limit):
+            highs.setOptionValue("time_limit", float(self.time_limit))
+        highs.passModel(_program(mdp, rows))
+        return highs
+
+
+def _program(mdp: ConstrainedMDP, rows: Rows) -> highspy.HighsLp:
+    H, S, P = mdp.horizon, mdp.num_states, mdp.num_pairs
+    g = mdp.graph
+    leave = sp.csr_array((np.ones(P), (mdp.pair_state, np.arange(P))), shape=(S, P))
+    arrive = sp.csr_array((g.probability, g.successor, g.start), shape=(P, S)).T
+    flow = sp.kron(sp.eye_array(H), leave) - sp.kron(sp.eye_array(H, k=-1), arrive)
+    reward, used = mdp.pay[:, 0], mdp.pay[:, 1 + rows.cost]  # [P], [P, R]
+    if mdp.bonus is not None:  # the best case: r + b, c - b under a limit, c + b over a floor
+        reward, used = reward + mdp.bonus[:, 0], used - rows.sign * mdp.bonus[:, 1 + rows.cost]
+    limits = sp.csr_array(np.tile((rows.sign * used).T, (1, H)).reshape(rows.count, H * P))
+    matrix = sp.csc_array(sp.vstack((limits, flow)))
+    right = np.concatenate((mdp.initial, np.zeros((H - 1) * S)))
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = H * P, rows.count + H * S
+    lp.sense_ = highspy.ObjSense.kMaximize
+    lp.col_cost_ = np.tile(reward, H)
+    lp.col_lower_, lp.col_upper_ = np.zeros(H * P), np.full(H * P, highspy.kHighsInf)
+    lp.row_lower_ = np.concatenate((np.full(rows.count, -highspy.kHighsInf), right))
+    lp.row_upper_ = np.concatenate((rows.bound, right))
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_ = matrix.indptr
+    lp.a_matrix_.index_ = matrix.indices
+    lp.a_matrix_.value_ = matrix.data
+    return lp
+
+
+def _markov(mdp: ConstrainedMDP, rho: Float) -> Policy:
+    """The policy of an occupation measure [H, P]; the first action where it is zero."""
+    table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
+    table[:, mdp.pair_state, mdp.action] = rho
+    mass = table.sum(axis=2, keepdims=True)
+    default = np.zeros((mdp.num_states, mdp.num_actions))
+    default[np.arange(mdp.num_states), mdp.action[mdp.graph.first[:-1]]] = 1.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return Policy(np.where(mass > 0.0, table / mass, default))
+
+
+def _iterations(highs: highspy.Highs) -> int:
+    info = highs.getInfo()
+    return int(info.simplex_iteration_count) + int(info.ipm_iteration_count) + int(info.crossover_iteration_count)

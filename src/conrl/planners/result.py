@@ -1,0 +1,77 @@
+"""What a planner returns: a policy, its exact value, and how far from the best it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conrl.model import ConstrainedMDP
+from conrl.policy import Mixture, Policy
+from conrl.problem import Linear, Rows
+
+Float = NDArray[np.float64]
+
+MESSAGES = {
+    "optimal": "the gap is within the tolerance",
+    "inaccurate": "rounding stopped progress before the gap fell below the tolerance; the bound is valid all the same. "
+    "Raise tol, or measure costs in units nearer to 1",
+    "iteration limit": "stopped at the limit on sweeps before the gap fell below the tolerance; the bound is valid all "
+    "the same. Raise max_sweeps or tol",
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The best policy found, with its certificate.
+
+    `reward` and `costs` are the exact expected totals of `policy` under the mean model, without bonus; `objective`
+    is what was maximised (optimistic if the model carries a bonus) and `bound` a proven upper bound on it, so that
+    `gap` says how far from optimal the plan can be at most. `prices[i]` >= 0 is the gain in the objective per unit
+    of limit i, `floor_prices[i]` >= 0 the loss per unit of floor i.
+    """
+
+    mdp: ConstrainedMDP = field(repr=False)
+    problem: Linear = field(repr=False)
+    status: str  # a key of MESSAGES
+    reward: float
+    costs: Float  # [d]
+    objective: float
+    bound: float
+    prices: Float  # [d]
+    floor_prices: Float  # [d]
+    iterations: int  # directions asked of the oracle, or iterations of the solver
+    make_mixture: Callable[[], Mixture] = field(repr=False)
+    skip: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        """bound - objective: the most that any policy within the limits could do better."""
+        return self.bound - self.objective
+
+    @property
+    def message(self) -> str:
+        """What the status means and, where something is wrong, the remedy."""
+        return MESSAGES[self.status]
+
+    @cached_property
+    def mixture(self) -> Mixture:
+        """Weights, policies and their value vectors; from column generation at most d+1, all deterministic."""
+        return self.make_mixture()
+
+    @cached_property
+    def policy(self) -> Policy:
+        """One Markov policy with the value of the mixture in this model."""
+        return self.mixture.to_markov(self.mdp)
+
+
+def split_prices(rows: Rows, multipliers: Float, num_costs: int) -> tuple[Float, Float]:
+    """Multipliers of rows as prices [d] of limits and of floors."""
+    prices, floor_prices = np.zeros(num_costs), np.zeros(num_costs)
+    upper = rows.sign > 0.0
+    prices[rows.cost[upper]] = multipliers[upper]
+    floor_prices[rows.cost[~upper]] = multipliers[~upper]
+    return prices, floor_prices

@@ -1,0 +1,309 @@
+"""Maximise a.z over the value vectors z of a model that keep linear rows, by column generation.
+
+    maximise a.z   subject to   z in Z,  G z <= h                                         (1)
+
+Z is known only through an oracle for its support function. For any multipliers lambda >= 0,
+
+    bound(lambda) = support(a - G'lambda) + lambda.h                                      (2)
+
+is an upper bound on (1) (weak duality); the point that attains the support is a new column. The master problem
+(`conrl.planners.master`) mixes the columns found so far; its multipliers are the next direction. The two meet
+after finitely many steps, since Z is a polytope. Column generation for constrained MDPs: Yost and Washburn
+(2000), "The LP/POMDP marriage".
+
+Without rows one support answers. Rows on one cost only need no LP solver: at the optimum the line through two
+neighbouring vertices passes the bound, and lambda is its slope (`_one_cost`). Otherwise (`_many_costs`) a sweep
+carries several directions at once: the master's own multipliers and points on the way from them to the best
+multipliers so far (Wentges 1997 calls that smoothing), which steadies them when there are many rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conrl.oracles.protocols import SupportOracle
+from conrl.planners.master import Master
+from conrl.problem import Rows
+
+Float = NDArray[np.float64]
+
+FEASIBILITY = 1e-9  # a row is kept if exceeded by at most this x max(|bound|, largest one-step cost)
+SMOOTHING = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95])  # shares of the best multipliers in each direction
+MIXING = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0])  # weight of the objective while becoming feasible
+
+
+class Columns:
+    """The points found so far, each with the direction that it answers (and so its policy)."""
+
+    def __init__(self) -> None:
+        self.directions: list[Float] = []
+        self.points: list[Float] = []
+        self.means: list[Float] = []
+        self._place: dict[bytes, int] = {}
+
+    def ask(self, oracle: SupportOracle, directions: Float) -> tuple[Float, Float]:
+        """Answers to directions [m, 1+d]: support values and points; new points become columns."""
+        values, points, means = oracle.support_many(directions)
+        for direction, point, mean in zip(directions, points, means, strict=True):
+            if self._place.setdefault(point.tobytes(), len(self.points)) == len(self.points):
+                self.directions.append(direction)
+                self.points.append(point)
+                self.means.append(mean)
+        return values, points
+
+    def find(self, point: Float) -> int:
+        """Which column a point is."""
+        return self._place[point.tobytes()]
+
+    @property
+    def count(self) -> int:
+        return len(self.points)
+
+
+@dataclass
+class Optimum:
+    """A solution of (1) as a mixture of columns, with its certificate."""
+
+    weights: Float  # [n], n at most R + 1
+    points: Float  # [n, 1+d]: what is mixed
+    means: Float  # [n, 1+d]: the same policies' values without bonus
+    directions: Float  # [n, 1+d]: the directions that they answer
+    objective: float
+    bound: float
+    multipliers: Float  # [R]
+    asked: int  # directions
+    sweeps: int  # calls of the oracle, each for several directions
+    converged: bool
+
+
+class Conflict(Exception):
+    """The rows cannot all be kept: `multipliers`.(G z - h) >= `violation` > 0 for every z in Z."""
+
+    def __init__(self, multipliers: Float, violation: float) -> None:
+        super().__init__(violation)
+        self.multipliers = multipliers
+        self.violation = violation
+
+
+def maximise(
+    oracle: SupportOracle,
+    a: Float,
+    rows: Rows,
+    *,
+    tol: float,
+    columns: Columns | None = None,
+    max_sweeps: int = 1000,
+) -> Optimum:
+    """Solve (1) to bound - objective <= tol * max(1, |objective|), or raise `Conflict`."""
+    solver = _Solver(oracle, a, rows, tol, Columns() if columns is None else columns, max_sweeps)
+    if rows.count == 0:
+        return solver.no_rows()
+    if np.unique(rows.cost).size == 1:
+        return solver.one_cost()
+    return solver.many_costs()
+
+
+def allowance(oracle: SupportOracle, rows: Rows) -> Float:
+    """[R]: by how much each row may be exceeded and still count as kept."""
+    return FEASIBILITY * np.maximum(np.abs(rows.bound), oracle.scale[1 + rows.cost])
+
+
+class _Solver:
+    def __init__(
+        self, oracle: SupportOracle, a: Float, rows: Rows, tol: float, columns: Columns, max_sweeps: int
+    ) -> None:
+        self.oracle = oracle
+        self.a = a
+        self.rows = rows
+        self.G = rows.matrix(oracle.num_costs)
+        self.allow = allowance(oracle, rows)
+        self.tol = tol
+        self.columns = columns
+        self.max_sweeps = max_sweeps
+        self.asked = 0
+        self.sweeps = 0
+
+    def ask(self, directions: Float) -> tuple[Float, Float]:
+        self.asked += directions.shape[0]
+        self.sweeps += 1
+        return self.columns.ask(self.oracle, directions)
+
+    def ask_one(self, direction: Float) -> tuple[float, Float]:
+        values, points = self.ask(direction[None])
+        return float(values[0]), points[0]
+
+    def enough(self, bound: float, objective: float) -> bool:
+        return bound - objective <= self.tol * max(1.0, abs(objective))
+
+    def optimum(self, weights: Float, points: Float, bound: float, multipliers: Float) -> Optimum:
+        chosen = [self.columns.find(p) for p in points]
+        objective = float(weights @ (points @ self.a))
+        # Rounding may leave the bound an ulp or so below an objective that meets it.
+        bound = max(bound, objective)
+        return Optimum(
+            weights,
+            points,
+            np.array([self.columns.means[i] for i in chosen]),
+            np.array([self.columns.directions[i] for i in chosen]),
+            objective,
+            bound,
+            multipliers,
+            self.asked,
+            self.sweeps,
+            self.enough(bound, objective),
+        )
+
+    # -- no rows ------------------------------------------------------------------------------------------
+
+    def no_rows(self) -> Optimum:
+        value, point = self.ask_one(self.a)
+        return self.optimum(np.ones(1), point[None], value, np.zeros(0))
+
+    # -- one cost -----------------------------------------------------------------------------------------
+
+    def one_cost(self) -> Optimum:
+        value, free = self.ask_one(self.a)
+        uses = self.G @ free
+        over = uses - self.rows.bound
+        if (over <= self.allow).all():
+            return self.optimum(np.ones(1), free[None], value, np.zeros(self.rows.count))
+        # The best reward is concave in the cost, so only the row that the free optimum breaks can bind; if there
+        # are several such rows the tightest does.
+        r = int(np.argmax(np.where(over > self.allow, over, -np.inf)))
+        g, h = self.G[r], float(self.rows.bound[r])
+        _, least = self.ask_one(-g)
+        low = float(g @ least)
+        if low > h + self.allow[r]:
+            unit = np.zeros(self.rows.count)
+            unit[r] = 1.0
+            raise Conflict(unit, low - h)
+        h = max(h, low)
+        optimum = self._line(free, least, g, h, r)
+        self._check_other_side(optimum)
+        return optimum
+
+    def _line(self, high: Float, low: Float, g: Float, h: float, r: int) -> Optimum:
+        """Close in on the edge of Z that passes g.z = h, from a point beyond it and one within."""
+        bound, price = np.inf, 0.0
+        (over, gain_over), (under, gain_under) = self._use_and_gain(high, g), self._use_and_gain(low, g)
+        while True:
+            slope = max(gain_over - gain_under, 0.0) / (over - under)
+            share = min(max((h - under) / (over - under), 0.0), 1.0)
+            objective = share * gain_over + (1.0 - share) * gain_under
+            value, point = self.ask_one(self.a - slope * g)
+            if value + slope * h < bound:
+                bound, price = value + slope * h, slope
+            use, gain = self._use_and_gain(point, g)
+            stalled = (use, gain) in ((over, gain_over), (under, gain_under)) or self.sweeps >= self.max_sweeps
+            if stalled or self.enough(bound, objective):
+                break
+            if use > h:
+                high, over, gain_over = point, use, gain
+            else:
+                low, under, gain_under = point, use, gain
+        multipliers = np.zeros(self.rows.count)
+        multipliers[r] = price
+        weights, points = np.array([share, 1.0 - share]), np.stack((high, low))
+        keep = weights > 0.0
+        return self.optimum(weights[keep], points[keep], bound, multipliers)
+
+    def _use_and_gain(self, point: Float, g: Float) -> tuple[float, float]:
+        return float(g @ point), float(self.a @ point)
+
+    def _check_other_side(self, optimum: Optimum) -> None:
+        """With a limit and a floor on one cost: where the one binds, the other must hold."""
+        z = optimum.weights @ optimum.points
+        over = self.G @ z - self.rows.bound
+        if (over > self.allow).any():  # the floor lies above the limit: adding the two rows proves it
+            both = np.ones(self.rows.count)
+            raise Conflict(both, float(-self.rows.bound.sum()))
+
+    # -- several costs ------------------------------------------------------------------------------------
+
+    def many_costs(self) -> Optimum:
+        values, points = self.ask(np.vstack((self.a, -self.G)))
+        free = self.G @ points[0] - self.rows.bound
+        if (free <= self.allow).all():
+            return self.optimum(np.ones(1), points[:1], float(values[0]), np.zeros(self.rows.count))
+        least = -values[1:] - self.rows.bound
+        if (least > self.allow).any():
+            r = int(np.argmax(least / np.maximum(self.allow, 1e-300)))
+            unit = np.zeros(self.rows.count)
+            unit[r] = 1.0
+            raise Conflict(unit, float(least[r]))
+        found = np.array(self.columns.points)
+        uses = found @ self.G.T
+        spread = uses.max(axis=0) - uses.min(axis=0)
+        unit = np.where(spread > 0.0, spread, np.maximum(np.abs(self.rows.bound), 1.0))
+        gains = found @ self.a
+        self.gain_unit = float(gains.max() - gains.min()) or max(1.0, abs(float(gains[0])))
+        self.master = Master(self.rows.bound, unit, self.gain_unit)
+        self.given = 0
+        self._become_feasible()
+        return self._improve()
+
+    def _refresh(self) -> tuple[Float, Float, float]:
+        """Give the master what is new and solve it."""
+        if self.columns.count > self.given:
+            new = np.array(self.columns.points[self.given :])
+            self.master.add(new @ self.a, new @ self.G.T)
+            self.given = self.columns.count
+        return self.master.solve()
+
+    def _become_feasible(self) -> None:
+        """Drive the largest violation (in units of the rows) below zero, or prove that it cannot be."""
+        unit = self.master.unit
+        allow = float((self.allow / unit).max())
+        while True:
+            _, multipliers, violation = self._refresh()
+            if violation <= 0.0:
+                break
+            mixing = MIXING / self.gain_unit
+            directions = mixing[:, None] * self.a - multipliers @ self.G
+            before = self.columns.count
+            values, _ = self.ask(directions)
+            proven = -float(values[0]) - float(multipliers @ self.rows.bound)
+            if proven > allow:
+                raise Conflict(multipliers, proven)
+            if self.columns.count == before or violation - proven <= 0.1 * allow or self.sweeps >= self.max_sweeps:
+                break
+        self.master.pursue_objective(max(violation, 0.0))
+        self.relaxed = self.rows.bound + max(violation, 0.0) * unit
+
+    def _improve(self) -> Optimum:
+        bound = np.inf
+        best = np.zeros(self.rows.count)
+        while True:
+            weights, multipliers, _ = self._refresh()
+            objective = self.master.gain(weights)
+            if np.isfinite(bound) and self.enough(bound, objective):
+                break
+            shares = SMOOTHING if np.isfinite(bound) else SMOOTHING[:1]
+            tried = shares[:, None] * best + (1.0 - shares[:, None]) * multipliers
+            before = self.columns.count
+            values, _ = self.ask(self.a - tried @ self.G)
+            bounds = values + tried @ self.relaxed
+            if bounds.min() < bound:
+                bound = float(bounds.min())
+                best = tried[int(np.argmin(bounds))]
+            if self.columns.count == before or self.sweeps >= self.max_sweeps:
+                break
+        chosen = np.flatnonzero(weights > 0.0)
+        points = np.array([self.columns.points[i] for i in chosen])
+        kept = self._polish(weights[chosen], points)
+        return self.optimum(kept[kept > 0.0], points[kept > 0.0], bound, best)
+
+    def _polish(self, weights: Float, points: Float) -> Float:
+        """The weights again from the rows that are tight, to rounding instead of to HiGHS' tolerance."""
+        uses = points @ self.G.T / self.master.unit
+        limit = self.relaxed / self.master.unit
+        tight = np.abs(weights @ uses - limit) <= 1e-8
+        system = np.vstack((np.ones(weights.size), uses[:, tight].T))
+        target = np.concatenate(([1.0], limit[tight]))
+        exact: Float = np.linalg.lstsq(system, target, rcond=None)[0]
+        if np.abs(system @ exact - target).max() > 1e-12 or exact.min() < 0.0:
+            exact = np.maximum(weights, 0.0)
+        return exact / exact.sum()

@@ -1,0 +1,227 @@
+"""Policies: Markov (probabilities [H, S, A]), deterministic (actions [H, S]) and mixtures of them.
+
+Steps count from 0. A mixture draws one component at the start of an episode and plays it to the end. In the
+model it was planned in it has the same value as the Markov policy with the same occupation measure rho,
+
+    pi(a | s, h) = rho(h, s, a) / sum_a' rho(h, s, a')
+
+(Altman 1999, Theorem 6.1), which `Mixture.to_markov` computes; in another model the two may differ.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from conrl import kernels
+from conrl.errors import ModelError
+from conrl.files import atomic_write
+from conrl.model import ConstrainedMDP
+
+Float = NDArray[np.float64]
+
+SUM_TOLERANCE = 1e-9  # how far from 1 the action probabilities of one state may add up
+
+
+class Policy:
+    """A Markov policy: `probabilities` [H, S, A]."""
+
+    def __init__(self, probabilities: ArrayLike) -> None:
+        table = np.array(probabilities, dtype=np.float64)
+        if table.ndim != 3:
+            raise ModelError(f"policy has shape {table.shape}; expected (H, S, A)")
+        wrong = ~((table >= 0.0).all(axis=2) & (np.abs(table.sum(axis=2) - 1.0) <= SUM_TOLERANCE))
+        if wrong.any():
+            h, s = (int(x) for x in np.argwhere(wrong)[0])
+            raise ModelError(
+                f"policy at step {h}, state {s} is {table[h, s]}; probabilities are at least 0 and sum to 1"
+            )
+        table.flags.writeable = False
+        self._probabilities = table
+
+    @property
+    def probabilities(self) -> Float:
+        """[H, S, A]."""
+        return self._probabilities
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(H, S, A)."""
+        H, S, A = self._probabilities.shape
+        return H, S, A
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(steps={self.shape[0]}, states={self.shape[1]}, actions={self.shape[2]})"
+
+    def act(self, step: int, state: int, generator: np.random.Generator) -> int:
+        """Draw the action for a step (from 0) and a state."""
+        p = self.probabilities[step, state]
+        return int(generator.choice(p.size, p=p / p.sum()))
+
+    def occupation(self, mdp: ConstrainedMDP) -> Float:
+        """[H, S, A]: the probability of each step, state and action in a model."""
+        rho = np.zeros((mdp.horizon, mdp.num_pairs))
+        self.add_occupation(mdp, 1.0, rho)
+        full = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
+        full[:, mdp.pair_state, mdp.action] = rho
+        return full
+
+    def add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
+        """Add weight * occupation to rho [H, P], or its sum over steps to rho [1, P]."""
+        self.check(mdp)
+        g = mdp.graph
+        kernels.occupation(*g, mdp.initial, mdp.action, self._probabilities, mdp.horizon, weight, rho)
+
+    def check(self, mdp: ConstrainedMDP) -> None:
+        """Refuse a model of another shape, and actions that do not exist in it."""
+        if self.shape != (mdp.horizon, mdp.num_states, mdp.num_actions):
+            raise ModelError(
+                f"policy has shape {self.shape}; the model has {mdp.horizon} steps, "
+                f"{mdp.num_states} states and {mdp.num_actions} actions"
+            )
+        self._check_actions(mdp)
+
+    def _check_actions(self, mdp: ConstrainedMDP) -> None:
+        if mdp.num_pairs == mdp.num_states * mdp.num_actions:
+            return
+        played = (self.probabilities > 0.0) & ~mdp.available
+        if played.any():
+            h, s, a = (int(x) for x in np.argwhere(played)[0])
+            raise _missing_action(mdp, h, s, a)
+
+    def save(self, path: str | Path, mdp: ConstrainedMDP | None = None) -> None:
+        """Write the policy: `.npz` (arrays) or `.csv` (step,state,action,probability; positive ones only).
+
+        With `mdp`, CSV carries the names of its states and actions.
+        """
+        path = Path(path)
+        if path.suffix == ".npz":
+            with atomic_write(path) as file:
+                np.savez_compressed(file, **self._arrays())
+        elif path.suffix == ".csv":
+            states = mdp.state_names if mdp else tuple(map(str, range(self.shape[1])))
+            actions = mdp.action_names if mdp else tuple(map(str, range(self.shape[2])))
+            table = self.probabilities
+            text = io.StringIO()
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(["step", "state", "action", "probability"])
+            for h, s, a in np.argwhere(table > 0.0):
+                writer.writerow([h, states[s], actions[a], repr(float(table[h, s, a]))])
+            with atomic_write(path) as file:
+                file.write(text.getvalue().encode())
+        else:
+            raise ModelError(f"{path}: a policy is written as .npz or .csv")
+
+    def _arrays(self) -> dict[str, Any]:
+        return {"probabilities": self.probabilities}
+
+
+class Deterministic(Policy):
+    """A deterministic policy: `actions` [H, S]."""
+
+    def __init__(self, actions: ArrayLike, num_actions: int) -> None:
+        table = np.asarray(actions)
+        if table.ndim != 2 or table.dtype.kind not in "iu":
+            raise ModelError(f"actions has shape {table.shape} and type {table.dtype}; expected whole numbers (H, S)")
+        if table.size and not (table.min() >= 0 and table.max() < num_actions):
+            raise ModelError(f"actions must be in 0..{num_actions - 1}")
+        self.actions = table.astype(np.int16)
+        self.actions.flags.writeable = False
+        self.num_actions = num_actions
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        H, S = self.actions.shape
+        return H, S, self.num_actions
+
+    @cached_property
+    def _probabilities(self) -> Float:  # type: ignore[override]
+        table = np.zeros(self.shape)
+        np.put_along_axis(table, self.actions[:, :, None].astype(np.int64), 1.0, axis=2)
+        table.flags.writeable = False
+        return table
+
+    def act(self, step: int, state: int, generator: np.random.Generator) -> int:
+        return int(self.actions[step, state])
+
+    def add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
+        self.check(mdp)
+        pair = mdp.pair_index[np.arange(mdp.num_states), self.actions]
+        kernels.occupation_deterministic(*mdp.graph, mdp.initial, pair, mdp.horizon, weight, rho)
+
+    def _check_actions(self, mdp: ConstrainedMDP) -> None:
+        missing = mdp.pair_index[np.arange(mdp.num_states), self.actions] < 0
+        if missing.any():
+            h, s = (int(x) for x in np.argwhere(missing)[0])
+            raise _missing_action(mdp, h, s, int(self.actions[h, s]))
+
+    def _arrays(self) -> dict[str, Any]:
+        return {"actions": self.actions, "num_actions": np.int64(self.num_actions)}
+
+
+class Mixture:
+    """Policies with weights; one is drawn at the start of each episode.
+
+    `values` [n, 1+d], where known, are the value vectors (reward, costs) of the components.
+    """
+
+    def __init__(self, weights: ArrayLike, policies: Sequence[Policy], values: ArrayLike | None = None) -> None:
+        self.weights = np.array(weights, dtype=np.float64)
+        self.policies = tuple(policies)
+        self.values = None if values is None else np.array(values, dtype=np.float64)
+        if self.weights.shape != (len(self.policies),) or not self.policies:
+            raise ModelError(f"{self.weights.size} weights for {len(self.policies)} policies")
+        if not (self.weights >= 0.0).all() or abs(self.weights.sum() - 1.0) > SUM_TOLERANCE:
+            raise ModelError(f"weights {self.weights} must be at least 0 and sum to 1")
+        if len({p.shape for p in self.policies}) != 1:
+            raise ModelError("the policies of a mixture must have one shape")
+
+    def __repr__(self) -> str:
+        return f"Mixture(weights={self.weights}, policies={len(self.policies)})"
+
+    def draw(self, generator: np.random.Generator) -> Policy:
+        """The component to play in one episode."""
+        return self.policies[int(generator.choice(len(self.policies), p=self.weights / self.weights.sum()))]
+
+    def to_markov(self, mdp: ConstrainedMDP) -> Policy:
+        """The Markov policy with the same occupation measure in `mdp`; unvisited states follow the heaviest part."""
+        if len(self.policies) == 1:
+            return self.policies[0]
+        rho = np.zeros((mdp.horizon, mdp.num_pairs))
+        for weight, policy in zip(self.weights, self.policies, strict=True):
+            policy.add_occupation(mdp, float(weight), rho)
+        mass = np.add.reduceat(rho, mdp.graph.first[:-1], axis=1)  # [H, S]
+        table = self.policies[int(np.argmax(self.weights))].probabilities.copy()
+        seen = mass > 0.0
+        table[seen] = 0.0
+        h, k = np.nonzero(rho)
+        s = mdp.pair_state[k]
+        table[h, s, mdp.action[k]] = rho[h, k] / mass[h, s]
+        return Policy(table)
+
+
+def load_policy(path: str | Path) -> Policy:
+    """Read a policy that `Policy.save` wrote as `.npz`."""
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            if "actions" in data:
+                return Deterministic(data["actions"], int(data["num_actions"]))
+            return Policy(data["probabilities"])
+    except FileNotFoundError:
+        raise ModelError(f"no such file: {path}") from None
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        raise ModelError(f"{path}: not a policy file ({error})") from None
+
+
+def _missing_action(mdp: ConstrainedMDP, step: int, state: int, action: int) -> ModelError:
+    return ModelError(
+        f"policy plays action {mdp.action_name(action)!r} in state {mdp.state_name(state)!r} at step {step}; "
+        "that action does not exist there"
+    )

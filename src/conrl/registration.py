@@ -1,0 +1,79 @@
+"""The built-in environments by name, and their registration with Gymnasium.
+
+Importing this module is what makes `gymnasium.make("conrl/MarsRover-v0", rock_reward=1.0)` work. If Gymnasium is
+loaded already, the environments are registered at once, otherwise as soon as it is loaded: nothing heavy is
+imported here. Gymnasium 1.0 did away with plug-ins that it loads by itself, so a program that imports only
+Gymnasium must name a module: `gymnasium.make("conrl.registration:conrl/MarsRover-v0")`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+# The one list of what is built in: name -> the function that makes the model.
+FACTORIES = {
+    "mars-rover": "conrl.envs.gridworld:mars_rover",
+    "box": "conrl.envs.box:box",
+    "random": "conrl.envs.random:random_cmdp",
+}
+
+
+def gymnasium_id(name: str) -> str:
+    """The id under which a built-in environment is registered.
+
+    >>> gymnasium_id("mars-rover")
+    'conrl/MarsRover-v0'
+    """
+    return f"conrl/{''.join(word.capitalize() for word in name.split('-'))}-v0"
+
+
+def register() -> None:
+    """Register every built-in environment with Gymnasium; those already there are left alone."""
+    from gymnasium.envs import registration
+
+    for name in FACTORIES:
+        if gymnasium_id(name) not in registration.registry:
+            registration.register(
+                gymnasium_id(name), entry_point="conrl.envs.gymnasium_env:BuiltInEnv", kwargs={"model": name}
+            )
+
+
+class _Gymnasium(MetaPathFinder, Loader):
+    """Waits for `import gymnasium`, lets the usual finders load it, then registers."""
+
+    def __init__(self) -> None:
+        self.inner: Loader | None = None
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != "gymnasium" or self not in sys.meta_path:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            self.inner, spec.loader = spec.loader, self
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        assert self.inner is not None
+        return self.inner.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert self.inner is not None
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.inner  # importlib.resources and reloading ask the real one
+        module.__loader__ = self.inner
+        self.inner.exec_module(module)
+        register()
+
+
+if "gymnasium" in sys.modules:
+    register()
+elif not any(isinstance(finder, _Gymnasium) for finder in sys.meta_path):
+    sys.meta_path.insert(0, _Gymnasium())
