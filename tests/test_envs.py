@@ -18,7 +18,7 @@ from conrl.model import ConstrainedMDP
 UP, DOWN, LEFT, RIGHT = range(4)
 
 
-def occupation_lp(mdp: ConstrainedMDP, limit: float) -> tuple[float, float] | None:
+def occupation_lp(mdp: ConstrainedMDP, limit: float) -> tuple[Any, Any] | None:
     """Best reward and its cost under one limit, from the occupation-measure program; None if infeasible.
 
     Variables rho(h, k) over steps and pairs; rows: the initial state, then the flow into every (step, state).
@@ -29,15 +29,15 @@ def occupation_lp(mdp: ConstrainedMDP, limit: float) -> tuple[float, float] | No
     flow = sp.kron(sp.eye(H), leave) - sp.kron(sp.eye(H, k=-1), enter)
     start = np.concatenate([mdp.initial, np.zeros((H - 1) * S)])
     costs = np.tile(mdp.pay[:, 1], H)
-    bounded: dict[str, Any] = {"A_ub": costs[None, :], "b_ub": [limit]} if np.isfinite(limit) else {}
-    options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-    found = linprog(
-        -np.tile(mdp.pay[:, 0], H), A_eq=flow.tocsr(), b_eq=start, method="highs", options=options, **bounded
-    )
+    rest: dict[str, Any] = {"A_eq": flow.tocsr(), "b_eq": start}
+    if np.isfinite(limit):
+        rest |= {"A_ub": costs[None, :], "b_ub": [limit]}
+    rest["options"] = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    found = linprog(-np.tile(mdp.pay[:, 0], H), method="highs", **rest)
     return None if found.status == 2 else (-float(found.fun), float(costs @ found.x))
 
 
-def outcomes(mdp: ConstrainedMDP, state: str, action: int) -> dict[str, tuple[float, list[float]]]:
+def outcomes(mdp: ConstrainedMDP, state: str, action: int) -> dict[str, Any]:
     """Successor name -> (probability, what it pays), where each successor occurs once."""
     k = mdp.state_names.index(state) * mdp.num_actions + action
     g = mdp.graph
@@ -53,11 +53,22 @@ def outcomes(mdp: ConstrainedMDP, state: str, action: int) -> dict[str, tuple[fl
 
 @pytest.mark.parametrize(
     ("rock_reward", "limit", "reward", "cost"),
-    [(1.0, 0.3, 1.5362884, 0.3), (1.0, np.inf, 1.8168222, 1.8168222), (0.0, 0.3, 1.4029842, 0.0898150)],
+    [(1.0, 0.3, 1.5362884, 0.3), (1.0, np.inf, 1.8168222, 1.8168222), (0.0, 0.0898150, 1.4029842, 0.0898150)],
 )
 def test_mars_rover_has_the_published_optima(rock_reward: float, limit: float, reward: float, cost: float) -> None:
     found = occupation_lp(envs.mars_rover(rock_reward), limit)
     assert found == (pytest.approx(reward, abs=1e-7), pytest.approx(cost, abs=1e-7))
+
+
+def test_by_the_text_the_limit_of_mars_rover_never_binds() -> None:
+    mdp = envs.mars_rover()
+    for limit in (0.0899, 0.3, np.inf):
+        found = occupation_lp(mdp, limit)
+        assert found is not None
+        assert found[0] == pytest.approx(1.4029842, abs=1e-7)
+    less = occupation_lp(mdp, 0.0897)
+    assert less is not None
+    assert less[0] < 1.4029842 - 1e-5
 
 
 def test_mars_rover_under_tight_limits() -> None:
@@ -110,7 +121,7 @@ def test_mars_rover_features_and_layout() -> None:
     mdp = envs.mars_rover()
     assert mdp.features is not None
     assert mdp.layout is not None
-    assert (mdp.features.shape, mdp.features.dtype) == ((64, 2, 8, 8), np.float32)
+    assert (mdp.features.shape, str(mdp.features.dtype)) == ((64, 2, 8, 8), "float32")
     assert mdp.features[:, 0].reshape(64, 64).tolist() == np.eye(64).tolist()
     assert (mdp.features[:, 1] == mdp.features[0, 1]).all()
     assert [f"r{r}c{c}" for r, c in np.argwhere(mdp.features[0, 1])] == [
@@ -137,7 +148,7 @@ def test_box_states() -> None:
     assert mdp.state_name(int(mdp.initial.argmax())) == "agent r1c2 box r2c2"
     assert mdp.features is not None
     assert mdp.layout is not None
-    assert (mdp.features.shape, mdp.features.dtype) == ((121, 2, 6, 6), np.float32)
+    assert (mdp.features.shape, str(mdp.features.dtype)) == ((121, 2, 6, 6), "float32")
     for s, name in enumerate(mdp.state_names):
         agent, box = (tuple(map(int, w[1:].split("c"))) for w in name.split()[1::2])
         assert [tuple(x) for x in np.argwhere(mdp.features[s, 0])] == [agent]
@@ -192,15 +203,14 @@ def test_agent_and_box_never_meet() -> None:
 
 
 def test_gridworld_from_text_and_from_rows() -> None:
-    text = envs.gridworld(
-        "S . #\n\n. P G\n", slip=0.2, horizon=5, goal_reward=2.0, rock_cost=3.0, stay=0.5, limits=[1.0]
-    )
-    rows = envs.gridworld(["S0W", "0PG"], slip=0.2, horizon=5, goal_reward=2.0, rock_cost=3.0, stay=0.5, limits=[1.0])
+    rest: dict[str, Any] = {"slip": 0.2, "horizon": 5, "goal_reward": 2.0, "rock_cost": 3.0, "stay": 0.5}
+    text = envs.gridworld("S . #\n\n. P G\n", **rest)
+    rows = envs.gridworld(["S0W", "0PG"], **rest)
     assert text.state_names == rows.state_names == ("r0c0", "r0c1", "r1c0", "r1c1", "r1c2")
     assert text.layout is not None
     assert text.layout.rows == ("S0W", "0PG")
     assert text.layout.cell.tolist() == [0, 1, 3, 4, 5]
-    assert (text.transitions != rows.transitions).nnz == 0
+    assert text.transitions.toarray().tolist() == rows.transitions.toarray().tolist()
     assert outcomes(text, "r0c1", DOWN) == {
         "r1c1": (pytest.approx(0.85), [0.0, 3.0]),
         "r0c0": (pytest.approx(0.05), [0.0, 0.0]),
@@ -328,7 +338,7 @@ def test_every_built_in_can_be_made_and_described() -> None:
 
 def test_make_passes_parameters_on() -> None:
     assert envs.make("mars-rover", rock_reward=1, horizon=12).horizon == 12
-    assert envs.make("mars-rover", rock_reward=1).rewards.max() == pytest.approx(0.975)  # r5c1 lies between two rocks
+    assert outcomes(envs.make("mars-rover", rock_reward=0.5), "r2c2", RIGHT)["r2c3"][1] == [0.5, 1.0]
     assert envs.make("random", states=7, band=None, limits=[3.0]).num_states == 7
     lake = envs.make("gymnasium:FrozenLake-v1", horizon=9, is_slippery=False)
     assert (lake.horizon, lake.num_states, lake.num_costs) == (9, 16, 0)

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from conrl.planners.feasibility import Feasibility
+    from conrl.planners.conflict import Feasibility
 
 
 class ConRLError(Exception):

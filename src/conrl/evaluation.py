@@ -128,7 +128,8 @@ def _simulate(mdp: ConstrainedMDP, policy: Policy, episodes: int, generator: np.
 def _cumulated(values: Float, start: NDArray[Any]) -> Float:
     """Running sums that begin anew at each start."""
     total: Float = np.concatenate(([0.0], np.cumsum(values)))
-    return total[1:] - np.repeat(total[start[:-1]], np.diff(start))
+    before: Float = np.repeat(total[start[:-1]], np.diff(start))
+    return total[1:] - before
 
 
 def _play(

@@ -330,7 +330,8 @@ class ConstrainedMDP:
                 k = int(np.searchsorted(graph.start, at, side="right")) - 1 if apart else at
                 what = "rewards" if i == 0 else f"costs {self.cost_names[i - 1]!r}"
                 raise ModelError(
-                    f"{what} at {self._pair(int(rows[k]))} is {column[at]}; it must be finite and at most {LARGEST:g} in size"
+                    f"{what} at {self._pair(int(rows[k]))} is {column[at]}; "
+                    f"it must be finite and at most {LARGEST:g} in size"
                 )
             if apart:
                 pay[:, i] = np.add.reduceat(column * graph.probability, graph.start[:-1])
@@ -755,7 +756,8 @@ def _split_costs(costs: Any, num_states: int, num_actions: int) -> list[Any]:
     if not (per_pair or by_outcome):
         S, A = num_states, num_actions
         raise ModelError(
-            f"costs has shape {table.shape}; expected ({S}, {A}, d) per pair, ({S}, {A}, {S}, d) by outcome, or a list of d. "
+            f"costs has shape {table.shape}; expected ({S}, {A}, d) per pair, ({S}, {A}, {S}, d) by outcome, "
+            "or a list of d. "
             "If it depends on the step, put the step into the state"
         )
     return list(np.moveaxis(table, -1, 0))

@@ -26,13 +26,13 @@ class Rows(NamedTuple):
     bound: Float  # [R]
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         return self.cost.size
 
     def matrix(self, num_costs: int) -> Float:
         """[R, 1+d]: row r times z must be at most bound_r."""
-        G = np.zeros((self.count, 1 + num_costs))
-        G[np.arange(self.count), 1 + self.cost] = self.sign
+        G = np.zeros((self.size, 1 + num_costs))
+        G[np.arange(self.size), 1 + self.cost] = self.sign
         return G
 
     def select(self, keep: Any) -> Rows:

@@ -74,15 +74,14 @@ def read_map(rows: str | Sequence[str], *, once: str = "S", legend: str = "SG0PW
         for c, sign in enumerate(line):
             if sign not in legend:
                 raise ModelError(
-                    f"map row {r}, column {c} is {sign!r} (counting from 0); known signs: {' '.join(legend)}"
+                    f"map row {r}, column {c} (counting from 0) is {sign!r}; known signs: {' '.join(legend)}"
                 )
     grid = np.array([list(line) for line in lines])
     for sign in once:
         found = [f"r{r}c{c}" for r, c in np.argwhere(grid == sign)]
         if len(found) != 1:
-            raise ModelError(
-                f"the map has {len(found)} cells {sign!r} ({', '.join(found) or 'none'}); it needs exactly one"
-            )
+            there = f" ({', '.join(found)})" if found else ""
+            raise ModelError(f"the map has {len(found)} cells {sign!r}{there}; it needs exactly one")
     if not (grid == "G").any():
         raise ModelError("the map has no goal; mark at least one cell 'G'")
     return _number(lines, grid)

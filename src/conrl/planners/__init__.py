@@ -8,8 +8,8 @@ from typing import Any, Protocol
 from conrl.errors import SpecError, unknown
 from conrl.model import ConstrainedMDP
 from conrl.planners.column_generation import ColumnGeneration
-from conrl.planners.feasibility import Feasibility, feasibility
-from conrl.planners.frontier import Frontier, frontier
+from conrl.planners.conflict import Feasibility, feasibility
+from conrl.planners.tradeoff import Frontier, frontier
 from conrl.planners.linear_program import LinearProgram
 from conrl.planners.result import Plan
 from conrl.problem import Linear

@@ -9,7 +9,7 @@ import numpy as np
 from conrl.errors import SpecError
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction
-from conrl.planners.feasibility import infeasible
+from conrl.planners.conflict import infeasible
 from conrl.planners.result import Plan, split_prices
 from conrl.planners.support_lp import Conflict, maximise
 from conrl.policy import Mixture

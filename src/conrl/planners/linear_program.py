@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from conrl.errors import RunError, SpecError, unknown
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction
-from conrl.planners.feasibility import infeasible
+from conrl.planners.conflict import infeasible
 from conrl.planners.result import Plan, split_prices
 from conrl.policy import Mixture, Policy
 from conrl.problem import Linear, Rows
@@ -64,7 +64,7 @@ class LinearProgram:
             )
         solution = highs.getSolution()
         rho = np.maximum(np.array(solution.col_value), 0.0).reshape(mdp.horizon, mdp.num_pairs)
-        multipliers = np.maximum(np.array(solution.row_dual)[: rows.count], 0.0)
+        multipliers = np.maximum(np.array(solution.row_dual)[: rows.size], 0.0)
         policy = _markov(mdp, rho)
         occupied = np.zeros((1, mdp.num_pairs))
         policy.add_occupation(mdp, 1.0, occupied)
@@ -111,15 +111,15 @@ def _program(mdp: ConstrainedMDP, rows: Rows) -> highspy.HighsLp:
     reward, used = mdp.pay[:, 0], mdp.pay[:, 1 + rows.cost]  # [P], [P, R]
     if mdp.bonus is not None:  # the best case: r + b, c - b under a limit, c + b over a floor
         reward, used = reward + mdp.bonus[:, 0], used - rows.sign * mdp.bonus[:, 1 + rows.cost]
-    limits = sp.csr_array(np.tile((rows.sign * used).T, (1, H)).reshape(rows.count, H * P))
+    limits = sp.csr_array(np.tile((rows.sign * used).T, (1, H)).reshape(rows.size, H * P))
     matrix = sp.csc_array(sp.vstack((limits, flow)))
     right = np.concatenate((mdp.initial, np.zeros((H - 1) * S)))
     lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = H * P, rows.count + H * S
+    lp.num_col_, lp.num_row_ = H * P, rows.size + H * S
     lp.sense_ = highspy.ObjSense.kMaximize
     lp.col_cost_ = np.tile(reward, H)
     lp.col_lower_, lp.col_upper_ = np.zeros(H * P), np.full(H * P, highspy.kHighsInf)
-    lp.row_lower_ = np.concatenate((np.full(rows.count, -highspy.kHighsInf), right))
+    lp.row_lower_ = np.concatenate((np.full(rows.size, -highspy.kHighsInf), right))
     lp.row_upper_ = np.concatenate((rows.bound, right))
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     lp.a_matrix_.start_ = matrix.indptr

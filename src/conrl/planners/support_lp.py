@@ -99,7 +99,7 @@ def maximise(
 ) -> Optimum:
     """Solve (1) to bound - objective <= tol * max(1, |objective|), or raise `Conflict`."""
     solver = _Solver(oracle, a, rows, tol, Columns() if columns is None else columns, max_sweeps)
-    if rows.count == 0:
+    if rows.size == 0:
         return solver.no_rows()
     if np.unique(rows.cost).size == 1:
         return solver.one_cost()
@@ -169,7 +169,7 @@ class _Solver:
         uses = self.G @ free
         over = uses - self.rows.bound
         if (over <= self.allow).all():
-            return self.optimum(np.ones(1), free[None], value, np.zeros(self.rows.count))
+            return self.optimum(np.ones(1), free[None], value, np.zeros(self.rows.size))
         # The best reward is concave in the cost, so only the row that the free optimum breaks can bind; if there
         # are several such rows the tightest does.
         r = int(np.argmax(np.where(over > self.allow, over, -np.inf)))
@@ -177,7 +177,7 @@ class _Solver:
         _, least = self.ask_one(-g)
         low = float(g @ least)
         if low > h + self.allow[r]:
-            unit = np.zeros(self.rows.count)
+            unit = np.zeros(self.rows.size)
             unit[r] = 1.0
             raise Conflict(unit, low - h)
         h = max(h, low)
@@ -204,7 +204,7 @@ class _Solver:
                 high, over, gain_over = point, use, gain
             else:
                 low, under, gain_under = point, use, gain
-        multipliers = np.zeros(self.rows.count)
+        multipliers = np.zeros(self.rows.size)
         multipliers[r] = price
         weights, points = np.array([share, 1.0 - share]), np.stack((high, low))
         keep = weights > 0.0
@@ -218,7 +218,7 @@ class _Solver:
         z = optimum.weights @ optimum.points
         over = self.G @ z - self.rows.bound
         if (over > self.allow).any():  # the floor lies above the limit: adding the two rows proves it
-            both = np.ones(self.rows.count)
+            both = np.ones(self.rows.size)
             raise Conflict(both, float(-self.rows.bound.sum()))
 
     # -- several costs ------------------------------------------------------------------------------------
@@ -227,11 +227,11 @@ class _Solver:
         values, points = self.ask(np.vstack((self.a, -self.G)))
         free = self.G @ points[0] - self.rows.bound
         if (free <= self.allow).all():
-            return self.optimum(np.ones(1), points[:1], float(values[0]), np.zeros(self.rows.count))
+            return self.optimum(np.ones(1), points[:1], float(values[0]), np.zeros(self.rows.size))
         least = -values[1:] - self.rows.bound
         if (least > self.allow).any():
             r = int(np.argmax(least / np.maximum(self.allow, 1e-300)))
-            unit = np.zeros(self.rows.count)
+            unit = np.zeros(self.rows.size)
             unit[r] = 1.0
             raise Conflict(unit, float(least[r]))
         found = np.array(self.columns.points)
@@ -275,7 +275,7 @@ class _Solver:
 
     def _improve(self) -> Optimum:
         bound = np.inf
-        best = np.zeros(self.rows.count)
+        best = np.zeros(self.rows.size)
         while True:
             weights, multipliers, _ = self._refresh()
             objective = self.master.gain(weights)
@@ -303,7 +303,7 @@ class _Solver:
         tight = np.abs(weights @ uses - limit) <= 1e-8
         system = np.vstack((np.ones(weights.size), uses[:, tight].T))
         target = np.concatenate(([1.0], limit[tight]))
-        exact: Float = np.linalg.lstsq(system, target, rcond=None)[0]
+        exact = np.asarray(np.linalg.lstsq(system, target, rcond=None)[0], dtype=np.float64)
         if np.abs(system @ exact - target).max() > 1e-12 or exact.min() < 0.0:
             exact = np.maximum(weights, 0.0)
-        return exact / exact.sum()
+        return exact / float(exact.sum())

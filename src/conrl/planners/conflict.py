@@ -55,7 +55,7 @@ def feasibility(
     least, greatest = _extremes(oracle)
     slack = np.full(mdp.num_costs, np.inf)
     for r in np.flatnonzero(rows.sign > 0.0):
-        others = rows.select(np.arange(rows.count) != r)
+        others = rows.select(np.arange(rows.size) != r)
         direction = -rows.matrix(mdp.num_costs)[r]
         found = maximise(oracle, direction, others, tol=SLACK_TOLERANCE, columns=columns)
         slack[rows.cost[r]] = max(float(rows.bound[r]) + found.objective, 0.0)
@@ -68,7 +68,7 @@ def infeasible(oracle: BackwardInduction, rows: Rows, conflict: Conflict | None 
         conflict = _conflict(oracle, rows, Columns())
     if conflict is None:
         # Another solver called tight limits infeasible that are kept within the allowance here.
-        conflict = Conflict(np.full(rows.count, 1.0 / rows.count), 0.0)
+        conflict = Conflict(np.full(rows.size, 1.0 / rows.size), 0.0)
     found = _explain(oracle, rows, conflict)
     names = oracle.mdp.cost_names
     together = " and ".join(found.conflict)
@@ -92,7 +92,7 @@ def _explain(oracle: BackwardInduction, rows: Rows, conflict: Conflict) -> Feasi
     # Multipliers too small to matter may be missed or superfluous: ask anew.
     conflict = _conflict(oracle, rows.select(kept), columns) or conflict
     if conflict.multipliers.size != kept.size:
-        kept = np.arange(rows.count)
+        kept = np.arange(rows.size)
     for r in list(kept):
         fewer = kept[kept != r]
         without = _conflict(oracle, rows.select(fewer), columns) if fewer.size else None

@@ -19,7 +19,7 @@ from conrl.errors import SpecError, unknown
 from conrl.kernels import LANES
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction
-from conrl.planners.feasibility import infeasible
+from conrl.planners.conflict import infeasible
 from conrl.planners.support_lp import Columns, Conflict, maximise
 from conrl.problem import Linear, Rows
 
@@ -111,7 +111,7 @@ class _Search:
         """Upper bounds on w.z, and points (cost, reward) that reach them within tol, with the other limits kept."""
         full = np.zeros((directions.shape[0], 1 + self.mdp.num_costs))
         full[:, 0], full[:, 1 + self.index] = directions.T
-        if self.others.count == 0:
+        if self.others.size == 0:
             values, points, _ = self.oracle.support_many(full)
             return values, points[:, [1 + self.index, 0]]
         bounds, found = [], []
