@@ -13,6 +13,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from conrl import registration as _registration  # makes gymnasium.make("conrl/MarsRover-v0") work
+
 __version__ = "0.1.0"
 
 _HOME = {

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from conrl import kernels
 from conrl.errors import ModelError
-from conrl.model import ConstrainedMDP, resolve_limits
+from conrl.inputs import resolve_limits
+from conrl.model import ConstrainedMDP
 from conrl.policy import Mixture, Policy
 
 if TYPE_CHECKING:

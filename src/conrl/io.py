@@ -58,7 +58,7 @@ VERSION = 1
 MAX_BYTES = 2**32  # of all arrays of an .npz together, unless the file itself is of comparable size:
 COMPARABLE = 16  # at most so many times smaller
 DEFLATE_RATIO = 1032  # deflate cannot shrink further, so a larger claim is a lie
-CHUNK = 8000  # rows of a CSV file that are held as text at a time
+CHUNK = 2_000  # rows of a CSV file that are held as text at a time
 MEAN_TOLERANCE = 2 * ROW_SUM_TOLERANCE  # how far `pay` may lie from the sum over outcomes: pay times the sum of p
 
 _COLUMNS = ("state", "action", "next_state", "probability", "reward")
@@ -375,7 +375,7 @@ def _check_sums(path: Path, rows: _Outcomes, states: list[str], actions: list[st
     if wrong.size:
         k = wrong[np.argmin(where[wrong])]
         row = int(where[k])
-        lines = f"{counts[k]} row{'s' * (counts[k] != 1)}"
+        lines = "1 row" if counts[k] == 1 else f"{counts[k]} rows"
         _stop(
             path,
             _line(path, row),
@@ -447,19 +447,22 @@ def _save_csv(path: Path, mdp: ConstrainedMDP) -> None:
 
 
 def _load_npz(path: Path, given: dict[str, Any]) -> ConstrainedMDP:
+    with path.open("rb") as handle, _about(path):
+        own, arrays = _open_npz(handle)
+        return _own_model(arrays, given) if own else _plain_model(arrays, given)
+
+
+def _open_npz(handle: BinaryIO) -> tuple[bool, dict[str, Array]]:
+    """Whether `save_model` wrote it, and its arrays, texts as Python objects."""
     try:
-        with path.open("rb") as handle, zipfile.ZipFile(handle) as archive:
+        with zipfile.ZipFile(handle) as archive:
             own, arrays = _read_arrays(archive, os.fstat(handle.fileno()).st_size)
-        # As Python texts, so that a code that is no character is found here.
-        arrays |= {name: array.astype(object) for name, array in arrays.items() if array.dtype.kind == "U"}
-    except ModelError as error:
-        raise ModelError(f"{path}: {error}") from None
-    except MemoryError:
+        # This also finds a code that is no character.
+        return own, arrays | {k: array.astype(object) for k, array in arrays.items() if array.dtype.kind == "U"}
+    except (ModelError, MemoryError):
         raise
     except Exception as error:  # zipfile, zlib and numpy raise a dozen kinds on damaged bytes
-        raise ModelError(f"{path}: not a readable .npz file: {' '.join(str(error).split())}") from None
-    with _about(path):
-        return _own_model(arrays, given) if own else _plain_model(arrays, given)
+        raise ModelError(f"not a readable .npz file: {' '.join(str(error).split())}") from None
 
 
 def _read_arrays(archive: zipfile.ZipFile, size: int) -> tuple[bool, dict[str, Array]]:

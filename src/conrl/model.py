@@ -13,72 +13,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from conrl import kernels
-from conrl.errors import ModelError, unknown
+from conrl.errors import ModelError
+from conrl.graph import Graph, Int, Reach
+from conrl.inputs import (
+    MAX_ACTIONS as MAX_ACTIONS,
+)
+from conrl.inputs import (
+    PairTable,
+    available_rows,
+    default_cost_names,
+    float_array,
+    frozen,
+    read_features,
+    read_horizon,
+    read_names,
+    refuse,
+    resolve_limits,
+    setter,
+    split_costs,
+    transition_matrix,
+)
+from conrl.task import Task
 
-if TYPE_CHECKING:
-    import gymnasium
+__all__ = ["ConstrainedMDP", "Layout", "Task"]
 
 Float = NDArray[np.float64]
-Int = NDArray[np.integer[Any]]
 
 ROW_SUM_TOLERANCE = 1e-9  # how far from 1 the probabilities of one pair may add up; used as given, never rescaled
-MAX_ACTIONS = 2**15 - 1  # a policy stores its choice in 16 bits
 LARGEST = 1e150  # of a reward or cost: its square, and its sum over the horizon, still fit a double
-
-_REFUSED = {
-    "discount": "models are undiscounted; let every pair move to an absorbing state without reward "
-    "with probability 1 - discount",
-    "gamma": "models are undiscounted; let every pair move to an absorbing state without reward "
-    "with probability 1 - gamma",
-    "terminal_rewards": "there are no terminal rewards; put the step into the state and pay them in the last step",
-    "terminal_costs": "there are no terminal costs; put the step into the state and pay them in the last step",
-}
-
-
-class Graph(NamedTuple):
-    """The sparse structure that the kernels read; letters as in `conrl.kernels`."""
-
-    first: Int  # [S+1]
-    start: Int  # [P+1]
-    successor: Int  # [N]
-    probability: Float  # [N]
-
-
-class Reach(NamedTuple):
-    """The (step, state) pairs that the start can lead to, in the order in which the kernels work."""
-
-    order: NDArray[np.int64]  # [n]: the state at each position
-    pairs: NDArray[np.int64]  # the pair at each place of the graph below
-    lo: NDArray[np.int64]  # [H]
-    hi: NDArray[np.int64]  # [H]
-    blocks: NDArray[np.uint32]  # those that can be occupied at step h are blocks[lo[h]:hi[h]]
-    graph: Graph  # the pairs of those states, in positions
-    initial: Float  # [n]
-
-    @classmethod
-    def of(cls, graph: Graph, initial: Float, horizon: int) -> Reach:
-        order, lo, hi, blocks = kernels.reachable(graph.first, graph.start, graph.successor, initial, horizon)
-        position = np.zeros(initial.size, dtype=np.uint32)
-        position[order] = np.arange(order.size, dtype=np.uint32)
-        first, pairs = _select(graph.first, order)
-        start, outcomes = _select(graph.start, pairs)
-        inner = Graph(first, start, position[graph.successor[outcomes]], graph.probability[outcomes])
-        return cls(order, pairs, lo, hi, blocks, inner, initial[order])
-
-
-def _select(begin: Int, chosen: Int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The ranges begin[i] .. begin[i+1]-1 for each chosen i, one after the other: their new starts, their members."""
-    sizes = begin[chosen + 1] - begin[chosen]
-    starts = np.concatenate(([0], np.cumsum(sizes)))
-    members = np.arange(starts[-1]) + np.repeat(begin[chosen] - starts[:-1], sizes)
-    return starts.astype(np.uint64), members
 
 
 @dataclass(frozen=True)
@@ -168,14 +136,14 @@ class ConstrainedMDP:
         layout: Layout | None = None,
         **refused: object,
     ) -> None:
-        _refuse(refused)
-        matrix, num_actions = _transition_matrix(transitions)
+        refuse(refused)
+        matrix, num_actions = transition_matrix(transitions)
         num_states = matrix.shape[1]
-        keep = _available_rows(available, num_states, num_actions)
+        keep = available_rows(available, num_states, num_actions)
         kept = matrix if keep.all() else matrix[keep]
-        table = _PairTable(num_states, num_actions, keep, kept)
+        table = PairTable(num_states, num_actions, keep, kept)
         reward = table.read(rewards, "rewards")
-        columns = [table.read(c, f"costs[{i}]") for i, c in enumerate(_split_costs(costs, num_states, num_actions))]
+        columns = [table.read(c, f"costs[{i}]") for i, c in enumerate(split_costs(costs, num_states, num_actions))]
         self._assemble(
             num_states,
             num_actions,
@@ -260,29 +228,29 @@ class ConstrainedMDP:
 
         The two are told apart by their size; where P = N, each pair has one outcome and they are the same.
         """
-        put = _setter(self)
+        put = setter(self)
         put("num_states", num_states)
         put("num_actions", num_actions)
         put("num_costs", len(columns) - 1)
-        put("_state_names", _names(state_names, num_states, "state_names"))
-        put("_action_names", _names(action_names, num_actions, "action_names"))
-        names = _names(cost_names, self.num_costs, "cost_names")
-        put("cost_names", names or _default_cost_names(self.num_costs))
-        put("horizon", _horizon(horizon))
-        put("action", _frozen(rows % num_actions))
+        put("_state_names", read_names(state_names, num_states, "state_names"))
+        put("_action_names", read_names(action_names, num_actions, "action_names"))
+        names = read_names(cost_names, self.num_costs, "cost_names")
+        put("cost_names", names or default_cost_names(self.num_costs))
+        put("horizon", read_horizon(horizon))
+        put("action", frozen(rows % num_actions))
         first = np.searchsorted(rows // num_actions, np.arange(num_states + 1))
         self._check_actions(first)
         self._check_probabilities(rows, start, successor, probability)
         graph = Graph(
-            _frozen(first.astype(np.int64)), _frozen(start.astype(np.int64)), _frozen(successor), _frozen(probability)
+            frozen(first.astype(np.int64)), frozen(start.astype(np.int64)), frozen(successor), frozen(probability)
         )
         put("_graph", graph)
         put("_derived", {})
         self._put_pay(rows, columns)
         put("bonus", None)
-        put("initial", _frozen(self._initial(initial)))
-        put("limits", None if limits is None else _frozen(resolve_limits(limits, self.cost_names, "limits")))
-        put("features", None if features is None else _frozen(_features(features, num_states)))
+        put("initial", frozen(self._initial(initial)))
+        put("limits", None if limits is None else frozen(resolve_limits(limits, self.cost_names, "limits")))
+        put("features", None if features is None else frozen(read_features(features, num_states)))
         put("layout", layout)
 
     # -- validation ---------------------------------------------------------------------------------------
@@ -339,9 +307,9 @@ class ConstrainedMDP:
                 pay[:, i] = column
             if outcome is not None:
                 outcome[:, i] = column if apart else np.repeat(column, counts)
-        put = _setter(self)
-        put("pay", _frozen(pay))
-        put("outcome_pay", None if outcome is None else _frozen(outcome))
+        put = setter(self)
+        put("pay", frozen(pay))
+        put("outcome_pay", None if outcome is None else frozen(outcome))
 
     def _initial(self, initial: int | ArrayLike) -> Float:
         given = np.asarray(initial)
@@ -353,7 +321,7 @@ class ConstrainedMDP:
             start = np.zeros(self.num_states)
             start[int(given)] = 1.0
             return start
-        start = _float_array(initial, "initial")
+        start = float_array(initial, "initial")
         if start.shape != (self.num_states,):
             raise ModelError(
                 f"initial has shape {start.shape}; a distribution over states has shape ({self.num_states},)"
@@ -467,7 +435,7 @@ class ConstrainedMDP:
 
     def gather(self, table: ArrayLike, what: str) -> Float:
         """[P, ...] from a table [S, A, ...]: its rows at the pairs that exist."""
-        full = _float_array(table, what)
+        full = float_array(table, what)
         if full.shape[:2] != (self.num_states, self.num_actions):
             raise ModelError(f"{what} has shape {full.shape}; expected ({self.num_states}, {self.num_actions}, ...)")
         return full[self.pair_state, self.action]
@@ -490,7 +458,7 @@ class ConstrainedMDP:
             )
         if not ((table >= 0.0) & (table <= LARGEST)).all():
             raise ModelError("bonus has a negative or non-finite entry; to be cautious, raise the costs themselves")
-        return self._copy(bonus=_frozen(table))
+        return self._copy(bonus=frozen(table))
 
     def replace(
         self,
@@ -502,16 +470,16 @@ class ConstrainedMDP:
         """The same model with another horizon, start or default limits."""
         changes: dict[str, object] = {}
         if horizon is not None:
-            changes |= {"horizon": _horizon(horizon), "_derived": {}}
+            changes |= {"horizon": read_horizon(horizon), "_derived": {}}
         if initial is not None:
-            changes |= {"initial": _frozen(self._initial(initial)), "_derived": {}}
+            changes |= {"initial": frozen(self._initial(initial)), "_derived": {}}
         if limits is not None:
-            changes["limits"] = _frozen(resolve_limits(limits, self.cost_names, "limits"))
+            changes["limits"] = frozen(resolve_limits(limits, self.cost_names, "limits"))
         return self._copy(**changes)
 
     def _copy(self, **changes: object) -> ConstrainedMDP:
         other = object.__new__(ConstrainedMDP)
-        put = _setter(other)
+        put = setter(other)
         for name in ConstrainedMDP.__slots__:
             put(name, changes[name] if name in changes else getattr(self, name))
         return other
@@ -539,307 +507,9 @@ class ConstrainedMDP:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Task:
-    """What a learner may know: sizes, horizon, limits and the ranges of what it will see.
-
-    `reward_range` and `cost_ranges` bound the *realised* reward and costs of one step: a hard budget rests on
-    them. `initial` is the first state if it is known and fixed. `features` ([S, ...]) is what function
-    approximation sees. `can_stop`: an episode may be ended early. `available` ([S, A]) masks actions.
-    """
-
-    num_states: int
-    num_actions: int
-    horizon: int
-    limits: ArrayLike
-    cost_names: Sequence[str]
-    initial: int | None = None
-    reward_range: tuple[float, float] = (0.0, 1.0)
-    cost_ranges: Sequence[tuple[float, float]] | None = None
-    features: NDArray[Any] | None = None
-    can_stop: bool = False
-    available: NDArray[np.bool_] | None = None
-
-    def __post_init__(self) -> None:
-        put = _setter(self)
-        for name in ("num_states", "num_actions"):
-            if not _is_int(getattr(self, name)) or getattr(self, name) < 1:
-                raise ModelError(f"{name} is {getattr(self, name)!r}; it must be a whole number of at least 1")
-        put("horizon", _horizon(self.horizon))
-        put("cost_names", _names(self.cost_names, len(self.cost_names), "cost_names") or ())
-        put("limits", _frozen(resolve_limits(self.limits, self.cost_names, "limits")))
-        if self.initial is not None and not (_is_int(self.initial) and 0 <= self.initial < self.num_states):
-            raise ModelError(
-                f"initial is {self.initial!r}; it must be a state index in 0..{self.num_states - 1}, or None if unknown"
-            )
-        put("reward_range", _range(self.reward_range, "reward_range"))
-        ranges = self.cost_ranges if self.cost_ranges is not None else ((0.0, 1.0),) * self.num_costs
-        if len(ranges) != self.num_costs:
-            raise ModelError(f"cost_ranges has {len(ranges)} entries for {self.num_costs} costs")
-        put("cost_ranges", tuple(_range(r, f"cost_ranges[{i}]") for i, r in enumerate(ranges)))
-        if self.features is not None:
-            put("features", _frozen(_features(self.features, self.num_states)))
-        if self.available is not None:
-            mask = np.asarray(self.available, dtype=bool)
-            if mask.shape != (self.num_states, self.num_actions) or not mask.any(axis=1).all():
-                raise ModelError("available must be [S, A] with at least one action in every state")
-            put("available", _frozen(mask))
-
-    @property
-    def num_costs(self) -> int:
-        return len(self.cost_names)
-
-    @classmethod
-    def from_gymnasium(
-        cls,
-        env: gymnasium.Env[Any, Any],
-        *,
-        horizon: int | None = None,
-        limits: ArrayLike | None = None,
-        cost_names: Sequence[str] | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        cost_ranges: Sequence[tuple[float, float]] | None = None,
-        can_stop: bool = False,
-    ) -> Task:
-        """The task of a Gymnasium environment with discrete spaces whose model is unknown.
-
-        The horizon comes from the environment's time limit where it has one; limits and cost names from
-        `cost_limits` and `cost_names` of the unwrapped environment where it has them.
-        """
-        sizes = []
-        for name, space in (("observation", env.observation_space), ("action", env.action_space)):
-            if not hasattr(space, "n") or int(getattr(space, "start", 0)) != 0:
-                raise ModelError(f"the {name} space is {space}; conrl needs Discrete(n) counting from 0")
-            sizes.append(int(space.n))
-        spec_horizon = getattr(env.spec, "max_episode_steps", None) if env.spec else None
-        steps = horizon if horizon is not None else spec_horizon
-        if steps is None:
-            raise ModelError("the environment states no time limit; pass horizon=")
-        inner = env.unwrapped
-        if limits is None:
-            limits = getattr(inner, "cost_limits", [])
-        values = np.atleast_1d(np.asarray(limits, dtype=np.float64))
-        names = cost_names if cost_names is not None else getattr(inner, "cost_names", None)
-        return cls(
-            sizes[0],
-            sizes[1],
-            steps,
-            values,
-            tuple(names) if names is not None else _default_cost_names(values.size),
-            reward_range=reward_range,
-            cost_ranges=cost_ranges,
-            can_stop=can_stop,
-        )
-
-
-def resolve_limits(limits: ArrayLike | Mapping[str, float] | None, cost_names: Sequence[str], what: str) -> Float:
-    """[d] from a list or a mapping by cost name. Absent: +inf for limits, -inf for floors."""
-    none = -np.inf if what == "floors" else np.inf
-    d = len(cost_names)
-    if limits is None:
-        return np.full(d, none)
-    if isinstance(limits, Mapping):
-        values = np.full(d, none)
-        for name, limit in limits.items():
-            if name not in cost_names:
-                raise ModelError(unknown("cost", str(name), cost_names))
-            values[list(cost_names).index(name)] = float(limit)
-    else:
-        given = [none if x is None else x for x in limits] if isinstance(limits, (list, tuple)) else limits
-        values = _float_array(given, what)
-    if values.shape != (d,):
-        raise ModelError(
-            f"{what} has shape {values.shape}; the model has {d} cost{'s' * (d != 1)}, so it must have shape ({d},)"
-        )
-    bad = np.flatnonzero(np.isnan(values) | (values == -none))
-    if bad.size:
-        raise ModelError(
-            f"{what[:-1]} of cost {cost_names[bad[0]]!r} is {values[bad[0]]}; it must be a number, or {none} for none"
-        )
-    return values
-
-
-# -- reading what users pass ------------------------------------------------------------------------------
-
-
-class _PairTable:
-    """Reads rewards or one cost, given per pair or per outcome, onto the pairs that exist."""
-
-    def __init__(self, num_states: int, num_actions: int, keep: NDArray[np.bool_], kept: sp.csr_array) -> None:
-        self.shape = (num_states, num_actions)
-        self.keep = keep
-        self.kept = kept
-        rows = np.repeat(np.flatnonzero(keep), np.diff(kept.indptr))
-        self.rows = rows
-        self.columns = np.asarray(kept.indices, dtype=np.int64)
-
-    def read(self, values: Any, what: str) -> Float:
-        S, A = self.shape
-        if sp.issparse(values):
-            return self._sparse(values, what)
-        table = _float_array(values, what)
-        if table.shape == (S, A):
-            return table.reshape(S * A)[self.keep]
-        if table.shape == (S, A, S):
-            return table.reshape(S * A, S)[self.rows, self.columns]
-        raise ModelError(
-            f"{what} has shape {table.shape}; expected ({S}, {A}) per pair or ({S}, {A}, {S}) by outcome. "
-            "If it depends on the step, put the step into the state"
-        )
-
-    def _sparse(self, values: Any, what: str) -> Float:
-        S, A = self.shape
-        if values.shape != (S * A, S):
-            raise ModelError(f"{what} is sparse with shape {values.shape}; expected {(S * A, S)}, like transitions")
-        table = sp.coo_array(values)
-        keys = table.row.astype(np.int64) * S + table.col
-        order = np.argsort(keys, kind="stable")
-        keys, data = keys[order], np.asarray(table.data, dtype=np.float64)[order]
-        if keys.size == 0:
-            return np.zeros(self.rows.size)
-        wanted = self.rows * S + self.columns
-        low = np.searchsorted(keys, wanted, side="left")
-        high = np.searchsorted(keys, wanted, side="right")
-        total = np.concatenate(([0.0], np.cumsum(data)))
-        single = np.where(high > low, data[np.minimum(low, keys.size - 1)], 0.0)
-        return np.where(high - low > 1, total[high] - total[low], single)
-
-
-def _transition_matrix(transitions: Any) -> tuple[sp.csr_array, int]:
-    if sp.issparse(transitions):
-        matrix = sp.csr_array(transitions, dtype=np.float64)
-        rows, num_states = matrix.shape
-        if num_states == 0 or rows == 0 or rows % num_states:
-            raise ModelError(f"transitions is sparse with shape {matrix.shape}; expected (S*A, S)")
-        num_actions = rows // num_states
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-    else:
-        table = _float_array(transitions, "transitions")
-        if table.ndim == 4:
-            raise ModelError(
-                "transitions has 4 dimensions; models do not depend on the step: put the step into the state"
-            )
-        if table.ndim != 3 or table.shape[0] != table.shape[2] or table.size == 0:
-            raise ModelError(f"transitions has shape {table.shape}; expected (S, A, S), or sparse (S*A, S)")
-        num_states, num_actions = table.shape[:2]
-        matrix = sp.csr_array(table.reshape(num_states * num_actions, num_states))
-    if num_actions > MAX_ACTIONS:
-        raise ModelError(f"{num_actions} actions; at most {MAX_ACTIONS} are supported")
-    return matrix, num_actions
-
-
-def _available_rows(available: ArrayLike | None, num_states: int, num_actions: int) -> NDArray[np.bool_]:
-    if available is None:
-        return np.ones(num_states * num_actions, dtype=bool)
-    mask = np.asarray(available)
-    if mask.shape != (num_states, num_actions):
-        raise ModelError(f"available has shape {mask.shape}; expected ({num_states}, {num_actions})")
-    if mask.dtype != np.bool_ and not np.isin(mask, (0, 1)).all():
-        raise ModelError("available must hold booleans")
-    return mask.astype(bool).reshape(-1)
-
-
-def _split_costs(costs: Any, num_states: int, num_actions: int) -> list[Any]:
-    """The d tables in `costs`, each such as `rewards` takes."""
-    if costs is None:
-        return []
-    if isinstance(costs, (list, tuple)) and all(sp.issparse(c) or np.ndim(c) in (2, 3) for c in costs):
-        nested = len(costs) == num_states and all(np.shape(c)[0] == num_actions for c in costs) if costs else False
-        if not nested or any(sp.issparse(c) or isinstance(c, np.ndarray) for c in costs):
-            return list(costs)
-    table = _float_array(costs, "costs")
-    if table.shape[:2] == (num_states, num_actions) and table.ndim == 2:
-        return [table]
-    per_pair = table.ndim == 3 and table.shape[:2] == (num_states, num_actions)
-    by_outcome = table.ndim == 4 and table.shape[:3] == (num_states, num_actions, num_states)
-    if not (per_pair or by_outcome):
-        S, A = num_states, num_actions
-        raise ModelError(
-            f"costs has shape {table.shape}; expected ({S}, {A}, d) per pair, ({S}, {A}, {S}, d) by outcome, "
-            "or a list of d. "
-            "If it depends on the step, put the step into the state"
-        )
-    return list(np.moveaxis(table, -1, 0))
-
-
-def _refuse(given: Mapping[str, object]) -> None:
-    for name in given:
-        if name in _REFUSED:
-            raise ModelError(f"{name}: {_REFUSED[name]}")
-        raise TypeError(f"ConstrainedMDP() got an unexpected keyword argument {name!r}")
-
-
-def _float_array(values: Any, what: str) -> Float:
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "fiub":
-            array = array.astype(object).astype(np.float64)
-        return np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"{what} is not an array of numbers: {error}") from None
-
-
-def _features(features: ArrayLike, num_states: int) -> NDArray[Any]:
-    table = np.asarray(features)
-    if table.ndim < 2 or table.shape[0] != num_states or table.dtype.kind not in "fiub":
-        raise ModelError(f"features has shape {table.shape}; expected numbers of shape ({num_states}, ...)")
-    return table
-
-
-def _names(names: Sequence[str] | None, count: int, what: str) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    if isinstance(names, str):
-        raise ModelError(f"{what} is one text; expected a list of {count}")
-    texts = tuple(str(n) for n in names)
-    if len(texts) != count:
-        raise ModelError(f"{what} has {len(texts)} entries; expected {count}")
-    if len(set(texts)) != count:
-        twice = next(t for t in texts if texts.count(t) > 1)
-        raise ModelError(f"{what} has {twice!r} twice; names must differ")
-    return texts
-
-
-def _default_cost_names(count: int) -> tuple[str, ...]:
-    return ("cost",) if count == 1 else tuple(f"cost{i}" for i in range(count))
-
-
-def _horizon(horizon: Any) -> int:
-    if not _is_int(horizon) or horizon < 1:
-        raise ModelError(f"horizon is {horizon!r}; it must be a whole number of at least 1")
-    return int(horizon)
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
-def _range(bounds: tuple[float, float], what: str) -> tuple[float, float]:
-    low, high = (float(x) for x in bounds)
-    if not (np.isfinite(low) and np.isfinite(high) and low <= high):
-        raise ModelError(f"{what} is {bounds!r}; expected two finite numbers, the lower first")
-    return low, high
-
-
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """A contiguous array nobody can write to; copied where somebody else could."""
-    own = np.ascontiguousarray(array)
-    if own.flags.writeable:
-        if own is array or own.base is not None:
-            own = own.copy()
-        own.flags.writeable = False
-    return own
-
-
-def _setter(target: object) -> Any:
-    """The way round immutability, for construction only."""
-    return lambda name, value: object.__setattr__(target, name, value)
-
-
 def _rebuild(values: dict[str, object]) -> ConstrainedMDP:
     other = object.__new__(ConstrainedMDP)
-    put = _setter(other)
+    put = setter(other)
     for name, value in values.items():
         put(name, value)
     put("_derived", {})

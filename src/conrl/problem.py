@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from conrl.model import ConstrainedMDP, resolve_limits
+from conrl.inputs import resolve_limits
+from conrl.model import ConstrainedMDP
 
 Float = NDArray[np.float64]
 

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl.envs.maps import MOVES, GridMap, per_step, read_map, slip_matrix
-from conrl.model import ConstrainedMDP, Int, Layout
+from conrl.graph import Int
+from conrl.model import ConstrainedMDP, Layout
 
 BOX = """
 W W W W W W

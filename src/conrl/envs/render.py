@@ -141,9 +141,9 @@ def _flag(canvas: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.flo
 
 def _rock(canvas: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
     turn = np.arctan2(y, x)
-    edge = 0.62 + 0.06 * np.cos(3.0 * turn + 0.6) + 0.04 * np.cos(5.0 * turn)
+    edge = 0.78 + 0.06 * np.cos(3.0 * turn + 0.6) + 0.04 * np.cos(5.0 * turn)
     canvas[np.hypot(x, y) < edge] = ROCK
-    canvas[np.hypot(x + 0.18, y + 0.2) < 0.24] = SHINE
+    canvas[np.hypot(x + 0.3, y + 0.32) < 0.24] = SHINE
 
 
 def _hole(canvas: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
@@ -162,6 +162,6 @@ def _crate(canvas: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.fl
 
 
 def _rover(canvas: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
-    canvas[np.hypot(x, y) < 0.64] = LENS  # a rim, to stand out from whatever lies below
-    canvas[np.hypot(x, y) < 0.56] = AGENT
+    canvas[np.hypot(x, y) < 0.56] = LENS  # a rim, to stand out from whatever lies below
+    canvas[np.hypot(x, y) < 0.49] = AGENT
     canvas[np.hypot(x - 0.17, y + 0.17) < 0.16] = LENS

@@ -9,9 +9,9 @@ from conrl.errors import SpecError, unknown
 from conrl.model import ConstrainedMDP
 from conrl.planners.column_generation import ColumnGeneration
 from conrl.planners.conflict import Feasibility, feasibility
-from conrl.planners.tradeoff import Frontier, frontier
 from conrl.planners.linear_program import LinearProgram
 from conrl.planners.result import Plan
+from conrl.planners.tradeoff import Frontier, frontier
 from conrl.problem import Linear
 
 __all__ = [

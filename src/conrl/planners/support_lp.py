@@ -12,9 +12,10 @@ after finitely many steps, since Z is a polytope. Column generation for constrai
 (2000), "The LP/POMDP marriage".
 
 Without rows one support answers. Rows on one cost only need no LP solver: at the optimum the line through two
-neighbouring vertices passes the bound, and lambda is its slope (`_one_cost`). Otherwise (`_many_costs`) a sweep
-carries several directions at once: the master's own multipliers and points on the way from them to the best
-multipliers so far (Wentges 1997 calls that smoothing), which steadies them when there are many rows.
+neighbouring vertices passes the bound, and lambda is its slope (`one_cost`). Otherwise (`many_costs`) the columns are
+first made feasible by minimising the largest violation, several directions in one sweep; then the multipliers tried
+are a mean of the master's and the best so far (Wentges 1997), which takes half the steps of the master's alone when
+there are many rows.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from conrl.problem import Rows
 Float = NDArray[np.float64]
 
 FEASIBILITY = 1e-9  # a row is kept if exceeded by at most this x max(|bound|, largest one-step cost)
-SMOOTHING = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95])  # shares of the best multipliers in each direction
+SMOOTHING = 0.7  # share of the best multipliers so far in those tried next; 0.5 to 0.85 measured much alike
 MIXING = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0])  # weight of the objective while becoming feasible
 
 
@@ -243,7 +244,7 @@ class _Solver:
         self.master = Master(self.rows.bound, unit, self.gain_unit)
         self.given = 0
         self._become_feasible()
-        return self._improve()
+        return self._improve(float(values[0]))
 
     def _refresh(self) -> tuple[Float, Float, float]:
         """Give the master what is new and solve it."""
@@ -273,23 +274,25 @@ class _Solver:
         self.master.pursue_objective(max(violation, 0.0))
         self.relaxed = self.rows.bound + max(violation, 0.0) * unit
 
-    def _improve(self) -> Optimum:
-        bound = np.inf
-        best = np.zeros(self.rows.size)
+    def _improve(self, free: float) -> Optimum:
+        bound, best = free, np.zeros(self.rows.size)  # without multipliers
+        share = SMOOTHING
         while True:
             weights, multipliers, _ = self._refresh()
             objective = self.master.gain(weights)
-            if np.isfinite(bound) and self.enough(bound, objective):
+            if self.enough(bound, objective) or self.sweeps >= self.max_sweeps:
                 break
-            shares = SMOOTHING if np.isfinite(bound) else SMOOTHING[:1]
-            tried = shares[:, None] * best + (1.0 - shares[:, None]) * multipliers
+            tried = share * best + (1.0 - share) * multipliers
             before = self.columns.count
-            values, _ = self.ask(self.a - tried @ self.G)
-            bounds = values + tried @ self.relaxed
-            if bounds.min() < bound:
-                bound = float(bounds.min())
-                best = tried[int(np.argmin(bounds))]
-            if self.columns.count == before or self.sweeps >= self.max_sweeps:
+            value, _ = self.ask_one(self.a - tried @ self.G)
+            value += float(tried @ self.relaxed)
+            if value < bound:
+                bound, best = value, tried
+            if self.columns.count > before:
+                share = SMOOTHING
+            elif share > 0.0:
+                share = 0.0  # nothing new on the way there: ask for the master's own
+            else:
                 break
         chosen = np.flatnonzero(weights > 0.0)
         points = np.array([self.columns.points[i] for i in chosen])

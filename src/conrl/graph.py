@@ -1,0 +1,52 @@
+"""The sparse structure of a model as the kernels read it, and the part of it that the start can reach."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conrl import kernels
+
+Float = NDArray[np.float64]
+Int = NDArray[np.integer[Any]]
+
+
+class Graph(NamedTuple):
+    """The sparse structure that the kernels read; letters as in `conrl.kernels`."""
+
+    first: Int  # [S+1]
+    start: Int  # [P+1]
+    successor: Int  # [N]
+    probability: Float  # [N]
+
+
+class Reach(NamedTuple):
+    """The (step, state) pairs that the start can lead to, in the order in which the kernels work."""
+
+    order: NDArray[np.int64]  # [n]: the state at each position
+    pairs: NDArray[np.int64]  # the pair at each place of the graph below
+    lo: NDArray[np.int64]  # [H]
+    hi: NDArray[np.int64]  # [H]
+    blocks: NDArray[np.uint32]  # those that can be occupied at step h are blocks[lo[h]:hi[h]]
+    graph: Graph  # the pairs of those states, in positions
+    initial: Float  # [n]
+
+    @classmethod
+    def of(cls, graph: Graph, initial: Float, horizon: int) -> Reach:
+        order, lo, hi, blocks = kernels.reachable(graph.first, graph.start, graph.successor, initial, horizon)
+        position = np.zeros(initial.size, dtype=np.uint32)
+        position[order] = np.arange(order.size, dtype=np.uint32)
+        first, pairs = _select(graph.first, order)
+        start, outcomes = _select(graph.start, pairs)
+        inner = Graph(first, start, position[graph.successor[outcomes]], graph.probability[outcomes])
+        return cls(order, pairs, lo, hi, blocks, inner, initial[order])
+
+
+def _select(begin: Int, chosen: Int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The ranges begin[i] .. begin[i+1]-1 for each chosen i, one after the other: their new starts, their members."""
+    sizes = begin[chosen + 1] - begin[chosen]
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    members = np.arange(starts[-1]) + np.repeat(begin[chosen] - starts[:-1], sizes)
+    return starts.astype(np.uint64), members

@@ -1,0 +1,227 @@
+"""Reading what users pass: arrays dense or sparse, names, limits; each refusal names the culprit and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from conrl.errors import ModelError, unknown
+
+Float = NDArray[np.float64]
+
+MAX_ACTIONS = 2**15 - 1  # a policy stores its choice in 16 bits
+
+_REFUSED = {
+    "discount": "models are undiscounted; let every pair move to an absorbing state without reward "
+    "with probability 1 - discount",
+    "gamma": "models are undiscounted; let every pair move to an absorbing state without reward "
+    "with probability 1 - gamma",
+    "terminal_rewards": "there are no terminal rewards; put the step into the state and pay them in the last step",
+    "terminal_costs": "there are no terminal costs; put the step into the state and pay them in the last step",
+}
+
+
+def resolve_limits(limits: ArrayLike | Mapping[str, float] | None, cost_names: Sequence[str], what: str) -> Float:
+    """[d] from a list or a mapping by cost name. Absent: +inf for limits, -inf for floors."""
+    none = -np.inf if what == "floors" else np.inf
+    d = len(cost_names)
+    if limits is None:
+        return np.full(d, none)
+    if isinstance(limits, Mapping):
+        values = np.full(d, none)
+        for name, limit in limits.items():
+            if name not in cost_names:
+                raise ModelError(unknown("cost", str(name), cost_names))
+            values[list(cost_names).index(name)] = float(limit)
+    else:
+        given = [none if x is None else x for x in limits] if isinstance(limits, (list, tuple)) else limits
+        values = float_array(given, what)
+    if values.shape != (d,):
+        raise ModelError(
+            f"{what} has shape {values.shape}; the model has {d} cost{'s' * (d != 1)}, so it must have shape ({d},)"
+        )
+    bad = np.flatnonzero(np.isnan(values) | (values == -none))
+    if bad.size:
+        raise ModelError(
+            f"{what[:-1]} of cost {cost_names[bad[0]]!r} is {values[bad[0]]}; it must be a number, or {none} for none"
+        )
+    return values
+
+
+class PairTable:
+    """Reads rewards or one cost, given per pair or per outcome, onto the pairs that exist."""
+
+    def __init__(self, num_states: int, num_actions: int, keep: NDArray[np.bool_], kept: sp.csr_array) -> None:
+        self.shape = (num_states, num_actions)
+        self.keep = keep
+        self.kept = kept
+        rows = np.repeat(np.flatnonzero(keep), np.diff(kept.indptr))
+        self.rows = rows
+        self.columns = np.asarray(kept.indices, dtype=np.int64)
+
+    def read(self, values: Any, what: str) -> Float:
+        S, A = self.shape
+        if sp.issparse(values):
+            return self._sparse(values, what)
+        table = float_array(values, what)
+        if table.shape == (S, A):
+            return table.reshape(S * A)[self.keep]
+        if table.shape == (S, A, S):
+            return table.reshape(S * A, S)[self.rows, self.columns]
+        raise ModelError(
+            f"{what} has shape {table.shape}; expected ({S}, {A}) per pair or ({S}, {A}, {S}) by outcome. "
+            "If it depends on the step, put the step into the state"
+        )
+
+    def _sparse(self, values: Any, what: str) -> Float:
+        S, A = self.shape
+        if values.shape != (S * A, S):
+            raise ModelError(f"{what} is sparse with shape {values.shape}; expected {(S * A, S)}, like transitions")
+        table = sp.coo_array(values)
+        keys = table.row.astype(np.int64) * S + table.col
+        order = np.argsort(keys, kind="stable")
+        keys, data = keys[order], np.asarray(table.data, dtype=np.float64)[order]
+        if keys.size == 0:
+            return np.zeros(self.rows.size)
+        wanted = self.rows * S + self.columns
+        low = np.searchsorted(keys, wanted, side="left")
+        high = np.searchsorted(keys, wanted, side="right")
+        total = np.concatenate(([0.0], np.cumsum(data)))
+        single = np.where(high > low, data[np.minimum(low, keys.size - 1)], 0.0)
+        return np.where(high - low > 1, total[high] - total[low], single)
+
+
+def transition_matrix(transitions: Any) -> tuple[sp.csr_array, int]:
+    if sp.issparse(transitions):
+        matrix = sp.csr_array(transitions, dtype=np.float64)
+        rows, num_states = matrix.shape
+        if num_states == 0 or rows == 0 or rows % num_states:
+            raise ModelError(f"transitions is sparse with shape {matrix.shape}; expected (S*A, S)")
+        num_actions = rows // num_states
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    else:
+        table = float_array(transitions, "transitions")
+        if table.ndim == 4:
+            raise ModelError(
+                "transitions has 4 dimensions; models do not depend on the step: put the step into the state"
+            )
+        if table.ndim != 3 or table.shape[0] != table.shape[2] or table.size == 0:
+            raise ModelError(f"transitions has shape {table.shape}; expected (S, A, S), or sparse (S*A, S)")
+        num_states, num_actions = table.shape[:2]
+        matrix = sp.csr_array(table.reshape(num_states * num_actions, num_states))
+    if num_actions > MAX_ACTIONS:
+        raise ModelError(f"{num_actions} actions; at most {MAX_ACTIONS} are supported")
+    return matrix, num_actions
+
+
+def available_rows(available: ArrayLike | None, num_states: int, num_actions: int) -> NDArray[np.bool_]:
+    if available is None:
+        return np.ones(num_states * num_actions, dtype=bool)
+    mask = np.asarray(available)
+    if mask.shape != (num_states, num_actions):
+        raise ModelError(f"available has shape {mask.shape}; expected ({num_states}, {num_actions})")
+    if mask.dtype != np.bool_ and not np.isin(mask, (0, 1)).all():
+        raise ModelError("available must hold booleans")
+    return mask.astype(bool).reshape(-1)
+
+
+def split_costs(costs: Any, num_states: int, num_actions: int) -> list[Any]:
+    """The d tables in `costs`, each such as `rewards` takes."""
+    if costs is None:
+        return []
+    if isinstance(costs, (list, tuple)) and all(sp.issparse(c) or np.ndim(c) in (2, 3) for c in costs):
+        nested = len(costs) == num_states and all(np.shape(c)[0] == num_actions for c in costs) if costs else False
+        if not nested or any(sp.issparse(c) or isinstance(c, np.ndarray) for c in costs):
+            return list(costs)
+    table = float_array(costs, "costs")
+    if table.shape[:2] == (num_states, num_actions) and table.ndim == 2:
+        return [table]
+    per_pair = table.ndim == 3 and table.shape[:2] == (num_states, num_actions)
+    by_outcome = table.ndim == 4 and table.shape[:3] == (num_states, num_actions, num_states)
+    if not (per_pair or by_outcome):
+        S, A = num_states, num_actions
+        raise ModelError(
+            f"costs has shape {table.shape}; expected ({S}, {A}, d) per pair, ({S}, {A}, {S}, d) by outcome, "
+            "or a list of d. "
+            "If it depends on the step, put the step into the state"
+        )
+    return list(np.moveaxis(table, -1, 0))
+
+
+def refuse(given: Mapping[str, object]) -> None:
+    for name in given:
+        if name in _REFUSED:
+            raise ModelError(f"{name}: {_REFUSED[name]}")
+        raise TypeError(f"ConstrainedMDP() got an unexpected keyword argument {name!r}")
+
+
+def float_array(values: Any, what: str) -> Float:
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "fiub":
+            array = array.astype(object).astype(np.float64)
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{what} is not an array of numbers: {error}") from None
+
+
+def read_features(features: ArrayLike, num_states: int) -> NDArray[Any]:
+    table = np.asarray(features)
+    if table.ndim < 2 or table.shape[0] != num_states or table.dtype.kind not in "fiub":
+        raise ModelError(f"features has shape {table.shape}; expected numbers of shape ({num_states}, ...)")
+    return table
+
+
+def read_names(names: Sequence[str] | None, count: int, what: str) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    if isinstance(names, str):
+        raise ModelError(f"{what} is one text; expected a list of {count}")
+    texts = tuple(str(n) for n in names)
+    if len(texts) != count:
+        raise ModelError(f"{what} has {len(texts)} entries; expected {count}")
+    if len(set(texts)) != count:
+        twice = next(t for t in texts if texts.count(t) > 1)
+        raise ModelError(f"{what} has {twice!r} twice; names must differ")
+    return texts
+
+
+def default_cost_names(count: int) -> tuple[str, ...]:
+    return ("cost",) if count == 1 else tuple(f"cost{i}" for i in range(count))
+
+
+def read_horizon(horizon: Any) -> int:
+    if not is_int(horizon) or horizon < 1:
+        raise ModelError(f"horizon is {horizon!r}; it must be a whole number of at least 1")
+    return int(horizon)
+
+
+def is_int(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def read_range(bounds: tuple[float, float], what: str) -> tuple[float, float]:
+    low, high = (float(x) for x in bounds)
+    if not (np.isfinite(low) and np.isfinite(high) and low <= high):
+        raise ModelError(f"{what} is {bounds!r}; expected two finite numbers, the lower first")
+    return low, high
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """A contiguous array nobody can write to; copied where somebody else could."""
+    own = np.ascontiguousarray(array)
+    if own.flags.writeable:
+        if own is array or own.base is not None:
+            own = own.copy()
+        own.flags.writeable = False
+    return own
+
+
+def setter(target: object) -> Any:
+    """The way round immutability, for construction only."""
+    return lambda name, value: object.__setattr__(target, name, value)

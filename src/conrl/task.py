@@ -1,0 +1,119 @@
+"""What a learner may know of a problem: sizes, horizon, limits and ranges; never the transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from conrl.errors import ModelError
+from conrl.inputs import (
+    default_cost_names,
+    frozen,
+    is_int,
+    read_features,
+    read_horizon,
+    read_names,
+    read_range,
+    resolve_limits,
+    setter,
+)
+
+if TYPE_CHECKING:
+    import gymnasium
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a learner may know: sizes, horizon, limits and the ranges of what it will see.
+
+    `reward_range` and `cost_ranges` bound the *realised* reward and costs of one step: a hard budget rests on
+    them. `initial` is the first state if it is known and fixed. `features` ([S, ...]) is what function
+    approximation sees. `can_stop`: an episode may be ended early. `available` ([S, A]) masks actions.
+    """
+
+    num_states: int
+    num_actions: int
+    horizon: int
+    limits: ArrayLike
+    cost_names: Sequence[str]
+    initial: int | None = None
+    reward_range: tuple[float, float] = (0.0, 1.0)
+    cost_ranges: Sequence[tuple[float, float]] | None = None
+    features: NDArray[Any] | None = None
+    can_stop: bool = False
+    available: NDArray[np.bool_] | None = None
+
+    def __post_init__(self) -> None:
+        put = setter(self)
+        for name in ("num_states", "num_actions"):
+            if not is_int(getattr(self, name)) or getattr(self, name) < 1:
+                raise ModelError(f"{name} is {getattr(self, name)!r}; it must be a whole number of at least 1")
+        put("horizon", read_horizon(self.horizon))
+        put("cost_names", read_names(self.cost_names, len(self.cost_names), "cost_names") or ())
+        put("limits", frozen(resolve_limits(self.limits, self.cost_names, "limits")))
+        if self.initial is not None and not (is_int(self.initial) and 0 <= self.initial < self.num_states):
+            raise ModelError(
+                f"initial is {self.initial!r}; it must be a state index in 0..{self.num_states - 1}, or None if unknown"
+            )
+        put("reward_range", read_range(self.reward_range, "reward_range"))
+        ranges = self.cost_ranges if self.cost_ranges is not None else ((0.0, 1.0),) * self.num_costs
+        if len(ranges) != self.num_costs:
+            raise ModelError(f"cost_ranges has {len(ranges)} entries for {self.num_costs} costs")
+        put("cost_ranges", tuple(read_range(r, f"cost_ranges[{i}]") for i, r in enumerate(ranges)))
+        if self.features is not None:
+            put("features", frozen(read_features(self.features, self.num_states)))
+        if self.available is not None:
+            mask = np.asarray(self.available, dtype=bool)
+            if mask.shape != (self.num_states, self.num_actions) or not mask.any(axis=1).all():
+                raise ModelError("available must be [S, A] with at least one action in every state")
+            put("available", frozen(mask))
+
+    @property
+    def num_costs(self) -> int:
+        return len(self.cost_names)
+
+    @classmethod
+    def from_gymnasium(
+        cls,
+        env: gymnasium.Env[Any, Any],
+        *,
+        horizon: int | None = None,
+        limits: ArrayLike | None = None,
+        cost_names: Sequence[str] | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        cost_ranges: Sequence[tuple[float, float]] | None = None,
+        can_stop: bool = False,
+    ) -> Task:
+        """The task of a Gymnasium environment with discrete spaces whose model is unknown.
+
+        The horizon comes from the environment's time limit where it has one; limits and cost names from
+        `cost_limits` and `cost_names` of the unwrapped environment where it has them.
+        """
+        sizes = []
+        for name, space in (("observation", env.observation_space), ("action", env.action_space)):
+            if not hasattr(space, "n") or int(getattr(space, "start", 0)) != 0:
+                raise ModelError(f"the {name} space is {space}; conrl needs Discrete(n) counting from 0")
+            sizes.append(int(space.n))
+        spec_horizon = getattr(env.spec, "max_episode_steps", None) if env.spec else None
+        steps = horizon if horizon is not None else spec_horizon
+        if steps is None:
+            raise ModelError("the environment states no time limit; pass horizon=")
+        inner = env.unwrapped
+        if limits is None:
+            limits = getattr(inner, "cost_limits", [])
+        values = np.atleast_1d(np.asarray(limits, dtype=np.float64))
+        names = cost_names if cost_names is not None else getattr(inner, "cost_names", None)
+        return cls(
+            sizes[0],
+            sizes[1],
+            steps,
+            values,
+            tuple(names) if names is not None else default_cost_names(values.size),
+            reward_range=reward_range,
+            cost_ranges=cost_ranges,
+            can_stop=can_stop,
+        )
