@@ -174,9 +174,10 @@ def test_probabilities_a_little_off_one_are_kept_as_they_are(tmp_path: Path) -> 
 
 def two_states(**rest: Any) -> ConstrainedMDP:
     P = np.array([[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.25, 0.75]]])
-    names: dict[str, Any] = {"state_names": ["A", "B"], "action_names": ["go", "stay"], "cost_names": ["fuel"]}
+    names = {"state_names": ["A", "B"], "action_names": ["go", "stay"], "cost_names": ["fuel"]}
+    usual: dict[str, Any] = {"horizon": 4, "limits": [2.5], **names}
     costs = np.arange(8.0).reshape(2, 2, 2, 1)
-    return ConstrainedMDP(P, [[1, 2], [3, 4]], costs, **({"horizon": 4, "limits": [2.5]} | names | rest))
+    return ConstrainedMDP(P, [[1, 2], [3, 4]], costs, **(usual | rest))
 
 
 @pytest.mark.parametrize("name", ["m.npz", "m.csv", "M.CSV"])

@@ -1,0 +1,40 @@
+# Everything a person needs; each target works alone on a fresh clone with Python 3.11+, make, git and a compiler.
+PYTHON ?= python3
+BIN := .venv/bin
+OUT ?= out/demo
+
+.PHONY: setup demo test lint types tests bench clean
+
+setup: .venv/installed
+
+.venv/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("conrl needs Python 3.11 or newer: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev,bench]'
+	@touch $@
+
+demo: setup
+	@mkdir -p $(OUT)
+	$(BIN)/conrl plan mars-rover --set rock_reward=1 --out $(OUT)/mars-rover-policy.png
+	$(BIN)/conrl plan box --out $(OUT)/box-policy.png
+	$(BIN)/conrl frontier mars-rover --set rock_reward=1 --out $(OUT)/mars-rover-frontier.png
+	$(BIN)/conrl frontier box --out $(OUT)/box-frontier.png
+	@echo "The pictures are in $(OUT)/"
+
+test: lint types tests
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+tests: setup
+	$(BIN)/pytest -n 2 --durations=10
+
+bench: setup
+	$(BIN)/python benchmarks/planning.py
+
+clean:
+	rm -rf .venv out
