@@ -214,7 +214,6 @@ def assert_optimal(
     A row may be exceeded by `FEASIBILITY` x its unit, which is worth up to price x that: `room` below.
     """
     rows = rows_of(mdp, problem)
-    G = rows.matrix(mdp.num_costs)
     unit = row_unit(mdp, rows)
     multipliers = np.array(
         [(plan.prices if s > 0 else plan.floor_prices)[i] for i, s in zip(rows.cost, rows.sign, strict=True)]
@@ -233,8 +232,7 @@ def assert_optimal(
     assert_values(mdp, plan.policy, value)
     _assert_mixture(mdp, plan, value)
 
-    optimistic = _optimistic_costs(mdp, plan, rows)
-    excess = optimistic - rows.bound
+    excess = excess_of(mdp, plan, rows)
     assert (excess <= allowed * (1.0 + 1e-3) + 1e-13 * mdp.horizon * unit).all(), (excess, allowed)
 
     assert plan.gap == plan.bound - plan.objective
@@ -245,7 +243,6 @@ def assert_optimal(
         assert plan.objective == plan.reward or abs(plan.objective - plan.reward) <= 1e-12 * scale
     # lambda.(h - G z) = bound - objective - (what the Lagrangian loses): none of its terms exceeds the gap.
     assert (multipliers * -excess <= plan.gap + rounding + room).all(), (multipliers, excess)
-    assert G.shape == (len(rows.cost), mdp.num_costs)
     if answer is not None:
         assert plan.bound >= answer - 1e-9 * scale - rounding
         assert abs(plan.objective - answer) <= tol * scale + rounding + room, (plan.objective, answer)
@@ -280,8 +277,30 @@ def assert_few_deterministic(mdp: conrl.ConstrainedMDP, plan: conrl.Plan) -> Non
     assert all(isinstance(p, conrl.Deterministic) for p in plan.mixture.policies)
 
 
-def _optimistic_costs(mdp: conrl.ConstrainedMDP, plan: conrl.Plan, rows: Rows) -> Float:
-    """[R]: G z of the plan, moved by the bonus in its favour."""
+def assert_proof(mdp: conrl.ConstrainedMDP, rows: Rows, found: conrl.Feasibility, least: float = 0.0) -> None:
+    """The multipliers of a conflict prove it: min over policies of multipliers.(G z - h) is its violation > least."""
+    names = [
+        f"{mdp.cost_names[i]} {'<=' if s > 0 else '>='} {s * h:.10g}"
+        for i, s, h in zip(rows.cost, rows.sign, rows.bound, strict=True)
+    ]
+    assert not found.feasible
+    assert found.slack is None
+    assert found.multipliers is not None
+    assert len(set(found.conflict)) == len(found.conflict) == found.multipliers.size > 0
+    assert (found.multipliers >= 0.0).all()
+    assert abs(found.multipliers.sum() - 1.0) <= 1e-12
+    full = np.zeros(len(names))
+    for name, x in zip(found.conflict, found.multipliers, strict=True):
+        full[names.index(name)] = x
+    w = np.concatenate(([0.0], -full @ rows.matrix(mdp.num_costs)))
+    proven = -best_total(mdp, w) - float(full @ rows.bound)
+    size = float(full @ row_unit(mdp, rows)) * mdp.horizon
+    assert abs(proven - found.violation) <= 1e-12 * size, (proven, found.violation)
+    assert found.violation > least
+
+
+def excess_of(mdp: conrl.ConstrainedMDP, plan: conrl.Plan, rows: Rows) -> Float:
+    """[R]: G z - h of the plan, with z moved by the bonus in its favour."""
     m = dense(mdp)
     mu, moved = m.initial, np.zeros(1 + mdp.num_costs)
     table = plan.policy.probabilities
@@ -290,7 +309,7 @@ def _optimistic_costs(mdp: conrl.ConstrainedMDP, plan: conrl.Plan, rows: Rows) -
         moved = moved + np.einsum("sa,sai->i", rho, m.bonus)
         mu = np.einsum("sa,sat->t", rho, m.P)
     use = [s * plan.costs[i] - moved[1 + i] for i, s in zip(rows.cost, rows.sign, strict=True)]
-    return np.array(use)
+    return np.array(use) - rows.bound
 
 
 # -- the bank -------------------------------------------------------------------------------------------------
@@ -309,6 +328,7 @@ class Case:
     costs: tuple[float, ...] | None = None  # where they are unique
     conflict: tuple[str, ...] = ()
     violation: float | None = None  # of the conflict, with multipliers that add up to 1
+    beyond_highs: bool = False  # it has coefficients of at most 1e-9, which HiGHS takes for 0: no reference
 
     @property
     def feasible(self) -> bool:
@@ -453,6 +473,20 @@ def wide_units() -> Case:
     # Costs of 1e-6 and of 1e6: two plays of the one, one of the other; price = reward / cost.
     mdp = still([0.0, 1.0, 1.0], [[0, 0], [1e-6, 0], [0, 1e6]], 4)
     return Case("units from 1e-6 to 1e6", mdp, lin([2e-6, 1e6]), 3.0, (1e6, 1e-6), costs=(2e-6, 1e6))
+
+
+@case
+def tiny_unit() -> Case:
+    # `mixture over ten steps` in a unit of 1e-10.
+    mdp = still([0.0, 1.0], [0.0, 2e-10], 10)
+    return Case("a cost of 2e-10", mdp, lin([3e-10]), 1.5, (0.5e10,), costs=(3e-10,), beyond_highs=True)
+
+
+@case
+def constant_cost() -> Case:
+    # Every policy spends 3 x 0.7 of the first cost (tight to rounding); the second makes room for 1 play of 3.
+    mdp = still([0.0, 1.0], [[0.7, 0], [0.7, 1]], 3)
+    return Case("a constant cost, exactly tight", mdp, lin([3 * 0.7, 1.0]), 1.0, costs=(2.1, 1.0))
 
 
 @case
@@ -677,7 +711,8 @@ def probability_1e_12() -> Case:
     P[0, 1, 0] = P[1, :, 0] = 1.0
     mdp = conrl.ConstrainedMDP(P, [[1.0, 0.5], [-1e6, -1e6]], [[[1.0], [0.0]], [[0.0], [0.0]]], 2)
     slope = (0.5 - p - p * 1e6) / (1 - p)
-    return Case("probability 1e-12", mdp, lin([1.5]), 1.5 + 0.5 * slope, (slope,), costs=(1.5,))
+    answer = 1.5 + 0.5 * slope
+    return Case("probability 1e-12", mdp, lin([1.5]), answer, (slope,), costs=(1.5,), beyond_highs=True)
 
 
 @case

@@ -7,6 +7,7 @@ import os
 import stat
 import struct
 import tempfile
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from conrl.errors import ModelError
-from conrl.io import atomic_write, load_model, save_model
+from conrl.files import atomic_write
+from conrl.io import load_model, save_model
 from conrl.model import ConstrainedMDP, Layout
 
 HEADER = "state,action,next_state,probability,reward,cost_fuel"
@@ -340,9 +342,11 @@ def test_csv_garbage_is_a_model_error_or_a_model(rows: str) -> None:
         assert told is None or ("m.csv" in told and "\n" not in told)
 
 
-def test_what_csv_cannot_keep_is_refused(tmp_path: Path) -> None:
+def test_what_files_cannot_keep_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"cannot keep the model's bonus; save it as \.npz"):
         save_model(tmp_path / "m.csv", two_states().with_bonus(np.ones((2, 2))))
+    with pytest.raises(ModelError, match=r"m\.npz: layout_cell has an entry that is not a cell"):
+        save_model(tmp_path / "m.npz", two_states(layout=Layout(("A",), np.array([0, 1]))))
     for suffix in ("csv", "npz"):
         with pytest.raises(ModelError, match=r"state name 'B\\x00' holds a NUL"):
             save_model(tmp_path / f"m.{suffix}", two_states(state_names=["A", "B\0"]))
@@ -435,6 +439,10 @@ BAD_OWN: dict[str, tuple[dict[str, Any], str]] = {
     "first empty": ({"first": np.zeros(0, int)}, "a size that makes no model"),
     "first falls": ({"first": np.array([0, 5, 4])}, "first does not rise from 0 to 4"),
     "start ends": ({"start": np.array([0, 2, 3, 4, 7])}, "start does not rise from 0 to 6"),
+    "first wraps": (
+        {"first": np.array([0, 2**62, 2**63 - 1, -(2**63) + 5, -(2**62), 4])},
+        "first does not rise from 0 to 4",
+    ),
     "start huge": ({"start": np.array([0, 2, 3, 2**62, 6])}, "start does not rise"),
     "start shape": ({"start": np.arange(4)}, r"start has dtype int64 and shape \(4,\); expected whole .* \(5\)"),
     "action order": ({"action": np.array([1, 0, 0, 1])}, "action is not a rising list"),
@@ -522,8 +530,13 @@ def test_hostile_members(tmp_path: Path, case: str, compression: int) -> None:
     np.savez(path, **{k: v for k, v in PLAIN.items() if k != "rewards"})
     with zipfile.ZipFile(path, "a", compression) as archive:
         archive.writestr("rewards.npy", content)
-    with pytest.raises(ModelError, match=message) as caught:
-        load_model(path)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelError, match=message) as caught:
+            load_model(path)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000  # nothing near what was claimed was taken
+    finally:
+        tracemalloc.stop()
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -561,7 +574,7 @@ def test_directory_that_lies_about_sizes(tmp_path: Path, compression: int) -> No
 def test_zip_bombs_are_refused_before_they_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "m.npz"
     np.savez_compressed(path, **(PLAIN | {"rewards": np.zeros(2**20)}))
-    monkeypatch.setattr("conrl.io.MAX_BYTES", 2**22)
+    monkeypatch.setattr("conrl.files.MAX_BYTES", 2**22)
     with pytest.raises(ModelError, match=r"arrays would take 8,\d+,\d+ bytes from a file of"):
         load_model(path)
     np.savez(path, **(PLAIN | {"rewards": np.zeros(2**20)}))  # as large as it says: read, and found to be wrong

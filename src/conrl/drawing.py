@@ -1,52 +1,192 @@
-"""Pictures of a plan on its map and of a frontier.
+"""What a plan and a frontier look like: a grid policy as text, and pictures.
 
-They are drawn onto the caller's axes, or onto a figure made here; there is no global state. `conrl.rendering` says
-what is shown of a policy. The colours are those of Okabe and Ito (2008) and of Tol (2021), which the colour-blind can
-tell apart.
+A policy depends on the step, a map does not: each cell shows the actions by their share of the visits to that cell
+over the whole episode, all states in which the agent is there taken together. A cell is *mixed* if the second action
+has more than a tenth of them, be it because the policy draws or because it changes with the steps. In a state where
+nothing happens any more (a goal, a rock) actions mean nothing: such cells show how likely the episode is to end there.
+
+Pictures are drawn onto the caller's axes, or onto a figure made here; there is no global state, and matplotlib is
+loaded only for them. The colours are those of Okabe and Ito (2008) and of Tol (2021), which the colour-blind can tell
+apart.
 """
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LinearSegmentedColormap, Normalize
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
+from numpy.typing import NDArray
 
 from conrl.errors import SpecError
 from conrl.files import atomic_write
-from conrl.model import Layout
+from conrl.model import ConstrainedMDP, Layout
 from conrl.planners import Frontier, Plan
-from conrl.rendering import FREE, KINDS, RARE, SHOWN, WALLS, Play, grid_layout, grid_play, percent, policy_text
+from conrl.policy import Mixture, Policy
 
-__all__ = [
-    "PICTURES",
-    "draw_frontier",
-    "draw_policy",
-    "frontier_figure",
-    "policy_figure",
-    "policy_text",
-    "save_figure",
-]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.figure import Figure
 
+Float = NDArray[np.float64]
+StyledRow = list[tuple[str, str]]  # pieces of text, each with a style in rich's words
+
+MIXED = 0.1  # a second action with more than this share of a cell's visits makes it mixed
+RARE = 0.01  # expected visits below which a cell hardly matters
+SHOWN = 0.0005  # chance of ending in a cell below which it is not written there
 PICTURES = (".png", ".pdf", ".svg")
+
+FREE = "0.F "
+WALLS = "W#"
+KINDS = {"S": "start", "G": "goal", "P": "rock", "H": "hole", "C": "cliff", "X": "box at the start"}
 FILLS = {"G": "#009E73", "P": "#D55E00", "H": "#D55E00", "C": "#D55E00"}
 EDGES: dict[str, Literal["-", ":"]] = {"S": "-", "X": ":"}
 INK, MARK, CURVE, BEST, WALL = "#222222", "#AA3377", "#0072B2", "#009E73", "#666666"
-SHADES = LinearSegmentedColormap.from_list("visits", ["#ffffff", "#b5d6ec", "#62a9d8"])
+SHADES = ("#ffffff", "#b5d6ec", "#62a9d8")
 DIRECTIONS = {"↑": (0.0, -1.0), "↓": (0.0, 1.0), "←": (-1.0, 0.0), "→": (1.0, 0.0)}
+
+
+@dataclass(frozen=True)
+class Play:
+    """What a policy does at each of n places (cells of a map, or states)."""
+
+    visits: Float  # [n]: expected number of steps there, ends apart
+    shares: Float  # [n, A]: of each action in those; rows of places never visited are zero
+    ends: Float  # [n]: probability that the episode comes to its end there: nothing happens any more
+
+    def actions(self, place: int) -> list[int]:
+        """The actions to show: the most played one and, at a mixed place, those with more than `MIXED`."""
+        order = np.argsort(-self.shares[place], kind="stable")
+        return [int(a) for i, a in enumerate(order) if self.shares[place, a] > (MIXED if i else 0.0)]
+
+
+def state_play(mdp: ConstrainedMDP, policy: Policy | Mixture) -> Play:
+    """What a policy does in each state."""
+    return _play(mdp, policy, np.arange(mdp.num_states), mdp.num_states)
+
+
+def grid_play(mdp: ConstrainedMDP, policy: Policy | Mixture) -> Play:
+    """What a policy does in each cell of the model's map, walls included, row by row."""
+    layout = grid_layout(mdp)
+    return _play(mdp, policy, layout.cell, len(layout.rows) * len(layout.rows[0]))
+
+
+def grid_layout(mdp: ConstrainedMDP) -> Layout:
+    """The model's map, if it has one that can be drawn."""
+    layout = mdp.layout
+    if layout is None:
+        raise SpecError("the model has no map to draw; save its policy as .csv or .npz instead")
+    widths = {len(row) for row in layout.rows}
+    if len(widths) != 1 or 0 in widths:
+        raise SpecError("the model's map cannot be drawn: its rows differ in length or are empty")
+    if layout.cell.max(initial=-1) >= len(layout.rows) * widths.pop() or len(layout.arrows) != mdp.num_actions:
+        raise SpecError("the model's map cannot be drawn: a state lies outside it, or an action has no arrow")
+    return layout
+
+
+def _play(mdp: ConstrainedMDP, policy: Policy | Mixture, place: NDArray[np.int64], count: int) -> Play:
+    """By `place` [S]: where each state is counted; -1 for nowhere."""
+    rho = np.zeros((1, mdp.num_pairs))
+    parts = zip(policy.weights, policy.policies, strict=True) if isinstance(policy, Mixture) else [(1.0, policy)]
+    for weight, part in parts:
+        part.add_occupation(mdp, float(weight), rho)
+    visits, source = rho[0], mdp.pair_state
+    ended = _ended(mdp)
+    live = ~ended[source] & (place[source] >= 0)
+    table = np.zeros((count, mdp.num_actions))
+    np.add.at(table, (place[source[live]], mdp.action[live]), visits[live])
+    total = table.sum(axis=1)
+    shares = np.divide(table, total[:, None], out=np.zeros_like(table), where=total[:, None] > 0.0)
+    ends = np.zeros(count)
+    somewhere = place >= 0
+    np.add.at(ends, place[somewhere], _arrivals(mdp, visits, ended)[somewhere])
+    return Play(total, shares, ends)
+
+
+def _ended(mdp: ConstrainedMDP) -> NDArray[np.bool_]:
+    """[S]: every action stays and pays the same."""
+    g = mdp.graph
+    source = np.repeat(mdp.pair_state, np.diff(g.start))
+    leaves = np.bincount(source, weights=g.successor != source, minlength=mdp.num_states) > 0
+    low = np.minimum.reduceat(mdp.pay, g.first[:-1], axis=0)
+    high = np.maximum.reduceat(mdp.pay, g.first[:-1], axis=0)
+    same: NDArray[np.bool_] = (low == high).all(axis=1)
+    return ~leaves & same
+
+
+def _arrivals(mdp: ConstrainedMDP, visits: Float, ended: NDArray[np.bool_]) -> Float:
+    """[S]: the probability of starting in an end or of coming to it from elsewhere."""
+    g = mdp.graph
+    outcomes = np.diff(g.start)
+    enters = ended[g.successor] & ~np.repeat(ended[mdp.pair_state], outcomes)
+    arrivals = mdp.initial * ended
+    np.add.at(arrivals, g.successor[enters], (np.repeat(visits, outcomes) * g.probability)[enters])
+    return arrivals
+
+
+# -- text -------------------------------------------------------------------------------------------------
+
+
+def policy_text(mdp: ConstrainedMDP, policy: Policy | Mixture) -> list[StyledRow]:
+    """The map with the most played action of each cell as an arrow, several where it is mixed.
+
+    One list a row of the map, of (text, style); all texts have one width.
+    """
+    layout, done = grid_layout(mdp), grid_play(mdp, policy)
+    columns = len(layout.rows[0])
+    cells = [
+        [_cell_text(layout, done, r * columns + c, sign) for c, sign in enumerate(row)]
+        for r, row in enumerate(layout.rows)
+    ]
+    width = max(len(text) for row in cells for text, _ in row)
+    return [[((text * width if text == "█" else f"{text:{width}}") + " ", look) for text, look in row] for row in cells]
+
+
+def _cell_text(layout: Layout, done: Play, i: int, sign: str) -> tuple[str, str]:
+    if sign in WALLS:
+        return "█", "dim"
+    shown = done.actions(i)
+    text = ("" if sign in FREE else sign) + "".join(layout.arrows[a] for a in shown)
+    if done.ends[i] >= SHOWN:
+        text += " " + percent(done.ends[i])
+    if sign in FILLS:
+        return text, "bold green" if sign == "G" else "red"
+    if done.visits[i] < RARE:
+        return text or "·", "dim"
+    return text, "bold magenta" if len(shown) > 1 else "bold" if done.visits[i] >= 0.5 else ""
+
+
+def policy_legend(mdp: ConstrainedMDP) -> str:
+    """The signs that `policy_text` uses for this model, in one line."""
+    layout = grid_layout(mdp)
+    signs = {sign for row in layout.rows for sign in row}
+    words = [f"{sign} {word}" for sign, word in KINDS.items() if sign in signs]
+    words += [
+        f"{sign} {name}" for sign, name in zip(layout.arrows, mdp.action_names, strict=True) if sign not in DIRECTIONS
+    ]
+    words += ["█ wall"] if signs & set(WALLS) else []
+    return ", ".join([*words, "· never visited", "%: of episodes end there"])
+
+
+def percent(share: float) -> str:
+    """
+    >>> percent(0.1), percent(0.0123), percent(0.0012)
+    ('10%', '1.2%', '0.12%')
+    """
+    return f"{100.0 * share:.{0 if share >= 0.095 else 1 if share >= 0.0095 else 2}f}%"
+
+
+# -- pictures ---------------------------------------------------------------------------------------------
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:
     """Write a picture, whole or not at all; the suffix says of which kind. The bytes hold no times."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     path = Path(path)
     if path.suffix not in PICTURES:
         raise SpecError(f"{path}: a picture is written as {', '.join(PICTURES)}")
@@ -63,23 +203,29 @@ def save_figure(figure: Figure, path: str | Path) -> None:
 
 def policy_figure(plan: Plan) -> Figure:
     """A figure of its own with `draw_policy` on it."""
+    from matplotlib.figure import Figure
+
     layout = grid_layout(plan.mdp)
     rows, columns = len(layout.rows), len(layout.rows[0])
     cell = min(0.75, 12.0 / max(rows, columns))
-    figure = Figure(figsize=(max(5.6, cell * columns + 1.6), max(3.0, cell * rows + 1.9)), layout="constrained")
+    figure = Figure(figsize=(max(6.6, cell * columns + 1.6), max(3.0, cell * rows + 1.9)), layout="constrained")
     draw_policy(figure.subplots(), plan)
     return figure
 
 
 def draw_policy(axes: Axes, plan: Plan) -> None:
     """The map of a grid world with the plan's actions as arrows; shade is how often a cell is visited."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LinearSegmentedColormap, Normalize
+
     layout, done = grid_layout(plan.mdp), grid_play(plan.mdp, plan.mixture)
     rows, columns = len(layout.rows), len(layout.rows[0])
     norm = Normalize(0.0, max(float(done.visits.max()), RARE))
+    shade = ScalarMappable(norm, LinearSegmentedColormap.from_list("visits", SHADES))
     for r, row in enumerate(layout.rows):
         for c, sign in enumerate(row):
             i = r * columns + c
-            _draw_ground(axes, c, r, sign, SHADES(norm(done.visits[i])))
+            _draw_ground(axes, c, r, sign, shade.to_rgba(done.visits[i]))
             _draw_label(axes, c, r, sign, done.ends[i])
             _draw_actions(axes, c, r, layout, done, i)
     axes.set(xlim=(-0.52, columns - 0.48), ylim=(rows - 0.48, -0.52), aspect="equal", xticks=[], yticks=[])
@@ -87,7 +233,7 @@ def draw_policy(axes: Axes, plan: Plan) -> None:
     axes.set_title(_plain(_value(plan)), fontsize=10)
     note = "most played actions over the episode; the policy itself may change with the step"
     axes.set_xlabel(note, fontsize=8, color=INK)
-    _draw_keys(axes, plan, layout, norm)
+    _draw_keys(axes, plan, done, shade)
 
 
 def _value(plan: Plan) -> str:
@@ -100,6 +246,8 @@ def _value(plan: Plan) -> str:
 
 
 def _draw_ground(axes: Axes, c: int, r: int, sign: str, shade: Any) -> None:
+    from matplotlib.patches import Rectangle
+
     def square(half: float, **look: Any) -> None:
         axes.add_patch(Rectangle((c - half, r - half), 2 * half, 2 * half, **look))
 
@@ -123,6 +271,8 @@ def _draw_label(axes: Axes, c: int, r: int, sign: str, end: float) -> None:
 
 
 def _draw_actions(axes: Axes, c: int, r: int, layout: Layout, done: Play, i: int) -> None:
+    from matplotlib.patches import FancyArrowPatch
+
     shown = done.actions(i)
     mixed = len(shown) > 1
     look: dict[str, Any] = {
@@ -143,13 +293,17 @@ def _draw_actions(axes: Axes, c: int, r: int, layout: Layout, done: Play, i: int
             axes.add_patch(FancyArrowPatch(*ends, arrowstyle=style, shrinkA=0.0, shrinkB=0.0, linewidth=1.5, **look))
 
 
-def _draw_keys(axes: Axes, plan: Plan, layout: Layout, norm: Normalize) -> None:
+def _draw_keys(axes: Axes, plan: Plan, done: Play, shade: ScalarMappable) -> None:
     """The legend below the map and the scale of visits beside it."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
     def arrow(label: str, **look: Any) -> Line2D:
         return Line2D([], [], marker=">", markersize=5, linewidth=1.5, label=label, **look)
 
-    signs = {sign for row in layout.rows for sign in row}
+    layout = grid_layout(plan.mdp)
+    cells = np.array([sign for row in layout.rows for sign in row])
+    signs = set(cells.tolist())
     keys: list[Any] = [
         arrow("one action", color=INK),
         arrow("mixed: length is the share", color=MARK),
@@ -163,14 +317,15 @@ def _draw_keys(axes: Axes, plan: Plan, layout: Layout, norm: Normalize) -> None:
             keys.append(Patch(facecolor="none", edgecolor=INK, linestyle=style, linewidth=1.4, label=KINDS[sign]))
     for sign, colour in FILLS.items():
         if sign in signs:
-            label = f"{KINDS[sign]}: % of episodes end there"
+            ends = bool((done.ends[cells == sign] >= SHOWN).any())
+            label = KINDS[sign] + (": % of episodes end there" if ends else "")
             keys.append(Patch(facecolor=colour, alpha=0.5, edgecolor=colour, label=label))
     if signs & set(WALLS):
         keys.append(Patch(facecolor=WALL, label="wall"))
     figure = axes.get_figure(root=True)
     assert figure is not None
     figure.legend(handles=keys, loc="outside lower center", ncols=3, fontsize=7.5, frameon=False)
-    bar = figure.colorbar(ScalarMappable(norm, SHADES), ax=axes, shrink=0.7, aspect=24, pad=0.02)
+    bar = figure.colorbar(shade, ax=axes, shrink=0.7, aspect=24, pad=0.02)
     bar.set_label("expected visits per episode", fontsize=8)
     bar.ax.tick_params(labelsize=7)
     bar.outline.set_visible(False)
@@ -178,6 +333,8 @@ def _draw_keys(axes: Axes, plan: Plan, layout: Layout, norm: Normalize) -> None:
 
 def frontier_figure(curve: Frontier) -> Figure:
     """A figure of its own with `draw_frontier` on it."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     draw_frontier(figure.subplots(), curve)
     return figure

@@ -1,41 +1,168 @@
-"""Writing files whole or not at all."""
+"""Reading and writing files safely: whole or not at all, and never trusting what a file claims.
+
+`atomic_write` writes beside the destination, syncs and renames. `read_npz` compares what the headers of an `.npz`
+archive claim with what the file holds before memory is taken, and never unpickles.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import math
 import os
-import tempfile
-from collections.abc import Iterator
+import secrets
+import shutil
+import stat
+import zipfile
+from collections.abc import Callable, Iterator, Set
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, BinaryIO
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
 
 from conrl.errors import ModelError
 
+Array = NDArray[Any]
+PathLike = str | os.PathLike[str]
 
-@contextlib.contextmanager
-def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
+MAX_BYTES = 2**32  # of all arrays of an .npz together, unless the file itself is of comparable size:
+COMPARABLE = 16  # at most so many times smaller
+DEFLATE_RATIO = 1032  # deflate cannot shrink further, so a larger claim is a lie
+
+
+@contextmanager
+def atomic_write(path: PathLike) -> Iterator[BinaryIO]:
     """A binary file that takes the place of `path` only when the block ends well.
 
     It is written beside its destination, synced and renamed; on any failure nothing is left behind and what stood
-    there before stays.
+    there before stays. What the system refuses (`OSError`) is raised as a `ModelError`.
     """
-    path = Path(path)
+    target = Path(os.path.realpath(path))  # a link stays a link
+    temporary = target.with_name(f".conrl-{secrets.token_hex(8)}.tmp")
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        if target.is_dir():
+            raise ModelError(f"cannot write {path}: it is a directory")
+        # Not `tempfile`: its files are private, these get the permissions that any new file gets.
+        with open(temporary, "x+b") as handle:
+            yield handle
+            handle.flush()
+            os.fsync(handle.fileno())
+        with suppress(FileNotFoundError):
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
+        _sync_directory(target.parent)
     except OSError as error:
-        raise ModelError(f"cannot write {path}: {error.strerror or error}") from None
+        if isinstance(error, FileNotFoundError) and not target.parent.exists():
+            raise ModelError(f"cannot write {path}: no such directory: {Path(path).parent}") from None
+        raise ModelError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make a rename last through a power cut, where the system can."""
+    with suppress(OSError):
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turns whatever the system refuses while a file is read into one line of a `ModelError`."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, path)
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise ModelError(f"is a directory, not a file: {path}")
+        if not stat.S_ISREG(mode):  # a pipe would wait for ever
+            raise ModelError(f"not a regular file: {path}")
+        yield
+    except FileNotFoundError:
+        raise ModelError(f"no such file: {path}") from None
     except OSError as error:
-        Path(name).unlink(missing_ok=True)
-        raise ModelError(f"cannot write {path}: {error.strerror or error}") from None
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        raise ModelError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+    except MemoryError:
+        raise ModelError(f"cannot read {path}: not enough memory") from None
+
+
+Reader = Callable[[str], Array]
+
+
+def read_npz(path: Path, check: Callable[[Set[str], Reader], None]) -> dict[str, Array]:
+    """All arrays of an `.npz` file, texts as Python objects.
+
+    `check` is given the names and a way to read one array; it may refuse before the rest is read.
+    """
+    with path.open("rb") as handle:
+        try:
+            with zipfile.ZipFile(handle) as archive:
+                entries = _entries(archive, os.fstat(handle.fileno()).st_size)
+                check(entries.keys(), lambda name: _read_array(archive, entries[name]))
+                arrays = {name: _read_array(archive, entry) for name, entry in entries.items()}
+            # This also finds a code that is no character.
+            return arrays | {k: array.astype(object) for k, array in arrays.items() if array.dtype.kind == "U"}
+        except (ModelError, MemoryError):
+            raise
+        except Exception as error:  # zipfile, zlib and numpy raise a dozen kinds on damaged bytes
+            raise ModelError(f"not a readable .npz file: {' '.join(str(error).split())}") from None
+
+
+def _entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
+    """The arrays by name, once names and sizes make sense."""
+    entries: dict[str, zipfile.ZipInfo] = {}
+    for entry in archive.infolist():
+        name = entry.filename.removesuffix(".npy")
+        if name in entries or name == entry.filename:
+            raise ModelError(f"member {entry.filename!r} occurs twice or is not an array")
+        entries[name] = entry
+        _check_entry(name, entry, size)
+    total = sum(entry.file_size for entry in entries.values())
+    if total > max(MAX_BYTES, COMPARABLE * size):
+        raise ModelError(
+            f"its arrays would take {total:,} bytes from a file of {size:,}; "
+            f"at most {MAX_BYTES:,}, or {COMPARABLE} times the file, are read"
+        )
+    return entries
+
+
+def _check_entry(name: str, entry: zipfile.ZipInfo, size: int) -> None:
+    most = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: DEFLATE_RATIO}.get(entry.compress_type)
+    if most is None or entry.flag_bits & 1:
+        raise ModelError(f"array {name!r} is encrypted or compressed in a way that numpy does not use")
+    if entry.compress_size > size or entry.file_size > most * entry.compress_size:
+        raise ModelError(f"array {name!r} claims {entry.file_size:,} bytes; the file does not hold them")
+
+
+def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
+    name = entry.filename.removesuffix(".npy")
+    with archive.open(entry) as stream:
+        shape, dtype = _read_array_header(stream)
+        held = entry.file_size - stream.tell()
+    if dtype.hasobject:
+        raise ModelError(f"array {name!r} holds Python objects, which could run code; save names with dtype=str")
+    if dtype.kind not in "fiubUS" or min(shape, default=0) < 0:
+        raise ModelError(f"array {name!r} has dtype {dtype} and shape {shape}; expected numbers or texts")
+    claimed = math.prod(shape) * max(dtype.itemsize, 1)
+    if claimed != held:
+        raise ModelError(f"array {name!r} claims {claimed:,} bytes; the file holds {held:,}")
+    with archive.open(entry) as stream:
+        array = npy.read_array(stream, allow_pickle=False)
+        if stream.read(1):  # also makes zipfile compare the checksum
+            raise ModelError(f"array {name!r} is followed by other bytes")
+    # A byte other than 0 and 1 is a damaged boolean that numpy would carry along.
+    return array.view(np.uint8) != 0 if dtype.kind == "b" else array
+
+
+def _read_array_header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    version = npy.read_magic(stream)
+    if version == (1, 0):
+        shape, _, dtype = npy.read_array_header_1_0(stream)
+    elif version == (2, 0):
+        shape, _, dtype = npy.read_array_header_2_0(stream)
+    else:
+        raise ModelError(f"array format {version} is not one that numbers or texts need")
+    return shape, dtype

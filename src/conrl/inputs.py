@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from conrl.errors import ModelError, unknown
 Float = NDArray[np.float64]
 
 MAX_ACTIONS = 2**15 - 1  # a policy stores its choice in 16 bits
+MAX_HORIZON = 2**31 - 1  # arrays have an entry a step
 
 _REFUSED = {
     "discount": "models are undiscounted; let every pair move to an absorbing state without reward "
@@ -36,7 +38,10 @@ def resolve_limits(limits: ArrayLike | Mapping[str, float] | None, cost_names: S
         for name, limit in limits.items():
             if name not in cost_names:
                 raise ModelError(unknown("cost", str(name), cost_names))
-            values[list(cost_names).index(name)] = float(limit)
+            number = float_array(none if limit is None else limit, f"{what}[{name!r}]")
+            if number.ndim:
+                raise ModelError(f"{what}[{name!r}] is {limit!r}; expected one number")
+            values[list(cost_names).index(name)] = number
     else:
         given = [none if x is None else x for x in limits] if isinstance(limits, (list, tuple)) else limits
         values = float_array(given, what)
@@ -81,28 +86,33 @@ class PairTable:
         S, A = self.shape
         if values.shape != (S * A, S):
             raise ModelError(f"{what} is sparse with shape {values.shape}; expected {(S * A, S)}, like transitions")
-        table = sp.coo_array(values)
-        keys = table.row.astype(np.int64) * S + table.col
-        order = np.argsort(keys, kind="stable")
-        keys, data = keys[order], np.asarray(table.data, dtype=np.float64)[order]
-        if keys.size == 0:
+        table = csr_copy(values, what)
+        if table.nnz == 0:
             return np.zeros(self.rows.size)
+        keys = np.repeat(np.arange(S * A), np.diff(table.indptr)) * S + table.indices
         wanted = self.rows * S + self.columns
-        low = np.searchsorted(keys, wanted, side="left")
-        high = np.searchsorted(keys, wanted, side="right")
-        total = np.concatenate(([0.0], np.cumsum(data)))
-        single = np.where(high > low, data[np.minimum(low, keys.size - 1)], 0.0)
-        return np.where(high - low > 1, total[high] - total[low], single)
+        at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+        return np.where(keys[at] == wanted, table.data[at], 0.0)
+
+
+def csr_copy(values: Any, what: str) -> sp.csr_array:
+    """With sorted columns and duplicates added up, in arrays of its own: both would rearrange the caller's."""
+    if values.ndim != 2 or values.dtype.kind not in "fiub":
+        raise ModelError(
+            f"{what} is sparse with shape {values.shape} and dtype {values.dtype}; expected numbers (S*A, S)"
+        )
+    matrix = sp.csr_array(values, dtype=np.float64, copy=True)
+    matrix.sum_duplicates()
+    return matrix
 
 
 def transition_matrix(transitions: Any) -> tuple[sp.csr_array, int]:
     if sp.issparse(transitions):
-        matrix = sp.csr_array(transitions, dtype=np.float64)
+        matrix = csr_copy(transitions, "transitions")
         rows, num_states = matrix.shape
         if num_states == 0 or rows == 0 or rows % num_states:
             raise ModelError(f"transitions is sparse with shape {matrix.shape}; expected (S*A, S)")
         num_actions = rows // num_states
-        matrix.sum_duplicates()
         matrix.eliminate_zeros()
     else:
         table = float_array(transitions, "transitions")
@@ -122,7 +132,7 @@ def transition_matrix(transitions: Any) -> tuple[sp.csr_array, int]:
 def available_rows(available: ArrayLike | None, num_states: int, num_actions: int) -> NDArray[np.bool_]:
     if available is None:
         return np.ones(num_states * num_actions, dtype=bool)
-    mask = np.asarray(available)
+    mask = any_array(available, "available")
     if mask.shape != (num_states, num_actions):
         raise ModelError(f"available has shape {mask.shape}; expected ({num_states}, {num_actions})")
     if mask.dtype != np.bool_ and not np.isin(mask, (0, 1)).all():
@@ -134,7 +144,7 @@ def split_costs(costs: Any, num_states: int, num_actions: int) -> list[Any]:
     """The d tables in `costs`, each such as `rewards` takes."""
     if costs is None:
         return []
-    if isinstance(costs, (list, tuple)) and all(sp.issparse(c) or np.ndim(c) in (2, 3) for c in costs):
+    if isinstance(costs, (list, tuple)) and all(sp.issparse(c) or any_array(c, "costs").ndim in (2, 3) for c in costs):
         nested = len(costs) == num_states and all(np.shape(c)[0] == num_actions for c in costs) if costs else False
         if not nested or any(sp.issparse(c) or isinstance(c, np.ndarray) for c in costs):
             return list(costs)
@@ -160,6 +170,13 @@ def refuse(given: Mapping[str, object]) -> None:
         raise TypeError(f"ConstrainedMDP() got an unexpected keyword argument {name!r}")
 
 
+def any_array(values: Any, what: str) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{what} is not an array: {error}") from None
+
+
 def float_array(values: Any, what: str) -> Float:
     try:
         array = np.asarray(values)
@@ -171,7 +188,7 @@ def float_array(values: Any, what: str) -> Float:
 
 
 def read_features(features: ArrayLike, num_states: int) -> NDArray[Any]:
-    table = np.asarray(features)
+    table = any_array(features, "features")
     if table.ndim < 2 or table.shape[0] != num_states or table.dtype.kind not in "fiub":
         raise ModelError(f"features has shape {table.shape}; expected numbers of shape ({num_states}, ...)")
     return table
@@ -180,13 +197,15 @@ def read_features(features: ArrayLike, num_states: int) -> NDArray[Any]:
 def read_names(names: Sequence[str] | None, count: int, what: str) -> tuple[str, ...] | None:
     if names is None:
         return None
-    if isinstance(names, str):
-        raise ModelError(f"{what} is one text; expected a list of {count}")
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise ModelError(
+            f"{what} is {'one text' if isinstance(names, str) else repr(names)}; expected a list of {count}"
+        )
     texts = tuple(str(n) for n in names)
     if len(texts) != count:
         raise ModelError(f"{what} has {len(texts)} entries; expected {count}")
     if len(set(texts)) != count:
-        twice = next(t for t in texts if texts.count(t) > 1)
+        twice = Counter(texts).most_common(1)[0][0]
         raise ModelError(f"{what} has {twice!r} twice; names must differ")
     return texts
 
@@ -198,6 +217,8 @@ def default_cost_names(count: int) -> tuple[str, ...]:
 def read_horizon(horizon: Any) -> int:
     if not is_int(horizon) or horizon < 1:
         raise ModelError(f"horizon is {horizon!r}; it must be a whole number of at least 1")
+    if horizon > MAX_HORIZON:
+        raise ModelError(f"horizon is {horizon}; at most {MAX_HORIZON} steps are supported")
     return int(horizon)
 
 
@@ -206,7 +227,10 @@ def is_int(value: Any) -> bool:
 
 
 def read_range(bounds: tuple[float, float], what: str) -> tuple[float, float]:
-    low, high = (float(x) for x in bounds)
+    try:
+        low, high = (float(x) for x in bounds)
+    except (TypeError, ValueError):
+        low = high = np.nan
     if not (np.isfinite(low) and np.isfinite(high) and low <= high):
         raise ModelError(f"{what} is {bounds!r}; expected two finite numbers, the lower first")
     return low, high
@@ -215,7 +239,7 @@ def read_range(bounds: tuple[float, float], what: str) -> tuple[float, float]:
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
     """A contiguous array nobody can write to; copied where somebody else could."""
     own = np.ascontiguousarray(array)
-    if own.flags.writeable:
+    if own.flags.writeable or own.base is not None:  # a read-only view may have a base that can be written to
         if own is array or own.base is not None:
             own = own.copy()
         own.flags.writeable = False

@@ -22,10 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 from conrl.errors import ModelError
 from conrl.graph import Graph, Int, Reach
 from conrl.inputs import (
-    MAX_ACTIONS as MAX_ACTIONS,
-)
-from conrl.inputs import (
+    MAX_ACTIONS,
     PairTable,
+    any_array,
     available_rows,
     default_cost_names,
     float_array,
@@ -60,6 +59,9 @@ class Layout:
     rows: tuple[str, ...]
     cell: NDArray[np.int64]  # [S]
     arrows: tuple[str, ...] = ("↑", "↓", "←", "→")
+
+    def __post_init__(self) -> None:
+        setter(self)("cell", frozen(np.asarray(self.cell, dtype=np.int64)))
 
 
 class ConstrainedMDP:
@@ -182,9 +184,16 @@ class ConstrainedMDP:
         differently stay apart, so that simulation pays each with its own probability. Pairs that do not occur
         do not exist. `rest` is as in the constructor.
         """
-        s, a, t = (np.asarray(x, dtype=np.int64) for x in (state, action, successor))
-        p = np.asarray(probability, dtype=np.float64)
-        m = np.asarray(pay, dtype=np.float64)
+        s, a, t = (any_array(x, n) for x, n in ((state, "state"), (action, "action"), (successor, "successor")))
+        p, m = float_array(probability, "probability"), float_array(pay, "pay")
+        for name, index in (("state", s), ("action", a), ("successor", t)):
+            if index.shape != p.shape or (index.size and index.dtype.kind not in "iu"):
+                raise ModelError(f"{name} has shape {index.shape} and dtype {index.dtype}; expected {p.size} indices")
+        if p.ndim != 1 or m.ndim != 2 or m.shape[0] != p.size or m.shape[1] == 0:
+            raise ModelError(f"pay has shape {m.shape} for {p.size} outcomes; expected ({p.size}, 1 + number of costs)")
+        if num_actions > MAX_ACTIONS:
+            raise ModelError(f"{num_actions} actions; at most {MAX_ACTIONS} are supported")
+        s, a, t = (x.astype(np.int64) for x in (s, a, t))
         row = s * num_actions + a
         for name, index, size in (("state", s, num_states), ("action", a, num_actions), ("successor", t, num_states)):
             if index.size and (index.min() < 0 or index.max() >= size):
@@ -197,6 +206,9 @@ class ConstrainedMDP:
         row, t, p, m = row[order], t[order], p[order], m[order]
         new = np.ones(row.size, dtype=bool)
         new[1:] = (row[1:] != row[:-1]) | (t[1:] != t[:-1]) | (m[1:] != m[:-1]).any(axis=1)
+        negative = p < 0.0  # stays apart, so that validation finds it
+        new |= negative
+        new[1:] |= negative[:-1]
         p = np.add.reduceat(p, np.flatnonzero(new)) if row.size else p
         row, t, m = row[new], t[new], m[new]
         rows = np.unique(row)
@@ -312,7 +324,7 @@ class ConstrainedMDP:
         put("outcome_pay", None if outcome is None else frozen(outcome))
 
     def _initial(self, initial: int | ArrayLike) -> Float:
-        given = np.asarray(initial)
+        given = any_array(initial, "initial")
         if given.ndim == 0:
             if not np.issubdtype(given.dtype, np.integer) or not 0 <= int(given) < self.num_states:
                 raise ModelError(
@@ -346,6 +358,9 @@ class ConstrainedMDP:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a ConstrainedMDP is immutable; make another with .replace({name}=...)")
 
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("a ConstrainedMDP is immutable")
+
     def __repr__(self) -> str:
         return (
             f"ConstrainedMDP(states={self.num_states}, actions={self.num_actions}, costs={self.num_costs}, "
@@ -369,7 +384,7 @@ class ConstrainedMDP:
     @property
     def pair_state(self) -> NDArray[np.int64]:
         """[P]: the state of each pair that exists."""
-        make = lambda: np.repeat(np.arange(self.num_states), np.diff(self._graph.first))  # noqa: E731
+        make = lambda: frozen(np.repeat(np.arange(self.num_states), np.diff(self._graph.first)))  # noqa: E731
         return cast(NDArray[np.int64], self._once("pair_state", make))
 
     @property
@@ -379,7 +394,7 @@ class ConstrainedMDP:
         def make() -> NDArray[np.int64]:
             index = np.full((self.num_states, self.num_actions), -1, dtype=np.int64)
             index[self.pair_state, self.action] = np.arange(self.num_pairs)
-            return index
+            return frozen(index)
 
         return cast(NDArray[np.int64], self._once("pair_index", make))
 
@@ -510,7 +525,8 @@ class ConstrainedMDP:
 def _rebuild(values: dict[str, object]) -> ConstrainedMDP:
     other = object.__new__(ConstrainedMDP)
     put = setter(other)
-    for name, value in values.items():
-        put(name, value)
+    for name, value in values.items():  # pickle gives back arrays that can be written to
+        put(name, frozen(value) if isinstance(value, np.ndarray) else value)
+    put("_graph", Graph(*map(frozen, other._graph)))
     put("_derived", {})
     return other

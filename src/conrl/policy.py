@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from conrl import kernels
 from conrl.errors import ModelError
-from conrl.files import atomic_write
+from conrl.files import atomic_write, read_npz, reading
 from conrl.model import ConstrainedMDP
 
 Float = NDArray[np.float64]
@@ -209,15 +209,17 @@ class Mixture:
 
 def load_policy(path: str | Path) -> Policy:
     """Read a policy that `Policy.save` wrote as `.npz`."""
-    try:
-        with np.load(path, allow_pickle=False) as data:
-            if "actions" in data:
-                return Deterministic(data["actions"], int(data["num_actions"]))
-            return Policy(data["probabilities"])
-    except FileNotFoundError:
-        raise ModelError(f"no such file: {path}") from None
-    except (OSError, ValueError, KeyError, EOFError) as error:
-        raise ModelError(f"{path}: not a policy file ({error})") from None
+    path = Path(path)
+    with reading(path):
+        try:
+            arrays = read_npz(path, lambda names, read: None)
+            if "actions" in arrays:
+                return Deterministic(arrays["actions"], int(arrays["num_actions"]))
+            return Policy(arrays["probabilities"])
+        except KeyError as error:
+            raise ModelError(f"{path}: not a policy file: no array {error}") from None
+        except (ModelError, TypeError, ValueError) as error:
+            raise ModelError(f"{path}: not a policy file: {error}") from None
 
 
 def _missing_action(mdp: ConstrainedMDP, step: int, state: int, action: int) -> ModelError:

@@ -1,157 +1,323 @@
-"""A grid policy as text, and what there is to show of a policy at each cell of a map.
-
-A policy depends on the step, a map does not: each cell shows the actions by their share of the visits to that cell
-over the whole episode, all states in which the agent is there taken together. A cell is *mixed* if the second action
-has more than a tenth of them, be it because the policy draws or because it changes with the steps. In a state where
-nothing happens any more (a goal, a rock) actions mean nothing: such cells show how likely the episode is to end there.
-"""
+"""What the command line shows: tables for people (rich), records for machines (JSON)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import inspect
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
+from conrl.drawing import percent, policy_legend, policy_text, state_play
+from conrl.envs import BuiltIn
 from conrl.errors import SpecError
-from conrl.model import ConstrainedMDP, Layout
-from conrl.policy import Mixture, Policy
+from conrl.evaluation import Simulation
+from conrl.inputs import resolve_limits
+from conrl.model import ConstrainedMDP
+from conrl.planners import Frontier, Plan
 
-Float = NDArray[np.float64]
-StyledRow = list[tuple[str, str]]  # pieces of text, each with a style in rich's words
-
-MIXED = 0.1  # a second action with more than this share of a cell's visits makes it mixed
-RARE = 0.01  # expected visits below which a cell hardly matters
-SHOWN = 0.0005  # chance of ending in a cell below which it is not written there
-
-FREE = "0.F "
-WALLS = "W#"
-ENDS = "GPHC"
-KINDS = {"S": "start", "G": "goal", "P": "rock", "H": "hole", "C": "cliff", "X": "box at the start"}
+ALL_ROWS = 20  # a table of more rows is abbreviated
+EACH_PART = 5  # to so many at the start, around the limit and at the end
+QUANTILES = (0.05, 0.5, 0.95)
+PIPE = 1000  # columns when not writing to a terminal: nothing is wrapped or cut
+ASCII = str.maketrans("↑↓←→█·⋮", "^v<>#..")
 
 
-@dataclass(frozen=True)
-class Play:
-    """What a policy does at each of n places (cells of a map, or states)."""
-
-    visits: Float  # [n]: expected number of steps there, ends apart
-    shares: Float  # [n, A]: of each action in those; rows of places never visited are zero
-    ends: Float  # [n]: probability that the episode comes to its end there: nothing happens any more
-
-    def actions(self, place: int) -> list[int]:
-        """The actions to show: the most played one and, at a mixed place, those with more than `MIXED`."""
-        order = np.argsort(-self.shares[place], kind="stable")
-        return [int(a) for i, a in enumerate(order) if self.shares[place, a] > (MIXED if i else 0.0)]
+def show(*parts: RenderableType) -> None:
+    """Print to the terminal. Names are text: nothing in them is markup."""
+    console = Console(markup=False, emoji=False, highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, PIPE)
+    for part in parts:
+        console.print(part)
 
 
-def state_play(mdp: ConstrainedMDP, policy: Policy | Mixture) -> Play:
-    """What a policy does in each state."""
-    return _play(mdp, policy, np.arange(mdp.num_states), mdp.num_states)
+def can_print(signs: str, encoding: str | None) -> bool:
+    try:
+        signs.encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
-def grid_play(mdp: ConstrainedMDP, policy: Policy | Mixture) -> Play:
-    """What a policy does in each cell of the model's map, walls included, row by row."""
-    layout = grid_layout(mdp)
-    return _play(mdp, policy, layout.cell, len(layout.rows) * len(layout.rows[0]))
+def to_json(record: Mapping[str, Any]) -> str:
+    """One JSON object; what JSON has no number for (infinity, not a number) is null."""
+    return json.dumps(_finite(record), indent=2, allow_nan=False)
 
 
-def grid_layout(mdp: ConstrainedMDP) -> Layout:
-    """The model's map, if it has one that can be drawn."""
-    layout = mdp.layout
-    if layout is None:
-        raise SpecError("the model has no map to draw; save its policy as .csv or .npz instead")
-    widths = {len(row) for row in layout.rows}
-    if len(widths) != 1 or 0 in widths:
-        raise SpecError("the model's map cannot be drawn: its rows differ in length or are empty")
-    if layout.cell.max(initial=-1) >= len(layout.rows) * widths.pop() or len(layout.arrows) != mdp.num_actions:
-        raise SpecError("the model's map cannot be drawn: a state lies outside it, or an action has no arrow")
-    return layout
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_finite(item) for item in value]
+    if isinstance(value, (float, np.floating)):
+        return float(value) if math.isfinite(value) else None
+    return value
 
 
-def _play(mdp: ConstrainedMDP, policy: Policy | Mixture, place: NDArray[np.int64], count: int) -> Play:
-    """By `place` [S]: where each state is counted; -1 for nowhere."""
-    rho = np.zeros((1, mdp.num_pairs))
-    parts = zip(policy.weights, policy.policies, strict=True) if isinstance(policy, Mixture) else [(1.0, policy)]
-    for weight, part in parts:
-        part.add_occupation(mdp, float(weight), rho)
-    visits, source = rho[0], mdp.pair_state
-    ended = _ended(mdp)
-    live = ~ended[source] & (place[source] >= 0)
-    table = np.zeros((count, mdp.num_actions))
-    np.add.at(table, (place[source[live]], mdp.action[live]), visits[live])
-    total = table.sum(axis=1)
-    shares = np.divide(table, total[:, None], out=np.zeros_like(table), where=total[:, None] > 0.0)
-    ends = np.zeros(count)
-    somewhere = place >= 0
-    np.add.at(ends, place[somewhere], _arrivals(mdp, visits, ended)[somewhere])
-    return Play(total, shares, ends)
+# -- plan -------------------------------------------------------------------------------------------------
 
 
-def _ended(mdp: ConstrainedMDP) -> NDArray[np.bool_]:
-    """[S]: every action stays and pays the same."""
-    g = mdp.graph
-    source = np.repeat(mdp.pair_state, np.diff(g.start))
-    leaves = np.bincount(source, weights=g.successor != source, minlength=mdp.num_states) > 0
-    low = np.minimum.reduceat(mdp.pay, g.first[:-1], axis=0)
-    high = np.maximum.reduceat(mdp.pay, g.first[:-1], axis=0)
-    same: NDArray[np.bool_] = (low == high).all(axis=1)
-    return ~leaves & same
+def plan_record(name: str, plan: Plan, simulation: Simulation | None) -> dict[str, Any]:
+    mdp, values = plan.mdp, plan.mixture.values
+    limits = resolve_limits(plan.problem.limits, mdp.cost_names, "limits")
+    floors = resolve_limits(plan.problem.floors, mdp.cost_names, "floors")
+    columns = (plan.costs, limits, floors, plan.prices, plan.floor_prices)
+    keys = ("value", "limit", "floor", "price", "floor_price")
+    record = {
+        "model": name,
+        "states": mdp.num_states,
+        "actions": mdp.num_actions,
+        "horizon": mdp.horizon,
+        "status": plan.status,
+        "message": plan.message,
+        "reward": plan.reward,
+        "objective": plan.objective,
+        "bound": plan.bound,
+        "gap": plan.gap,
+        "iterations": plan.iterations,
+        "skip": plan.skip,
+        "costs": {
+            cost: dict(zip(keys, map(float, row), strict=True))
+            for cost, row in zip(mdp.cost_names, zip(*columns, strict=True), strict=True)
+        },
+        "mixture": [
+            {"weight": float(weight)} | ({} if values is None else _value(mdp, values[i]))
+            for i, weight in enumerate(plan.mixture.weights)
+        ],
+    }
+    return record if simulation is None else record | {"simulation": _simulation_record(mdp, simulation)}
 
 
-def _arrivals(mdp: ConstrainedMDP, visits: Float, ended: NDArray[np.bool_]) -> Float:
-    """[S]: the probability of starting in an end or of coming to it from elsewhere."""
-    g = mdp.graph
-    outcomes = np.diff(g.start)
-    enters = ended[g.successor] & ~np.repeat(ended[mdp.pair_state], outcomes)
-    arrivals = mdp.initial * ended
-    np.add.at(arrivals, g.successor[enters], (np.repeat(visits, outcomes) * g.probability)[enters])
-    return arrivals
+def _value(mdp: ConstrainedMDP, value: Sequence[float]) -> dict[str, Any]:
+    return {"reward": float(value[0]), "costs": dict(zip(mdp.cost_names, map(float, value[1:]), strict=True))}
 
 
-def policy_text(mdp: ConstrainedMDP, policy: Policy | Mixture) -> list[StyledRow]:
-    """The map with the most played action of each cell as an arrow, several where it is mixed.
+def _simulation_record(mdp: ConstrainedMDP, simulation: Simulation) -> dict[str, Any]:
+    parts = {"mean": simulation.mean, "standard_error": simulation.standard_error}
+    return {
+        "episodes": simulation.rewards.size,
+        **{key: _value(mdp, (part.reward, *part.costs)) for key, part in parts.items()},
+        "quantiles": {
+            f"{q:g}": _value(mdp, (found.reward, *found.costs)) for q in QUANTILES for found in [simulation.quantile(q)]
+        },
+        "exceed": dict(zip(mdp.cost_names, map(float, simulation.exceed()), strict=True)),
+    }
 
-    One list a row of the map, of (text, style); all texts have one width.
-    """
-    layout, done = grid_layout(mdp), grid_play(mdp, policy)
-    columns = len(layout.rows[0])
-    cells = [
-        [_cell_text(layout, done, r * columns + c, sign) for c, sign in enumerate(row)]
-        for r, row in enumerate(layout.rows)
+
+def plan_parts(name: str, plan: Plan, simulation: Simulation | None) -> list[RenderableType]:
+    mdp = plan.mdp
+    title = f"{name}: {mdp.num_states} states, {mdp.num_actions} actions, {mdp.horizon} steps"
+    facts = Table.grid(padding=(0, 2))
+    facts.add_row("reward", Text(number(plan.reward), "bold"))
+    if mdp.bonus is not None:
+        facts.add_row("objective", f"{number(plan.objective)}  (optimistic: the model carries a bonus)")
+    facts.add_row("bound", number(plan.bound))
+    facts.add_row("gap", f"{plan.gap:.1e}")
+    facts.add_row("status", Text(f"{plan.status}: {plan.message}", "" if plan.status == "optimal" else "yellow"))
+    parts: list[RenderableType] = [Text(title, "bold"), facts]
+    if mdp.num_costs:
+        parts.append(_costs_table(plan))
+    if plan.mixture.weights.size > 1:
+        parts.append(_mixture_table(plan))
+    if simulation is not None:
+        parts.append(_simulation_table(mdp, simulation))
+    return [*parts, policy_part(plan)]
+
+
+def _table(*columns: str, title: str | None = None) -> Table:
+    """Names to the left, numbers to the right; in a narrow terminal folded, never cut."""
+    table = Table(title=title, title_justify="left", title_style="italic", box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
+    return table
+
+
+def _costs_table(plan: Plan) -> Table:
+    mdp = plan.mdp
+    limits = resolve_limits(plan.problem.limits, mdp.cost_names, "limits")
+    floors = resolve_limits(plan.problem.floors, mdp.cost_names, "floors")
+    floored = bool(np.isfinite(floors).any())
+    table = _table("cost", "expected", "limit", "price", *(("floor", "floor price") if floored else ()))
+    for i, cost in enumerate(mdp.cost_names):
+        row = [cost, number(plan.costs[i]), number(limits[i]), f"{plan.prices[i]:.6g}"]
+        row += [number(floors[i]), f"{plan.floor_prices[i]:.6g}"] if floored else []
+        table.add_row(*row)
+    return table
+
+
+def _mixture_table(plan: Plan) -> Table:
+    mdp, mixture = plan.mdp, plan.mixture
+    count = mixture.weights.size
+    table = _table("policy", "weight", "reward", *mdp.cost_names, title=f"a mixture of {count} policies")
+    for i, weight in enumerate(mixture.weights):
+        values = [] if mixture.values is None else [number(v) for v in mixture.values[i]]
+        table.add_row(str(i + 1), f"{weight:.6f}", *values)
+    return table
+
+
+def _simulation_table(mdp: ConstrainedMDP, simulation: Simulation) -> Table:
+    title = f"{simulation.rewards.size} simulated episodes"
+    shares = [f"{100 * q:g}% quantile" for q in QUANTILES]
+    table = _table("total", "mean", "± s.e.", *shares, "above its limit", title=title)
+    columns = [simulation.mean, simulation.standard_error, *map(simulation.quantile, QUANTILES)]
+    exceed = simulation.exceed()
+    for i, name in enumerate(("reward", *mdp.cost_names)):
+        values = [f"{(x.reward if i == 0 else x.costs[i - 1]):.4g}" for x in columns]
+        bounded = i > 0 and np.isfinite(simulation.limits[i - 1])
+        table.add_row(name, *values, percent(exceed[i - 1]) if bounded else "")
+    return table
+
+
+def policy_part(plan: Plan) -> RenderableType:
+    """The policy on the model's map or, without one, state by state."""
+    note = Text("most played action over the episode; several signs: the others have more than 10% each", "italic dim")
+    try:
+        rows = policy_text(plan.mdp, plan.mixture)
+    except SpecError:
+        return Group(_states_table(plan), note)
+    plain = can_print("↑█·", Console().encoding)
+    lines = [
+        Text.assemble(*((t if plain else t.translate(ASCII), style) for t, style in row), no_wrap=True) for row in rows
     ]
-    width = max(len(text) for row in cells for text, _ in row)
-    return [[((text * width if text == "█" else f"{text:{width}}") + " ", look) for text, look in row] for row in cells]
+    legend = policy_legend(plan.mdp)
+    return Group("", *lines, Text(legend if plain else legend.translate(ASCII), "dim"), note)
 
 
-def _cell_text(layout: Layout, done: Play, i: int, sign: str) -> tuple[str, str]:
-    if sign in WALLS:
-        return "█", "dim"
-    shown = done.actions(i)
-    text = ("" if sign in FREE else sign) + "".join(layout.arrows[a] for a in shown)
-    if done.ends[i] >= SHOWN:
-        text += " " + percent(done.ends[i])
-    if sign in ENDS:
-        return text, "bold green" if sign == "G" else "red"
-    if done.visits[i] < RARE:
-        return text or "·", "dim"
-    return text, "bold magenta" if len(shown) > 1 else "bold" if done.visits[i] >= 0.5 else ""
+def _states_table(plan: Plan) -> Table:
+    mdp = plan.mdp
+    done = state_play(mdp, plan.mixture)
+    order = np.argsort(-done.visits, kind="stable")
+    order = order[done.visits[order] > 0.0]
+    more = f", the {ALL_ROWS} most visited of {order.size}" if order.size > ALL_ROWS else ""
+    table = _table("state", "visits", "actions", title=f"what is done where{more}")
+    for s in order[:ALL_ROWS]:
+        shown = [f"{mdp.action_name(a)} {percent(done.shares[s, a])}" for a in done.actions(int(s))]
+        table.add_row(mdp.state_name(int(s)), f"{done.visits[s]:.4g}", ", ".join(shown))
+    return table
 
 
-def policy_legend(mdp: ConstrainedMDP) -> str:
-    """The signs that `policy_text` uses for this model, in one line."""
-    layout = grid_layout(mdp)
-    signs = {sign for row in layout.rows for sign in row}
-    words = [f"{sign} {word}" for sign, word in KINDS.items() if sign in signs]
-    words += [
-        f"{sign} {name}" for sign, name in zip(layout.arrows, mdp.action_names, strict=True) if sign not in "↑↓←→"
+# -- frontier ---------------------------------------------------------------------------------------------
+
+
+def _own_limit(curve: Frontier) -> float | None:
+    limit = np.inf if curve.mdp.limits is None else float(curve.mdp.limits[curve.cost])
+    return limit if math.isfinite(limit) else None
+
+
+def frontier_record(name: str, curve: Frontier) -> dict[str, Any]:
+    limit = _own_limit(curve)
+    own = None
+    if limit is not None:
+        feasible = limit >= curve.limits[0]
+        own = {"limit": limit, "feasible": bool(feasible)}
+        own |= {"reward": curve.reward(limit), "price": curve.price(limit)} if feasible else {}
+    columns = (curve.limits, curve.rewards, np.append(curve.prices, 0.0))
+    return {
+        "model": name,
+        "cost": curve.mdp.cost_names[curve.cost],
+        "complete": curve.complete,
+        "error": curve.error,
+        "own_limit": own,
+        "vertices": [
+            dict(zip(("limit", "reward", "price"), map(float, row), strict=True)) for row in zip(*columns, strict=True)
+        ],
+    }
+
+
+def frontier_parts(name: str, curve: Frontier) -> list[RenderableType]:
+    cost, limit = curve.mdp.cost_names[curve.cost], _own_limit(curve)
+    size = curve.limits.size
+    whole = "complete" if curve.complete else f"not complete: the true curve is at most {curve.error:.1e} higher"
+    title = Text(f"{name}: the best reward against the limit on {cost}", "bold")
+    table = _table(
+        "vertex", "limit", "reward", "price", title=f"{size} {'vertex' if size == 1 else 'vertices'}, {whole}"
+    )
+    prices = np.append(curve.prices, 0.0)
+    before = -1
+    for i in _chosen(curve, limit):
+        if i > before + 1:
+            table.add_row(f"({i - before - 1} more)")
+        table.add_row(str(i + 1), number(curve.limits[i]), number(curve.rewards[i]), f"{prices[i]:.6g}")
+        before = i
+    notes = [
+        f"Infeasible below {number(curve.limits[0])}; flat from {number(curve.limits[-1])} on. "
+        "A price is the gain per unit of the limit up to the next vertex."
     ]
-    words += ["█ wall"] if signs & set(WALLS) else []
-    return ", ".join([*words, "· never visited", "%: of episodes end there"])
+    if limit is not None and limit >= curve.limits[0]:
+        own = f"reward {number(curve.reward(limit))}, price {curve.price(limit):.6g}"
+        notes.append(f"At the model's limit {number(limit)}: {own}.")
+    elif limit is not None:
+        notes.append(f"The model's limit {number(limit)} is infeasible.")
+    return [title, table, *notes]
 
 
-def percent(share: float) -> str:
+def _chosen(curve: Frontier, limit: float | None) -> list[int]:
+    """The vertices to list: all, or the first, the last and those around the model's limit."""
+    size = curve.limits.size
+    if size <= ALL_ROWS:
+        return list(range(size))
+    chosen = {*range(EACH_PART), *range(size - EACH_PART, size)}
+    if limit is not None:
+        at = int(np.searchsorted(curve.limits, limit))
+        chosen |= {i for i in range(at - EACH_PART // 2 - 1, at + EACH_PART // 2 + 1) if 0 <= i < size}
+    return sorted(chosen)
+
+
+# -- envs -------------------------------------------------------------------------------------------------
+
+
+def env_record(entry: BuiltIn, plan: Plan) -> dict[str, Any]:
+    mdp = plan.mdp
+    limits = resolve_limits(mdp.limits, mdp.cost_names, "limits")
+    return {
+        "name": entry.name,
+        "description": entry.description,
+        "states": mdp.num_states,
+        "actions": mdp.num_actions,
+        "horizon": mdp.horizon,
+        "reward": plan.reward,
+        "costs": {
+            cost: {"value": float(plan.costs[i]), "limit": float(limits[i])} for i, cost in enumerate(mdp.cost_names)
+        },
+        "parameters": {
+            key: None if p.default is inspect.Parameter.empty else p.default for key, p in entry.parameters.items()
+        },
+    }
+
+
+def envs_parts(records: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
+    table = _table("name", "states", "actions", "horizon", "cost", "limit", "best reward", "its cost")
+    for record in records:
+        costs = record["costs"]
+        table.add_row(
+            Text(record["name"], "bold"),
+            *(str(record[key]) for key in ("states", "actions", "horizon")),
+            "\n".join(costs),
+            "\n".join(number(c["limit"]) for c in costs.values()),
+            number(record["reward"]),
+            "\n".join(number(c["value"]) for c in costs.values()),
+        )
+    words = Table.grid(padding=(0, 2))
+    for record in records:
+        words.add_row(Text(record["name"], "bold"), record["description"])
+        words.add_row("", Text(f"--set {', '.join(record['parameters'])}", "dim"))
+    words.add_row(
+        Text("gymnasium:<id>", "bold"), "any Gymnasium environment that publishes its dynamics, as FrozenLake-v1 does"
+    )
+    return [table, words]
+
+
+def number(x: float) -> str:
+    """Ten significant digits; what is not limited is `none`.
+
+    >>> number(1.5362884391), number(float("inf"))
+    ('1.536288439', 'none')
     """
-    >>> percent(0.1), percent(0.0123), percent(0.0012)
-    ('10%', '1.2%', '0.12%')
-    """
-    return f"{100.0 * share:.{0 if share >= 0.095 else 1 if share >= 0.0095 else 2}f}%"
+    return f"{x:.10g}" if math.isfinite(x) else "none"

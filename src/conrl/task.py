@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from conrl.errors import ModelError
 from conrl.inputs import (
+    any_array,
     default_cost_names,
     frozen,
     is_int,
@@ -53,7 +54,8 @@ class Task:
             if not is_int(getattr(self, name)) or getattr(self, name) < 1:
                 raise ModelError(f"{name} is {getattr(self, name)!r}; it must be a whole number of at least 1")
         put("horizon", read_horizon(self.horizon))
-        put("cost_names", read_names(self.cost_names, len(self.cost_names), "cost_names") or ())
+        count = len(self.cost_names) if isinstance(self.cost_names, Sized) else 0
+        put("cost_names", read_names(self.cost_names, count, "cost_names") or ())
         put("limits", frozen(resolve_limits(self.limits, self.cost_names, "limits")))
         if self.initial is not None and not (is_int(self.initial) and 0 <= self.initial < self.num_states):
             raise ModelError(
@@ -61,13 +63,15 @@ class Task:
             )
         put("reward_range", read_range(self.reward_range, "reward_range"))
         ranges = self.cost_ranges if self.cost_ranges is not None else ((0.0, 1.0),) * self.num_costs
+        if not isinstance(ranges, Sized):
+            raise ModelError(f"cost_ranges is {ranges!r}; expected (low, high) for each cost")
         if len(ranges) != self.num_costs:
             raise ModelError(f"cost_ranges has {len(ranges)} entries for {self.num_costs} costs")
         put("cost_ranges", tuple(read_range(r, f"cost_ranges[{i}]") for i, r in enumerate(ranges)))
         if self.features is not None:
             put("features", frozen(read_features(self.features, self.num_states)))
         if self.available is not None:
-            mask = np.asarray(self.available, dtype=bool)
+            mask = any_array(self.available, "available").astype(bool)
             if mask.shape != (self.num_states, self.num_actions) or not mask.any(axis=1).all():
                 raise ModelError("available must be [S, A] with at least one action in every state")
             put("available", frozen(mask))

@@ -257,7 +257,7 @@ class _Solver:
     def _become_feasible(self) -> None:
         """Drive the largest violation (in units of the rows) below zero, or prove that it cannot be."""
         unit = self.master.unit
-        allow = float((self.allow / unit).max())
+        allow = float((self.allow / unit).min())  # so that every row keeps to its own
         while True:
             _, multipliers, violation = self._refresh()
             if violation <= 0.0:

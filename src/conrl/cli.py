@@ -1,0 +1,365 @@
+"""The command line: each command is one library call and one rendering.
+
+Exit codes: 0 done; 2 the input makes no sense, with one line on stderr that names the culprit and the remedy;
+3 no policy keeps the limits, with the conflict; 130 interrupted. When it is not 0, nothing was written.
+
+Heavy imports are local to the commands, so that `conrl --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from conrl import __version__
+from conrl.errors import ConRLError, InfeasibleError, SpecError, unknown
+
+if TYPE_CHECKING:
+    from conrl.model import ConstrainedMDP
+
+MOST_EPISODES = 10_000_000  # that --simulate plays: their totals are held in memory
+LONGEST = 2**31 - 1  # steps of an episode
+PICTURES = (".png", ".pdf", ".svg")
+FILES = (".npz", ".csv")
+
+
+class Commands(click.Group):
+    """The one place where an error becomes a line on stderr and an exit code."""
+
+    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no failure
+        try:
+            code = super().main(*args, **{**kwargs, "standalone_mode": False})
+        except InfeasibleError as error:
+            code = _complain(str(error), 3)
+        except ConRLError as error:
+            code = _complain(str(error), 2)
+        except click.UsageError as error:
+            where = error.ctx.command_path if error.ctx else "conrl"
+            code = _complain(f"{error.format_message().rstrip('.')}; see {where} --help", 2)
+        except click.ClickException as error:
+            code = _complain(error.format_message(), 2)
+        except (click.Abort, KeyboardInterrupt):
+            code = _complain("interrupted", 130)
+        except (MemoryError, OverflowError) as error:
+            code = _complain(f"too large for this machine: {error or 'out of memory'}; make the model smaller", 2)
+        except OSError as error:
+            name = f"{error.filename}: " if error.filename else ""
+            code = _complain(f"{name}{error.strerror or error}", 2)
+        sys.exit(code or 0)
+
+
+def _complain(message: str, code: int) -> int:
+    line = " ".join(message.split())
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in line)
+    click.echo(f"Error: {line}", err=True)
+    return code
+
+
+class Assignment(click.ParamType[tuple[str, Any]]):
+    """NAME=X; X is a number, or anything with `parse`."""
+
+    name = "assignment"
+
+    def __init__(self, parse: Callable[[str], Any], example: str) -> None:
+        self.parse = parse
+        self.example = example
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "NAME=X"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
+        if isinstance(value, tuple):
+            return value
+        name, sign, text = str(value).rpartition("=")
+        if not sign or not name.strip():
+            self.fail(f"{value!r} is not of the form NAME=X; write for example {self.example}", param, ctx)
+        try:
+            return name.strip(), self.parse(text.strip())
+        except ValueError:
+            self.fail(f"{text.strip()!r} in {value!r} is not a number", param, ctx)
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if math.isnan(number):
+        raise ValueError(text)
+    return number
+
+
+def _anything(text: str) -> Any:
+    """A number, true, false, null or a list as in JSON; else the text itself."""
+    try:
+        return json.loads({"True": "true", "False": "false", "None": "null"}.get(text, text))
+    except (ValueError, RecursionError):
+        return text
+
+
+def _once(pairs: Iterable[tuple[str, Any]], option: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise SpecError(f"{option} {name} is given twice")
+        found[name] = value
+    return found
+
+
+def load(
+    model: str,
+    horizon: int | None,
+    start: str | None,
+    settings: Iterable[tuple[str, Any]],
+    limits: Iterable[tuple[str, float]],
+) -> ConstrainedMDP:
+    """The model of that name or file, with the limits asked for in place of its own."""
+    parameters = _once(settings, "--set")
+    changed = _once(limits, "--limit")
+    if horizon is not None and "horizon" in parameters:
+        raise SpecError("the horizon is given twice, by --horizon and by --set")
+    if horizon is not None:
+        parameters["horizon"] = horizon
+    mdp = _make(model, parameters)
+    if start is not None:
+        index = _state(mdp, start)
+        # What ends an episode of a Gymnasium environment depends on where it starts.
+        mdp = _make(model, parameters | {"initial": index}) if _is_gymnasium(model) else mdp.replace(initial=index)
+    if changed:
+        own = {} if mdp.limits is None else dict(zip(mdp.cost_names, mdp.limits.tolist(), strict=True))
+        mdp = mdp.replace(limits=own | changed)
+    return mdp
+
+
+def _is_gymnasium(model: str) -> bool:
+    return model.startswith("gymnasium:")
+
+
+def _make(model: str, parameters: dict[str, Any]) -> ConstrainedMDP:
+    from conrl import envs, io
+
+    if not _is_gymnasium(model) and model not in envs.REGISTRY:
+        if Path(model).suffix.lower() not in FILES and not os.path.exists(model) and os.sep not in model:
+            known = unknown("model", model, [*envs.REGISTRY, "gymnasium:<id>"])
+            raise SpecError(known if "did you mean" in known else f"{known}, or a file that ends in .npz or .csv")
+        foreign = next((name for name in parameters if name != "horizon"), None)
+        if foreign is not None:
+            raise SpecError(f"--set {foreign}: a file has no parameters; --set is for built-in environments")
+        return io.load_model(model, horizon=parameters.get("horizon"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what matters is raised
+        try:
+            return envs.make(model, **parameters)
+        except (ConRLError, MemoryError):
+            raise
+        except Exception as error:
+            # Gymnasium's constructors raise anything on bad parameters, and ours what numpy does.
+            if not (_is_gymnasium(model) or isinstance(error, (ArithmeticError, TypeError, ValueError))):
+                raise
+            given = ", ".join(f"{k}={v!r}" for k, v in parameters.items())
+            raise SpecError(f"{model} with {given or 'no parameters'}: {type(error).__name__}: {error}") from error
+
+
+def _state(mdp: ConstrainedMDP, text: str) -> int:
+    """A state by name or, if none is called so, by index."""
+    names = mdp.state_names
+    if text in names:
+        return names.index(text)
+    if text.isdecimal() and int(text) < mdp.num_states:
+        return int(text)
+    raise SpecError(
+        f"--start: {unknown('state', text, names[:1000])}"
+        if mdp.num_states <= 50
+        else f"--start: no state {text!r}; give a name, or an index in 0..{mdp.num_states - 1}"
+    )
+
+
+def _check_files(paths: Iterable[Path], suffixes: tuple[str, ...]) -> None:
+    """Find out before any work whether the files can be written."""
+    seen = set()
+    for path in paths:
+        if path.suffix not in suffixes:
+            raise SpecError(f"--out {path}: the name must end in one of {' '.join(suffixes)}")
+        if path.is_dir():
+            raise SpecError(f"--out {path}: it is a directory; name a file")
+        if not path.parent.is_dir():
+            raise SpecError(f"--out {path}: there is no directory {path.parent}")
+        if not os.access(path.parent, os.W_OK):
+            raise SpecError(f"--out {path}: no permission to write in {path.parent}")
+        if path in seen:
+            raise SpecError(f"--out {path} is given twice")
+        seen.add(path)
+
+
+LIMIT = Assignment(_number, "crash=0.3")
+SETTING = Assignment(_anything, "rock_reward=1")
+
+
+def _model_options(command: Callable[..., None]) -> Callable[..., None]:
+    """What `plan` and `frontier` share."""
+    options = (
+        click.argument("model"),
+        click.option(
+            "--limit", "limits", type=LIMIT, multiple=True, help="Limit on an expected total cost; inf for none."
+        ),
+        click.option("--horizon", type=click.IntRange(1, LONGEST), help="Steps of an episode. CSV files need it."),
+        click.option("--set", "settings", type=SETTING, multiple=True, help="A parameter of a built-in environment."),
+        click.option("--start", metavar="STATE", help="First state, by name or index."),
+        click.option("--tol", type=float, default=1e-9, show_default=True, help="Tolerance of the certificate."),
+        click.option("--out", type=click.Path(path_type=Path), multiple=True, help="File to write; may be repeated."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="""\b
+Examples:
+  conrl plan mars-rover --set rock_reward=1
+  conrl frontier box
+  conrl envs
+
+MODEL is a built-in name (see conrl envs), gymnasium:<id>, or a file .npz or .csv.""",
+)
+@click.version_option(__version__, prog_name="conrl", message="%(prog)s %(version)s")
+@click.pass_context
+def main(context: click.Context) -> None:
+    """Decisions under budgets: the best policy that keeps every expected cost within its limit."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@main.command(
+    epilog="""\b
+Examples:
+  conrl plan mars-rover --set rock_reward=1
+  conrl plan mars-rover --set rock_reward=1 --limit crash=0.2 --out policy.png --out policy.csv
+  conrl plan box --simulate 10000 --seed 1
+  conrl plan gymnasium:FrozenLake-v1 --horizon 50 --json
+  conrl plan model.csv --horizon 20 --start home --limit fuel=3
+
+\b
+--out writes the policy: as a picture of the map (.png .pdf .svg), or as a table (.csv .npz).
+Exit code 3: no policy keeps the limits.""",
+)
+@_model_options
+@click.option("--floor", "floors", type=LIMIT, multiple=True, help="Least expected total of a cost.")
+@click.option("--planner", default="column-generation", show_default=True, help="How to plan.")
+@click.option("--simulate", "episodes", type=click.IntRange(1, MOST_EPISODES), metavar="N", help="Play N episodes too.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of --simulate.")
+def plan(
+    model: str,
+    limits: tuple[tuple[str, float], ...],
+    floors: tuple[tuple[str, float], ...],
+    horizon: int | None,
+    settings: tuple[tuple[str, Any], ...],
+    start: str | None,
+    tol: float,
+    planner: str,
+    episodes: int | None,
+    seed: int,
+    out: tuple[Path, ...],
+    as_json: bool,
+) -> None:
+    """The best policy of MODEL within its limits, and a proof of how good it is.
+
+    A table of reward, bound and gap, and of each cost against its limit with the price of that limit.
+    A policy on a map is drawn as arrows.
+    """
+    _check_files(out, (*PICTURES, *FILES))
+    mdp = load(model, horizon, start, settings, limits)
+    from conrl import drawing, evaluation, planners, problem, rendering
+
+    if any(path.suffix in PICTURES for path in out):
+        drawing.grid_layout(mdp)
+    found = planners.plan(mdp, problem.Linear(mdp.limits, _once(floors, "--floor")), planner, tol)
+    played = None if episodes is None else evaluation.simulate(mdp, found.policy, episodes, seed)
+    for path in out:
+        if path.suffix in PICTURES:
+            drawing.save_figure(drawing.policy_figure(found), path)
+        else:
+            found.policy.save(path, mdp)
+    if as_json:
+        click.echo(rendering.to_json(rendering.plan_record(model, found, played)))
+    else:
+        rendering.show(*rendering.plan_parts(model, found, played), *(f"wrote {path}" for path in out))
+
+
+@main.command(
+    epilog="""\b
+Examples:
+  conrl frontier mars-rover --set rock_reward=1 --out frontier.png
+  conrl frontier box --cost corner --out frontier.csv
+  conrl frontier random --set costs=2 --cost cost0 --limit cost1=12 --max-vertices 50
+  conrl frontier mars-rover --json
+
+--out writes the curve: as a picture (.png .pdf .svg), or as a table (.csv).""",
+)
+@_model_options
+@click.option("--cost", metavar="NAME", help="Whose limit to vary; may be left out if there is one cost.")
+@click.option("--max-vertices", type=click.IntRange(2), help="Stop after so many vertices.")
+def frontier(
+    model: str,
+    limits: tuple[tuple[str, float], ...],
+    horizon: int | None,
+    settings: tuple[tuple[str, Any], ...],
+    start: str | None,
+    tol: float,
+    cost: str | None,
+    max_vertices: int | None,
+    out: tuple[Path, ...],
+    as_json: bool,
+) -> None:
+    """The best reward of MODEL as a function of one limit, exactly.
+
+    The limits on the other costs stay as they are, or as --limit says.
+    """
+    _check_files(out, (*PICTURES, ".csv"))
+    mdp = load(model, horizon, start, settings, limits)
+    from conrl import drawing, planners, rendering
+
+    if mdp.num_costs == 0:
+        raise SpecError(f"{model} has no costs; a frontier needs a model with at least one")
+    if cost is None and mdp.num_costs > 1:
+        raise SpecError(f"{model} has {mdp.num_costs} costs; choose one with --cost: {', '.join(mdp.cost_names)}")
+    curve = planners.frontier(mdp, 0 if cost is None else cost, tol, max_vertices)
+    for path in out:
+        if path.suffix in PICTURES:
+            drawing.save_figure(drawing.frontier_figure(curve), path)
+        else:
+            curve.save(str(path))
+    if as_json:
+        click.echo(rendering.to_json(rendering.frontier_record(model, curve)))
+    else:
+        rendering.show(*rendering.frontier_parts(model, curve), *(f"wrote {path}" for path in out))
+
+
+@main.command(
+    epilog="""\b
+Examples:
+  conrl envs
+  conrl envs --json"""
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+def envs(as_json: bool) -> None:
+    """What is built in: sizes, limits, and the optimum within them."""
+    from conrl import planners, rendering
+    from conrl.envs import available, make
+
+    records = [rendering.env_record(entry, planners.plan(make(entry.name))) for entry in available()]
+    if as_json:
+        click.echo(rendering.to_json({"environments": records}))
+    else:
+        rendering.show(*rendering.envs_parts(records))

@@ -1,0 +1,79 @@
+"""Model files in and out, told apart by their suffix. No pickle anywhere.
+
+`.csv` is for people and spreadsheets: one row per outcome, columns in any order,
+
+    state,action,next_state,probability,reward,cost_<name>...
+
+States and actions are any text, numbered by first appearance (an action that exists nowhere is lost, and one that
+the first states lack may change its place); pairs without a row do not exist. It holds no horizon, limits,
+initial state (the first state of the file, unless given), features or layout; a model with a bonus is refused.
+Numbers are written so that they read back exactly. A reward or cost that all outcomes of each pair share is read
+as one per pair: its mean is then that number and not a rounded sum.
+
+`.npz` as written by `save_model` keeps every bit of a model:
+
+    format = "conrl-model", version = 1, num_actions, horizon, initial [S], cost_names [d],
+    first [S+1], action [P], start [P+1], successor [N], probability [N]   (letters as in `conrl.kernels`),
+    pay [P, 1+d], and where there are: outcome_pay [N, 1+d], bonus [P, 1+d], limits [d], state_names [S],
+    action_names [A], features [S, ...], layout_rows, layout_cell [S], layout_arrows
+
+`.npz` as written by hand, `np.savez("m.npz", transitions=..., rewards=..., costs=..., horizon=30)`, holds dense
+arrays such as `ConstrainedMDP` takes: transitions [S, A, S], rewards, and optionally costs, horizon, initial,
+limits, available, state_names, action_names, cost_names.
+
+Files are not trusted: what a header claims is compared with what the file holds before memory is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from numpy.typing import ArrayLike
+
+from conrl.errors import ModelError
+from conrl.files import PathLike, reading
+from conrl.io.csv_files import load_csv, save_csv
+from conrl.io.npz_files import load_npz, save_npz
+from conrl.model import ConstrainedMDP
+
+__all__ = ["load_model", "save_model"]
+
+
+def load_model(
+    path: PathLike,
+    *,
+    horizon: int | None = None,
+    initial: int | str | ArrayLike | None = None,
+    limits: ArrayLike | Mapping[str, float] | None = None,
+) -> ConstrainedMDP:
+    """The model in a `.npz` or `.csv` file; what is passed here replaces what the file says.
+
+    `initial` is a state's index or name, or a distribution. A CSV file holds no horizon: pass it. Whatever is
+    wrong with the file is one line of a `ModelError` that names it.
+    """
+    path = Path(path)
+    load = {".npz": load_npz, ".csv": load_csv}[_suffix(path)]
+    given = {k: v for k, v in (("horizon", horizon), ("initial", initial), ("limits", limits)) if v is not None}
+    with reading(path):
+        return load(path, given)
+
+
+def save_model(path: PathLike, mdp: ConstrainedMDP) -> None:
+    """Write `mdp` to a `.npz` (everything) or `.csv` file (see above for what it keeps), whole or not at all."""
+    path = Path(path)
+    save = {".npz": save_npz, ".csv": save_csv}[_suffix(path)]
+    for kind, names in (("state", mdp.state_names), ("action", mdp.action_names), ("cost", mdp.cost_names)):
+        bad = next((n for n in names if "\0" in n), None)
+        if bad is not None:
+            raise ModelError(f"{path}: {kind} name {bad!r} holds a NUL character, which files cannot keep; rename it")
+    save(path, mdp)
+
+
+def _suffix(path: Path) -> str:
+    if "\0" in str(path):
+        raise ModelError(f"{str(path)!r} is not a file name")
+    suffix = path.suffix.lower()
+    if suffix not in (".npz", ".csv"):
+        raise ModelError(f"{path}: a model file ends in .npz or .csv, not in {suffix!r}")
+    return suffix

@@ -1,0 +1,272 @@
+"""Models as `.csv`; the format is described in `conrl.io`."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import difflib
+import io
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conrl.errors import ModelError, unknown
+from conrl.files import Array, atomic_write
+from conrl.inputs import MAX_ACTIONS, frozen
+from conrl.io.common import about, start_index
+from conrl.model import LARGEST, ROW_SUM_TOLERANCE, ConstrainedMDP, Float
+
+CHUNK = 2_000  # rows of a CSV file that are held as text at a time
+
+_COLUMNS = ("state", "action", "next_state", "probability", "reward")
+
+
+class _Codes(dict[str, int]):
+    """Numbers texts by first appearance."""
+
+    def __missing__(self, text: str) -> int:
+        self[text] = code = len(self)
+        return code
+
+    def of(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        return np.fromiter(map(self.__getitem__, texts), np.int64, len(texts))
+
+
+class _Outcomes(NamedTuple):
+    """The rows of a CSV file, one entry a row."""
+
+    state: NDArray[np.int64]
+    action: NDArray[np.int64]
+    successor: NDArray[np.int64]
+    probability: Float
+    pay: Float  # [n, 1+d]
+
+
+def load_csv(path: Path, given: dict[str, Any]) -> ConstrainedMDP:
+    if "horizon" not in given:
+        raise ModelError(f"{path}: a CSV file holds no horizon; pass horizon= (on the command line --horizon)")
+    _check_text(path)
+    states, actions = _Codes(), _Codes()
+    cost_names, rows = _read_csv(path, states, actions)
+    if len(actions) > MAX_ACTIONS:
+        raise ModelError(f"{path}: {len(actions)} actions; at most {MAX_ACTIONS} are supported")
+    names, labels = list(states), list(actions)
+    _check_sums(path, rows, names, labels)
+    with about(path):
+        if "initial" in given:
+            given = given | {"initial": start_index(given["initial"], names, len(names))}
+        mdp = ConstrainedMDP.from_outcomes(
+            *rows,
+            num_states=len(names),
+            num_actions=len(labels),
+            state_names=names,
+            action_names=labels,
+            cost_names=cost_names,
+            **given,
+        )
+    return _per_pair(mdp)
+
+
+def _check_text(path: Path) -> None:
+    """Refuse what is not UTF-8 text before the csv module makes sense of it."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    line = 1
+    with path.open("rb") as stream:
+        while block := stream.read(2**20):
+            if b"\0" in block:
+                _stop(path, line + block[: block.index(b"\0")].count(b"\n"), "a NUL byte; save the file as CSV UTF-8")
+            try:
+                decoder.decode(block)
+            except UnicodeDecodeError as error:
+                # `error.object` starts with the few bytes kept from the block before; none of them is a newline.
+                line += bytes(error.object[: error.start]).count(b"\n")
+                _stop(path, line, f"byte 0x{error.object[error.start]:02x} is not UTF-8; save the file as CSV UTF-8")
+            line += block.count(b"\n")
+    try:
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        _stop(path, line, "the file ends within a UTF-8 character")
+
+
+def _read_csv(path: Path, states: _Codes, actions: _Codes) -> tuple[list[str], _Outcomes]:
+    next_states = _Codes()
+    parts: list[list[Array]] = []
+    seen = 0
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        reader = csv.reader(stream, strict=True)
+        lines = filter(None, reader)  # blank lines are empty rows
+        try:
+            header = next(lines, None)
+            if header is None:
+                raise ModelError(f"{path} is empty; expected a header {','.join(_COLUMNS)},cost_<name>...")
+            cost_names, order = _read_header(path, header, reader.line_num)
+            while chunk := list(islice(lines, CHUNK)):
+                parts.append(_read_chunk(path, header, order, chunk, seen, (states, actions, next_states)))
+                seen += len(chunk)
+        except csv.Error as error:
+            _stop(path, _line(path), f"{error} in the row that starts here")
+    if not seen:
+        raise ModelError(f"{path} has a header and no rows")
+    state, action, successor, probability, *pay = (np.concatenate(column) for column in zip(*parts, strict=True))
+    for name, code in next_states.items():
+        if name not in states:
+            row = int(np.flatnonzero(successor == code)[0])
+            _stop(path, _line(path, row), _no_way_on(name, states))
+    place = np.array([states[name] for name in next_states], dtype=np.int64)
+    return cost_names, _Outcomes(state, action, place[successor], probability, np.stack(pay, axis=1))
+
+
+def _no_way_on(name: str, states: Mapping[str, int]) -> str:
+    near = difflib.get_close_matches(name, states, n=1, cutoff=0.8) if len(states) <= 1000 else []
+    hint = f" (or did you mean {near[0]!r}?)" if near else ""
+    return f"state {name!r} occurs only as next_state; add a row that stays there with probability 1{hint}"
+
+
+def _read_header(path: Path, header: list[str], line: int) -> tuple[list[str], list[int]]:
+    """The names of the costs, and where the columns are: the five that every file has, then the costs."""
+    seen: set[str] = set()
+    for name in header:
+        if name not in _COLUMNS and not name.startswith("cost_"):
+            apart = next((c for c in ";\t" if c in name), None)
+            hint = f" (columns are separated by commas, not by {apart!r})" if apart and len(header) == 1 else ""
+            _stop(path, line, unknown("column", name, (*_COLUMNS, "cost_<name>")) + hint)
+        if name in seen:
+            _stop(path, line, f"column {name!r} occurs twice")
+        seen.add(name)
+        if name == "cost_":
+            _stop(path, line, "column 'cost_' has no name; call it cost_<name>")
+    for name in _COLUMNS:
+        if name not in seen:
+            _stop(path, line, f"no column {name!r}; expected {','.join(_COLUMNS)},cost_<name>...")
+    costs = [i for i, name in enumerate(header) if name.startswith("cost_")]
+    return [header[i].removeprefix("cost_") for i in costs], [*map(header.index, _COLUMNS), *costs]
+
+
+def _read_chunk(
+    path: Path, header: list[str], order: list[int], chunk: list[list[str]], seen: int, codes: tuple[_Codes, ...]
+) -> list[Array]:
+    """The columns of some rows in the order of `_Outcomes`: codes for texts, then numbers."""
+    if set(map(len, chunk)) != {len(header)}:
+        bad = next(i for i, row in enumerate(chunk) if len(row) != len(header))
+        found = f"{len(chunk[bad])} field{'s' * (len(chunk[bad]) != 1)}; the header has {len(header)}"
+        _stop(path, _line(path, seen + bad), found)
+    columns = list(zip(*chunk, strict=True))
+    texts = [code.of(columns[order[i]]) for code, i in zip(codes, (0, 1, 2), strict=True)]
+    numbers: list[Array] = []
+    for at in order[3:]:
+        low, need = (0.0, "finite and at least 0") if at == order[3] else (-LARGEST, "finite")
+        values = _numbers(columns[at])
+        # A comparison with NaN is false, so this finds it as well.
+        bad_rows = np.flatnonzero(~((values >= low) & (values <= LARGEST)))
+        if bad_rows.size:
+            row = int(bad_rows[0])
+            text = columns[at][row]
+            what = need if _number(text) is not None else "a number"
+            if need == "finite" and math.isfinite(values[row]):
+                what = f"at most {LARGEST:g} in size"
+            _stop(path, _line(path, seen + row), f"{header[at]} is {text!r}; it must be {what}")
+        numbers.append(values)
+    return texts + numbers
+
+
+def _numbers(texts: Sequence[str]) -> Float:
+    """Parsed all at once if possible; NaN where a text is not a number."""
+    try:
+        values = np.fromiter(map(float, texts), np.float64, len(texts))
+    except ValueError:
+        values = None
+    if values is None or "_" in "".join(texts):
+        parsed = map(_number, texts)
+        values = np.array([math.nan if x is None else x for x in parsed])
+    return values
+
+
+def _number(text: str) -> float | None:
+    """Python also reads 1_000 as a number; a file that holds that holds a mistake."""
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def _check_sums(path: Path, rows: _Outcomes, states: list[str], actions: list[str]) -> None:
+    """That each pair's probabilities add up to 1, to name the line; the model checks it again."""
+    pair = rows.state * len(actions) + rows.action
+    _, where, inverse, counts = np.unique(pair, return_index=True, return_inverse=True, return_counts=True)
+    total = np.bincount(inverse, weights=rows.probability)
+    wrong = np.flatnonzero(np.abs(total - 1.0) > ROW_SUM_TOLERANCE)
+    if wrong.size:
+        k = wrong[np.argmin(where[wrong])]
+        row = int(where[k])
+        lines = "1 row" if counts[k] == 1 else f"{counts[k]} rows"
+        _stop(
+            path,
+            _line(path, row),
+            f"the {lines} of state {states[rows.state[row]]!r}, action {actions[rows.action[row]]!r} "
+            f"have probabilities that sum to {total[k]:.12g}; a distribution sums to 1 (within {ROW_SUM_TOLERANCE:g})",
+        )
+
+
+def _per_pair(mdp: ConstrainedMDP) -> ConstrainedMDP:
+    """Where every outcome of a pair pays the same, that is its mean, without the rounding of a sum."""
+    paid = mdp.outcome_pay
+    if paid is None:
+        return mdp
+    once = paid[mdp.graph.start[:-1]]
+    same = (np.repeat(once, np.diff(mdp.graph.start), axis=0) == paid).all(axis=0)
+    pay = frozen(np.where(same, once, mdp.pay))
+    return mdp._copy(pay=pay, outcome_pay=None if same.all() else paid)
+
+
+def _line(path: Path, row: int | None = None) -> int:
+    """The line on which a row starts (the header and blank lines do not count), or the first that cannot be parsed."""
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        reader = csv.reader(stream, strict=True)
+        before, at = 0, -1
+        with suppress(csv.Error):
+            for fields in reader:
+                if fields:
+                    if at == row:
+                        break
+                    at += 1
+                before = reader.line_num
+        return before + 1
+
+
+def _stop(path: Path, line: int, what: str) -> NoReturn:
+    raise ModelError(f"{path}, line {line}: {what}")
+
+
+def save_csv(path: Path, mdp: ConstrainedMDP) -> None:
+    if mdp.bonus is not None:
+        raise ModelError(f"{path}: a CSV file cannot keep the model's bonus; save it as .npz")
+    graph = mdp.graph
+    counts = np.diff(graph.start)
+    states, actions = mdp.state_names, mdp.action_names
+    pay = mdp.outcome_pay if mdp.outcome_pay is not None else np.repeat(mdp.pay, counts, axis=0)
+    columns = (
+        map(states.__getitem__, np.repeat(mdp.pair_state, counts).tolist()),
+        map(actions.__getitem__, np.repeat(mdp.action, counts).tolist()),
+        map(states.__getitem__, graph.successor.tolist()),
+        graph.probability.tolist(),
+        *pay.T.tolist(),
+    )
+    # The csv module quotes what its line ends consist of, and so would leave a carriage return bare.
+    bare = any("\r" in name for name in (*states, *actions, *mdp.cost_names))
+    with atomic_write(path) as handle:
+        text = io.TextIOWrapper(handle, encoding="utf-8", newline="")
+        writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC if bare else csv.QUOTE_MINIMAL)
+        try:
+            writer.writerow([*_COLUMNS, *(f"cost_{name}" for name in mdp.cost_names)])
+            writer.writerows(zip(*columns, strict=True))
+            text.flush()
+        except UnicodeEncodeError as error:
+            raise ModelError(f"{path}: a name holds {error.object[error.start]!r}, which UTF-8 cannot write") from None
+        finally:
+            text.detach()

@@ -1,0 +1,223 @@
+"""Models as `.npz`; both forms are described in `conrl.io`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conrl.errors import ModelError, unknown
+from conrl.files import Array, Reader, atomic_write, read_npz
+from conrl.inputs import MAX_ACTIONS, frozen
+from conrl.io.common import about, start_index
+from conrl.model import LARGEST, ROW_SUM_TOLERANCE, ConstrainedMDP, Float, Layout
+
+FORMAT = "conrl-model"
+VERSION = 1
+MEAN_TOLERANCE = 2 * ROW_SUM_TOLERANCE  # how far `pay` may lie from the sum over outcomes: pay times the sum of p
+
+_PLAIN = {"transitions", "rewards"}
+_PLAIN_OPTIONAL = {"costs", "horizon", "initial", "limits", "available", "state_names", "action_names", "cost_names"}
+_OWN = {
+    "num_actions",
+    "horizon",
+    "initial",
+    "cost_names",
+    "first",
+    "action",
+    "start",
+    "successor",
+    "probability",
+    "pay",
+}
+_OWN_OPTIONAL = {"outcome_pay", "bonus", "limits", "state_names", "action_names", "features"}
+_LAYOUT = {"layout_rows", "layout_cell", "layout_arrows"}
+
+
+def load_npz(path: Path, given: dict[str, Any]) -> ConstrainedMDP:
+    with about(path):
+        arrays = read_npz(path, _check)
+        return _own_model(arrays, given) if "format" in arrays else _plain_model(arrays, given)
+
+
+def _check(found: Set[str], read: Reader) -> None:
+    """Whether the format is known, and the names are those of a model."""
+    own = "format" in found
+    if own:
+        form = read("format")
+        if form.shape != () or form.dtype.kind != "U" or form.item() != FORMAT or "version" not in found:
+            raise ModelError(f"its `format` is not that of a model, {FORMAT!r}")
+        number = read("version")
+        if number.shape != () or number.dtype.kind not in "iu" or number.item() != VERSION:
+            raise ModelError(f"its version is {number}; this conrl reads version {VERSION}: use the one that wrote it")
+    required = _OWN if own else _PLAIN
+    known = required | (_OWN_OPTIONAL | _LAYOUT if own else _PLAIN_OPTIONAL)
+    for name in found - {"format", "version"} if own else found:
+        if name not in known:
+            raise ModelError(unknown("array", name, sorted(known)))
+    for name in sorted(required - found):
+        raise ModelError(f"no array {name!r}; a model has {', '.join(sorted(required))}")
+
+
+def _plain_model(arrays: dict[str, Array], given: dict[str, Any]) -> ConstrainedMDP:
+    for name in arrays.keys() & {"transitions", "rewards", "costs", "horizon", "limits", "available"}:
+        if arrays[name].dtype.kind not in "fiub":
+            raise ModelError(f"{name} has dtype {arrays[name].dtype}; expected numbers")
+    rest: dict[str, Any] = {name: _names(arrays, name) for name in ("state_names", "action_names", "cost_names")}
+    rest["available"] = arrays.get("available")
+    rest["limits"] = np.atleast_1d(arrays["limits"]) if "limits" in arrays else None
+    for name in ("horizon", "initial"):
+        if name in arrays:
+            rest[name] = arrays[name].item() if arrays[name].ndim == 0 else arrays[name]
+    rest |= given
+    if "horizon" not in rest:
+        raise ModelError("no array 'horizon'; pass horizon= (on the command line --horizon)")
+    transitions = arrays["transitions"]
+    num_states = transitions.shape[0] if transitions.ndim else 0
+    if "initial" in rest:
+        rest["initial"] = start_index(rest["initial"], rest["state_names"], num_states)
+    return ConstrainedMDP(transitions, arrays["rewards"], arrays.get("costs"), **rest)
+
+
+def _own_model(arrays: dict[str, Array], given: dict[str, Any]) -> ConstrainedMDP:
+    """Through `from_outcomes`, which validates; then the exact means, which it would round anew."""
+    first, action = _table(arrays, "first", "iu", (None,)), _table(arrays, "action", "iu", (None,))
+    P, S = action.size, first.size - 1
+    start = _table(arrays, "start", "iu", (P + 1,))
+    probability = _table(arrays, "probability", "f", (None,))
+    N = probability.size
+    successor = _table(arrays, "successor", "iu", (N,))
+    pay = _table(arrays, "pay", "f", (P, None))
+    num_actions = int(_table(arrays, "num_actions", "iu", ()))
+    cost_names = _names(arrays, "cost_names")
+    if not 1 <= num_actions <= MAX_ACTIONS or S < 1 or cost_names is None or pay.shape[1] != 1 + len(cost_names):
+        raise ModelError("num_actions, first, cost_names or pay has a size that makes no model")
+    _check_ranges(first, P, "first")
+    _check_ranges(start, N, "start")
+    state = np.repeat(np.arange(S), np.diff(first))
+    if not (np.diff(state * num_actions + action) > 0).all() or not ((action >= 0) & (action < num_actions)).all():
+        raise ModelError("action is not a rising list of actions for each state")
+    if not (probability > 0.0).all():
+        raise ModelError("probability has an entry that is not above 0")
+    counts = np.diff(start)
+    paid = _table(arrays, "outcome_pay", "f", (N, pay.shape[1])) if "outcome_pay" in arrays else None
+    rest: dict[str, Any] = {
+        "horizon": int(_table(arrays, "horizon", "iu", ())),
+        "initial": _table(arrays, "initial", "f", (S,)),
+        "limits": _table(arrays, "limits", "f", (len(cost_names),)) if "limits" in arrays else None,
+        "state_names": _names(arrays, "state_names"),
+        "action_names": _names(arrays, "action_names"),
+        "features": arrays.get("features"),
+        "layout": _layout(arrays, S),
+    } | given
+    rest["initial"] = start_index(rest["initial"], rest["state_names"], S)
+    mdp = ConstrainedMDP.from_outcomes(
+        np.repeat(state, counts),
+        np.repeat(action, counts),
+        successor,
+        probability,
+        np.repeat(pay, counts, axis=0) if paid is None else paid,
+        num_states=S,
+        num_actions=num_actions,
+        cost_names=cost_names,
+        **rest,
+    )
+    size = np.maximum(1.0, np.abs(mdp.pay))
+    if paid is not None:
+        size = np.maximum(size, np.maximum.reduceat(np.abs(paid), start[:-1], axis=0))
+    if not (np.abs(mdp.pay - pay) <= MEAN_TOLERANCE * size).all():
+        raise ModelError("pay is not the mean of outcome_pay")
+    bonus = _bonus(arrays, pay.shape)
+    return mdp._copy(pay=frozen(pay), outcome_pay=None if paid is None else mdp.outcome_pay, bonus=bonus)
+
+
+def _check_ranges(begin: NDArray[np.int64], end: int, what: str) -> None:
+    inside = ((begin >= 0) & (begin <= end)).all()  # else the differences could wrap around
+    if not inside or begin[0] != 0 or begin[-1] != end or not (np.diff(begin) > 0).all():
+        raise ModelError(f"{what} does not rise from 0 to {end}")
+
+
+def _bonus(arrays: dict[str, Array], shape: tuple[int, ...]) -> Float | None:
+    if "bonus" not in arrays:
+        return None
+    bonus = _table(arrays, "bonus", "f", shape)
+    if not ((bonus >= 0.0) & (bonus <= LARGEST)).all():
+        raise ModelError("bonus has a negative or non-finite entry")
+    return frozen(bonus)
+
+
+def _layout(arrays: dict[str, Array], num_states: int) -> Layout | None:
+    held = _LAYOUT & arrays.keys()
+    if not held:
+        return None
+    if held != _LAYOUT:
+        raise ModelError(f"no array {min(_LAYOUT - held)!r}; a layout has {', '.join(sorted(_LAYOUT))}")
+    rows, arrows = _names(arrays, "layout_rows") or (), _names(arrays, "layout_arrows") or ()
+    cell = _table(arrays, "layout_cell", "iu", (num_states,))
+    _check_cells(cell, rows)
+    return Layout(rows, frozen(cell), arrows)
+
+
+def _check_cells(cell: Array, rows: Sequence[str]) -> None:
+    if ((cell < -1) | (cell >= sum(map(len, rows)))).any():
+        raise ModelError("layout_cell has an entry that is not a cell of layout_rows")
+
+
+def _table(arrays: dict[str, Array], name: str, kinds: str, shape: tuple[int | None, ...]) -> Array:
+    """The array as 64-bit numbers if it has that kind and shape (None: any size)."""
+    array = arrays[name]
+    fits = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
+    if array.dtype.kind not in kinds or not fits:
+        sizes = ", ".join("any" if n is None else str(n) for n in shape)
+        kind = "whole numbers" if "i" in kinds else "decimal numbers"
+        raise ModelError(f"{name} has dtype {array.dtype} and shape {array.shape}; expected {kind} of shape ({sizes})")
+    return array.astype(np.int64 if "i" in kinds else np.float64)
+
+
+def _names(arrays: dict[str, Array], name: str) -> tuple[str, ...] | None:
+    if name not in arrays:
+        return None
+    array = arrays[name]
+    if array.ndim != 1 or array.dtype != object:
+        raise ModelError(f"{name} has dtype {array.dtype} and shape {array.shape}; expected a list of texts")
+    return tuple(array.tolist())
+
+
+def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
+    graph = mdp.graph
+    if mdp.horizon >= 2**63:
+        raise ModelError(f"{path}: horizon {mdp.horizon} does not fit a file")
+    arrays: dict[str, Any] = {
+        "format": np.array(FORMAT),
+        "version": np.array(VERSION),
+        "num_actions": np.array(mdp.num_actions),
+        "horizon": np.array(mdp.horizon, dtype=np.int64),
+        "initial": mdp.initial,
+        "cost_names": np.array(mdp.cost_names, dtype=np.str_),
+        "first": graph.first,
+        "action": mdp.action,
+        "start": graph.start,
+        "successor": graph.successor,
+        "probability": graph.probability,
+        "pay": mdp.pay,
+    }
+    optional = {
+        "outcome_pay": mdp.outcome_pay,
+        "bonus": mdp.bonus,
+        "limits": mdp.limits,
+        "features": mdp.features,
+        "state_names": None if mdp._state_names is None else np.array(mdp._state_names, dtype=np.str_),
+        "action_names": None if mdp._action_names is None else np.array(mdp._action_names, dtype=np.str_),
+    }
+    if mdp.layout is not None:
+        with about(path):
+            _check_cells(mdp.layout.cell, mdp.layout.rows)
+        arrays["layout_rows"] = np.array(mdp.layout.rows, dtype=np.str_)
+        arrays["layout_cell"] = np.asarray(mdp.layout.cell)
+        arrays["layout_arrows"] = np.array(mdp.layout.arrows, dtype=np.str_)
+    arrays |= {name: array for name, array in optional.items() if array is not None}
+    with atomic_write(path) as handle:
+        np.savez(handle, allow_pickle=False, **arrays)

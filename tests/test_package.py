@@ -1,0 +1,117 @@
+"""The shape of the package itself: public names, import directions, no printing, quick start."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import conrl
+
+SOURCE = Path(conrl.__file__).parent
+MODULES = sorted(p for p in SOURCE.rglob("*.py"))
+
+# Each layer may import those before it (and its own).
+LAYERS = [
+    {"errors", "registration"},
+    {"files", "kernels"},
+    {"graph", "inputs"},
+    {"task"},
+    {"model"},
+    {"policy", "problem", "io", "envs"},
+    {"evaluation", "oracles"},
+    {"planners"},
+    {"rendering"},
+    {"drawing"},
+    {"cli"},
+    {"__main__"},
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+
+def imports(path: Path) -> set[str]:
+    """Modules of conrl that a file imports when run (not those for type checkers only), by their first name."""
+    tree = ast.parse(path.read_text())
+    skipped = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module == "conrl":
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("conrl."):
+            found.add(str(node.module).split(".")[1])
+        elif isinstance(node, ast.Import):
+            found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("conrl.")}
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_go_one_way(path: Path) -> None:
+    own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    if own == "__init__":
+        return
+    assert own in LEVEL, f"{own} has no layer; give it one in this test and in docs/architecture.md"
+    for other in imports(path) - {own}:
+        if other in LEVEL:
+            assert LEVEL[other] < LEVEL[own], f"{own} imports {other}, which is not below it"
+
+
+def test_envs_and_io_import_the_model_and_nothing_above() -> None:
+    below = set().union(*LAYERS[: LEVEL["model"] + 1])
+    for name in ("envs", "io"):
+        for path in MODULES:
+            if path.relative_to(SOURCE).parts[0].removesuffix(".py") == name:
+                assert imports(path) - {name, "__version__"} <= below, path
+
+
+def test_all_names_exist_and_nothing_else_is_public() -> None:
+    assert sorted(set(conrl.__all__)) == sorted(conrl.__all__)
+    for name in conrl.__all__:
+        assert getattr(conrl, name) is not None
+    text = (SOURCE / "__init__.py").read_text()
+    checked = text[text.index("if TYPE_CHECKING:") :]
+    for name in conrl.__all__:
+        if name != "__version__":
+            assert re.search(rf"\b{name}\b", checked), f"{name} is not imported for type checkers"
+    with pytest.raises(AttributeError, match="no attribute 'plam'"):
+        _ = conrl.plam
+
+
+def test_every_module_says_what_it_is() -> None:
+    for path in MODULES:
+        assert ast.get_docstring(ast.parse(path.read_text())), f"{path} has no docstring"
+
+
+@pytest.mark.parametrize("name", [n for n in conrl.__all__ if n != "__version__"])
+def test_public_names_have_docstrings(name: str) -> None:
+    assert (getattr(conrl, name).__doc__ or "").strip(), name
+
+
+def test_no_pickle_and_no_fast_math() -> None:
+    for path in MODULES:
+        text = path.read_text()
+        assert "fastmath" not in text
+        assert not re.search(r"\bimport (pickle|marshal|shelve)\b", text)
+        assert "allow_pickle=True" not in text
+
+
+def test_import_is_light() -> None:
+    code = "import sys, conrl; print([m for m in ('numpy', 'numba', 'scipy', 'gymnasium', 'rich') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_version_is_the_one_installed() -> None:
+    assert importlib.metadata.version("conrl") == conrl.__version__
+    assert f"({conrl.__version__})" in (SOURCE.parents[1] / "CHANGELOG.md").read_text()
