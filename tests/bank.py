@@ -98,7 +98,7 @@ def row_unit(mdp: conrl.ConstrainedMDP, rows: Rows) -> Float:
     m = dense(mdp)
     states = reached(m).any(axis=0)
     largest = (np.abs(m.pay[states]).max(axis=(0, 1)) + m.bonus[states].max(axis=(0, 1)))[1:]
-    return np.array([max(abs(h), largest[i], 1e-300) for i, h in zip(rows.cost, rows.bound, strict=True)])
+    return np.array([max(abs(h), largest[i]) or 1.0 for i, h in zip(rows.cost, rows.bound, strict=True)])
 
 
 # -- plain numpy dynamic programming --------------------------------------------------------------------------
@@ -176,9 +176,7 @@ def least_violation(mdp: conrl.ConstrainedMDP, problem: conrl.Linear) -> float:
     flow_t = sp.hstack((flow, sp.csr_array((flow.shape[0], 1))))
     goal = np.append(np.zeros(reward.size), 1.0)
     bounds = [(0.0, None)] * reward.size + [(None, None)]
-    found = linprog(
-        goal, with_t, rows.bound / unit, flow_t, start, bounds=bounds, method="highs", options=_PRECISE
-    )
+    found = linprog(goal, with_t, rows.bound / unit, flow_t, start, bounds=bounds, method="highs", options=_PRECISE)
     assert found.status == 0, found.message
     return float(found.fun)
 
@@ -384,11 +382,11 @@ def random_model(
 
 
 def middle(mdp: conrl.ConstrainedMDP, share: float) -> list[float]:
-    """Limits that lie `share` of the way from each least cost to the free optimum's; they bind together."""
+    """Limits `share` of the way from the policy of least total cost to the free optimum: feasible, and they bind."""
     d = mdp.num_costs
-    axes = np.eye(1 + d)
-    low = np.array([-best_total(mdp, -axes[1 + i]) for i in range(d)])
-    return list(low + share * (free_value(mdp, axes[0])[1:] - low))
+    low = free_value(mdp, np.concatenate(([0.0], -np.ones(d))))[1:]
+    free = free_value(mdp, np.eye(1 + d)[0])[1:]
+    return list(low + share * (free - low))
 
 
 # One state ---------------------------------------------------------------------------------------------------
@@ -881,7 +879,7 @@ def bonus_random() -> Case:
     inner = random_model(21, 11, 3, 6, 2)
     bonus = 0.2 * np.random.default_rng(21).random((11, 3, 3))
     mdp = inner.with_bonus(bonus)
-    return Case("bonus, 11 states, 2 resources", mdp, lin([0.8 * x for x in middle(inner, 0.4)]))
+    return Case("bonus, 11 states, 2 resources", mdp, lin([0.9 * x for x in middle(inner, 0.4)]))
 
 
 @case

@@ -18,7 +18,7 @@ Float = NDArray[np.float64]
 
 ROWS = ("dense", "sparse", "deterministic", "tiny", "split")
 PAYS = ("uniform", "signed", "constant", "zero", "integers", "wide")
-LIMITS = ("between", "between", "between", "between", "between", "least", "free", "free", "none", "none", "above", "below")
+LIMITS = (*("between",) * 5, "least", "free", "free", "none", "none", "above", "below")
 FLOORS = (*("none",) * 12, "between", "between", "greatest", "above", "equal")
 
 
@@ -58,9 +58,7 @@ class Spec:
         if self.spread:
             initial = rng.dirichlet(np.ones(S)) * (rng.random(S) < 0.5)
             initial = initial / initial.sum() if initial.sum() > 0.0 else np.full(S, 1.0 / S)
-        mdp = conrl.ConstrainedMDP(
-            P, pay[:, :, 0], pay[:, :, 1:], self.horizon, initial=initial, available=available
-        )
+        mdp = conrl.ConstrainedMDP(P, pay[:, :, 0], pay[:, :, 1:], self.horizon, initial=initial, available=available)
         return mdp, self._problem(rng, mdp)
 
     def _problem(self, rng: np.random.Generator, mdp: conrl.ConstrainedMDP) -> conrl.Linear:

@@ -26,8 +26,8 @@ LAYERS = [
     {"policy", "problem", "io", "envs"},
     {"evaluation", "oracles"},
     {"planners"},
-    {"rendering"},
     {"drawing"},
+    {"rendering"},
     {"cli"},
     {"__main__"},
 ]

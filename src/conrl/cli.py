@@ -45,7 +45,8 @@ class Commands(click.Group):
             code = _complain(str(error), 2)
         except click.UsageError as error:
             where = error.ctx.command_path if error.ctx else "conrl"
-            code = _complain(f"{error.format_message().rstrip('.')}; see {where} --help", 2)
+            message = error.format_message().rstrip(".")
+            code = _complain(f"{message}{' See' if message.endswith('?') else '; see'} {where} --help", 2)
         except click.ClickException as error:
             code = _complain(error.format_message(), 2)
         except (click.Abort, KeyboardInterrupt):

@@ -131,12 +131,16 @@ def plan_parts(name: str, plan: Plan, simulation: Simulation | None) -> list[Ren
     return [*parts, policy_part(plan)]
 
 
-def _table(*columns: str, title: str | None = None) -> Table:
+def _table(*columns: str) -> Table:
     """Names to the left, numbers to the right; in a narrow terminal folded, never cut."""
-    table = Table(title=title, title_justify="left", title_style="italic", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
     return table
+
+
+def _titled(title: str, table: Table) -> Group:
+    return Group(Text(title, "italic"), table)  # a title within a table would be folded to its width
 
 
 def _costs_table(plan: Plan) -> Table:
@@ -152,32 +156,31 @@ def _costs_table(plan: Plan) -> Table:
     return table
 
 
-def _mixture_table(plan: Plan) -> Table:
+def _mixture_table(plan: Plan) -> Group:
     mdp, mixture = plan.mdp, plan.mixture
     count = mixture.weights.size
-    table = _table("policy", "weight", "reward", *mdp.cost_names, title=f"a mixture of {count} policies")
+    table = _table("policy", "weight", "reward", *mdp.cost_names)
     for i, weight in enumerate(mixture.weights):
         values = [] if mixture.values is None else [number(v) for v in mixture.values[i]]
         table.add_row(str(i + 1), f"{weight:.6f}", *values)
-    return table
+    return _titled(f"a mixture of {count} policies: each episode plays one of them", table)
 
 
-def _simulation_table(mdp: ConstrainedMDP, simulation: Simulation) -> Table:
-    title = f"{simulation.rewards.size} simulated episodes"
-    shares = [f"{100 * q:g}% quantile" for q in QUANTILES]
-    table = _table("total", "mean", "± s.e.", *shares, "above its limit", title=title)
+def _simulation_table(mdp: ConstrainedMDP, simulation: Simulation) -> Group:
+    shares = ["median" if q == 0.5 else f"{100 * q:g}%" for q in QUANTILES]
+    table = _table("total", "mean", "± s.e.", *shares, "above its limit")
     columns = [simulation.mean, simulation.standard_error, *map(simulation.quantile, QUANTILES)]
     exceed = simulation.exceed()
     for i, name in enumerate(("reward", *mdp.cost_names)):
         values = [f"{(x.reward if i == 0 else x.costs[i - 1]):.4g}" for x in columns]
         bounded = i > 0 and np.isfinite(simulation.limits[i - 1])
         table.add_row(name, *values, percent(exceed[i - 1]) if bounded else "")
-    return table
+    return _titled(f"{simulation.rewards.size} simulated episodes: mean, quantiles, share above the limit", table)
 
 
 def policy_part(plan: Plan) -> RenderableType:
     """The policy on the model's map or, without one, state by state."""
-    note = Text("most played action over the episode; several signs: the others have more than 10% each", "italic dim")
+    note = Text("most played action over the episode, and any other with more than 10%", "italic dim")
     try:
         rows = policy_text(plan.mdp, plan.mixture)
     except SpecError:
@@ -190,17 +193,17 @@ def policy_part(plan: Plan) -> RenderableType:
     return Group("", *lines, Text(legend if plain else legend.translate(ASCII), "dim"), note)
 
 
-def _states_table(plan: Plan) -> Table:
+def _states_table(plan: Plan) -> Group:
     mdp = plan.mdp
     done = state_play(mdp, plan.mixture)
     order = np.argsort(-done.visits, kind="stable")
     order = order[done.visits[order] > 0.0]
     more = f", the {ALL_ROWS} most visited of {order.size}" if order.size > ALL_ROWS else ""
-    table = _table("state", "visits", "actions", title=f"what is done where{more}")
+    table = _table("state", "visits", "actions")
     for s in order[:ALL_ROWS]:
         shown = [f"{mdp.action_name(a)} {percent(done.shares[s, a])}" for a in done.actions(int(s))]
         table.add_row(mdp.state_name(int(s)), f"{done.visits[s]:.4g}", ", ".join(shown))
-    return table
+    return _titled(f"what is done where{more}", table)
 
 
 # -- frontier ---------------------------------------------------------------------------------------------
@@ -236,9 +239,7 @@ def frontier_parts(name: str, curve: Frontier) -> list[RenderableType]:
     size = curve.limits.size
     whole = "complete" if curve.complete else f"not complete: the true curve is at most {curve.error:.1e} higher"
     title = Text(f"{name}: the best reward against the limit on {cost}", "bold")
-    table = _table(
-        "vertex", "limit", "reward", "price", title=f"{size} {'vertex' if size == 1 else 'vertices'}, {whole}"
-    )
+    table = _table("vertex", "limit", "reward", "price")
     prices = np.append(curve.prices, 0.0)
     before = -1
     for i in _chosen(curve, limit):
@@ -255,7 +256,8 @@ def frontier_parts(name: str, curve: Frontier) -> list[RenderableType]:
         notes.append(f"At the model's limit {number(limit)}: {own}.")
     elif limit is not None:
         notes.append(f"The model's limit {number(limit)} is infeasible.")
-    return [title, table, *notes]
+    count = f"{size} {'vertex' if size == 1 else 'vertices'}, {whole}"
+    return [title, _titled(count, table), *notes]
 
 
 def _chosen(curve: Frontier, limit: float | None) -> list[int]:

@@ -116,4 +116,4 @@ def _extremes(oracle: BackwardInduction) -> tuple[Float, Float]:
     d = oracle.num_costs
     axes = np.eye(1 + d)[1:]
     values = oracle.support_many(np.vstack((-axes, axes))).values if d else np.zeros(0)
-    return -values[:d], values[d:]
+    return 0.0 - values[:d], values[d:]  # not -values: that would show as -0

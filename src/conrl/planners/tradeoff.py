@@ -20,7 +20,7 @@ from conrl.kernels import LANES
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction
 from conrl.planners.conflict import infeasible
-from conrl.planners.support_lp import Columns, Conflict, maximise
+from conrl.planners.support_lp import FEASIBILITY, Columns, Conflict, maximise
 from conrl.problem import Linear, Rows
 
 Float = NDArray[np.float64]
@@ -155,7 +155,9 @@ class _Search:
                 push(u, new)
                 push(new, v)
         error = max((-item[0] for item in heap), default=0.0)
-        x, y = _upper_left(vertices)
+        # At the left end the curve may be vertical: limits that count as the same (`allowance`) are one.
+        room = FEASIBILITY * max(abs(left.x), float(self.oracle.scale[1 + self.index]))
+        x, y = _upper_left(vertices, room)
         return Frontier(self.mdp, self.index, x, y, complete=not heap, error=error)
 
 
@@ -173,13 +175,13 @@ def _height(u: _Vertex, v: _Vertex) -> float:
     return (u.slope - chord) * (min(max(x, u.x), v.x) - u.x)
 
 
-def _upper_left(vertices: set[_Vertex]) -> tuple[Float, Float]:
+def _upper_left(vertices: set[_Vertex], room: float) -> tuple[Float, Float]:
     """Rising limits with strictly rising rewards and falling slopes: no doubles, no flat end, nothing on an edge."""
     hull: list[tuple[float, float]] = []
     for x, y in sorted((v.x, v.y) for v in vertices):
         if hull and y <= hull[-1][1]:
             continue
-        while hull and x <= hull[-1][0]:
+        while hull and x <= hull[-1][0] + (room if len(hull) == 1 else 0.0):
             hull.pop()
         while len(hull) > 1 and _turns_left(hull[-2], hull[-1], (x, y)):
             hull.pop()

@@ -1,0 +1,496 @@
+"""The command line: every command, every example in its help, and every way to get it wrong."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import io
+import itertools
+import json
+import os
+import shlex
+import struct
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from numpy.lib import format as npy
+
+from conrl import planners
+from conrl.cli import main
+from conrl.envs import make
+from conrl.io import save_model
+from conrl.planners import Frontier
+from conrl.policy import load_policy
+from conrl.rendering import ALL_ROWS, to_json
+
+MODEL = """state,action,next_state,probability,reward,cost_fuel
+home,go,work,0.9,1,1
+home,go,home,0.1,0,1
+home,rest,home,1,0,0
+work,go,home,1,2,1
+work,rest,work,1,0.5,0
+"""
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments], prog_name="conrl")
+
+
+def ok(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+    return result.stdout
+
+
+def record(*arguments: object) -> dict[str, Any]:
+    found = json.loads(ok(*arguments, "--json"), parse_constant=pytest.fail)  # no NaN, no Infinity
+    assert isinstance(found, dict)
+    return found
+
+
+def refused(*arguments: object, code: int = 2) -> str:
+    """The one line on stderr; nothing else happened."""
+    before = sorted(Path().rglob("*"))
+    result = run(*arguments)
+    assert result.exit_code == code, result.output
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("Error: ")
+    assert sorted(Path().rglob("*")) == before
+    return result.stderr.removeprefix("Error: ").rstrip("\n")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything runs in an empty directory with one small model in it."""
+    monkeypatch.chdir(tmp_path)
+    Path("model.csv").write_text(MODEL)
+
+
+def spawn(*arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, env={**os.environ, **environment}, check=False
+    )
+
+
+# -- help, version, start ---------------------------------------------------------------------------------
+
+
+def examples(*command: str) -> list[str]:
+    text = ok(*command, "--help")
+    assert "Examples:" in text
+    lines = [line.strip() for line in text.partition("Examples:")[2].splitlines()]
+    return [line for line in lines if line.startswith("conrl ")]
+
+
+EXAMPLES = sorted({line for command in ([], ["plan"], ["frontier"], ["envs"]) for line in examples(*command)})
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_examples_of_the_help_run(line: str) -> None:
+    words = shlex.split(line)[1:]
+    ok(*words)
+    for option, value in itertools.pairwise(words):
+        assert option != "--out" or Path(value).stat().st_size > 0
+
+
+def test_help_without_arguments_and_version() -> None:
+    assert ok() == ok("--help") == ok("-h")
+    assert ok("--version").startswith("conrl ")
+
+
+def test_help_starts_without_numpy() -> None:
+    code = (
+        "import sys\nfrom conrl.cli import main\n"
+        "try:\n    main(['plan', '--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'numpy', 'numba', 'scipy', 'matplotlib', 'rich', 'gymnasium', 'highspy'} & set(sys.modules)\n"
+        "sys.exit(f'loaded: {heavy}' if heavy else 0)"
+    )
+    done = spawn("-c", code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_tables_do_not_load_matplotlib() -> None:
+    code = (
+        "import sys\nfrom conrl.cli import main\n"
+        "try:\n    main(['plan', 'box'])\nexcept SystemExit as end:\n    assert not end.code\n"
+        "sys.exit('matplotlib' in sys.modules)"
+    )
+    assert spawn("-c", code).returncode == 0
+
+
+def test_module_runs_and_an_ascii_terminal_gets_ascii() -> None:
+    done = spawn("-m", "conrl", "plan", "box", PYTHONIOENCODING="ascii", NO_COLOR="1")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"######" in done.stdout
+    assert b"S<" in done.stdout
+    assert b"\\u2190" not in done.stdout
+
+
+# -- plan -------------------------------------------------------------------------------------------------
+
+
+def test_plan_table() -> None:
+    text = ok("plan", "mars-rover", "--set", "rock_reward=1")
+    for piece in ("1.536288439", "crash", "0.3", "0.192982", "optimal", "mixture of 2", "→↓", "G 83%", "S start"):
+        assert piece in text
+    assert "\x1b" not in text  # no colours in a pipe
+
+
+def test_plan_json() -> None:
+    found = record("plan", "mars-rover", "--set", "rock_reward=1")
+    assert found["reward"] == pytest.approx(1.5362884, abs=1e-7)
+    assert 0.0 <= found["bound"] - found["reward"] <= 1e-8
+    assert found["gap"] == pytest.approx(found["bound"] - found["objective"])
+    assert found["status"] == "optimal"
+    crash = found["costs"]["crash"]
+    assert crash["value"] == pytest.approx(0.3)
+    assert crash["price"] == pytest.approx(0.19298, abs=1e-5)
+    assert (crash["limit"], crash["floor"], crash["floor_price"]) == (0.3, None, 0.0)
+    weights = [part["weight"] for part in found["mixture"]]
+    assert sum(weights) == pytest.approx(1.0)
+    assert sum(p["weight"] * p["costs"]["crash"] for p in found["mixture"]) == pytest.approx(0.3)
+    assert found["skip"] == 0.0
+    assert "simulation" not in found
+
+
+def test_limits_replace_those_of_the_model_one_by_one() -> None:
+    assert record("plan", "box", "--limit", "corner=inf")["reward"] == pytest.approx(1.8157689)
+    arguments = ("plan", "random", "--set", "costs=2", "--set", "states=20")
+    own = record(*arguments)["costs"]
+    found = record(*arguments, "--limit", "cost0=9")["costs"]
+    assert found["cost0"]["limit"] == 9.0
+    assert found["cost1"]["limit"] == own["cost1"]["limit"]
+
+
+def test_floor() -> None:
+    found = record("plan", "model.csv", "--horizon", 4, "--limit", "fuel=3", "--floor", "fuel=2.5")
+    assert found["costs"]["fuel"]["floor"] == 2.5
+    text = ok("plan", "model.csv", "--horizon", 4, "--floor", "fuel=2.5", "--limit", "fuel=3")
+    assert "floor price" in text
+
+
+@pytest.mark.parametrize("planner", planners.PLANNERS)
+def test_planners_agree(planner: str) -> None:
+    assert record("plan", "box", "--planner", planner)["reward"] == pytest.approx(1.7496766)
+
+
+def test_start_by_name_and_by_index() -> None:
+    names = [record("plan", "model.csv", "--horizon", 1, "--start", start)["reward"] for start in ("home", "work")]
+    assert names == pytest.approx([0.9, 2.0])
+    assert record("plan", "model.csv", "--horizon", 1, "--start", 1)["reward"] == pytest.approx(2.0)
+    lake = record("plan", "gymnasium:FrozenLake-v1", "--start", "r3c2", "--set", "is_slippery=false")
+    assert lake["reward"] == 1.0
+
+
+def test_horizon_reaches_the_environment() -> None:
+    # Per-step pay is 1/H: a horizon that only cut the episode short would give another reward.
+    found = record("plan", "mars-rover", "--horizon", 20)
+    assert found == {**record("plan", "mars-rover", "--set", "horizon=20")}
+    assert found["reward"] == pytest.approx(planners.plan(make("mars-rover", horizon=20)).reward)
+
+
+def test_model_files() -> None:
+    save_model("rover.npz", make("mars-rover", rock_reward=1.0))
+    assert record("plan", "rover.npz")["reward"] == pytest.approx(1.5362884)
+    assert "→" in ok("plan", "rover.npz")
+
+
+def test_model_without_map_is_listed_by_state() -> None:
+    text = ok("plan", "model.csv", "--horizon", 5)
+    assert "go 100%" in text
+    assert "home" in text
+    assert f"the {ALL_ROWS} most visited of" in ok("plan", "random")
+
+
+def test_names_are_not_markup() -> None:
+    Path("odd.csv").write_text(MODEL.replace("home", "[bold]:smile:[/x]").replace("fuel", "[red]"))
+    text = ok("plan", "odd.csv", "--horizon", 3)
+    assert "[bold]:smile:[/x]" in text
+    assert "[red]" in text
+
+
+def test_policy_files() -> None:
+    ok("plan", "box", *(word for name in ("a.png", "a.pdf", "a.svg", "a.npz", "a.csv") for word in ("--out", name)))
+    assert Path("a.png").read_bytes().startswith(b"\x89PNG")
+    assert Path("a.pdf").read_bytes().startswith(b"%PDF")
+    assert b"<svg" in Path("a.svg").read_bytes()
+    assert load_policy("a.npz").shape == (30, 121, 4)
+    rows = list(csv.DictReader(Path("a.csv").read_text().splitlines()))
+    assert {row["action"] for row in rows} <= {"up", "down", "left", "right"}
+    assert sorted(p.name for p in Path().iterdir()) == ["a.csv", "a.npz", "a.pdf", "a.png", "a.svg", "model.csv"]
+
+
+@pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
+def test_pictures_are_the_same_bytes_each_time(suffix: str) -> None:
+    for name in ("a", "b"):
+        ok("plan", "box", "--out", f"{name}.{suffix}")
+    assert Path(f"a.{suffix}").read_bytes() == Path(f"b.{suffix}").read_bytes()
+
+
+def test_simulation() -> None:
+    arguments = ("plan", "mars-rover", "--set", "rock_reward=1", "--simulate", 2000, "--seed", 3)
+    found = record(*arguments)["simulation"]
+    assert found == record(*arguments)["simulation"]
+    assert found != record(*arguments[:-1], 4)["simulation"]
+    assert found["episodes"] == 2000
+    assert abs(found["mean"]["reward"] - 1.5363) < 5 * found["standard_error"]["reward"]
+    assert found["quantiles"]["0.5"]["costs"]["crash"] == 0.0
+    assert 0.1 < found["exceed"]["crash"] < 0.25  # a crash costs more than 1
+    assert "2000 simulated episodes" in ok(*arguments)
+    alone = record("plan", "box", "--simulate", 1)["simulation"]
+    assert alone["standard_error"]["reward"] is None
+
+
+def test_json_has_null_where_there_is_no_number() -> None:
+    text = to_json({"a": [float("inf"), np.float64("nan"), -np.inf, 1.5], "b": {"c": np.array([1.0, np.inf])}})
+    assert json.loads(text) == {"a": [None, None, None, 1.5], "b": {"c": [1.0, None]}}
+
+
+# -- frontier ---------------------------------------------------------------------------------------------
+
+
+def test_frontier_table_is_abbreviated() -> None:
+    text = ok("frontier", "mars-rover", "--set", "rock_reward=1")
+    assert "394 vertices, complete" in text
+    assert "more)" in text
+    assert len(text.splitlines()) < 40
+    assert "At the model's limit 0.3: reward 1.536288439, price 0.192982" in text
+    assert "1.816822" in text
+
+
+def test_frontier_json() -> None:
+    found = record("frontier", "mars-rover", "--set", "rock_reward=1", "--cost", "crash")
+    assert found["complete"] is True
+    assert found["cost"] == "crash"
+    assert len(found["vertices"]) == 394
+    prices = [v["price"] for v in found["vertices"]]
+    assert prices == sorted(prices, reverse=True)
+    assert prices[-1] == 0.0
+    assert found["own_limit"]["feasible"] is True
+    assert found["own_limit"]["reward"] == pytest.approx(1.5362884)
+
+
+def test_frontier_stops_early_and_says_so() -> None:
+    found = record("frontier", "box", "--max-vertices", 4)
+    assert found["complete"] is False
+    assert found["error"] > 0.0
+    assert "not complete" in ok("frontier", "box", "--max-vertices", 4)
+
+
+def test_frontier_of_a_limit_that_cannot_be_kept() -> None:
+    assert "limit 0 is infeasible" in ok("frontier", "box", "--limit", "corner=0")
+    assert record("frontier", "box", "--limit", "corner=0")["own_limit"] == {"limit": 0.0, "feasible": False}
+
+
+def test_frontier_keeps_other_limits() -> None:
+    arguments = ("frontier", "random", "--set", "costs=2", "--set", "states=20", "--cost", "cost0", "--max-vertices", 9)
+    tight, loose = (record(*arguments, "--limit", f"cost1={x}")["vertices"] for x in (12, "inf"))
+    assert tight[-1]["reward"] < loose[-1]["reward"]
+
+
+def test_frontier_files() -> None:
+    ok("frontier", "box", "--out", "f.png", "--out", "f.csv", "--out", "f.svg")
+    assert Path("f.png").read_bytes().startswith(b"\x89PNG")
+    rows = list(csv.DictReader(Path("f.csv").read_text().splitlines()))
+    assert list(rows[0]) == ["limit_corner", "reward", "price"]
+    assert len(rows) == len(record("frontier", "box")["vertices"])
+
+
+# -- envs -------------------------------------------------------------------------------------------------
+
+
+def test_envs() -> None:
+    text = ok("envs")
+    for piece in ("mars-rover", "box", "random", "1.402984185", "1.749676616", "rock_reward", "gymnasium:<id>"):
+        assert piece in text
+    found = {env["name"]: env for env in record("envs")["environments"]}
+    assert found["box"]["states"] == 121
+    assert found["box"]["costs"]["corner"]["limit"] == 0.1
+    assert found["mars-rover"]["parameters"]["rock_reward"] == 0.0
+    assert found["mars-rover"]["description"].startswith("Mars rover")
+
+
+# -- mistakes ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "pieces"),
+    [
+        (["plan", "nope.csv", "--horizon", "5"], ["no such file", "nope.csv"]),
+        (["plan", "nope.npz"], ["no such file", "nope.npz"]),
+        (["plan", "dir/nope"], ["dir/nope", ".npz or .csv"]),
+        (["plan", "mars-rovr"], ["unknown model 'mars-rovr'", "did you mean 'mars-rover'?"]),
+        (["plan", "xyz"], ["unknown model 'xyz'", "box", ".csv"]),
+        (["plan", "gymnasium:FrozenLake-v77"], ["FrozenLake-v77"]),
+        (["plan", "gymnasium:CartPole-v1"], ["CartPole-v1", "Discrete"]),
+        (["plan", "gymnasium:FrozenLake-v1", "--set", "map_name=9x9"], ["map_name='9x9'"]),
+        (["plan", "gymnasium:Taxi-v3"], ["Taxi"]),
+        (["plan", "model.csv"], ["model.csv", "--horizon"]),
+        (["plan", "model.csv", "--horizon", "5", "--set", "slip=1"], ["--set slip", "file"]),
+        (["plan", "model.csv", "--horizon", "5", "--start", "hom"], ["--start", "did you mean 'home'?"]),
+        (["plan", "model.csv", "--horizon", "5", "--start", "7"], ["--start", "'7'"]),
+        (["plan", "random", "--start", "100"], ["--start", "0..99"]),
+        (["plan", "model.csv", "--horizon", "5", "--out", "x.png"], ["no map", ".csv"]),
+        (["plan", "box", "--horizon", "-3"], ["--horizon", "-3"]),
+        (["plan", "box", "--horizon", "0"], ["--horizon", "0"]),
+        (["plan", "box", "--horizon", "many"], ["--horizon", "many"]),
+        (["plan", "box", "--horizon", "9", "--set", "horizon=9"], ["horizon is given twice"]),
+        (["plan", "box", "--set", "horizon=-3"], ["horizon is -3"]),
+        (["plan", "box", "--set", "horizon=1e400"], ["horizon", "inf"]),
+        (["plan", "box", "--limit", "cornr=0.2"], ["unknown cost 'cornr'; did you mean 'corner'?"]),
+        (["plan", "box", "--floor", "cornr=0.2"], ["unknown cost 'cornr'; did you mean 'corner'?"]),
+        (["plan", "box", "--limit", "corner=nan"], ["--limit", "nan"]),
+        (["plan", "box", "--limit", "corner=lots"], ["--limit", "lots"]),
+        (["plan", "box", "--limit", "corner=-inf"], ["corner", "-inf"]),
+        (["plan", "box", "--limit", "corner"], ["'corner'", "NAME=X", "crash=0.3"]),
+        (["plan", "box", "--limit", "=1"], ["NAME=X"]),
+        (["plan", "box", "--limit", "corner=1", "--limit", "corner=2"], ["--limit corner is given twice"]),
+        (["plan", "box", "--set", "slp=0.2"], ["'slp'", "did you mean 'slip'?"]),
+        (["plan", "box", "--set", "slip"], ["--set", "NAME=X"]),
+        (["plan", "box", "--set", "slip=much"], ["'slip'", "'much'"]),
+        (["plan", "box", "--set", "slip=NaN"], ["slip", "nan"]),
+        (["plan", "random", "--set", "states=100000000000000000000"], ["states=100000000000000000000"]),
+        (["plan", "random", "--set", "seed=-1"], ["seed=-1"]),
+        (["plan", "box", "--planner", "colum-generation"], ["did you mean 'column-generation'?"]),
+        (["plan", "box", "--tol", "0"], ["tol is 0"]),
+        (["plan", "box", "--tol", "nan"], ["tol is nan"]),
+        (["plan", "box", "--tol", "x"], ["--tol", "x"]),
+        (["plan", "box", "--simulate", "0"], ["--simulate", "0"]),
+        (["plan", "box", "--simulate", "5", "--seed", "-1"], ["--seed", "-1"]),
+        (["plan", "box", "--out", "x.txt"], ["x.txt", ".png", ".csv"]),
+        (["plan", "box", "--out", "x"], ["--out x", ".png"]),
+        (["plan", "box", "--out", "a.csv", "--out", "nowhere/x.png"], ["nowhere/x.png", "no directory nowhere"]),
+        (["plan", "box", "--out", "a.csv", "--out", "a.csv"], ["a.csv is given twice"]),
+        (["frontier", "box", "--out", "x.npz"], ["x.npz", ".png"]),
+        (["frontier", "box", "--cost", "crner"], ["did you mean 'corner'?"]),
+        (["frontier", "random", "--set", "costs=2"], ["--cost", "cost0, cost1"]),
+        (["frontier", "gymnasium:FrozenLake-v1"], ["no costs"]),
+        (["frontier", "box", "--max-vertices", "1"], ["--max-vertices", "1"]),
+        (["frontier", "box", "--floor", "corner=0"], ["--floor"]),
+        (["plan"], ["MODEL", "conrl plan --help"]),
+        (["plan", "box", "--limt", "corner=1"], ["'--limt'", "--limit"]),
+        (["plna"], ["'plna'", "'plan'"]),
+        (["envs", "box"], ["box"]),
+        (["plan", "two\nlines"], ["two\\nlines"]),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, list) else "",
+)
+@pytest.mark.parametrize("flag", [[], ["--json"]], ids=["", "json"])
+def test_mistakes(words: list[str], pieces: list[str], flag: list[str]) -> None:
+    if flag and words[0] == "plna":
+        return
+    message = refused(*words, *flag)
+    for piece in pieces:
+        assert piece in message
+
+
+def test_bad_model_files() -> None:
+    def wrong(text: str | bytes, *pieces: str) -> None:
+        Path("bad.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
+        message = refused("plan", "bad.csv", "--horizon", 5)
+        for piece in ("bad.csv", *pieces):
+            assert piece in message
+
+    wrong("", "empty")
+    wrong(os.urandom(400) + b"\0\xff", "UTF-8")
+    wrong(MODEL.replace("cost_fuel", "fuel"), "line 1", "unknown column 'fuel'")
+    wrong(MODEL.replace("reward,", "rewrd,"), "line 1", "did you mean 'reward'")
+    wrong(MODEL.replace("0.9", "1.4"), "line 2", "'home'", "'go'", "sum to 1.5")
+    wrong(MODEL.replace("0.9", "nan"), "line 2", "nan")
+    wrong(MODEL.replace("0.9", "-0.9"), "line 2", "-0.9")
+    wrong(MODEL.replace("work,rest,work,1,0.5,0", "work,rest,work,1,0.5"), "line 6")
+    wrong(MODEL + "home,swim,sea,1,0,0\n", "line 7", "'sea'")
+
+
+def test_a_directory_is_no_model() -> None:
+    Path("dir.csv").mkdir()
+    assert "directory" in refused("plan", "dir.csv", "--horizon", 5)
+
+
+def test_npz_that_claims_more_than_it_holds() -> None:
+    header = io.BytesIO()
+    npy.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (50, 5000, 50)})
+    with zipfile.ZipFile("huge.npz", "w") as archive:
+        archive.writestr("transitions.npy", header.getvalue())
+        archive.writestr("rewards.npy", header.getvalue() + struct.pack("<d", 1.0))
+    message = refused("plan", "huge.npz")
+    assert "huge.npz" in message
+    assert "claims 100,000,000 bytes" in message
+    Path("text.npz").write_text("not a zip file")
+    assert "text.npz" in refused("plan", "text.npz")
+
+
+@pytest.mark.parametrize("flag", [[], ["--json"]])
+def test_infeasible_limits(flag: list[str]) -> None:
+    message = refused("plan", "box", "--limit", "corner=0", "--out", "x.png", *flag, code=3)
+    for piece in ("infeasible", "corner <= 0", "0.0332552"):
+        assert piece in message
+    words = ("plan", "model.csv", "--horizon", "5", "--limit", "fuel=2", "--floor", "fuel=3")
+    assert "fuel <= 2 and fuel >= 3" in refused(*words, *flag, code=3)
+    words = ("frontier", "random", "--set", "costs=2", "--cost", "cost0", "--limit", "cost1=0")
+    assert "cost1 <= 0" in refused(*words, *flag, code=3)
+
+
+def test_out_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("dir.png").mkdir()
+    assert "directory" in refused("plan", "box", "--out", "dir.png")
+    Path("old.png").write_bytes(b"old")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    for name in ("old.png", "x.csv", "x.npz"):
+        message = refused("plan", "box", "--out", name)
+        assert name in message
+        assert "no space left" in message.lower()
+    assert Path("old.png").read_bytes() == b"old"
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert "no permission" in refused("plan", "box", "--out", "x.csv")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "piece"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (MemoryError(), 2, "too large"),
+        (OSError(errno.EIO, "Input/output error", "disk"), 2, "disk: Input/output error"),
+    ],
+)
+def test_what_the_machine_does(monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, piece: str) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(planners, "plan", fail)
+    result = run("plan", "box")
+    assert result.exit_code == code
+    assert result.stdout == ""
+    assert piece in result.stderr.strip()
+    assert len(result.stderr.split("Error:")) == 2
+
+
+def test_errors_of_the_program_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> Frontier:
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr(planners, "frontier", fail)
+    result = run("frontier", "box")
+    assert isinstance(result.exception, AssertionError)
+
+
+@pytest.mark.parametrize("flag", [[], ["--json"]])
+def test_a_closed_pipe_is_quiet(flag: list[str]) -> None:
+    words = [sys.executable, "-m", "conrl", "frontier", "mars-rover", *flag]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""

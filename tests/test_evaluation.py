@@ -1,0 +1,212 @@
+"""`evaluate` against enumeration of every history; `simulate` against `evaluate`."""
+
+from __future__ import annotations
+
+import itertools
+
+import gymnasium
+import numpy as np
+import pytest
+from bank import CASES, Case, dense, random_model, still
+from numpy.typing import NDArray
+
+import conrl
+from conrl.envs import CMDPEnv
+
+Float = NDArray[np.float64]
+
+
+def some_policy(mdp: conrl.ConstrainedMDP, seed: int) -> conrl.Policy:
+    rng = np.random.default_rng(seed)
+    table = rng.random((mdp.horizon, mdp.num_states, mdp.num_actions)) * mdp.available
+    return conrl.Policy(table / table.sum(axis=2, keepdims=True))
+
+
+def by_enumeration(mdp: conrl.ConstrainedMDP, policy: conrl.Policy) -> Float:
+    """[1+d]: the sum over all histories (s_0, a_0, s_1, a_1, ...) of probability x what it pays."""
+    m = dense(mdp)
+    total = np.zeros(m.pay.shape[2])
+    S, A, H = mdp.num_states, mdp.num_actions, mdp.horizon
+    for states in itertools.product(range(S), repeat=H):
+        for actions in itertools.product(range(A), repeat=H):
+            p, paid = m.initial[states[0]], np.zeros_like(total)
+            for h in range(H):
+                p *= policy.probabilities[h, states[h], actions[h]]
+                paid += m.pay[states[h], actions[h]]
+                if h + 1 < H:
+                    p *= m.P[states[h], actions[h], states[h + 1]]
+            total += p * paid
+    return total
+
+
+# -- exact ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("states", "actions", "horizon"), [(1, 2, 4), (2, 2, 4), (3, 2, 3), (4, 1, 4), (2, 3, 3)])
+def test_evaluate_is_the_sum_over_histories(states: int, actions: int, horizon: int) -> None:
+    mdp = random_model(states, states, actions, horizon, 2, successors=2)
+    mdp = mdp.replace(initial=np.full(states, 1.0 / states))
+    for seed in range(3):
+        policy = some_policy(mdp, seed)
+        found = conrl.evaluate(mdp, policy)
+        assert np.abs(np.append(found.reward, found.costs) - by_enumeration(mdp, policy)).max() <= 1e-13
+
+
+def test_evaluate_closed_forms() -> None:
+    mdp = CASES["absorbing goal"].mdp  # risky 1/2 at cost 1, safe 1/4
+    values = {}
+    for first, second in itertools.product(range(2), repeat=2):
+        found = conrl.evaluate(mdp, conrl.Deterministic([[first, 0], [second, 0]], 2))
+        values[first, second] = (found.reward, found.costs[0])
+    assert values == {
+        (1, 1): pytest.approx((0.4375, 0.0)),
+        (1, 0): pytest.approx((0.625, 0.75)),
+        (0, 1): pytest.approx((0.625, 1.0)),
+        (0, 0): pytest.approx((0.75, 1.5)),
+    }
+
+
+def test_evaluate_is_linear_in_the_weights_of_a_mixture() -> None:
+    mdp = random_model(6, 7, 3, 5, 2)
+    parts = [some_policy(mdp, s) for s in range(3)]
+    weights = np.array([0.2, 0.5, 0.3])
+    whole = conrl.evaluate(mdp, conrl.Mixture(weights, parts))
+    alone = [conrl.evaluate(mdp, p) for p in parts]
+    assert whole.reward == pytest.approx(weights @ np.array([v.reward for v in alone]), abs=1e-13)
+    assert whole.costs == pytest.approx(weights @ np.array([v.costs for v in alone]), abs=1e-13)
+
+
+def test_a_bonus_is_not_counted() -> None:
+    mdp = random_model(6, 7, 3, 5, 2)
+    policy = some_policy(mdp, 0)
+    one, two = conrl.evaluate(mdp, policy), conrl.evaluate(mdp.with_bonus(np.ones((7, 3))), policy)
+    assert one.reward == two.reward
+    assert np.array_equal(one.costs, two.costs)
+
+
+def test_no_costs() -> None:
+    found = conrl.evaluate(still([2.0], [], 3), conrl.Deterministic([[0]] * 3, 1))
+    assert found.reward == 6.0
+    assert found.costs.shape == (0,)
+
+
+# -- simulated ------------------------------------------------------------------------------------------------
+
+SIMULATED = ["13 states, 2 resources", "17 states, 3 resources, some actions", "stock", "absorbing goal", "cycle"]
+
+
+@pytest.mark.parametrize("case", [c for c in CASES.values() if c.name in SIMULATED], ids=lambda c: c.name)
+def test_simulated_means_are_within_four_standard_errors(case: Case) -> None:
+    plan = conrl.plan(case.mdp, case.problem)
+    for policy in (plan.policy, plan.mixture):
+        seen = conrl.simulate(case.mdp, policy, episodes=20_000, seed=5)
+        assert seen.rewards.shape == (20_000,)
+        assert seen.costs.shape == (20_000, case.mdp.num_costs)
+        error = seen.standard_error
+        assert abs(seen.mean.reward - plan.reward) <= 4.0 * error.reward + 1e-12
+        assert (np.abs(seen.mean.costs - plan.costs) <= 4.0 * error.costs + 1e-12).all()
+
+
+def test_the_same_seed_gives_the_same_episodes() -> None:
+    mdp = CASES["13 states, 2 resources"].mdp
+    policy = some_policy(mdp, 1)
+    one, two, other = (conrl.simulate(mdp, policy, episodes=50, seed=s) for s in (3, 3, 4))
+    assert one.rewards.tobytes() == two.rewards.tobytes()
+    assert one.costs.tobytes() == two.costs.tobytes()
+    assert one.rewards.tobytes() != other.rewards.tobytes()
+    generator = np.random.default_rng(3)
+    first = conrl.simulate(mdp, policy, episodes=50, seed=generator)
+    assert first.rewards.tobytes() == one.rewards.tobytes()
+    assert conrl.simulate(mdp, policy, episodes=50, seed=generator).rewards.tobytes() != one.rewards.tobytes()
+
+
+def test_pay_by_outcome_is_paid_by_outcome() -> None:
+    """A gamble of mean 1 pays 2 or 0 where it was given by outcome, 1 where it was given by pair."""
+    P = np.full((2, 1, 2), 0.5)
+    by_outcome = np.tile([0.0, 2.0], (2, 1, 1))
+    gamble = conrl.ConstrainedMDP(P, by_outcome, None, 1)
+    sure = conrl.ConstrainedMDP(P, np.ones((2, 1)), None, 1)
+    policy = conrl.Deterministic([[0, 0]], 1)
+    assert conrl.evaluate(gamble, policy).reward == conrl.evaluate(sure, policy).reward == 1.0
+    assert set(conrl.simulate(gamble, policy, episodes=100).rewards.tolist()) == {0.0, 2.0}
+    assert set(conrl.simulate(sure, policy, episodes=100).rewards.tolist()) == {1.0}
+
+
+def test_a_mixture_draws_once_an_episode() -> None:
+    """Always-left or always-right: totals are 0 or H, never between."""
+    mdp = still([0.0, 1.0], [0.0, 1.0], 10, limits=[5.0])
+    parts = [conrl.Deterministic(np.full((10, 1), a), 2) for a in (0, 1)]
+    mixture = conrl.Mixture([0.7, 0.3], parts)
+    seen = conrl.simulate(mdp, mixture, episodes=4000, seed=0)
+    assert set(seen.rewards.tolist()) == {0.0, 10.0}
+    assert abs((seen.rewards == 10.0).mean() - 0.3) <= 5.0 * np.sqrt(0.21 / 4000)
+    coin = conrl.simulate(mdp, mixture.to_markov(mdp), episodes=4000, seed=0)
+    assert coin.mean.reward == pytest.approx(3.0, abs=0.2)
+    assert len(set(coin.rewards.tolist())) > 2
+
+
+def test_quantiles_and_exceedance() -> None:
+    seen = conrl.Simulation(np.arange(5.0), np.array([[0.0], [1.0], [2.0], [3.0], [4.0]]), np.array([2.0]))
+    assert seen.quantile(0.5).reward == 2.0
+    assert seen.quantile(0.25).costs.tolist() == [1.0]
+    assert seen.quantile(1.0).reward == 4.0
+    assert seen.exceed().tolist() == [0.4]
+    assert seen.exceed([0.5]).tolist() == [0.8]
+    assert seen.exceed([np.inf]).tolist() == [0.0]
+    assert seen.mean.reward == 2.0
+    assert seen.standard_error.reward == pytest.approx(np.sqrt(2.5 / 5))
+
+
+def test_rounding_does_not_exceed() -> None:
+    mdp = still([0.0], [0.1], 30, limits=[3.0])  # thirty times 0.1 is 3.0000000000000013 in doubles
+    seen = conrl.simulate(mdp, conrl.Deterministic([[0]] * 30, 1), episodes=10)
+    assert (seen.costs > 3.0).all()
+    assert seen.exceed().tolist() == [0.0]
+    assert seen.exceed([2.9]).tolist() == [1.0]
+
+
+def test_one_episode_has_no_standard_error() -> None:
+    seen = conrl.simulate(still([1.0], [2.0], 3), conrl.Deterministic([[0]] * 3, 1), episodes=1)
+    assert seen.mean.reward == 3.0
+    assert seen.mean.costs.tolist() == [6.0]
+    assert np.isnan(seen.standard_error.reward)
+    assert np.isnan(seen.standard_error.costs).all()
+    assert seen.limits.tolist() == [np.inf]
+
+
+def test_no_episodes_are_refused() -> None:
+    with pytest.raises(conrl.ModelError, match="episodes is 0; at least 1 is needed"):
+        conrl.simulate(still([1.0], [2.0], 1), conrl.Deterministic([[0]], 1), episodes=0)
+
+
+# -- Gymnasium ------------------------------------------------------------------------------------------------
+
+
+def test_an_environment_of_a_model_pays_like_the_model() -> None:
+    case = CASES["stock"]
+    plan = conrl.plan(case.mdp, case.problem)
+    for policy in (plan.policy, plan.mixture):
+        seen = conrl.simulate(CMDPEnv(case.mdp), policy, episodes=1500, seed=2)
+        error = seen.standard_error
+        assert abs(seen.mean.reward - plan.reward) <= 4.0 * error.reward
+        assert (np.abs(seen.mean.costs - plan.costs) <= 4.0 * error.costs).all()
+
+
+def test_an_environment_is_seeded_and_gives_its_limits() -> None:
+    mdp = conrl.envs.mars_rover()
+    policy = conrl.plan(mdp).policy
+    one, two = (conrl.simulate(CMDPEnv(mdp), policy, episodes=20, seed=7) for _ in range(2))
+    assert one.rewards.tobytes() == two.rewards.tobytes()
+    assert one.limits.tolist() == [0.3]
+
+
+def test_frozen_lake() -> None:
+    """A foreign environment: no costs in its info, and its own model for the truth."""
+    env = gymnasium.make("FrozenLake-v1", is_slippery=True)
+    mdp = conrl.from_gymnasium(env, horizon=20)
+    policy = conrl.plan(mdp, conrl.Linear()).policy
+    seen = conrl.simulate(env, policy, episodes=2000, seed=1)
+    assert seen.costs.shape == (2000, 0)
+    truth = conrl.evaluate(mdp, policy).reward
+    assert 0.0 < truth < 1.0
+    assert abs(seen.mean.reward - truth) <= 4.0 * seen.standard_error.reward
