@@ -117,7 +117,8 @@ def _pay(rng: np.random.Generator, kind: str, shape: tuple[int, int]) -> Float:
         return np.zeros(shape)
     if kind == "integers":
         return rng.integers(0, 3, size=shape).astype(np.float64)
-    return rng.random(shape) * 10.0 ** float(rng.integers(-4, 5))
+    wide: Float = rng.random(shape) * 10.0 ** float(rng.integers(-4, 5))
+    return wide
 
 
 @st.composite

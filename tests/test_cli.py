@@ -170,6 +170,12 @@ def test_limits_replace_those_of_the_model_one_by_one() -> None:
     assert found["cost1"]["limit"] == own["cost1"]["limit"]
 
 
+def test_names_and_values_may_hold_equal_signs() -> None:
+    Path("odd.csv").write_text(MODEL.replace("fuel", "a=b"))
+    assert record("plan", "odd.csv", "--horizon", 4, "--limit", "a=b=2")["costs"]["a=b"]["limit"] == 2.0
+    assert "'='" in refused("plan", "box", "--set", 'rows=["="]')
+
+
 def test_floor() -> None:
     found = record("plan", "model.csv", "--horizon", 4, "--limit", "fuel=3", "--floor", "fuel=2.5")
     assert found["costs"]["fuel"]["floor"] == 2.5
@@ -337,6 +343,7 @@ def test_envs() -> None:
         (["plan", "model.csv", "--horizon", "5", "--set", "slip=1"], ["--set slip", "file"]),
         (["plan", "model.csv", "--horizon", "5", "--start", "hom"], ["--start", "did you mean 'home'?"]),
         (["plan", "model.csv", "--horizon", "5", "--start", "7"], ["--start", "'7'"]),
+        (["plan", "random", "--start", "9" * 5000], ["--start", "0..99"]),
         (["plan", "random", "--start", "100"], ["--start", "0..99"]),
         (["plan", "model.csv", "--horizon", "5", "--out", "x.png"], ["no map", ".csv"]),
         (["plan", "box", "--horizon", "-3"], ["--horizon", "-3"]),
@@ -352,7 +359,7 @@ def test_envs() -> None:
         (["plan", "box", "--limit", "corner=-inf"], ["corner", "-inf"]),
         (["plan", "box", "--limit", "corner"], ["'corner'", "NAME=X", "crash=0.3"]),
         (["plan", "box", "--limit", "=1"], ["NAME=X"]),
-        (["plan", "box", "--limit", "corner=1", "--limit", "corner=2"], ["--limit corner is given twice"]),
+        (["plan", "box", "--limit", "corner=1", "--limit", "corner=2"], ["--limit", "corner is given twice"]),
         (["plan", "box", "--set", "slp=0.2"], ["'slp'", "did you mean 'slip'?"]),
         (["plan", "box", "--set", "slip"], ["--set", "NAME=X"]),
         (["plan", "box", "--set", "slip=much"], ["'slip'", "'much'"]),
@@ -381,7 +388,7 @@ def test_envs() -> None:
         (["envs", "box"], ["box"]),
         (["plan", "two\nlines"], ["two\\nlines"]),
     ],
-    ids=lambda x: " ".join(x) if isinstance(x, list) else "",
+    ids=lambda x: " ".join(x)[:80] if isinstance(x, list) else "",
 )
 @pytest.mark.parametrize("flag", [[], ["--json"]], ids=["", "json"])
 def test_mistakes(words: list[str], pieces: list[str], flag: list[str]) -> None:

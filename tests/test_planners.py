@@ -92,11 +92,13 @@ def test_bank_of_conflicts(case: Case, planner: str) -> None:
         assert name in str(caught.value)
 
 
-@feasible
+@pytest.mark.parametrize(
+    "case",
+    [c for c in CASES.values() if c.feasible and c.mdp.num_costs > 0 and c.mdp.bonus is None],
+    ids=lambda c: c.name,
+)
 def test_costs_in_other_units_change_prices_only(case: Case) -> None:
     """Cost i in units of u_i: the same reward, prices divided by u_i."""
-    if case.mdp.num_costs == 0 or case.mdp.bonus is not None or "cost" in case.name:
-        return
     unit = 10.0 ** np.linspace(-5, 4, case.mdp.num_costs) if case.mdp.num_costs > 1 else np.array([1e-7])
     rows = rows_of(case.mdp, case.problem)
     mdp = conrl.ConstrainedMDP(

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 MOST_EPISODES = 10_000_000  # that --simulate plays: their totals are held in memory
 LONGEST = 2**31 - 1  # steps of an episode
-PICTURES = (".png", ".pdf", ".svg")
 FILES = (".npz", ".csv")
 
 
@@ -52,7 +51,8 @@ class Commands(click.Group):
         except (click.Abort, KeyboardInterrupt):
             code = _complain("interrupted", 130)
         except (MemoryError, OverflowError) as error:
-            code = _complain(f"too large for this machine: {error or 'out of memory'}; make the model smaller", 2)
+            reason = str(error).rstrip(".") or "out of memory"
+            code = _complain(f"too large for this machine: {reason}; make the model or the horizon smaller", 2)
         except OSError as error:
             name = f"{error.filename}: " if error.filename else ""
             code = _complain(f"{name}{error.strerror or error}", 2)
@@ -66,28 +66,26 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
-class Assignment(click.ParamType[tuple[str, Any]]):
-    """NAME=X; X is a number, or anything with `parse`."""
+def _assignments(
+    split: Callable[[str, str], tuple[str, str, str]], parse: Callable[[str], Any], example: str
+) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], dict[str, Any]]:
+    """Reads a repeated option NAME=X into what each name is given; `split` cuts at the first or the last `=`."""
 
-    name = "assignment"
+    def read(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for text in texts:
+            name, sign, value = (part.strip() for part in split(text, "="))
+            if not sign or not name:
+                raise click.BadParameter(f"{text!r} is not of the form NAME=X; write for example {example}")
+            if name in found:
+                raise click.BadParameter(f"{name} is given twice")
+            try:
+                found[name] = parse(value)
+            except ValueError:
+                raise click.BadParameter(f"{value!r} in {text!r} is not a number") from None
+        return found
 
-    def __init__(self, parse: Callable[[str], Any], example: str) -> None:
-        self.parse = parse
-        self.example = example
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return "NAME=X"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
-        if isinstance(value, tuple):
-            return value
-        name, sign, text = str(value).rpartition("=")
-        if not sign or not name.strip():
-            self.fail(f"{value!r} is not of the form NAME=X; write for example {self.example}", param, ctx)
-        try:
-            return name.strip(), self.parse(text.strip())
-        except ValueError:
-            self.fail(f"{text.strip()!r} in {value!r} is not a number", param, ctx)
+    return read
 
 
 def _number(text: str) -> float:
@@ -105,37 +103,26 @@ def _anything(text: str) -> Any:
         return text
 
 
-def _once(pairs: Iterable[tuple[str, Any]], option: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise SpecError(f"{option} {name} is given twice")
-        found[name] = value
-    return found
+# The name of a cost may hold any sign, that of a parameter may not.
+_limits = _assignments(str.rpartition, _number, "crash=0.3")
+_settings = _assignments(str.partition, _anything, "rock_reward=1")
 
 
 def load(
-    model: str,
-    horizon: int | None,
-    start: str | None,
-    settings: Iterable[tuple[str, Any]],
-    limits: Iterable[tuple[str, float]],
+    model: str, horizon: int | None, start: str | None, settings: dict[str, Any], limits: dict[str, float]
 ) -> ConstrainedMDP:
     """The model of that name or file, with the limits asked for in place of its own."""
-    parameters = _once(settings, "--set")
-    changed = _once(limits, "--limit")
-    if horizon is not None and "horizon" in parameters:
+    if horizon is not None and "horizon" in settings:
         raise SpecError("the horizon is given twice, by --horizon and by --set")
-    if horizon is not None:
-        parameters["horizon"] = horizon
+    parameters = settings if horizon is None else settings | {"horizon": horizon}
     mdp = _make(model, parameters)
     if start is not None:
         index = _state(mdp, start)
         # What ends an episode of a Gymnasium environment depends on where it starts.
         mdp = _make(model, parameters | {"initial": index}) if _is_gymnasium(model) else mdp.replace(initial=index)
-    if changed:
+    if limits:
         own = {} if mdp.limits is None else dict(zip(mdp.cost_names, mdp.limits.tolist(), strict=True))
-        mdp = mdp.replace(limits=own | changed)
+        mdp = mdp.replace(limits=own | limits)
     return mdp
 
 
@@ -173,7 +160,7 @@ def _state(mdp: ConstrainedMDP, text: str) -> int:
     names = mdp.state_names
     if text in names:
         return names.index(text)
-    if text.isdecimal() and int(text) < mdp.num_states:
+    if text.isdecimal() and len(text) < 20 and int(text) < mdp.num_states:
         return int(text)
     raise SpecError(
         f"--start: {unknown('state', text, names[:1000])}"
@@ -199,19 +186,17 @@ def _check_files(paths: Iterable[Path], suffixes: tuple[str, ...]) -> None:
         seen.add(path)
 
 
-LIMIT = Assignment(_number, "crash=0.3")
-SETTING = Assignment(_anything, "rock_reward=1")
+def _repeated(read: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    return {"metavar": "NAME=X", "multiple": True, "callback": read}
 
 
 def _model_options(command: Callable[..., None]) -> Callable[..., None]:
     """What `plan` and `frontier` share."""
     options = (
         click.argument("model"),
-        click.option(
-            "--limit", "limits", type=LIMIT, multiple=True, help="Limit on an expected total cost; inf for none."
-        ),
+        click.option("--limit", "limits", help="Limit on an expected total cost; inf for none.", **_repeated(_limits)),
         click.option("--horizon", type=click.IntRange(1, LONGEST), help="Steps of an episode. CSV files need it."),
-        click.option("--set", "settings", type=SETTING, multiple=True, help="A parameter of a built-in environment."),
+        click.option("--set", "settings", help="A parameter of a built-in environment.", **_repeated(_settings)),
         click.option("--start", metavar="STATE", help="First state, by name or index."),
         click.option("--tol", type=float, default=1e-9, show_default=True, help="Tolerance of the certificate."),
         click.option("--out", type=click.Path(path_type=Path), multiple=True, help="File to write; may be repeated."),
@@ -256,16 +241,16 @@ Examples:
 Exit code 3: no policy keeps the limits.""",
 )
 @_model_options
-@click.option("--floor", "floors", type=LIMIT, multiple=True, help="Least expected total of a cost.")
+@click.option("--floor", "floors", help="Least expected total of a cost.", **_repeated(_limits))
 @click.option("--planner", default="column-generation", show_default=True, help="How to plan.")
 @click.option("--simulate", "episodes", type=click.IntRange(1, MOST_EPISODES), metavar="N", help="Play N episodes too.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of --simulate.")
 def plan(
     model: str,
-    limits: tuple[tuple[str, float], ...],
-    floors: tuple[tuple[str, float], ...],
+    limits: dict[str, float],
+    floors: dict[str, float],
     horizon: int | None,
-    settings: tuple[tuple[str, Any], ...],
+    settings: dict[str, Any],
     start: str | None,
     tol: float,
     planner: str,
@@ -279,16 +264,16 @@ def plan(
     A table of reward, bound and gap, and of each cost against its limit with the price of that limit.
     A policy on a map is drawn as arrows.
     """
-    _check_files(out, (*PICTURES, *FILES))
-    mdp = load(model, horizon, start, settings, limits)
     from conrl import drawing, evaluation, planners, problem, rendering
 
-    if any(path.suffix in PICTURES for path in out):
+    _check_files(out, (*drawing.PICTURES, *FILES))
+    mdp = load(model, horizon, start, settings, limits)
+    if any(path.suffix in drawing.PICTURES for path in out):
         drawing.grid_layout(mdp)
-    found = planners.plan(mdp, problem.Linear(mdp.limits, _once(floors, "--floor")), planner, tol)
+    found = planners.plan(mdp, problem.Linear(mdp.limits, floors), planner, tol)
     played = None if episodes is None else evaluation.simulate(mdp, found.policy, episodes, seed)
     for path in out:
-        if path.suffix in PICTURES:
+        if path.suffix in drawing.PICTURES:
             drawing.save_figure(drawing.policy_figure(found), path)
         else:
             found.policy.save(path, mdp)
@@ -313,9 +298,9 @@ Examples:
 @click.option("--max-vertices", type=click.IntRange(2), help="Stop after so many vertices.")
 def frontier(
     model: str,
-    limits: tuple[tuple[str, float], ...],
+    limits: dict[str, float],
     horizon: int | None,
-    settings: tuple[tuple[str, Any], ...],
+    settings: dict[str, Any],
     start: str | None,
     tol: float,
     cost: str | None,
@@ -327,17 +312,17 @@ def frontier(
 
     The limits on the other costs stay as they are, or as --limit says.
     """
-    _check_files(out, (*PICTURES, ".csv"))
-    mdp = load(model, horizon, start, settings, limits)
     from conrl import drawing, planners, rendering
 
+    _check_files(out, (*drawing.PICTURES, ".csv"))
+    mdp = load(model, horizon, start, settings, limits)
     if mdp.num_costs == 0:
         raise SpecError(f"{model} has no costs; a frontier needs a model with at least one")
     if cost is None and mdp.num_costs > 1:
         raise SpecError(f"{model} has {mdp.num_costs} costs; choose one with --cost: {', '.join(mdp.cost_names)}")
     curve = planners.frontier(mdp, 0 if cost is None else cost, tol, max_vertices)
     for path in out:
-        if path.suffix in PICTURES:
+        if path.suffix in drawing.PICTURES:
             drawing.save_figure(drawing.frontier_figure(curve), path)
         else:
             curve.save(str(path))
