@@ -146,7 +146,9 @@ def sweeps() -> None:
     header = ["S", "backward induction", "QuantEcon", "ratio (goal 2x)", "of the machine's limit (goal 50%)"]
     table([*header, "oracle call", "per reachable transition"], rows)
     slope = float(np.polyfit(np.log(work), np.log(times), 1)[0])
-    print(f"Oracle call against reachable transitions, slope on log-log: **{slope:.2f}** (goal 1.0 +- 0.1).\n", flush=True)
+    print(
+        f"Oracle call against reachable transitions, slope on log-log: **{slope:.2f}** (goal 1.0 +- 0.1).\n", flush=True
+    )
 
 
 def quantecon(mdp: conrl.ConstrainedMDP, w: Float, repeat: int) -> float:
@@ -238,7 +240,9 @@ def main() -> None:
     parser.add_argument("--largest", type=int, default=100_000, help="states of the largest plan")
     parser.add_argument("--only", choices=["plans", "sweeps", "scale"], help="one part only")
     arguments = parser.parse_args()
-    print(f"conrl {conrl.__version__}, Python {sys.version.split()[0]}, {platform.machine()}, one thread.\n", flush=True)
+    print(
+        f"conrl {conrl.__version__}, Python {sys.version.split()[0]}, {platform.machine()}, one thread.\n", flush=True
+    )
     if arguments.only in (None, "scale"):
         scale(arguments.largest)  # first: the peak of memory is then its own
     if arguments.only in (None, "plans"):

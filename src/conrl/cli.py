@@ -143,16 +143,7 @@ def _make(model: str, parameters: dict[str, Any]) -> ConstrainedMDP:
         return io.load_model(model, horizon=parameters.get("horizon"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what matters is raised
-        try:
-            return envs.make(model, **parameters)
-        except (ConRLError, MemoryError):
-            raise
-        except Exception as error:
-            # Gymnasium's constructors raise anything on bad parameters, and ours what numpy does.
-            if not (_is_gymnasium(model) or isinstance(error, (ArithmeticError, TypeError, ValueError))):
-                raise
-            given = ", ".join(f"{k}={v!r}" for k, v in parameters.items())
-            raise SpecError(f"{model} with {given or 'no parameters'}: {type(error).__name__}: {error}") from error
+        return envs.make(model, **parameters)
 
 
 def _state(mdp: ConstrainedMDP, text: str) -> int:

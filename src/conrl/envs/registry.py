@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 
 from conrl.envs.adapters import from_gymnasium
-from conrl.errors import SpecError, unknown
+from conrl.errors import ConRLError, SpecError, unknown
 from conrl.model import ConstrainedMDP
 from conrl.registration import FACTORIES, gymnasium_id
 
 PREFIX = "gymnasium:"
+
+# What a constructor ends in that was given a value or a keyword it cannot use.
+_BAD_VALUES = (AttributeError, KeyError, IndexError, MemoryError, OverflowError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,19 @@ def make(name: str, **parameters: Any) -> ConstrainedMDP:
         if key not in entry.parameters:
             raise SpecError(unknown(f"parameter of {name}", key, entry.parameters))
         _check_type(name, key, value, hints[key])
-    return entry.factory(**parameters)
+    try:
+        return entry.factory(**parameters)
+    except ConRLError:
+        raise
+    except _BAD_VALUES as error:
+        raise _refused(name, parameters, error) from error
+
+
+def _refused(name: str, parameters: Mapping[str, Any], error: Exception) -> SpecError:
+    given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
+    return SpecError(
+        f"{name}{f' with {given}' if given else ''}: {' '.join(str(error).split()) or type(error).__name__}"
+    )
 
 
 def _check_type(name: str, key: str, value: object, hint: Any) -> None:
@@ -102,10 +117,13 @@ def _make_gymnasium(env_id: str, parameters: dict[str, Any]) -> ConstrainedMDP:
     theirs = {key: value for key, value in parameters.items() if key not in ours}
     try:
         env = gymnasium.make(env_id, **theirs)
-    except (gymnasium.error.Error, ImportError, TypeError) as error:
-        # TypeError is what an unknown keyword of the environment's constructor ends in.
-        raise SpecError(f"{PREFIX}{env_id}: {error}") from error
+    except Exception as error:  # constructors that are not ours raise anything on bad parameters
+        raise _refused(PREFIX + env_id, theirs, error) from error
     try:
         return from_gymnasium(env, **ours)
+    except ConRLError:
+        raise
+    except _BAD_VALUES as error:
+        raise _refused(PREFIX + env_id, ours, error) from error
     finally:
         env.close()

@@ -49,7 +49,7 @@ def feasibility(
     rows = Linear(mdp.limits if limits is None else limits, floors).rows(mdp)
     oracle = BackwardInduction(mdp)
     columns = Columns()
-    conflict = _conflict(oracle, rows, columns)
+    conflict = find_conflict(oracle, rows, columns)
     if conflict is not None:
         return _explain(oracle, rows, conflict)
     least, greatest = _extremes(oracle)
@@ -62,13 +62,8 @@ def feasibility(
     return Feasibility(True, least, greatest, slack)
 
 
-def infeasible(oracle: BackwardInduction, rows: Rows, conflict: Conflict | None = None) -> InfeasibleError:
+def infeasible(oracle: BackwardInduction, rows: Rows, conflict: Conflict) -> InfeasibleError:
     """The error for rows that cannot be kept, with its proof."""
-    if conflict is None:
-        conflict = _conflict(oracle, rows, Columns())
-    if conflict is None:
-        # Another solver called tight limits infeasible that are kept within the allowance here.
-        conflict = Conflict(np.full(rows.size, 1.0 / rows.size), 0.0)
     found = _explain(oracle, rows, conflict)
     names = oracle.mdp.cost_names
     together = " and ".join(found.conflict)
@@ -78,7 +73,8 @@ def infeasible(oracle: BackwardInduction, rows: Rows, conflict: Conflict | None 
     return InfeasibleError(f"infeasible: {together} {verb}; achievable alone: {ranges}", found)
 
 
-def _conflict(oracle: BackwardInduction, rows: Rows, columns: Columns) -> Conflict | None:
+def find_conflict(oracle: BackwardInduction, rows: Rows, columns: Columns | None = None) -> Conflict | None:
+    """A proof that the rows cannot all be kept, or None if they can; points of Z found on the way join `columns`."""
     try:
         maximise(oracle, np.zeros(1 + oracle.num_costs), rows, tol=1.0, columns=columns)
     except Conflict as conflict:
@@ -90,12 +86,12 @@ def _explain(oracle: BackwardInduction, rows: Rows, conflict: Conflict) -> Feasi
     columns = Columns()
     kept = np.flatnonzero(conflict.multipliers > 0.0)
     # Multipliers too small to matter may be missed or superfluous: ask anew.
-    conflict = _conflict(oracle, rows.select(kept), columns) or conflict
+    conflict = find_conflict(oracle, rows.select(kept), columns) or conflict
     if conflict.multipliers.size != kept.size:
         kept = np.arange(rows.size)
     for r in list(kept):
         fewer = kept[kept != r]
-        without = _conflict(oracle, rows.select(fewer), columns) if fewer.size else None
+        without = find_conflict(oracle, rows.select(fewer), columns) if fewer.size else None
         if without is not None:
             kept, conflict = fewer, without
     least, greatest = _extremes(oracle)

@@ -25,14 +25,17 @@ from numpy.typing import NDArray
 from conrl.errors import RunError, SpecError, unknown
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction
-from conrl.planners.conflict import infeasible
+from conrl.planners.conflict import find_conflict, infeasible
 from conrl.planners.result import Plan, split_prices
+from conrl.planners.support_lp import allowance
 from conrl.policy import Mixture, Policy
 from conrl.problem import Linear, Rows
 
 Float = NDArray[np.float64]
 
 METHODS = ("choose", "simplex", "ipm")
+
+_INFEASIBLE = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
 
 
 @dataclass(frozen=True)
@@ -52,19 +55,25 @@ class LinearProgram:
 
     def plan(self, mdp: ConstrainedMDP, problem: Linear) -> Plan:
         rows = problem.rows(mdp)
+        oracle = BackwardInduction(mdp)
         highs = self.solver(mdp, rows)
         highs.run()
         status = highs.getModelStatus()
-        oracle = BackwardInduction(mdp)
-        if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
-            raise infeasible(oracle, rows)
+        if status in _INFEASIBLE:
+            if (conflict := find_conflict(oracle, rows)) is not None:
+                raise infeasible(oracle, rows, conflict)
+            # Limits that are tight to rounding: kept within the allowance, as every planner understands it.
+            rows = rows._replace(bound=rows.bound + allowance(oracle, rows))
+            highs = self.solver(mdp, rows)
+            highs.run()
+            status = highs.getModelStatus()
         if status != highspy.HighsModelStatus.kOptimal:
             raise RunError(
                 f"HiGHS ended as {highs.modelStatusToString(status)}; raise time_limit or use column generation"
             )
         solution = highs.getSolution()
         rho = np.maximum(np.array(solution.col_value), 0.0).reshape(mdp.horizon, mdp.num_pairs)
-        multipliers = np.maximum(np.array(solution.row_dual)[: rows.size], 0.0)
+        multipliers = np.maximum(np.array(solution.row_dual)[: rows.size], 0.0) / _units(mdp, rows)
         policy = _markov(mdp, rho)
         occupied = np.zeros((1, mdp.num_pairs))
         policy.add_occupation(mdp, 1.0, occupied)
@@ -111,7 +120,8 @@ def _program(mdp: ConstrainedMDP, rows: Rows) -> highspy.HighsLp:
     reward, used = mdp.pay[:, 0], mdp.pay[:, 1 + rows.cost]  # [P], [P, R]
     if mdp.bonus is not None:  # the best case: r + b, c - b under a limit, c + b over a floor
         reward, used = reward + mdp.bonus[:, 0], used - rows.sign * mdp.bonus[:, 1 + rows.cost]
-    limits = sp.csr_array(np.tile((rows.sign * used).T, (1, H)).reshape(rows.size, H * P))
+    unit = _units(mdp, rows)
+    limits = sp.csr_array(np.tile((rows.sign * used / unit).T, (1, H)).reshape(rows.size, H * P))
     matrix = sp.csc_array(sp.vstack((limits, flow)))
     right = np.concatenate((mdp.initial, np.zeros((H - 1) * S)))
     lp = highspy.HighsLp()
@@ -120,12 +130,18 @@ def _program(mdp: ConstrainedMDP, rows: Rows) -> highspy.HighsLp:
     lp.col_cost_ = np.tile(reward, H)
     lp.col_lower_, lp.col_upper_ = np.zeros(H * P), np.full(H * P, highspy.kHighsInf)
     lp.row_lower_ = np.concatenate((np.full(rows.size, -highspy.kHighsInf), right))
-    lp.row_upper_ = np.concatenate((rows.bound, right))
+    lp.row_upper_ = np.concatenate((rows.bound / unit, right))
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     lp.a_matrix_.start_ = matrix.indptr
     lp.a_matrix_.index_ = matrix.indices
     lp.a_matrix_.value_ = matrix.data
     return lp
+
+
+def _units(mdp: ConstrainedMDP, rows: Rows) -> Float:
+    """[R]: the largest one-step cost of each row, by which it is divided: HiGHS drops coefficients below 1e-9."""
+    largest = np.abs(mdp.pay[:, 1 + rows.cost]).max(axis=0, initial=0.0)
+    return np.where(largest > 0.0, largest, 1.0)
 
 
 def _markov(mdp: ConstrainedMDP, rho: Float) -> Policy:

@@ -238,9 +238,13 @@ class _Solver:
         found = np.array(self.columns.points)
         uses = found @ self.G.T
         spread = uses.max(axis=0) - uses.min(axis=0)
-        unit = np.where(spread > 0.0, spread, np.maximum(np.abs(self.rows.bound), 1.0))
+        # Where all policies cost the same, the spread is rounding and no unit.
+        size = np.maximum(np.abs(self.rows.bound), self.oracle.scale[1 + self.rows.cost])
+        unit = np.where(spread > 1e-6 * size, spread, np.where(size > 0.0, size, 1.0))
         gains = found @ self.a
-        self.gain_unit = float(gains.max() - gains.min()) or max(1.0, abs(float(gains[0])))
+        range_of_gains = float(gains.max() - gains.min())
+        size_of_gains = float(np.abs(gains).max())
+        self.gain_unit = range_of_gains if range_of_gains > 1e-6 * size_of_gains else size_of_gains or 1.0
         self.master = Master(self.rows.bound, unit, self.gain_unit)
         self.given = 0
         self._become_feasible()

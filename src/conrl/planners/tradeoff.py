@@ -9,17 +9,20 @@ the tallest triangle not yet asked about is the proven error, and the tallest ar
 
 from __future__ import annotations
 
+import csv
 import heapq
+import io
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.errors import SpecError, unknown
+from conrl.errors import InfeasibleError, SpecError, unknown
+from conrl.files import atomic_write
 from conrl.kernels import LANES
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction
-from conrl.planners.conflict import infeasible
+from conrl.planners.conflict import find_conflict, infeasible
 from conrl.planners.support_lp import FEASIBILITY, Columns, Conflict, maximise
 from conrl.problem import Linear, Rows
 
@@ -45,9 +48,14 @@ class Frontier:
     def reward(self, limit: float) -> float:
         """The best reward under a limit; `InfeasibleError` below the least achievable cost."""
         if limit < self.limits[0]:
-            rows = self.linear(limit).rows(self.mdp)
-            raise infeasible(BackwardInduction(self.mdp), rows)
+            raise self._below(limit)
         return float(np.interp(limit, self.limits, self.rewards))
+
+    def _below(self, limit: float) -> InfeasibleError:
+        oracle, rows = BackwardInduction(self.mdp), self.linear(limit).rows(self.mdp)
+        # Within the allowance of the least limit nothing conflicts; the curve still ends there.
+        conflict = find_conflict(oracle, rows) or Conflict((rows.cost == self.cost).astype(np.float64), 0.0)
+        return infeasible(oracle, rows, conflict)
 
     def price(self, limit: float) -> float:
         """The gain per unit of the limit just above it; 0 where the limit no longer binds."""
@@ -64,16 +72,12 @@ class Frontier:
 
     def save(self, path: str) -> None:
         """Write the vertices as CSV: limit, reward and price to the right of each."""
-        from conrl.files import atomic_write
-
-        name = self.mdp.cost_names[self.cost]
-        lines = [f"limit_{name},reward,price"]
-        prices = np.append(self.prices, 0.0)
-        lines += [
-            f"{float(x)!r},{float(y)!r},{float(p)!r}" for x, y, p in zip(self.limits, self.rewards, prices, strict=True)
-        ]
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([f"limit_{self.mdp.cost_names[self.cost]}", "reward", "price"])
+        writer.writerows(np.column_stack((self.limits, self.rewards, np.append(self.prices, 0.0))).tolist())
         with atomic_write(path) as file:
-            file.write(("\n".join(lines) + "\n").encode())
+            file.write(text.getvalue().encode())
 
 
 def frontier(mdp: ConstrainedMDP, cost: int | str = 0, tol: float = 1e-9, max_vertices: int | None = None) -> Frontier:
