@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -117,38 +116,43 @@ def highs(mdp: conrl.ConstrainedMDP, time_limit: float) -> tuple[float, str, flo
 
 
 def sweeps() -> None:
-    """Against QuantEcon, against the machine, and against the number of transitions."""
-    rows, work, times = [], [], []
-    for size in (1_000, 3_000, 10_000, 30_000, 100_000):
-        mdp = random_cmdp(size, 4, 5, 3, seed=0)
-        oracle = BackwardInduction(mdp)
-        w = np.array([1.0, -0.2, -0.1, -0.3])
-        repeat = max(3, 200_000 // size)
-        kernel = best(lambda oracle=oracle, w=w: oracle._sweep(w), repeat)  # type: ignore[misc]
-        call = best(lambda oracle=oracle, w=w: oracle.support(w), repeat)  # type: ignore[misc]
-        reference = quantecon(mdp, w, max(3, repeat // 10))
-        limit = machine_limit(oracle, repeat)
-        reach = mdp.reach
-        per_step = (reach.hi - reach.lo) * kernels.LANES * 4 * 5
-        work.append(float(per_step.sum()))
-        times.append(call)
-        rows.append(
-            [
-                f"{size:,}",
-                seconds(kernel),
-                seconds(reference),
-                f"**{reference / kernel:.1f}x**",
-                f"{limit / kernel:.0%}",
-                seconds(call),
-                f"{call / work[-1] * 1e9:.2f} ns",
-            ]
-        )
-    header = ["S", "backward induction", "QuantEcon", "ratio (goal 2x)", "of the machine's limit (goal 50%)"]
-    table([*header, "oracle call", "per reachable transition"], rows)
-    slope = float(np.polyfit(np.log(work), np.log(times), 1)[0])
-    print(
-        f"Oracle call against reachable transitions, slope on log-log: **{slope:.2f}** (goal 1.0 +- 0.1).\n", flush=True
-    )
+    """Against QuantEcon, against the machine, and against the number of transitions; random and local models."""
+    for kind, band in (("random", None), ("local (band 2)", 2)):
+        rows: list[list[str]] = []
+        work: list[float] = []
+        times: list[float] = []
+        for size in (1_000, 3_000, 10_000, 30_000, 100_000):
+            mdp = random_cmdp(size, 4, 5, 3, seed=0, band=band)
+            if band:  # from everywhere: else only the neighbourhood of the start would be swept
+                mdp = mdp.replace(initial=np.full(size, 1.0 / size))
+            rows.append([f"{size:,}", *sweep(mdp, max(3, 200_000 // size), work, times)])
+        header = [f"S, {kind}", "backward induction", "QuantEcon", "ratio (goal 2x)"]
+        shares = ["of the machine's limit, in line (goal 50%)", "and at these addresses"]
+        table([*header, *shares, "oracle call", "per reachable transition"], rows)
+        slope = float(np.polyfit(np.log(work), np.log(times), 1)[0])
+        print(f"Oracle call against reachable transitions, slope on log-log: **{slope:.2f}** (goal 1.0 +- 0.1).\n")
+
+
+def sweep(mdp: conrl.ConstrainedMDP, repeat: int, work: list[float], times: list[float]) -> list[str]:
+    oracle = BackwardInduction(mdp)
+    w = np.array([1.0, -0.2, -0.1, -0.3])
+    kernel = best(lambda: oracle._sweep(w), repeat)
+    call = best(lambda: oracle.support(w), repeat)
+    reference = quantecon(mdp, w, max(3, repeat // 10))
+    in_line, in_place = machine_limits(oracle, repeat)
+    reach = mdp.reach
+    transitions = float((reach.hi - reach.lo).sum()) * kernels.LANES * reach.graph.probability.size / reach.order.size
+    work.append(transitions)
+    times.append(call)
+    return [
+        seconds(kernel),
+        seconds(reference),
+        f"**{reference / kernel:.1f}x**",
+        f"{in_line / kernel:.0%}",
+        f"{in_place / kernel:.0%}",
+        seconds(call),
+        f"{call / transitions * 1e9:.2f} ns",
+    ]
 
 
 def quantecon(mdp: conrl.ConstrainedMDP, w: Float, repeat: int) -> float:
@@ -164,39 +168,45 @@ def quantecon(mdp: conrl.ConstrainedMDP, w: Float, repeat: int) -> float:
     return best(lambda: backward_induction(problem, mdp.horizon), repeat)
 
 
-@numba.njit(error_model="numpy", nogil=True)  # type: ignore[untyped-decorator]
-def _same_bytes_and_flops(probability: Any, successor: Any, V: Any, horizon: int) -> float:
-    """Reads what a sweep reads and multiplies as often, but everything in line: no indirection, no choice."""
+@kernels._compiled
+def _in_line(probability: Any, successor: Any, V: Any, steps: int) -> float:
+    """Reads as many bytes as a sweep and multiplies as often, all of it in line: no indirection, no choice."""
+    total, sign = 0.0, np.uint32(0)
+    mask = np.uint64(V.shape[0] - 1)
+    for _ in range(steps):
+        q = kernels._all(0.0)
+        for line in range(np.uint64(probability.shape[0])):
+            q = kernels._add(q, kernels._row(probability, line), kernels._row(V, line & mask))
+            t = kernels._row(successor, line)
+            sign ^= t[0] ^ t[1] ^ t[2] ^ t[3] ^ t[4] ^ t[5] ^ t[6] ^ t[7]
+        total += q[0] + q[1] + q[2] + q[3] + q[4] + q[5] + q[6] + q[7]
+    return total + sign
+
+
+@kernels._compiled
+def _in_place(probability: Any, successor: Any, V: Any, steps: int) -> float:
+    """The same, with V read where the model says: what these addresses cost, still without a choice."""
     total = 0.0
-    lines, lanes = probability.shape
-    blocks = V.shape[0]
-    for _ in range(horizon - 1):
-        a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = 0.0
-        t = np.uint32(0)
-        for i in range(np.uint64(lines)):
-            b = i % np.uint64(blocks)
-            p, v, s = probability[i], V[b], successor[i]
-            a0 += p[0] * v[0]
-            a1 += p[1] * v[1]
-            a2 += p[2] * v[2]
-            a3 += p[3] * v[3]
-            a4 += p[4] * v[4]
-            a5 += p[5] * v[5]
-            a6 += p[6] * v[6]
-            a7 += p[7] * v[7]
-            t ^= s[0] ^ s[1] ^ s[2] ^ s[3] ^ s[4] ^ s[5] ^ s[6] ^ s[7]
-        total += a0 + a1 + a2 + a3 + a4 + a5 + a6 + a7 + t
-    return total + lanes
+    for _ in range(steps):
+        q = kernels._all(0.0)
+        for line in range(np.uint64(probability.shape[0])):
+            values = kernels._gather(V, kernels._row(successor, line))
+            q = kernels._add(q, kernels._row(probability, line), values)
+        total += q[0] + q[1] + q[2] + q[3] + q[4] + q[5] + q[6] + q[7]
+    return total
 
 
-def machine_limit(oracle: BackwardInduction, repeat: int) -> float:
-    """Seconds that reading and multiplying alone take here, vectorised like the kernel itself."""
-    numba.config.SLP_VECTORIZE = 1
-    blocks = 1 << int(np.log2(oracle._values.shape[1]))  # a power of two: the remainder is then a mask
-    V = oracle._values[0, :blocks]
-    arguments = (oracle._line_probability, oracle._line_successor, V, oracle.mdp.horizon)
-    _same_bytes_and_flops(*arguments)
-    return best(lambda: _same_bytes_and_flops(*arguments), repeat)
+def machine_limits(oracle: BackwardInduction, repeat: int) -> tuple[float, float]:
+    """Seconds that reading and multiplying alone take here: in line, and at the model's addresses."""
+    V = oracle._values[0]
+    some = V[: 1 << int(np.log2(V.shape[0]))]  # a power of two: the remainder is then a mask
+    lines, steps = (oracle._line_probability, oracle._line_successor), oracle.mdp.horizon - 1
+    _in_line(*lines, some, steps)
+    _in_place(*lines, V.reshape(-1), steps)
+    return (
+        best(lambda: _in_line(*lines, some, steps), repeat),
+        best(lambda: _in_place(*lines, V.reshape(-1), steps), repeat),
+    )
 
 
 # -- scale ------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 
-from conrl import drawing
+from conrl import drawing, play
 from conrl.envs import box, make, mars_rover
 from conrl.errors import SpecError
 from conrl.model import ConstrainedMDP, Layout
@@ -41,7 +41,7 @@ def words(figure: Figure) -> str:
 def test_play_agrees_with_the_occupation_measure(rover: Plan) -> None:
     mdp = rover.mdp
     rho = rover.policy.occupation(mdp).sum(axis=0)  # [S, A]
-    for done in (drawing.grid_play(mdp, rover.policy), drawing.grid_play(mdp, rover.mixture)):
+    for done in (play.grid_play(mdp, rover.policy), play.grid_play(mdp, rover.mixture)):
         free = np.array([sign in "S0" for row in mdp.layout.rows for sign in row]) if mdp.layout else None
         assert free is not None
         np.testing.assert_allclose(done.visits[free], rho.sum(axis=1)[free], atol=1e-12)
@@ -51,7 +51,7 @@ def test_play_agrees_with_the_occupation_measure(rover: Plan) -> None:
 
 def test_ends_are_probabilities_of_the_last_state(rover: Plan) -> None:
     mdp = rover.mdp
-    done = drawing.grid_play(mdp, rover.policy)
+    done = play.grid_play(mdp, rover.policy)
     # What is lost from the free cells after the last step is where episodes ended.
     last = rover.policy.occupation(mdp)[-1].ravel()  # [S*A]
     after = mdp.transitions.T @ last
@@ -62,7 +62,7 @@ def test_ends_are_probabilities_of_the_last_state(rover: Plan) -> None:
 
 def test_box_adds_up_all_places_of_the_box() -> None:
     found = plan(box())
-    done = drawing.grid_play(found.mdp, found.mixture)
+    done = play.grid_play(found.mdp, found.mixture)
     goal = "".join(found.mdp.layout.rows).index("G") if found.mdp.layout else -1
     assert done.visits.sum() + 30 * (1 - done.ends.sum()) >= 7.0  # at least seven steps from start to goal
     assert 0.99 < done.ends[goal] <= 1.0
@@ -71,7 +71,7 @@ def test_box_adds_up_all_places_of_the_box() -> None:
 
 def test_a_state_that_stays_but_pays_by_action_is_no_end() -> None:
     mdp = lone(limits=[1.0])
-    done = drawing.state_play(mdp, plan(mdp).mixture)
+    done = play.state_play(mdp, plan(mdp).mixture)
     assert done.visits == pytest.approx([4.0])
     assert done.shares[0] == pytest.approx([0.25, 0.75])
     assert done.actions(0) == [1, 0]
@@ -79,7 +79,7 @@ def test_a_state_that_stays_but_pays_by_action_is_no_end() -> None:
 
 
 def test_a_second_action_must_have_a_tenth() -> None:
-    done = drawing.Play(np.ones(3), np.array([[0.5, 0.5], [0.91, 0.09], [0.0, 1.0]]), np.zeros(3))
+    done = play.Play(np.ones(3), np.array([[0.5, 0.5], [0.91, 0.09], [0.0, 1.0]]), np.zeros(3))
     assert [done.actions(i) for i in range(3)] == [[0, 1], [0], [1]]
 
 
@@ -87,8 +87,8 @@ def test_a_second_action_must_have_a_tenth() -> None:
 
 
 def test_rover_as_text(rover: Plan) -> None:
-    rows = drawing.policy_text(rover.mdp, rover.policy)
-    assert rows == drawing.policy_text(rover.mdp, rover.mixture)
+    rows = play.policy_text(rover.mdp, rover.policy)
+    assert rows == play.policy_text(rover.mdp, rover.mixture)
     assert [len(row) for row in rows] == [8] * 8
     assert len({len(text) for row in rows for text, _ in row}) == 1
     assert rows[0][0][0].strip() == "S→"
@@ -101,23 +101,23 @@ def test_rover_as_text(rover: Plan) -> None:
 
 def test_box_as_text() -> None:
     found = plan(box())
-    rows = drawing.policy_text(found.mdp, found.policy)
+    rows = play.policy_text(found.mdp, found.policy)
     assert set(rows[0][0][0].strip()) == {"█"}
     assert rows[1][2][0].strip() == "S←"
-    assert "X box at the start" in drawing.policy_legend(found.mdp)
-    assert "█ wall" in drawing.policy_legend(found.mdp)
+    assert "X box at the start" in play.policy_legend(found.mdp)
+    assert "█ wall" in play.policy_legend(found.mdp)
 
 
 def test_signs_that_are_no_arrows_are_explained() -> None:
     mdp = make("gymnasium:Taxi-v4", horizon=20)
-    assert "+ pick up" in drawing.policy_legend(mdp)
+    assert "+ pick up" in play.policy_legend(mdp)
     figure = drawing.policy_figure(plan(mdp))
     assert "pick up" in words(figure)
 
 
 def test_never_visited_cells() -> None:
     mdp = make("gymnasium:CliffWalking-v1", horizon=20)
-    rows = drawing.policy_text(mdp, plan(mdp).policy)
+    rows = play.policy_text(mdp, plan(mdp).policy)
     assert rows[0][0] == ("·" + rows[0][0][0][1:], "dim")
 
 
@@ -135,7 +135,7 @@ def test_without_a_usable_map(layout: Layout | None) -> None:
     mdp = lone(layout=layout)
     found = plan(mdp)
     with pytest.raises(SpecError, match="map"):
-        drawing.policy_text(mdp, found.policy)
+        play.policy_text(mdp, found.policy)
     with pytest.raises(SpecError, match="map"):
         drawing.policy_figure(found)
 
@@ -145,7 +145,7 @@ def test_without_a_usable_map(layout: Layout | None) -> None:
 
 def test_rover_as_picture(rover: Plan) -> None:
     figure = drawing.policy_figure(rover)
-    done = drawing.grid_play(rover.mdp, rover.mixture)
+    done = play.grid_play(rover.mdp, rover.mixture)
     arrows = [patch for patch in figure.axes[0].patches if isinstance(patch, FancyArrowPatch)]
     assert len(arrows) == sum(len(done.actions(i)) for i in range(64))
     assert len(arrows) > (done.visits > 0).sum()  # some cells have two

@@ -24,7 +24,7 @@ LAYERS = [
     {"task"},
     {"model"},
     {"policy", "problem", "io", "envs"},
-    {"evaluation", "oracles"},
+    {"evaluation", "oracles", "play"},
     {"planners"},
     {"drawing"},
     {"rendering"},

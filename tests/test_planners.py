@@ -236,6 +236,45 @@ def test_column_generation_agrees_with_the_linear_program(spec: Spec) -> None:
         assert_same_verdict(mdp, problem, found, reference)
 
 
+# What went wrong once: (why, spec).
+FOUND = {
+    "constant cost: the spread of the first points is rounding": Spec(
+        2, 2, 4, "dense", "uniform", ("uniform", "constant"), ("between", "between"), ("none", "none"),
+        False, False, False, False, 0,
+    ),
+    "the master is too ill-conditioned for its first method": Spec(
+        11, 3, 8, "tiny", "signed", ("uniform", "integers", "uniform"), ("between", "between", "free"),
+        ("none", "none", "none"), True, True, True, False, 3027704782,
+    ),
+    "one policy, tight limits: HiGHS calls them infeasible": Spec(
+        10, 1, 5, "tiny", "uniform", ("uniform", "signed", "signed", "wide"), ("above", "between", "none", "none"),
+        ("greatest", "none", "none", "between"), False, True, True, False, 1770688570,
+    ),
+    "HiGHS ends as Not Set": Spec(
+        11, 3, 8, "tiny", "wide", ("wide", "signed"), ("between", "none"), ("equal", "none"),
+        True, False, True, False, 2246877027,
+    ),
+    "HiGHS ends as Not Set without any cost": Spec(
+        9, 2, 8, "tiny", "signed", (), (), (), False, False, True, False, 2353056962
+    ),
+    "HiGHS ends as Unknown": Spec(
+        2, 3, 4, "tiny", "integers", ("uniform", "signed", "wide", "zero"), ("none", "between", "between", "none"),
+        ("equal", "none", "none", "none"), False, True, False, False, 2717840836,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", list(FOUND))
+def test_found_once(why: str) -> None:
+    mdp, problem = FOUND[why].build()
+    found, reference = attempt(mdp, problem, COLUMN), attempt(mdp, problem, PROGRAM)
+    assert conrl.feasibility(mdp, problem.limits, problem.floors).feasible
+    assert isinstance(found, conrl.Plan)
+    assert isinstance(reference, conrl.Plan)
+    assert_optimal(mdp, problem, found, 1e-9)
+    assert_same_value(mdp, problem, found.objective, reference.objective)
+
+
 @settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(specs())
 def test_column_generation_agrees_with_scipy(spec: Spec) -> None:

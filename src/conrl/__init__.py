@@ -48,7 +48,37 @@ _HOME = {
 }
 _MODULES = ("envs",)
 
-__all__ = [*_HOME, *_MODULES, "__version__"]
+__all__ = [  # spelt out: type checkers read no other
+    "ColumnGeneration",
+    "ConRLError",
+    "ConstrainedMDP",
+    "Deterministic",
+    "Evaluation",
+    "Feasibility",
+    "Frontier",
+    "InfeasibleError",
+    "Linear",
+    "LinearProgram",
+    "Mixture",
+    "ModelError",
+    "Plan",
+    "Policy",
+    "RunError",
+    "Simulation",
+    "SpecError",
+    "Task",
+    "__version__",
+    "envs",
+    "evaluate",
+    "feasibility",
+    "from_gymnasium",
+    "frontier",
+    "load_model",
+    "load_policy",
+    "plan",
+    "save_model",
+    "simulate",
+]
 
 if TYPE_CHECKING:
     from conrl import envs

@@ -255,12 +255,12 @@ def plan(
     A table of reward, bound and gap, and of each cost against its limit with the price of that limit.
     A policy on a map is drawn as arrows.
     """
-    from conrl import drawing, evaluation, planners, problem, rendering
+    from conrl import drawing, evaluation, planners, play, problem, rendering
 
     _check_files(out, (*drawing.PICTURES, *FILES))
     mdp = load(model, horizon, start, settings, limits)
     if any(path.suffix in drawing.PICTURES for path in out):
-        drawing.grid_layout(mdp)
+        play.grid_layout(mdp)  # refuses a model that has no map
     found = planners.plan(mdp, problem.Linear(mdp.limits, floors), planner, tol)
     played = None if episodes is None else evaluation.simulate(mdp, found.policy, episodes, seed)
     for path in out:

@@ -1,9 +1,4 @@
-"""What a plan and a frontier look like: a grid policy as text, and pictures.
-
-A policy depends on the step, a map does not: each cell shows the actions by their share of the visits to that cell
-over the whole episode, all states in which the agent is there taken together. A cell is *mixed* if the second action
-has more than a tenth of them, be it because the policy draws or because it changes with the steps. In a state where
-nothing happens any more (a goal, a rock) actions mean nothing: such cells show how likely the episode is to end there.
+"""Pictures of plans and frontiers.
 
 Pictures are drawn onto the caller's axes, or onto a figure made here; there is no global state, and matplotlib is
 loaded only for them. The colours are those of Okabe and Ito (2008) and of Tol (2021), which the colour-blind can tell
@@ -13,7 +8,6 @@ apart.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,9 +16,9 @@ from numpy.typing import NDArray
 
 from conrl.errors import SpecError
 from conrl.files import atomic_write
-from conrl.model import ConstrainedMDP, Layout
+from conrl.model import Layout
 from conrl.planners import Frontier, Plan
-from conrl.policy import Mixture, Policy
+from conrl.play import DIRECTIONS, FREE, KINDS, RARE, SHOWN, WALLS, Play, grid_layout, grid_play, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,154 +26,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Float = NDArray[np.float64]
-StyledRow = list[tuple[str, str]]  # pieces of text, each with a style in rich's words
 
-MIXED = 0.1  # a second action with more than this share of a cell's visits makes it mixed
-RARE = 0.01  # expected visits below which a cell hardly matters
-SHOWN = 0.0005  # chance of ending in a cell below which it is not written there
 PICTURES = (".png", ".pdf", ".svg")
 
-FREE = "0.F "
-WALLS = "W#"
-KINDS = {"S": "start", "G": "goal", "P": "rock", "H": "hole", "C": "cliff", "X": "box at the start"}
 FILLS = {"G": "#009E73", "P": "#D55E00", "H": "#D55E00", "C": "#D55E00"}
 EDGES: dict[str, Literal["-", ":"]] = {"S": "-", "X": ":"}
 INK, MARK, CURVE, BEST, WALL = "#222222", "#AA3377", "#0072B2", "#009E73", "#666666"
 SHADES = ("#ffffff", "#b5d6ec", "#62a9d8")
-DIRECTIONS = {"↑": (0.0, -1.0), "↓": (0.0, 1.0), "←": (-1.0, 0.0), "→": (1.0, 0.0)}
-
-
-@dataclass(frozen=True)
-class Play:
-    """What a policy does at each of n places (cells of a map, or states)."""
-
-    visits: Float  # [n]: expected number of steps there, ends apart
-    shares: Float  # [n, A]: of each action in those; rows of places never visited are zero
-    ends: Float  # [n]: probability that the episode comes to its end there: nothing happens any more
-
-    def actions(self, place: int) -> list[int]:
-        """The actions to show: the most played one and, at a mixed place, those with more than `MIXED`."""
-        order = np.argsort(-self.shares[place], kind="stable")
-        return [int(a) for i, a in enumerate(order) if self.shares[place, a] > (MIXED if i else 0.0)]
-
-
-def state_play(mdp: ConstrainedMDP, policy: Policy | Mixture) -> Play:
-    """What a policy does in each state."""
-    return _play(mdp, policy, np.arange(mdp.num_states), mdp.num_states)
-
-
-def grid_play(mdp: ConstrainedMDP, policy: Policy | Mixture) -> Play:
-    """What a policy does in each cell of the model's map, walls included, row by row."""
-    layout = grid_layout(mdp)
-    return _play(mdp, policy, layout.cell, len(layout.rows) * len(layout.rows[0]))
-
-
-def grid_layout(mdp: ConstrainedMDP) -> Layout:
-    """The model's map, if it has one that can be drawn."""
-    layout = mdp.layout
-    if layout is None:
-        raise SpecError("the model has no map to draw; save its policy as .csv or .npz instead")
-    widths = {len(row) for row in layout.rows}
-    if len(widths) != 1 or 0 in widths:
-        raise SpecError("the model's map cannot be drawn: its rows differ in length or are empty")
-    if layout.cell.max(initial=-1) >= len(layout.rows) * widths.pop() or len(layout.arrows) != mdp.num_actions:
-        raise SpecError("the model's map cannot be drawn: a state lies outside it, or an action has no arrow")
-    return layout
-
-
-def _play(mdp: ConstrainedMDP, policy: Policy | Mixture, place: NDArray[np.int64], count: int) -> Play:
-    """By `place` [S]: where each state is counted; -1 for nowhere."""
-    rho = np.zeros((1, mdp.num_pairs))
-    parts = zip(policy.weights, policy.policies, strict=True) if isinstance(policy, Mixture) else [(1.0, policy)]
-    for weight, part in parts:
-        part.add_occupation(mdp, float(weight), rho)
-    visits, source = rho[0], mdp.pair_state
-    ended = _ended(mdp)
-    live = ~ended[source] & (place[source] >= 0)
-    table = np.zeros((count, mdp.num_actions))
-    np.add.at(table, (place[source[live]], mdp.action[live]), visits[live])
-    total = table.sum(axis=1)
-    shares = np.divide(table, total[:, None], out=np.zeros_like(table), where=total[:, None] > 0.0)
-    ends = np.zeros(count)
-    somewhere = place >= 0
-    np.add.at(ends, place[somewhere], _arrivals(mdp, visits, ended)[somewhere])
-    return Play(total, shares, ends)
-
-
-def _ended(mdp: ConstrainedMDP) -> NDArray[np.bool_]:
-    """[S]: every action stays and pays the same."""
-    g = mdp.graph
-    source = np.repeat(mdp.pair_state, np.diff(g.start))
-    leaves = np.bincount(source, weights=g.successor != source, minlength=mdp.num_states) > 0
-    low = np.minimum.reduceat(mdp.pay, g.first[:-1], axis=0)
-    high = np.maximum.reduceat(mdp.pay, g.first[:-1], axis=0)
-    same: NDArray[np.bool_] = (low == high).all(axis=1)
-    return ~leaves & same
-
-
-def _arrivals(mdp: ConstrainedMDP, visits: Float, ended: NDArray[np.bool_]) -> Float:
-    """[S]: the probability of starting in an end or of coming to it from elsewhere."""
-    g = mdp.graph
-    outcomes = np.diff(g.start)
-    enters = ended[g.successor] & ~np.repeat(ended[mdp.pair_state], outcomes)
-    arrivals = mdp.initial * ended
-    np.add.at(arrivals, g.successor[enters], (np.repeat(visits, outcomes) * g.probability)[enters])
-    return arrivals
-
-
-# -- text -------------------------------------------------------------------------------------------------
-
-
-def policy_text(mdp: ConstrainedMDP, policy: Policy | Mixture) -> list[StyledRow]:
-    """The map with the most played action of each cell as an arrow, several where it is mixed.
-
-    One list a row of the map, of (text, style); all texts have one width.
-    """
-    layout, done = grid_layout(mdp), grid_play(mdp, policy)
-    columns = len(layout.rows[0])
-    cells = [
-        [_cell_text(layout, done, r * columns + c, sign) for c, sign in enumerate(row)]
-        for r, row in enumerate(layout.rows)
-    ]
-    width = max(len(text) for row in cells for text, _ in row)
-    return [[((text * width if text == "█" else f"{text:{width}}") + " ", look) for text, look in row] for row in cells]
-
-
-def _cell_text(layout: Layout, done: Play, i: int, sign: str) -> tuple[str, str]:
-    if sign in WALLS:
-        return "█", "dim"
-    shown = done.actions(i)
-    text = ("" if sign in FREE else sign) + "".join(layout.arrows[a] for a in shown)
-    if done.ends[i] >= SHOWN:
-        text += " " + percent(done.ends[i])
-    if sign in FILLS:
-        return text, "bold green" if sign == "G" else "red"
-    if done.visits[i] < RARE:
-        return text or "·", "dim"
-    return text, "bold magenta" if len(shown) > 1 else "bold" if done.visits[i] >= 0.5 else ""
-
-
-def policy_legend(mdp: ConstrainedMDP) -> str:
-    """The signs that `policy_text` uses for this model, in one line."""
-    layout = grid_layout(mdp)
-    signs = {sign for row in layout.rows for sign in row}
-    words = [f"{sign} {word}" for sign, word in KINDS.items() if sign in signs]
-    words += [
-        f"{sign} {name}" for sign, name in zip(layout.arrows, mdp.action_names, strict=True) if sign not in DIRECTIONS
-    ]
-    words += ["█ wall"] if signs & set(WALLS) else []
-    return ", ".join([*words, "· never visited", "%: of episodes end there"])
-
-
-def percent(share: float) -> str:
-    """
-    >>> percent(0.1), percent(0.0123), percent(0.0012)
-    ('10%', '1.2%', '0.12%')
-    """
-    return f"{100.0 * share:.{0 if share >= 0.095 else 1 if share >= 0.0095 else 2}f}%"
-
-
-# -- pictures ---------------------------------------------------------------------------------------------
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:

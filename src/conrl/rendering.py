@@ -14,13 +14,13 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from conrl.drawing import percent, policy_legend, policy_text, state_play
 from conrl.envs import BuiltIn
 from conrl.errors import SpecError
 from conrl.evaluation import Simulation
 from conrl.inputs import resolve_limits
 from conrl.model import ConstrainedMDP
 from conrl.planners import Frontier, Plan
+from conrl.play import percent, policy_legend, policy_text, state_play
 
 ALL_ROWS = 20  # a table of more rows is abbreviated
 EACH_PART = 5  # to so many at the start, around the limit and at the end
