@@ -268,11 +268,13 @@ FOUND = {
 def test_found_once(why: str) -> None:
     mdp, problem = FOUND[why].build()
     found, reference = attempt(mdp, problem, COLUMN), attempt(mdp, problem, PROGRAM)
-    assert conrl.feasibility(mdp, problem.limits, problem.floors).feasible
-    assert isinstance(found, conrl.Plan)
-    assert isinstance(reference, conrl.Plan)
-    assert_optimal(mdp, problem, found, 1e-9)
-    assert_same_value(mdp, problem, found.objective, reference.objective)
+    possible = least_violation(mdp, problem) <= BAND
+    assert conrl.feasibility(mdp, problem.limits, problem.floors).feasible == possible
+    assert isinstance(found, conrl.Plan) == possible
+    assert isinstance(reference, conrl.Plan) == possible
+    if isinstance(found, conrl.Plan) and isinstance(reference, conrl.Plan):
+        assert_optimal(mdp, problem, found, 1e-9)
+        assert_same_value(mdp, problem, found.objective, reference.objective)
 
 
 @settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

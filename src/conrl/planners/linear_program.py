@@ -35,6 +35,11 @@ Float = NDArray[np.float64]
 
 METHODS = ("choose", "simplex", "ipm")
 
+_GAVE_UP = (
+    highspy.HighsModelStatus.kNotset,
+    highspy.HighsModelStatus.kUnknown,
+    highspy.HighsModelStatus.kSolveError,
+)
 _INFEASIBLE = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
 
 
@@ -56,17 +61,13 @@ class LinearProgram:
     def plan(self, mdp: ConstrainedMDP, problem: Linear) -> Plan:
         rows = problem.rows(mdp)
         oracle = BackwardInduction(mdp)
-        highs = self.solver(mdp, rows)
-        highs.run()
-        status = highs.getModelStatus()
+        highs, status = self._solve(mdp, rows)
         if status in _INFEASIBLE:
             if (conflict := find_conflict(oracle, rows)) is not None:
                 raise infeasible(oracle, rows, conflict)
             # Limits that are tight to rounding: kept within the allowance, as every planner understands it.
             rows = rows._replace(bound=rows.bound + allowance(oracle, rows))
-            highs = self.solver(mdp, rows)
-            highs.run()
-            status = highs.getModelStatus()
+            highs, status = self._solve(mdp, rows)
         if status != highspy.HighsModelStatus.kOptimal:
             raise RunError(
                 f"HiGHS ended as {highs.modelStatusToString(status)}; raise time_limit or use column generation"
@@ -96,6 +97,17 @@ class LinearProgram:
             iterations=_iterations(highs),
             make_mixture=lambda: Mixture([1.0], [policy], value[None]),
         )
+
+    def _solve(self, mdp: ConstrainedMDP, rows: Rows) -> tuple[highspy.Highs, highspy.HighsModelStatus]:
+        highs = self.solver(mdp, rows)
+        highs.run()
+        if highs.getModelStatus() in _GAVE_UP:
+            # Probabilities near 0 can defeat its presolve and dual simplex; the primal one then succeeds.
+            highs.clearSolver()
+            for option, value in (("presolve", "off"), ("solver", "simplex"), ("simplex_strategy", 4)):
+                highs.setOptionValue(option, value)
+            highs.run()
+        return highs, highs.getModelStatus()
 
     def solver(self, mdp: ConstrainedMDP, rows: Rows) -> highspy.Highs:
         """HiGHS with the program passed to it, not yet run; benchmarks time its `run`."""

@@ -31,6 +31,9 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
+ACCEPTED = 1e-9  # violation, in units of the rows, of a point at which HiGHS gave up
+
+
 class Master:
     """One warm HiGHS model. Multipliers are returned in the units of the rows as given."""
 
@@ -38,13 +41,15 @@ class Master:
         self.unit = unit
         self.objective_unit = objective_unit
         self._gain: list[float] = []
+        self._use: list[Float] = []
+        self._limit = bound / unit
         self._violation = True
         highs = highspy.Highs()
         for name, value in _OPTIONS.items():
             highs.setOptionValue(name, value)
         none, empty = np.array([], dtype=np.int32), np.array([])
         highs.addRow(1.0, 1.0, 0, none, empty)
-        for h in bound / unit:
+        for h in self._limit:
             highs.addRow(-highspy.kHighsInf, float(h), 0, none, empty)
         self._rows = np.arange(bound.size + 1, dtype=np.int32)
         highs.addCol(1.0, -highspy.kHighsInf, highspy.kHighsInf, bound.size, self._rows[1:], np.full(bound.size, -1.0))
@@ -56,6 +61,7 @@ class Master:
             cost = 0.0 if self._violation else -float(gain)
             self._highs.addCol(cost, 0.0, highspy.kHighsInf, self._rows.size, self._rows, np.concatenate(([1.0], use)))
             self._gain.append(float(gain))
+            self._use.append(use)
 
     def pursue_objective(self, violation: float) -> None:
         """From now on maximise, with the violation t fixed at what has been reached."""
@@ -71,17 +77,30 @@ class Master:
 
     def solve(self) -> tuple[Float, Float, float]:
         """Weights of the points [n], multipliers of the rows [R] (>= 0), and the violation t."""
-        self._highs.run()
-        status = self._highs.getModelStatus()
-        if status != highspy.HighsModelStatus.kOptimal:
-            self._highs.clearSolver()  # a fresh start; the model itself is always bounded and feasible
-            self._highs.run()
-            status = self._highs.getModelStatus()
-            if status != highspy.HighsModelStatus.kOptimal:
-                raise RunError(f"the master problem ended as {status}; please report the model")
-        solution = self._highs.getSolution()
+        highs = self._highs
+        highs.run()
+        if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            highs.clearSolver()  # without the last basis; the program itself is always feasible and bounded
+            highs.run()
+        optimal = highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
+        solution = highs.getSolution()
         values = np.array(solution.col_value)
+        weights, violation = values[1:], float(values[0])
+        if not optimal:
+            weights, violation = self._accept(weights, violation)
         multipliers = np.maximum(-np.array(solution.row_dual)[1:], 0.0) / self.unit
         if not self._violation:
             multipliers *= self.objective_unit
-        return values[1:], multipliers, float(values[0])
+        return weights, multipliers, violation
+
+    def _accept(self, weights: Float, violation: float) -> tuple[Float, float]:
+        """A point at which HiGHS gave up, if it is as good as feasible: any mixture will do, and the bound on the
+        optimum is proven elsewhere."""
+        weights = np.maximum(weights, 0.0)
+        if weights.size != len(self._use) or not 0.5 < weights.sum() < 2.0:
+            raise RunError(f"the master problem ended as {self._highs.getModelStatus()}; please report the model")
+        weights = weights / weights.sum()
+        reached = float((weights @ np.array(self._use) - self._limit).max())
+        if not self._violation and reached > violation + ACCEPTED:
+            raise RunError(f"the master problem ended as {self._highs.getModelStatus()}; please report the model")
+        return weights, reached if self._violation else violation
