@@ -451,25 +451,51 @@ def occupation_deterministic(
     successor: Array,
     probability: Array,
     initial: Array,
-    pair: Array,
-    horizon: int,
+    pair_index: Array,
+    actions: Array,
     weight: float,
     rho: Array,
 ) -> None:
-    """`occupation` of a deterministic policy, given as the pair that each (step, state) plays: pair [H, S]."""
-    num_states = first.size - 1
+    """`occupation` of a deterministic policy: actions [H, S], pair_index [S, A]."""
+    horizon, num_states = actions.shape
     now = initial.copy()
+    then = np.zeros(num_states)
     for h in range(horizon):
-        then = np.zeros(num_states)
         row = rho[min(h, rho.shape[0] - 1)]
         for s in range(num_states):
             x = now[s]
             if x > 0.0:
-                k = pair[h, s]
+                now[s] = 0.0
+                k = pair_index[s, actions[h, s]]
                 row[k] += weight * x
                 for j in range(start[k], start[k + 1]):
                     then[successor[j]] += x * probability[j]
-        now = then
+        now, then = then, now
+
+
+@_compiled
+def actions_of(first: Array, action: Array, order: Array, choice: Array, actions: Array) -> None:
+    """The actions [H, S] that choice [H, n] names by place; the first action of states outside `order`."""
+    for h in range(actions.shape[0]):
+        for s in range(actions.shape[1]):
+            actions[h, s] = action[first[s]]
+        for i in range(order.size):
+            actions[h, order[i]] = action[first[order[i]] + choice[h, i]]
+
+
+@_compiled
+def markov(first: Array, action: Array, rho: Array, fallback: Array, table: Array) -> None:
+    """Into table [H, S, A], which is zero: the action probabilities of rho [H, P], or fallback [H, S] without mass."""
+    for h in range(rho.shape[0]):
+        for s in range(first.size - 1):
+            mass = 0.0
+            for k in range(first[s], first[s + 1]):
+                mass += rho[h, k]
+            if mass > 0.0:
+                for k in range(first[s], first[s + 1]):
+                    table[h, s, action[k]] = rho[h, k] / mass
+            else:
+                table[h, s, fallback[h, s]] = 1.0
 
 
 @_compiled

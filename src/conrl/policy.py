@@ -46,6 +46,14 @@ class Policy:
         table.flags.writeable = False
         self._probabilities = table
 
+    @classmethod
+    def _trusted(cls, table: Float) -> Policy:
+        """Of a table that is known to hold distributions, and that nobody else has."""
+        policy = cls.__new__(cls)
+        table.flags.writeable = False
+        policy._probabilities = table
+        return policy
+
     @property
     def probabilities(self) -> Float:
         """[H, S, A]."""
@@ -59,6 +67,11 @@ class Policy:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(steps={self.shape[0]}, states={self.shape[1]}, actions={self.shape[2]})"
+
+    @property
+    def mode(self) -> NDArray[np.integer[Any]]:
+        """[H, S]: the most likely action, of equal ones the first."""
+        return np.argmax(self.probabilities, axis=2)
 
     def act(self, step: int, state: int, generator: np.random.Generator) -> int:
         """Draw the action for a step (from 0) and a state."""
@@ -144,19 +157,24 @@ class Deterministic(Policy):
     @cached_property
     def _probabilities(self) -> Float:  # type: ignore[override]
         table = np.zeros(self.shape)
-        np.put_along_axis(table, self.actions[:, :, None].astype(np.int64), 1.0, axis=2)
+        table.reshape(-1)[np.arange(self.actions.size) * self.num_actions + self.actions.reshape(-1)] = 1.0
         table.flags.writeable = False
         return table
+
+    @property
+    def mode(self) -> NDArray[np.integer[Any]]:
+        return self.actions
 
     def act(self, step: int, state: int, generator: np.random.Generator) -> int:
         return int(self.actions[step, state])
 
     def add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
         self.check(mdp)
-        pair = mdp.pair_index[np.arange(mdp.num_states), self.actions]
-        kernels.occupation_deterministic(*mdp.graph, mdp.initial, pair, mdp.horizon, weight, rho)
+        kernels.occupation_deterministic(*mdp.graph, mdp.initial, mdp.pair_index, self.actions, weight, rho)
 
     def _check_actions(self, mdp: ConstrainedMDP) -> None:
+        if mdp.num_pairs == mdp.num_states * mdp.num_actions:
+            return
         missing = mdp.pair_index[np.arange(mdp.num_states), self.actions] < 0
         if missing.any():
             h, s = (int(x) for x in np.argwhere(missing)[0])
@@ -191,20 +209,17 @@ class Mixture:
         return self.policies[int(generator.choice(len(self.policies), p=self.weights / self.weights.sum()))]
 
     def to_markov(self, mdp: ConstrainedMDP) -> Policy:
-        """The Markov policy with the same occupation measure in `mdp`; unvisited states follow the heaviest part."""
+        """The Markov policy with the same occupation measure in `mdp`; where nobody comes, the heaviest part's
+        most likely action."""
         if len(self.policies) == 1:
             return self.policies[0]
         rho = np.zeros((mdp.horizon, mdp.num_pairs))
         for weight, policy in zip(self.weights, self.policies, strict=True):
             policy.add_occupation(mdp, float(weight), rho)
-        mass = np.add.reduceat(rho, mdp.graph.first[:-1], axis=1)  # [H, S]
-        table = self.policies[int(np.argmax(self.weights))].probabilities.copy()
-        seen = mass > 0.0
-        table[seen] = 0.0
-        h, k = np.nonzero(rho)
-        s = mdp.pair_state[k]
-        table[h, s, mdp.action[k]] = rho[h, k] / mass[h, s]
-        return Policy(table)
+        table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
+        heaviest = self.policies[int(np.argmax(self.weights))]
+        kernels.markov(mdp.graph.first, mdp.action, rho, heaviest.mode, table)
+        return Policy._trusted(table)
 
 
 def load_policy(path: str | Path) -> Policy:

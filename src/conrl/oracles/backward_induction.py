@@ -95,9 +95,11 @@ class BackwardInduction:
         self._choice[:] = 0
         self._values[:] = 0.0  # so that what is played where nobody comes depends on w alone
         self._sweep(np.asarray(w, dtype=np.float64))
-        place = np.zeros((self.mdp.horizon, self.mdp.num_states), dtype=np.int64)
-        place[:, self._reach.order] = self._choice_by_position()[:, : self._reach.order.size, 0]
-        return Deterministic(self.mdp.action[self.mdp.graph.first[:-1] + place], self.mdp.num_actions)
+        mdp = self.mdp
+        actions = np.empty((mdp.horizon, mdp.num_states), dtype=np.int16)
+        choice = self._choice.reshape(mdp.horizon, -1)
+        kernels.actions_of(mdp.graph.first, mdp.action, self._reach.order, choice, actions)
+        return Deterministic(actions, mdp.num_actions)
 
     def _sweep(self, w: Float) -> float:
         pay = self._slot_pay @ w
