@@ -71,7 +71,8 @@ class Policy:
     @property
     def mode(self) -> NDArray[np.integer[Any]]:
         """[H, S]: the most likely action, of equal ones the first."""
-        return np.argmax(self.probabilities, axis=2)
+        table: NDArray[np.int64] = np.argmax(self.probabilities, axis=2)
+        return table
 
     def act(self, step: int, state: int, generator: np.random.Generator) -> int:
         """Draw the action for a step (from 0) and a state."""
