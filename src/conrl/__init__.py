@@ -20,12 +20,15 @@ __version__ = "0.1.0"
 _HOME = {
     "ColumnGeneration": "planners",
     "ConRLError": "errors",
+    "ConcaveConvex": "problem",
     "ConstrainedMDP": "model",
+    "ConvexProgram": "planners",
     "Deterministic": "policy",
     "Evaluation": "evaluation",
     "Feasibility": "planners",
     "Frontier": "planners",
     "InfeasibleError": "errors",
+    "Knapsack": "problem",
     "Linear": "problem",
     "LinearProgram": "planners",
     "Mixture": "policy",
@@ -51,12 +54,15 @@ _MODULES = ("envs",)
 __all__ = [  # spelt out: type checkers read no other
     "ColumnGeneration",
     "ConRLError",
+    "ConcaveConvex",
     "ConstrainedMDP",
+    "ConvexProgram",
     "Deterministic",
     "Evaluation",
     "Feasibility",
     "Frontier",
     "InfeasibleError",
+    "Knapsack",
     "Linear",
     "LinearProgram",
     "Mixture",
@@ -89,6 +95,7 @@ if TYPE_CHECKING:
     from conrl.model import ConstrainedMDP, Task
     from conrl.planners import (
         ColumnGeneration,
+        ConvexProgram,
         Feasibility,
         Frontier,
         LinearProgram,
@@ -98,7 +105,7 @@ if TYPE_CHECKING:
         plan,
     )
     from conrl.policy import Deterministic, Mixture, Policy, load_policy
-    from conrl.problem import Linear
+    from conrl.problem import ConcaveConvex, Knapsack, Linear
 
 
 def __getattr__(name: str) -> Any:

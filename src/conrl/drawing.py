@@ -19,6 +19,7 @@ from conrl.files import atomic_write
 from conrl.model import Layout
 from conrl.planners import Frontier, Plan
 from conrl.play import DIRECTIONS, FREE, KINDS, RARE, SHOWN, WALLS, Play, grid_layout, grid_play, percent
+from conrl.problem import Linear
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,7 +91,7 @@ def draw_policy(axes: Axes, plan: Plan) -> None:
 
 
 def _value(plan: Plan) -> str:
-    rows = plan.problem.rows(plan.mdp)
+    rows = (plan.linear or Linear()).rows(plan.mdp)
     text = f"reward {plan.reward:.6g}"
     for i, (name, cost) in enumerate(zip(plan.mdp.cost_names[:3], plan.costs, strict=False)):
         limit = rows.bound[(rows.cost == i) & (rows.sign > 0.0)]

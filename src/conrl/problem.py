@@ -1,4 +1,4 @@
-"""What is asked of a model. So far: expected costs within limits (`Linear`).
+"""What is asked of a model: the three settings of Brantley et al. (2020).
 
 Linear limits are rows  sign_r * z[1 + cost_r] <= bound_r  on the value vector z = (reward, costs): a limit has
 sign +1, a floor has sign -1.
@@ -6,13 +6,15 @@ sign +1, a floor has sign -1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from conrl.bounds import knapsack_epsilon
+from conrl.errors import SpecError
 from conrl.inputs import resolve_limits
 from conrl.model import ConstrainedMDP
 
@@ -67,3 +69,80 @@ class Linear:
             np.concatenate((np.ones(upper.size), -np.ones(lower.size))),
             np.concatenate((limits[upper], -floors[lower])),
         )
+
+
+@dataclass(frozen=True)
+class ConcaveConvex:
+    """Maximise a concave function of the expected reward with convex functions of the expected costs at most 0.
+
+    Eq. (objective_convex) of Brantley et al. (2020). `objective` and `constraint` (one, or a list) are functions from
+    a CVXPY expression to a CVXPY expression: the objective of the expected total reward, the constraints of the vector
+    of expected total costs. An objective that takes two arguments is given the costs as well. `conrl.convex` has
+    ready-made ones.
+
+    >>> import cvxpy as cp
+    >>> problem = ConcaveConvex(objective=lambda x: cp.log(0.1 + x), constraint=lambda c: cp.norm(c) - 0.5)
+    """
+
+    objective: Callable[..., Any]
+    constraint: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None
+
+    @property
+    def constraints(self) -> tuple[Callable[..., Any], ...]:
+        if self.constraint is None:
+            return ()
+        return (self.constraint,) if callable(self.constraint) else tuple(self.constraint)
+
+
+@dataclass(frozen=True)
+class Knapsack:
+    """Maximise the expected reward of an episode with total budgets for all episodes together.
+
+    KnapsackConPlanner, Eq. (approx_program_knapsack) of Brantley et al. (2020): every expected cost of one episode is
+    at most (1 - epsilon) budget / episodes, and a whole episode may be skipped by the null action, which pays and costs
+    nothing. `epsilon` is the share held back against chance: a number in [0, 1), or "theorem" for the value of
+    Theorem 5.1 at failure probability `delta` (which needs a very large budget, and says so if it is too small).
+
+    `budgets` are [d], or by cost name; an infinity means none.
+    """
+
+    budgets: ArrayLike | Mapping[str, float]
+    episodes: int
+    epsilon: float | str = 0.0
+    delta: float = 0.05
+
+    def held_back(self, mdp: ConstrainedMDP) -> float:
+        """epsilon as a number."""
+        if self.epsilon != "theorem":
+            if isinstance(self.epsilon, str) or not 0.0 <= float(self.epsilon) < 1.0:
+                raise SpecError(f'epsilon is {self.epsilon!r}; it must be a number in [0, 1) or "theorem"')
+            return float(self.epsilon)
+        budgets = self._budgets(mdp)
+        regime = knapsack_epsilon(
+            budgets[np.isfinite(budgets)],
+            self.episodes,
+            num_states=mdp.num_states,
+            num_actions=mdp.num_actions,
+            horizon=mdp.horizon,
+            num_costs=mdp.num_costs,
+            delta=self.delta,
+        )
+        if not regime.applies:
+            raise SpecError(f"epsilon='theorem': {regime.message}; give epsilon a number instead")
+        return regime.epsilon
+
+    def linear(self, mdp: ConstrainedMDP) -> Linear:
+        """The limits of one episode."""
+        return Linear((1.0 - self.held_back(mdp)) * self._budgets(mdp) / self.episodes)
+
+    def _budgets(self, mdp: ConstrainedMDP) -> Float:
+        if isinstance(self.episodes, bool) or not isinstance(self.episodes, (int, np.integer)) or self.episodes < 1:
+            raise SpecError(f"episodes is {self.episodes!r}; it must be a whole number of at least 1")
+        budgets = resolve_limits(self.budgets, mdp.cost_names, "budgets")
+        for name, budget in zip(mdp.cost_names, budgets, strict=True):
+            if budget < 0.0:
+                raise SpecError(f"the budget of {name!r} is {budget:g}; it must be at least 0")
+        return budgets
+
+
+Problem = Linear | ConcaveConvex | Knapsack

@@ -21,6 +21,7 @@ from conrl.inputs import resolve_limits
 from conrl.model import ConstrainedMDP
 from conrl.planners import Frontier, Plan
 from conrl.play import percent, policy_legend, policy_text, state_play
+from conrl.problem import Linear
 
 ALL_ROWS = 20  # a table of more rows is abbreviated
 EACH_PART = 5  # to so many at the start, around the limit and at the end
@@ -64,10 +65,16 @@ def _finite(value: Any) -> Any:
 # -- plan -------------------------------------------------------------------------------------------------
 
 
+def _limits(plan: Plan) -> tuple[Any, Any]:
+    """[d] each: the limits and floors of one episode."""
+    linear = plan.linear or Linear()
+    names = plan.mdp.cost_names
+    return resolve_limits(linear.limits, names, "limits"), resolve_limits(linear.floors, names, "floors")
+
+
 def plan_record(name: str, plan: Plan, simulation: Simulation | None) -> dict[str, Any]:
     mdp, values = plan.mdp, plan.mixture.values
-    limits = resolve_limits(plan.problem.limits, mdp.cost_names, "limits")
-    floors = resolve_limits(plan.problem.floors, mdp.cost_names, "floors")
+    limits, floors = _limits(plan)
     columns = (plan.costs, limits, floors, plan.prices, plan.floor_prices)
     keys = ("value", "limit", "floor", "price", "floor_price")
     record = {
@@ -145,8 +152,7 @@ def _titled(title: str, table: Table) -> Group:
 
 def _costs_table(plan: Plan) -> Table:
     mdp = plan.mdp
-    limits = resolve_limits(plan.problem.limits, mdp.cost_names, "limits")
-    floors = resolve_limits(plan.problem.floors, mdp.cost_names, "floors")
+    limits, floors = _limits(plan)
     floored = bool(np.isfinite(floors).any())
     table = _table("cost", "expected", "limit", "price", *(("floor", "floor price") if floored else ()))
     for i, cost in enumerate(mdp.cost_names):

@@ -5,6 +5,7 @@ exact oracle only for its support function: max over z in Z of w.z, a z that att
 """
 
 from conrl.oracles.backward_induction import BackwardInduction
+from conrl.oracles.null_action import WithNullAction
 from conrl.oracles.protocols import Responder, Support, SupportOracle, Supports
 
-__all__ = ["BackwardInduction", "Responder", "Support", "SupportOracle", "Supports"]
+__all__ = ["BackwardInduction", "Responder", "Support", "SupportOracle", "Supports", "WithNullAction"]

@@ -69,6 +69,13 @@ class BackwardInduction:
         """[1+d]: the largest size of each coordinate's pay in one step; |z_i| <= H * scale_i."""
         return self._scale
 
+    @property
+    def box(self) -> tuple[Float, Float]:
+        """[1+d] each: between these lies every value vector."""
+        spread = 0.0 if self._bonus is None else self._bonus
+        H = self.mdp.horizon
+        return H * (self._pay - spread).min(axis=0), H * (self._pay + spread).max(axis=0)
+
     def support(self, w: Float) -> Support:
         """The largest w.z, a z that attains it, and its policy (made when asked for)."""
         values, points, means = self.support_many(np.asarray(w, dtype=np.float64)[None])

@@ -9,14 +9,16 @@ from conrl.errors import SpecError, unknown
 from conrl.model import ConstrainedMDP
 from conrl.planners.column_generation import ColumnGeneration
 from conrl.planners.conflict import Feasibility, feasibility
+from conrl.planners.convex_program import ConvexProgram
 from conrl.planners.linear_program import LinearProgram
 from conrl.planners.result import Plan
 from conrl.planners.tradeoff import Frontier, frontier
-from conrl.problem import Linear
+from conrl.problem import Linear, Problem
 
 __all__ = [
     "PLANNERS",
     "ColumnGeneration",
+    "ConvexProgram",
     "Feasibility",
     "Frontier",
     "LinearProgram",
@@ -33,15 +35,15 @@ class Planner(Protocol):
 
     name: str
 
-    def plan(self, mdp: ConstrainedMDP, problem: Linear) -> Plan: ...
+    def plan(self, mdp: ConstrainedMDP, problem: Problem) -> Plan: ...
 
 
-PLANNERS: dict[str, Any] = {p.name: p for p in (ColumnGeneration, LinearProgram)}
+PLANNERS: dict[str, Any] = {p.name: p for p in (ColumnGeneration, LinearProgram, ConvexProgram)}
 
 
 def plan(
     mdp: ConstrainedMDP,
-    problem: Linear | None = None,
+    problem: Problem | None = None,
     planner: str | Planner = ColumnGeneration.name,
     tol: float | None = None,
 ) -> Plan:
@@ -50,7 +52,7 @@ def plan(
     Args:
         mdp: the model; with a bonus (`mdp.with_bonus`), the best case within it is planned.
         problem: what is asked; by default `Linear(mdp.limits)`.
-        planner: a name or an object: `"column-generation"` (default), `"linear-program"`.
+        planner: a name or an object: `"column-generation"` (default), `"linear-program"`, `"convex-program"`.
         tol: stop when bound - objective <= tol * max(1, |objective|); the planner's own (1e-9) by default.
 
     Raises:
@@ -59,13 +61,17 @@ def plan(
     if not isinstance(mdp, ConstrainedMDP):
         raise SpecError(f"plan needs a ConstrainedMDP, not {type(mdp).__name__}")
     problem = Linear(mdp.limits) if problem is None else problem
-    if not isinstance(problem, Linear):
+    if not isinstance(problem, Problem):
         raise SpecError(f"plan needs a problem such as Linear([0.3]), not {type(problem).__name__}")
     if isinstance(planner, str):
         if planner not in PLANNERS:
             raise SpecError(unknown("planner", planner, PLANNERS))
         planner = PLANNERS[planner]()
     chosen: Any = planner
+    if not isinstance(problem, getattr(chosen, "settings", Problem)):
+        able = [name for name, kind in PLANNERS.items() if isinstance(problem, kind.settings)]
+        asked = type(problem).__name__
+        raise SpecError(f"planner {chosen.name!r} does not take {asked} problems; {' or '.join(map(repr, able))} does")
     if tol is not None:
         chosen = dataclasses.replace(chosen, tol=tol)
     result: Plan = chosen.plan(mdp, problem)

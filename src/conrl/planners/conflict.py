@@ -19,8 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from conrl.errors import InfeasibleError
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction
+from conrl.planners.cones import Cones
+from conrl.planners.support_convex import Separated, maximise_convex
 from conrl.planners.support_lp import Columns, Conflict, maximise
-from conrl.problem import Linear, Rows
+from conrl.problem import ConcaveConvex, Linear, Rows
 
 Float = NDArray[np.float64]
 
@@ -35,9 +37,10 @@ class Feasibility:
     least: Float  # [d]: the least achievable expected total of each cost, alone
     greatest: Float  # [d]: and the greatest
     slack: Float | None  # [d]: by how much each limit could be lowered with the others kept; None if infeasible
-    conflict: tuple[str, ...] = ()  # limits and floors that cannot be kept together, none of them superfluous
-    multipliers: Float | None = None  # [len(conflict)]: the proof, adding up to 1
-    violation: float = 0.0  # every policy has sum of multipliers x (excess over the bound) at least this
+    conflict: tuple[str, ...] = ()  # limits, floors or constraints that cannot be kept together, none superfluous
+    multipliers: Float | None = None  # [len(conflict)]: the proof for limits and floors, adding up to 1
+    violation: float = 0.0  # every policy has sum of multipliers x (excess over the bound) at least this; for
+    # concave-convex constraints, the distance of all value vectors from what is allowed, in widths of their box
 
 
 def feasibility(
@@ -71,6 +74,31 @@ def infeasible(oracle: BackwardInduction, rows: Rows, conflict: Conflict) -> Inf
     involved = sorted({int(rows.cost[r]) for r, n in enumerate(rows.names(names)) if n in found.conflict})
     ranges = ", ".join(f"{names[i]} {found.least[i]:.6g} to {found.greatest[i]:.6g}" for i in involved)
     return InfeasibleError(f"infeasible: {together} {verb}; achievable alone: {ranges}", found)
+
+
+def separated(oracle: BackwardInduction, problem: ConcaveConvex, apart: Separated) -> InfeasibleError:
+    """The error for concave-convex constraints that no value vector meets; the irreducible ones are named."""
+    kept = list(range(len(problem.constraints)))
+    for j in list(kept):
+        fewer = [k for k in kept if k != j]
+        if (without := _separation(oracle, problem, fewer)) is not None:
+            kept, apart = fewer, without
+    names = tuple(f"constraint {j + 1}" for j in kept) or ("the objective's domain",)
+    least, greatest = _extremes(oracle)
+    found = Feasibility(False, least, greatest, None, names, None, apart.distance)
+    costs = ", ".join(f"{n} {x:.6g}" for n, x in zip(oracle.mdp.cost_names, apart.nearest[1:], strict=True))
+    verb = "cannot be met" if len(names) == 1 else "cannot be met together"
+    nearest = f"reward {apart.nearest[0]:.6g}{', ' + costs if costs else ''}"
+    return InfeasibleError(f"infeasible: {' and '.join(names)} {verb}; nearest achievable: {nearest}", found)
+
+
+def _separation(oracle: BackwardInduction, problem: ConcaveConvex, kept: list[int]) -> Separated | None:
+    cones = Cones(problem.objective, [problem.constraints[j] for j in kept], *oracle.box)
+    try:
+        maximise_convex(oracle, cones, tol=1e-3, max_sweeps=1000)
+    except Separated as apart:
+        return apart
+    return None
 
 
 def find_conflict(oracle: BackwardInduction, rows: Rows, columns: Columns | None = None) -> Conflict | None:

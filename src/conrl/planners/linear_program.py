@@ -16,6 +16,7 @@ The bound returned is the Lagrangian one (Eq. 2 of `conrl.planners.support_lp`) 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import highspy
 import numpy as np
@@ -24,12 +25,12 @@ from numpy.typing import NDArray
 
 from conrl.errors import RunError, SpecError, unknown
 from conrl.model import ConstrainedMDP
-from conrl.oracles import BackwardInduction
+from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
 from conrl.planners.conflict import find_conflict, infeasible
 from conrl.planners.result import Plan, split_prices
 from conrl.planners.support_lp import allowance
 from conrl.policy import Mixture, Policy
-from conrl.problem import Linear, Rows
+from conrl.problem import Knapsack, Linear, Problem, Rows
 
 Float = NDArray[np.float64]
 
@@ -51,6 +52,7 @@ class LinearProgram:
     tol: float = 1e-9
     time_limit: float = np.inf
     name = "linear-program"
+    settings = (Linear, Knapsack)
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -58,31 +60,39 @@ class LinearProgram:
         if not (np.isfinite(self.tol) and self.tol > 0.0):
             raise SpecError(f"tol is {self.tol}; it must be a positive number")
 
-    def plan(self, mdp: ConstrainedMDP, problem: Linear) -> Plan:
-        rows = problem.rows(mdp)
+    def plan(self, mdp: ConstrainedMDP, problem: Problem) -> Plan:
+        null = isinstance(problem, Knapsack)
+        linear = problem.linear(mdp) if isinstance(problem, Knapsack) else problem
+        assert isinstance(linear, Linear)
+        rows = linear.rows(mdp)
         oracle = BackwardInduction(mdp)
-        highs, status = self._solve(mdp, rows)
+        highs, status = self._solve(mdp, rows, null)
         if status in _INFEASIBLE:
             if (conflict := find_conflict(oracle, rows)) is not None:
                 raise infeasible(oracle, rows, conflict)
             # Limits that are tight to rounding: kept within the allowance, as every planner understands it.
             rows = rows._replace(bound=rows.bound + allowance(oracle, rows))
-            highs, status = self._solve(mdp, rows)
+            highs, status = self._solve(mdp, rows, null)
         if status != highspy.HighsModelStatus.kOptimal:
             raise RunError(
                 f"HiGHS ended as {highs.modelStatusToString(status)}; raise time_limit or use column generation"
             )
         solution = highs.getSolution()
-        rho = np.maximum(np.array(solution.col_value), 0.0).reshape(mdp.horizon, mdp.num_pairs)
+        values = np.maximum(np.array(solution.col_value), 0.0)
+        skip = min(float(values[-1]), 1.0) if null else 0.0
+        rho = values[: mdp.horizon * mdp.num_pairs].reshape(mdp.horizon, mdp.num_pairs)
         multipliers = np.maximum(np.array(solution.row_dual)[: rows.size], 0.0) / _units(mdp, rows)
-        policy = _markov(mdp, rho)
+        policy = markov_policy(mdp, rho)
         occupied = np.zeros((1, mdp.num_pairs))
         policy.add_occupation(mdp, 1.0, occupied)
+        played = occupied[0] @ mdp.pay
+        occupied *= 1.0 - skip
         value = occupied[0] @ mdp.pay
         objective = float(value[0]) + (0.0 if mdp.bonus is None else float(occupied[0] @ mdp.bonus[:, 0]))
         direction = -multipliers @ rows.matrix(mdp.num_costs)
         direction[0] += 1.0
-        bound = max(oracle.support(direction).value + float(multipliers @ rows.bound), objective)
+        asked: SupportOracle = WithNullAction(oracle) if null else oracle
+        bound = max(asked.support(direction).value + float(multipliers @ rows.bound), objective)
         prices, floor_prices = split_prices(rows, multipliers, mdp.num_costs)
         return Plan(
             mdp=mdp,
@@ -95,11 +105,12 @@ class LinearProgram:
             prices=prices,
             floor_prices=floor_prices,
             iterations=_iterations(highs),
-            make_mixture=lambda: Mixture([1.0], [policy], value[None]),
+            make_mixture=lambda: Mixture([1.0], [policy], played[None]),
+            skip=skip,
         )
 
-    def _solve(self, mdp: ConstrainedMDP, rows: Rows) -> tuple[highspy.Highs, highspy.HighsModelStatus]:
-        highs = self.solver(mdp, rows)
+    def _solve(self, mdp: ConstrainedMDP, rows: Rows, null: bool) -> tuple[highspy.Highs, highspy.HighsModelStatus]:
+        highs = self.solver(mdp, rows, null)
         highs.run()
         if highs.getModelStatus() in _GAVE_UP:
             # Probabilities near 0 can defeat its presolve and dual simplex; the primal one then succeeds.
@@ -109,7 +120,7 @@ class LinearProgram:
             highs.run()
         return highs, highs.getModelStatus()
 
-    def solver(self, mdp: ConstrainedMDP, rows: Rows) -> highspy.Highs:
+    def solver(self, mdp: ConstrainedMDP, rows: Rows, null: bool = False) -> highspy.Highs:
         """HiGHS with the program passed to it, not yet run; benchmarks time its `run`."""
         highs = highspy.Highs()
         highs.setOptionValue("output_flag", False)
@@ -119,28 +130,28 @@ class LinearProgram:
         highs.setOptionValue("ipm_optimality_tolerance", max(1e-12, 0.1 * self.tol))
         if np.isfinite(self.time_limit):
             highs.setOptionValue("time_limit", float(self.time_limit))
-        highs.passModel(_program(mdp, rows))
+        highs.passModel(_program(mdp, rows, null))
         return highs
 
 
-def _program(mdp: ConstrainedMDP, rows: Rows) -> highspy.HighsLp:
+def _program(mdp: ConstrainedMDP, rows: Rows, null: bool) -> highspy.HighsLp:
     H, S, P = mdp.horizon, mdp.num_states, mdp.num_pairs
-    g = mdp.graph
-    leave = sp.csr_array((np.ones(P), (mdp.pair_state, np.arange(P))), shape=(S, P))
-    arrive = sp.csr_array((g.probability, g.successor, g.start), shape=(P, S)).T
-    flow = sp.kron(sp.eye_array(H), leave) - sp.kron(sp.eye_array(H, k=-1), arrive)
+    flow, right = flow_rows(mdp)
     reward, used = mdp.pay[:, 0], mdp.pay[:, 1 + rows.cost]  # [P], [P, R]
     if mdp.bonus is not None:  # the best case: r + b, c - b under a limit, c + b over a floor
         reward, used = reward + mdp.bonus[:, 0], used - rows.sign * mdp.bonus[:, 1 + rows.cost]
     unit = _units(mdp, rows)
     limits = sp.csr_array(np.tile((rows.sign * used / unit).T, (1, H)).reshape(rows.size, H * P))
     matrix = sp.csc_array(sp.vstack((limits, flow)))
-    right = np.concatenate((mdp.initial, np.zeros((H - 1) * S)))
+    gain = np.tile(reward, H)
+    if null:  # one more column: the probability of skipping, which takes its mass from the start
+        skip = np.concatenate((np.zeros(rows.size), right))[:, None]
+        matrix, gain = sp.csc_array(sp.hstack((matrix, sp.csc_array(skip)))), np.append(gain, 0.0)
     lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = H * P, rows.size + H * S
+    lp.num_col_, lp.num_row_ = gain.size, rows.size + H * S
     lp.sense_ = highspy.ObjSense.kMaximize
-    lp.col_cost_ = np.tile(reward, H)
-    lp.col_lower_, lp.col_upper_ = np.zeros(H * P), np.full(H * P, highspy.kHighsInf)
+    lp.col_cost_ = gain
+    lp.col_lower_, lp.col_upper_ = np.zeros(gain.size), np.full(gain.size, highspy.kHighsInf)
     lp.row_lower_ = np.concatenate((np.full(rows.size, -highspy.kHighsInf), right))
     lp.row_upper_ = np.concatenate((rows.bound / unit, right))
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
@@ -150,13 +161,23 @@ def _program(mdp: ConstrainedMDP, rows: Rows) -> highspy.HighsLp:
     return lp
 
 
+def flow_rows(mdp: ConstrainedMDP) -> tuple[Any, Float]:
+    """The rows that make rho [H * P] an occupation measure, and their right-hand side."""
+    H, S, P = mdp.horizon, mdp.num_states, mdp.num_pairs
+    g = mdp.graph
+    leave = sp.csr_array((np.ones(P), (mdp.pair_state, np.arange(P))), shape=(S, P))
+    arrive = sp.csr_array((g.probability, g.successor, g.start), shape=(P, S)).T
+    flow = sp.kron(sp.eye_array(H), leave) - sp.kron(sp.eye_array(H, k=-1), arrive)
+    return flow, np.concatenate((mdp.initial, np.zeros((H - 1) * S)))
+
+
 def _units(mdp: ConstrainedMDP, rows: Rows) -> Float:
     """[R]: the largest one-step cost of each row, by which it is divided: HiGHS drops coefficients below 1e-9."""
     largest = np.abs(mdp.pay[:, 1 + rows.cost]).max(axis=0, initial=0.0)
     return np.where(largest > 0.0, largest, 1.0)
 
 
-def _markov(mdp: ConstrainedMDP, rho: Float) -> Policy:
+def markov_policy(mdp: ConstrainedMDP, rho: Float) -> Policy:
     """The policy of an occupation measure [H, P]; the first action where it is zero."""
     table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
     table[:, mdp.pair_state, mdp.action] = rho

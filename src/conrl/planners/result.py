@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conrl.model import ConstrainedMDP
 from conrl.policy import Mixture, Policy
-from conrl.problem import Linear, Rows
+from conrl.problem import Knapsack, Linear, Problem, Rows
 
 Float = NDArray[np.float64]
 
@@ -19,6 +20,7 @@ MESSAGES = {
     "optimal": "the gap is within the tolerance",
     "inaccurate": "rounding stopped progress before the gap fell below the tolerance; the bound is valid all the same. "
     "Raise tol, or measure costs in units nearer to 1",
+    "approximate": "a heuristic: costs may exceed their limits, and the reward may be short of the optimum",
     "iteration limit": "stopped at the limit on sweeps before the gap fell below the tolerance; the bound is valid all "
     "the same. Raise max_sweeps or tol",
 }
@@ -31,26 +33,37 @@ class Plan:
     `reward` and `costs` are the exact expected totals of `policy` under the mean model, without bonus; `objective`
     is what was maximised (optimistic if the model carries a bonus) and `bound` a proven upper bound on it, so that
     `gap` says how far from optimal the plan can be at most. `prices[i]` >= 0 is the gain in the objective per unit
-    of limit i, `floor_prices[i]` >= 0 the loss per unit of floor i.
+    of limit i (`Linear`, `Knapsack`) or of slack in constraint i (`ConcaveConvex`), `floor_prices[i]` >= 0 the loss
+    per unit of floor i. `skip` is the probability of the null action for a whole episode (`Knapsack`): `reward` and
+    `costs` count such episodes as zero, `policy` and `mixture` are what is played in the others. `trace`, where the
+    planner keeps one, holds its iterations.
     """
 
     mdp: ConstrainedMDP = field(repr=False)
-    problem: Linear = field(repr=False)
+    problem: Problem = field(repr=False)
     status: str  # a key of MESSAGES
     reward: float
     costs: Float  # [d]
     objective: float
-    bound: float
-    prices: Float  # [d]
+    bound: Any  # a number; None if the planner proves nothing
+    prices: Float  # [d], or one per constraint function
     floor_prices: Float  # [d]
     iterations: int  # directions asked of the oracle, or iterations of the solver
     make_mixture: Callable[[], Mixture] = field(repr=False)
     skip: float = 0.0
+    trace: Any = field(default=None, repr=False)
 
     @property
-    def gap(self) -> float:
-        """bound - objective: the most that any policy within the limits could do better."""
-        return self.bound - self.objective
+    def gap(self) -> Any:
+        """bound - objective: the most that any policy within the limits could do better; None without a bound."""
+        return None if self.bound is None else self.bound - self.objective
+
+    @property
+    def linear(self) -> Linear | None:
+        """The limits of one episode, for problems that are linear."""
+        if isinstance(self.problem, Knapsack):
+            return self.problem.linear(self.mdp)
+        return self.problem if isinstance(self.problem, Linear) else None
 
     @property
     def message(self) -> str:

@@ -1,0 +1,53 @@
+"""The null action of the knapsack setting: an episode may be skipped, which pays and costs nothing.
+
+It adds the origin to the set of value vectors: support(w) becomes max(0, support(w)). The model itself is not changed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conrl.oracles.protocols import Support, SupportOracle, Supports
+from conrl.policy import Policy
+
+Float = NDArray[np.float64]
+
+
+class WithNullAction:
+    """`SupportOracle` of conv(Z and 0). Of a policy and the null action that do equally well, the policy."""
+
+    def __init__(self, inner: SupportOracle) -> None:
+        self.inner = inner
+
+    @property
+    def num_costs(self) -> int:
+        return self.inner.num_costs
+
+    @property
+    def scale(self) -> Float:
+        return self.inner.scale
+
+    @property
+    def box(self) -> tuple[Float, Float]:
+        lo, hi = self.inner.box
+        return np.minimum(lo, 0.0), np.maximum(hi, 0.0)
+
+    def support(self, w: Float) -> Support:
+        values, points, means = self.support_many(np.asarray(w, dtype=np.float64)[None])
+        return Support(float(values[0]), points[0], means[0], lambda: self.policy(w))
+
+    def support_many(self, directions: Float) -> Supports:
+        values, points, means = self.inner.support_many(directions)
+        skip = values < 0.0
+        points[skip] = 0.0
+        means[skip] = 0.0
+        return Supports(np.maximum(values, 0.0), points, means)
+
+    def skips(self, w: Float) -> bool:
+        """Whether the null action answers w."""
+        return bool(self.inner.support_many(w[None]).values[0] < 0.0)
+
+    def policy(self, w: Float) -> Policy:
+        """What is played where the episode is not skipped."""
+        return self.inner.policy(w)

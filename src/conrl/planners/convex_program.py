@@ -1,0 +1,107 @@
+"""The reference for the concave-convex setting: the full program over occupation measures, by CVXPY and Clarabel.
+
+    maximise    f(y_0)
+    subject to  g_j(y_1, ..., y_d) <= 0
+                | y_i - sum rho(h, s, a) m_i(s, a) | <= sum rho(h, s, a) b_i(s, a)        for each coordinate i
+                the flow rows of `conrl.planners.linear_program`, rho >= 0
+
+The program of Appendix A.2 of Brantley et al. (2020), with the initial-state row that it omits; the inner maximum over
+rewards and minimum over costs within their intervals is the slack of y, zero without a bonus. The bound is Eq. 2 of
+`conrl.planners.support_convex` at the multipliers that Clarabel found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conrl.errors import RunError, SpecError
+from conrl.model import ConstrainedMDP
+from conrl.oracles import BackwardInduction
+from conrl.planners.cones import Cones, expressions, import_cvxpy
+from conrl.planners.conflict import separated
+from conrl.planners.linear_program import flow_rows, markov_policy
+from conrl.planners.result import Plan
+from conrl.planners.support_convex import Separated, lagrangian_bound, maximise_convex
+from conrl.policy import Mixture
+from conrl.problem import ConcaveConvex, Problem
+
+
+@dataclass(frozen=True)
+class ConvexProgram:
+    """Plan by CVXPY and Clarabel on the full program; for small models and as a check."""
+
+    tol: float = 1e-6
+    name = "convex-program"
+    settings = (ConcaveConvex,)
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.tol) and self.tol > 0.0):
+            raise SpecError(f"tol is {self.tol}; it must be a positive number")
+
+    def plan(self, mdp: ConstrainedMDP, problem: Problem) -> Plan:
+        assert isinstance(problem, ConcaveConvex)
+        oracle = BackwardInduction(mdp)
+        cones = Cones(problem.objective, problem.constraints, *oracle.box)
+        cp = import_cvxpy()
+        program, rho, y, link, limits = full_program(mdp, problem)
+        try:
+            program.solve(solver=cp.CLARABEL)
+        except cp.error.SolverError as error:  # seen with exponential cones (log, exp) from some 1,000 variables on
+            raise RunError(f"Clarabel made no progress on the full program; use column generation ({error})") from None
+        if program.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
+            raise self._infeasible(oracle, problem, cones)
+        if program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+            raise RunError(f"Clarabel ended as {program.status}; bring rewards and costs nearer to 1 in size")
+        measure = np.maximum(np.asarray(rho.value), 0.0).reshape(mdp.horizon, mdp.num_pairs)
+        policy = markov_policy(mdp, measure)
+        occupied = np.zeros((1, mdp.num_pairs))
+        policy.add_occupation(mdp, 1.0, occupied)
+        value = occupied[0] @ mdp.pay
+        moved = np.asarray(y.value) if mdp.bonus is not None else value
+        objective = cones.value(moved)[0]
+        tied = [np.asarray(row.dual_value, dtype=np.float64) for row in link]
+        w = tied[0] if len(tied) == 1 else tied[0] - tied[1]
+        mu = np.array([max(float(np.asarray(g.dual_value).item()), 0.0) for g in limits])
+        # Any w gives a bound; which sign CVXPY gives the multiplier of an equation is not documented.
+        bound = max(min(lagrangian_bound(oracle, cones, sign * w, mu) for sign in (1.0, -1.0)), objective)
+        return Plan(
+            mdp=mdp,
+            problem=problem,
+            status="optimal" if bound - objective <= self.tol * max(1.0, abs(objective)) else "inaccurate",
+            reward=float(value[0]),
+            costs=value[1:],
+            objective=objective,
+            bound=bound,
+            prices=mu,
+            floor_prices=np.zeros(mdp.num_costs),
+            iterations=int(program.solver_stats.num_iters or 0),
+            make_mixture=lambda: Mixture([1.0], [policy], value[None]),
+        )
+
+    def _infeasible(self, oracle: BackwardInduction, problem: ConcaveConvex, cones: Cones) -> Exception:
+        try:
+            maximise_convex(oracle, cones, tol=1e-3, max_sweeps=1000)
+        except Separated as apart:
+            return separated(oracle, problem, apart)
+        return RunError("Clarabel calls constraints infeasible that are met to rounding; use column generation")
+
+
+def full_program(mdp: ConstrainedMDP, problem: ConcaveConvex) -> tuple[Any, Any, Any, Any, list[Any]]:
+    """The CVXPY problem, its rho [H * P] and y [1+d], the rows that tie them, and the constraints' rows."""
+    cp = import_cvxpy()
+    flow, right = flow_rows(mdp)
+    H, d = mdp.horizon, mdp.num_costs
+    rho = cp.Variable(H * mdp.num_pairs, nonneg=True)
+    y = cp.Variable(1 + d)
+    mean = np.tile(mdp.pay, (H, 1)).T @ rho
+    objective, constraints = expressions(problem.objective, problem.constraints, y)
+    if mdp.bonus is None:
+        tie = [y == mean]
+    else:
+        slack = np.tile(mdp.bonus, (H, 1)).T @ rho
+        tie = [y - mean <= slack, mean - y <= slack]
+    limits = [g <= 0.0 for g in constraints]
+    return cp.Problem(cp.Maximize(objective), [flow @ rho == right, *tie, *limits]), rho, y, tie, limits

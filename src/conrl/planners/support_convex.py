@@ -1,0 +1,258 @@
+"""Maximise f(z) over the value vectors z of a model with every g_j(z) <= 0, by column generation.
+
+    maximise f(y)   subject to   y in Z,  g_j(y) <= 0                                     (1)
+
+f concave, g_j convex, Z known only through its support function. The master problem mixes the points z_i of Z found so
+far (`conrl.planners.cones` solves it):
+
+    maximise s   subject to   s <= f(y),  g_j(y) <= t_j <= 0,  y = sum_i x_i z_i,  sum_i x_i = 1,  x >= 0
+
+The multiplier w of y = sum x z is the next direction; with the multipliers mu of t <= 0,
+
+    bound(w, mu) = support(w) + max over the box of [ f(y) - mu.g(y) - w.y ]              (2)
+
+is an upper bound on (1) for *any* w and mu >= 0 (weak duality), so that it does not rest on the master being solved
+exactly. It is the concave-convex form of Eq. 2 of `conrl.planners.support_lp`, and with a bonus it is
+ConvexConPlanner of Section 4 of Brantley et al. (2020): the support function then takes the best case within the
+intervals.
+
+While no mixture of the points is allowed (some g_j > 0, or f undefined), the distance
+
+    minimise sum_i |y_i - (sum x z)_i| / width_i   over allowed y and mixtures x
+
+is driven to zero instead; its multiplier separates Z from what is allowed if it cannot be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from conrl.errors import RunError
+from conrl.oracles.protocols import SupportOracle
+from conrl.planners.cones import Answer, Cones
+from conrl.planners.support_lp import Columns
+
+Float = NDArray[np.float64]
+
+ALLOWED = (1e-9, 1e-8, 1e-7)  # by how much a constraint may be exceeded; more only if less finds nothing
+APART = 1e-9  # a distance, in widths of the box, that counts as none
+NEGLIGIBLE = 1e-9  # weight of a point that is left out of the mixture
+
+
+@dataclass
+class ConvexOptimum:
+    """A solution of (1) as a mixture of columns, with its certificate."""
+
+    weights: Float  # [n]
+    points: Float  # [n, 1+d]
+    means: Float  # [n, 1+d]
+    directions: Float  # [n, 1+d]
+    objective: float
+    bound: float
+    multipliers: Float  # [J]
+    asked: int
+    sweeps: int
+    converged: bool
+
+
+class Separated(Exception):
+    """No value vector is allowed: w.y > w.z by at least `distance` for every allowed y and every z in Z."""
+
+    def __init__(self, w: Float, distance: float, nearest: Float) -> None:
+        super().__init__(distance)
+        self.w = w
+        self.distance = distance
+        self.nearest = nearest  # the value vector that comes nearest
+
+
+def maximise_convex(oracle: SupportOracle, cones: Cones, *, tol: float, max_sweeps: int) -> ConvexOptimum:
+    """Solve (1) to bound - objective <= tol * max(1, |objective|), or raise `Separated`."""
+    return _Solver(oracle, cones, tol, max_sweeps).run()
+
+
+def lagrangian_bound(oracle: SupportOracle, cones: Cones, w: Float, mu: Float) -> float:
+    """Eq. (2)."""
+    return float(oracle.support(w).value) + _inner(cones, w, mu)
+
+
+def _inner(cones: Cones, w: Float, mu: Float) -> float:
+    cost = np.zeros(cones.num_variables)
+    cost[cones.s] = -1.0
+    cost[cones.t] = mu
+    cost[cones.y] = w
+    none = sp.csc_array((0, cones.num_variables)), np.zeros(0)
+    return -float(cost @ cones.minimise(cost, none, none, 0).v)
+
+
+class _Solver:
+    def __init__(self, oracle: SupportOracle, cones: Cones, tol: float, max_sweeps: int) -> None:
+        self.oracle = oracle
+        self.cones = cones
+        self.tol = tol
+        self.max_sweeps = max_sweeps
+        self.columns = Columns()
+        self.asked = 0
+        self.sweeps = 0
+        self.allowed = ALLOWED[0]
+        lo, hi = oracle.box
+        self.width = np.where(hi > lo, hi - lo, 1.0)
+
+    def ask(self, directions: Float) -> Float:
+        self.asked += directions.shape[0]
+        self.sweeps += 1
+        return self.columns.ask(self.oracle, directions)[0]
+
+    def run(self) -> ConvexOptimum:
+        axes = np.eye(self.cones.size)
+        self.ask(np.vstack((axes[:1], -axes[1:])))
+        bound, best = np.inf, np.zeros(self.cones.count)
+        while True:
+            answer = self._master()
+            if answer.status != "solved":
+                self._approach()
+                continue
+            w, mu = answer.duals[: self.cones.size], np.maximum(answer.duals[self.cones.size + 1 :], 0.0)
+            inside = float((np.array(self.columns.points) @ w).max())
+            before = self.columns.count
+            value = float(self.ask(w[None])[0])
+            objective = float(answer.v[self.cones.s])
+            room = self.tol * max(1.0, abs(objective))
+            last = self.columns.count == before or self.sweeps >= self.max_sweeps
+            if last or value - inside <= 10.0 * room:  # else (2) cannot be small enough yet
+                found = value + _inner(self.cones, w, mu)
+                if found < bound:
+                    bound, best = found, mu
+                if last or bound - objective <= room:
+                    return self._finish(answer.more, before, bound, best)
+
+    def _mixing(self, count: int) -> tuple[sp.csc_array, Float]:
+        """Rows  y - sum x z = 0  and  sum x = 1  in (v, x)."""
+        n, size = self.cones.num_variables, self.cones.size
+        pick = sp.csc_array((np.ones(size), (np.arange(size), self.cones.y)), shape=(size, n))
+        points = np.array(self.columns.points).T
+        rows = sp.vstack(
+            (sp.hstack((pick, -points)), sp.hstack((sp.csc_array((1, n)), np.ones((1, count))))), format="csc"
+        )
+        return rows, np.append(np.zeros(size), 1.0)
+
+    def _limits(self, extra: int) -> tuple[sp.csc_array, Float]:
+        """Rows  t_j <= allowed."""
+        J, n = self.cones.count, self.cones.num_variables
+        rows = sp.csc_array((np.ones(J), (np.arange(J), self.cones.t)), shape=(J, n + extra))
+        return rows, np.full(J, self.allowed)
+
+    def _master(self) -> Answer:
+        count = self.columns.count
+        cost = np.zeros(self.cones.num_variables + count)
+        cost[self.cones.s] = -1.0
+        return self.cones.minimise(cost, self._mixing(count), self._limits(count), count)
+
+    def _approach(self) -> None:
+        """New points until some mixture is as good as allowed."""
+        size, n = self.cones.size, self.cones.num_variables
+        while True:
+            count = self.columns.count
+            rows, right = self._mixing(count)
+            slack = sp.vstack((sp.hstack((-sp.eye_array(size), sp.eye_array(size))), sp.csc_array((1, 2 * size))))
+            cost = np.concatenate((np.zeros(n + count), 1.0 / self.width, 1.0 / self.width))
+            extra = count + 2 * size
+            answer = self.cones.minimise(cost, (sp.hstack((rows, slack)), right), self._limits(extra), extra)
+            if answer.status != "solved":  # nothing in the whole box is allowed
+                raise Separated(np.zeros(size), np.inf, np.mean(self.columns.points, axis=0))
+            distance = float(cost[n:] @ answer.more)
+            if distance <= APART:
+                return self._loosen()
+            w = answer.duals[:size]
+            inside = float((np.array(self.columns.points) @ w).max())
+            value = float(self.ask(w[None])[0])
+            if value - inside <= max(0.1 * distance, APART) or self.columns.count == count:
+                proven = distance - max(value - inside, 0.0)
+                if proven > APART:
+                    nearest = np.array(self.columns.points[:count]).T @ answer.more[:count]
+                    raise Separated(w, proven, nearest)
+                if self.columns.count == count:
+                    return self._loosen()
+            elif self.sweeps >= self.max_sweeps:
+                raise RunError("no allowed mixture was found within max_sweeps; raise it")
+
+    def _loosen(self) -> None:
+        """If the master finds nothing although the distance is none, allow a little more."""
+        while self._master().status != "solved":
+            looser = [a for a in ALLOWED if a > self.allowed]
+            if not looser:
+                raise RunError("the constraints are met at a single point, beyond the solver's precision; relax them")
+            self.allowed = looser[0]
+
+    def _finish(self, x: Float, count: int, bound: float, multipliers: Float) -> ConvexOptimum:
+        chosen = np.flatnonzero(x[:count] > NEGLIGIBLE)
+        points = np.array([self.columns.points[i] for i in chosen])
+        weights, objective = self._fewest(np.maximum(x[chosen], 0.0) / x[chosen].sum(), points, bound)
+        kept = np.flatnonzero(weights > 0.0)
+        chosen, points, weights = chosen[kept], points[kept], weights[kept]
+        bound = max(bound, objective)
+        return ConvexOptimum(
+            weights,
+            points,
+            np.array([self.columns.means[i] for i in chosen]),
+            np.array([self.columns.directions[i] for i in chosen]),
+            objective,
+            bound,
+            multipliers,
+            self.asked,
+            self.sweeps,
+            bound - objective <= self.tol * max(1.0, abs(objective)),
+        )
+
+    def _fewest(self, weights: Float, points: Float, bound: float) -> tuple[Float, float]:
+        """A mixture of fewer points as good as this one, and its objective.
+
+        The points that matter lie on a face of Z, so that d+1 are enough, but on it only to the solver's precision:
+        ask for less and less until the answer stands.
+        """
+        for small in (1e-5, 1e-7, NEGLIGIBLE):
+            fewer = np.where(weights > small, weights, 0.0)
+            fewer = reduce_mixture(fewer / fewer.sum(), points, 0.01 * small)
+            fewer = _same_mean(fewer, points, weights @ points)
+            objective, constraints = self.cones.value(fewer @ points)
+            close = bound - objective <= self.tol * max(1.0, abs(objective))
+            if close and (constraints <= 10.0 * self.allowed).all():
+                return fewer, objective
+        return weights, self.cones.value(weights @ points)[0]
+
+
+def _same_mean(weights: Float, points: Float, mean: Float) -> Float:
+    """The active weights again, so that the costs are those of `mean` to rounding."""
+    active = np.flatnonzero(weights > 0.0)
+    system = np.vstack((points[active, 1:].T, np.ones(active.size)))
+    exact = np.asarray(np.linalg.lstsq(system, np.append(mean[1:], 1.0), rcond=None)[0], dtype=np.float64)
+    if exact.min() < 0.0:
+        return weights
+    again = np.zeros(weights.size)
+    again[active] = exact / float(exact.sum())
+    return again
+
+
+def reduce_mixture(weights: Float, points: Float, precision: float) -> Float:
+    """The same mean from fewer points (Caratheodory): follow directions that leave it until a weight vanishes.
+
+    A direction counts as leaving it if it moves it by no more than `precision` in proportion.
+    """
+    weights = weights.copy()
+    while True:
+        active = np.flatnonzero(weights > 0.0)
+        system = np.vstack((points[active].T, np.ones(active.size)))
+        scale = np.maximum(np.abs(system).max(axis=1, keepdims=True), 1e-300)
+        _, sizes, directions = np.linalg.svd(system / scale)
+        if active.size <= sizes.size and sizes[active.size - 1] > precision * sizes[0]:
+            return weights / float(weights.sum())
+        step = directions[-1]
+        shrinking = step < 0.0 if (step < 0.0).any() else step > 0.0
+        step = step if (step < 0.0).any() else -step
+        ratio = np.min(weights[active][shrinking] / -step[shrinking])
+        moved = weights[active] + ratio * step
+        moved[np.argmin(np.where(shrinking, moved, np.inf))] = 0.0
+        weights[active] = np.maximum(moved, 0.0)
