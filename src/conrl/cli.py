@@ -24,6 +24,7 @@ from conrl.errors import ConRLError, InfeasibleError, SpecError, unknown
 
 if TYPE_CHECKING:
     from conrl.model import ConstrainedMDP
+    from conrl.problem import Knapsack
 
 MOST_EPISODES = 10_000_000  # that --simulate plays: their totals are held in memory
 LONGEST = 2**31 - 1  # steps of an episode
@@ -225,6 +226,7 @@ Examples:
   conrl plan mars-rover --set rock_reward=1 --limit crash=0.2 --out policy.png --out policy.csv
   conrl plan box --simulate 10000 --seed 1
   conrl plan gymnasium:FrozenLake-v1 --horizon 50 --json
+  conrl plan mars-rover --set rock_reward=1 --budget crash=100 --episodes 1000
   conrl plan model.csv --horizon 20 --start home --limit fuel=3
 
 \b
@@ -233,8 +235,11 @@ Exit code 3: no policy keeps the limits.""",
 )
 @_model_options
 @click.option("--floor", "floors", help="Least expected total of a cost.", **_repeated(_limits))
+@click.option("--budget", "budgets", help="Total of a cost over all --episodes.", **_repeated(_limits))
+@click.option("--episodes", type=click.IntRange(1), metavar="K", help="How many episodes share the budgets.")
+@click.option("--epsilon", default="0", show_default=True, metavar="E", help="Share held back, or 'theorem'.")
 @click.option("--planner", default="column-generation", show_default=True, help="How to plan.")
-@click.option("--simulate", "episodes", type=click.IntRange(1, MOST_EPISODES), metavar="N", help="Play N episodes too.")
+@click.option("--simulate", "played", type=click.IntRange(1, MOST_EPISODES), metavar="N", help="Play N episodes too.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of --simulate.")
 def plan(
     model: str,
@@ -244,8 +249,11 @@ def plan(
     settings: dict[str, Any],
     start: str | None,
     tol: float,
-    planner: str,
+    budgets: dict[str, float],
     episodes: int | None,
+    epsilon: str,
+    planner: str,
+    played: int | None,
     seed: int,
     out: tuple[Path, ...],
     as_json: bool,
@@ -261,17 +269,41 @@ def plan(
     mdp = load(model, horizon, start, settings, limits)
     if any(path.suffix in drawing.PICTURES for path in out):
         play.grid_layout(mdp)  # refuses a model that has no map
-    found = planners.plan(mdp, problem.Linear(mdp.limits, floors), planner, tol)
-    played = None if episodes is None else evaluation.simulate(mdp, found.policy, episodes, seed)
+    asked: problem.Problem = problem.Linear(mdp.limits, floors)
+    if budgets or episodes is not None:
+        asked = _knapsack(budgets, episodes, epsilon, limits, floors)
+    found = planners.plan(mdp, asked, planner, tol)
+    simulation = None if played is None else evaluation.simulate(mdp, found.policy, played, seed)
     for path in out:
         if path.suffix in drawing.PICTURES:
             drawing.save_figure(drawing.policy_figure(found), path)
         else:
             found.policy.save(path, mdp)
     if as_json:
-        click.echo(rendering.to_json(rendering.plan_record(model, found, played)))
+        click.echo(rendering.to_json(rendering.plan_record(model, found, simulation)))
     else:
-        rendering.show(*rendering.plan_parts(model, found, played), *(f"wrote {path}" for path in out))
+        rendering.show(*rendering.plan_parts(model, found, simulation), *(f"wrote {path}" for path in out))
+
+
+def _knapsack(
+    budgets: dict[str, float],
+    episodes: int | None,
+    epsilon: str,
+    limits: dict[str, float],
+    floors: dict[str, float],
+) -> Knapsack:
+    """The question that --budget and --episodes ask together."""
+    from conrl import problem
+
+    if not budgets or episodes is None:
+        raise SpecError("--budget and --episodes go together: so much in all, for so many episodes")
+    if limits or floors:
+        raise SpecError("--budget replaces --limit and --floor; give one kind")
+    try:
+        share: float | str = epsilon if epsilon == "theorem" else float(epsilon)
+    except ValueError:
+        raise SpecError(f"--epsilon is {epsilon!r}; it must be a number in [0, 1) or 'theorem'") from None
+    return problem.Knapsack(budgets, episodes, share)
 
 
 @main.command(

@@ -21,7 +21,7 @@ from conrl.inputs import resolve_limits
 from conrl.model import ConstrainedMDP
 from conrl.planners import Frontier, Plan
 from conrl.play import percent, policy_legend, policy_text, state_play
-from conrl.problem import Linear
+from conrl.problem import Knapsack, Linear
 
 ALL_ROWS = 20  # a table of more rows is abbreviated
 EACH_PART = 5  # to so many at the start, around the limit and at the end
@@ -125,8 +125,11 @@ def plan_parts(name: str, plan: Plan, simulation: Simulation | None) -> list[Ren
     facts.add_row("reward", Text(number(plan.reward), "bold"))
     if mdp.bonus is not None:
         facts.add_row("objective", f"{number(plan.objective)}  (optimistic: the model carries a bonus)")
-    facts.add_row("bound", number(plan.bound))
-    facts.add_row("gap", f"{plan.gap:.1e}")
+    if isinstance(plan.problem, Knapsack):
+        facts.add_row("skip", f"{percent(plan.skip)} of episodes; reward and costs are the mean over all episodes")
+    if plan.bound is not None:
+        facts.add_row("bound", number(plan.bound))
+        facts.add_row("gap", f"{plan.gap:.1e}")
     facts.add_row("status", Text(f"{plan.status}: {plan.message}", "" if plan.status == "optimal" else "yellow"))
     parts: list[RenderableType] = [Text(title, "bold"), facts]
     if mdp.num_costs:

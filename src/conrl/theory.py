@@ -78,7 +78,7 @@ Scalar = Callable[[float], float]
 Vector = Callable[[Float], float]
 
 ROUNDING = 1e-12  # slack of comparisons, per unit of horizon
-MAX_DENOMINATOR = 10**6  # costs of `dynamic_optimum` are multiples of 1/n with n up to this
+MAX_DENOMINATOR = 10**4  # costs of `dynamic_optimum` are multiples of 1/n with n up to this
 MAX_ENTRIES = 20_000_000  # of the tables of `dynamic_optimum`
 
 

@@ -49,7 +49,7 @@ from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction, Responder, Support, SupportOracle
 from conrl.planners.result import Plan, split_prices
 from conrl.policy import Mixture, Policy
-from conrl.problem import Linear, Rows
+from conrl.problem import Linear, Problem, Rows
 
 Float = NDArray[np.float64]
 Oracle = SupportOracle | Responder
@@ -128,6 +128,7 @@ class Lagrangian:
     returns: str = "mixture"
     _kept: dict[str, NDArray[Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
     name = "lagrangian"
+    settings = (Linear,)
 
     def __post_init__(self) -> None:
         if not is_int(self.iterations) or self.iterations < 1:
@@ -147,7 +148,7 @@ class Lagrangian:
                 "or make such an object from a model"
             )
 
-    def plan(self, mdp: ConstrainedMDP, problem: Linear) -> Plan:
+    def plan(self, mdp: ConstrainedMDP, problem: Problem) -> Plan:
         if not isinstance(problem, Linear):
             raise SpecError(f"the planner 'lagrangian' needs a Linear problem, not {type(problem).__name__}")
         rows = problem.rows(mdp)
