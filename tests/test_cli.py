@@ -183,7 +183,7 @@ def test_floor() -> None:
     assert "floor price" in text
 
 
-@pytest.mark.parametrize("planner", planners.PLANNERS)
+@pytest.mark.parametrize("planner", ["column-generation", "linear-program"])
 def test_planners_agree(planner: str) -> None:
     assert record("plan", "box", "--planner", planner)["reward"] == pytest.approx(1.7496766)
 
@@ -315,13 +315,26 @@ def test_frontier_files() -> None:
 
 def test_envs() -> None:
     text = ok("envs")
-    for piece in ("mars-rover", "box", "random", "1.402984185", "1.749676616", "rock_reward", "gymnasium:<id>"):
+    for piece in ("mars-rover", "box", "random", "1.40298", "1.74968", "rock_reward", "gymnasium:<id>"):
         assert piece in text
     found = {env["name"]: env for env in record("envs")["environments"]}
     assert found["box"]["states"] == 121
     assert found["box"]["costs"]["corner"]["limit"] == 0.1
     assert found["mars-rover"]["parameters"]["rock_reward"] == 0.0
     assert found["mars-rover"]["description"].startswith("Mars rover")
+
+
+def test_budgets_for_many_episodes() -> None:
+    words = ["plan", "mars-rover", "--set", "rock_reward=1", "--budget", "crash=20", "--episodes", "1000"]
+    found, reference = record(*words), record(*words, "--planner", "linear-program")
+    assert found["costs"]["crash"]["limit"] == pytest.approx(0.02)
+    assert found["costs"]["crash"]["value"] == pytest.approx(0.02)
+    assert 0.0 < found["skip"] < 1.0
+    assert found["reward"] == pytest.approx(reference["reward"], abs=1e-7)
+    assert found["skip"] == pytest.approx(reference["skip"], abs=1e-6)
+    held_back = record(*words, "--epsilon", "0.5")
+    assert held_back["costs"]["crash"]["limit"] == pytest.approx(0.01)
+    assert "of episodes" in ok(*words)
 
 
 # -- mistakes ---------------------------------------------------------------------------------------------
@@ -385,6 +398,16 @@ def test_envs() -> None:
         (["plan"], ["MODEL", "conrl plan --help"]),
         (["plan", "box", "--limt", "corner=1"], ["'--limt'", "--limit"]),
         (["plna"], ["'plna'", "'plan'"]),
+        (["plan", "box", "--budget", "corner=5"], ["--budget", "--episodes"]),
+        (["plan", "box", "--episodes", "5"], ["--budget", "--episodes"]),
+        (["plan", "box", "--budget", "corner=5", "--episodes", "0"], ["--episodes"]),
+        (["plan", "box", "--budget", "corner=5", "--episodes", "9", "--limit", "corner=1"], ["--budget", "--limit"]),
+        (["plan", "box", "--budget", "corner=5", "--episodes", "9", "--epsilon", "some"], ["--epsilon", "some"]),
+        (["plan", "box", "--budget", "corner=5", "--episodes", "9", "--epsilon", "1.5"], ["epsilon", "1.5"]),
+        (["plan", "box", "--budget", "corner=5", "--episodes", "9", "--epsilon", "theorem"], ["budget", "AggReg"]),
+        (["plan", "box", "--budget", "corner=-5", "--episodes", "9"], ["corner", "-5"]),
+        (["plan", "box", "--budget", "corer=5", "--episodes", "9"], ["corer", "did you mean 'corner'"]),
+        (["plan", "box", "--planner", "convex-program"], ["convex-program", "column-generation"]),
         (["envs", "box"], ["box"]),
         (["plan", "two\nlines"], ["two\\nlines"]),
     ],

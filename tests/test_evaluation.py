@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 
 import gymnasium
 import numpy as np
@@ -152,7 +153,8 @@ def test_quantiles_and_exceedance() -> None:
     assert seen.quantile(1.0).reward == 4.0
     assert seen.exceed().tolist() == [0.4]
     assert seen.exceed([0.5]).tolist() == [0.8]
-    assert seen.exceed([np.inf]).tolist() == [0.0]
+    assert np.isnan(seen.exceed([np.inf])).all()  # no limit: not "never exceeded"
+    assert seen.exceed({"cost": 0.5}).tolist() == [0.8]
     assert seen.mean.reward == 2.0
     assert seen.standard_error.reward == pytest.approx(np.sqrt(2.5 / 5))
 
@@ -210,3 +212,24 @@ def test_frozen_lake() -> None:
     truth = conrl.evaluate(mdp, policy).reward
     assert 0.0 < truth < 1.0
     assert abs(seen.mean.reward - truth) <= 4.0 * seen.standard_error.reward
+
+
+def test_a_plan_is_played_against_its_own_limits() -> None:
+    mdp = conrl.envs.box()
+    plan = conrl.plan(mdp, conrl.Linear([0.05]))
+    assert conrl.evaluate(mdp, plan) == conrl.evaluate(mdp, plan.policy)
+    seen = conrl.simulate(mdp, plan, episodes=500)
+    assert seen.limits.tolist() == [0.05]
+    assert (seen.costs == conrl.simulate(mdp, plan.policy, episodes=500).costs).all()
+    for wrong in (np.zeros((30, 121, 4)), None):
+        with pytest.raises(conrl.ModelError, match="expected a Policy"):
+            conrl.evaluate(mdp, wrong)
+
+
+def test_plans_travel_to_other_processes() -> None:
+    plan = conrl.plan(conrl.envs.box())
+    copy = pickle.loads(pickle.dumps(plan))
+    assert (copy.policy.probabilities == plan.policy.probabilities).all()
+    assert (copy.reward, copy.gap, copy.status) == (plan.reward, plan.gap, plan.status)
+    assert plan != copy
+    assert hash(plan)

@@ -19,13 +19,14 @@ MODULES = sorted(p for p in SOURCE.rglob("*.py"))
 # Each layer may import those before it (and its own).
 LAYERS = [
     {"errors", "registration"},
-    {"files", "kernels"},
+    {"bounds", "files", "kernels"},
     {"graph", "inputs"},
     {"task"},
     {"model"},
-    {"policy", "problem", "io", "envs"},
+    {"dynamic", "policy", "problem", "io", "envs"},
     {"evaluation", "oracles", "play"},
     {"planners"},
+    {"convex", "theory"},
     {"drawing"},
     {"rendering"},
     {"cli"},

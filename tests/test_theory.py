@@ -223,6 +223,8 @@ def test_knapsack_epsilon_and_its_regime() -> None:
     few = theory.knapsack_epsilon([50.0], 1000, **SMALL)
     assert not few.applies
     assert few.epsilon > 1.0
+    nothing = theory.knapsack_epsilon([0.0], 1000, **SMALL)
+    assert (nothing.applies, nothing.epsilon) == (False, math.inf)
 
     vacuous = theory.knapsack_epsilon([3.0 * K], K, **SMALL)
     assert (vacuous.epsilon, vacuous.applies) == (0.0, True)
@@ -262,7 +264,7 @@ def test_bounds_refuse_arguments_that_make_no_sense() -> None:
         theory.pac_episodes(0.0, **SMALL)
     with pytest.raises(conrl.SpecError, match="Lipschitz"):
         theory.convex_regret_bound(5, -1.0, **SMALL)
-    for budgets in ([0.0], [1.0, 2.0]):
+    for budgets in ([-1.0], [1.0, 2.0], [math.nan]):
         with pytest.raises(conrl.SpecError, match="budgets"):
             theory.knapsack_epsilon(budgets, 5, **SMALL)
     misspelt: Any = {**SMALL, "num_state": 3}
@@ -816,6 +818,8 @@ def test_static_optimum_is_at_least_the_dynamic_one() -> None:
         budgets = rng.integers(1, 2 * K + 1, size=d).astype(float)
         dynamic = theory.dynamic_optimum(mdp, budgets, K)
         static = static_optimum(mdp, budgets / K)
+        planned = conrl.plan(mdp, conrl.Knapsack(budgets=budgets, episodes=K))
+        assert planned.objective == pytest.approx(static, abs=1e-7)
         assert static >= dynamic.per_episode - 1e-9
         strict += static > dynamic.per_episode + 1e-6
         positive += dynamic.value > 1e-6

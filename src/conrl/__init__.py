@@ -29,6 +29,7 @@ _HOME = {
     "Frontier": "planners",
     "InfeasibleError": "errors",
     "Knapsack": "problem",
+    "Lagrangian": "planners",
     "Linear": "problem",
     "LinearProgram": "planners",
     "Mixture": "policy",
@@ -49,7 +50,7 @@ _HOME = {
     "save_model": "io",
     "simulate": "evaluation",
 }
-_MODULES = ("envs",)
+_MODULES = ("convex", "envs", "theory")
 
 __all__ = [  # spelt out: type checkers read no other
     "ColumnGeneration",
@@ -63,6 +64,7 @@ __all__ = [  # spelt out: type checkers read no other
     "Frontier",
     "InfeasibleError",
     "Knapsack",
+    "Lagrangian",
     "Linear",
     "LinearProgram",
     "Mixture",
@@ -74,6 +76,7 @@ __all__ = [  # spelt out: type checkers read no other
     "SpecError",
     "Task",
     "__version__",
+    "convex",
     "envs",
     "evaluate",
     "feasibility",
@@ -84,10 +87,11 @@ __all__ = [  # spelt out: type checkers read no other
     "plan",
     "save_model",
     "simulate",
+    "theory",
 ]
 
 if TYPE_CHECKING:
-    from conrl import envs
+    from conrl import convex, envs, theory
     from conrl.envs import from_gymnasium
     from conrl.errors import ConRLError, InfeasibleError, ModelError, RunError, SpecError
     from conrl.evaluation import Evaluation, Simulation, evaluate, simulate
@@ -98,6 +102,7 @@ if TYPE_CHECKING:
         ConvexProgram,
         Feasibility,
         Frontier,
+        Lagrangian,
         LinearProgram,
         Plan,
         feasibility,

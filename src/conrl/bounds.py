@@ -178,19 +178,18 @@ def knapsack_epsilon(budgets: ArrayLike, episodes: int, **sizes: Unpack[Sizes]) 
     """
     _, _, H, d, delta = _read(**sizes)
     B = np.atleast_1d(np.asarray(budgets, dtype=np.float64))
-    if B.shape != (d,) or not (B > 0.0).all():
-        raise SpecError(f"budgets is {budgets!r}; expected {d} positive numbers, one per cost")
+    if B.shape != (d,) or not (B >= 0.0).all():
+        raise SpecError(f"budgets is {budgets!r}; expected {d} numbers of at least 0 (inf for none), one per cost")
     aggregate = float(realised_aggregate_bound(episodes, **sizes))
     least, trivial = float(B.min(initial=np.inf)), float(episodes * H)
     if least >= trivial:
         message = f"the budgets cannot be exceeded: {episodes} episodes consume at most {trivial:g} of anything"
         return KnapsackRegime(0.0, aggregate, True, message, aggregate / episodes)
-    epsilon = aggregate / least
+    epsilon = aggregate / least if least > 0.0 else float("inf")
     if epsilon >= 1.0:
         message = (
             f"no guarantee: the smallest budget, {least:g}, is not above AggReg = {aggregate:g} (delta = {delta:g}). "
-            f"At fewer than {_first_below(H, realised=True, **sizes):g} episodes no budget that binds is; "
-            "choose epsilon by hand"
+            f"At fewer than {_first_below(H, realised=True, **sizes):g} episodes no budget that binds is"
         )
         return KnapsackRegime(epsilon, aggregate, False, message, float("inf"))
     message = f"budgets are kept with probability at least {1.0 - delta:g} when tightened by {epsilon:.3g}"

@@ -190,7 +190,7 @@ def _model_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--horizon", type=click.IntRange(1, LONGEST), help="Steps of an episode. CSV files need it."),
         click.option("--set", "settings", help="A parameter of a built-in environment.", **_repeated(_settings)),
         click.option("--start", metavar="STATE", help="First state, by name or index."),
-        click.option("--tol", type=float, default=1e-9, show_default=True, help="Tolerance of the certificate."),
+        click.option("--tol", type=float, show_default="1e-9", help="Tolerance of the certificate."),
         click.option("--out", type=click.Path(path_type=Path), multiple=True, help="File to write; may be repeated."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."),
     )
@@ -238,7 +238,7 @@ Exit code 3: no policy keeps the limits.""",
 @click.option("--budget", "budgets", help="Total of a cost over all --episodes.", **_repeated(_limits))
 @click.option("--episodes", type=click.IntRange(1), metavar="K", help="How many episodes share the budgets.")
 @click.option("--epsilon", default="0", show_default=True, metavar="E", help="Share held back, or 'theorem'.")
-@click.option("--planner", default="column-generation", show_default=True, help="How to plan.")
+@click.option("--planner", default="column-generation", show_default=True, help="Or linear-program, lagrangian.")
 @click.option("--simulate", "played", type=click.IntRange(1, MOST_EPISODES), metavar="N", help="Play N episodes too.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of --simulate.")
 def plan(
@@ -248,7 +248,7 @@ def plan(
     horizon: int | None,
     settings: dict[str, Any],
     start: str | None,
-    tol: float,
+    tol: float | None,
     budgets: dict[str, float],
     episodes: int | None,
     epsilon: str,
@@ -325,7 +325,7 @@ def frontier(
     horizon: int | None,
     settings: dict[str, Any],
     start: str | None,
-    tol: float,
+    tol: float | None,
     cost: str | None,
     max_vertices: int | None,
     out: tuple[Path, ...],
@@ -343,7 +343,7 @@ def frontier(
         raise SpecError(f"{model} has no costs; a frontier needs a model with at least one")
     if cost is None and mdp.num_costs > 1:
         raise SpecError(f"{model} has {mdp.num_costs} costs; choose one with --cost: {', '.join(mdp.cost_names)}")
-    curve = planners.frontier(mdp, 0 if cost is None else cost, tol, max_vertices)
+    curve = planners.frontier(mdp, 0 if cost is None else cost, 1e-9 if tol is None else tol, max_vertices)
     for path in out:
         if path.suffix in drawing.PICTURES:
             drawing.save_figure(drawing.frontier_figure(curve), path)

@@ -56,4 +56,6 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, options, n=1)
     if near:
         return f"unknown {kind} {name!r}; did you mean {near[0]!r}?"
-    return f"unknown {kind} {name!r}; known: {', '.join(options) or 'none'}"
+    if not options:
+        return f"unknown {kind} {name!r}; there is none here"
+    return f"unknown {kind} {name!r}; known: {', '.join(options)}"

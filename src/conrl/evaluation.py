@@ -6,7 +6,8 @@ limit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from conrl import kernels
 from conrl.errors import ModelError
-from conrl.inputs import resolve_limits
+from conrl.inputs import default_cost_names, resolve_limits
 from conrl.model import ConstrainedMDP
 from conrl.policy import Mixture, Policy
 
@@ -31,8 +32,11 @@ class Evaluation(NamedTuple):
     costs: Float  # [d]
 
 
-def evaluate(mdp: ConstrainedMDP, policy: Policy | Mixture) -> Evaluation:
-    """The exact value of a policy under the mean model (a bonus is not counted)."""
+def evaluate(mdp: ConstrainedMDP, policy: Any) -> Evaluation:
+    """The exact expected reward and costs of a policy under the mean model (a bonus is not counted).
+
+    `policy` is a `Policy`, a `Mixture`, or a `Plan`, of which the policy is taken.
+    """
     rho = np.zeros((1, mdp.num_pairs))
     for weight, part in _parts(policy):
         part.add_occupation(mdp, weight, rho)
@@ -40,16 +44,18 @@ def evaluate(mdp: ConstrainedMDP, policy: Policy | Mixture) -> Evaluation:
     return Evaluation(float(value[0]), value[1:])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Simulation:
-    """Totals of simulated episodes."""
+    """Totals of simulated episodes: `rewards` [episodes] and `costs` [episodes, d], with their `limits` [d]."""
 
-    rewards: Float  # [episodes]
-    costs: Float  # [episodes, d]
+    rewards: Float = field(repr=False)
+    costs: Float = field(repr=False)
     limits: Float  # [d]; inf where there is none
+    cost_names: tuple[str, ...] = ()
 
     @property
     def mean(self) -> Evaluation:
+        """The mean reward and costs of an episode; `evaluate` gives them exactly."""
         return Evaluation(float(self.rewards.mean()), self.costs.mean(axis=0))
 
     @property
@@ -64,24 +70,36 @@ class Simulation:
         """The q-quantile of the reward and of each cost over episodes."""
         return Evaluation(float(np.quantile(self.rewards, q)), np.quantile(self.costs, q, axis=0))
 
-    def exceed(self, limits: ArrayLike | None = None) -> Float:
-        """[d]: the share of episodes whose realised cost is above each limit (by default the model's)."""
-        bounds = self.limits if limits is None else np.asarray(limits, dtype=np.float64)
+    def exceed(self, limits: ArrayLike | Mapping[str, float] | None = None) -> Float:
+        """[d]: the share of episodes whose realised cost is above each limit; nan where there is no limit.
+
+        By default the limits are those of the plan that was played, else the model's own.
+        """
+        names = self.cost_names or default_cost_names(self.limits.size)
+        bounds = self.limits if limits is None else resolve_limits(limits, names, "limits")
+        limited = np.isfinite(bounds)
         # Rounding: a sum of 30 costs of 1/30 is not above a limit of 1.
-        room = 1e-9 * np.maximum(1.0, np.where(np.isfinite(bounds), np.abs(bounds), 0.0))
+        room = 1e-9 * np.maximum(1.0, np.where(limited, np.abs(bounds), 0.0))
         share: Float = (self.costs > bounds + room).mean(axis=0)
-        return share
+        return np.where(limited, share, np.nan)
 
 
 def simulate(
     mdp_or_env: ConstrainedMDP | gymnasium.Env[Any, Any],
-    policy: Policy | Mixture,
+    policy: Any,
     episodes: int = 1000,
     seed: int | np.random.Generator = 0,
 ) -> Simulation:
     """Play episodes and add up what they pay, in a model or in a Gymnasium environment with discrete spaces.
 
-    A mixture draws its component at the start of each episode. Models whose pay was given by outcome pay by outcome.
+    Args:
+        mdp_or_env: the model, or an environment whose `info` has "cost" or "costs".
+        policy: a `Policy`, a `Mixture` (which draws its component at the start of each episode), or a `Plan`, of which
+            the policy is played and the limits are kept for `Simulation.exceed`.
+        episodes: how many.
+        seed: of all randomness; a number or a generator.
+
+    Models whose pay was given by outcome pay by outcome.
     """
     if episodes < 1:
         raise ModelError(f"episodes is {episodes}; at least 1 is needed")
@@ -101,7 +119,9 @@ def simulate(
         mine = np.flatnonzero(which == i)
         if mine.size:
             totals[mine] = _simulate(mdp, part, mine.size, generator)
-    return Simulation(totals[:, 0], totals[:, 1:], resolve_limits(mdp.limits, mdp.cost_names, "limits"))
+    linear = getattr(policy, "linear", None)
+    limits = mdp.limits if linear is None else linear.limits
+    return Simulation(totals[:, 0], totals[:, 1:], resolve_limits(limits, mdp.cost_names, "limits"), mdp.cost_names)
 
 
 def _simulate(mdp: ConstrainedMDP, policy: Policy, episodes: int, generator: np.random.Generator) -> Float:
@@ -137,6 +157,7 @@ def _play(
     env: gymnasium.Env[Any, Any], policies: list[Policy], which: NDArray[Any], generator: np.random.Generator
 ) -> Simulation:
     limits = getattr(env.unwrapped, "cost_limits", None)
+    names = getattr(env.unwrapped, "cost_names", None)
     rewards, costs = np.zeros(which.size), []
     for e, part in enumerate(which):
         policy = policies[part]
@@ -150,10 +171,14 @@ def _play(
                 break
         costs.append(spent)
     table = np.array(costs)
-    return Simulation(rewards, table, np.full(table.shape[1], np.inf) if limits is None else np.asarray(limits, float))
+    bounds = np.full(table.shape[1], np.inf) if limits is None else np.asarray(limits, dtype=np.float64)
+    return Simulation(rewards, table, bounds, tuple(names or default_cost_names(bounds.size)))
 
 
-def _parts(policy: Policy | Mixture) -> list[tuple[float, Policy]]:
+def _parts(policy: Any) -> list[tuple[float, Policy]]:
+    policy = getattr(policy, "policy", policy)  # of a plan
     if isinstance(policy, Mixture):
         return list(zip(policy.weights.tolist(), policy.policies, strict=True))
+    if not isinstance(policy, Policy):
+        raise ModelError(f"expected a Policy, a Mixture or a Plan, not {type(policy).__name__}; see conrl.Policy")
     return [(1.0, policy)]

@@ -45,6 +45,8 @@ def resolve_limits(limits: ArrayLike | Mapping[str, float] | None, cost_names: S
     else:
         given = [none if x is None else x for x in limits] if isinstance(limits, (list, tuple)) else limits
         values = float_array(given, what)
+        if values.ndim == 0 and d == 1:
+            values = values[None]  # one cost, one number
     if values.shape != (d,):
         raise ModelError(
             f"{what} has shape {values.shape}; the model has {d} cost{'s' * (d != 1)}, so it must have shape ({d},)"

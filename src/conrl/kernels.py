@@ -44,7 +44,12 @@ def _compiled(function: F) -> F:
     numba leaves that pass off; it keeps the LANES accumulators below in vector registers (2 to 4 times faster)
     and reorders no arithmetic.
     """
-    dispatcher: Any = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    options = {"nogil": True, "error_model": "numpy"}
+    dispatcher: Any
+    try:
+        dispatcher = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # nowhere to write, neither beside the source nor in the user's home: compile in each process
+        dispatcher = numba.njit(**options)(function)
     compile_plain = dispatcher.compile
 
     def compile_vectorised(signature: Any) -> Any:

@@ -292,6 +292,7 @@ class ConstrainedMDP:
             k = int(wrong[0])
             more = f" (and {wrong.size - 1} more such pairs)" if wrong.size > 1 else ""
             hint = "; leave the pair out with `available` if it does not exist" if total[k] == 0.0 else ""
+            hint = "; write them with more digits" if 0.0 < abs(total[k] - 1.0) < 1e-3 else hint
             raise ModelError(
                 f"transitions[{self._pair(int(rows[k]))}] sums to {total[k]:.12g}; "
                 f"a distribution sums to 1 (within {ROW_SUM_TOLERANCE:g}){hint}{more}"

@@ -47,13 +47,13 @@ class Play:
 
 def state_play(mdp: ConstrainedMDP, policy: Policy | Mixture) -> Play:
     """What a policy does in each state."""
-    return _play(mdp, policy, np.arange(mdp.num_states), mdp.num_states)
+    return _play(mdp, policy, np.arange(mdp.num_states), mdp.num_states, by_cell=False)
 
 
 def grid_play(mdp: ConstrainedMDP, policy: Policy | Mixture) -> Play:
     """What a policy does in each cell of the model's map, walls included, row by row."""
     layout = grid_layout(mdp)
-    return _play(mdp, policy, layout.cell, len(layout.rows) * len(layout.rows[0]))
+    return _play(mdp, policy, layout.cell, len(layout.rows) * len(layout.rows[0]), by_cell=True)
 
 
 def grid_layout(mdp: ConstrainedMDP) -> Layout:
@@ -69,14 +69,14 @@ def grid_layout(mdp: ConstrainedMDP) -> Layout:
     return layout
 
 
-def _play(mdp: ConstrainedMDP, policy: Policy | Mixture, place: NDArray[np.int64], count: int) -> Play:
+def _play(mdp: ConstrainedMDP, policy: Policy | Mixture, place: NDArray[np.int64], count: int, by_cell: bool) -> Play:
     """By `place` [S]: where each state is counted; -1 for nowhere."""
     rho = np.zeros((1, mdp.num_pairs))
     parts = zip(policy.weights, policy.policies, strict=True) if isinstance(policy, Mixture) else [(1.0, policy)]
     for weight, part in parts:
         part.add_occupation(mdp, float(weight), rho)
     visits, source = rho[0], mdp.pair_state
-    ended = _ended(mdp)
+    ended = _ended(mdp) if by_cell else np.zeros(mdp.num_states, dtype=bool)
     live = ~ended[source] & (place[source] >= 0)
     table = np.zeros((count, mdp.num_actions))
     np.add.at(table, (place[source[live]], mdp.action[live]), visits[live])

@@ -113,7 +113,8 @@ class Policy:
     def save(self, path: str | Path, mdp: ConstrainedMDP | None = None) -> None:
         """Write the policy: `.npz` (arrays) or `.csv` (step,state,action,probability; positive ones only).
 
-        With `mdp`, CSV carries the names of its states and actions.
+        With `mdp`, CSV carries the names of its states and actions. `load_policy` reads `.npz`. To save a mixture,
+        save its Markov form (`Mixture.to_markov`) or its components.
         """
         path = Path(path)
         if path.suffix == ".npz":
@@ -226,6 +227,8 @@ class Mixture:
 def load_policy(path: str | Path) -> Policy:
     """Read a policy that `Policy.save` wrote as `.npz`."""
     path = Path(path)
+    if path.suffix.lower() == ".csv":
+        raise ModelError(f"{path}: a policy in CSV is for reading elsewhere and cannot be loaded; save it as .npz too")
     with reading(path):
         try:
             arrays = read_npz(path, lambda names, read: None)

@@ -119,7 +119,7 @@ class Knapsack:
             return float(self.epsilon)
         budgets = self._budgets(mdp)
         regime = knapsack_epsilon(
-            budgets[np.isfinite(budgets)],
+            budgets,
             self.episodes,
             num_states=mdp.num_states,
             num_actions=mdp.num_actions,

@@ -33,10 +33,12 @@ ASCII = str.maketrans("↑↓←→█·⋮", "^v<>#..")
 def show(*parts: RenderableType) -> None:
     """Print to the terminal. Names are text: nothing in them is markup."""
     console = Console(markup=False, emoji=False, highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, PIPE)
+    unlimited = Console(width=PIPE, markup=False, emoji=False, highlight=False)
     for part in parts:
-        console.print(part)
+        # Numbers are never broken: where a terminal is too narrow, it wraps whole lines itself.
+        wide = unlimited.measure(part).maximum if isinstance(part, (Table, Group)) else 0
+        console.width = max(console.width, wide) if console.is_terminal else PIPE
+        console.print(part, crop=False)
 
 
 def can_print(signs: str, encoding: str | None) -> bool:
@@ -169,9 +171,12 @@ def _mixture_table(plan: Plan) -> Group:
     mdp, mixture = plan.mdp, plan.mixture
     count = mixture.weights.size
     table = _table("policy", "weight", "reward", *mdp.cost_names)
-    for i, weight in enumerate(mixture.weights):
+    heaviest = np.argsort(-mixture.weights, kind="stable")[:ALL_ROWS]  # a heuristic may mix dozens
+    for i in np.sort(heaviest):
         values = [] if mixture.values is None else [number(v) for v in mixture.values[i]]
-        table.add_row(str(i + 1), f"{weight:.6f}", *values)
+        table.add_row(str(i + 1), f"{mixture.weights[i]:.6f}", *values)
+    if count > ALL_ROWS:
+        table.add_row(f"({count - ALL_ROWS} lighter)")
     return _titled(f"a mixture of {count} policies: each episode plays one of them", table)
 
 
@@ -311,9 +316,9 @@ def envs_parts(records: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
             Text(record["name"], "bold"),
             *(str(record[key]) for key in ("states", "actions", "horizon")),
             "\n".join(costs),
-            "\n".join(number(c["limit"]) for c in costs.values()),
-            number(record["reward"]),
-            "\n".join(number(c["value"]) for c in costs.values()),
+            "\n".join(number(c["limit"], 6) for c in costs.values()),
+            number(record["reward"], 6),
+            "\n".join(number(c["value"], 6) for c in costs.values()),
         )
     words = Table.grid(padding=(0, 2))
     for record in records:
@@ -325,10 +330,10 @@ def envs_parts(records: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
     return [table, words]
 
 
-def number(x: float) -> str:
-    """Ten significant digits; what is not limited is `none`.
+def number(x: float, digits: int = 10) -> str:
+    """Ten significant digits, or fewer; what is not limited is `none`.
 
     >>> number(1.5362884391), number(float("inf"))
     ('1.536288439', 'none')
     """
-    return f"{x:.10g}" if math.isfinite(x) else "none"
+    return f"{x:.{digits}g}" if math.isfinite(x) else "none"

@@ -78,6 +78,9 @@ def _check_text(path: Path) -> None:
     decoder = codecs.getincrementaldecoder("utf-8")()
     line = 1
     with path.open("rb") as stream:
+        if stream.read(4) == b"PK\x03\x04":
+            _stop(path, 1, "this is an Excel workbook or another zip archive; export it as CSV")
+        stream.seek(0)
         while block := stream.read(2**20):
             if b"\0" in block:
                 _stop(path, line + block[: block.index(b"\0")].count(b"\n"), "a NUL byte; save the file as CSV UTF-8")

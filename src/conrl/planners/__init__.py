@@ -10,6 +10,7 @@ from conrl.model import ConstrainedMDP
 from conrl.planners.column_generation import ColumnGeneration
 from conrl.planners.conflict import Feasibility, feasibility
 from conrl.planners.convex_program import ConvexProgram
+from conrl.planners.lagrangian import Lagrangian, Trace
 from conrl.planners.linear_program import LinearProgram
 from conrl.planners.result import Plan
 from conrl.planners.tradeoff import Frontier, frontier
@@ -21,9 +22,11 @@ __all__ = [
     "ConvexProgram",
     "Feasibility",
     "Frontier",
+    "Lagrangian",
     "LinearProgram",
     "Plan",
     "Planner",
+    "Trace",
     "feasibility",
     "frontier",
     "plan",
@@ -38,7 +41,7 @@ class Planner(Protocol):
     def plan(self, mdp: ConstrainedMDP, problem: Problem) -> Plan: ...
 
 
-PLANNERS: dict[str, Any] = {p.name: p for p in (ColumnGeneration, LinearProgram, ConvexProgram)}
+PLANNERS: dict[str, Any] = {p.name: p for p in (ColumnGeneration, LinearProgram, ConvexProgram, Lagrangian)}
 
 
 def plan(
@@ -52,7 +55,8 @@ def plan(
     Args:
         mdp: the model; with a bonus (`mdp.with_bonus`), the best case within it is planned.
         problem: what is asked; by default `Linear(mdp.limits)`.
-        planner: a name or an object: `"column-generation"` (default), `"linear-program"`, `"convex-program"`.
+        planner: a name or an object: `"column-generation"` (default), `"linear-program"`, `"convex-program"`,
+            `"lagrangian"` (the paper's heuristic: its costs may exceed the limits).
         tol: stop when bound - objective <= tol * max(1, |objective|); the planner's own (1e-9) by default.
 
     Raises:
@@ -73,6 +77,8 @@ def plan(
         asked = type(problem).__name__
         raise SpecError(f"planner {chosen.name!r} does not take {asked} problems; {' or '.join(map(repr, able))} does")
     if tol is not None:
+        if not hasattr(chosen, "tol"):
+            raise SpecError(f"planner {chosen.name!r} has no tolerance; leave tol out")
         chosen = dataclasses.replace(chosen, tol=tol)
     result: Plan = chosen.plan(mdp, problem)
     return result

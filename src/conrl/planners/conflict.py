@@ -29,9 +29,16 @@ Float = NDArray[np.float64]
 SLACK_TOLERANCE = 1e-9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Feasibility:
-    """What limits a model can keep."""
+    """Whether limits can be kept, and how nearly.
+
+    `feasible`; `least` and `greatest` [d], what each cost can be brought to if nothing else mattered; `slack` [d], by
+    how much each limit could be lowered alone while the others are kept (None if infeasible). If infeasible: `conflict`
+    names an irreducible set of limits and floors (without any one of them the others can be kept), and `multipliers`,
+    in the same order and adding up to 1, prove it: every policy exceeds the bounds, weighted by them, by at least
+    `violation`.
+    """
 
     feasible: bool
     least: Float  # [d]: the least achievable expected total of each cost, alone
@@ -45,11 +52,15 @@ class Feasibility:
 
 def feasibility(
     mdp: ConstrainedMDP,
-    limits: ArrayLike | Mapping[str, float] | None = None,
+    limits: ArrayLike | Mapping[str, float] | Linear | None = None,
     floors: ArrayLike | Mapping[str, float] | None = None,
 ) -> Feasibility:
-    """Whether some policy keeps the limits (by default the model's own), without planning for reward."""
-    rows = Linear(mdp.limits if limits is None else limits, floors).rows(mdp)
+    """Whether some policy keeps the limits, without planning for reward.
+
+    `limits` and `floors` are as in `Linear` (which may be given itself); by default the model's own limits.
+    """
+    asked = limits if isinstance(limits, Linear) else Linear(mdp.limits if limits is None else limits, floors)
+    rows = asked.rows(mdp)
     oracle = BackwardInduction(mdp)
     columns = Columns()
     conflict = find_conflict(oracle, rows, columns)

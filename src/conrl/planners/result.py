@@ -26,7 +26,7 @@ MESSAGES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
     """The best policy found, with its certificate.
 
@@ -52,6 +52,10 @@ class Plan:
     make_mixture: Callable[[], Mixture] = field(repr=False)
     skip: float = 0.0
     trace: Any = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For worker processes: the policies themselves instead of the way to make them."""
+        return {**self.__dict__, "mixture": self.mixture, "make_mixture": None}
 
     @property
     def gap(self) -> Any:
