@@ -25,6 +25,9 @@ from conrl import kernels
 from conrl.envs import box, mars_rover, random_cmdp
 from conrl.oracles import BackwardInduction
 from conrl.planners import ColumnGeneration, LinearProgram
+from conrl.planners.cones import Cones
+from conrl.planners.convex_program import full_program
+from conrl.planners.support_convex import ConvexOptimum, maximise_convex
 
 Float = NDArray[np.float64]
 
@@ -91,6 +94,42 @@ def plans(time_limit: float) -> None:
             ]
         )
     table(["model", "directions", "gap", "conrl", "HiGHS, full LP", "difference in value", "ratio", "goal"], rows)
+
+
+def convex_plans() -> None:
+    """The concave-convex row: f and g compiled before, on both sides."""
+    import cvxpy as cp
+
+    rover = mars_rover(rock_reward=1.0)
+    questions = [
+        ("sqrt(0.1 + r), c^2 <= 0.04", lambda r: cp.sqrt(0.1 + r), lambda c: cp.square(c[0]) - 0.04),
+        ("sqrt(r), |c - 0.2| <= 0.05", lambda r: cp.sqrt(r), lambda c: cp.norm(c - 0.2) - 0.05),
+        ("-(r - 1.6)^2, c <= 0.3", lambda r: -cp.square(r - 1.6), lambda c: c[0] - 0.3),
+        ("log(0.1 + r), c^2 <= 0.04", lambda r: cp.log(0.1 + r), lambda c: cp.square(c[0]) - 0.04),
+    ]
+    rows = []
+    for name, f, g in questions:
+        problem = conrl.ConcaveConvex(f, g)
+        cones = Cones(f, (g,), *BackwardInduction(rover).box)
+
+        def plan(cones: Cones = cones) -> ConvexOptimum:
+            fresh = rover.replace(horizon=rover.horizon)
+            return maximise_convex(BackwardInduction(fresh), cones, tol=1e-7, max_sweeps=1000)
+
+        found = plan()
+        ours = best(plan, 20)
+        program = full_program(rover, problem)[0]
+        try:
+            program.solve(solver=cp.CLARABEL)
+            reference = best(lambda program=program: program.solve(solver=cp.CLARABEL), 3)  # type: ignore[misc]
+            against, agree = seconds(reference), f"{abs(program.value - found.objective):.0e}"
+            ratio = f"**{reference / ours:,.0f}x**"
+        except cp.error.SolverError:
+            against, agree, ratio = "no progress", "-", "-"
+        gap = f"{found.bound - found.objective:.0e}"
+        rows.append([name, f"{found.asked}", gap, seconds(ours), against, agree, ratio, "150x"])
+    header = ["Mars rover: f, g", "directions", "gap", "conrl", "CVXPY + Clarabel, full program", "difference in value"]
+    table([*header, "ratio", "goal"], rows)
 
 
 def highs(mdp: conrl.ConstrainedMDP, time_limit: float) -> tuple[float, str, float | None]:
@@ -252,7 +291,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--time-limit", type=float, default=100.0, help="seconds for HiGHS, each method")
     parser.add_argument("--largest", type=int, default=100_000, help="states of the largest plan")
-    parser.add_argument("--only", choices=["plans", "sweeps", "scale"], help="one part only")
+    parser.add_argument("--only", choices=["plans", "convex", "sweeps", "scale"], help="one part only")
     arguments = parser.parse_args()
     print(
         f"conrl {conrl.__version__}, Python {sys.version.split()[0]}, {platform.machine()}, one thread.\n", flush=True
@@ -261,6 +300,8 @@ def main() -> None:
         scale(arguments.largest)  # first: the peak of memory is then its own
     if arguments.only in (None, "plans"):
         plans(arguments.time_limit)
+    if arguments.only in (None, "convex"):
+        convex_plans()
     if arguments.only in (None, "sweeps"):
         sweeps()
 

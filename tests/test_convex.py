@@ -509,7 +509,9 @@ ONLY_LOSSES = still([-1.0, -2.0], [[0.0], [2.0]], 3)
 
 
 @both_planners
-@pytest.mark.parametrize("objective", [cp.log, lambda x: -cp.inv_pos(x), cp.sqrt, cp.entr], ids=str)
+@pytest.mark.parametrize(
+    "objective", [cp.log, lambda x: -cp.inv_pos(x), cp.sqrt, cp.entr], ids=["log", "inverse", "sqrt", "entropy"]
+)
 def test_undefined_at_a_policy_that_is_not_the_best(objective: Any, planner: str) -> None:
     """The idle policy has reward 0; the best has not."""
     plan = conrl.plan(IDLE_OR_PLAY, conrl.ConcaveConvex(objective, convex.at_most(0, 2.0)), planner=planner)
@@ -519,7 +521,7 @@ def test_undefined_at_a_policy_that_is_not_the_best(objective: Any, planner: str
 
 
 @both_planners
-@pytest.mark.parametrize("objective", [cp.log, cp.sqrt, cp.entr], ids=str)
+@pytest.mark.parametrize("objective", [cp.log, cp.sqrt, cp.entr], ids=["log", "sqrt", "entropy"])
 def test_undefined_everywhere(objective: Any, planner: str) -> None:
     with pytest.raises(conrl.InfeasibleError, match="the objective's domain cannot be met") as caught:
         conrl.plan(ONLY_LOSSES, conrl.ConcaveConvex(objective), planner=planner)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,16 +26,18 @@ from conrl.errors import ConRLError, RunError, SpecError
 Float = NDArray[np.float64]
 Function = Callable[..., Any]
 
-TOLERANCE = 1e-11  # Clarabel's; what it misses shows in the gap
+TOLERANCES = (1e-10, 1e-8)  # Clarabel's, the second if it fails at the first; what it misses shows in the gap
+SOLVED = ("Solved", "AlmostSolved")
+REMEDY = "bring rewards and costs nearer to 1 in size"
 
 
 class Answer(NamedTuple):
     """A solved cone program."""
 
-    status: str  # "solved", "infeasible"
+    solved: bool  # False: infeasible
     v: Float
-    more: Float  # the variables beyond v
-    duals: Float  # of the extra rows, in their order
+    more: Float  # the further variables
+    duals: Float  # of the rows  y - sum x z,  sum x,  t
 
 
 class Cones:
@@ -53,12 +56,17 @@ class Cones:
         goal = cp.Maximize(s - cp.sum(t) if t is not None else s)
         data = cp.Problem(goal, rows).get_problem_data(cp.CLARABEL)[0]
         at = data["param_prob"].var_id_to_col
-        self.A = sp.csc_array(data["A"])
+        self.A = sp.csc_matrix(data["A"])
         self.b = np.asarray(data["b"], dtype=np.float64)
         self.K = _clarabel_cones(data["dims"])
         self.y = at[y.id] + np.arange(lo.size)
         self.s = int(at[s.id])
         self.t = at[t.id] + np.arange(self.count) if t is not None else np.zeros(0, dtype=np.int64)
+        self.rows = lo.size + 1 + self.count  # those below the cones: y - sum x z = 0, sum x = 1, t <= allowed
+        below = sp.lil_matrix((self.rows, self.A.shape[1]))
+        below[np.arange(lo.size), self.y] = 1.0
+        below[lo.size + 1 + np.arange(self.count), self.t] = 1.0
+        self._with_rows = sp.csc_matrix(sp.vstack((self.A, below)))
 
     @property
     def num_variables(self) -> int:
@@ -70,41 +78,78 @@ class Cones:
         with np.errstate(all="ignore"):
             return _number(self._f), np.array([_number(g) for g in self._g])
 
-    def minimise(self, cost: Float, equal: tuple[Any, Float], at_most: tuple[Any, Float], extra: int) -> Answer:
-        """Minimise cost.(v, more) over (1), with E (v, more) = e and L (v, more) <= l; `extra` more variables, >= 0."""
+    def over_box(self, cost: Float) -> Float:
+        """The v that minimises cost.v over (1)."""
+        answer = _clarabel(self.A, self.b, cost, self.K)
+        if str(answer.status) not in SOLVED:
+            raise RunError(f"Clarabel ended as {answer.status}; {REMEDY}")
+        return np.array(answer.x)
+
+    def over_mixtures(self, cost: Float, points: Float, more: Float, more_cost: Float, allowed: float) -> Answer:
+        """Minimise over (1) and x, u >= 0 with  y = sum_i x_i z_i + more u,  sum x = 1,  t <= allowed.
+
+        points [n, 1+d] are the z_i, `more` [1+d, m] what else may move y; `cost` is of v, `more_cost` of u.
+        """
         import clarabel
 
-        (E, e), (L, small) = equal, at_most
-        n = self.num_variables
-        positive = sp.hstack((sp.csc_array((extra, n)), -sp.eye_array(extra)))
-        base = sp.hstack((self.A, sp.csc_array((self.A.shape[0], extra))))
-        A = sp.csc_matrix(sp.vstack((E, L, positive, base)))
-        b = np.concatenate((e, small, np.zeros(extra), self.b))
-        K = [clarabel.ZeroConeT(e.size), clarabel.NonnegativeConeT(small.size + extra), *self.K]
-        answer = _clarabel(A, b, np.asarray(cost, dtype=np.float64), K)
+        n, base = points.shape[0], self.A.shape[0]
+        extra = n + more.shape[1]
+        block = np.zeros((extra, self.rows + 1))  # one row a column of the matrix: rows below the cones, then x, u >= 0
+        block[:n, : self.size] = -points
+        block[:n, self.size] = 1.0
+        block[n:, : self.size] = -more.T
+        block[:, -1] = -1.0
+        places = np.empty(block.shape, dtype=np.int32)
+        places[:, :-1] = base + np.arange(self.rows)
+        places[:, -1] = base + self.rows + np.arange(extra)
+        inner = self._with_rows
+        matrix = sp.csc_matrix(
+            (
+                np.concatenate((inner.data, block.reshape(-1))),
+                np.concatenate((inner.indices, places.reshape(-1))),
+                np.concatenate(
+                    (inner.indptr, inner.indptr[-1] + block.shape[1] * np.arange(1, extra + 1, dtype=np.int32))
+                ),
+            ),
+            shape=(base + self.rows + extra, self.num_variables + extra),
+        )
+        right = np.concatenate((self.b, np.zeros(self.size), [1.0], np.full(self.count, allowed), np.zeros(extra)))
+        K = [*self.K, clarabel.ZeroConeT(self.size + 1), clarabel.NonnegativeConeT(self.count + extra)]
+        answer = _clarabel(matrix, right, np.concatenate((cost, np.zeros(n), more_cost)), K)
         kind = str(answer.status)
-        if kind in ("Solved", "AlmostSolved"):
-            x, z = np.array(answer.x), np.array(answer.z)
-            return Answer("solved", x[:n], x[n:], z[: e.size + small.size])
+        if kind in SOLVED:
+            x = np.array(answer.x)
+            return Answer(True, x[: cost.size], x[cost.size :], np.array(answer.z)[base : base + self.rows])
         if kind in ("PrimalInfeasible", "AlmostPrimalInfeasible"):
-            return Answer("infeasible", np.zeros(0), np.zeros(0), np.zeros(0))
-        raise RunError(f"Clarabel ended as {kind}; bring rewards and costs nearer to 1 in size")
+            return Answer(False, np.zeros(0), np.zeros(0), np.zeros(0))
+        raise RunError(f"Clarabel ended as {kind}; {REMEDY}")
 
 
 def _clarabel(A: Any, b: Float, q: Float, K: list[Any]) -> Any:
     import clarabel
 
-    P = sp.csc_matrix((q.size, q.size))
     answer = None
-    for tolerance in (TOLERANCE, 1e-9, 1e-8):
-        settings = clarabel.DefaultSettings()
-        settings.verbose = False
-        settings.max_threads = 1
-        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
-        answer = clarabel.DefaultSolver(P, q, A, b, K, settings).solve()
+    for tolerance in TOLERANCES:
+        answer = clarabel.DefaultSolver(_no_quadratic(q.size), q, A, b, K, _settings(tolerance)).solve()
         if str(answer.status) in ("Solved", "PrimalInfeasible"):
             break
     return answer
+
+
+@lru_cache
+def _no_quadratic(size: int) -> Any:
+    return sp.csc_matrix((size, size))
+
+
+@lru_cache
+def _settings(tolerance: float) -> Any:
+    import clarabel
+
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
+    return settings
 
 
 def _clarabel_cones(dims: Any) -> list[Any]:

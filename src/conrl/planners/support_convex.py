@@ -28,7 +28,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from conrl.errors import RunError
@@ -84,8 +83,7 @@ def _inner(cones: Cones, w: Float, mu: Float) -> float:
     cost[cones.s] = -1.0
     cost[cones.t] = mu
     cost[cones.y] = w
-    none = sp.csc_array((0, cones.num_variables)), np.zeros(0)
-    return -float(cost @ cones.minimise(cost, none, none, 0).v)
+    return -float(cost @ cones.over_box(cost))
 
 
 class _Solver:
@@ -112,7 +110,7 @@ class _Solver:
         bound, best = np.inf, np.zeros(self.cones.count)
         while True:
             answer = self._master()
-            if answer.status != "solved":
+            if not answer.solved:
                 self._approach()
                 continue
             w, mu = answer.duals[: self.cones.size], np.maximum(answer.duals[self.cones.size + 1 :], 0.0)
@@ -129,51 +127,34 @@ class _Solver:
                 if last or bound - objective <= room:
                     return self._finish(answer.more, before, bound, best)
 
-    def _mixing(self, count: int) -> tuple[sp.csc_array, Float]:
-        """Rows  y - sum x z = 0  and  sum x = 1  in (v, x)."""
-        n, size = self.cones.num_variables, self.cones.size
-        pick = sp.csc_array((np.ones(size), (np.arange(size), self.cones.y)), shape=(size, n))
-        points = np.array(self.columns.points).T
-        rows = sp.vstack(
-            (sp.hstack((pick, -points)), sp.hstack((sp.csc_array((1, n)), np.ones((1, count))))), format="csc"
-        )
-        return rows, np.append(np.zeros(size), 1.0)
-
-    def _limits(self, extra: int) -> tuple[sp.csc_array, Float]:
-        """Rows  t_j <= allowed."""
-        J, n = self.cones.count, self.cones.num_variables
-        rows = sp.csc_array((np.ones(J), (np.arange(J), self.cones.t)), shape=(J, n + extra))
-        return rows, np.full(J, self.allowed)
-
     def _master(self) -> Answer:
-        count = self.columns.count
-        cost = np.zeros(self.cones.num_variables + count)
+        cost = np.zeros(self.cones.num_variables)
         cost[self.cones.s] = -1.0
-        return self.cones.minimise(cost, self._mixing(count), self._limits(count), count)
+        nothing = np.zeros((self.cones.size, 0))
+        return self.cones.over_mixtures(cost, np.array(self.columns.points), nothing, np.zeros(0), self.allowed)
 
     def _approach(self) -> None:
         """New points until some mixture is as good as allowed."""
-        size, n = self.cones.size, self.cones.num_variables
+        size = self.cones.size
+        apart = np.hstack((np.eye(size), -np.eye(size)))
+        price = np.concatenate((1.0 / self.width, 1.0 / self.width))
+        nothing = np.zeros(self.cones.num_variables)
         while True:
             count = self.columns.count
-            rows, right = self._mixing(count)
-            slack = sp.vstack((sp.hstack((-sp.eye_array(size), sp.eye_array(size))), sp.csc_array((1, 2 * size))))
-            cost = np.concatenate((np.zeros(n + count), 1.0 / self.width, 1.0 / self.width))
-            extra = count + 2 * size
-            answer = self.cones.minimise(cost, (sp.hstack((rows, slack)), right), self._limits(extra), extra)
-            if answer.status != "solved":  # nothing in the whole box is allowed
-                raise Separated(np.zeros(size), np.inf, np.mean(self.columns.points, axis=0))
-            distance = float(cost[n:] @ answer.more)
+            points = np.array(self.columns.points)
+            answer = self.cones.over_mixtures(nothing, points, apart, price, self.allowed)
+            if not answer.solved:  # nothing in the whole box is allowed
+                raise Separated(np.zeros(size), np.inf, points.mean(axis=0))
+            distance = float(price @ answer.more[count:])
             if distance <= APART:
                 return self._loosen()
             w = answer.duals[:size]
-            inside = float((np.array(self.columns.points) @ w).max())
+            inside = float((points @ w).max())
             value = float(self.ask(w[None])[0])
             if value - inside <= max(0.1 * distance, APART) or self.columns.count == count:
                 proven = distance - max(value - inside, 0.0)
                 if proven > APART:
-                    nearest = np.array(self.columns.points[:count]).T @ answer.more[:count]
-                    raise Separated(w, proven, nearest)
+                    raise Separated(w, proven, points.T @ answer.more[:count])
                 if self.columns.count == count:
                     return self._loosen()
             elif self.sweeps >= self.max_sweeps:
@@ -181,7 +162,7 @@ class _Solver:
 
     def _loosen(self) -> None:
         """If the master finds nothing although the distance is none, allow a little more."""
-        while self._master().status != "solved":
+        while not self._master().solved:
             looser = [a for a in ALLOWED if a > self.allowed]
             if not looser:
                 raise RunError("the constraints are met at a single point, beyond the solver's precision; relax them")

@@ -1,0 +1,80 @@
+"""Every script in examples/ runs as it stands, says nothing on stderr, and prints the numbers it is about."""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+SCRIPTS = sorted(EXAMPLES.glob("*.py"))
+
+
+@functools.cache
+def run(name: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / name)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+    return done.stdout
+
+
+def numbers(text: str, start: str) -> list[float]:
+    """The numbers in the line that starts so."""
+    line = next(line for line in text.splitlines() if line.strip().startswith(start))
+    return [float(x) for x in re.findall(r"-?\d+\.?\d*(?:e[+-]\d+)?", line.strip().removeprefix(start))]
+
+
+def test_there_are_examples() -> None:
+    assert {p.name for p in SCRIPTS} >= {"fair_allocation.py", "imitation.py"}
+
+
+@pytest.mark.parametrize("name", [p.name for p in SCRIPTS])
+def test_runs(name: str) -> None:
+    assert run(name).strip()
+
+
+def test_fair_allocation() -> None:
+    text = run("fair_allocation.py")
+    assert numbers(text, "as many as possible")[:4] == [240.0, 240.0, 0.0, 0.0]  # 24 hours of 10
+    for level in (5.0, 10.0, 20.0):
+        total, *served, forgone, gap = numbers(text, f"at least {level:g} everywhere")
+        assert min(served) == pytest.approx(level, abs=0.01)
+        assert sum(served) == pytest.approx(total, abs=0.05)
+        assert forgone == pytest.approx(100.0 * (1.0 - total / 240.0), abs=0.1)
+        assert 0.0 <= gap <= 1e-4
+    totals = [numbers(text, f"at least {level} everywhere")[0] for level in (5, 10, 20)]
+    assert 240.0 > totals[0] > totals[1] > totals[2]
+    assert totals == pytest.approx([214.96, 189.92, 139.82], abs=0.02)
+    assert numbers(text, "the least served first")[1:4] == pytest.approx([29.95] * 3, abs=0.01)
+    assert numbers(text, "sum of log(1 + served)")[1:4] == pytest.approx([81.67, 47.73, 14.57], abs=0.05)
+    assert numbers(text, "One more person for each of the least served costs") == pytest.approx([5.015], abs=0.01)
+    assert "infeasible: constraint 1 cannot be met" in text
+    shares = [float(x) for x in re.findall(r"^ +([\d.]+) %: centre", text, re.MULTILINE)]
+    assert sum(shares) == pytest.approx(100.0, abs=0.3)
+    assert len(shares) <= 4
+
+
+def test_imitation() -> None:
+    text = run("imitation.py")
+    expert = numbers(text, "expert, as seen")
+    assert sum(expert[1:]) == pytest.approx(20.0, abs=0.05)  # visits of 20 steps
+    assert expert[3] == 0.0  # never through the yard
+    rewards = [expert[0]]
+    for radius in (1.0, 2.0, 4.0, 8.0, 12.0, 16.0):
+        reward, *visits, away, price, gap = numbers(text, f"within {radius:g} of it")
+        assert sum(visits) == pytest.approx(20.0, abs=0.05)
+        assert away <= radius + 1e-3
+        assert price >= 0.0
+        assert 0.0 <= gap <= 1e-4
+        rewards.append(reward)
+    assert rewards == sorted(rewards)
+    assert rewards[1] == pytest.approx(8.353, abs=0.02)
+    free = numbers(text, "without the expert")
+    assert rewards[-1] == pytest.approx(free[0], abs=2e-3)
+    assert free[0] == pytest.approx(18.125, abs=2e-3)
