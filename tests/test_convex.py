@@ -562,6 +562,15 @@ def test_log_near_zero(limit: float, planner: str) -> None:
         assert np.isfinite(plan.objective)
 
 
+def test_proportional_fairness_although_no_cheapest_policy_serves_everybody() -> None:
+    """log is undefined where the first columns are; a third of the time for each is best."""
+    served = np.diag([10.0, 6.0, 2.0])
+    mdp = still(list(served.sum(axis=1)), served, 24)
+    plan = conrl.plan(mdp, conrl.ConcaveConvex(convex.proportional()))
+    assert plan.objective == pytest.approx(np.log(80.0) + np.log(48.0) + np.log(16.0), abs=1e-5)
+    assert plan.costs == pytest.approx([80.0, 48.0, 16.0], rel=1e-2)
+
+
 def test_sqrt_where_only_zero_can_be_had() -> None:
     plan = conrl.plan(NOTHING_TO_GAIN, conrl.ConcaveConvex(cp.sqrt))
     assert plan.objective == pytest.approx(0.0, abs=1e-6)

@@ -250,6 +250,12 @@ def test_epsilon_of_the_theorem_without_a_budget_of_every_cost() -> None:
     assert conrl.Knapsack([INF, INF], episodes, epsilon="theorem").held_back(mdp) == 0.0
 
 
+def test_epsilon_of_the_theorem_needs_costs_of_at_most_one() -> None:
+    """An episode of DEAR costs 10, not at most H = 5: a budget of 5 an episode does bind, and nothing is promised."""
+    with pytest.raises(conrl.SpecError, match="theorem"):
+        conrl.Knapsack([500.0], 100, epsilon="theorem").held_back(DEAR)
+
+
 # -- refusals -------------------------------------------------------------------------------------------------
 
 
