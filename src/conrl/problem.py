@@ -91,7 +91,11 @@ class ConcaveConvex:
     def constraints(self) -> tuple[Callable[..., Any], ...]:
         if self.constraint is None:
             return ()
-        return (self.constraint,) if callable(self.constraint) else tuple(self.constraint)
+        if callable(self.constraint):
+            return (self.constraint,)
+        if not isinstance(self.constraint, (list, tuple)):
+            raise SpecError(f"constraint is {self.constraint!r}; it must be a function or a list of functions")
+        return tuple(self.constraint)
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,7 @@ class Knapsack:
     def held_back(self, mdp: ConstrainedMDP) -> float:
         """epsilon as a number."""
         if self.epsilon != "theorem":
-            if isinstance(self.epsilon, str) or not 0.0 <= float(self.epsilon) < 1.0:
+            if not isinstance(self.epsilon, (int, float, np.number)) or not 0.0 <= float(self.epsilon) < 1.0:
                 raise SpecError(f'epsilon is {self.epsilon!r}; it must be a number in [0, 1) or "theorem"')
             return float(self.epsilon)
         budgets = self._budgets(mdp)
@@ -129,6 +133,13 @@ class Knapsack:
         )
         if not regime.applies:
             raise SpecError(f"epsilon='theorem': {regime.message}; give epsilon a number instead")
+        task = mdp.task
+        for low, high in (task.reward_range, *(task.cost_ranges or ())):
+            if low < 0.0 or high > 1.0:
+                raise SpecError(
+                    f"epsilon='theorem': the theorem needs rewards and costs of one step in [0, 1], "
+                    f"and here they reach from {low:g} to {high:g}; give epsilon a number instead"
+                )
         return regime.epsilon
 
     def linear(self, mdp: ConstrainedMDP) -> Linear:

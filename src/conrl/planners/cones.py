@@ -4,10 +4,10 @@ CVXPY turns
 
     { (y, s, t) :  lo <= y <= hi,  s <= f(y),  g_j(y_1..d) <= t_j }                       (1)
 
-into  A v + k = b,  k in K  with v = (y, s, t, auxiliaries), and checks on the way that f is concave and every g_j
-convex. All problems of a plan are linear in v over (1) with a few more rows, so that CVXPY is never called again:
-Clarabel is given the cone data directly. Letters: y in R^(1+d) a value vector (reward, costs), [lo, hi] a box that
-holds all of them, J the number of constraints.
+into  A v + k = b,  k in K  with v = (y, s, t, auxiliaries), y and t each in a unit of its own size, and checks on the
+way that f is concave and every g_j convex. All problems of a plan are linear in v over (1) with a few more rows:
+Clarabel is given the cone data directly, and CVXPY is not called again. Letters: y in R^(1+d) a value vector (reward,
+costs), [lo, hi] a box that holds all of them, J the number of constraints.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from conrl.errors import ConRLError, RunError, SpecError
 Float = NDArray[np.float64]
 Function = Callable[..., Any]
 
-TOLERANCES = (1e-10, 1e-8)  # Clarabel's, the second if it fails at the first; what it misses shows in the gap
+# Clarabel's tolerance, and whether it scales the rows itself: each next if it fails. What it misses shows in the gap.
+ATTEMPTS = ((1e-10, True), (1e-8, True), (1e-8, False), (1e-7, False))
 SOLVED = ("Solved", "AlmostSolved")
 REMEDY = "bring rewards and costs nearer to 1 in size"
 
@@ -34,10 +35,12 @@ REMEDY = "bring rewards and costs nearer to 1 in size"
 class Answer(NamedTuple):
     """A solved cone program."""
 
-    solved: bool  # False: infeasible
+    solved: bool
     v: Float
     more: Float  # the further variables
-    duals: Float  # of the rows  y - sum x z,  sum x,  t
+    w: Float  # [1+d]: the multiplier of  y - sum x z = 0
+    mu: Float  # [J]: of  t <= allowed
+    status: str  # in Clarabel's words
 
 
 class Cones:
@@ -47,12 +50,14 @@ class Cones:
         cp = import_cvxpy()
         self.size = lo.size
         self.count = len(constraints)
+        self.unit = np.where(hi > lo, hi - lo, 1.0)
         y, s = cp.Variable(lo.size, name="y"), cp.Variable(name="s")
         t = cp.Variable(self.count, name="t") if self.count else None
         self._y = y
-        self._f, self._g = expressions(objective, constraints, y)
-        rows = [y >= lo, y <= hi, s <= self._f]
-        rows += [g <= t[j] for j, g in enumerate(self._g)] if t is not None else []
+        self._f, self._g = expressions(objective, constraints, cp.multiply(self.unit, y), y)
+        self.t_unit = self._sizes(lo, hi)
+        rows = [y >= lo / self.unit, y <= hi / self.unit, s <= self._f]
+        rows += [g / self.t_unit[j] <= t[j] for j, g in enumerate(self._g)] if t is not None else []
         goal = cp.Maximize(s - cp.sum(t) if t is not None else s)
         data = cp.Problem(goal, rows).get_problem_data(cp.CLARABEL)[0]
         at = data["param_prob"].var_id_to_col
@@ -74,28 +79,39 @@ class Cones:
 
     def value(self, y: Float) -> tuple[float, Float]:
         """f(y) and every g_j(y), as CVXPY computes them; nan where undefined."""
-        self._y.value = y
+        self._y.value = y / self.unit
         with np.errstate(all="ignore"):
             return _number(self._f), np.array([_number(g) for g in self._g])
 
-    def over_box(self, cost: Float) -> Float:
-        """The v that minimises cost.v over (1)."""
+    def _sizes(self, lo: Float, hi: Float) -> Float:
+        """How large each g_j is in the box, roughly."""
+        seen = np.abs([self.value(y)[1] for y in (lo, hi, 0.5 * (lo + hi))])
+        largest = np.where(np.isfinite(seen), seen, 0.0).max(axis=0)
+        return np.where(largest > 0.0, largest, 1.0)
+
+    def over_box(self, w: Float, mu: Float) -> float:
+        """The maximum of f(y) - mu.g(y) - w.y over the box."""
+        cost = np.zeros(self.num_variables)
+        cost[self.s] = -1.0
+        cost[self.t] = mu * self.t_unit
+        cost[self.y] = w * self.unit
         answer = _clarabel(self.A, self.b, cost, self.K)
         if str(answer.status) not in SOLVED:
             raise RunError(f"Clarabel ended as {answer.status}; {REMEDY}")
-        return np.array(answer.x)
+        return -float(cost @ np.array(answer.x))
 
     def over_mixtures(self, cost: Float, points: Float, more: Float, more_cost: Float, allowed: float) -> Answer:
         """Minimise over (1) and x, u >= 0 with  y = sum_i x_i z_i + more u,  sum x = 1,  t <= allowed.
 
-        points [n, 1+d] are the z_i, `more` [1+d, m] what else may move y; `cost` is of v, `more_cost` of u.
+        points [n, 1+d] are the z_i, `more` [1+d, m] what else may move y, in units of y; `cost` is of v, `more_cost` of
+        u; `allowed` is in units of t.
         """
         import clarabel
 
         n, base = points.shape[0], self.A.shape[0]
         extra = n + more.shape[1]
         block = np.zeros((extra, self.rows + 1))  # one row a column of the matrix: rows below the cones, then x, u >= 0
-        block[:n, : self.size] = -points
+        block[:n, : self.size] = -points / self.unit
         block[:n, self.size] = 1.0
         block[n:, : self.size] = -more.T
         block[:, -1] = -1.0
@@ -117,20 +133,17 @@ class Cones:
         K = [*self.K, clarabel.ZeroConeT(self.size + 1), clarabel.NonnegativeConeT(self.count + extra)]
         answer = _clarabel(matrix, right, np.concatenate((cost, np.zeros(n), more_cost)), K)
         kind = str(answer.status)
-        if kind in SOLVED:
-            x = np.array(answer.x)
-            return Answer(True, x[: cost.size], x[cost.size :], np.array(answer.z)[base : base + self.rows])
-        if kind in ("PrimalInfeasible", "AlmostPrimalInfeasible"):
-            return Answer(False, np.zeros(0), np.zeros(0), np.zeros(0))
-        raise RunError(f"Clarabel ended as {kind}; {REMEDY}")
+        x, z = np.array(answer.x), np.array(answer.z)[base : base + self.rows]
+        w, mu = z[: self.size] / self.unit, np.maximum(z[self.size + 1 :], 0.0) / self.t_unit
+        return Answer(kind in SOLVED, x[: cost.size], x[cost.size :], w, mu, kind)
 
 
 def _clarabel(A: Any, b: Float, q: Float, K: list[Any]) -> Any:
     import clarabel
 
     answer = None
-    for tolerance in TOLERANCES:
-        answer = clarabel.DefaultSolver(_no_quadratic(q.size), q, A, b, K, _settings(tolerance)).solve()
+    for tolerance, equilibrate in ATTEMPTS:
+        answer = clarabel.DefaultSolver(_no_quadratic(q.size), q, A, b, K, _settings(tolerance, equilibrate)).solve()
         if str(answer.status) in ("Solved", "PrimalInfeasible"):
             break
     return answer
@@ -142,12 +155,13 @@ def _no_quadratic(size: int) -> Any:
 
 
 @lru_cache
-def _settings(tolerance: float) -> Any:
+def _settings(tolerance: float, equilibrate: bool) -> Any:
     import clarabel
 
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
+    settings.equilibrate_enable = equilibrate
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
     return settings
 
@@ -158,13 +172,13 @@ def _clarabel_cones(dims: Any) -> list[Any]:
     return list(dims_to_solver_cones(dims))
 
 
-def expressions(objective: Function, constraints: Sequence[Function], y: Any) -> tuple[Any, list[Any]]:
-    """f and every g_j of a CVXPY variable y, with their curvature checked."""
+def expressions(objective: Function, constraints: Sequence[Function], y: Any, variable: Any) -> tuple[Any, list[Any]]:
+    """f and every g_j of a CVXPY expression y in a variable, with their curvature checked."""
     cp = import_cvxpy()
-    f = _expression(cp, objective, _arguments(objective, y), "objective")
+    f = _expression(cp, objective, _arguments(objective, y), "objective", variable)
     if not f.is_concave():
         raise SpecError(f"the objective is {f.curvature.lower()}, not concave: {f}")
-    gs = [_expression(cp, g, (y[1:],), f"constraint {j + 1}") for j, g in enumerate(constraints)]
+    gs = [_expression(cp, g, (y[1:],), f"constraint {j + 1}", variable) for j, g in enumerate(constraints)]
     for j, g in enumerate(gs):
         if not g.is_convex():
             raise SpecError(f"constraint {j + 1} is {g.curvature.lower()}, not convex: {g}")
@@ -195,7 +209,7 @@ def _arguments(objective: Function, y: Any) -> tuple[Any, ...]:
     return (y[0], y[1:]) if len(needed) == 2 else (y[0],)
 
 
-def _expression(cp: Any, function: Function, arguments: tuple[Any, ...], what: str) -> Any:
+def _expression(cp: Any, function: Function, arguments: tuple[Any, ...], what: str, variable: Any) -> Any:
     """What the user's function makes of CVXPY expressions, as a scalar expression."""
     if not callable(function):
         raise SpecError(f"{what} is {function!r}; it must be a function from a CVXPY expression to a CVXPY expression")
@@ -206,6 +220,13 @@ def _expression(cp: Any, function: Function, arguments: tuple[Any, ...], what: s
         raise
     except Exception as error:
         raise SpecError(f"{what} failed on a CVXPY expression: {type(error).__name__}: {error}") from error
+    if result is None:
+        raise SpecError(f"{what} returns None; it must return a CVXPY expression")
+    numbers = [np.asarray(c.value, dtype=np.float64) for c in expression.constants() if c.value is not None]
+    if not all(np.isfinite(n).all() for n in numbers):
+        raise SpecError(f"{what} holds a number that is not finite: {expression}")
+    if any(v.id != variable.id for v in expression.variables()):
+        raise SpecError(f"{what} has variables of its own; it must be a function of what it is given")
     if expression.size != 1:
         raise SpecError(f"{what} has shape {expression.shape}; it must be a single number")
     return expression if expression.shape == () else cp.reshape(expression, (), order="C")

@@ -12,6 +12,7 @@ rewards and minimum over costs within their intervals is the slack of y, zero wi
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,13 +49,13 @@ class ConvexProgram:
         cp = import_cvxpy()
         program, rho, y, link, limits = full_program(mdp, problem)
         try:
-            program.solve(solver=cp.CLARABEL)
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore", UserWarning)  # "may be inaccurate": the gap says how much
+                program.solve(solver=cp.CLARABEL)
         except cp.error.SolverError as error:  # seen with exponential cones (log, exp) from some 1,000 variables on
-            raise RunError(f"Clarabel made no progress on the full program; use column generation ({error})") from None
-        if program.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
-            raise self._infeasible(oracle, problem, cones)
+            raise self._unsolved(oracle, problem, cones, str(error)) from None
         if program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
-            raise RunError(f"Clarabel ended as {program.status}; bring rewards and costs nearer to 1 in size")
+            raise self._unsolved(oracle, problem, cones, program.status)
         measure = np.maximum(np.asarray(rho.value), 0.0).reshape(mdp.horizon, mdp.num_pairs)
         policy = markov_policy(mdp, measure)
         occupied = np.zeros((1, mdp.num_pairs))
@@ -62,6 +63,8 @@ class ConvexProgram:
         value = occupied[0] @ mdp.pay
         moved = np.asarray(y.value) if mdp.bonus is not None else value
         objective = cones.value(moved)[0]
+        if not np.isfinite(objective):
+            raise self._unsolved(oracle, problem, cones, "the objective is not finite")
         tied = [np.asarray(row.dual_value, dtype=np.float64) for row in link]
         w = tied[0] if len(tied) == 1 else tied[0] - tied[1]
         mu = np.array([max(float(np.asarray(g.dual_value).item()), 0.0) for g in limits])
@@ -81,12 +84,13 @@ class ConvexProgram:
             make_mixture=lambda: Mixture([1.0], [policy], value[None]),
         )
 
-    def _infeasible(self, oracle: BackwardInduction, problem: ConcaveConvex, cones: Cones) -> Exception:
+    def _unsolved(self, oracle: BackwardInduction, problem: ConcaveConvex, cones: Cones, why: str) -> Exception:
+        """Infeasible, if that can be proven, else no answer."""
         try:
             maximise_convex(oracle, cones, tol=1e-3, max_sweeps=1000)
         except Separated as apart:
             return separated(oracle, problem, apart)
-        return RunError("Clarabel calls constraints infeasible that are met to rounding; use column generation")
+        return RunError(f"Clarabel found no solution of the full program ({why}); use column generation")
 
 
 def full_program(mdp: ConstrainedMDP, problem: ConcaveConvex) -> tuple[Any, Any, Any, Any, list[Any]]:
@@ -97,7 +101,7 @@ def full_program(mdp: ConstrainedMDP, problem: ConcaveConvex) -> tuple[Any, Any,
     rho = cp.Variable(H * mdp.num_pairs, nonneg=True)
     y = cp.Variable(1 + d)
     mean = np.tile(mdp.pay, (H, 1)).T @ rho
-    objective, constraints = expressions(problem.objective, problem.constraints, y)
+    objective, constraints = expressions(problem.objective, problem.constraints, y, y)
     if mdp.bonus is None:
         tie = [y == mean]
     else:

@@ -32,12 +32,12 @@ from numpy.typing import NDArray
 
 from conrl.errors import RunError
 from conrl.oracles.protocols import SupportOracle
-from conrl.planners.cones import Answer, Cones
+from conrl.planners.cones import REMEDY, Answer, Cones
 from conrl.planners.support_lp import Columns
 
 Float = NDArray[np.float64]
 
-ALLOWED = (1e-9, 1e-8, 1e-7)  # by how much a constraint may be exceeded; more only if less finds nothing
+ALLOWED = (1e-10, 1e-9, 1e-8)  # by how much a constraint may be exceeded, in its size; more only if less finds nothing
 APART = 1e-9  # a distance, in widths of the box, that counts as none
 NEGLIGIBLE = 1e-9  # weight of a point that is left out of the mixture
 
@@ -75,15 +75,7 @@ def maximise_convex(oracle: SupportOracle, cones: Cones, *, tol: float, max_swee
 
 def lagrangian_bound(oracle: SupportOracle, cones: Cones, w: Float, mu: Float) -> float:
     """Eq. (2)."""
-    return float(oracle.support(w).value) + _inner(cones, w, mu)
-
-
-def _inner(cones: Cones, w: Float, mu: Float) -> float:
-    cost = np.zeros(cones.num_variables)
-    cost[cones.s] = -1.0
-    cost[cones.t] = mu
-    cost[cones.y] = w
-    return -float(cost @ cones.over_box(cost))
+    return float(oracle.support(w).value) + cones.over_box(w, mu)
 
 
 class _Solver:
@@ -96,8 +88,6 @@ class _Solver:
         self.asked = 0
         self.sweeps = 0
         self.allowed = ALLOWED[0]
-        lo, hi = oracle.box
-        self.width = np.where(hi > lo, hi - lo, 1.0)
 
     def ask(self, directions: Float) -> Float:
         self.asked += directions.shape[0]
@@ -111,9 +101,12 @@ class _Solver:
         while True:
             answer = self._master()
             if not answer.solved:
-                self._approach()
+                if self.sweeps == 1:  # see more of Z first: f may be undefined at all that was found
+                    self.ask(np.vstack((-axes[:1], axes[1:])))
+                else:
+                    self._approach()
                 continue
-            w, mu = answer.duals[: self.cones.size], np.maximum(answer.duals[self.cones.size + 1 :], 0.0)
+            w, mu = answer.w, answer.mu
             inside = float((np.array(self.columns.points) @ w).max())
             before = self.columns.count
             value = float(self.ask(w[None])[0])
@@ -121,7 +114,7 @@ class _Solver:
             room = self.tol * max(1.0, abs(objective))
             last = self.columns.count == before or self.sweeps >= self.max_sweeps
             if last or value - inside <= 10.0 * room:  # else (2) cannot be small enough yet
-                found = value + _inner(self.cones, w, mu)
+                found = value + self.cones.over_box(w, mu)
                 if found < bound:
                     bound, best = found, mu
                 if last or bound - objective <= room:
@@ -136,35 +129,37 @@ class _Solver:
     def _approach(self) -> None:
         """New points until some mixture is as good as allowed."""
         size = self.cones.size
-        apart = np.hstack((np.eye(size), -np.eye(size)))
-        price = np.concatenate((1.0 / self.width, 1.0 / self.width))
+        apart, price = np.hstack((np.eye(size), -np.eye(size))), np.ones(2 * size)
         nothing = np.zeros(self.cones.num_variables)
         while True:
             count = self.columns.count
             points = np.array(self.columns.points)
             answer = self.cones.over_mixtures(nothing, points, apart, price, self.allowed)
-            if not answer.solved:  # nothing in the whole box is allowed
-                raise Separated(np.zeros(size), np.inf, points.mean(axis=0))
+            if not answer.solved:
+                if "Infeasible" not in answer.status:
+                    raise RunError(f"Clarabel ended as {answer.status}; {REMEDY}")
+                raise Separated(np.zeros(size), np.inf, points.mean(axis=0))  # nothing in the whole box is allowed
             distance = float(price @ answer.more[count:])
             if distance <= APART:
-                return self._loosen()
-            w = answer.duals[:size]
-            inside = float((points @ w).max())
-            value = float(self.ask(w[None])[0])
+                return self._loosen(points.T @ answer.more[:count])
+            inside = float((points @ answer.w).max())
+            value = float(self.ask(answer.w[None])[0])
             if value - inside <= max(0.1 * distance, APART) or self.columns.count == count:
                 proven = distance - max(value - inside, 0.0)
                 if proven > APART:
-                    raise Separated(w, proven, points.T @ answer.more[:count])
+                    raise Separated(answer.w, proven, points.T @ answer.more[:count])
                 if self.columns.count == count:
-                    return self._loosen()
+                    return self._loosen(points.T @ answer.more[:count])
             elif self.sweeps >= self.max_sweeps:
                 raise RunError("no allowed mixture was found within max_sweeps; raise it")
 
-    def _loosen(self) -> None:
+    def _loosen(self, nearest: Float) -> None:
         """If the master finds nothing although the distance is none, allow a little more."""
         while not self._master().solved:
             looser = [a for a in ALLOWED if a > self.allowed]
             if not looser:
+                if not np.isfinite(self.cones.value(nearest)[0]):  # at the edge of where f is defined, but not inside
+                    raise Separated(np.zeros(self.cones.size), 0.0, nearest)
                 raise RunError("the constraints are met at a single point, beyond the solver's precision; relax them")
             self.allowed = looser[0]
 
@@ -172,6 +167,8 @@ class _Solver:
         chosen = np.flatnonzero(x[:count] > NEGLIGIBLE)
         points = np.array([self.columns.points[i] for i in chosen])
         weights, objective = self._fewest(np.maximum(x[chosen], 0.0) / x[chosen].sum(), points, bound)
+        if not np.isfinite(objective):  # f is defined only where the constraints are exceeded a little
+            raise Separated(np.zeros(self.cones.size), 0.0, weights @ points)
         kept = np.flatnonzero(weights > 0.0)
         chosen, points, weights = chosen[kept], points[kept], weights[kept]
         bound = max(bound, objective)
@@ -185,8 +182,11 @@ class _Solver:
             multipliers,
             self.asked,
             self.sweeps,
-            bound - objective <= self.tol * max(1.0, abs(objective)),
+            self._close(bound, objective),
         )
+
+    def _close(self, bound: float, objective: float) -> bool:
+        return bool(np.isfinite(objective)) and bound - objective <= self.tol * max(1.0, abs(objective))
 
     def _fewest(self, weights: Float, points: Float, bound: float) -> tuple[Float, float]:
         """A mixture of fewer points as good as this one, and its objective.
@@ -199,8 +199,8 @@ class _Solver:
             fewer = reduce_mixture(fewer / fewer.sum(), points, 0.01 * small)
             fewer = _same_mean(fewer, points, weights @ points)
             objective, constraints = self.cones.value(fewer @ points)
-            close = bound - objective <= self.tol * max(1.0, abs(objective))
-            if close and (constraints <= 10.0 * self.allowed).all():
+            kept = (constraints <= 10.0 * self.allowed * self.cones.t_unit).all()
+            if kept and self._close(bound, objective):
                 return fewer, objective
         return weights, self.cones.value(weights @ points)[0]
 
@@ -208,8 +208,9 @@ class _Solver:
 def _same_mean(weights: Float, points: Float, mean: Float) -> Float:
     """The active weights again, so that the costs are those of `mean` to rounding."""
     active = np.flatnonzero(weights > 0.0)
-    system = np.vstack((points[active, 1:].T, np.ones(active.size)))
-    exact = np.asarray(np.linalg.lstsq(system, np.append(mean[1:], 1.0), rcond=None)[0], dtype=np.float64)
+    from_cost = 1 if active.size < points.shape[1] + 1 else 0  # on a face the costs fix the reward
+    system = np.vstack((points[active, from_cost:].T, np.ones(active.size)))
+    exact = np.asarray(np.linalg.lstsq(system, np.append(mean[from_cost:], 1.0), rcond=None)[0], dtype=np.float64)
     if exact.min() < 0.0:
         return weights
     again = np.zeros(weights.size)
