@@ -27,7 +27,8 @@ from conrl.oracles import BackwardInduction
 from conrl.planners import ColumnGeneration, LinearProgram
 from conrl.planners.cones import Cones
 from conrl.planners.convex_program import full_program
-from conrl.planners.support_convex import ConvexOptimum, maximise_convex
+from conrl.planners.support_convex import maximise_convex
+from conrl.planners.support_lp import Optimum
 
 Float = NDArray[np.float64]
 
@@ -112,7 +113,7 @@ def convex_plans() -> None:
         problem = conrl.ConcaveConvex(f, g)
         cones = Cones(f, (g,), *BackwardInduction(rover).box)
 
-        def plan(cones: Cones = cones) -> ConvexOptimum:
+        def plan(cones: Cones = cones) -> Optimum:
             fresh = rover.replace(horizon=rover.horizon)
             return maximise_convex(BackwardInduction(fresh), cones, tol=1e-7, max_sweeps=1000)
 

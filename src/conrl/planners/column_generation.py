@@ -17,7 +17,7 @@ from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
 from conrl.planners.cones import Cones
 from conrl.planners.conflict import infeasible, separated
 from conrl.planners.result import Plan, split_prices
-from conrl.planners.support_convex import ConvexOptimum, Separated, maximise_convex
+from conrl.planners.support_convex import Separated, maximise_convex
 from conrl.planners.support_lp import Conflict, Optimum, maximise
 from conrl.policy import Mixture
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem
@@ -81,7 +81,7 @@ class ColumnGeneration:
         oracle: SupportOracle,
         mdp: ConstrainedMDP,
         problem: Problem,
-        found: Optimum | ConvexOptimum,
+        found: Optimum,
         prices: Float,
         floor_prices: Float,
     ) -> Plan:

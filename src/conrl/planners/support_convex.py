@@ -25,37 +25,19 @@ is driven to zero instead; its multiplier separates Z from what is allowed if it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from conrl.errors import RunError
 from conrl.oracles.protocols import SupportOracle
 from conrl.planners.cones import REMEDY, Answer, Cones
-from conrl.planners.support_lp import Columns
+from conrl.planners.support_lp import Columns, Optimum
 
 Float = NDArray[np.float64]
 
 ALLOWED = (1e-10, 1e-9, 1e-8)  # by how much a constraint may be exceeded, in its size; more only if less finds nothing
 APART = 1e-9  # a distance, in widths of the box, that counts as none
 NEGLIGIBLE = 1e-9  # weight of a point that is left out of the mixture
-
-
-@dataclass
-class ConvexOptimum:
-    """A solution of (1) as a mixture of columns, with its certificate."""
-
-    weights: Float  # [n]
-    points: Float  # [n, 1+d]
-    means: Float  # [n, 1+d]
-    directions: Float  # [n, 1+d]
-    objective: float
-    bound: float
-    multipliers: Float  # [J]
-    asked: int
-    sweeps: int
-    converged: bool
 
 
 class Separated(Exception):
@@ -68,7 +50,7 @@ class Separated(Exception):
         self.nearest = nearest  # the value vector that comes nearest
 
 
-def maximise_convex(oracle: SupportOracle, cones: Cones, *, tol: float, max_sweeps: int) -> ConvexOptimum:
+def maximise_convex(oracle: SupportOracle, cones: Cones, *, tol: float, max_sweeps: int) -> Optimum:
     """Solve (1) to bound - objective <= tol * max(1, |objective|), or raise `Separated`."""
     return _Solver(oracle, cones, tol, max_sweeps).run()
 
@@ -94,7 +76,7 @@ class _Solver:
         self.sweeps += 1
         return self.columns.ask(self.oracle, directions)[0]
 
-    def run(self) -> ConvexOptimum:
+    def run(self) -> Optimum:
         axes = np.eye(self.cones.size)
         self.ask(np.vstack((axes[:1], -axes[1:])))
         bound, best = np.inf, np.zeros(self.cones.count)
@@ -163,27 +145,15 @@ class _Solver:
                 raise RunError("the constraints are met at a single point, beyond the solver's precision; relax them")
             self.allowed = looser[0]
 
-    def _finish(self, x: Float, count: int, bound: float, multipliers: Float) -> ConvexOptimum:
+    def _finish(self, x: Float, count: int, bound: float, multipliers: Float) -> Optimum:
         chosen = np.flatnonzero(x[:count] > NEGLIGIBLE)
         points = np.array([self.columns.points[i] for i in chosen])
         weights, objective = self._fewest(np.maximum(x[chosen], 0.0) / x[chosen].sum(), points, bound)
         if not np.isfinite(objective):  # f is defined only where the constraints are exceeded a little
             raise Separated(np.zeros(self.cones.size), 0.0, weights @ points)
-        kept = np.flatnonzero(weights > 0.0)
-        chosen, points, weights = chosen[kept], points[kept], weights[kept]
-        bound = max(bound, objective)
-        return ConvexOptimum(
-            weights,
-            points,
-            np.array([self.columns.means[i] for i in chosen]),
-            np.array([self.columns.directions[i] for i in chosen]),
-            objective,
-            bound,
-            multipliers,
-            self.asked,
-            self.sweeps,
-            self._close(bound, objective),
-        )
+        kept = weights > 0.0
+        converged, work = self._close(max(bound, objective), objective), (self.asked, self.sweeps)
+        return self.columns.optimum(weights[kept], points[kept], objective, bound, multipliers, converged, work)
 
     def _close(self, bound: float, objective: float) -> bool:
         return bool(np.isfinite(objective)) and bound - objective <= self.tol * max(1.0, abs(objective))

@@ -36,6 +36,22 @@ SMOOTHING = 0.7  # share of the best multipliers so far in those tried next; 0.5
 MIXING = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0])  # weight of the objective while becoming feasible
 
 
+@dataclass
+class Optimum:
+    """A mixture of columns, with its certificate."""
+
+    weights: Float  # [n], n at most R + 1
+    points: Float  # [n, 1+d]: what is mixed
+    means: Float  # [n, 1+d]: the same policies' values without bonus
+    directions: Float  # [n, 1+d]: the directions that they answer
+    objective: float
+    bound: float
+    multipliers: Float  # [R]
+    asked: int  # directions
+    sweeps: int  # calls of the oracle, each for several directions
+    converged: bool
+
+
 class Columns:
     """The points found so far, each with the direction that it answers (and so its policy)."""
 
@@ -55,29 +71,27 @@ class Columns:
                 self.means.append(mean)
         return values, points
 
-    def find(self, point: Float) -> int:
-        """Which column a point is."""
-        return self._place[point.tobytes()]
-
     @property
     def count(self) -> int:
         return len(self.points)
 
-
-@dataclass
-class Optimum:
-    """A solution of (1) as a mixture of columns, with its certificate."""
-
-    weights: Float  # [n], n at most R + 1
-    points: Float  # [n, 1+d]: what is mixed
-    means: Float  # [n, 1+d]: the same policies' values without bonus
-    directions: Float  # [n, 1+d]: the directions that they answer
-    objective: float
-    bound: float
-    multipliers: Float  # [R]
-    asked: int  # directions
-    sweeps: int  # calls of the oracle, each for several directions
-    converged: bool
+    def optimum(
+        self,
+        weights: Float,
+        points: Float,
+        objective: float,
+        bound: float,
+        multipliers: Float,
+        converged: bool,
+        work: tuple[int, int],
+    ) -> Optimum:
+        """A mixture of some of the points as the answer."""
+        chosen = [self._place[p.tobytes()] for p in points]
+        means = np.array([self.means[i] for i in chosen])
+        directions = np.array([self.directions[i] for i in chosen])
+        # Rounding may leave the bound an ulp or so below an objective that meets it.
+        bound = max(bound, objective)
+        return Optimum(weights, points, means, directions, objective, bound, multipliers, *work, converged)
 
 
 class Conflict(Exception):
@@ -140,22 +154,9 @@ class _Solver:
         return bound - objective <= self.tol * max(1.0, abs(objective))
 
     def optimum(self, weights: Float, points: Float, bound: float, multipliers: Float) -> Optimum:
-        chosen = [self.columns.find(p) for p in points]
         objective = float(weights @ (points @ self.a))
-        # Rounding may leave the bound an ulp or so below an objective that meets it.
-        bound = max(bound, objective)
-        return Optimum(
-            weights,
-            points,
-            np.array([self.columns.means[i] for i in chosen]),
-            np.array([self.columns.directions[i] for i in chosen]),
-            objective,
-            bound,
-            multipliers,
-            self.asked,
-            self.sweeps,
-            self.enough(bound, objective),
-        )
+        work = self.asked, self.sweeps
+        return self.columns.optimum(weights, points, objective, bound, multipliers, self.enough(bound, objective), work)
 
     # -- no rows ------------------------------------------------------------------------------------------
 
