@@ -131,6 +131,49 @@ def transition_matrix(transitions: Any) -> tuple[sp.csr_array, int]:
     return matrix, num_actions
 
 
+def read_outcomes(
+    state: ArrayLike,
+    action: ArrayLike,
+    successor: ArrayLike,
+    probability: ArrayLike,
+    pay: ArrayLike,
+    *,
+    num_states: int,
+    num_actions: int,
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int32], Float, list[Float]]:
+    """Outcomes sorted by pair: rows s*A + a [P], start [P+1], successor [N], probability [N], columns of pay [N]."""
+    s, a, t = (any_array(x, n) for x, n in ((state, "state"), (action, "action"), (successor, "successor")))
+    p, m = float_array(probability, "probability"), float_array(pay, "pay")
+    for name, index in (("state", s), ("action", a), ("successor", t)):
+        if index.shape != p.shape or (index.size and index.dtype.kind not in "iu"):
+            raise ModelError(f"{name} has shape {index.shape} and dtype {index.dtype}; expected {p.size} indices")
+    if p.ndim != 1 or m.ndim != 2 or m.shape[0] != p.size or m.shape[1] == 0:
+        raise ModelError(f"pay has shape {m.shape} for {p.size} outcomes; expected ({p.size}, 1 + number of costs)")
+    if num_actions > MAX_ACTIONS:
+        raise ModelError(f"{num_actions} actions; at most {MAX_ACTIONS} are supported")
+    s, a, t = (x.astype(np.int64) for x in (s, a, t))
+    row = s * num_actions + a
+    for name, index, size in (("state", s, num_states), ("action", a, num_actions), ("successor", t, num_states)):
+        if index.size and (index.min() < 0 or index.max() >= size):
+            raise ModelError(
+                f"{name} index {int(index.min() if index.min() < 0 else index.max())} is not in 0..{size - 1}"
+            )
+    some = p != 0.0
+    row, t, p, m = row[some], t[some], p[some], m[some]
+    order = np.lexsort((*m.T[::-1], t, row))
+    row, t, p, m = row[order], t[order], p[order], m[order]
+    new = np.ones(row.size, dtype=bool)
+    new[1:] = (row[1:] != row[:-1]) | (t[1:] != t[:-1]) | (m[1:] != m[:-1]).any(axis=1)
+    negative = p < 0.0  # stays apart, so that validation finds it
+    new |= negative
+    new[1:] |= negative[:-1]
+    p = np.add.reduceat(p, np.flatnonzero(new)) if row.size else p
+    row, t, m = row[new], t[new], m[new]
+    rows = np.unique(row)
+    start = np.append(np.searchsorted(row, rows), row.size)
+    return rows, start, t.astype(np.int32), p, list(m.T)
+
+
 def available_rows(available: ArrayLike | None, num_states: int, num_actions: int) -> NDArray[np.bool_]:
     if available is None:
         return np.ones(num_states * num_actions, dtype=bool)

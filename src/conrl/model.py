@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 from conrl.errors import ModelError
 from conrl.graph import Graph, Int, Reach
 from conrl.inputs import (
-    MAX_ACTIONS,
     PairTable,
     any_array,
     available_rows,
@@ -32,6 +31,7 @@ from conrl.inputs import (
     read_features,
     read_horizon,
     read_names,
+    read_outcomes,
     refuse,
     resolve_limits,
     setter,
@@ -184,37 +184,11 @@ class ConstrainedMDP:
         differently stay apart, so that simulation pays each with its own probability. Pairs that do not occur
         do not exist. `rest` is as in the constructor.
         """
-        s, a, t = (any_array(x, n) for x, n in ((state, "state"), (action, "action"), (successor, "successor")))
-        p, m = float_array(probability, "probability"), float_array(pay, "pay")
-        for name, index in (("state", s), ("action", a), ("successor", t)):
-            if index.shape != p.shape or (index.size and index.dtype.kind not in "iu"):
-                raise ModelError(f"{name} has shape {index.shape} and dtype {index.dtype}; expected {p.size} indices")
-        if p.ndim != 1 or m.ndim != 2 or m.shape[0] != p.size or m.shape[1] == 0:
-            raise ModelError(f"pay has shape {m.shape} for {p.size} outcomes; expected ({p.size}, 1 + number of costs)")
-        if num_actions > MAX_ACTIONS:
-            raise ModelError(f"{num_actions} actions; at most {MAX_ACTIONS} are supported")
-        s, a, t = (x.astype(np.int64) for x in (s, a, t))
-        row = s * num_actions + a
-        for name, index, size in (("state", s, num_states), ("action", a, num_actions), ("successor", t, num_states)):
-            if index.size and (index.min() < 0 or index.max() >= size):
-                raise ModelError(
-                    f"{name} index {int(index.min() if index.min() < 0 else index.max())} is not in 0..{size - 1}"
-                )
-        some = p != 0.0
-        row, t, p, m = row[some], t[some], p[some], m[some]
-        order = np.lexsort((*m.T[::-1], t, row))
-        row, t, p, m = row[order], t[order], p[order], m[order]
-        new = np.ones(row.size, dtype=bool)
-        new[1:] = (row[1:] != row[:-1]) | (t[1:] != t[:-1]) | (m[1:] != m[:-1]).any(axis=1)
-        negative = p < 0.0  # stays apart, so that validation finds it
-        new |= negative
-        new[1:] |= negative[:-1]
-        p = np.add.reduceat(p, np.flatnonzero(new)) if row.size else p
-        row, t, m = row[new], t[new], m[new]
-        rows = np.unique(row)
-        start = np.append(np.searchsorted(row, rows), row.size)
+        rows, start, t, p, columns = read_outcomes(
+            state, action, successor, probability, pay, num_states=num_states, num_actions=num_actions
+        )
         self = cls.__new__(cls)
-        self._assemble(num_states, num_actions, rows, start, t.astype(np.int32), p, list(m.T), horizon=horizon, **rest)
+        self._assemble(num_states, num_actions, rows, start, t, p, columns, horizon=horizon, **rest)
         return self
 
     def _assemble(
