@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from bank import CASES, best_total, dense, random_model, reached, still, value_of
@@ -343,3 +344,17 @@ def test_an_outcome_without_probability_never_happens() -> None:
     P[:, 0] = [0.5, 0.0, 0.5]
     mdp = conrl.ConstrainedMDP(P, [[0.0], [1.0], [0.0]], None, 30)
     assert not conrl.simulate(mdp, conrl.Deterministic(np.zeros((30, 3), int), 1), episodes=2000).rewards.any()
+
+
+def test_without_a_place_for_the_cache_kernels_are_compiled_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a user who can write neither beside the source nor at home."""
+    plain = numba.njit
+
+    def njit(cache: bool = False, **options: Any) -> Any:
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return plain(**options)
+
+    monkeypatch.setattr(numba, "njit", njit)
+    twice = kernels._compiled(lambda x: 2.0 * x)
+    assert twice(21.0) == 42.0
