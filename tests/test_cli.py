@@ -335,6 +335,9 @@ def test_budgets_for_many_episodes() -> None:
     held_back = record(*words, "--epsilon", "0.5")
     assert held_back["costs"]["crash"]["limit"] == pytest.approx(0.01)
     assert "of episodes" in ok(*words)
+    played = record(*words, "--simulate", "4000")["simulation"]
+    assert played["mean"]["costs"]["crash"] == pytest.approx(0.02, abs=0.02)
+    assert 0.0 < played["exceed"]["crash"] < 0.05
 
 
 # -- mistakes ---------------------------------------------------------------------------------------------
@@ -400,6 +403,7 @@ def test_budgets_for_many_episodes() -> None:
         (["plna"], ["'plna'", "'plan'"]),
         (["plan", "box", "--budget", "corner=5"], ["--budget", "--episodes"]),
         (["plan", "box", "--episodes", "5"], ["--budget", "--episodes"]),
+        (["plan", "box", "--epsilon", "0.5"], ["--budget", "--epsilon"]),
         (["plan", "box", "--budget", "corner=5", "--episodes", "0"], ["--episodes"]),
         (["plan", "box", "--budget", "corner=5", "--episodes", "9", "--limit", "corner=1"], ["--budget", "--limit"]),
         (["plan", "box", "--budget", "corner=5", "--episodes", "9", "--epsilon", "some"], ["--epsilon", "some"]),

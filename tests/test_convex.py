@@ -820,3 +820,14 @@ def test_fairness_without_costs() -> None:
     for problem in (conrl.ConcaveConvex(same, convex.fair(1.0)), conrl.ConcaveConvex(convex.max_min())):
         with pytest.raises(conrl.SpecError, match="the model has none"):
             conrl.plan(still([1.0], [], 1), problem)
+
+
+@pytest.mark.parametrize("horizon", [10, 60])
+def test_a_steep_constraint_does_not_loosen_itself(horizon: int) -> None:
+    """c^4 and exp(c) are huge at the far end of the box; their limits are kept where they bind."""
+    mdp = still([0.0, 1.0], [[0.0], [1.0]], horizon)
+    quartic = conrl.plan(mdp, conrl.ConcaveConvex(same, lambda c: cp.power(c[0], 4) - 1e-4))
+    assert quartic.costs[0] == pytest.approx(0.1, abs=1e-6)
+    assert quartic.prices[0] == pytest.approx(250.0, rel=1e-3)
+    exponential = conrl.plan(mdp, conrl.ConcaveConvex(same, lambda c: cp.exp(c[0]) - 2.0))
+    assert exponential.costs[0] == pytest.approx(np.log(2.0), abs=1e-8)

@@ -234,3 +234,10 @@ def test_bad_questions_are_refused(arguments: dict[str, object], message: str) -
 def test_a_model_without_costs_has_no_curve() -> None:
     with pytest.raises(conrl.SpecError, match="the model has no costs"):
         conrl.frontier(still([0.0, 1.0], [], 2))
+
+
+@pytest.mark.parametrize("most", [2, 4, 6, 20])
+def test_max_vertices_is_the_most(most: int) -> None:
+    curve = conrl.frontier(conrl.envs.mars_rover(rock_reward=1.0), max_vertices=most)
+    assert curve.limits.size <= most
+    assert not curve.complete

@@ -318,3 +318,18 @@ def test_the_null_action_never_hurts() -> None:
         assert knapsack.reward == pytest.approx(explicit(mdp, limits), abs=1e-8)
         if conrl.feasibility(mdp, limits).feasible:
             assert knapsack.reward >= conrl.plan(mdp, conrl.Linear(limits)).reward - 1e-9
+
+
+def test_skipped_episodes_are_simulated_and_evaluated_as_zero() -> None:
+    mdp = conrl.envs.mars_rover(rock_reward=1.0)
+    plan = conrl.plan(mdp, conrl.Knapsack([20.0], episodes=1000))
+    assert 0.5 < plan.skip < 0.9
+    exact = conrl.evaluate(mdp, plan)
+    assert exact.reward == pytest.approx(plan.reward, abs=1e-12)
+    assert exact.costs == pytest.approx(plan.costs, abs=1e-12)
+    seen = conrl.simulate(mdp, plan, episodes=20_000, seed=1)
+    assert (seen.rewards == 0.0).mean() >= plan.skip - 0.02
+    assert seen.mean.reward == pytest.approx(plan.reward, abs=5.0 * seen.standard_error.reward)
+    assert seen.limits == pytest.approx([0.02])
+    env = conrl.envs.CMDPEnv(mdp)
+    assert conrl.simulate(env, plan, episodes=50).limits == pytest.approx([0.02])

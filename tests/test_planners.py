@@ -397,3 +397,20 @@ def test_other_bad_questions_are_refused() -> None:
 def test_out_of_time_is_an_error() -> None:
     with pytest.raises(conrl.RunError, match="time_limit"):
         conrl.plan(conrl.envs.box(), planner=conrl.LinearProgram(time_limit=0.0))
+
+
+@every_planner
+def test_with_a_bonus_a_floor_above_the_limit_is_still_refused(planner: str) -> None:
+    mdp = conrl.envs.box().with_bonus(np.full((121, 4), 0.2))
+    with pytest.raises(conrl.InfeasibleError, match="cannot be kept together"):
+        conrl.plan(mdp, conrl.Linear([0.1], [0.3]), planner=planner)
+
+
+def test_a_plan_that_breaks_its_limits_is_never_returned() -> None:
+    """Out of sweeps before any mixture within the limits was found."""
+    mdp = conrl.envs.random_cmdp(8, 4, 8, 4, seed=0, horizon=10)
+    free = conrl.feasibility(mdp, [np.inf] * 4)
+    tight = free.least + 0.35 * (free.greatest - free.least)
+    assert conrl.plan(mdp, conrl.Linear(tight)).status == "optimal"
+    with pytest.raises(conrl.RunError, match="max_sweeps"):
+        conrl.plan(mdp, conrl.Linear(tight), planner=conrl.ColumnGeneration(max_sweeps=2))

@@ -237,7 +237,7 @@ Exit code 3: no policy keeps the limits.""",
 @click.option("--floor", "floors", help="Least expected total of a cost.", **_repeated(_limits))
 @click.option("--budget", "budgets", help="Total of a cost over all --episodes.", **_repeated(_limits))
 @click.option("--episodes", type=click.IntRange(1), metavar="K", help="How many episodes share the budgets.")
-@click.option("--epsilon", default="0", show_default=True, metavar="E", help="Share held back, or 'theorem'.")
+@click.option("--epsilon", show_default="0", metavar="E", help="Share held back, or 'theorem'.")
 @click.option("--planner", default="column-generation", show_default=True, help="Or linear-program, lagrangian.")
 @click.option("--simulate", "played", type=click.IntRange(1, MOST_EPISODES), metavar="N", help="Play N episodes too.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of --simulate.")
@@ -251,7 +251,7 @@ def plan(
     tol: float | None,
     budgets: dict[str, float],
     episodes: int | None,
-    epsilon: str,
+    epsilon: str | None,
     planner: str,
     played: int | None,
     seed: int,
@@ -270,10 +270,10 @@ def plan(
     if any(path.suffix in drawing.PICTURES for path in out):
         play.grid_layout(mdp)  # refuses a model that has no map
     asked: problem.Problem = problem.Linear(mdp.limits, floors)
-    if budgets or episodes is not None:
+    if budgets or episodes is not None or epsilon is not None:
         asked = _knapsack(budgets, episodes, epsilon, limits, floors)
     found = planners.plan(mdp, asked, planner, tol)
-    simulation = None if played is None else evaluation.simulate(mdp, found.policy, played, seed)
+    simulation = None if played is None else evaluation.simulate(mdp, found, played, seed)
     for path in out:
         if path.suffix in drawing.PICTURES:
             drawing.save_figure(drawing.policy_figure(found), path)
@@ -288,7 +288,7 @@ def plan(
 def _knapsack(
     budgets: dict[str, float],
     episodes: int | None,
-    epsilon: str,
+    epsilon: str | None,
     limits: dict[str, float],
     floors: dict[str, float],
 ) -> Knapsack:
@@ -296,11 +296,11 @@ def _knapsack(
     from conrl import problem
 
     if not budgets or episodes is None:
-        raise SpecError("--budget and --episodes go together: so much in all, for so many episodes")
+        raise SpecError("--budget, --episodes and --epsilon go together: so much in all, for so many episodes")
     if limits or floors:
         raise SpecError("--budget replaces --limit and --floor; give one kind")
     try:
-        share: float | str = epsilon if epsilon == "theorem" else float(epsilon)
+        share: float | str = epsilon if epsilon == "theorem" else float(epsilon or 0.0)
     except ValueError:
         raise SpecError(f"--epsilon is {epsilon!r}; it must be a number in [0, 1) or 'theorem'") from None
     return problem.Knapsack(budgets, episodes, share)

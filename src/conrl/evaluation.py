@@ -35,12 +35,13 @@ class Evaluation(NamedTuple):
 def evaluate(mdp: ConstrainedMDP, policy: Any) -> Evaluation:
     """The exact expected reward and costs of a policy under the mean model (a bonus is not counted).
 
-    `policy` is a `Policy`, a `Mixture`, or a `Plan`, of which the policy is taken.
+    `policy` is a `Policy`, a `Mixture`, or a `Plan`, of which the policy is taken (episodes that it skips count as
+    zero).
     """
     rho = np.zeros((1, mdp.num_pairs))
     for weight, part in _parts(policy):
         part.add_occupation(mdp, weight, rho)
-    value = rho[0] @ mdp.pay
+    value = (1.0 - _skip(policy)) * (rho[0] @ mdp.pay)
     return Evaluation(float(value[0]), value[1:])
 
 
@@ -95,7 +96,7 @@ def simulate(
     Args:
         mdp_or_env: the model, or an environment whose `info` has "cost" or "costs".
         policy: a `Policy`, a `Mixture` (which draws its component at the start of each episode), or a `Plan`, of which
-            the policy is played and the limits are kept for `Simulation.exceed`.
+            the policy is played, or skipped as often as it says, and the limits are kept for `Simulation.exceed`.
         episodes: how many.
         seed: of all randomness; a number or a generator.
 
@@ -111,15 +112,17 @@ def simulate(
         if len(parts) > 1
         else np.zeros(episodes, int)
     )
+    if (skip := _skip(policy)) > 0.0:
+        which = np.where(generator.random(episodes) < skip, -1, which)
+    linear = getattr(policy, "linear", None)
     if not isinstance(mdp_or_env, ConstrainedMDP):
-        return _play(mdp_or_env, [p for _, p in parts], which, generator)
+        return _play(mdp_or_env, [p for _, p in parts], which, generator, linear)
     mdp = mdp_or_env
     totals = np.zeros((episodes, 1 + mdp.num_costs))
     for i, (_, part) in enumerate(parts):
         mine = np.flatnonzero(which == i)
         if mine.size:
             totals[mine] = _simulate(mdp, part, mine.size, generator)
-    linear = getattr(policy, "linear", None)
     limits = mdp.limits if linear is None else linear.limits
     return Simulation(totals[:, 0], totals[:, 1:], resolve_limits(limits, mdp.cost_names, "limits"), mdp.cost_names)
 
@@ -154,14 +157,22 @@ def _cumulated(values: Float, start: NDArray[Any]) -> Float:
 
 
 def _play(
-    env: gymnasium.Env[Any, Any], policies: list[Policy], which: NDArray[Any], generator: np.random.Generator
+    env: gymnasium.Env[Any, Any],
+    policies: list[Policy],
+    which: NDArray[Any],
+    generator: np.random.Generator,
+    linear: Any,
 ) -> Simulation:
     limits = getattr(env.unwrapped, "cost_limits", None)
     names = getattr(env.unwrapped, "cost_names", None)
-    rewards, costs = np.zeros(which.size), []
+    rewards, costs, seeded = np.zeros(which.size), [], False
     for e, part in enumerate(which):
+        if part < 0:
+            costs.append(np.zeros(1))
+            continue
         policy = policies[part]
-        observation, _ = env.reset(seed=int(generator.integers(2**31))) if e == 0 else env.reset()
+        observation, _ = env.reset() if seeded else env.reset(seed=int(generator.integers(2**31)))
+        seeded = True
         spent: Any = 0.0
         for h in range(policy.shape[0]):
             observation, reward, terminated, truncated, info = env.step(policy.act(h, int(observation), generator))
@@ -170,9 +181,16 @@ def _play(
             if terminated or truncated:
                 break
         costs.append(spent)
-    table = np.array(costs)
-    bounds = np.full(table.shape[1], np.inf) if limits is None else np.asarray(limits, dtype=np.float64)
-    return Simulation(rewards, table, bounds, tuple(names or default_cost_names(bounds.size)))
+    width = max(spent.size for spent in costs)
+    table = np.array([np.broadcast_to(spent, width) for spent in costs])  # a skipped episode costs 0 of each
+    known = tuple(names or default_cost_names(width))
+    given = limits if linear is None else linear.limits
+    return Simulation(rewards, table, resolve_limits(given, known, "limits"), known)
+
+
+def _skip(policy: Any) -> float:
+    """The probability with which a plan skips an episode."""
+    return float(getattr(policy, "skip", 0.0))
 
 
 def _parts(policy: Any) -> list[tuple[float, Policy]]:

@@ -28,11 +28,6 @@ class WithNullAction:
     def scale(self) -> Float:
         return self.inner.scale
 
-    @property
-    def box(self) -> tuple[Float, Float]:
-        lo, hi = self.inner.box
-        return np.minimum(lo, 0.0), np.maximum(hi, 0.0)
-
     def support(self, w: Float) -> Support:
         values, points, means = self.support_many(np.asarray(w, dtype=np.float64)[None])
         return Support(float(values[0]), points[0], means[0], lambda: self.policy(w))

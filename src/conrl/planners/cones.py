@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from conrl.errors import ConRLError, RunError, SpecError
+from conrl.errors import ConRLError, SpecError
 
 Float = NDArray[np.float64]
 Function = Callable[..., Any]
@@ -84,21 +84,20 @@ class Cones:
             return _number(self._f), np.array([_number(g) for g in self._g])
 
     def _sizes(self, lo: Float, hi: Float) -> Float:
-        """How large each g_j is in the box, roughly."""
+        """A unit for each g_j: its size where that is small throughout the box. Never above 1: a function that grows
+        steeply elsewhere must not loosen its own limit."""
         seen = np.abs([self.value(y)[1] for y in (lo, hi, 0.5 * (lo + hi))])
         largest = np.where(np.isfinite(seen), seen, 0.0).max(axis=0)
-        return np.where(largest > 0.0, largest, 1.0)
+        return np.where((largest > 0.0) & (largest < 1.0), largest, 1.0)
 
     def over_box(self, w: Float, mu: Float) -> float:
-        """The maximum of f(y) - mu.g(y) - w.y over the box."""
+        """The maximum of f(y) - mu.g(y) - w.y over the box; inf if Clarabel finds none, which bounds nothing."""
         cost = np.zeros(self.num_variables)
         cost[self.s] = -1.0
         cost[self.t] = mu * self.t_unit
         cost[self.y] = w * self.unit
         answer = _clarabel(self.A, self.b, cost, self.K)
-        if str(answer.status) not in SOLVED:
-            raise RunError(f"Clarabel ended as {answer.status}; {REMEDY}")
-        return -float(cost @ np.array(answer.x))
+        return -float(cost @ np.array(answer.x)) if str(answer.status) in SOLVED else np.inf
 
     def over_mixtures(self, cost: Float, points: Float, more: Float, more_cost: Float, allowed: float) -> Answer:
         """Minimise over (1) and x, u >= 0 with  y = sum_i x_i z_i + more u,  sum x = 1,  t <= allowed.

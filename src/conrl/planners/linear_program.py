@@ -66,6 +66,10 @@ class LinearProgram:
         assert isinstance(linear, Linear)
         rows = linear.rows(mdp)
         oracle = BackwardInduction(mdp)
+        # With a bonus a limit and a floor on one cost each get their own best case: right only if floor <= limit.
+        twofold = mdp.bonus is not None and np.unique(rows.cost).size < rows.size
+        if twofold and (conflict := find_conflict(oracle, rows)) is not None:
+            raise infeasible(oracle, rows, conflict)
         highs, status = self._solve(mdp, rows, null)
         if status in _INFEASIBLE:
             if (conflict := find_conflict(oracle, rows)) is not None:

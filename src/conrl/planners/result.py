@@ -76,7 +76,8 @@ class Plan:
 
     @cached_property
     def mixture(self) -> Mixture:
-        """Weights, policies and their value vectors; from column generation at most d+1, all deterministic."""
+        """Weights, policies and their value vectors; from column generation at most d+1 (d+2 for
+        `ConcaveConvex`), all deterministic."""
         return self.make_mixture()
 
     @cached_property

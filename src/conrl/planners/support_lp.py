@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from conrl.errors import RunError
 from conrl.oracles.protocols import SupportOracle
 from conrl.planners.master import Master
 from conrl.problem import Rows
@@ -274,8 +275,10 @@ class _Solver:
             proven = -float(values[0]) - float(multipliers @ self.rows.bound)
             if proven > allow:
                 raise Conflict(multipliers, proven)
-            if self.columns.count == before or violation - proven <= 0.1 * allow or self.sweeps >= self.max_sweeps:
+            if self.columns.count == before or violation - proven <= 0.1 * allow:
                 break
+            if self.sweeps >= self.max_sweeps:
+                raise RunError("no policy within the limits was found within max_sweeps; raise it")
         self.master.pursue_objective(max(violation, 0.0))
         self.relaxed = self.rows.bound + max(violation, 0.0) * unit
 

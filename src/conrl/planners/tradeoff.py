@@ -147,7 +147,8 @@ class _Search:
 
         push(left, right)
         while heap and (max_vertices is None or len(vertices) < max_vertices):
-            batch = [heapq.heappop(heap) for _ in range(min(LANES, len(heap)))]
+            most = LANES if max_vertices is None else min(LANES, max_vertices - len(vertices))
+            batch = [heapq.heappop(heap) for _ in range(min(most, len(heap)))]
             slopes = np.array([max((v.y - u.y) / (v.x - u.x), 0.0) for _, _, u, v in batch])
             values, points = self.points(np.column_stack((np.ones(slopes.size), -slopes)))
             for (_, _, u, v), slope, value, point in zip(batch, slopes, values, points, strict=True):
