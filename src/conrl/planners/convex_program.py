@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 
 from conrl.errors import RunError, SpecError
+from conrl.evaluation import evaluate
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction
 from conrl.planners.cones import Cones, expressions, import_cvxpy
 from conrl.planners.conflict import separated
 from conrl.planners.linear_program import flow_rows, markov_policy
-from conrl.planners.result import Plan
+from conrl.planners.result import Plan, certify
 from conrl.planners.support_convex import Separated, lagrangian_bound, maximise_convex
 from conrl.policy import Mixture
 from conrl.problem import ConcaveConvex, Problem
@@ -58,9 +59,8 @@ class ConvexProgram:
             raise self._unsolved(oracle, problem, cones, program.status)
         measure = np.maximum(np.asarray(rho.value), 0.0).reshape(mdp.horizon, mdp.num_pairs)
         policy = markov_policy(mdp, measure)
-        occupied = np.zeros((1, mdp.num_pairs))
-        policy.add_occupation(mdp, 1.0, occupied)
-        value = occupied[0] @ mdp.pay
+        exact = evaluate(mdp, policy)
+        value = np.array([exact.reward, *exact.costs])
         moved = np.asarray(y.value) if mdp.bonus is not None else value
         objective = cones.value(moved)[0]
         if not np.isfinite(objective):
@@ -69,11 +69,14 @@ class ConvexProgram:
         w = tied[0] if len(tied) == 1 else tied[0] - tied[1]
         mu = np.array([max(float(np.asarray(g.dual_value).item()), 0.0) for g in limits])
         # Any w gives a bound; which sign CVXPY gives the multiplier of an equation is not documented.
-        bound = max(min(lagrangian_bound(oracle, cones, sign * w, mu) for sign in (1.0, -1.0)), objective)
+        bound = min(lagrangian_bound(oracle, cones, sign * w, mu) for sign in (1.0, -1.0))
+        bound, proven = certify(
+            bound, objective, self.tol, float(mu.sum()) * 1e-7
+        )  # Clarabel keeps constraints to about that
         return Plan(
             mdp=mdp,
             problem=problem,
-            status="optimal" if bound - objective <= self.tol * max(1.0, abs(objective)) else "inaccurate",
+            status="optimal" if proven else "inaccurate",
             reward=float(value[0]),
             costs=value[1:],
             objective=objective,

@@ -27,7 +27,7 @@ from conrl.errors import RunError, SpecError, unknown
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
 from conrl.planners.conflict import find_conflict, infeasible
-from conrl.planners.result import Plan, split_prices
+from conrl.planners.result import Plan, certify, split_prices
 from conrl.planners.support_lp import allowance
 from conrl.policy import Mixture, Policy
 from conrl.problem import Knapsack, Linear, Problem, Rows
@@ -96,12 +96,13 @@ class LinearProgram:
         direction = -multipliers @ rows.matrix(mdp.num_costs)
         direction[0] += 1.0
         asked: SupportOracle = WithNullAction(oracle) if null else oracle
-        bound = max(asked.support(direction).value + float(multipliers @ rows.bound), objective)
+        bound = asked.support(direction).value + float(multipliers @ rows.bound)
+        bound, proven = certify(bound, objective, self.tol, float(multipliers @ allowance(oracle, rows)))
         prices, floor_prices = split_prices(rows, multipliers, mdp.num_costs)
         return Plan(
             mdp=mdp,
             problem=problem,
-            status="optimal" if bound - objective <= self.tol * max(1.0, abs(objective)) else "inaccurate",
+            status="optimal" if proven else "inaccurate",
             reward=float(value[0]),
             costs=value[1:],
             objective=objective,

@@ -16,6 +16,8 @@ from conrl.problem import Knapsack, Linear, Problem, Rows
 
 Float = NDArray[np.float64]
 
+ROUNDING = 1e-12  # in proportion to the objective
+
 MESSAGES = {
     "optimal": "the gap is within the tolerance",
     "inaccurate": "rounding stopped progress before the gap fell below the tolerance; the bound is valid all the same. "
@@ -84,6 +86,20 @@ class Plan:
     def policy(self) -> Policy:
         """One Markov policy with the value of the mixture in this model."""
         return self.mixture.to_markov(self.mdp)
+
+
+def certify(bound: float, objective: float, tol: float, bought: float) -> tuple[float, bool]:
+    """The bound to report, and whether it proves the objective to within tol.
+
+    Rounding may leave the bound a little below an objective that meets it, and so may what exceeding limits within
+    their allowance can buy (`bought`: multipliers times allowances); then they are equal. If it is further below, the
+    objective was bought by exceeding a limit: that is no proof, and the negative gap shows it.
+    """
+    size = max(1.0, abs(objective))
+    over = objective - bound
+    if not np.isfinite(objective) or over > max(tol, ROUNDING) * size + bought:
+        return bound, False
+    return max(bound, objective), -over <= tol * size
 
 
 def split_prices(rows: Rows, multipliers: Float, num_costs: int) -> tuple[Float, Float]:

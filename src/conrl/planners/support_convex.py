@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from conrl.errors import RunError
 from conrl.oracles.protocols import SupportOracle
 from conrl.planners.cones import REMEDY, Answer, Cones
+from conrl.planners.result import certify
 from conrl.planners.support_lp import Columns, Optimum
 
 Float = NDArray[np.float64]
@@ -148,17 +149,16 @@ class _Solver:
     def _finish(self, x: Float, count: int, bound: float, multipliers: Float) -> Optimum:
         chosen = np.flatnonzero(x[:count] > NEGLIGIBLE)
         points = np.array([self.columns.points[i] for i in chosen])
-        weights, objective = self._fewest(np.maximum(x[chosen], 0.0) / x[chosen].sum(), points, bound)
+        bought = float(multipliers @ (10.0 * self.allowed * self.cones.t_unit))
+        weights, objective = self._fewest(np.maximum(x[chosen], 0.0) / x[chosen].sum(), points, bound, bought)
         if not np.isfinite(objective):  # f is defined only where the constraints are exceeded a little
             raise Separated(np.zeros(self.cones.size), 0.0, weights @ points)
         kept = weights > 0.0
-        converged, work = self._close(max(bound, objective), objective), (self.asked, self.sweeps)
+        work = self.asked, self.sweeps
+        bound, converged = certify(bound, objective, self.tol, bought)
         return self.columns.optimum(weights[kept], points[kept], objective, bound, multipliers, converged, work)
 
-    def _close(self, bound: float, objective: float) -> bool:
-        return bool(np.isfinite(objective)) and bound - objective <= self.tol * max(1.0, abs(objective))
-
-    def _fewest(self, weights: Float, points: Float, bound: float) -> tuple[Float, float]:
+    def _fewest(self, weights: Float, points: Float, bound: float, bought: float) -> tuple[Float, float]:
         """A mixture of fewer points as good as this one, and its objective.
 
         The points that matter lie on a face of Z, so that d+1 are enough, but on it only to the solver's precision:
@@ -170,7 +170,7 @@ class _Solver:
             fewer = _same_mean(fewer, points, weights @ points)
             objective, constraints = self.cones.value(fewer @ points)
             kept = (constraints <= 10.0 * self.allowed * self.cones.t_unit).all()
-            if kept and self._close(bound, objective):
+            if kept and certify(bound, objective, self.tol, bought)[1]:
                 return fewer, objective
         return weights, self.cones.value(weights @ points)[0]
 

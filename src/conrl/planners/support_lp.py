@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from conrl.errors import RunError
 from conrl.oracles.protocols import SupportOracle
 from conrl.planners.master import Master
+from conrl.planners.result import certify
 from conrl.problem import Rows
 
 Float = NDArray[np.float64]
@@ -90,8 +91,6 @@ class Columns:
         chosen = [self._place[p.tobytes()] for p in points]
         means = np.array([self.means[i] for i in chosen])
         directions = np.array([self.directions[i] for i in chosen])
-        # Rounding may leave the bound an ulp or so below an objective that meets it.
-        bound = max(bound, objective)
         return Optimum(weights, points, means, directions, objective, bound, multipliers, *work, converged)
 
 
@@ -157,7 +156,8 @@ class _Solver:
     def optimum(self, weights: Float, points: Float, bound: float, multipliers: Float) -> Optimum:
         objective = float(weights @ (points @ self.a))
         work = self.asked, self.sweeps
-        return self.columns.optimum(weights, points, objective, bound, multipliers, self.enough(bound, objective), work)
+        bound, converged = certify(bound, objective, self.tol, float(multipliers @ self.allow))
+        return self.columns.optimum(weights, points, objective, bound, multipliers, converged, work)
 
     # -- no rows ------------------------------------------------------------------------------------------
 
