@@ -29,6 +29,7 @@ from strategies import Spec, specs
 
 import conrl
 from conrl.planners import PLANNERS
+from conrl.planners.result import certify
 from conrl.planners.support_lp import FEASIBILITY
 
 Float = NDArray[np.float64]
@@ -414,3 +415,20 @@ def test_a_plan_that_breaks_its_limits_is_never_returned() -> None:
     assert conrl.plan(mdp, conrl.Linear(tight)).status == "optimal"
     with pytest.raises(conrl.RunError, match="max_sweeps"):
         conrl.plan(mdp, conrl.Linear(tight), planner=conrl.ColumnGeneration(max_sweeps=2))
+
+
+@pytest.mark.parametrize(
+    ("bound", "objective", "bought", "expected"),
+    [
+        (1.0 + 5e-10, 1.0, 0.0, (1.0 + 5e-10, True)),
+        (1.1, 1.0, 0.0, (1.1, False)),
+        (1.0 - 1e-15, 1.0, 0.0, (1.0, True)),  # rounding
+        (1.0 - 1e-6, 1.0, 2e-6, (1.0, True)),  # within what the allowance of a limit buys
+        (0.9, 1.0, 0.0, (0.9, False)),  # the objective broke a limit: the negative gap stays
+        (0.0, -np.inf, 0.0, (0.0, False)),
+    ],
+)
+def test_a_bound_below_the_objective_proves_nothing(
+    bound: float, objective: float, bought: float, expected: tuple[float, bool]
+) -> None:
+    assert certify(bound, objective, 1e-9, bought) == expected
