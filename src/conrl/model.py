@@ -79,8 +79,10 @@ class ConstrainedMDP:
         state_names, action_names, cost_names: distinct texts; numbers by default.
         features: `[S, ...]`, what a function approximator sees of each state.
         layout: where the states lie on a map, for drawing.
+        can_stop: whether an episode may be ended early, at no cost; hard budgets can then be kept step by step.
 
     `rewards` and `costs` are means per pair; where they were given by outcome, simulation pays the outcome's.
+    `counts` [S, A] is None, but for a model that `conrl.estimate` or a learner made from data.
     """
 
     __slots__ = (
@@ -88,8 +90,10 @@ class ConstrainedMDP:
         "_derived",
         "_graph",
         "_state_names",
+        "_visits",
         "action",
         "bonus",
+        "can_stop",
         "cost_names",
         "features",
         "horizon",
@@ -113,9 +117,11 @@ class ConstrainedMDP:
     outcome_pay: Float | None  # [N, 1+d]: the same by outcome, where given so
     bonus: Float | None  # [P, 1+d]
     action: NDArray[np.int64]  # [P]: the action of each pair
+    can_stop: bool
     cost_names: tuple[str, ...]
     features: NDArray[Any] | None
     layout: Layout | None
+    _visits: NDArray[np.int64] | None  # [P]: how often each pair occurred in the data that an estimate was made from
     _graph: Graph
     _derived: dict[str, Any]  # what is computed from the rest when first asked for
     _state_names: tuple[str, ...] | None
@@ -136,6 +142,7 @@ class ConstrainedMDP:
         *,
         features: ArrayLike | None = None,
         layout: Layout | None = None,
+        can_stop: bool = False,
         **refused: object,
     ) -> None:
         refuse(refused)
@@ -162,6 +169,7 @@ class ConstrainedMDP:
             cost_names=cost_names,
             features=features,
             layout=layout,
+            can_stop=can_stop,
         )
 
     @classmethod
@@ -209,6 +217,7 @@ class ConstrainedMDP:
         cost_names: Sequence[str] | None = None,
         features: ArrayLike | None = None,
         layout: Layout | None = None,
+        can_stop: bool = False,
     ) -> None:
         """Validate and freeze. `columns`: reward and each cost, per pair [P] or per outcome [N].
 
@@ -238,6 +247,8 @@ class ConstrainedMDP:
         put("limits", None if limits is None else frozen(resolve_limits(limits, self.cost_names, "limits")))
         put("features", None if features is None else frozen(read_features(features, num_states)))
         put("layout", layout)
+        put("can_stop", bool(can_stop))
+        put("_visits", None)
 
     # -- validation ---------------------------------------------------------------------------------------
 
@@ -418,6 +429,11 @@ class ConstrainedMDP:
         matrix.sum_duplicates()
         return matrix
 
+    @property
+    def counts(self) -> NDArray[np.int64] | None:
+        """[S, A]: how often each pair occurred in the data that this estimate was made from; None if it was not."""
+        return None if self._visits is None else self._spread(self._visits)
+
     def _spread(self, values: NDArray[Any]) -> NDArray[Any]:
         full = np.zeros((self.num_states, self.num_actions, *values.shape[1:]), dtype=values.dtype)
         full[self.pair_state, self.action] = values
@@ -493,6 +509,7 @@ class ConstrainedMDP:
             reward_range=(float(low[0]), float(high[0])),
             cost_ranges=tuple((float(x), float(y)) for x, y in zip(low[1:], high[1:], strict=True)),
             features=self.features,
+            can_stop=self.can_stop,
             available=None if self.available.all() else self.available,
         )
 

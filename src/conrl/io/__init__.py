@@ -15,7 +15,7 @@ as one per pair: its mean is then that number and not a rounded sum.
     format = "conrl-model", version = 1, num_actions, horizon, initial [S], cost_names [d],
     first [S+1], action [P], start [P+1], successor [N], probability [N]   (letters as in `conrl.kernels`),
     pay [P, 1+d], and where there are: outcome_pay [N, 1+d], bonus [P, 1+d], limits [d], state_names [S],
-    action_names [A], features [S, ...], layout_rows, layout_cell [S], layout_arrows
+    action_names [A], features [S, ...], layout_rows, layout_cell [S], layout_arrows, can_stop, visits [P]
 
 `.npz` as written by hand, `np.savez("m.npz", transitions=..., rewards=..., costs=..., horizon=30)`, holds dense
 arrays such as `ConstrainedMDP` takes: transitions [S, A, S], rewards, and optionally costs, horizon, initial,

@@ -33,7 +33,7 @@ _OWN = {
     "probability",
     "pay",
 }
-_OWN_OPTIONAL = {"outcome_pay", "bonus", "limits", "state_names", "action_names", "features"}
+_OWN_OPTIONAL = {"outcome_pay", "bonus", "limits", "state_names", "action_names", "features", "can_stop", "visits"}
 _LAYOUT = {"layout_rows", "layout_cell", "layout_arrows"}
 
 
@@ -112,6 +112,7 @@ def _own_model(arrays: dict[str, Array], given: dict[str, Any]) -> ConstrainedMD
         "action_names": _names(arrays, "action_names"),
         "features": arrays.get("features"),
         "layout": _layout(arrays, S),
+        "can_stop": bool(_table(arrays, "can_stop", "iu", ())) if "can_stop" in arrays else False,
     } | given
     rest["initial"] = start_index(rest["initial"], rest["state_names"], S)
     mdp = ConstrainedMDP.from_outcomes(
@@ -131,7 +132,15 @@ def _own_model(arrays: dict[str, Array], given: dict[str, Any]) -> ConstrainedMD
     if not (np.abs(mdp.pay - pay) <= MEAN_TOLERANCE * size).all():
         raise ModelError("pay is not the mean of outcome_pay")
     bonus = _bonus(arrays, pay.shape)
-    return mdp._copy(pay=frozen(pay), outcome_pay=None if paid is None else mdp.outcome_pay, bonus=bonus)
+    visits = _table(arrays, "visits", "iu", (P,)) if "visits" in arrays else None
+    if visits is not None and visits.min() < 0:
+        raise ModelError("visits has a negative entry")
+    return mdp._copy(
+        pay=frozen(pay),
+        outcome_pay=None if paid is None else mdp.outcome_pay,
+        bonus=bonus,
+        _visits=None if visits is None else frozen(visits),
+    )
 
 
 def _check_ranges(begin: NDArray[np.int64], end: int, what: str) -> None:
@@ -209,6 +218,8 @@ def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
         "bonus": mdp.bonus,
         "limits": mdp.limits,
         "features": mdp.features,
+        "can_stop": np.array(1) if mdp.can_stop else None,
+        "visits": mdp._visits,
         "state_names": None if mdp._state_names is None else np.array(mdp._state_names, dtype=np.str_),
         "action_names": None if mdp._action_names is None else np.array(mdp._action_names, dtype=np.str_),
     }
