@@ -19,14 +19,17 @@ __version__ = "0.1.0"
 
 _HOME = {
     "ColumnGeneration": "planners",
+    "ConRL": "learners",
     "ConRLError": "errors",
     "ConcaveConvex": "problem",
     "ConstrainedMDP": "model",
     "ConvexProgram": "planners",
     "Deterministic": "policy",
+    "Episode": "episode",
     "Evaluation": "evaluation",
     "Feasibility": "planners",
     "Frontier": "planners",
+    "History": "learners",
     "InfeasibleError": "errors",
     "Knapsack": "problem",
     "Lagrangian": "planners",
@@ -34,19 +37,27 @@ _HOME = {
     "LinearProgram": "planners",
     "Mixture": "policy",
     "ModelError": "errors",
+    "Null": "policy",
     "Plan": "planners",
     "Policy": "policy",
     "RunError": "errors",
+    "ScaledBonus": "estimation",
     "Simulation": "evaluation",
     "SpecError": "errors",
     "Task": "model",
+    "TheoryBonus": "estimation",
+    "estimate": "estimation",
     "evaluate": "evaluation",
     "feasibility": "planners",
     "from_gymnasium": "envs",
     "frontier": "planners",
+    "learn": "learners",
+    "load_episodes": "logs",
+    "load_learner": "learners",
     "load_model": "io",
     "load_policy": "policy",
     "plan": "planners",
+    "save_episodes": "logs",
     "save_model": "io",
     "simulate": "evaluation",
 }
@@ -54,14 +65,17 @@ _MODULES = ("convex", "envs", "theory")
 
 __all__ = [  # spelt out: type checkers read no other
     "ColumnGeneration",
+    "ConRL",
     "ConRLError",
     "ConcaveConvex",
     "ConstrainedMDP",
     "ConvexProgram",
     "Deterministic",
+    "Episode",
     "Evaluation",
     "Feasibility",
     "Frontier",
+    "History",
     "InfeasibleError",
     "Knapsack",
     "Lagrangian",
@@ -69,22 +83,30 @@ __all__ = [  # spelt out: type checkers read no other
     "LinearProgram",
     "Mixture",
     "ModelError",
+    "Null",
     "Plan",
     "Policy",
     "RunError",
+    "ScaledBonus",
     "Simulation",
     "SpecError",
     "Task",
+    "TheoryBonus",
     "__version__",
     "convex",
     "envs",
+    "estimate",
     "evaluate",
     "feasibility",
     "from_gymnasium",
     "frontier",
+    "learn",
+    "load_episodes",
+    "load_learner",
     "load_model",
     "load_policy",
     "plan",
+    "save_episodes",
     "save_model",
     "simulate",
     "theory",
@@ -93,9 +115,13 @@ __all__ = [  # spelt out: type checkers read no other
 if TYPE_CHECKING:
     from conrl import convex, envs, theory
     from conrl.envs import from_gymnasium
+    from conrl.episode import Episode
     from conrl.errors import ConRLError, InfeasibleError, ModelError, RunError, SpecError
+    from conrl.estimation import ScaledBonus, TheoryBonus, estimate
     from conrl.evaluation import Evaluation, Simulation, evaluate, simulate
     from conrl.io import load_model, save_model
+    from conrl.learners import ConRL, History, learn, load_learner
+    from conrl.logs import load_episodes, save_episodes
     from conrl.model import ConstrainedMDP, Task
     from conrl.planners import (
         ColumnGeneration,
@@ -109,7 +135,7 @@ if TYPE_CHECKING:
         frontier,
         plan,
     )
-    from conrl.policy import Deterministic, Mixture, Policy, load_policy
+    from conrl.policy import Deterministic, Mixture, Null, Policy, load_policy
     from conrl.problem import ConcaveConvex, Knapsack, Linear
 
 

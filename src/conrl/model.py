@@ -199,6 +199,42 @@ class ConstrainedMDP:
         self._assemble(num_states, num_actions, rows, start, t, p, columns, horizon=horizon, **rest)
         return self
 
+    @classmethod
+    def _trusted(
+        cls,
+        *,
+        num_actions: int,
+        horizon: int,
+        graph: Graph,
+        action: NDArray[np.int64],
+        pay: Float,
+        initial: Float,
+        limits: Float | None,
+        cost_names: tuple[str, ...],
+        visits: NDArray[np.int64] | None = None,
+    ) -> ConstrainedMDP:
+        """Of arrays that are known to make a model, without validation: a learner makes one each episode."""
+        self = cls.__new__(cls)
+        values = dict.fromkeys(cls.__slots__) | {
+            "num_states": graph.first.size - 1,
+            "num_actions": num_actions,
+            "num_costs": pay.shape[1] - 1,
+            "horizon": horizon,
+            "action": frozen(action),
+            "_graph": graph,
+            "_derived": {},
+            "pay": frozen(pay),
+            "initial": frozen(initial),
+            "limits": None if limits is None else frozen(limits),
+            "cost_names": cost_names,
+            "can_stop": False,
+            "_visits": None if visits is None else frozen(visits),
+        }
+        put = setter(self)
+        for name, value in values.items():
+            put(name, value)
+        return self
+
     def _assemble(
         self,
         num_states: int,

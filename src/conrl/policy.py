@@ -151,6 +151,14 @@ class Deterministic(Policy):
         self.actions.flags.writeable = False
         self.num_actions = num_actions
 
+    @classmethod
+    def _trusted_actions(cls, actions: NDArray[np.int16], num_actions: int) -> Deterministic:
+        """Of a table that is known to hold actions, and that nobody else has."""
+        policy = cls.__new__(cls)
+        actions.flags.writeable = False
+        policy.actions, policy.num_actions = actions, num_actions
+        return policy
+
     @property
     def shape(self) -> tuple[int, int, int]:
         H, S = self.actions.shape
@@ -184,6 +192,30 @@ class Deterministic(Policy):
 
     def _arrays(self) -> dict[str, Any]:
         return {"actions": self.actions, "num_actions": np.int64(self.num_actions)}
+
+
+class Null(Policy):
+    """The null action of the knapsack setting: the episode is not played, which pays and costs nothing."""
+
+    def __init__(self, horizon: int, num_states: int, num_actions: int) -> None:
+        self._shape = horizon, num_states, num_actions
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self._shape
+
+    @property
+    def probabilities(self) -> Float:
+        raise ModelError("the null policy plays nothing: skip the episode")
+
+    def act(self, step: int, state: int, generator: np.random.Generator) -> int:
+        raise ModelError("the null policy plays nothing: skip the episode")
+
+    def add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
+        self.check(mdp)
+
+    def _check_actions(self, mdp: ConstrainedMDP) -> None:
+        pass
 
 
 class Mixture:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from conrl.bounds import knapsack_epsilon
 from conrl.errors import SpecError
 from conrl.inputs import resolve_limits
-from conrl.model import ConstrainedMDP
+from conrl.model import ConstrainedMDP, Task
 
 Float = NDArray[np.float64]
 
@@ -59,7 +59,7 @@ class Linear:
     limits: ArrayLike | Mapping[str, float] | None = None
     floors: ArrayLike | Mapping[str, float] | None = None
 
-    def rows(self, mdp: ConstrainedMDP) -> Rows:
+    def rows(self, mdp: ConstrainedMDP | Task) -> Rows:
         """The finite limits, then the finite floors, of a model's costs."""
         limits = resolve_limits(self.limits, mdp.cost_names, "limits")
         floors = resolve_limits(self.floors, mdp.cost_names, "floors")
@@ -115,13 +115,13 @@ class Knapsack:
     epsilon: float | str = 0.0
     delta: float = 0.05
 
-    def held_back(self, mdp: ConstrainedMDP) -> float:
-        """epsilon as a number."""
+    def held_back(self, mdp: ConstrainedMDP | Task) -> float:
+        """epsilon as a number; that of the theorem depends on the sizes and ranges of the model or task."""
         if self.epsilon != "theorem":
             if not isinstance(self.epsilon, (int, float, np.number)) or not 0.0 <= float(self.epsilon) < 1.0:
                 raise SpecError(f'epsilon is {self.epsilon!r}; it must be a number in [0, 1) or "theorem"')
             return float(self.epsilon)
-        budgets = self._budgets(mdp)
+        budgets = self.totals(mdp)
         regime = knapsack_epsilon(
             budgets,
             self.episodes,
@@ -133,7 +133,7 @@ class Knapsack:
         )
         if not regime.applies:
             raise SpecError(f"epsilon='theorem': {regime.message}; give epsilon a number instead")
-        task = mdp.task
+        task = mdp if isinstance(mdp, Task) else mdp.task
         for low, high in (task.reward_range, *(task.cost_ranges or ())):
             if low < 0.0 or high > 1.0:
                 raise SpecError(
@@ -142,11 +142,12 @@ class Knapsack:
                 )
         return regime.epsilon
 
-    def linear(self, mdp: ConstrainedMDP) -> Linear:
+    def linear(self, mdp: ConstrainedMDP | Task) -> Linear:
         """The limits of one episode."""
-        return Linear((1.0 - self.held_back(mdp)) * self._budgets(mdp) / self.episodes)
+        return Linear((1.0 - self.held_back(mdp)) * self.totals(mdp) / self.episodes)
 
-    def _budgets(self, mdp: ConstrainedMDP) -> Float:
+    def totals(self, mdp: ConstrainedMDP | Task) -> Float:
+        """[d]: the budgets; inf for none."""
         if isinstance(self.episodes, bool) or not isinstance(self.episodes, (int, np.integer)) or self.episodes < 1:
             raise SpecError(f"episodes is {self.episodes!r}; it must be a whole number of at least 1")
         budgets = resolve_limits(self.budgets, mdp.cost_names, "budgets")

@@ -20,6 +20,9 @@ FACTORIES = {
     "mars-rover": "conrl.envs.gridworld:mars_rover",
     "box": "conrl.envs.box:box",
     "random": "conrl.envs.random:random_cmdp",
+    "pricing": "conrl.envs.pricing:pricing",
+    "bidding": "conrl.envs.bidding:bidding",
+    "cluster": "conrl.envs.cluster:cluster",
 }
 
 

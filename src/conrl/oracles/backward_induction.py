@@ -98,7 +98,12 @@ class BackwardInduction:
         return Supports(values, points, means)
 
     def policy(self, w: Float) -> Deterministic:
-        """The greedy policy for w; at (step, state) pairs that cannot be reached, the first action."""
+        """The greedy policy for w; at (step, state) pairs that cannot be reached, the first action.
+
+        An estimate may err on what can be reached: there the policy is greedy everywhere.
+        """
+        if self.mdp._visits is not None:
+            return self._greedy(np.asarray(w, dtype=np.float64))
         self._choice[:] = 0
         self._values[:] = 0.0  # so that what is played where nobody comes depends on w alone
         self._sweep(np.asarray(w, dtype=np.float64))
@@ -106,6 +111,15 @@ class BackwardInduction:
         actions = np.empty((mdp.horizon, mdp.num_states), dtype=np.int16)
         choice = self._choice.reshape(mdp.horizon, -1)
         kernels.actions_of(mdp.graph.first, mdp.action, self._reach.order, choice, actions)
+        return Deterministic(actions, mdp.num_actions)
+
+    def _greedy(self, w: Float) -> Deterministic:
+        mdp = self.mdp
+        pay = mdp.pay @ w
+        if mdp.bonus is not None:
+            pay += mdp.bonus @ np.abs(w)
+        actions = np.empty((mdp.horizon, mdp.num_states), dtype=np.int16)
+        kernels.greedy(*mdp.graph, mdp.action, pay, self._tie(w), actions)
         return Deterministic(actions, mdp.num_actions)
 
     def _sweep(self, w: Float) -> float:

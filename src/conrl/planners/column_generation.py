@@ -7,6 +7,8 @@ vectors) and `conrl.planners.support_convex` (`ConcaveConvex`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +18,14 @@ from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
 from conrl.planners.cones import Cones
 from conrl.planners.conflict import infeasible, separated
-from conrl.planners.result import Plan, split_prices
+from conrl.planners.result import Plan, Start, split_prices
 from conrl.planners.support_convex import Separated, maximise_convex
 from conrl.planners.support_lp import Conflict, Optimum, maximise
-from conrl.policy import Mixture
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem
 
 Float = NDArray[np.float64]
 
+LARGEST_BOX = 8.0  # times what is needed: a larger box costs precision
 CONVEX_TOLERANCE = 1e-7  # the least that is asked of the convex master, which is solved by an interior point method
 
 
@@ -46,35 +48,57 @@ class ColumnGeneration:
         if self.max_sweeps < 1:
             raise SpecError(f"max_sweeps is {self.max_sweeps}; it must be at least 1")
 
-    def plan(self, mdp: ConstrainedMDP, problem: Problem) -> Plan:
+    def plan(self, mdp: ConstrainedMDP, problem: Problem, start: Start | None = None, relax: bool = False) -> Plan:
+        """The best policy within the limits.
+
+        `start`, from a plan of a similar model, saves most of the work. With `relax`, limits that cannot be kept raise
+        nothing: of the policies that exceed them least (in the worst row, each in its own unit; of concave-convex
+        constraints, in the distance of the value vector) the best is returned, with the status "infeasible".
+        """
         oracle = BackwardInduction(mdp)
         if isinstance(problem, ConcaveConvex):
-            return self._convex(oracle, problem)
+            return self._convex(oracle, problem, start, relax)
         if isinstance(problem, Knapsack):
-            return self._linear(oracle, WithNullAction(oracle), problem, problem.linear(mdp))
-        return self._linear(oracle, oracle, problem, problem)
+            return self._linear(oracle, WithNullAction(oracle), problem, problem.linear(mdp), start, relax)
+        return self._linear(oracle, oracle, problem, problem, start, relax)
 
-    def _linear(self, exact: BackwardInduction, oracle: SupportOracle, problem: Problem, linear: Linear) -> Plan:
+    def _linear(
+        self,
+        exact: BackwardInduction,
+        oracle: SupportOracle,
+        problem: Problem,
+        linear: Linear,
+        start: Start | None,
+        relax: bool,
+    ) -> Plan:
         mdp = exact.mdp
         rows = linear.rows(mdp)
         reward_direction = np.zeros(1 + mdp.num_costs)
         reward_direction[0] = 1.0
+        work: dict[str, Any] = {"tol": self.tol, "max_sweeps": self.max_sweeps, "start": start}
+        status = None
         try:
-            found = maximise(oracle, reward_direction, rows, tol=self.tol, max_sweeps=self.max_sweeps)
+            found = maximise(oracle, reward_direction, rows, **work)
         except Conflict as conflict:
-            raise infeasible(exact, rows, conflict) from None
+            if not relax:
+                raise infeasible(exact, rows, conflict) from None
+            found, status = maximise(oracle, reward_direction, rows, relax=True, **work), "infeasible"
         prices, floor_prices = split_prices(rows, found.multipliers, mdp.num_costs)
-        return self._result(oracle, mdp, problem, found, prices, floor_prices)
+        return self._result(oracle, mdp, problem, found, prices, floor_prices, status)
 
-    def _convex(self, oracle: BackwardInduction, problem: ConcaveConvex) -> Plan:
+    def _convex(self, oracle: BackwardInduction, problem: ConcaveConvex, start: Start | None, relax: bool) -> Plan:
         mdp = oracle.mdp
-        cones = Cones(problem.objective, problem.constraints, *oracle.box)
+        box = _box(np.stack(oracle.box), start)
+        cones = _compile(problem.objective, problem.constraints, box.tobytes(), box.shape[1])
         tol = max(self.tol, CONVEX_TOLERANCE)
+        status = None
         try:
-            found = maximise_convex(oracle, cones, tol=tol, max_sweeps=self.max_sweeps)
+            found = maximise_convex(oracle, cones, tol=tol, max_sweeps=self.max_sweeps, start=start)
         except Separated as apart:
-            raise separated(oracle, problem, apart) from None
-        return self._result(oracle, mdp, problem, found, found.multipliers, np.zeros(mdp.num_costs))
+            if not relax:
+                raise separated(oracle, problem, apart) from None
+            found, status = apart.mixture, "infeasible"
+        return self._result(oracle, mdp, problem, found, found.multipliers, np.zeros(mdp.num_costs), status, box)
 
     def _result(
         self,
@@ -84,21 +108,20 @@ class ColumnGeneration:
         found: Optimum,
         prices: Float,
         floor_prices: Float,
+        status: str | None = None,
+        box: Float | None = None,
     ) -> Plan:
         mean = found.weights @ found.means
-        skipped = np.array([isinstance(oracle, WithNullAction) and oracle.skips(w) for w in found.directions])
+        null = isinstance(oracle, WithNullAction)
+        skipped = np.array([null and oracle.skips(w) for w in found.directions])  # type: ignore[attr-defined]
         skip = float(found.weights[skipped].sum())
-        played = ~skipped if not skipped.all() else np.arange(1) == 0  # always skipping: any policy will do
-
-        def make_mixture() -> Mixture:
-            weights = found.weights[played] / found.weights[played].sum()
-            return Mixture(weights, [oracle.policy(w) for w in found.directions[played]], found.means[played])
-
+        played = ~skipped if not skipped.all() else np.arange(skipped.size) == 0  # always skipping: any policy will do
+        directions = found.directions[played]
         out_of_sweeps = found.sweeps >= self.max_sweeps
         return Plan(
             mdp=mdp,
             problem=problem,
-            status="optimal" if found.converged else "iteration limit" if out_of_sweeps else "inaccurate",
+            status=status or ("optimal" if found.converged else "iteration limit" if out_of_sweeps else "inaccurate"),
             reward=float(mean[0]),
             costs=mean[1:],
             objective=found.objective,
@@ -106,6 +129,30 @@ class ColumnGeneration:
             prices=prices,
             floor_prices=floor_prices,
             iterations=found.asked,
-            make_mixture=make_mixture,
+            weights=found.weights[played] / found.weights[played].sum(),
+            values=found.means[played],
+            make_policy=lambda i: oracle.policy(directions[i]),
             skip=skip,
+            start=Start(found.directions, found.multipliers, box),
         )
+
+
+def _box(needed: Float, start: Start | None) -> Float:
+    """[2, 1+d]: a box that holds all value vectors; the earlier one if it still fits, as compiling is slow.
+
+    A new one has room to spare, so that an estimate that moves a little does not leave it.
+    """
+    if start is None:
+        return needed
+    size = needed[1] - needed[0]
+    if start.box is not None:
+        lo, hi = start.box
+        if (lo <= needed[0]).all() and (needed[1] <= hi).all() and (hi - lo <= LARGEST_BOX * size).all():
+            return start.box
+    return np.stack((needed[0] - 0.5 * size, needed[1] + 0.5 * size))
+
+
+@lru_cache(maxsize=8)
+def _compile(objective: Any, constraints: tuple[Any, ...], box: bytes, size: int) -> Cones:
+    lo, hi = np.frombuffer(box).reshape(2, size)
+    return Cones(objective, constraints, lo, hi)

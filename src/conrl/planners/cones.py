@@ -184,6 +184,21 @@ def expressions(objective: Function, constraints: Sequence[Function], y: Any, va
     return f, gs
 
 
+def evaluator(
+    objective: Function, constraints: Sequence[Function], size: int
+) -> tuple[Callable[[Float], float], Callable[[Float], list[float]]]:
+    """f and all g_j as functions of a value vector [size]; nan where undefined."""
+    y = import_cvxpy().Variable(size)
+    f, gs = expressions(objective, constraints, y, y)
+
+    def at(expressions: Sequence[Any], point: Float) -> list[float]:
+        y.value = point
+        with np.errstate(all="ignore"):
+            return [_number(e) for e in expressions]
+
+    return lambda point: at([f], point)[0], lambda point: at(gs, point)
+
+
 def import_cvxpy() -> Any:
     """CVXPY, or what to install."""
     try:

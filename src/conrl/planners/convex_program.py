@@ -27,7 +27,6 @@ from conrl.planners.conflict import separated
 from conrl.planners.linear_program import flow_rows, markov_policy
 from conrl.planners.result import Plan, certify
 from conrl.planners.support_convex import Separated, lagrangian_bound, maximise_convex
-from conrl.policy import Mixture
 from conrl.problem import ConcaveConvex, Problem
 
 
@@ -84,7 +83,9 @@ class ConvexProgram:
             prices=mu,
             floor_prices=np.zeros(mdp.num_costs),
             iterations=int(program.solver_stats.num_iters or 0),
-            make_mixture=lambda: Mixture([1.0], [policy], value[None]),
+            weights=np.ones(1),
+            values=value[None],
+            make_policy=lambda i: policy,
         )
 
     def _unsolved(self, oracle: BackwardInduction, problem: ConcaveConvex, cones: Cones, why: str) -> Exception:

@@ -48,7 +48,7 @@ from conrl.inputs import is_int
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction, Responder, Support, SupportOracle
 from conrl.planners.result import Plan, split_prices
-from conrl.policy import Mixture, Policy
+from conrl.policy import Policy
 from conrl.problem import Linear, Problem, Rows
 
 Float = NDArray[np.float64]
@@ -173,9 +173,6 @@ class Lagrangian:
         means = np.array([c.mean for c in columns])
         value = weights @ means
 
-        def make_mixture() -> Mixture:
-            return Mixture(weights, [c.policy for c in columns], means)
-
         return Plan(
             mdp=mdp,
             problem=problem,
@@ -187,7 +184,9 @@ class Lagrangian:
             prices=prices,
             floor_prices=floor_prices,
             iterations=self.iterations + (self.returns == "average-multiplier"),
-            make_mixture=make_mixture,
+            weights=weights,
+            values=means,
+            make_policy=lambda i: columns[i].policy,
             trace=trace,
         )
 

@@ -29,7 +29,7 @@ from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
 from conrl.planners.conflict import find_conflict, infeasible
 from conrl.planners.result import Plan, certify, split_prices
 from conrl.planners.support_lp import allowance
-from conrl.policy import Mixture, Policy
+from conrl.policy import Policy
 from conrl.problem import Knapsack, Linear, Problem, Rows
 
 Float = NDArray[np.float64]
@@ -110,7 +110,9 @@ class LinearProgram:
             prices=prices,
             floor_prices=floor_prices,
             iterations=_iterations(highs),
-            make_mixture=lambda: Mixture([1.0], [policy], played[None]),
+            weights=np.ones(1),
+            values=played[None],
+            make_policy=lambda i: policy,
             skip=skip,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,18 @@ MESSAGES = {
     "inaccurate": "rounding stopped progress before the gap fell below the tolerance; the bound is valid all the same. "
     "Raise tol, or measure costs in units nearer to 1",
     "approximate": "a heuristic: costs may exceed their limits, and the reward may be short of the optimum",
+    "infeasible": "no policy keeps the limits; this one exceeds them least",
     "iteration limit": "stopped at the limit on sweeps before the gap fell below the tolerance; the bound is valid all "
     "the same. Raise max_sweeps or tol",
 }
+
+
+class Start(NamedTuple):
+    """Where column generation may start: from the end of an earlier plan of a similar model."""
+
+    directions: Float  # [n, 1+d]: those whose answers carried weight
+    multipliers: Float  # [R]
+    box: Float | None = None  # [2, 1+d]: what the concave-convex program was compiled for
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +47,7 @@ class Plan:
     of limit i (`Linear`, `Knapsack`) or of slack in constraint i (`ConcaveConvex`), `floor_prices[i]` >= 0 the loss
     per unit of floor i. `skip` is the probability of the null action for a whole episode (`Knapsack`): `reward` and
     `costs` count such episodes as zero, `policy` and `mixture` are what is played in the others. `trace`, where the
-    planner keeps one, holds its iterations.
+    planner keeps one, holds its iterations. `start` is where a plan of a similar model may start from.
     """
 
     mdp: ConstrainedMDP = field(repr=False)
@@ -51,13 +60,16 @@ class Plan:
     prices: Float  # [d], or one per constraint function
     floor_prices: Float  # [d]
     iterations: int  # directions asked of the oracle, or iterations of the solver
-    make_mixture: Callable[[], Mixture] = field(repr=False)
+    weights: Float  # [n]: of the policies that are mixed
+    values: Float = field(repr=False)  # [n, 1+d]: their exact value vectors, without bonus
+    make_policy: Callable[[int], Policy] = field(repr=False)
     skip: float = 0.0
     trace: Any = field(default=None, repr=False)
+    start: Start | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """For worker processes: the policies themselves instead of the way to make them."""
-        return {**self.__dict__, "mixture": self.mixture, "make_mixture": None}
+        return {**self.__dict__, "mixture": self.mixture, "make_policy": None}
 
     @property
     def gap(self) -> Any:
@@ -80,7 +92,12 @@ class Plan:
     def mixture(self) -> Mixture:
         """Weights, policies and their value vectors; from column generation at most d+1 (d+2 for
         `ConcaveConvex`), all deterministic."""
-        return self.make_mixture()
+        return Mixture(self.weights, [self.component(i) for i in range(self.weights.size)], self.values)
+
+    def component(self, i: int) -> Policy:
+        """One of the policies that are mixed, without making the others."""
+        made = self.__dict__.get("mixture")
+        return made.policies[i] if made is not None else self.make_policy(i)
 
     @cached_property
     def policy(self) -> Policy:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from conrl.errors import RunError
 from conrl.oracles.protocols import SupportOracle
 from conrl.planners.cones import REMEDY, Answer, Cones
-from conrl.planners.result import certify
+from conrl.planners.result import Start, certify
 from conrl.planners.support_lp import Columns, Optimum
 
 Float = NDArray[np.float64]
@@ -44,16 +44,22 @@ NEGLIGIBLE = 1e-9  # weight of a point that is left out of the mixture
 class Separated(Exception):
     """No value vector is allowed: w.y > w.z by at least `distance` for every allowed y and every z in Z."""
 
-    def __init__(self, w: Float, distance: float, nearest: Float) -> None:
+    def __init__(self, w: Float, distance: float, mixture: Optimum) -> None:
         super().__init__(distance)
         self.w = w
         self.distance = distance
-        self.nearest = nearest  # the value vector that comes nearest
+        self.mixture = mixture  # that comes nearest
+        self.nearest: Float = mixture.weights @ mixture.points  # its value vector
 
 
-def maximise_convex(oracle: SupportOracle, cones: Cones, *, tol: float, max_sweeps: int) -> Optimum:
-    """Solve (1) to bound - objective <= tol * max(1, |objective|), or raise `Separated`."""
-    return _Solver(oracle, cones, tol, max_sweeps).run()
+def maximise_convex(
+    oracle: SupportOracle, cones: Cones, *, tol: float, max_sweeps: int, start: Start | None = None
+) -> Optimum:
+    """Solve (1) to bound - objective <= tol * max(1, |objective|), or raise `Separated`.
+
+    `start`: directions that did well on a similar set.
+    """
+    return _Solver(oracle, cones, tol, max_sweeps).run(None if start is None else start.directions)
 
 
 def lagrangian_bound(oracle: SupportOracle, cones: Cones, w: Float, mu: Float) -> float:
@@ -77,9 +83,10 @@ class _Solver:
         self.sweeps += 1
         return self.columns.ask(self.oracle, directions)[0]
 
-    def run(self) -> Optimum:
+    def run(self, start: Float | None = None) -> Optimum:
         axes = np.eye(self.cones.size)
-        self.ask(np.vstack((axes[:1], -axes[1:])))
+        first = np.vstack((axes[:1], -axes[1:]))
+        self.ask(first if start is None else np.vstack((first, start)))
         bound, best = np.inf, np.zeros(self.cones.count)
         while True:
             answer = self._master()
@@ -121,27 +128,40 @@ class _Solver:
             if not answer.solved:
                 if "Infeasible" not in answer.status:
                     raise RunError(f"Clarabel ended as {answer.status}; {REMEDY}")
-                raise Separated(np.zeros(size), np.inf, points.mean(axis=0))  # nothing in the whole box is allowed
+                raise Separated(
+                    np.zeros(size), np.inf, self._nearest(np.full(count, 1.0 / count))
+                )  # nothing in the whole box is allowed
             distance = float(price @ answer.more[count:])
             if distance <= APART:
-                return self._loosen(points.T @ answer.more[:count])
+                return self._loosen(answer.more[:count])
             inside = float((points @ answer.w).max())
             value = float(self.ask(answer.w[None])[0])
             if value - inside <= max(0.1 * distance, APART) or self.columns.count == count:
                 proven = distance - max(value - inside, 0.0)
                 if proven > APART:
-                    raise Separated(answer.w, proven, points.T @ answer.more[:count])
+                    raise Separated(answer.w, proven, self._nearest(answer.more[:count]))
                 if self.columns.count == count:
-                    return self._loosen(points.T @ answer.more[:count])
+                    return self._loosen(answer.more[:count])
             elif self.sweeps >= self.max_sweeps:
                 raise RunError("no allowed mixture was found within max_sweeps; raise it")
 
-    def _loosen(self, nearest: Float) -> None:
+    def _nearest(self, weights: Float) -> Optimum:
+        """A mixture of the columns found so far that proves nothing."""
+        weights = np.where(weights > NEGLIGIBLE, weights, 0.0)
+        kept = np.flatnonzero(weights)
+        points = np.array([self.columns.points[i] for i in kept])
+        weights = weights[kept] / float(weights.sum())
+        objective = self.cones.value(weights @ points)[0]
+        nothing = np.zeros(self.cones.count)
+        return self.columns.optimum(weights, points, objective, np.inf, nothing, False, (self.asked, self.sweeps))
+
+    def _loosen(self, weights: Float) -> None:
         """If the master finds nothing although the distance is none, allow a little more."""
         while not self._master().solved:
             looser = [a for a in ALLOWED if a > self.allowed]
             if not looser:
-                if not np.isfinite(self.cones.value(nearest)[0]):  # at the edge of where f is defined, but not inside
+                nearest = self._nearest(weights)
+                if not np.isfinite(nearest.objective):  # at the edge of where f is defined, but not inside
                     raise Separated(np.zeros(self.cones.size), 0.0, nearest)
                 raise RunError("the constraints are met at a single point, beyond the solver's precision; relax them")
             self.allowed = looser[0]
@@ -152,7 +172,7 @@ class _Solver:
         bought = float(multipliers @ (10.0 * self.allowed * self.cones.t_unit))
         weights, objective = self._fewest(np.maximum(x[chosen], 0.0) / x[chosen].sum(), points, bound, bought)
         if not np.isfinite(objective):  # f is defined only where the constraints are exceeded a little
-            raise Separated(np.zeros(self.cones.size), 0.0, weights @ points)
+            raise Separated(np.zeros(self.cones.size), 0.0, self._nearest(np.maximum(x[:count], 0.0)))
         kept = weights > 0.0
         work = self.asked, self.sweeps
         bound, converged = certify(bound, objective, self.tol, bought)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from conrl.errors import RunError
 from conrl.oracles.protocols import SupportOracle
 from conrl.planners.master import Master
-from conrl.planners.result import certify
+from conrl.planners.result import Start, certify
 from conrl.problem import Rows
 
 Float = NDArray[np.float64]
@@ -111,12 +111,21 @@ def maximise(
     tol: float,
     columns: Columns | None = None,
     max_sweeps: int = 1000,
+    start: Start | None = None,
+    relax: bool = False,
 ) -> Optimum:
-    """Solve (1) to bound - objective <= tol * max(1, |objective|), or raise `Conflict`."""
+    """Solve (1) to bound - objective <= tol * max(1, |objective|), or raise `Conflict`.
+
+    `start`: directions and multipliers that did well on a similar set. `relax`: where the rows cannot be kept, exceed
+    all of them by the least amount (in units of each row) that can be.
+    """
     solver = _Solver(oracle, a, rows, tol, Columns() if columns is None else columns, max_sweeps)
+    if start is not None and start.directions.shape[1:] == a.shape and start.multipliers.shape == (rows.size,):
+        solver.start = start
+    solver.relax = relax
     if rows.size == 0:
         return solver.no_rows()
-    if np.unique(rows.cost).size == 1:
+    if np.unique(rows.cost).size == 1 and not (relax and rows.size > 1):
         return solver.one_cost()
     return solver.many_costs()
 
@@ -138,6 +147,8 @@ class _Solver:
         self.tol = tol
         self.columns = columns
         self.max_sweeps = max_sweeps
+        self.start: Start | None = None
+        self.relax = False
         self.asked = 0
         self.sweeps = 0
 
@@ -168,6 +179,8 @@ class _Solver:
     # -- one cost -----------------------------------------------------------------------------------------
 
     def one_cost(self) -> Optimum:
+        if self.start is not None and self.rows.size == 1:
+            return self._one_row(self.start)
         value, free = self.ask_one(self.a)
         uses = self.G @ free
         over = uses - self.rows.bound
@@ -177,21 +190,53 @@ class _Solver:
         # are several such rows the tightest does.
         r = int(np.argmax(np.where(over > self.allow, over, -np.inf)))
         g, h = self.G[r], float(self.rows.bound[r])
-        _, least = self.ask_one(-g)
-        low = float(g @ least)
-        if low > h + self.allow[r]:
-            unit = np.zeros(self.rows.size)
-            unit[r] = 1.0
-            raise Conflict(unit, low - h)
-        h = max(h, low)
+        least, h = self._least(g, h, r)
         optimum = self._line(free, least, g, h, r)
         self._check_other_side(optimum)
         return optimum
+
+    def _least(self, g: Float, h: float, r: int) -> tuple[Float, float]:
+        """The point that uses least of row r, and what must be allowed for it."""
+        _, least = self.ask_one(-g)
+        low = float(g @ least)
+        if low > h + self.allow[r] and not self.relax:
+            unit = np.zeros(self.rows.size)
+            unit[r] = 1.0
+            raise Conflict(unit, low - h)
+        return least, max(h, low)
+
+    def _one_row(self, start: Start) -> Optimum:
+        """One row, from the directions on either side of it that were best on a similar set."""
+        g, h, allow = self.G[0], float(self.rows.bound[0]), float(self.allow[0])
+        high = low = None
+        values, points = self.ask(start.directions)
+        for w, value, point in zip(start.directions, values, points, strict=True):
+            use = float(g @ point)
+            if use > h + allow:
+                high = point if high is None or use < float(g @ high) else high
+            else:
+                if np.array_equal(w, self.a):
+                    return self.optimum(np.ones(1), point[None], float(value), np.zeros(1))
+                if use <= h and (low is None or use > float(g @ low)):
+                    low = point
+        if high is None:
+            value, free = self.ask_one(self.a)
+            if float(g @ free) <= h + allow:
+                return self.optimum(np.ones(1), free[None], value, np.zeros(1))
+            high = free
+        if low is None:
+            low, h = self._least(g, h, 0)
+            if float(g @ high) <= h:  # nothing uses less than what must be allowed
+                high = self.ask_one(self.a)[1]
+        return self._line(high, low, g, h, 0)
 
     def _line(self, high: Float, low: Float, g: Float, h: float, r: int) -> Optimum:
         """Close in on the edge of Z that passes g.z = h, from a point beyond it and one within."""
         bound, price = np.inf, 0.0
         (over, gain_over), (under, gain_under) = self._use_and_gain(high, g), self._use_and_gain(low, g)
+        if over <= under:  # all points use the same
+            value, _ = self.ask_one(self.a)
+            return self.optimum(np.ones(1), high[None], value, np.zeros(self.rows.size))
         while True:
             slope = max(gain_over - gain_under, 0.0) / (over - under)
             share = min(max((h - under) / (over - under), 0.0), 1.0)
@@ -227,12 +272,17 @@ class _Solver:
     # -- several costs ------------------------------------------------------------------------------------
 
     def many_costs(self) -> Optimum:
-        values, points = self.ask(np.vstack((self.a, -self.G)))
+        directions = np.vstack((self.a, -self.G))
+        first = directions.shape[0]
+        if self.start is not None:
+            dual = self.a - self.start.multipliers @ self.G
+            directions = np.vstack((directions, dual, self.start.directions))
+        values, points = self.ask(directions)
         free = self.G @ points[0] - self.rows.bound
         if (free <= self.allow).all():
             return self.optimum(np.ones(1), points[:1], float(values[0]), np.zeros(self.rows.size))
-        least = -values[1:] - self.rows.bound
-        if (least > self.allow).any():
+        least = -values[1:first] - self.rows.bound
+        if (least > self.allow).any() and not self.relax:
             r = int(np.argmax(least / np.maximum(self.allow, 1e-300)))
             unit = np.zeros(self.rows.size)
             unit[r] = 1.0
@@ -250,7 +300,12 @@ class _Solver:
         self.master = Master(self.rows.bound, unit, self.gain_unit)
         self.given = 0
         self._become_feasible()
-        return self._improve(float(values[0]))
+        if self.start is None:
+            return self._improve(float(values[0]), np.zeros(self.rows.size))  # the bound without multipliers
+        dual_bound = float(values[first]) + float(self.start.multipliers @ self.relaxed)
+        if dual_bound < float(values[0]):
+            return self._improve(dual_bound, self.start.multipliers)
+        return self._improve(float(values[0]), np.zeros(self.rows.size))
 
     def _refresh(self) -> tuple[Float, Float, float]:
         """Give the master what is new and solve it."""
@@ -273,7 +328,7 @@ class _Solver:
             before = self.columns.count
             values, _ = self.ask(directions)
             proven = -float(values[0]) - float(multipliers @ self.rows.bound)
-            if proven > allow:
+            if proven > allow and not self.relax:
                 raise Conflict(multipliers, proven)
             if self.columns.count == before or violation - proven <= 0.1 * allow:
                 break
@@ -282,8 +337,7 @@ class _Solver:
         self.master.pursue_objective(max(violation, 0.0))
         self.relaxed = self.rows.bound + max(violation, 0.0) * unit
 
-    def _improve(self, free: float) -> Optimum:
-        bound, best = free, np.zeros(self.rows.size)  # without multipliers
+    def _improve(self, bound: float, best: Float) -> Optimum:
         share = SMOOTHING
         while True:
             weights, multipliers, _ = self._refresh()

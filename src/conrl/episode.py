@@ -1,0 +1,95 @@
+"""What was seen in one episode.
+
+An episode of L steps has states s_0 .. s_L, actions, rewards and costs of each step. It is shorter than the horizon if
+the environment ended it (`terminated`: nothing is paid any more, as in an absorbing state), if a budget did (`stopped`:
+what would have come is unknown), or if it was not played at all (`skipped`: the null action of the knapsack setting).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from conrl.errors import ModelError
+from conrl.inputs import any_array, float_array
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """One episode: `states` [L+1], `actions` [L], `rewards` [L], `costs` [L, d]."""
+
+    states: ArrayLike
+    actions: ArrayLike
+    rewards: ArrayLike
+    costs: ArrayLike
+    terminated: bool = False
+    stopped: bool = False
+    skipped: bool = False
+
+    def __post_init__(self) -> None:
+        states, actions = _indices(self.states, "states"), _indices(self.actions, "actions")
+        rewards, costs = float_array(self.rewards, "rewards"), float_array(self.costs, "costs")
+        if costs.ndim == 1:
+            costs = costs[:, None]
+        L = actions.size
+        if states.size != L + 1 and not (self.skipped and states.size == L == 0):
+            raise ModelError(f"an episode of {L} actions has {L + 1} states, not {states.size}")
+        if rewards.shape != (L,) or costs.ndim != 2 or costs.shape[0] != L:
+            raise ModelError(
+                f"an episode of {L} actions has {L} rewards and costs ({L}, d), not {rewards.shape} and {costs.shape}"
+            )
+        for name, values in (("rewards", rewards), ("costs", costs)):
+            if not np.isfinite(values).all():
+                raise ModelError(
+                    f"{name} of step {int(np.argwhere(~np.isfinite(values))[0][0])} is not a finite number"
+                )
+        for name, value in (("states", states), ("actions", actions), ("rewards", rewards), ("costs", costs)):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def _of(cls, states: Int, actions: Int, pay: Float, **flags: bool) -> Episode:
+        """Of arrays that are known to fit: pay [L, 1+d]."""
+        episode = object.__new__(cls)
+        fields = {"terminated": False, "stopped": False, "skipped": False, **flags}
+        for name, value in (("states", states), ("actions", actions), ("rewards", pay[:, 0]), ("costs", pay[:, 1:])):
+            object.__setattr__(episode, name, value)
+        for name, flag in fields.items():
+            object.__setattr__(episode, name, flag)
+        object.__setattr__(episode, "_pay", pay)
+        return episode
+
+    @classmethod
+    def null(cls, num_costs: int, *, stopped: bool = False) -> Episode:
+        """An episode that was not played."""
+        nothing = np.zeros(0, dtype=np.int64)
+        return cls._of(nothing, nothing, np.zeros((0, 1 + num_costs)), skipped=True, stopped=stopped)
+
+    def __len__(self) -> int:
+        return int(np.size(self.actions))
+
+    def __repr__(self) -> str:
+        return f"Episode(steps={len(self)}, reward={self.total[0]:.6g}, costs={self.total[1:]})"
+
+    @property
+    def pay(self) -> Float:
+        """[L, 1+d]: reward and costs of each step."""
+        kept = getattr(self, "_pay", None)
+        return kept if kept is not None else np.column_stack((np.asarray(self.rewards), np.asarray(self.costs)))
+
+    @property
+    def total(self) -> Float:
+        """[1+d]: reward and costs, added up."""
+        total: Float = self.pay.sum(axis=0)
+        return total
+
+
+def _indices(values: ArrayLike, what: str) -> Int:
+    array = any_array(values, what)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ModelError(f"{what} has shape {array.shape} and dtype {array.dtype}; expected a list of indices")
+    return array.astype(np.int64)

@@ -1,0 +1,24 @@
+"""Where experience comes from: learners, and the loop that joins them to an environment.
+
+A learner is two methods, `propose() -> Policy` and `observe(episode)`. `learn` drives them against a model or a
+Gymnasium environment; a live system calls them itself. Between any two calls a learner can be saved.
+"""
+
+from conrl.learners.conrl import ConRL, Proposal
+from conrl.learners.history import History
+from conrl.learners.loop import learn
+from conrl.learners.protocol import Learner
+from conrl.learners.saving import load_learner
+from conrl.learners.worlds import GymnasiumWorld, ModelWorld, World
+
+__all__ = [
+    "ConRL",
+    "GymnasiumWorld",
+    "History",
+    "Learner",
+    "ModelWorld",
+    "Proposal",
+    "World",
+    "learn",
+    "load_learner",
+]

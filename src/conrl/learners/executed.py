@@ -1,0 +1,71 @@
+"""The policies that were executed, each once, with how often: what the PAC policy is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conrl.policy import Deterministic, Mixture, Null, Policy
+
+NULL, DETERMINISTIC, MARKOV = range(3)
+
+
+class Executed:
+    """Counts policies by what they play."""
+
+    def __init__(self) -> None:
+        self._policies: dict[bytes, Policy] = {}
+        self._times: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return sum(self._times.values())
+
+    def add(self, policy: Policy, times: int = 1) -> None:
+        key = _key(policy)
+        self._policies.setdefault(key, policy)
+        self._times[key] = self._times.get(key, 0) + times
+
+    def mixture(self) -> Mixture:
+        """Each with its share."""
+        times = np.array(list(self._times.values()), dtype=np.float64)
+        return Mixture(times / times.sum(), list(self._policies.values()))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """kinds [n], times [n], and the tables of each kind one after the other."""
+        policies = list(self._policies.values())
+        kinds = np.array([_kind(p) for p in policies], dtype=np.int64)
+        arrays: dict[str, NDArray[Any]] = {"kinds": kinds, "times": np.array(list(self._times.values()), np.int64)}
+        if (kinds == DETERMINISTIC).any():
+            arrays["actions"] = np.stack([p.actions for p in policies if isinstance(p, Deterministic)])
+        if (kinds == MARKOV).any():
+            arrays["tables"] = np.stack([p.probabilities for p in policies if _kind(p) == MARKOV])
+        return arrays
+
+    @classmethod
+    def load(cls, state: Mapping[str, NDArray[Any]], shape: tuple[int, int, int]) -> Executed:
+        """From what `state` gave; policies have `shape` (H, S, A)."""
+        executed = cls()
+        actions, tables = iter(state.get("actions", ())), iter(state.get("tables", ()))
+        for kind, times in zip(state["kinds"].tolist(), state["times"].tolist(), strict=True):
+            policy: Policy
+            if kind == DETERMINISTIC:
+                policy = Deterministic(next(actions), shape[2])
+            else:
+                policy = Policy(next(tables)) if kind == MARKOV else Null(*shape)
+            if policy.shape != shape or times < 1:
+                raise ValueError(f"a policy of shape {policy.shape}, executed {times} times; expected {shape}")
+            executed.add(policy, times)
+        return executed
+
+
+def _kind(policy: Policy) -> int:
+    return NULL if isinstance(policy, Null) else DETERMINISTIC if isinstance(policy, Deterministic) else MARKOV
+
+
+def _key(policy: Policy) -> bytes:
+    if isinstance(policy, Null):
+        return b""
+    return policy.actions.tobytes() if isinstance(policy, Deterministic) else policy.probabilities.tobytes()

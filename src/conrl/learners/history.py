@@ -1,0 +1,261 @@
+"""What happened in a run, episode by episode, and what follows from it: regrets, violations, the burn-down of budgets.
+
+`expected_rewards[k]` is the exact value of the policy that episode k executed, where the model is known. An episode that
+a budget cut short or forbade (`guarded`) says nothing of its policy's value: it has none (nan), and counts in the regret
+with what was realised.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conrl import theory
+from conrl.errors import RunError
+from conrl.files import atomic_write
+from conrl.inputs import resolve_limits
+from conrl.model import ConstrainedMDP
+from conrl.planners import Plan, plan
+from conrl.planners.cones import evaluator
+from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem
+
+Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+
+WINDOW = 20  # episodes: single ones are draws from a mixture, of which some exceed a limit that it keeps
+NEAR = 0.95  # of the optimum
+ROUNDING = 1e-9
+
+
+class Row(NamedTuple):
+    """One episode."""
+
+    reward: float
+    costs: Float  # [d]
+    expected: Float | None  # [1+d]: of the executed policy; None where unknown
+    unguarded: Float | None  # [d]: what it would have cost without the guard; None where unknown
+    steps: int
+    skipped: bool = False  # the null action was played, by plan or by the guard
+    guarded: bool = False  # the guard changed what was played
+    infeasible: bool = False  # the estimated limits could not be kept
+
+
+class History:
+    """A run so far. K episodes, d costs."""
+
+    def __init__(self, cost_names: tuple[str, ...], problem: Problem, mdp: ConstrainedMDP | None = None) -> None:
+        self.cost_names = cost_names
+        self.problem = problem
+        self.mdp = mdp  # the truth, where it is known
+        self.interrupted = False
+        self._rows: list[Row] = []
+        self._tables: dict[str, NDArray[Any]] = {}
+
+    def append(self, row: Row) -> None:
+        self._rows.append(row)
+        self._tables.clear()
+        self.__dict__.pop("regret", None)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __repr__(self) -> str:
+        return f"History(episodes={len(self)}, reward={self.rewards.sum():.6g}, costs={self.costs.sum(axis=0)})"
+
+    # -- columns ------------------------------------------------------------------------------------------
+
+    def _table(self, name: str) -> NDArray[Any]:
+        if name not in self._tables:
+            none = np.full(len(self.cost_names) + (name == "expected"), np.nan)
+            values = [getattr(row, name) for row in self._rows]
+            self._tables[name] = np.array([none if v is None else v for v in values])
+            if not values and name in ("costs", "expected", "unguarded"):
+                self._tables[name] = np.zeros((0, none.size))
+        return self._tables[name]
+
+    @property
+    def rewards(self) -> Float:
+        """[K]: what was seen."""
+        return self._table("reward").astype(np.float64)
+
+    @property
+    def costs(self) -> Float:
+        """[K, d]: what was seen."""
+        return self._table("costs")
+
+    @property
+    def expected_rewards(self) -> Float | None:
+        """[K]: the exact value of what each episode executed; nan where a guard interfered; None without a model."""
+        return None if self.mdp is None else self._table("expected")[:, 0]
+
+    @property
+    def expected_costs(self) -> Float | None:
+        """[K, d]: the same of the costs."""
+        return None if self.mdp is None else self._table("expected")[:, 1:]
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """[K]: steps played."""
+        return self._table("steps").astype(np.int64)
+
+    @property
+    def skipped(self) -> Bool:
+        """[K]: the null action was played for the whole episode, by plan or by the guard."""
+        return self._table("skipped").astype(bool)
+
+    @property
+    def guarded(self) -> Bool:
+        """[K]: a hard budget forbade the episode or cut it short."""
+        return self._table("guarded").astype(bool)
+
+    @property
+    def infeasible(self) -> Bool:
+        """[K]: the estimated limits could not be kept, and the least-violating policy was played."""
+        return self._table("infeasible").astype(bool)
+
+    # -- against the optimum ------------------------------------------------------------------------------
+
+    @property
+    def limits(self) -> Float:
+        """[d]: on the expected cost of one episode; inf for none."""
+        if isinstance(self.problem, Linear):
+            return resolve_limits(self.problem.limits, self.cost_names, "limits")
+        if isinstance(self.problem, Knapsack):
+            return resolve_limits(self.problem.budgets, self.cost_names, "budgets") / self.problem.episodes
+        return np.full(len(self.cost_names), np.inf)
+
+    @cached_property
+    def optimum(self) -> Plan | None:
+        """The best policy of the true model: of a `Knapsack`, the static one that keeps B / K in expectation."""
+        if self.mdp is None:
+            return None
+        problem = self.problem
+        if isinstance(problem, Knapsack):
+            problem = Knapsack(problem.budgets, problem.episodes)
+        return plan(self.mdp, problem)
+
+    @cached_property
+    def regret(self) -> theory.Regret:
+        """RewReg(k) and ConsReg(k) for k = 1..K, Eqs. (regret_def); of a `ConcaveConvex` problem ConvexRewReg and
+        ConvexConsReg. Knapsack: against B / K an episode."""
+        executed = self.executed
+        best = self.optimum
+        if executed is None or best is None:
+            raise RunError("a regret needs the true model; this run was against an environment whose model is unknown")
+        if isinstance(self.problem, ConcaveConvex):
+            f, g = evaluator(self.problem.objective, self.problem.constraints, 1 + len(self.cost_names))
+            means = np.cumsum(executed, axis=0) / np.arange(1, len(self) + 1)[:, None]
+            found = np.array([(f(y), max(g(y), default=-np.inf)) for y in means]).reshape(-1, 2)
+            return theory.Regret(best.objective - found[:, 0], found[:, 1])
+        return theory.regret(best.reward, executed[:, 0], executed[:, 1:], self.limits)
+
+    @property
+    def executed(self) -> Float | None:
+        """[K, 1+d]: the expected value of each episode, or what was realised where a guard interfered."""
+        if self.mdp is None:
+            return None
+        seen = np.column_stack((self.rewards, self.costs))
+        return np.where(self.guarded[:, None], seen, self._table("expected"))
+
+    # -- summaries ----------------------------------------------------------------------------------------
+
+    def smooth(self) -> Float:
+        """[K, 1+d]: the mean of the last `WINDOW` episodes (fewer at the start), of expected values where known."""
+        table = self.executed
+        if table is None:
+            table = np.column_stack((self.rewards, self.costs))
+        total = np.cumsum(np.vstack((np.zeros(table.shape[1]), table)), axis=0)
+        k = np.arange(1, len(self) + 1)
+        first = np.maximum(k - WINDOW, 0)
+        return (total[k] - total[first]) / (k - first)[:, None]
+
+    @property
+    def violations(self) -> NDArray[np.int64]:
+        """[d]: in how many episodes the mean cost of the last `WINDOW` was above the limit."""
+        over = self.smooth()[:, 1:] > self.limits + ROUNDING * np.maximum(1.0, np.abs(self.limits))
+        return over.sum(axis=0)
+
+    @property
+    def solved_from(self) -> int | None:
+        """The first episode (from 1) from which the mean reward of the last `WINDOW` stays at least 95% of the
+        optimum; None if it does not, or if the optimum is unknown or not positive."""
+        best = self.optimum
+        if best is None or best.reward <= 0.0 or not len(self):
+            return None
+        below = np.flatnonzero(self.smooth()[:, 0] < NEAR * best.reward)
+        first = int(below[-1]) + 2 if below.size else 1
+        return first if first <= len(self) else None
+
+    # -- budgets ------------------------------------------------------------------------------------------
+
+    @property
+    def remaining(self) -> Float | None:
+        """[K, d]: the burn-down: what is left of each budget after each episode; None without budgets."""
+        budgets = self._budgets
+        return None if budgets is None else budgets - np.cumsum(self.costs, axis=0)
+
+    @property
+    def unguarded_costs(self) -> Float | None:
+        """[K, d]: what each episode would have cost without the guard; None where it cannot be known."""
+        table = self._table("unguarded")
+        return None if np.isnan(table).any() else table
+
+    @property
+    def would_exceed(self) -> Bool | None:
+        """[d]: whether the plans without the guard would have exceeded each budget: what Theorem 5.1 is about."""
+        budgets, costs = self._budgets, self.unguarded_costs
+        return None if budgets is None or costs is None else np.asarray(costs.sum(axis=0) > budgets)
+
+    @property
+    def _budgets(self) -> Float | None:
+        if not isinstance(self.problem, Knapsack):
+            return None
+        return resolve_limits(self.problem.budgets, self.cost_names, "budgets")
+
+    # -- files --------------------------------------------------------------------------------------------
+
+    def to_csv(self) -> str:
+        """One row an episode, counted from 1; no times, so that equal runs give equal bytes."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        names = self.cost_names
+        known = self.mdp is not None
+        header = ["episode", "reward", *(f"cost_{n}" for n in names)]
+        header += ["expected_reward", *(f"expected_cost_{n}" for n in names)] if known else []
+        writer.writerow([*header, "steps", "skipped", "guarded", "infeasible"])
+        for k, row in enumerate(self._rows):
+            numbers = [row.reward, *row.costs]
+            if known:
+                numbers += [""] * (1 + len(names)) if row.expected is None else list(row.expected)
+            flags = [row.steps, int(row.skipped), int(row.guarded), int(row.infeasible)]
+            writer.writerow([k + 1, *(x if x == "" else repr(float(x)) for x in numbers), *flags])
+        return text.getvalue()
+
+    def save(self, path: str | Path) -> None:
+        """Write `to_csv` to a file, whole or not at all."""
+        with atomic_write(path) as file:
+            file.write(self.to_csv().encode())
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All columns, as arrays."""
+        return {name: self._table(name).copy() for name in Row._fields}
+
+    def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what `state` gave."""
+        columns = [state[name] for name in Row._fields]
+        if len({column.shape[0] for column in columns}) != 1:
+            raise RunError("the columns of the history have different lengths")
+        self._rows = []
+        for values in zip(*columns, strict=True):
+            row = Row(*values)
+            expected = None if np.isnan(row.expected).all() else row.expected  # type: ignore[arg-type]
+            unguarded = None if np.isnan(row.unguarded).any() else row.unguarded  # type: ignore[arg-type]
+            flags = {name: bool(getattr(row, name)) for name in ("skipped", "guarded", "infeasible")}
+            self.append(Row(float(row.reward), row.costs, expected, unguarded, int(row.steps), **flags))

@@ -1,0 +1,140 @@
+"""The loop that joins a learner to an environment."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from conrl.errors import SpecError
+from conrl.inputs import is_int
+from conrl.learners.history import History, Row
+from conrl.learners.progress import show_progress
+from conrl.learners.protocol import Learner
+from conrl.learners.worlds import GymnasiumWorld, ModelWorld, Sampler, World
+from conrl.model import ConstrainedMDP
+from conrl.policy import Null
+
+if TYPE_CHECKING:
+    import gymnasium
+
+
+def learn(
+    env: ConstrainedMDP | gymnasium.Env[Any, Any],
+    learner: Learner,
+    episodes: int,
+    seed: int | np.random.Generator = 0,
+    progress: bool = False,
+    *,
+    pay: str | Sampler = "outcome",
+    cost: Callable[..., ArrayLike] | None = None,
+    history: History | None = None,
+    after: Callable[[History], None] | None = None,
+) -> History:
+    """Play episodes with a learner.
+
+    Args:
+        env: a model, which is sampled, or a Gymnasium environment with discrete spaces.
+        learner: such as `ConRL(env.task)`.
+        episodes: how many to play, after those that the learner has already seen.
+        seed: of all randomness. What happens in an episode depends on it and on the number of the episode alone: a
+            learner that was saved and loaded goes on, with the same seed, as it would have.
+        progress: show a bar on the terminal.
+        pay: how a model pays: `"outcome"`, `"bernoulli"` or a function; see `ModelWorld`.
+        cost: the costs of a step of a Gymnasium environment; see `GymnasiumWorld`.
+        history: of earlier episodes, to be continued.
+        after: called with the history after each episode.
+
+    Ctrl-C ends the run after the episode that is being played; `history.interrupted` then says so.
+    """
+    if not is_int(episodes) or episodes < 0:
+        raise SpecError(f"episodes is {episodes!r}; it must be a whole number of at least 0")
+    number = int(seed.integers(2**63)) if isinstance(seed, np.random.Generator) else seed
+    if not is_int(number) or number < 0:
+        raise SpecError(f"seed is {seed!r}; it must be a whole number of at least 0, or a generator")
+    world, truth = _world(env, learner, pay, cost)
+    if learner.seed is None:
+        learner.seed = int(number)
+    if history is None:
+        history = History(tuple(learner.task.cost_names), learner.problem, truth)
+    history.interrupted = False
+    with _interruptible() as interrupted, show_progress(progress, history, episodes) as tick:
+        for _ in range(episodes):
+            history.append(play_episode(world, learner, int(number)))
+            tick()
+            if after is not None:
+                after(history)
+            if interrupted():
+                history.interrupted = True
+                break
+    return history
+
+
+def play_episode(world: World, learner: Learner, seed: int) -> Row:
+    """One episode: propose, play, observe."""
+    proposal = learner.proposal
+    k = learner.episodes + 1
+    episode = world.play(proposal.policy, np.random.default_rng([seed, k]), learner.room())
+    guarded = proposal.guarded or episode.stopped
+    costs = np.asarray(episode.costs).sum(axis=0)
+    unguarded = costs
+    if guarded:  # the same draws without the guard; the learner does not see them
+        unguarded = None
+        if isinstance(world, ModelWorld):
+            shadow = world.play(proposal.intended, np.random.default_rng([seed, k]))
+            unguarded = np.asarray(shadow.costs).sum(axis=0)
+    learner.observe(episode)
+    return Row(
+        reward=float(np.sum(episode.rewards)),
+        costs=costs,
+        expected=None if guarded else world.value(proposal.policy),
+        unguarded=unguarded,
+        steps=len(episode),
+        skipped=isinstance(proposal.policy, Null),
+        guarded=guarded,
+        infeasible=proposal.infeasible,
+    )
+
+
+def _world(
+    env: Any, learner: Learner, pay: str | Sampler, cost: Callable[..., ArrayLike] | None
+) -> tuple[World, ConstrainedMDP | None]:
+    if isinstance(env, ConstrainedMDP):
+        if cost is not None:
+            raise SpecError("cost is for Gymnasium environments; a model has costs of its own")
+        task = learner.task
+        sizes = (task.num_states, task.num_actions, task.horizon, task.num_costs)
+        theirs = (env.num_states, env.num_actions, env.horizon, env.num_costs)
+        if sizes != theirs:
+            raise SpecError(f"the learner's task has (states, actions, steps, costs) {sizes}, the model {theirs}")
+        return ModelWorld(env, task, pay), env
+    if not hasattr(env, "step") or not hasattr(env, "reset"):
+        raise SpecError(f"learn needs a ConstrainedMDP or a Gymnasium environment, not {type(env).__name__}")
+    if pay != "outcome":
+        raise SpecError("pay is for models; a Gymnasium environment pays as it does")
+    return GymnasiumWorld(env, learner.task, cost), None
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """While inside, the first Ctrl-C only asks to stop; a second one interrupts at once."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+
+    def handler(number: int, frame: object) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)

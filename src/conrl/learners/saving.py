@@ -1,0 +1,149 @@
+"""Learners in files: `.npz` archives of plain arrays and one JSON text; nothing in them can run code.
+
+    format = "conrl-learner", version, config (JSON: what makes the learner), task_features, task_available,
+    state_<name>: what it has learned
+
+Functions of the user's own (concave-convex problems, bonuses, planners) cannot be stored: `load_learner` is given them
+again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Set
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conrl.errors import ConRLError, ModelError, RunError, SpecError
+from conrl.estimation import ScaledBonus, TheoryBonus
+from conrl.files import Reader, atomic_write, read_npz, reading
+from conrl.learners.protocol import Learner
+from conrl.planners import ColumnGeneration, ConvexProgram, Lagrangian, LinearProgram
+from conrl.problem import Knapsack, Linear
+from conrl.task import Task
+
+FORMAT = "conrl-learner"
+VERSION = 1
+
+# What can be described by its fields and made again from them.
+_PLAIN: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (
+        Task,
+        Linear,
+        Knapsack,
+        ColumnGeneration,
+        LinearProgram,
+        ConvexProgram,
+        Lagrangian,
+        ScaledBonus,
+        TheoryBonus,
+    )
+}
+_APART = ("features", "available")  # arrays of a task, stored as such
+
+
+def describe(part: Any) -> dict[str, Any] | None:
+    """The kind and the fields of a part of a learner; None if it cannot be made again from them."""
+    if type(part) is not _PLAIN.get(type(part).__name__):
+        return None
+    fields = {f.name: getattr(part, f.name) for f in dataclasses.fields(part) if f.init and f.name not in _APART}
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps({"kind": type(part).__name__, **fields}, default=_plain))
+    except TypeError:
+        return None
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    raise TypeError(value)
+
+
+def rebuild(description: dict[str, Any], **more: Any) -> Any:
+    """The part that `describe` described."""
+    fields = dict(description)
+    kind = fields.pop("kind", None)
+    if kind not in _PLAIN:
+        raise ModelError(f"{kind!r} is no part of a learner")
+    known = {f.name for f in dataclasses.fields(_PLAIN[kind]) if f.init}
+    if not fields.keys() <= known:
+        raise ModelError(f"{kind} has no {sorted(fields.keys() - known)[0]!r}")
+    return _PLAIN[kind](**fields, **more)
+
+
+def learner_arrays(learner: Learner) -> dict[str, NDArray[Any]]:
+    """A learner as arrays."""
+    arrays = {
+        "format": np.array(FORMAT),
+        "version": np.array(VERSION),
+        "config": np.array(json.dumps(learner.config(), sort_keys=True)),
+    }
+    for name in _APART:
+        if getattr(learner.task, name) is not None:
+            arrays[f"task_{name}"] = np.asarray(getattr(learner.task, name))
+    return arrays | {f"state_{name}": np.asarray(array) for name, array in learner.state().items()}
+
+
+def save_learner(learner: Learner, path: str | Path) -> None:
+    """Write a learner whole or not at all."""
+    if Path(path).suffix != ".npz":
+        raise SpecError(f"{path}: a learner is written as .npz")
+    with atomic_write(path) as file:
+        np.savez_compressed(file, allow_pickle=False, **learner_arrays(learner))
+
+
+def load_learner(path: str | Path, **given: Any) -> Any:
+    """The learner that `learner.save` wrote, to go on exactly where it was.
+
+    `problem`, `planner` or `bonus` are to be given again if they hold functions of your own.
+    """
+    path = Path(path)
+    with reading(path):
+        try:
+            return learner_of(read_npz(path, _check), given)
+        except (SpecError, RunError) as error:
+            raise type(error)(f"{path}: {error}") from None
+        except (ConRLError, KeyError, IndexError, TypeError, ValueError, StopIteration, OverflowError) as error:
+            reason = f"no array {error}" if isinstance(error, KeyError) else error
+            raise RunError(f"{path}: not a learner, or damaged: {reason}") from None
+
+
+def _check(found: Set[str], read: Reader) -> None:
+    if "format" not in found or read("format").shape != () or str(read("format")) != FORMAT:
+        raise ModelError(f"its format is not {FORMAT!r}")
+    if "version" not in found or read("version").shape != () or int(read("version")) != VERSION:
+        raise ModelError(f"its version is not {VERSION}, the one that this conrl reads")
+
+
+def learner_of(arrays: dict[str, NDArray[Any]], given: dict[str, Any]) -> Any:
+    """The learner that `learner_arrays` took apart."""
+    from conrl.learners.registry import LEARNERS  # here, as the learners themselves save
+
+    config = json.loads(str(arrays["config"]))
+    kind = LEARNERS.get(config.pop("learner"))
+    if kind is None:
+        raise ModelError("its learner is unknown")
+    apart = {name: arrays[f"task_{name}"] for name in _APART if f"task_{name}" in arrays}
+    task = rebuild(config.pop("task"), **apart)
+    parts = {}
+    for name, value in config.items():
+        if name in given:
+            parts[name] = given[name]
+        elif isinstance(value, dict):
+            parts[name] = rebuild(value)
+        elif value is None and name in ("problem", "planner", "bonus"):
+            raise SpecError(f"its {name} holds functions of your own; pass load_learner(path, {name}=...)")
+        else:
+            parts[name] = value
+    for name in given:
+        if name not in config:
+            raise SpecError(f"{name} is no part of this learner")
+    learner = kind(task, **parts)
+    learner.load_state({k.removeprefix("state_"): a for k, a in arrays.items() if k.startswith("state_")})
+    return learner

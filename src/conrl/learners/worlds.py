@@ -1,0 +1,221 @@
+"""Where episodes are played: a known model, sampled, or any Gymnasium environment with discrete spaces.
+
+The randomness of an episode depends on the seed and the number of the episode alone: episode k of a run that was
+interrupted is that of one that was not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from conrl import kernels
+from conrl.episode import Episode
+from conrl.errors import ModelError, RunError, SpecError
+from conrl.evaluation import evaluate
+from conrl.learners.budget import sum_up
+from conrl.model import ConstrainedMDP
+from conrl.policy import Deterministic, Null, Policy
+from conrl.task import Task
+
+if TYPE_CHECKING:
+    import gymnasium
+
+Float = NDArray[np.float64]
+
+# (generator, state, action, next state, mean [1+d]) -> what the step pays [1+d]
+Sampler = Callable[[np.random.Generator, int, int, int, Float], ArrayLike]
+Room = tuple[Float, Float]  # what one episode may cost, and what one step can, [d] each; empty for no bound
+NO_ROOM_NEEDED: Room = (np.zeros(0), np.zeros(0))
+
+
+class World(Protocol):
+    """Where a policy can be played."""
+
+    def play(self, policy: Policy, generator: np.random.Generator, room: Room = NO_ROOM_NEEDED) -> Episode:
+        """One episode; before each step it must be certain that it stays within `room`, else it is stopped."""
+        ...
+
+    def value(self, policy: Policy) -> Float | None:
+        """[1+d]: the exact value of a policy, or None if it cannot be known."""
+        ...
+
+
+class ModelWorld:
+    """A model, sampled.
+
+    Args:
+        mdp: the model.
+        task: whose ranges Bernoulli draws take; by default the model's own.
+        pay: `"outcome"`: what the model says of the outcome, or of the pair if it says no more; `"bernoulli"`: the
+            reward and each cost, independently, are at the top or the bottom of their range, with that mean; or a
+            function (generator, state, action, next state, mean) that draws all of them, correlated as it likes.
+    """
+
+    def __init__(self, mdp: ConstrainedMDP, task: Task | None = None, pay: str | Sampler = "outcome") -> None:
+        if isinstance(pay, str) and pay not in ("outcome", "bernoulli"):
+            raise SpecError(f"pay is {pay!r}; it must be 'outcome', 'bernoulli' or a function")
+        self.mdp = mdp
+        self._pay = pay
+        g = mdp.graph
+        sums = np.cumsum(g.probability)
+        before = np.concatenate(([0.0], sums))[g.start[:-1]]
+        self._cumulated = sums - np.repeat(before, np.diff(g.start))
+        self._start = np.cumsum(mdp.initial)
+        self._paid = mdp.pay if mdp.outcome_pay is None else mdp.outcome_pay
+        ranges = np.array(((task or mdp.task).reward_range, *((task or mdp.task).cost_ranges or ())))
+        self._low, self._high = ranges[:, 0], ranges[:, 1]
+        if pay == "bernoulli" and not ((self._low <= mdp.pay) & (mdp.pay <= self._high)).all():
+            raise SpecError("pay='bernoulli': a mean lies outside the task's ranges")
+
+    def value(self, policy: Policy) -> Float:
+        found = evaluate(self.mdp, policy)
+        return np.concatenate(([found.reward], found.costs))
+
+    def play(self, policy: Policy, generator: np.random.Generator, room: Room = NO_ROOM_NEEDED) -> Episode:
+        mdp = self.mdp
+        if isinstance(policy, Null):
+            return Episode.null(mdp.num_costs)
+        H = mdp.horizon
+        uniform = generator.random((H + 1, 2))
+        table = policy.actions[:, :, None] if isinstance(policy, Deterministic) else policy.probabilities
+        drawn = self._pay != "outcome"
+        states, actions = np.empty(H + 1, dtype=np.int64), np.empty(H, dtype=np.int64)
+        pay = np.empty((H, 1 + mdp.num_costs))
+        g = mdp.graph
+        played = kernels.rollout(
+            g.first,
+            g.start,
+            g.successor,
+            self._cumulated,
+            self._start,
+            self._paid,
+            mdp.outcome_pay is not None,
+            mdp.action,
+            table,
+            uniform,
+            *(NO_ROOM_NEEDED if drawn else room),
+            states,
+            actions,
+            pay,
+        )
+        if drawn:
+            played = self._draw_pay(generator, states, actions, pay, room)
+        stopped = played < H
+        return Episode._of(states[: played + 1], actions[:played], pay[:played], stopped=stopped)
+
+    def _draw_pay(
+        self, generator: np.random.Generator, states: NDArray[Any], actions: NDArray[Any], pay: Float, room: Room
+    ) -> int:
+        """Draw what each step pays instead, until the room is used up."""
+        left, worst = room
+        spent = np.zeros(left.size)
+        for h in range(actions.size):
+            if (sum_up(spent, worst) > left).any():
+                return h
+            pay[h] = self._draw(generator, int(states[h]), int(actions[h]), int(states[h + 1]))
+            spent = sum_up(spent, pay[h, 1 : 1 + left.size])
+        return int(actions.size)
+
+    def _draw(self, generator: np.random.Generator, state: int, action: int, successor: int) -> ArrayLike:
+        mean = self.mdp.pay[self.mdp.pair_index[state, action]]
+        if callable(self._pay):
+            drawn = np.asarray(self._pay(generator, state, action, successor, mean.copy()), dtype=np.float64)
+            if drawn.shape != mean.shape:
+                raise SpecError(f"the sampler gave shape {drawn.shape}; expected reward and costs, {mean.shape}")
+            return drawn
+        spread = self._high - self._low
+        chance = np.divide(mean - self._low, spread, out=np.zeros(mean.size), where=spread > 0.0)
+        return np.where(generator.random(mean.size) < chance, self._high, self._low)
+
+
+class GymnasiumWorld:
+    """A Gymnasium environment with discrete spaces.
+
+    Args:
+        env: the environment. An episode is seeded through `reset(seed=...)`.
+        task: what the learner knows of it.
+        cost: a function (state, action, next state, reward, terminated, info) of the costs of a step; by default
+            `info["costs"]`, else `info["cost"]`.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], task: Task, cost: Callable[..., ArrayLike] | None = None) -> None:
+        self.env = env
+        self.task = task
+        self._cost = cost
+        for name, space, size in (
+            ("observation", env.observation_space, task.num_states),
+            ("action", env.action_space, task.num_actions),
+        ):
+            if getattr(space, "n", None) != size or int(getattr(space, "start", 0)) != 0:
+                raise ModelError(f"the {name} space is {space}; the task needs Discrete({size}) counting from 0")
+
+    def value(self, policy: Policy) -> None:
+        return None
+
+    def play(self, policy: Policy, generator: np.random.Generator, room: Room = NO_ROOM_NEEDED) -> Episode:
+        task = self.task
+        if isinstance(policy, Null):
+            return Episode.null(task.num_costs)
+        left, worst = room
+        spent = np.zeros(left.size)
+        state = self._state(self.env.reset(seed=int(generator.integers(2**31)))[0])
+        states, actions, pay = [state], [], []
+        terminated = stopped = False
+        for h in range(task.horizon):
+            if (sum_up(spent, worst) > left).any():
+                stopped = True
+                break
+            action = policy.act(h, state, generator)
+            observation, reward, terminated, truncated, info = self.env.step(action)
+            successor = self._state(observation)
+            costs = self._costs(state, action, successor, float(reward), bool(terminated), info)
+            actions.append(action)
+            states.append(successor)
+            pay.append([float(reward), *costs])
+            spent = sum_up(spent, costs[: left.size])
+            state = successor
+            if terminated:
+                break
+            if truncated and h + 1 < task.horizon:
+                raise RunError(
+                    f"the environment ended an episode after {h + 1} steps without terminating; "
+                    f"the task has {task.horizon}. Make the task with horizon={h + 1}"
+                )
+        table = np.array(pay, dtype=np.float64).reshape(len(actions), 1 + task.num_costs)
+        return Episode._of(
+            np.array(states, dtype=np.int64),
+            np.array(actions, dtype=np.int64),
+            table,
+            terminated=bool(terminated),
+            stopped=stopped,
+        )
+
+    def _state(self, observation: Any) -> int:
+        if not self.env.observation_space.contains(observation):
+            raise RunError(f"the environment gave the observation {observation!r}, which is not in its space")
+        return int(observation)
+
+    def _costs(self, state: int, action: int, successor: int, reward: float, ended: bool, info: Any) -> Float:
+        d = self.task.num_costs
+        if self._cost is not None:
+            given = self._cost(state, action, successor, reward, ended, info)
+        elif "costs" in info:
+            given = info["costs"]
+        elif "cost" in info:
+            given = info["cost"]
+        elif d == 0:
+            given = []
+        else:
+            raise RunError('the environment gives neither info["costs"] nor info["cost"]; pass cost=function')
+        costs = np.atleast_1d(np.asarray(given, dtype=np.float64))
+        if d == 0:
+            return np.zeros(0)
+        if costs.shape != (d,):
+            raise RunError(f"the environment gave costs of shape {costs.shape}; the task has {d}")
+        if not np.isfinite([reward, *costs]).all():
+            raise RunError(f"the environment gave reward {reward} and costs {costs}; they must be finite")
+        return costs

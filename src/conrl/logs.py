@@ -1,0 +1,193 @@
+"""Files of logged episodes.
+
+Logs are tables with one row a step, as `.csv` or as arrays of these names in an `.npz` file:
+
+    episode, step, state, action, reward, cost_<name>..., next_state     and, if there are any, terminated (0 or 1)
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conrl.episode import Episode, Float, Int
+from conrl.errors import ModelError, unknown
+from conrl.files import atomic_write, read_npz, reading
+
+REQUIRED = ("episode", "step", "state", "action", "reward", "next_state")
+LONGEST_LINE = 1_000_000  # characters of a field; more is no log
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """Logged episodes, with the names behind the indices where states or actions are texts."""
+
+    episodes: tuple[Episode, ...]
+    cost_names: tuple[str, ...]
+    state_names: tuple[str, ...] | None = None
+    action_names: tuple[str, ...] | None = None
+
+
+def load_episodes(path: str | Path) -> Log:
+    """Read logged episodes from a `.csv` or `.npz` file (columns as in the module's docstring).
+
+    States and actions are indices if all of them are whole numbers, else texts, numbered by first appearance. Rows may
+    come in any order; the steps of an episode count from 0 (or all from 1) without gaps, and each begins where the one
+    before ended.
+    """
+    path = Path(path)
+    with reading(path):
+        try:
+            if path.suffix.lower() == ".npz":
+                table = {name: array for name, array in read_npz(path, lambda names, read: None).items()}
+            elif path.suffix.lower() == ".csv":
+                table = _read_csv(path)
+            else:
+                raise ModelError("a log is read from .csv or .npz")
+            return _log(table)
+        except (ModelError, UnicodeDecodeError, csv.Error) as error:
+            raise ModelError(f"{path}: {error}") from None
+
+
+def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        csv.field_size_limit(LONGEST_LINE)
+        rows = list(csv.reader(file, strict=True))
+    if not rows:
+        raise ModelError("the file is empty")
+    header = [name.strip() for name in rows[0]]
+    if len(set(header)) != len(header):
+        raise ModelError("line 1: a column is there twice")
+    body = [(i + 2, row) for i, row in enumerate(rows[1:]) if row]
+    for line, row in body:
+        if len(row) != len(header):
+            raise ModelError(f"line {line}: {len(row)} fields; the header has {len(header)}")
+    return {name: np.array([row[c].strip() for _, row in body], dtype=object) for c, name in enumerate(header)}
+
+
+def _log(table: Mapping[str, NDArray[Any]]) -> Log:
+    known = (*REQUIRED, "terminated")
+    for name in table:
+        if name not in known and not name.startswith("cost_"):
+            raise ModelError(unknown("column", name, [*known, "cost_<name>"]))
+    for name in REQUIRED:
+        if name not in table:
+            raise ModelError(f"no column {name!r}; a log has {', '.join(REQUIRED)} and cost_<name>")
+    sizes = {np.shape(column) for column in table.values()}
+    if len(sizes) != 1 or len(next(iter(sizes))) != 1:
+        raise ModelError("the columns of a log are lists of one length")
+    costs = tuple(name for name in table if name.startswith("cost_"))
+    episode, step = _whole(table["episode"], "episode"), _whole(table["step"], "step")
+    state, state_names = _labels(np.concatenate((table["state"], table["next_state"])), "state")
+    action, action_names = _labels(table["action"], "action")
+    pay = np.column_stack([_numbers(table[name], name) for name in ("reward", *costs)])
+    ended = _whole(table["terminated"], "terminated") if "terminated" in table else np.zeros(episode.size, np.int64)
+    order = np.lexsort((step, episode))
+    before, after = state[: episode.size][order], state[episode.size :][order]
+    episode, step, action, pay, ended = episode[order], step[order], action[order], pay[order], ended[order]
+    begins = np.flatnonzero(np.diff(episode, prepend=episode[0] - 1 if episode.size else 0))
+    found = []
+    for lo, hi in zip(begins, np.append(begins[1:], episode.size), strict=True):
+        _check_steps(int(episode[lo]), step[lo:hi], before[lo:hi], after[lo:hi], ended[lo:hi])
+        states = np.append(before[lo:hi], after[hi - 1])
+        found.append(Episode._of(states, action[lo:hi], pay[lo:hi], terminated=bool(ended[hi - 1])))
+    names = tuple(name.removeprefix("cost_") for name in costs)
+    return Log(tuple(found), names, state_names, action_names)
+
+
+def _check_steps(episode: int, step: Int, before: Int, after: Int, ended: Int) -> None:
+    if step[0] not in (0, 1) or (np.diff(step) != 1).any():
+        raise ModelError(f"episode {episode}: its steps are {_some(step)}; they must count from 0 without gaps")
+    broken = np.flatnonzero(after[:-1] != before[1:])
+    if broken.size:
+        raise ModelError(
+            f"episode {episode}: step {int(step[broken[0] + 1])} does not begin where the one before ended"
+        )
+    if ended[:-1].any():
+        raise ModelError(f"episode {episode}: it goes on after it has terminated")
+
+
+def _some(values: Int) -> str:
+    return ", ".join(map(str, values[:5].tolist())) + (", ..." if values.size > 5 else "")
+
+
+def _numbers(column: NDArray[Any], name: str) -> Float:
+    try:
+        numbers = np.array([float(x) for x in column], dtype=np.float64)
+    except (TypeError, ValueError):
+        at = next(i for i, x in enumerate(column) if not _is_number(x))
+        raise ModelError(f"row {at + 1}: {name} is {column[at]!r}, not a number") from None
+    bad = np.flatnonzero(~np.isfinite(numbers))
+    if bad.size:
+        raise ModelError(f"row {bad[0] + 1}: {name} is {column[bad[0]]}; it must be a finite number")
+    return numbers
+
+
+def _is_number(x: Any) -> bool:
+    try:
+        float(x)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _whole(column: NDArray[Any], name: str) -> Int:
+    numbers = _numbers(column, name)
+    bad = np.flatnonzero((numbers != np.floor(numbers)) | (np.abs(numbers) > 2**53))
+    if bad.size:
+        raise ModelError(f"row {bad[0] + 1}: {name} is {column[bad[0]]}; it must be a whole number")
+    return numbers.astype(np.int64)
+
+
+def _labels(column: NDArray[Any], name: str) -> tuple[Int, tuple[str, ...] | None]:
+    """Indices, and the names behind them unless they are whole numbers themselves."""
+    if column.dtype.kind in "iu" or all(str(x).isascii() and str(x).isdigit() for x in column):
+        index = np.array([int(x) for x in column], dtype=object) if column.dtype == object else column
+        if index.size and (min(index) < 0 or max(index) >= 2**31):
+            raise ModelError(f"{name} {min(index) if min(index) < 0 else max(index)} is not an index")
+        return index.astype(np.int64), None
+    place: dict[str, int] = {}
+    index = np.array([place.setdefault(str(x), len(place)) for x in column], dtype=np.int64)
+    return index, tuple(place)
+
+
+def save_episodes(path: str | Path, episodes: Iterable[Episode], cost_names: Sequence[str], *, first: int = 0) -> None:
+    """Write episodes as a log (`.csv` or `.npz`) that `load_episodes` reads; those not played are left out."""
+    path = Path(path)
+    names = [*REQUIRED[:5], *(f"cost_{name}" for name in cost_names), "next_state", "terminated"]
+    rows = [row for e, episode in enumerate(episodes) for row in log_rows(first + e, episode)]
+    if path.suffix == ".csv":
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows(rows)
+        with atomic_write(path) as file:
+            file.write(text.getvalue().encode())
+    elif path.suffix == ".npz":
+        columns = list(zip(*rows, strict=True)) or [()] * len(names)
+        whole = {"episode", "step", "state", "action", "next_state", "terminated"}
+        arrays = {
+            name: np.array(column, dtype=np.int64 if name in whole else np.float64)
+            for name, column in zip(names, columns, strict=True)
+        }
+        with atomic_write(path) as file:
+            np.savez_compressed(file, **arrays)
+    else:
+        raise ModelError(f"{path}: a log is written as .csv or .npz")
+
+
+def log_rows(number: int, episode: Episode) -> list[tuple[Any, ...]]:
+    """The rows of one episode: episode, step, state, action, reward, costs, next state, terminated."""
+    states, actions = np.asarray(episode.states).tolist(), np.asarray(episode.actions).tolist()
+    last = len(actions) - 1
+    return [
+        (number, h, states[h], a, *map(float, episode.pay[h]), states[h + 1], int(episode.terminated and h == last))
+        for h, a in enumerate(actions)
+    ]
