@@ -23,7 +23,7 @@ from numpy.lib import format as npy
 
 from conrl import planners
 from conrl.cli import main
-from conrl.envs import make
+from conrl.envs import REGISTRY, make
 from conrl.io import save_model
 from conrl.planners import Frontier
 from conrl.policy import load_policy
@@ -315,12 +315,14 @@ def test_frontier_files() -> None:
 
 def test_envs() -> None:
     text = ok("envs")
-    for piece in ("mars-rover", "box", "random", "1.40298", "1.74968", "rock_reward", "gymnasium:<id>"):
+    for piece in ("1.40298", "1.74968", "rock_reward", "gymnasium:<id>", *REGISTRY):
         assert piece in text
     found = {env["name"]: env for env in record("envs")["environments"]}
     assert found["box"]["states"] == 121
     assert found["box"]["costs"]["corner"]["limit"] == 0.1
     assert found["mars-rover"]["parameters"]["rock_reward"] == 0.0
+    assert found["pricing"]["parameters"]["regimes"] == {"low": 30.0, "normal": 50.0, "high": 70.0}
+    assert list(found["cluster"]["costs"]) == ["energy", "latency"]
     assert found["mars-rover"]["description"].startswith("Mars rover")
 
 

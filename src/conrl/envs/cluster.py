@@ -1,7 +1,7 @@
 """Job scheduling on a computer cluster: how many machines to run, between the energy bill and the queue.
 
 An application that Brantley et al. (2020) name in their introduction, after Mao, Alizadeh, Menache and Kandula (2016),
-who trade the waiting of jobs for resources; here jobs are alike and machines can be switched off.
+who pack jobs of many kinds onto a cluster so that they wait little; here jobs are alike, and machines take energy.
 
 State (q, m): the jobs in the queue, q in 0..N, and the machines that ran in the last step, m in 0..M; its index is
 q (M + 1) + m. Action: the number of machines to run in this step, k in 0..M. Then, in one step,
