@@ -1,38 +1,27 @@
-"""Counts, the empirical model and bonuses: Eqs. (empirical-N) to (empirical-c) and (bonus) of Brantley et al. (2020).
+"""Bonuses, and models from logs.
 
-    N(s, a)        visits                        r_hat(s, a)     mean reward of the visits
-    p_hat(t|s, a)  share of visits that led to t    c_hat(s, a, i)  mean of cost i
-
-A pair never visited is estimated as a self-loop without reward and cost, which keeps p_hat stochastic; the bonus is what
-draws the learner there. Two states may join those of the task. Where the first state is unknown, an extra state START
-with one action leads to it, in an episode of H + 1 steps (footnote 1 of the paper). What an environment ends early goes
-to END, which is known to be absorbing and to pay nothing.
-
-Counts are sparse: states have places in the order in which they are first seen, and only those seen are stored. The
-empirical model of the *places* is what a learner plans in: its size grows with experience, not with the task.
+A bonus says how far the estimate of a pair may be off: Eq. (bonus) of Brantley et al. (2020), or what works better at
+the scale of experiments. `conrl.counts` holds the estimates themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from conrl import bounds, kernels
+from conrl import bounds
+from conrl.counts import Counts, Float, Int
 from conrl.episode import Episode
-from conrl.errors import ModelError, RunError, SpecError
-from conrl.graph import Graph
-from conrl.inputs import frozen
+from conrl.errors import RunError, SpecError
+from conrl.inputs import default_cost_names
 from conrl.logs import Log, load_episodes
 from conrl.model import ConstrainedMDP
 from conrl.task import Task
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # What turns visits [n] of pairs, before episode k (from 1), into a bonus [n] or [n, 1+d] (reward first). Positive is
 # optimism, negative caution.
@@ -87,13 +76,13 @@ class ScaledBonus:
     """
 
     reward: float = 0.02
-    cost: float | tuple[float, ...] = -0.02
+    cost: float | Sequence[float] = -0.01
     unvisited: float = 1.0
     relative: bool = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.cost, (list, np.ndarray)):
-            object.__setattr__(self, "cost", tuple(float(c) for c in self.cost))
+        if np.ndim(self.cost):
+            object.__setattr__(self, "cost", tuple(float(c) for c in np.asarray(self.cost)))
         if not np.isfinite([self.reward, self.unvisited, *np.atleast_1d(self.cost)]).all() or self.unvisited < 0.0:
             raise SpecError(f"{self} makes no bonus: scales are finite, and unvisited is at least 0")
 
@@ -108,292 +97,6 @@ class ScaledBonus:
         b = (scales * unit) / np.sqrt(np.maximum(visits, 1))[:, None]
         b[visits == 0] = self.unvisited * unit
         return b
-
-
-class Counts:
-    """What was seen of a task, sparsely. The letters are those of `kernels.count_steps`."""
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        S, A, d = task.num_states, task.num_actions, task.num_costs
-        self.start, self.end = S, S + 1  # the extra states, with one action each
-        self.horizon = task.horizon + (task.initial is None)
-        exists = np.zeros((S + 2, A), dtype=bool)
-        exists[:S] = True if task.available is None else task.available
-        exists[S:, 0] = True
-        self._rank = np.where(exists, np.cumsum(exists, axis=1) - 1, -1).astype(np.int16)
-        self._place = np.full(S + 2, -1, dtype=np.int64)
-        self._sizes = np.zeros(2, dtype=np.int64)  # states seen, links
-        self._of_state = {"order": np.zeros(0, dtype=np.int64), "first": np.zeros(1, dtype=np.int64)}
-        self._of_pair = {
-            "action": np.zeros(0, dtype=np.int64),
-            "visits": np.zeros(0, dtype=np.int64),
-            "sums": np.zeros((0, 1 + d)),
-            "means": np.zeros((0, 1 + d)),
-            "head": np.zeros(0, dtype=np.int64),
-        }
-        self._of_link = {name: np.zeros(0, dtype=np.int64) for name in ("next", "successor", "count")}
-        self._see(self.start if task.initial is None else task.initial)
-
-    # -- counting -----------------------------------------------------------------------------------------
-
-    def add(self, episode: Episode) -> None:
-        """Count the steps of an episode; refuses what the task does not allow, and then counts nothing."""
-        self.check(episode)
-        states, actions, pay = np.asarray(episode.states), np.asarray(episode.actions), episode.pay
-        if not actions.size:
-            return
-        if episode.terminated:
-            states = np.append(states[:-1], self.end)
-        if self.task.initial is None:
-            states = np.concatenate(([self.start], states))
-            actions = np.concatenate(([0], actions))
-            pay = np.concatenate((np.zeros((1, pay.shape[1])), pay))
-        self._count(states, actions, pay)
-
-    def check(self, episode: Episode) -> None:
-        """Refuse an episode that does not fit the task: indices, length, first state, and the ranges of one step."""
-        task = self.task
-        states, actions, pay = np.asarray(episode.states), np.asarray(episode.actions), episode.pay
-        if actions.size > task.horizon:
-            raise RunError(f"an episode of {actions.size} steps; the task has {task.horizon}")
-        if pay.shape[1] != 1 + task.num_costs:
-            raise RunError(f"an episode with {pay.shape[1] - 1} costs; the task has {task.num_costs}")
-        if not actions.size:
-            return
-        if states.min() < 0 or states.max() >= task.num_states:
-            wrong = int(states[(states < 0) | (states >= task.num_states)][0])
-            raise RunError(f"state {wrong} was seen; the task has states 0..{task.num_states - 1}")
-        if actions.min() < 0 or actions.max() >= task.num_actions or (self._rank[states[:-1], actions] < 0).any():
-            raise RunError("an action was played that does not exist in the task")
-        if task.initial is not None and states[0] != task.initial:
-            raise RunError(
-                f"an episode began in state {int(states[0])}; the task says {task.initial}. "
-                "If the first state varies, make the task with initial=None"
-            )
-        ranges = (task.reward_range, *(task.cost_ranges or ()))
-        lows, highs = pay.min(axis=0), pay.max(axis=0)
-        for name, (low, high), least, most in zip(("reward", *task.cost_names), ranges, lows, highs, strict=True):
-            if not (low <= least and most <= high):
-                seen = least if least < low else most
-                raise RunError(
-                    f"{name} {seen:.10g} was seen in one step; the task says {low:g} to {high:g}. "
-                    "Make the task with the true range: budgets and bonuses rest on it"
-                )
-
-    def _see(self, state: int) -> None:
-        """Give a state its place."""
-        nothing = np.zeros(0, dtype=np.int64)
-        self._reserve(1, 0)
-        S, P = self._of_state, self._of_pair
-        kernels.count_steps(
-            nothing, nothing, np.zeros((0, P["sums"].shape[1])), self._rank, self._place, S["order"], S["first"],
-            *P.values(), *self._of_link.values(), self._sizes, state,
-        )  # fmt: skip
-
-    def _count(self, states: Int, actions: Int, pay: Float) -> None:
-        self._reserve(actions.size + 1, actions.size)
-        S = self._of_state
-        kernels.count_steps(
-            states, actions, pay, self._rank, self._place, S["order"], S["first"], *self._of_pair.values(),
-            *self._of_link.values(), self._sizes, states[0],
-        )  # fmt: skip
-
-    def _reserve(self, states: int, links: int) -> None:
-        """Room for so many more, by doubling."""
-        n, m = (int(x) for x in self._sizes)
-        pairs = (n + states) * self._rank.shape[1]
-        for group, needed in (
-            (self._of_state, n + states + 1),
-            (self._of_pair, pairs),
-            (self._of_link, m + links),
-        ):
-            for name, array in group.items():
-                if array.shape[0] < needed:
-                    grown = np.zeros((max(needed, 2 * array.shape[0]), *array.shape[1:]), dtype=array.dtype)
-                    grown[: array.shape[0]] = array
-                    group[name] = grown
-
-    # -- reading ------------------------------------------------------------------------------------------
-
-    @property
-    def num_seen(self) -> int:
-        """States seen, START and END among them."""
-        return int(self._sizes[0])
-
-    @property
-    def order(self) -> Int:
-        """[n]: the state at each place."""
-        return self._of_state["order"][: self.num_seen]
-
-    @property
-    def num_pairs(self) -> int:
-        return int(self._of_state["first"][self.num_seen])
-
-    @property
-    def visits(self) -> Int:
-        """[P]: visits of each pair of the places."""
-        return self._of_pair["visits"][: self.num_pairs]
-
-    @property
-    def known(self) -> NDArray[np.bool_] | None:
-        """[P]: pairs about which there is nothing to learn (that of END); None if there are none."""
-        if self._place[self.end] < 0:
-            return None
-        known = np.zeros(self.num_pairs, dtype=bool)
-        known[self._of_state["first"][self._place[self.end]]] = True
-        return known
-
-    def graph(self) -> Graph:
-        """The empirical transitions between places."""
-        first = self._of_state["first"][: self.num_seen + 1]
-        start, successor, probability = kernels.empirical(
-            first, self.visits, self._of_pair["head"], *self._of_link.values(), int(self._sizes[1])
-        )
-        return Graph(frozen(first), frozen(start), frozen(successor), frozen(probability))
-
-    def model(self) -> ConstrainedMDP:
-        """The empirical model of the places, without bonus: what a learner plans in."""
-        task = self.task
-        pairs = self.num_pairs
-        initial = np.zeros(self.num_seen)
-        initial[0] = 1.0
-        return ConstrainedMDP._trusted(
-            num_actions=task.num_actions,
-            horizon=self.horizon,
-            graph=self.graph(),
-            action=self._of_pair["action"][:pairs],
-            pay=self._of_pair["means"][:pairs],
-            initial=initial,
-            limits=np.asarray(task.limits),
-            cost_names=tuple(task.cost_names),
-            visits=self.visits,
-        )
-
-    # -- saving -------------------------------------------------------------------------------------------
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Everything, as arrays to save."""
-        n, links = (int(x) for x in self._sizes)
-        cut = {"order": n, "first": n + 1, "next": links, "successor": links, "count": links}
-        groups = {**self._of_state, **self._of_pair, **self._of_link}
-        return {
-            name: array[: cut.get(name, self.num_pairs)].copy() for name, array in groups.items() if name != "means"
-        }
-
-    def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from what `state` gave; refuses what makes no counts of this task."""
-        fresh = Counts(self.task)
-        try:
-            n, links = state["order"].shape[0], state["next"].shape[0]
-            pairs = int(state["first"][-1])
-            sizes = {"order": n, "first": n + 1, "next": links, "successor": links, "count": links}
-            for group in (fresh._of_state, fresh._of_pair, fresh._of_link):
-                for name in group:
-                    if name == "means":
-                        continue
-                    array, like = state[name], group[name]
-                    if array.shape != (sizes.get(name, pairs), *like.shape[1:]) or array.dtype != like.dtype:
-                        raise ModelError(f"{name} has shape {array.shape} and dtype {array.dtype}")
-                    group[name] = array.copy()
-            fresh._sizes[:] = n, links
-            fresh._check_state()
-        except (KeyError, IndexError, ValueError, ModelError) as error:
-            raise RunError(f"these are no counts of the task: {error}") from None
-        self.__dict__.update(fresh.__dict__)
-
-    def _check_state(self) -> None:
-        """Whether arrays from a file hang together, so that no kernel leaves them."""
-        S, P, L = self._of_state, self._of_pair, self._of_link
-        order, first, head = S["order"], S["first"], P["head"]
-        n, links = order.size, L["next"].size
-        first_seen = self.start if self.task.initial is None else self.task.initial
-        if not n or order[0] != first_seen or order.min() < 0 or order.max() > self.end or np.unique(order).size != n:
-            raise ModelError("order is not a list of distinct states")
-        exists = self._rank[order] >= 0
-        if first[0] != 0 or not np.array_equal(np.diff(first), exists.sum(axis=1)):
-            raise ModelError("first does not fit the actions of the states")
-        if not np.array_equal(P["action"], np.nonzero(exists)[1]):
-            raise ModelError("action does not fit the actions of the states")
-        following = np.concatenate((head, L["next"]))
-        used = following[following >= 0]
-        if following.min(initial=-1) < -1 or not np.array_equal(np.sort(used), np.arange(links)):
-            raise ModelError("the lists of successors are broken")
-        if (L["next"][L["next"] >= 0] <= np.flatnonzero(L["next"] >= 0)).any():
-            raise ModelError("the lists of successors run backwards")  # they could run in circles
-        if links and (L["successor"].min() < 0 or L["successor"].max() >= n or L["count"].min() < 1):
-            raise ModelError("successor or count is out of range")
-        owner = np.full(links, -1)
-        for k in np.flatnonzero(head >= 0):
-            link = head[k]
-            while link >= 0:
-                owner[link] = k
-                link = L["next"][link]
-        if not np.array_equal(np.bincount(owner, weights=L["count"], minlength=head.size), P["visits"]):
-            raise ModelError("visits are not the sums of count")
-        if not np.isfinite(P["sums"]).all():
-            raise ModelError("sums has an entry that is not finite")
-        P["means"] = P["sums"] / np.maximum(P["visits"], 1)[:, None]
-        self._place[order] = np.arange(n)
-
-    # -- the whole task -----------------------------------------------------------------------------------
-
-    def full_model(self, *, unvisited: str = "self-loop", **names: Any) -> ConstrainedMDP:
-        """The empirical model of the task's own states, with counts; the first state has its empirical distribution.
-
-        A state END joins them if some episode terminated. Pairs never visited are self-loops without pay, or `missing`:
-        then they do not exist, except that a state without any keeps them all as self-loops.
-        """
-        if unvisited not in ("self-loop", "missing"):
-            raise SpecError(f"unvisited is {unvisited!r}; it must be 'self-loop' or 'missing'")
-        task = self.task
-        S, A = task.num_states, task.num_actions
-        ends = self._place[self.end] >= 0
-        total = S + ends
-        inner, order = self.model(), np.where(self.order == self.end, S, self.order)
-        g = inner.graph
-        counts = np.zeros((total, A), dtype=np.int64)
-        real = order[inner.pair_state] < total if task.initial is not None else inner.pair_state > 0
-        counts[order[inner.pair_state[real]], inner.action[real]] = inner._visits[real]  # type: ignore[index]
-        exists = np.zeros((total, A), dtype=bool)
-        exists[:S] = True if task.available is None else task.available
-        if ends:
-            exists[S, 0] = True
-        if unvisited == "missing":
-            tried = counts > 0
-            exists &= tried | ~tried.any(axis=1, keepdims=True)
-        pair = np.repeat(np.arange(inner.num_pairs), np.diff(g.start))
-        kept = real[pair] & (inner._visits[pair] > 0)  # type: ignore[index]
-        pair, successor, probability = pair[kept], order[g.successor[kept]], g.probability[kept]
-        s0, a0 = np.nonzero(exists & (counts == 0))
-        model = ConstrainedMDP.from_outcomes(
-            np.concatenate((order[inner.pair_state[pair]], s0)),
-            np.concatenate((inner.action[pair], a0)),
-            np.concatenate((successor, s0)),
-            np.concatenate((probability, np.ones(s0.size))),
-            np.concatenate((inner.pay[pair], np.zeros((s0.size, 1 + task.num_costs)))),
-            num_states=total,
-            num_actions=A,
-            horizon=task.horizon,
-            initial=self._initial(total),
-            limits=task.limits,
-            cost_names=task.cost_names,
-            can_stop=task.can_stop,
-            **names,
-        )
-        return model._copy(_visits=frozen(counts[model.pair_state, model.action]))
-
-    def _initial(self, total: int) -> int | Float:
-        task = self.task
-        if task.initial is not None:
-            return int(task.initial)
-        if self.visits[0] == 0:
-            raise RunError("no episode has been seen, so that the first state is unknown")
-        initial = np.zeros(total)
-        g = self.graph()
-        order = np.where(self.order == self.end, task.num_states, self.order)
-        initial[order[g.successor[: g.start[1]]]] = g.probability[: g.start[1]]
-        return initial
 
 
 def estimate(
@@ -421,19 +124,20 @@ def estimate(
     if not isinstance(log, Log):
         episodes = tuple(log)
         d = episodes[0].pay.shape[1] - 1 if episodes else 0
-        names = task.cost_names if task is not None else (("cost",) if d == 1 else tuple(f"cost{i}" for i in range(d)))
-        log = Log(episodes, tuple(names))
+        log = Log(episodes, default_cost_names(d) if task is None else tuple(task.cost_names))
     counts = Counts(_task_of(log, horizon, limits) if task is None else task)
     for i, episode in enumerate(log.episodes):
         try:
-            counts.add(episode)
+            counts.check(episode)
         except RunError as error:
             raise RunError(f"episode {i + 1} of the log: {error}") from None
-    ends = counts._place[counts.end] >= 0
-    names = {"state_names": log.state_names, "action_names": log.action_names}
-    if ends and log.state_names is not None:
-        names["state_names"] = (*log.state_names, "(end)")
-    return counts.full_model(unvisited=unvisited, **(names if task is None else {}))
+        counts.add(episode)
+    names: dict[str, Any] = {}
+    if task is None:
+        names = {"state_names": log.state_names, "action_names": log.action_names}
+        if counts.known is not None and log.state_names is not None:
+            names["state_names"] = (*log.state_names, "(end)")
+    return counts.full_model(unvisited=unvisited, **names)
 
 
 def _task_of(log: Log, horizon: int | None, limits: ArrayLike | Mapping[str, float] | None) -> Task:

@@ -624,9 +624,8 @@ def _sum_up(a: float, b: float) -> float:
     """a + b, rounded up where it is not exact (the error of a sum is itself a double: Knuth's two-sum)."""
     s = a + b
     rest = s - a
-    if (a - (s - rest)) + (b - rest) > 0.0:
-        return np.nextafter(s, np.inf)
-    return s
+    up: float = np.nextafter(s, np.inf) if (a - (s - rest)) + (b - rest) > 0.0 else s
+    return up
 
 
 @_compiled
@@ -647,17 +646,16 @@ def count_steps(
     link_successor: Array,
     link_count: Array,
     sizes: Array,
-    begin: int,
 ) -> None:
     """Add the steps (states[h], actions[h], pay[h], states[h+1]) to sparse counts.
 
     States have places 0, 1, ... in the order in which they are first seen; `place` [S] is -1 before. The pairs of place
     i are first[i] .. first[i+1]-1; `rank` [S, A] is the place of an action among those of its state, -1 for one that
     does not exist. The successors of pair k are a list from head[k] through link_next (-1: the
-    end). sizes = (states seen, links). All arrays have room for what is new. `begin` is the first state, which is seen
-    even if no step is played.
+    end). sizes = (states seen, links). All arrays have room for what is new. The first
+    state is seen even if no step is played.
     """
-    _place_of(begin, rank, place, order, first, action, visits, sums, means, head, sizes)
+    _place_of(states[0], rank, place, order, first, action, visits, sums, means, head, sizes)
     for h in range(actions.size):
         i = _place_of(states[h], rank, place, order, first, action, visits, sums, means, head, sizes)
         t = _place_of(states[h + 1], rank, place, order, first, action, visits, sums, means, head, sizes)
@@ -718,7 +716,8 @@ def _place_of(
                     means[k, m] = 0.0
                 k += 1
         first[i + 1] = k
-    return place[s]
+    found: int = place[s]
+    return found
 
 
 @_compiled

@@ -46,7 +46,7 @@ def load_episodes(path: str | Path) -> Log:
     with reading(path):
         try:
             if path.suffix.lower() == ".npz":
-                table = {name: array for name, array in read_npz(path, lambda names, read: None).items()}
+                table = read_npz(path, lambda names, read: None)
             elif path.suffix.lower() == ".csv":
                 table = _read_csv(path)
             else:
@@ -178,7 +178,7 @@ def save_episodes(path: str | Path, episodes: Iterable[Episode], cost_names: Seq
             for name, column in zip(names, columns, strict=True)
         }
         with atomic_write(path) as file:
-            np.savez_compressed(file, **arrays)
+            np.savez_compressed(file, allow_pickle=False, **arrays)
     else:
         raise ModelError(f"{path}: a log is written as .csv or .npz")
 

@@ -4,10 +4,10 @@ A learner is two methods, `propose() -> Policy` and `observe(episode)`. `learn` 
 Gymnasium environment; a live system calls them itself. Between any two calls a learner can be saved.
 """
 
-from conrl.learners.conrl import ConRL, Proposal
+from conrl.learners.conrl import ConRL
 from conrl.learners.history import History
 from conrl.learners.loop import learn
-from conrl.learners.protocol import Learner
+from conrl.learners.protocol import Learner, Proposal
 from conrl.learners.saving import load_learner
 from conrl.learners.worlds import GymnasiumWorld, ModelWorld, World
 

@@ -1,11 +1,11 @@
 """ConRL: count, add a bonus, plan, play (Algorithm 1 of Brantley et al. 2020).
 
-    episode k:   N_k, p_hat, r_hat, c_hat from what was seen  ->  bonus b_k  ->  pi_k = ConPlanner(p_hat, r_hat, c_hat, b_k)
+    episode k:  N_k, p_hat, r_hat, c_hat from what was seen  ->  b_k  ->  pi_k = ConPlanner(p_hat, r_hat, c_hat, b_k)
 
-`conrl.estimation` holds the first two, `conrl.planners` the third; the planner is BasicConPlanner, ConvexConPlanner or
-KnapsackConPlanner as the problem is `Linear`, `ConcaveConvex` or `Knapsack`. A plan is a mixture: one component is drawn
-at the start of the episode. Randomness depends on the seed and the number of the episode alone, so that a learner
-that was saved and loaded goes on exactly as it would have.
+`conrl.counts` and `conrl.estimation` hold the first two, `conrl.planners` the third; the planner is BasicConPlanner,
+ConvexConPlanner or KnapsackConPlanner as the problem is `Linear`, `ConcaveConvex` or `Knapsack`. A plan is a mixture:
+one component is drawn at the start of the episode. Randomness depends on the seed and the number of the episode alone,
+so that a learner that was saved and loaded goes on exactly as it would have.
 
 Caution (a negative bonus) moves the estimate itself: it cannot be part of the optimistic set.
 """
@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from conrl.counts import Counts
 from conrl.episode import Episode
 from conrl.errors import InfeasibleError, RunError, SpecError, unknown
-from conrl.estimation import Bonus, Counts, ScaledBonus
+from conrl.estimation import Bonus, ScaledBonus
 from conrl.inputs import frozen, is_int
 from conrl.learners.budget import Budget
 from conrl.learners.executed import Executed
@@ -220,7 +221,8 @@ class ConRL:
         if isinstance(self.planner, ColumnGeneration):
             return self.planner.plan(model, problem, self._start, relax=True)
         try:
-            return self.planner.plan(model, problem)
+            found: Plan = self.planner.plan(model, problem)
+            return found
         except InfeasibleError:
             return ColumnGeneration().plan(model, problem, self._start, relax=True)
 
@@ -365,7 +367,8 @@ def _planner(planner: str | Planner, problem: Problem) -> Any:
     if not hasattr(planner, "plan"):
         raise SpecError(f"planner is a {type(planner).__name__}; it must be a name or have plan(mdp, problem)")
     if not isinstance(problem, getattr(planner, "settings", Problem)):
-        raise SpecError(f"planner {planner.name!r} does not take {type(problem).__name__} problems")
+        name = getattr(planner, "name", type(planner).__name__)
+        raise SpecError(f"planner {name!r} does not take {type(problem).__name__} problems")
     return planner
 
 
@@ -384,4 +387,5 @@ def _caution(problem: Problem, task: Task) -> Float:
 def _first_actions(task: Task) -> NDArray[np.int16]:
     if task.available is None:
         return np.zeros(task.num_states, dtype=np.int16)
-    return np.argmax(task.available, axis=1).astype(np.int16)
+    first: NDArray[np.int16] = np.argmax(task.available, axis=1).astype(np.int16)
+    return first

@@ -1,8 +1,8 @@
 """What happened in a run, episode by episode, and what follows from it: regrets, violations, the burn-down of budgets.
 
-`expected_rewards[k]` is the exact value of the policy that episode k executed, where the model is known. An episode that
-a budget cut short or forbade (`guarded`) says nothing of its policy's value: it has none (nan), and counts in the regret
-with what was realised.
+`expected_rewards[k]` is the exact value of the policy that episode k executed, where the model is known. An episode
+that a budget cut short or forbade (`guarded`) says nothing of its policy's value: it has none (nan), and counts in the
+regret with what was realised.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class History:
     def violations(self) -> NDArray[np.int64]:
         """[d]: in how many episodes the mean cost of the last `WINDOW` was above the limit."""
         over = self.smooth()[:, 1:] > self.limits + ROUNDING * np.maximum(1.0, np.abs(self.limits))
-        return over.sum(axis=0)
+        return np.asarray(over.sum(axis=0), dtype=np.int64)
 
     @property
     def solved_from(self) -> int | None:
