@@ -23,8 +23,11 @@ from conrl import __version__
 from conrl.errors import ConRLError, InfeasibleError, SpecError, unknown
 
 if TYPE_CHECKING:
+    import gymnasium
+
     from conrl.model import ConstrainedMDP
-    from conrl.problem import Knapsack
+    from conrl.problem import Knapsack, Problem
+    from conrl.task import Task
 
 MOST_EPISODES = 10_000_000  # that --simulate plays: their totals are held in memory
 LONGEST = 2**31 - 1  # steps of an episode
@@ -57,7 +60,7 @@ class Commands(click.Group):
         except OSError as error:
             name = f"{error.filename}: " if error.filename else ""
             code = _complain(f"{name}{error.strerror or error}", 2)
-        sys.exit(code or 0)
+        sys.exit(code if isinstance(code, int) else 0)
 
 
 def _complain(message: str, code: int) -> int:
@@ -207,6 +210,7 @@ def _model_options(command: Callable[..., None]) -> Callable[..., None]:
 Examples:
   conrl plan mars-rover --set rock_reward=1
   conrl frontier box
+  conrl learn mars-rover --set rock_reward=1 --out runs
   conrl envs
 
 MODEL is a built-in name (see conrl envs), gymnasium:<id>, or a file .npz or .csv.""",
@@ -353,6 +357,167 @@ def frontier(
         click.echo(rendering.to_json(rendering.frontier_record(model, curve)))
     else:
         rendering.show(*rendering.frontier_parts(model, curve), *(f"wrote {path}" for path in out))
+
+
+@main.command(
+    epilog="""\b
+Examples:
+  conrl learn mars-rover --set rock_reward=1 --episodes 600
+  conrl learn box --seed 1 --out runs                          the same command continues it
+  conrl learn pricing --budget stock=800 --episodes 200 --resolve
+  conrl learn mars-rover --preset authors --set rock_reward=1
+  conrl learn gymnasium:FrozenLake-v1 --horizon 50 --episodes 2000
+
+\b
+--out writes DIR/ENV/ALGORITHM/seed-000: progress.csv, a row an episode; checkpoint.npz; config.json.
+Ctrl-C stops after the episode being played, with everything saved (exit code 130).""",
+)
+@click.argument("env")
+@click.option("--algorithm", default="conrl", show_default=True, help="Who learns.")
+@click.option("--episodes", type=click.IntRange(1), default=600, show_default=True, metavar="K", help="How many.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of all randomness.")
+@click.option("--set", "settings", help="A parameter of a built-in environment.", **_repeated(_settings))
+@click.option("--limit", "limits", help="Limit on an expected total cost; inf for none.", **_repeated(_limits))
+@click.option("--budget", "budgets", help="Total of a cost over all episodes: never exceeded.", **_repeated(_limits))
+@click.option("--epsilon", show_default="0", metavar="E", help="Share of the budgets held back, or 'theorem'.")
+@click.option("--resolve", is_flag=True, help="Plan each episode for what is left of the budgets.")
+@click.option("--horizon", type=click.IntRange(1, LONGEST), help="Steps of an episode.")
+@click.option("--start", metavar="STATE", help="First state, by name or index.")
+@click.option("--preset", default="default", show_default=True, help="Or authors: as in the paper's experiments.")
+@click.option("--planner", help="Instead of the preset's: column-generation, linear-program, lagrangian.")
+@click.option("--bonus", metavar="B", help="Instead of the preset's: REWARD,COST (scales), theory or theory:DELTA.")
+@click.option("--pay", default="outcome", show_default=True, help="How a model pays: outcome or bernoulli.")
+@click.option("--prime", type=click.Path(path_type=Path), help="Logged episodes to start from (.csv or .npz).")
+@click.option("--reward-range", type=float, nargs=2, help="Of one step, where the model is unknown. [default: 0 1]")
+@click.option("--out", type=click.Path(path_type=Path), help="Directory for history and checkpoint.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+def learn(
+    env: str,
+    algorithm: str,
+    episodes: int,
+    seed: int,
+    settings: dict[str, Any],
+    limits: dict[str, float],
+    budgets: dict[str, float],
+    epsilon: str | None,
+    resolve: bool,
+    horizon: int | None,
+    start: str | None,
+    preset: str,
+    planner: str | None,
+    bonus: str | None,
+    pay: str,
+    prime: Path | None,
+    reward_range: tuple[float, float] | None,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Learn to act in ENV within its limits, episode by episode, without knowing its model.
+
+    ENV is sampled. What is learned is compared with the optimum where the model is known. With --out a run that was
+    interrupted, even killed, is continued by the same command, to the same result.
+    """
+    from conrl import rendering
+    from conrl.experiments import learn_on_disk, run_directory
+    from conrl.learners import History
+    from conrl.learners import learn as play
+    from conrl.learners.registry import LEARNERS
+    from conrl.model import ConstrainedMDP
+
+    if algorithm not in LEARNERS:
+        raise SpecError(unknown("algorithm", algorithm, LEARNERS))
+    world, task = _world(env, horizon, start, settings, limits, reward_range)
+    asked: Problem | None = None
+    if budgets:
+        asked = _knapsack(budgets, episodes, epsilon, limits, {})
+    elif epsilon is not None or resolve:
+        raise SpecError("--epsilon and --resolve go with --budget")
+    parts = {"planner": planner, "bonus": _bonus(bonus), "resolve": resolve or None}
+
+    def make() -> Any:
+        chosen = {name: value for name, value in parts.items() if value is not None}
+        learner = LEARNERS[algorithm](task, problem=asked, preset=preset, **chosen)
+        if prime is not None:
+            learner.prime(prime)
+        return learner
+
+    learner = make()
+    truth = world if isinstance(world, ConstrainedMDP) else None
+    history = History(tuple(task.cost_names), learner.problem, truth)
+    _ = history.optimum  # limits that nobody can keep end here, before anything is written
+    shown = not as_json
+    if out is None:
+        history = play(world, learner, episodes, seed, shown, pay=pay)
+    else:
+        directory = run_directory(out, env, algorithm, seed)
+        config = {"env": env, "settings": settings, "start": start, "pay": pay, "prime": str(prime) if prime else None}
+        learner, history = learn_on_disk(directory, world, make, episodes, seed, shown, config=config, pay=pay)
+    if as_json:
+        click.echo(rendering.to_json(rendering.learn_record(env, algorithm, seed, history)))
+    else:
+        wrote = [] if out is None else [f"wrote {directory}"]
+        rendering.show(*rendering.learn_parts(env, algorithm, seed, history), *wrote)
+    if history.interrupted:
+        hint = "" if out is None else "; the same command continues it"
+        return _complain(f"interrupted after {len(history)} of {episodes} episodes{hint}", 130)
+    return 0
+
+
+def _bonus(text: str | None) -> Any:
+    from conrl.estimation import ScaledBonus, TheoryBonus
+
+    if text is None:
+        return None
+    name, _, delta = text.partition(":")
+    try:
+        if name == "theory":
+            return TheoryBonus(float(delta)) if delta else TheoryBonus()
+        reward, *costs = (float(x) for x in text.split(","))
+        if not costs:
+            raise ValueError(text)
+    except ValueError:
+        raise SpecError(f"--bonus {text!r}: write REWARD,COST such as 0.02,-0.01, or theory, or theory:0.05") from None
+    return ScaledBonus(reward, costs[0] if len(costs) == 1 else costs)
+
+
+def _world(
+    env: str,
+    horizon: int | None,
+    start: str | None,
+    settings: dict[str, Any],
+    limits: dict[str, float],
+    reward_range: tuple[float, float] | None,
+) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
+    """What is to be learned: a model to sample or, of a Gymnasium environment that publishes none, the environment."""
+    from conrl.model import Task
+
+    if _is_gymnasium(env):
+        import gymnasium
+
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                made = gymnasium.make(env.partition(":")[2], **settings)
+        except Exception as error:  # constructors that are not ours raise anything
+            raise SpecError(f"{env}: {' '.join(str(error).split())}") from None
+        if not hasattr(made.unwrapped, "P") and not hasattr(made.unwrapped, "mdp"):
+            if start is not None:
+                raise SpecError("--start: the environment itself says where an episode starts")
+            names = getattr(made.unwrapped, "cost_names", tuple(limits))
+            own = dict(zip(names, getattr(made.unwrapped, "cost_limits", [math.inf] * len(names)), strict=False))
+            task = Task.from_gymnasium(
+                made,
+                horizon=horizon,
+                limits=[(own | limits).get(name, math.inf) for name in names],
+                cost_names=names,
+                reward_range=reward_range or (0.0, 1.0),
+            )
+            return made, task
+        made.close()
+    if reward_range is not None:
+        raise SpecError("--reward-range is for environments whose model is unknown; a model has its own")
+    mdp = load(env, horizon, start, settings, limits)
+    return mdp, mdp.task
 
 
 @main.command(

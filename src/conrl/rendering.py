@@ -18,6 +18,7 @@ from conrl.envs import BuiltIn
 from conrl.errors import SpecError
 from conrl.evaluation import Simulation
 from conrl.inputs import resolve_limits
+from conrl.learners.history import WINDOW, History
 from conrl.model import ConstrainedMDP
 from conrl.planners import Frontier, Plan
 from conrl.play import percent, policy_legend, policy_text, state_play
@@ -218,6 +219,92 @@ def _states_table(plan: Plan) -> Group:
         shown = [f"{mdp.action_name(a)} {percent(done.shares[s, a])}" for a in done.actions(int(s))]
         table.add_row(mdp.state_name(int(s)), f"{done.visits[s]:.4g}", ", ".join(shown))
     return _titled(f"what is done where{more}", table)
+
+
+# -- learn ------------------------------------------------------------------------------------------------
+
+
+def learn_record(env: str, algorithm: str, seed: int, history: History) -> dict[str, Any]:
+    """What a run came to. Means over all episodes and over the last ones; of expected values where these are known."""
+    table = history.executed
+    known = table is not None
+    if table is None:
+        table = np.column_stack((history.rewards, history.costs))
+    recent = history.smooth()[-1]
+    best, remaining, exceed = history.optimum, history.remaining, history.would_exceed
+    record: dict[str, Any] = {
+        "environment": env,
+        "algorithm": algorithm,
+        "seed": seed,
+        "episodes": len(history),
+        "interrupted": history.interrupted,
+        "exact": known,
+        "reward": {
+            "mean": table[:, 0].mean(),
+            "last": recent[0],
+            "realised": history.rewards.mean(),
+            "optimum": None if best is None else best.reward,
+        },
+        "costs": {
+            name: {
+                "mean": table[:, 1 + i].mean(),
+                "last": recent[1 + i],
+                "realised": history.costs[:, i].mean(),
+                "limit": history.limits[i],
+                "violations": int(history.violations[i]),
+                "optimum": None if best is None else best.costs[i],
+            }
+            for i, name in enumerate(history.cost_names)
+        },
+        "solved_from": history.solved_from,
+        "window": WINDOW,
+        "infeasible": int(history.infeasible.sum()),
+    }
+    if remaining is not None:
+        record["budgets"] = {
+            name: {
+                "budget": remaining[0, i] + history.costs[0, i],
+                "spent": history.costs[:, i].sum(),
+                "unguarded": None if history.unguarded_costs is None else history.unguarded_costs[:, i].sum(),
+                "would_exceed": None if exceed is None else bool(exceed[i]),
+            }
+            for i, name in enumerate(history.cost_names)
+        }
+        record["guarded"] = int(history.guarded.sum())
+        record["skipped"] = int(history.skipped.sum())
+    return record
+
+
+def learn_parts(env: str, algorithm: str, seed: int, history: History) -> list[RenderableType]:
+    record = learn_record(env, algorithm, seed, history)
+    title = f"{env}: {algorithm}, seed {seed}, {record['episodes']} episodes"
+    values = "expected values of what was played" if record["exact"] else "what was seen: the model is unknown"
+    table = _table("", "all episodes", f"last {WINDOW}", "optimum", "limit", "episodes above")
+    reward = record["reward"]
+    table.add_row("reward", *(_cell(reward[key]) for key in ("mean", "last", "optimum")), "", "")
+    for name, cost in record["costs"].items():
+        limited = math.isfinite(cost["limit"])
+        row = [_cell(cost[key]) for key in ("mean", "last", "optimum")]
+        table.add_row(name, *row, number(cost["limit"], 6), str(cost["violations"]) if limited else "")
+    parts: list[RenderableType] = [Text(title, "bold"), Text(values, "italic"), table]
+    if record["exact"]:
+        solved = record["solved_from"]
+        near = f"from episode {solved} on" if solved else "not reached, or not held to the end"
+        parts.append(f"95% of the optimal reward (mean of {WINDOW} episodes): {near}")
+    if record["infeasible"]:
+        parts.append(f"episodes planned although the estimated limits could not be kept: {record['infeasible']}")
+    if "budgets" in record:
+        burned = _table("budget", "total", "spent", "without the guard")
+        for name, budget in record["budgets"].items():
+            over = " (exceeded)" if budget["would_exceed"] else ""
+            free = "unknown" if budget["unguarded"] is None else f"{number(budget['unguarded'], 6)}{over}"
+            burned.add_row(name, number(budget["budget"], 6), number(budget["spent"], 6), free)
+        parts += [burned, f"episodes that the guard forbade or cut: {record['guarded']}; skipped: {record['skipped']}"]
+    return parts
+
+
+def _cell(value: float | None) -> str:
+    return "unknown" if value is None else number(value, 6)
 
 
 # -- frontier ---------------------------------------------------------------------------------------------

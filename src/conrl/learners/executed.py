@@ -39,7 +39,7 @@ class Executed:
         kinds = np.array([_kind(p) for p in policies], dtype=np.int64)
         arrays: dict[str, NDArray[Any]] = {"kinds": kinds, "times": np.array(list(self._times.values()), np.int64)}
         if (kinds == DETERMINISTIC).any():
-            arrays["actions"] = np.stack([p.actions for p in policies if isinstance(p, Deterministic)])
+            arrays["actions"] = _narrow(np.stack([p.actions for p in policies if isinstance(p, Deterministic)]))
         if (kinds == MARKOV).any():
             arrays["tables"] = np.stack([p.probabilities for p in policies if _kind(p) == MARKOV])
         return arrays
@@ -59,6 +59,11 @@ class Executed:
                 raise ValueError(f"a policy of shape {policy.shape}, executed {times} times; expected {shape}")
             executed.add(policy, times)
         return executed
+
+
+def _narrow(actions: NDArray[np.int16]) -> NDArray[Any]:
+    """In bytes, where they fit."""
+    return actions.astype(np.uint8) if actions.size and actions.max() < 256 else actions
 
 
 def _kind(policy: Policy) -> int:

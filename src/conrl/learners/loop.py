@@ -50,7 +50,7 @@ def learn(
         history: of earlier episodes, to be continued.
         after: called with the history after each episode.
 
-    Ctrl-C ends the run after the episode that is being played; `history.interrupted` then says so.
+    Ctrl-C (or SIGTERM) ends the run after the episode that is being played; `history.interrupted` then says so.
     """
     if not is_int(episodes) or episodes < 0:
         raise SpecError(f"episodes is {episodes!r}; it must be a whole number of at least 0")
@@ -122,7 +122,7 @@ def _world(
 
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], bool]]:
-    """While inside, the first Ctrl-C only asks to stop; a second one interrupts at once."""
+    """While inside, the first Ctrl-C (or SIGTERM) only asks to stop; a second one interrupts at once."""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set
@@ -133,8 +133,9 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         asked.set()
 
-    before = signal.signal(signal.SIGINT, handler)
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield asked.is_set
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, old in before.items():
+            signal.signal(number, old)

@@ -1,0 +1,189 @@
+"""One run on disk: `config.json`, `checkpoint.npz`, `progress.csv` and `lock` in a directory of its own.
+
+A checkpoint is the learner and the history, written whole to a temporary file, synced and renamed. What happens in an
+episode depends on the seed and the number of the episode alone, so that a run killed at any moment and started again
+ends with the same bytes in `progress.csv` as one that was never killed. No file holds a time or can run code.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from conrl.errors import ConRLError, RunError
+from conrl.files import atomic_write, read_npz, reading
+from conrl.learners import History, learn
+from conrl.learners.saving import learner_arrays, learner_of
+from conrl.model import ConstrainedMDP
+
+VERSION = 1
+FIRST_SAVE = 0.25  # seconds after the start
+LEAST_PAUSE = 0.5  # seconds between two checkpoints,
+SHARE = 20.0  # and at least so many times what the last one took
+
+
+def run_directory(out: str | Path, env: str, algorithm: str, seed: int) -> Path:
+    """DIR/<env>/<algorithm>/seed-000."""
+    name = re.sub(r"[^\w.-]+", "-", Path(env).stem if Path(env).suffix in (".csv", ".npz") else env).strip("-.")
+    return Path(out) / (name or "env") / algorithm / f"seed-{seed:03d}"
+
+
+class Run:
+    """A run's directory, owned by one process while inside `with`.
+
+    `config` is everything that the results depend on; a directory that holds another is refused, except that more
+    `episodes` continue a run.
+    """
+
+    def __init__(self, directory: str | Path, config: dict[str, Any]) -> None:
+        self.directory = Path(directory)
+        self.config = json.loads(json.dumps({"version": VERSION, **config}))
+        self._lock: int | None = None
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.directory / "checkpoint.npz"
+
+    @property
+    def progress(self) -> Path:
+        return self.directory / "progress.csv"
+
+    def __enter__(self) -> Run:
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self.directory / "lock", os.O_CREAT | os.O_RDWR, 0o666)
+        except OSError as error:
+            raise RunError(f"cannot write in {self.directory}: {(error.strerror or str(error)).lower()}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise RunError(f"{self.directory}: another process is working on this run") from None
+        try:
+            self._settle()
+        except BaseException:
+            self._release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)  # the system gives the lock back, also when the process is killed
+            self._lock = None
+
+    def _settle(self) -> None:
+        """Compare the settings with those of an earlier start, or write them."""
+        path = self.directory / "config.json"
+        if path.exists():
+            with reading(path):
+                try:
+                    before = json.loads(path.read_text(encoding="utf-8"))
+                except ValueError:
+                    raise RunError(f"{path}: not JSON; the run cannot be continued") from None
+            if not isinstance(before, dict):
+                raise RunError(f"{path}: not the settings of a run")
+            for key in sorted(before.keys() | self.config.keys()):
+                if key != "episodes" and before.get(key) != self.config.get(key):
+                    raise RunError(
+                        f"{self.directory} holds a run with another {key}: {_short(before.get(key))} instead of "
+                        f"{_short(self.config.get(key))}; choose another directory"
+                    )
+            if before.get("episodes", 0) >= self.config.get("episodes", 0):
+                return
+        with atomic_write(path) as file:
+            file.write((json.dumps(self.config, indent=2, sort_keys=True) + "\n").encode())
+
+    def load(self, history: History, **given: Any) -> Any:
+        """The learner as it was at the last checkpoint, and its history into `history`; None if there is none."""
+        path = self.checkpoint
+        if not path.exists():
+            return None
+        with reading(path):
+            try:
+                arrays = read_npz(path, lambda names, read: None)
+                learner = learner_of(arrays, given)
+                columns = {k.removeprefix("history_"): a for k, a in arrays.items() if k.startswith("history_")}
+                history.load_state(columns)
+                if len(history) != learner.episodes:
+                    raise RunError("the history and the learner are of different lengths")
+            except (ConRLError, KeyError, TypeError, ValueError, IndexError, StopIteration) as error:
+                raise RunError(f"{path}: damaged: {error}; delete it to start the run again") from None
+        return learner
+
+    def save(self, learner: Any, history: History) -> None:
+        """Write a checkpoint, then the table that people read."""
+        arrays = learner_arrays(learner) | {f"history_{name}": array for name, array in history.state().items()}
+        with atomic_write(self.checkpoint) as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+        history.save(self.progress)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def learn_on_disk(
+    directory: str | Path,
+    env: Any,
+    make_learner: Callable[[], Any],
+    episodes: int,
+    seed: int = 0,
+    progress: bool = False,
+    *,
+    config: dict[str, Any] | None = None,
+    given: dict[str, Any] | None = None,
+    **options: Any,
+) -> tuple[Any, History]:
+    """`learn` with everything on disk: the learner and the history, continued from wherever they were.
+
+    Args:
+        directory: the run's own.
+        env: as in `learn`.
+        make_learner: makes it for a run that begins.
+        episodes: in all; a run that has them is not played again.
+        seed, progress, options: as in `learn`.
+        config: what else the results depend on, as JSON; compared when a run is continued.
+        given: what `load_learner` needs again.
+    """
+    fresh = make_learner()
+    if fresh.seed is None:
+        fresh.seed = seed
+    settings = {**(config or {}), "learner": fresh.config(), "seed": seed, "episodes": episodes}
+    truth = env if isinstance(env, ConstrainedMDP) else None
+    history = History(tuple(fresh.task.cost_names), fresh.problem, truth)
+    with Run(directory, settings) as run:
+        learner = run.load(history, **(given or {})) or fresh
+        left = episodes - learner.episodes
+        if left <= 0:
+            if not run.progress.exists():
+                history.save(run.progress)
+            return learner, history
+        due = time.monotonic() + FIRST_SAVE
+
+        def after(history: History) -> None:
+            nonlocal due
+            begun = time.monotonic()
+            if begun >= due:
+                run.save(learner, history)
+                took = time.monotonic() - begun
+                due = begun + took + max(LEAST_PAUSE, SHARE * took)
+
+        # An error may strike in the middle of an episode: then the last checkpoint stands.
+        learn(env, learner, left, seed, progress, history=history, after=after, **options)
+        run.save(learner, history)
+        return learner, history
