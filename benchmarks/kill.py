@@ -2,8 +2,9 @@
 
     python benchmarks/kill.py --kills 50
 
-Each round is one run (another seed); rounds go on until there were as many kills. SIGKILL comes after a uniformly random
-time, also while the program is still starting, writing a checkpoint, or ending. `progress.csv` must have the same bytes.
+Each round is one run (another seed); rounds go on until there were as many kills. SIGKILL comes after a uniformly
+random time, also while the program is still starting, writing a checkpoint, or ending. `progress.csv` must have the
+same bytes, and no temporary file may be left.
 """
 
 from __future__ import annotations
@@ -50,10 +51,8 @@ def one_round(name: str, seed: int, episodes: int, longest: float, generator: ra
         subprocess.run(command(name, seed, episodes, undisturbed), check=True, stdout=subprocess.DEVNULL)
         kills = kill_until_done(command(name, seed, episodes, disturbed), longest, generator)
         one, other = ([p.read_bytes() for p in d.rglob("progress.csv")] for d in (undisturbed, disturbed))
-        leftovers = [p for p in disturbed.rglob("*") if p.is_file() and p.suffix == ".tmp"]
-        if leftovers:
-            print(f"  left behind by kills while writing: {len(leftovers)} temporary files")
-        return kills, len(one) == 1 and one == other
+        leftovers = list(disturbed.rglob("*.tmp"))
+        return kills, len(one) == 1 and one == other and not leftovers
 
 
 def main() -> None:

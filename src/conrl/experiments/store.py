@@ -69,6 +69,8 @@ class Run:
             os.close(self._lock)
             raise RunError(f"{self.directory}: another process is working on this run") from None
         try:
+            for leftover in self.directory.glob(".conrl-*.tmp"):  # of a process killed while it wrote
+                leftover.unlink(missing_ok=True)
             self._settle()
         except BaseException:
             self._release()
