@@ -363,10 +363,10 @@ def frontier(
     epilog="""\b
 Examples:
   conrl learn mars-rover --set rock_reward=1 --episodes 600
-  conrl learn box --seed 1 --out runs                          the same command continues it
+  conrl learn box --seed 1 --out runs
   conrl learn pricing --budget stock=800 --episodes 200 --resolve
   conrl learn mars-rover --preset authors --set rock_reward=1
-  conrl learn gymnasium:FrozenLake-v1 --horizon 50 --episodes 2000
+  conrl learn gymnasium:FrozenLake-v1 --horizon 50 --episodes 1000
 
 \b
 --out writes DIR/ENV/ALGORITHM/seed-000: progress.csv, a row an episode; checkpoint.npz; config.json.
@@ -470,14 +470,14 @@ def _bonus(text: str | None) -> Any:
         return None
     name, _, delta = text.partition(":")
     try:
-        if name == "theory":
-            return TheoryBonus(float(delta)) if delta else TheoryBonus()
-        reward, *costs = (float(x) for x in text.split(","))
-        if not costs:
-            raise ValueError(text)
+        numbers = [float(x) for x in (delta or "nan" if name == "theory" else text).split(",")]
     except ValueError:
-        raise SpecError(f"--bonus {text!r}: write REWARD,COST such as 0.02,-0.01, or theory, or theory:0.05") from None
-    return ScaledBonus(reward, costs[0] if len(costs) == 1 else costs)
+        numbers = []
+    if name == "theory" and len(numbers) == 1:
+        return TheoryBonus(numbers[0]) if delta else TheoryBonus()
+    if len(numbers) < 2:
+        raise SpecError(f"--bonus {text!r}: write REWARD,COST such as 0.02,-0.01, or theory, or theory:0.05")
+    return ScaledBonus(numbers[0], numbers[1] if len(numbers) == 2 else numbers[1:])
 
 
 def _world(
@@ -504,6 +504,9 @@ def _world(
             if start is not None:
                 raise SpecError("--start: the environment itself says where an episode starts")
             names = getattr(made.unwrapped, "cost_names", tuple(limits))
+            for name in limits:
+                if name not in names:
+                    raise SpecError(unknown("cost", name, names))
             own = dict(zip(names, getattr(made.unwrapped, "cost_limits", [math.inf] * len(names)), strict=False))
             task = Task.from_gymnasium(
                 made,

@@ -1,0 +1,210 @@
+"""`conrl learn`: the final table, the files, and every way to get it wrong."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import conrl
+from conrl.cli import main
+from conrl.learners import ModelWorld
+
+ROVER = ("learn", "mars-rover", "--set", "rock_reward=1")
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments], prog_name="conrl")
+
+
+def ok(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    return result.stdout
+
+
+def record(*arguments: object) -> dict[str, Any]:
+    found = json.loads(ok(*arguments, "--json"), parse_constant=pytest.fail)
+    assert isinstance(found, dict)
+    return found
+
+
+def refused(*arguments: object, code: int = 2) -> str:
+    before = sorted(Path().rglob("*"))
+    result = run(*arguments)
+    assert result.exit_code == code, result.output
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert sorted(Path().rglob("*")) == before
+    return result.stderr
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_table_and_record_are_those_of_the_library() -> None:
+    mdp = conrl.envs.mars_rover(rock_reward=1.0)
+    history = conrl.learn(mdp, conrl.ConRL(mdp.task), 200, seed=2)
+    found = record(*ROVER, "--episodes", 200, "--seed", 2)
+    assert history.executed is not None
+    assert found["reward"]["mean"] == pytest.approx(history.executed[:, 0].mean())
+    assert found["reward"]["last"] == pytest.approx(history.executed[-20:, 0].mean())
+    assert found["reward"]["realised"] == pytest.approx(history.rewards.mean())
+    assert found["reward"]["optimum"] == pytest.approx(1.5362884, abs=1e-6)
+    crash = found["costs"]["crash"]
+    assert crash["limit"] == 0.3
+    assert crash["violations"] == history.violations[0]
+    assert crash["last"] == pytest.approx(history.executed[-20:, 1].mean())
+    assert found["solved_from"] == history.solved_from
+    assert found["episodes"] == 200
+    text = ok(*ROVER, "--episodes", 200, "--seed", 2)
+    for piece in ("reward", "crash", "optimum", "1.53629", "95% of the optimal reward", "0.3"):
+        assert piece in text
+    assert (f"from episode {history.solved_from}" if history.solved_from else "not reached") in text
+
+
+def test_files_and_going_on() -> None:
+    words = (*ROVER, "--out", "runs", "--episodes")
+    assert "wrote runs/mars-rover/conrl/seed-000" in ok(*words, 30)
+    directory = Path("runs/mars-rover/conrl/seed-000")
+    first = (directory / "progress.csv").read_text()
+    assert len(list(csv.DictReader(first.splitlines()))) == 30
+    ok(*words, 60)
+    whole = (directory / "progress.csv").read_text()
+    assert whole.startswith(first)
+    ok(*ROVER, "--out", "others", "--episodes", 60)
+    assert Path("others/mars-rover/conrl/seed-000/progress.csv").read_text() == whole
+    ok(*ROVER, "--out", "runs", "--episodes", 30, "--seed", 7)
+    assert Path("runs/mars-rover/conrl/seed-007/progress.csv").read_text() != first
+    assert "another settings" in refused("learn", "mars-rover", "--out", "runs", "--episodes", 60)
+    assert "another pay" in refused(*ROVER, "--out", "runs", "--episodes", 60, "--pay", "bernoulli")
+    assert conrl.load_learner(directory / "checkpoint.npz").episodes == 60
+
+
+def test_options_reach_the_learner() -> None:
+    base = record(*ROVER, "--episodes", 150)
+    for words in (
+        ("--preset", "authors"),
+        ("--bonus", "0.5,0.1"),
+        ("--bonus", "theory"),
+        ("--limit", "crash=0.6"),
+        ("--pay", "bernoulli"),
+        ("--horizon", "20"),
+        ("--start", "r7c0"),
+        ("--planner", "lagrangian"),
+        ("--seed", "9"),
+    ):
+        other = record(*ROVER, "--episodes", 150, *words)
+        assert other["reward"]["mean"] != base["reward"]["mean"], words
+    assert record(*ROVER, "--episodes", 3, "--bonus", "theory:0.5")["episodes"] == 3
+    exact = record(*ROVER, "--episodes", 40, "--planner", "linear-program")
+    assert exact["reward"]["mean"] == pytest.approx(record(*ROVER, "--episodes", 40)["reward"]["mean"], abs=0.5)
+
+
+def test_budgets_are_kept_and_told() -> None:
+    words = ("learn", "pricing", "--episodes", 50, "--budget", "stock=150")
+    for more in ((), ("--resolve",), ("--epsilon", "0.1")):
+        found = record(*words, *more)
+        stock = found["budgets"]["stock"]
+        assert stock["budget"] == pytest.approx(150.0)
+        assert stock["spent"] <= 150.0
+        assert stock["would_exceed"] == (stock["unguarded"] > 150.0)
+        assert found["guarded"] >= int(stock["would_exceed"])
+    text = ok(*words)
+    for piece in ("budget", "without the guard", "forbade or cut"):
+        assert piece in text
+
+
+def test_priming() -> None:
+    mdp = conrl.envs.mars_rover(rock_reward=1.0)
+    world = ModelWorld(mdp)
+    learner = conrl.ConRL(mdp.task, seed=0)
+    episodes = []
+    for k in range(250):
+        episodes.append(world.play(learner.propose(), np.random.default_rng(k)))
+        learner.observe(episodes[-1])
+    conrl.save_episodes("log.csv", episodes, ["crash"])
+    primed = record(*ROVER, "--episodes", 30, "--prime", "log.csv")
+    assert primed["reward"]["mean"] > record(*ROVER, "--episodes", 30)["reward"]["mean"] + 0.5
+    assert "no such file: missing.csv" in refused(*ROVER, "--prime", "missing.csv")
+
+
+def test_model_files_and_gymnasium() -> None:
+    conrl.save_model("model.npz", conrl.envs.box())
+    assert record("learn", "model.npz", "--episodes", 5)["reward"]["optimum"] == pytest.approx(1.7496766, abs=1e-6)
+    lake = record("learn", "gymnasium:FrozenLake-v1", "--horizon", 20, "--episodes", 50)
+    assert lake["exact"]
+    assert lake["costs"] == {}
+
+
+class Walk(gymnasium.Env[int, int]):
+    """Left or right on five cells; the model is not published. Falling off the right end terminates and costs 1."""
+
+    observation_space = gymnasium.spaces.Discrete(5)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.at = 2
+        return self.at, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        self.at = max(self.at + (1 if self.np_random.random() < 0.8 and action else -1), 0)
+        fell = self.at == 5
+        return min(self.at, 4), self.at / 5.0, fell, False, {"cost": float(fell)}
+
+
+def test_an_environment_whose_model_is_unknown() -> None:
+    if "Walk-v0" not in gymnasium.registry:
+        gymnasium.register("Walk-v0", entry_point=lambda **_: Walk(), disable_env_checker=True)
+    words = ("learn", "gymnasium:Walk-v0", "--horizon", 8, "--episodes", 60, "--limit", "fall=0.5")
+    found = record(*words, "--reward-range", 0, 1)
+    assert not found["exact"]
+    assert found["reward"]["optimum"] is None
+    assert found["solved_from"] is None
+    assert 0.0 < found["costs"]["fall"]["realised"] <= 1.0
+    assert "unknown" in ok(*words)
+    assert "0 to 0.5" in refused(*words, "--reward-range", 0, 0.5)
+    assert "no time limit" in refused("learn", "gymnasium:Walk-v0", "--limit", "fall=0.5")
+    assert "--start" in refused(*words, "--start", "0")
+    assert "a Gymnasium environment pays as it does" in refused(*words, "--pay", "bernoulli")
+
+
+@pytest.mark.parametrize(
+    ("words", "piece"),
+    [
+        (("learn",), "Missing argument"),
+        (("learn", "mars-rove"), "did you mean 'mars-rover'"),
+        (("learn", "box", "--algorithm", "conrll"), "did you mean 'conrl'"),
+        (("learn", "box", "--preset", "author"), "did you mean 'authors'"),
+        (("learn", "box", "--planner", "lagrangien"), "did you mean 'lagrangian'"),
+        (("learn", "box", "--bonus", "much"), "0.02,-0.01"),
+        (("learn", "box", "--bonus", "theory:2"), "failure probability"),
+        (("learn", "box", "--pay", "often"), "'outcome', 'bernoulli'"),
+        (("learn", "box", "--episodes", "0"), "--episodes"),
+        (("learn", "box", "--resolve"), "--budget"),
+        (("learn", "box", "--epsilon", "0.1"), "--budget"),
+        (("learn", "box", "--budget", "corner=1", "--limit", "corner=2"), "one kind"),
+        (("learn", "box", "--budget", "corner=1", "--epsilon", "theorem"), "no guarantee"),
+        (("learn", "box", "--budget", "edge=1"), "unknown cost 'edge'"),
+        (("learn", "box", "--limit", "edge=1"), "unknown cost 'edge'"),
+        (("learn", "box", "--reward-range", "0", "1"), "--reward-range is for"),
+        (("learn", "gymnasium:Nowhere-v0"), "Nowhere"),
+        (("learn", "box", "--out", "/dev/null/x", "--episodes", "2"), "cannot write"),
+    ],
+)
+def test_mistakes(words: tuple[str, ...], piece: str) -> None:
+    assert piece in refused(*words)
+
+
+def test_limits_that_nobody_can_keep() -> None:
+    assert "infeasible" in refused("learn", "mars-rover", "--limit", "crash=0", "--out", "runs", code=3)

@@ -1,0 +1,193 @@
+"""Runs on disk: continued to the same bytes, owned by one process, never overwritten, never lost."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import conrl
+from conrl.experiments import Run, learn_on_disk, run_directory, store
+
+ROOT = Path(__file__).parents[1]
+ROVER = conrl.envs.mars_rover(rock_reward=1.0)
+BUDGET = conrl.envs.pricing()
+
+
+def rover() -> conrl.ConRL:
+    return conrl.ConRL(ROVER.task)
+
+
+def shop() -> conrl.ConRL:
+    return conrl.ConRL(BUDGET.task, problem=conrl.Knapsack([160.0], 40), resolve=True)
+
+
+def authors() -> conrl.ConRL:
+    return conrl.ConRL(ROVER.task, preset="authors")
+
+
+CASES: dict[str, tuple[conrl.ConstrainedMDP, Any]] = {
+    "rover": (ROVER, rover),
+    "shop": (BUDGET, shop),
+    "authors": (ROVER, authors),
+}
+
+
+def progress(directory: Path) -> bytes:
+    return (directory / "progress.csv").read_bytes()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_run_that_failed_in_the_middle_ends_as_one_that_did_not(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env, make = CASES[case]
+    monkeypatch.setattr(store, "FIRST_SAVE", 0.0)
+    monkeypatch.setattr(store, "LEAST_PAUSE", 0.0)
+    monkeypatch.setattr(store, "SHARE", 0.0)  # a checkpoint after every episode
+    learner, history = learn_on_disk(tmp_path / "whole", env, make, 40, seed=3)
+    plain = conrl.learn(env, make(), 40, seed=3)
+    assert history.to_csv() == plain.to_csv()
+    assert progress(tmp_path / "whole").decode() == plain.to_csv()
+
+    class Power(Exception):
+        pass
+
+    def cut(self: Any, episode: conrl.Episode) -> None:
+        if self.episodes in stops:
+            stops.remove(self.episodes)
+            raise Power
+        observe(self, episode)
+
+    stops, observe = {7, 8, 31}, conrl.ConRL.observe
+    monkeypatch.setattr(conrl.ConRL, "observe", cut)
+    for _ in range(3):
+        with pytest.raises(Power):
+            learn_on_disk(tmp_path / "cut", env, make, 40, seed=3)
+    again, _ = learn_on_disk(tmp_path / "cut", env, make, 40, seed=3)
+    assert progress(tmp_path / "cut") == progress(tmp_path / "whole")
+    for name, array in learner.state().items():
+        assert np.array_equal(array, again.state()[name]), name
+
+
+def test_a_finished_run_is_not_played_again_and_more_episodes_continue_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn_on_disk(tmp_path, ROVER, rover, 30, seed=1)
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "learn", lambda *a, **k: pytest.fail("played again"))
+        _, history = learn_on_disk(tmp_path, ROVER, rover, 30, seed=1)
+        assert len(history) == 30
+        assert len(learn_on_disk(tmp_path, ROVER, rover, 10, seed=1)[1]) == 30
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+    learn_on_disk(tmp_path, ROVER, rover, 50, seed=1)
+    assert progress(tmp_path).decode() == conrl.learn(ROVER, rover(), 50, seed=1).to_csv()
+    assert json.loads((tmp_path / "config.json").read_text())["episodes"] == 50
+
+
+def test_another_setting_is_refused(tmp_path: Path) -> None:
+    learn_on_disk(tmp_path, ROVER, rover, 5)
+    with pytest.raises(conrl.RunError, match="another learner"):
+        learn_on_disk(tmp_path, ROVER, authors, 5)
+    with pytest.raises(conrl.RunError, match=r"another (seed|learner)"):
+        learn_on_disk(tmp_path, ROVER, rover, 5, seed=1)
+    with pytest.raises(conrl.RunError, match="another env: null instead of"):
+        learn_on_disk(tmp_path, ROVER, rover, 5, config={"env": "box"})
+
+
+def test_one_process_owns_a_run(tmp_path: Path) -> None:
+    with Run(tmp_path, {"episodes": 1}), pytest.raises(conrl.RunError, match="another process"):
+        Run(tmp_path, {"episodes": 1}).__enter__()
+    with Run(tmp_path, {"episodes": 1}):
+        pass
+
+
+def test_damaged_files_are_told(tmp_path: Path) -> None:
+    learn_on_disk(tmp_path, ROVER, rover, 20)
+    checkpoint, config = tmp_path / "checkpoint.npz", tmp_path / "config.json"
+    whole, rows = checkpoint.read_bytes(), progress(tmp_path)
+    for size in (0, 3, 100, len(whole) // 2, len(whole) - 1):
+        checkpoint.write_bytes(whole[:size])
+        with pytest.raises(conrl.RunError, match=r"checkpoint.npz: damaged"):
+            learn_on_disk(tmp_path, ROVER, rover, 30)
+    checkpoint.write_bytes(whole)
+    config.write_text("{")
+    with pytest.raises(conrl.RunError, match="not JSON"):
+        learn_on_disk(tmp_path, ROVER, rover, 30)
+    config.write_text("[]")
+    with pytest.raises(conrl.RunError, match="not the settings"):
+        learn_on_disk(tmp_path, ROVER, rover, 30)
+    assert progress(tmp_path) == rows
+
+
+def test_a_checkpoint_is_a_learner(tmp_path: Path) -> None:
+    learn_on_disk(tmp_path, ROVER, rover, 20)
+    learner = conrl.load_learner(tmp_path / "checkpoint.npz")
+    assert learner.episodes == 20
+    whole = conrl.ConRL(ROVER.task)
+    conrl.learn(ROVER, whole, 20)
+    assert np.array_equal(learner.propose().mode, whole.propose().mode)
+
+
+def test_leftovers_of_a_killed_writer_are_removed(tmp_path: Path) -> None:
+    (tmp_path / ".conrl-0123.tmp").write_text("half")
+    learn_on_disk(tmp_path, ROVER, rover, 2)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["checkpoint.npz", "config.json", "lock", "progress.csv"]
+
+
+def test_a_directory_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(conrl.RunError, match="cannot write in"):
+        learn_on_disk(tmp_path / "file", ROVER, rover, 2)
+
+
+def test_directories_have_names_for_files_and_gymnasium_ids() -> None:
+    assert run_directory("runs", "mars-rover", "conrl", 3) == Path("runs/mars-rover/conrl/seed-003")
+    assert run_directory("runs", "gymnasium:FrozenLake-v1", "conrl", 0).parts[1] == "gymnasium-FrozenLake-v1"
+    assert run_directory("runs", "../models/shop.csv", "conrl", 0).parts[1] == "shop"
+    assert run_directory("runs", "..", "conrl", 0).parts[1] == "env"
+
+
+def start(out: Path, episodes: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "conrl", "learn", "mars-rover", "--set", "rock_reward=1", "--json"]
+    return subprocess.Popen(
+        [*command, "--episodes", str(episodes), "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_saves_everything(number: signal.Signals, tmp_path: Path) -> None:
+    process = start(tmp_path / "runs", 20_000)
+    directory = run_directory(tmp_path / "runs", "mars-rover", "conrl", 0)
+    while not (directory / "progress.csv").exists():  # written once the first checkpoint is
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    process.send_signal(number)
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    played = json.loads(out)["episodes"]
+    assert f"interrupted after {played} of 20000 episodes; the same command continues it" in errors
+    assert progress(directory).decode() == conrl.learn(ROVER, rover(), played).to_csv()
+    assert conrl.load_learner(directory / "checkpoint.npz").episodes == played
+
+
+def test_killed_runs_end_with_the_same_bytes() -> None:
+    """The study of 50 kills is `python benchmarks/kill.py`; here a few."""
+    script = ROOT / "benchmarks" / "kill.py"
+    options = ["--kills", "3", "--episodes", "700", "--longest", "2.5"]
+    done = subprocess.run(
+        [sys.executable, str(script), *options], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "DIFFERENT" not in done.stdout
