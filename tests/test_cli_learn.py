@@ -146,7 +146,7 @@ def test_model_files_and_gymnasium() -> None:
     assert lake["costs"] == {}
 
 
-class Walk(gymnasium.Env[int, int]):
+class Walk(gymnasium.Env[Any, Any]):
     """Left or right on five cells; the model is not published. Falling off the right end terminates and costs 1."""
 
     observation_space = gymnasium.spaces.Discrete(5)

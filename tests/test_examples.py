@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 import re
 import subprocess
 import sys
@@ -31,7 +32,7 @@ def numbers(text: str, start: str) -> list[float]:
 
 
 def test_there_are_examples() -> None:
-    assert {p.name for p in SCRIPTS} >= {"fair_allocation.py", "imitation.py"}
+    assert {p.name for p in SCRIPTS} >= {"fair_allocation.py", "imitation.py", "live_loop.py"}
 
 
 @pytest.mark.parametrize("name", [p.name for p in SCRIPTS])
@@ -78,3 +79,41 @@ def test_imitation() -> None:
     free = numbers(text, "without the expert")
     assert rewards[-1] == pytest.approx(free[0], abs=2e-3)
     assert free[0] == pytest.approx(18.125, abs=2e-3)
+
+
+def live(folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "error", str(EXAMPLES / "live_loop.py"), "--days", "30", "--stock", "100"]
+    return subprocess.Popen(
+        [*command, "--folder", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_live_loop_sells_no_more_than_it_has() -> None:
+    text = run("live_loop.py")
+    days, sold, stock, revenue = numbers(text, "")[:4]
+    assert (days, stock) == (120.0, 480.0)
+    assert 400.0 < sold <= stock
+    assert 0.5 * numbers(text, "who knows the demand earns")[0] < revenue
+
+
+def test_live_loop_loses_nothing_when_it_is_killed(tmp_path: Path) -> None:
+    whole = live(tmp_path / "whole")
+    _, errors = whole.communicate(timeout=120)
+    assert (whole.returncode, errors) == (0, "")
+    moments = random.Random(5)
+    kills = 0
+    while True:
+        process = live(tmp_path / "killed")
+        longest = 1.0 + moments.uniform(0.0, 2.0) if kills < 6 else 120.0
+        try:
+            text, errors = process.communicate(timeout=longest)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            kills += 1
+            continue
+        break
+    assert (process.returncode, errors) == (0, "")
+    assert "going on after" in text or not kills
+    for name in ("journal.jsonl", "shop.jsonl"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
