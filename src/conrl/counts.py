@@ -32,6 +32,8 @@ Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
 
+DERIVED = ("means", "share")  # what follows from the rest and is not saved
+
 
 class Counts:
     """What was seen of a task, sparsely. The letters are those of `kernels.count_steps`."""
@@ -56,6 +58,7 @@ class Counts:
             "head": np.zeros(0, dtype=np.int64),
         }
         self._of_link: Arrays = {name: np.zeros(0, dtype=np.int64) for name in ("next", "successor", "count")}
+        self._of_link["share"] = np.zeros(0)  # count / visits: p_hat
         self._see(self.start if task.initial is None else task.initial)
 
     # -- counting -----------------------------------------------------------------------------------------
@@ -166,7 +169,7 @@ class Counts:
         first = self._of_state["first"][: self.num_seen + 1]
         L = self._of_link
         start, successor, probability = kernels.empirical(
-            first, self.visits, self._of_pair["head"], L["next"], L["successor"], L["count"], int(self._sizes[1])
+            first, self.visits, self._of_pair["head"], L["next"], L["successor"], L["share"], int(self._sizes[1])
         )
         return Graph(frozen(first), frozen(start), frozen(successor), frozen(probability))
 
@@ -208,7 +211,7 @@ class Counts:
             sizes = {"order": n, "first": n + 1, "next": links, "successor": links, "count": links}
             for group in (fresh._of_state, fresh._of_pair, fresh._of_link):
                 for name in group:
-                    if name == "means":
+                    if name in DERIVED:
                         continue
                     array, like = state[name], group[name]
                     if array.shape != (sizes.get(name, pairs), *like.shape[1:]) or array.dtype != like.dtype:
@@ -252,6 +255,7 @@ class Counts:
         if not np.isfinite(P["sums"]).all():
             raise ModelError("sums has an entry that is not finite")
         P["means"] = P["sums"] / np.maximum(P["visits"], 1)[:, None]
+        L["share"] = L["count"] / P["visits"][owner]
         self._place[order] = np.arange(n)
 
     # -- the whole task -----------------------------------------------------------------------------------

@@ -645,6 +645,7 @@ def count_steps(
     link_next: Array,
     link_successor: Array,
     link_count: Array,
+    link_share: Array,
     sizes: Array,
 ) -> None:
     """Add the steps (states[h], actions[h], pay[h], states[h+1]) to sparse counts.
@@ -683,6 +684,10 @@ def count_steps(
         k = first[place[states[h]]] + rank[states[h], actions[h]]
         for m in range(pay.shape[1]):
             means[k, m] = sums[k, m] / visits[k]
+        link = head[k]
+        while link >= 0:
+            link_share[link] = link_count[link] / visits[k]
+            link = link_next[link]
 
 
 @_compiled
@@ -722,7 +727,7 @@ def _place_of(
 
 @_compiled
 def empirical(
-    first: Array, visits: Array, head: Array, link_next: Array, link_successor: Array, link_count: Array, links: int
+    first: Array, visits: Array, head: Array, link_next: Array, link_successor: Array, link_share: Array, links: int
 ) -> tuple[Array, Array, Array]:
     """The empirical transitions as start [P+1], successor, probability; a pair never visited stays where it is."""
     num_states = first.size - 1
@@ -741,7 +746,7 @@ def empirical(
             link = head[k]
             while link >= 0:
                 successor[j] = link_successor[link]
-                probability[j] = link_count[link] / visits[k]
+                probability[j] = link_share[link]
                 j += 1
                 link = link_next[link]
     start[num_pairs] = j
