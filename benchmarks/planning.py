@@ -208,30 +208,30 @@ def quantecon(mdp: conrl.ConstrainedMDP, w: Float, repeat: int) -> float:
     return best(lambda: backward_induction(problem, mdp.horizon), repeat)
 
 
-@kernels._compiled
+@kernels.compiled
 def _in_line(probability: Any, successor: Any, V: Any, steps: int) -> float:
     """Reads as many bytes as a sweep and multiplies as often, all of it in line: no indirection, no choice."""
     total, sign = 0.0, np.uint32(0)
     mask = np.uint64(V.shape[0] - 1)
     for _ in range(steps):
-        q = kernels._all(0.0)
+        q = kernels.every(0.0)
         for line in range(np.uint64(probability.shape[0])):
-            q = kernels._add(q, kernels._row(probability, line), kernels._row(V, line & mask))
-            t = kernels._row(successor, line)
+            q = kernels.add(q, kernels.row(probability, line), kernels.row(V, line & mask))
+            t = kernels.row(successor, line)
             sign ^= t[0] ^ t[1] ^ t[2] ^ t[3] ^ t[4] ^ t[5] ^ t[6] ^ t[7]
         total += q[0] + q[1] + q[2] + q[3] + q[4] + q[5] + q[6] + q[7]
     return total + sign
 
 
-@kernels._compiled
+@kernels.compiled
 def _in_place(probability: Any, successor: Any, V: Any, steps: int) -> float:
     """The same, with V read where the model says: what these addresses cost, still without a choice."""
     total = 0.0
     for _ in range(steps):
-        q = kernels._all(0.0)
+        q = kernels.every(0.0)
         for line in range(np.uint64(probability.shape[0])):
-            values = kernels._gather(V, kernels._row(successor, line))
-            q = kernels._add(q, kernels._row(probability, line), values)
+            values = kernels.gather(V, kernels.row(successor, line))
+            q = kernels.add(q, kernels.row(probability, line), values)
         total += q[0] + q[1] + q[2] + q[3] + q[4] + q[5] + q[6] + q[7]
     return total
 

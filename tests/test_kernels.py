@@ -356,5 +356,5 @@ def test_without_a_place_for_the_cache_kernels_are_compiled_in_memory(monkeypatc
         return plain(**options)
 
     monkeypatch.setattr(numba, "njit", njit)
-    twice: Any = kernels._compiled(lambda x: 2.0 * x)
+    twice: Any = kernels.compiled(lambda x: 2.0 * x)
     assert twice(21.0) == 42.0

@@ -1,0 +1,56 @@
+"""The hot loops: everything that touches each transition of a model at each step, and the only code that is compiled.
+
+`planning` holds backward induction, `policies` what given policies do, `learning` playing and counting episodes.
+
+A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
+
+    first       [S+1]  pairs of state s are first[s] .. first[s+1]-1, by rising action
+    start       [P+1]  outcomes of pair k are start[k] .. start[k+1]-1
+    successor   [N]    the state an outcome leads to
+    probability [N]    and its probability
+
+Letters: h step, s state, k pair, j outcome, V value to go, mu state distribution. A deterministic policy is
+`choice` [H, S], the *place* of the action among the state's pairs: it plays pair first[s] + choice[h, s].
+
+Backward induction runs in an order of its own. `reachable` drops the states that the start cannot lead to and
+numbers the others by the step at which they are first reached: `order[i]` is the state at position i. LANES
+neighbouring positions are a *block*; `blocks[lo[h]:hi[h]]` are those that can be occupied at step h.
+`backward` carries one direction through the LANES states of a block at once, `backward_many` LANES directions
+through one state at once. Both fill the vector registers: the one by interleaving the outcomes of a block
+(`interleave`: a missing outcome has probability 0, a missing action pays -inf), the other by reading each
+outcome once for all directions. They add in the same order and give the same bits.
+
+Nothing here is compiled with fast-math and nothing runs in parallel. Ties between actions go to the lowest
+index: an action replaces an earlier one only if it is better by more than `tie`, while the value passed on is
+always the true maximum, so that a support value is an upper bound and its policy is within H * tie of it.
+"""
+
+from conrl.kernels.compiling import compiled
+from conrl.kernels.lanes import LANES, add, every, gather, row
+from conrl.kernels.learning import count_steps, empirical, rollout, sum_up
+from conrl.kernels.planning import backward, backward_many, greedy, interleave, reachable, visits
+from conrl.kernels.policies import actions_of, markov, occupation, occupation_deterministic, simulate
+
+__all__ = [
+    "LANES",
+    "actions_of",
+    "add",
+    "backward",
+    "backward_many",
+    "compiled",
+    "count_steps",
+    "empirical",
+    "every",
+    "gather",
+    "greedy",
+    "interleave",
+    "markov",
+    "occupation",
+    "occupation_deterministic",
+    "reachable",
+    "rollout",
+    "row",
+    "simulate",
+    "sum_up",
+    "visits",
+]

@@ -1,0 +1,200 @@
+"""One episode played, and one episode counted."""
+
+import numpy as np
+
+from conrl.kernels.compiling import Array, compiled
+from conrl.kernels.policies import find
+
+
+@compiled
+def rollout(
+    first: Array,
+    start: Array,
+    successor: Array,
+    cumulated: Array,
+    start_cumulated: Array,
+    pay: Array,
+    by_outcome: bool,
+    action: Array,
+    policy: Array,
+    uniform: Array,
+    left: Array,
+    worst: Array,
+    states: Array,
+    actions: Array,
+    paid: Array,
+) -> int:
+    """Play one episode into states [H+1], actions [H] and paid [H, 1+d]; the number of steps played.
+
+    `policy` is [H, S, A] (probabilities) or [H, S, 1] (the actions of a deterministic one). `uniform` [H+1, 2] are the
+    draws: row 0 for the start, row h + 1 for the action and the outcome of step h. Before each step it must be certain
+    that every cost i stays within left[i] when that step costs worst[i]; else the episode ends. Sums are rounded up.
+    """
+    horizon = actions.size
+    deterministic = policy.shape[2] == 1
+    spent = np.zeros(left.size)
+    s = find(start_cumulated, 0, start_cumulated.size, uniform[0, 0])
+    states[0] = s
+    for h in range(horizon):
+        for i in range(left.size):
+            if sum_up(spent[i], worst[i]) > left[i]:
+                return h
+        k = first[s]
+        if deterministic:
+            while action[k] != policy[h, s, 0]:
+                k += 1
+        else:
+            u = uniform[h + 1, 0]
+            last = k
+            for m in range(first[s], first[s + 1]):
+                p = policy[h, s, action[m]]
+                if p > 0.0:
+                    last = m
+                    u -= p
+                    if u < 0.0:
+                        break
+            k = last
+        j = find(cumulated, start[k], start[k + 1], uniform[h + 1, 1])
+        row = pay[j] if by_outcome else pay[k]
+        actions[h] = action[k]
+        for i in range(row.size):
+            paid[h, i] = row[i]
+        for i in range(left.size):
+            spent[i] = sum_up(spent[i], row[1 + i])
+        s = np.int64(successor[j])
+        states[h + 1] = s
+    return horizon
+
+
+@compiled
+def sum_up(a: float, b: float) -> float:
+    """a + b, rounded up where it is not exact (the error of a sum is itself a double: Knuth's two-sum)."""
+    s = a + b
+    rest = s - a
+    up: float = np.nextafter(s, np.inf) if (a - (s - rest)) + (b - rest) > 0.0 else s
+    return up
+
+
+@compiled
+def count_steps(
+    states: Array,
+    actions: Array,
+    pay: Array,
+    rank: Array,
+    place: Array,
+    order: Array,
+    first: Array,
+    action: Array,
+    visits: Array,
+    sums: Array,
+    means: Array,
+    head: Array,
+    link_next: Array,
+    link_successor: Array,
+    link_count: Array,
+    link_share: Array,
+    sizes: Array,
+) -> None:
+    """Add the steps (states[h], actions[h], pay[h], states[h+1]) to sparse counts.
+
+    States have places 0, 1, ... in the order in which they are first seen; `place` [S] is -1 before. The pairs of place
+    i are first[i] .. first[i+1]-1; `rank` [S, A] is the place of an action among those of its state, -1 for one that
+    does not exist. The successors of pair k are a list from head[k] through link_next (-1: the
+    end). sizes = (states seen, links). All arrays have room for what is new. The first
+    state is seen even if no step is played.
+    """
+    _place_of(states[0], rank, place, order, first, action, visits, sums, means, head, sizes)
+    for h in range(actions.size):
+        i = _place_of(states[h], rank, place, order, first, action, visits, sums, means, head, sizes)
+        t = _place_of(states[h + 1], rank, place, order, first, action, visits, sums, means, head, sizes)
+        k = first[i] + rank[states[h], actions[h]]
+        visits[k] += 1
+        for m in range(pay.shape[1]):
+            sums[k, m] += pay[h, m]
+        link = head[k]
+        before = -1
+        while link >= 0 and link_successor[link] != t:
+            before = link
+            link = link_next[link]
+        if link < 0:
+            link = sizes[1]
+            sizes[1] += 1
+            link_successor[link] = t
+            link_count[link] = 0
+            link_next[link] = -1
+            if before < 0:
+                head[k] = link
+            else:
+                link_next[before] = link
+        link_count[link] += 1
+    for h in range(actions.size):  # estimates change only where the episode went
+        k = first[place[states[h]]] + rank[states[h], actions[h]]
+        for m in range(pay.shape[1]):
+            means[k, m] = sums[k, m] / visits[k]
+        link = head[k]
+        while link >= 0:
+            link_share[link] = link_count[link] / visits[k]
+            link = link_next[link]
+
+
+@compiled
+def _place_of(
+    s: int,
+    rank: Array,
+    place: Array,
+    order: Array,
+    first: Array,
+    action: Array,
+    visits: Array,
+    sums: Array,
+    means: Array,
+    head: Array,
+    sizes: Array,
+) -> int:
+    """The place of state s, a new one if it was never seen."""
+    if place[s] < 0:
+        i = sizes[0]
+        sizes[0] += 1
+        place[s] = i
+        order[i] = s
+        k = first[i]
+        for a in range(rank.shape[1]):
+            if rank[s, a] >= 0:
+                action[k] = a
+                visits[k] = 0
+                head[k] = -1
+                for m in range(sums.shape[1]):
+                    sums[k, m] = 0.0
+                    means[k, m] = 0.0
+                k += 1
+        first[i + 1] = k
+    found: int = place[s]
+    return found
+
+
+@compiled
+def empirical(
+    first: Array, visits: Array, head: Array, link_next: Array, link_successor: Array, link_share: Array, links: int
+) -> tuple[Array, Array, Array]:
+    """The empirical transitions as start [P+1], successor, probability; a pair never visited stays where it is."""
+    num_states = first.size - 1
+    num_pairs = first[num_states]
+    start = np.empty(num_pairs + 1, np.int64)
+    successor = np.empty(links + num_pairs, np.int32)
+    probability = np.empty(links + num_pairs)
+    j = 0
+    for i in range(num_states):
+        for k in range(first[i], first[i + 1]):
+            start[k] = j
+            if visits[k] == 0:
+                successor[j] = i
+                probability[j] = 1.0
+                j += 1
+            link = head[k]
+            while link >= 0:
+                successor[j] = link_successor[link]
+                probability[j] = link_share[link]
+                j += 1
+                link = link_next[link]
+    start[num_pairs] = j
+    return start, successor[:j].copy(), probability[:j].copy()

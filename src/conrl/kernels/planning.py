@@ -1,0 +1,310 @@
+"""Backward induction and the order in which it works; see `conrl.kernels` for the letters."""
+
+import numpy as np
+
+from conrl.kernels.compiling import Array, compiled
+from conrl.kernels.lanes import LANES, add, every, gather, pick, put, row
+
+ONE = np.uint64(1)  # unsigned throughout: numba then skips the test for negative indices
+
+
+# -- the order of work ------------------------------------------------------------------------------------
+
+
+@compiled
+def reachable(
+    first: Array, start: Array, successor: Array, initial: Array, horizon: int
+) -> tuple[Array, Array, Array, Array]:
+    """What the start can lead to: order [n], lo [H], hi [H], blocks.
+
+    A set of states that repeats is stored once (it then repeats for ever). Once every state has been reached
+    all of them are kept: at most too many.
+    """
+    num_states = first.size - 1
+    since = np.full(num_states, horizon, np.int64)  # the step at which a state is first reached
+    now = initial > 0.0
+    sizes = np.zeros(horizon, np.int64)
+    members = np.empty(num_states, np.int32)
+    used = 0
+    steps = 0  # distinct sets found
+    for h in range(horizon):
+        count = 0
+        for s in range(num_states):
+            if now[s]:
+                count += 1
+                since[s] = min(since[s], h)
+        if used + count > members.size:
+            grown = np.empty(2 * members.size + count, np.int32)
+            grown[:used] = members[:used]
+            members = grown
+        for s in range(num_states):
+            if now[s]:
+                members[used] = s
+                used += 1
+        sizes[h] = count
+        steps = h + 1
+        if count == num_states or steps == horizon:
+            break
+        later = np.zeros(num_states, np.bool_)
+        for i in range(used - count, used):
+            s = members[i]
+            for j in range(start[first[s]], start[first[s + 1]]):
+                later[successor[j]] = True
+        same = True
+        for s in range(num_states):
+            if later[s] != now[s]:
+                same = False
+                break
+        if same:
+            break
+        now = later
+    # Within a step, states with as many actions and outcomes side by side: less padding.
+    counts = np.empty(num_states, np.int64)
+    for s in range(num_states):
+        counts[s] = (first[s + 1] - first[s]) * (successor.size + 1) + start[first[s + 1]] - start[first[s]]
+    by_count = np.argsort(counts, kind="mergesort")
+    order = by_count[np.argsort(since[by_count], kind="mergesort")]
+    total = 0
+    position = np.empty(num_states, np.int64)
+    for i in range(num_states):
+        position[order[i]] = i
+        if since[order[i]] < horizon:
+            total += 1
+    lo = np.empty(horizon, np.int64)
+    hi = np.empty(horizon, np.int64)
+    num_blocks = (total + LANES - 1) // LANES
+    stamp = np.full(num_blocks, -1, np.int64)
+    blocks = np.empty(min(used, steps * num_blocks), np.uint32)
+    filled = 0
+    at = 0
+    for h in range(steps):
+        for i in range(at, at + sizes[h]):
+            stamp[position[members[i]] // LANES] = h
+        at += sizes[h]
+        lo[h] = filled
+        for b in range(num_blocks):
+            if stamp[b] == h:
+                blocks[filled] = b
+                filled += 1
+        hi[h] = filled
+    for h in range(steps, horizon):
+        lo[h] = lo[steps - 1]
+        hi[h] = hi[steps - 1]
+    return order[:total].copy(), lo, hi, blocks[:filled].copy()
+
+
+@compiled
+def interleave(
+    first: Array, start: Array, successor: Array, probability: Array
+) -> tuple[Array, Array, Array, Array, Array]:
+    """The outcomes of each block side by side; the graph is already in positions.
+
+    block_first [B+1]: slots of block b (one slot per place of an action); slot_start [slots+1]: its lines;
+    slot_pair [slots, LANES]: the pairs in a slot, P for none; line_successor (a position) and
+    line_probability [lines, LANES].
+    """
+    total = np.int64(first.size - 1)
+    num_blocks = (total + LANES - 1) // LANES
+    num_pairs = np.int64(start.size - 1)
+    block_first = np.zeros(num_blocks + 1, np.uint64)
+    slots = 0
+    for b in range(num_blocks):
+        most = 0
+        for i in range(b * LANES, min(total, (b + 1) * LANES)):
+            most = max(most, np.int64(first[i + 1]) - np.int64(first[i]))
+        slots += most
+        block_first[b + 1] = slots
+    slot_pair = np.full((slots, LANES), num_pairs, np.int64)
+    slot_start = np.zeros(slots + 1, np.uint64)
+    lines = 0
+    for b in range(num_blocks):
+        begin = np.int64(block_first[b])
+        for slot in range(begin, np.int64(block_first[b + 1])):
+            most = 0
+            for i in range(b * LANES, min(total, (b + 1) * LANES)):
+                k = np.int64(first[i]) + slot - begin
+                if k < np.int64(first[i + 1]):
+                    slot_pair[slot, i - b * LANES] = k
+                    most = max(most, np.int64(start[k + 1]) - np.int64(start[k]))
+            lines += most
+            slot_start[slot + 1] = lines
+    line_successor = np.zeros((lines, LANES), np.uint32)
+    line_probability = np.zeros((lines, LANES))
+    for slot in range(slots):
+        line = np.int64(slot_start[slot])
+        for m in range(LANES):
+            k = slot_pair[slot, m]
+            if k < num_pairs:
+                begin = np.int64(start[k])
+                for j in range(begin, np.int64(start[k + 1])):
+                    line_successor[line + j - begin, m] = successor[j]
+                    line_probability[line + j - begin, m] = probability[j]
+    return block_first, slot_start, slot_pair, line_successor, line_probability
+
+
+# -- backward induction -----------------------------------------------------------------------------------
+
+
+@compiled
+def backward(
+    block_first: Array,
+    slot_start: Array,
+    line_successor: Array,
+    line_probability: Array,
+    lo: Array,
+    hi: Array,
+    blocks: Array,
+    pay: Array,
+    tie: float,
+    values: Array,
+    choice: Array,
+) -> int:
+    """One direction: pay [slots, LANES]; fills choice [H, B, LANES] at the blocks that can be occupied.
+
+    `values` [2, B, LANES] is scratch; the row whose index is returned holds the values at the first step.
+    """
+    horizon = lo.size
+    ties = every(tie)
+    zero = every(0.0)
+    for h in range(horizon - 1, -1, -1):
+        V = values[(horizon - 1 - h) % 2].reshape(-1)
+        W = values[(horizon - h) % 2]
+        places = choice[h]
+        last = h == horizon - 1
+        for i in range(np.uint64(lo[h]), np.uint64(hi[h])):
+            b = np.uint64(blocks[i])
+            best = every(-np.inf)
+            chosen = best
+            at = zero
+            a = 0.0
+            for slot in range(block_first[b], block_first[b + ONE]):
+                q = row(pay, slot)
+                if not last:
+                    for line in range(slot_start[slot], slot_start[slot + ONE]):
+                        q = add(q, row(line_probability, line), gather(V, row(line_successor, line)))
+                at = pick(q, chosen, ties, every(a), at)
+                chosen = pick(q, chosen, ties, q, chosen)
+                best = pick(q, best, zero, q, best)
+                a += 1.0
+            put(W, b, best)
+            put(places, b, at)
+    return horizon % 2
+
+
+@compiled
+def backward_many(
+    first: Array,
+    start: Array,
+    successor: Array,
+    probability: Array,
+    lo: Array,
+    hi: Array,
+    blocks: Array,
+    pay: Array,
+    tie: Array,
+    values: Array,
+    choice: Array,
+) -> int:
+    """LANES directions: pay [P, LANES], tie [LANES]; fills choice [H, n, LANES]. values [2, n, LANES].
+
+    The graph is in positions here: first [n+1], start [P+1], successor [N] and pay follow `order`.
+    """
+    horizon = lo.size
+    n = np.uint64(first.size - 1)
+    ties = (tie[0], tie[1], tie[2], tie[3], tie[4], tie[5], tie[6], tie[7])
+    zero = every(0.0)
+    for h in range(horizon - 1, -1, -1):
+        V = values[(horizon - 1 - h) % 2]
+        W = values[(horizon - h) % 2]
+        places = choice[h]
+        last = h == horizon - 1
+        for i in range(np.uint64(lo[h]), np.uint64(hi[h])):
+            s0 = np.uint64(blocks[i]) * np.uint64(LANES)
+            for s in range(s0, min(n, s0 + np.uint64(LANES))):
+                best = every(-np.inf)
+                chosen = best
+                at = zero
+                a = 0.0
+                for k in range(first[s], first[s + ONE]):
+                    q = row(pay, k)
+                    if not last:
+                        for j in range(start[k], start[k + ONE]):
+                            q = add(q, every(probability[j]), row(V, successor[j]))
+                    at = pick(q, chosen, ties, every(a), at)
+                    chosen = pick(q, chosen, ties, q, chosen)
+                    best = pick(q, best, zero, q, best)
+                    a += 1.0
+                put(W, s, best)
+                put(places, s, at)
+    return horizon % 2
+
+
+@compiled
+def visits(
+    first: Array,
+    start: Array,
+    successor: Array,
+    probability: Array,
+    lo: Array,
+    hi: Array,
+    blocks: Array,
+    initial: Array,
+    choice: Array,
+    lane: int,
+    mu: Array,
+    counts: Array,
+) -> None:
+    """Expected visits to each pair, counts [P], of the greedy policy choice[:, :, lane] ([H, n, lanes]).
+
+    Everything in positions, as in `backward_many`; `mu` [2, n] is scratch.
+    """
+    horizon = lo.size
+    n = np.uint64(first.size - 1)
+    counts[:] = 0.0
+    mu[0] = initial
+    for h in range(horizon):
+        now = mu[h % 2]
+        then = mu[(h + 1) % 2]
+        more = h + 1 < horizon
+        if more:
+            for i in range(np.uint64(lo[h + 1]), np.uint64(hi[h + 1])):
+                s0 = np.uint64(blocks[i]) * np.uint64(LANES)
+                for s in range(s0, min(n, s0 + np.uint64(LANES))):
+                    then[s] = 0.0
+        places = choice[h]
+        for i in range(np.uint64(lo[h]), np.uint64(hi[h])):
+            s0 = np.uint64(blocks[i]) * np.uint64(LANES)
+            for s in range(s0, min(n, s0 + np.uint64(LANES))):
+                x = now[s]
+                if x > 0.0:
+                    k = first[s] + np.uint64(places[s, lane])
+                    counts[k] += x
+                    if more:
+                        for j in range(start[k], start[k + ONE]):
+                            then[successor[j]] += x * probability[j]
+
+
+@compiled
+def greedy(first: Array, start: Array, successor: Array, probability: Array, action: Array, pay: Array, tie: float,
+           actions: Array) -> None:  # fmt: skip
+    """The best actions [H, S] for pay [P], at every step and state, reachable or not; ties as in `backward`."""
+    horizon, num_states = actions.shape
+    V = np.zeros(num_states)
+    W = np.empty(num_states)
+    for h in range(horizon - 1, -1, -1):
+        for s in range(num_states):
+            best = -np.inf
+            chosen = -np.inf
+            at = first[s]
+            for k in range(first[s], first[s + 1]):
+                q = pay[k]
+                if h < horizon - 1:
+                    for j in range(start[k], start[k + 1]):
+                        q += probability[j] * V[successor[j]]
+                if q > chosen + tie:
+                    chosen = q
+                    at = k
+                best = max(best, q)
+            W[s] = best
+            actions[h, s] = action[at]
+        V, W = W, V

@@ -1,0 +1,145 @@
+"""What given policies do: occupation measures, simulation."""
+
+import numpy as np
+
+from conrl.kernels.compiling import Array, compiled
+
+
+@compiled
+def occupation(
+    first: Array,
+    start: Array,
+    successor: Array,
+    probability: Array,
+    initial: Array,
+    action: Array,
+    policy: Array,
+    horizon: int,
+    weight: float,
+    rho: Array,
+) -> None:
+    """Add weight * P(step h, pair k) under the Markov policy [H, S, A] to rho [R, P].
+
+    With R = H rho is the occupation measure, with R = 1 its sum over the steps.
+    """
+    num_states = first.size - 1
+    now = initial.copy()
+    for h in range(horizon):
+        then = np.zeros(num_states)
+        row = rho[min(h, rho.shape[0] - 1)]
+        for s in range(num_states):
+            if now[s] > 0.0:
+                for k in range(first[s], first[s + 1]):
+                    x = now[s] * policy[h, s, action[k]]
+                    if x > 0.0:
+                        row[k] += weight * x
+                        for j in range(start[k], start[k + 1]):
+                            then[successor[j]] += x * probability[j]
+        now = then
+
+
+@compiled
+def occupation_deterministic(
+    first: Array,
+    start: Array,
+    successor: Array,
+    probability: Array,
+    initial: Array,
+    pair_index: Array,
+    actions: Array,
+    weight: float,
+    rho: Array,
+) -> None:
+    """`occupation` of a deterministic policy: actions [H, S], pair_index [S, A]."""
+    horizon, num_states = actions.shape
+    now = initial.copy()
+    then = np.zeros(num_states)
+    for h in range(horizon):
+        row = rho[min(h, rho.shape[0] - 1)]
+        for s in range(num_states):
+            x = now[s]
+            if x > 0.0:
+                now[s] = 0.0
+                k = pair_index[s, actions[h, s]]
+                row[k] += weight * x
+                for j in range(start[k], start[k + 1]):
+                    then[successor[j]] += x * probability[j]
+        now, then = then, now
+
+
+@compiled
+def actions_of(first: Array, action: Array, order: Array, choice: Array, actions: Array) -> None:
+    """The actions [H, S] that choice [H, n] names by place; the first action of states outside `order`."""
+    for h in range(actions.shape[0]):
+        for s in range(actions.shape[1]):
+            actions[h, s] = action[first[s]]
+        for i in range(order.size):
+            actions[h, order[i]] = action[first[order[i]] + choice[h, i]]
+
+
+@compiled
+def markov(first: Array, action: Array, rho: Array, fallback: Array, table: Array) -> None:
+    """Into table [H, S, A], which is zero: the action probabilities of rho [H, P], or fallback [H, S] without mass."""
+    for h in range(rho.shape[0]):
+        for s in range(first.size - 1):
+            mass = 0.0
+            for k in range(first[s], first[s + 1]):
+                mass += rho[h, k]
+            if mass > 0.0:
+                for k in range(first[s], first[s + 1]):
+                    table[h, s, action[k]] = rho[h, k] / mass
+            else:
+                table[h, s, fallback[h, s]] = 1.0
+
+
+@compiled
+def simulate(
+    first: Array,
+    start: Array,
+    successor: Array,
+    cumulated: Array,
+    start_cumulated: Array,
+    pay: Array,
+    by_outcome: bool,
+    cumulated_policy: Array,
+    horizon: int,
+    generator: np.random.Generator,
+    totals: Array,
+) -> None:
+    """Play totals.shape[0] episodes of a Markov policy and add up what they pay: totals [E, 1+d].
+
+    `cumulated` [N] adds up the probabilities within each pair, `cumulated_policy` [H, P] the action
+    probabilities within each state, `start_cumulated` [S] the initial distribution. pay is [N, 1+d] by
+    outcome or [P, 1+d]. Three draws a step at most, always in the order start, action, outcome.
+    """
+    for e in range(totals.shape[0]):
+        s = _draw(start_cumulated, 0, start_cumulated.size, generator)
+        for h in range(horizon):
+            k = _draw(cumulated_policy[h], first[s], first[s + 1], generator)
+            j = _draw(cumulated, start[k], start[k + 1], generator)
+            row = pay[j] if by_outcome else pay[k]
+            for i in range(row.size):
+                totals[e, i] += row[i]
+            s = np.int64(successor[j])
+
+
+@compiled
+def _draw(cumulated: Array, begin: int, end: int, generator: np.random.Generator) -> int:
+    """An index in begin..end-1 with probability proportional to the rises of `cumulated`; no draw if one."""
+    if end - begin == 1:
+        return begin
+    return find(cumulated, begin, end, generator.random())
+
+
+@compiled
+def find(cumulated: Array, begin: int, end: int, uniform: float) -> int:
+    """The index in begin..end-1 that `uniform` in [0, 1) falls on."""
+    u = uniform * cumulated[end - 1]
+    low, high = begin, end - 1
+    while low < high:
+        middle = (low + high) // 2
+        if cumulated[middle] > u:
+            high = middle
+        else:
+            low = middle + 1
+    return low
