@@ -64,7 +64,7 @@ class Counts:
     # -- counting -----------------------------------------------------------------------------------------
 
     def add(self, episode: Episode) -> None:
-        """Count the steps of an episode that `check` lets pass."""
+        """Count the steps of an episode that `check_episode` lets pass."""
         states, actions, pay = np.asarray(episode.states), np.asarray(episode.actions), episode.pay
         if not actions.size:
             return
@@ -77,34 +77,8 @@ class Counts:
         self._count(states, actions, pay)
 
     def check(self, episode: Episode) -> None:
-        """Refuse an episode that does not fit the task: indices, length, first state, and the ranges of one step."""
-        task = self.task
-        states, actions, pay = np.asarray(episode.states), np.asarray(episode.actions), episode.pay
-        if actions.size > task.horizon:
-            raise RunError(f"an episode of {actions.size} steps; the task has {task.horizon}")
-        if pay.shape[1] != 1 + task.num_costs:
-            raise RunError(f"an episode with {pay.shape[1] - 1} costs; the task has {task.num_costs}")
-        if not actions.size:
-            return
-        if states.min() < 0 or states.max() >= task.num_states:
-            wrong = int(states[(states < 0) | (states >= task.num_states)][0])
-            raise RunError(f"state {wrong} was seen; the task has states 0..{task.num_states - 1}")
-        if actions.min() < 0 or actions.max() >= task.num_actions or (self._rank[states[:-1], actions] < 0).any():
-            raise RunError("an action was played that does not exist in the task")
-        if task.initial is not None and states[0] != task.initial:
-            raise RunError(
-                f"an episode began in state {int(states[0])}; the task says {task.initial}. "
-                "If the first state varies, make the task with initial=None"
-            )
-        ranges = (task.reward_range, *(task.cost_ranges or ()))
-        lows, highs = pay.min(axis=0), pay.max(axis=0)
-        for name, (low, high), least, most in zip(("reward", *task.cost_names), ranges, lows, highs, strict=True):
-            if not (low <= least and most <= high):
-                seen = least if least < low else most
-                raise RunError(
-                    f"{name} {seen:.10g} was seen in one step; the task says {low:g} to {high:g}. "
-                    "Make the task with the true range: budgets and bonuses rest on it"
-                )
+        """`check_episode` for this task."""
+        check_episode(self.task, episode)
 
     def _see(self, state: int) -> None:
         """Give a state its place."""
@@ -316,3 +290,37 @@ class Counts:
         order = np.where(self.order == self.end, task.num_states, self.order)
         initial[order[g.successor[: g.start[1]]]] = g.probability[: g.start[1]]
         return initial
+
+
+def check_episode(task: Task, episode: Episode) -> None:
+    """Refuse an episode that does not fit the task: indices, length, first state, and the ranges of one step."""
+    states, actions, pay = np.asarray(episode.states), np.asarray(episode.actions), episode.pay
+    if actions.size > task.horizon:
+        raise RunError(f"an episode of {actions.size} steps; the task has {task.horizon}")
+    if pay.shape[1] != 1 + task.num_costs:
+        raise RunError(f"an episode with {pay.shape[1] - 1} costs; the task has {task.num_costs}")
+    if not actions.size:
+        return
+    if states.min() < 0 or states.max() >= task.num_states:
+        wrong = int(states[(states < 0) | (states >= task.num_states)][0])
+        raise RunError(f"state {wrong} was seen; the task has states 0..{task.num_states - 1}")
+    if actions.min() < 0 or actions.max() >= task.num_actions:
+        wrong = int(actions[(actions < 0) | (actions >= task.num_actions)][0])
+        raise RunError(f"action {wrong} was played; the task has actions 0..{task.num_actions - 1}")
+    if task.available is not None and not task.available[states[:-1], actions].all():
+        at = int(np.argmin(task.available[states[:-1], actions]))
+        raise RunError(f"action {int(actions[at])} was played in state {int(states[at])}, where it does not exist")
+    if task.initial is not None and states[0] != task.initial:
+        raise RunError(
+            f"an episode began in state {int(states[0])}; the task says {task.initial}. "
+            "If the first state varies, make the task with initial=None"
+        )
+    ranges = (task.reward_range, *(task.cost_ranges or ()))
+    lows, highs = pay.min(axis=0), pay.max(axis=0)
+    for name, (low, high), least, most in zip(("reward", *task.cost_names), ranges, lows, highs, strict=True):
+        if not (low <= least and most <= high):
+            seen = least if least < low else most
+            raise RunError(
+                f"{name} {seen:.10g} was seen in one step; the task says {low:g} to {high:g}. "
+                "Make the task with the true range: budgets and bonuses rest on it"
+            )

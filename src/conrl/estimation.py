@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl import bounds
-from conrl.counts import Counts, Float, Int
+from conrl.counts import Counts, Float, Int, check_episode
 from conrl.episode import Episode
 from conrl.errors import RunError, SpecError
 from conrl.inputs import default_cost_names
@@ -128,7 +128,7 @@ def estimate(
     counts = Counts(_task_of(log, horizon, limits) if task is None else task)
     for i, episode in enumerate(log.episodes):
         try:
-            counts.check(episode)
+            check_episode(counts.task, episode)
         except RunError as error:
             raise RunError(f"episode {i + 1} of the log: {error}") from None
         counts.add(episode)

@@ -19,21 +19,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from conrl.counts import Counts
+from conrl.counts import Counts, check_episode
 from conrl.episode import Episode
 from conrl.errors import InfeasibleError, RunError, SpecError, unknown
 from conrl.estimation import Bonus, ScaledBonus
-from conrl.inputs import frozen, is_int
+from conrl.inputs import frozen
+from conrl.learners.base import BaseLearner, group, prefixed
 from conrl.learners.budget import Budget
-from conrl.learners.executed import Executed
 from conrl.learners.protocol import Arrays, Proposal
-from conrl.learners.saving import describe, save_learner
+from conrl.learners.saving import describe
 from conrl.logs import Log, load_episodes
 from conrl.model import ConstrainedMDP
 from conrl.planners import PLANNERS, ColumnGeneration, Lagrangian, Plan, Planner
 from conrl.planners.result import Start
 from conrl.policy import Deterministic, Mixture, Null, Policy
-from conrl.problem import Knapsack, Linear, Problem
+from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem
 from conrl.task import Task
 
 Float = NDArray[np.float64]
@@ -48,7 +48,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-class ConRL:
+class ConRL(BaseLearner):
     """Optimistic model-based learning under limits: `propose` a policy, play it, `observe` the episode.
 
     Args:
@@ -67,6 +67,9 @@ class ConRL:
     """
 
     name = "conrl"
+    summary = "optimistic model-based learning with an exact planner"
+    paper = "Brantley et al. (2020)"
+    settings = (Linear, ConcaveConvex, Knapsack)
 
     def __init__(
         self,
@@ -81,23 +84,15 @@ class ConRL:
         seed: int | None = None,
         keep_policies: bool = True,
     ) -> None:
-        if not isinstance(task, Task):
-            raise SpecError(f"a learner needs a Task, not {type(task).__name__}; a model has one: mdp.task")
+        super().__init__(task, problem, seed, keep_policies)
         if preset not in PRESETS:
             raise SpecError(unknown("preset", preset, PRESETS))
-        if seed is not None and (not is_int(seed) or seed < 0):
-            raise SpecError(f"seed is {seed!r}; it must be a whole number of at least 0")
-        self.task = task
-        self.problem: Problem = Linear(task.limits) if problem is None else problem
-        if not isinstance(self.problem, Problem):
-            raise SpecError(f"a learner needs a problem such as Linear([0.3]), not {type(problem).__name__}")
         self.preset = preset
         self.planner = _planner(PRESETS[preset]["planner"]() if planner is None else planner, self.problem)
         self.bonus: Bonus = PRESETS[preset]["bonus"]() if bonus is None else bonus
         if not callable(self.bonus):
             raise SpecError(f"bonus is {bonus!r}; it must be TheoryBonus, ScaledBonus or a function")
-        self.seed = seed
-        self.resolve, self.guard, self.keep_policies = resolve, guard, keep_policies
+        self.resolve, self.guard = resolve, guard
         self.budget: Budget | None = None
         if isinstance(self.problem, Knapsack):
             totals = self.problem.totals(task)
@@ -108,53 +103,25 @@ class ConRL:
         self._caution = _caution(self.problem, task)
         self.counts = Counts(task)
         self._default = _first_actions(task)
-        self._episodes = 0
         self._start: Start | None = None
-        self._proposal: Proposal | None = None
         self._plan: Plan | None = None
         self._planner_before: Arrays = {}
-        self._executed = Executed()
         self.primed = 0
 
-    # -- the two methods ----------------------------------------------------------------------------------
-
-    def propose(self) -> Policy:
-        """The policy to play in the next episode; a `Null` if it is to be skipped. Asked twice, the same one."""
-        return self.proposal.policy
-
-    @property
-    def proposal(self) -> Proposal:
-        if self._proposal is None:
-            self._proposal = self._decide()
-        return self._proposal
-
-    def observe(self, episode: Episode) -> None:
-        """Count what was seen. Refuses, and then changes nothing, what the task says cannot be."""
-        proposal = self.proposal
-        self.counts.check(episode)
-        if episode.skipped != isinstance(proposal.policy, Null) and not episode.stopped:
-            raise RunError(
-                "the proposal was to skip this episode"
-                if episode.skipped is False
-                else "the episode was not to be skipped"
-            )
+    def _learn(self, episode: Episode, proposal: Proposal) -> None:
         self.counts.add(episode)
         if self.budget is not None:
             self.budget.spend(np.asarray(episode.costs))
-        if self.keep_policies:
-            self._executed.add(proposal.policy)
         if self._plan is not None:
             self._start = self._plan.start
-        self._episodes += 1
-        self._proposal = None
         self._planner_before = {}
 
+    # -- budgets ------------------------------------------------------------------------------------------
+
     def may_step(self, spent: ArrayLike) -> bool:
-        """Whether one more step may be played in an episode that has cost `spent` [d] so far."""
         return self.budget is None or not self.guard or self.budget.may_step(spent)
 
     def room(self) -> tuple[Float, Float]:
-        """[d] each: what one episode may cost, and what one step can; no costs where nothing binds step by step."""
         if self.budget is None or not self.guard or not self.budget.by_step:
             return np.zeros(0), np.zeros(0)
         return self.budget.left, self.budget.step
@@ -167,8 +134,7 @@ class ConRL:
         if hasattr(self.planner, "state"):
             self._planner_before = self.planner.state()
         self._plan = plan = self._solve(self._model(k), problem)
-        generator = np.random.default_rng([0 if self.seed is None else self.seed, k, 1])
-        skip, share = generator.random(2)
+        skip, share = self.generator().random(2)
         intended: Policy = self._null
         if skip >= plan.skip:
             chosen = int(np.searchsorted(np.cumsum(plan.weights), share * plan.weights.sum(), side="right"))
@@ -246,11 +212,6 @@ class ConRL:
     # -- reading ------------------------------------------------------------------------------------------
 
     @property
-    def episodes(self) -> int:
-        """How many episodes were observed; logged ones that it was primed with do not count."""
-        return self._episodes
-
-    @property
     def policy(self) -> Mixture:
         """The latest plan, from everything seen so far: what the next episode's policy is drawn from."""
         _ = self.proposal
@@ -261,15 +222,6 @@ class ConRL:
         if plan.skip > 0.0:
             parts, weights = [*parts, self._null], np.append(weights, plan.skip)
         return Mixture(weights / weights.sum(), parts)
-
-    @property
-    def average_policy(self) -> Mixture:
-        """The uniform mixture of the policies of all episodes so far: the PAC policy (remark after Theorem 3.4)."""
-        if not self.keep_policies:
-            raise RunError("the policies were not kept; make the learner with keep_policies=True")
-        if not len(self._executed):
-            raise RunError("no episode has been observed")
-        return self._executed.mixture()
 
     @property
     def model(self) -> ConstrainedMDP:
@@ -294,7 +246,7 @@ class ConRL:
         log = tuple(log)
         for i, episode in enumerate(log):
             try:
-                self.counts.check(episode)
+                check_episode(self.task, episode)
             except RunError as error:
                 raise RunError(f"episode {i + 1} of the log: {error}") from None
         for episode in log:
@@ -311,52 +263,36 @@ class ConRL:
 
     # -- saving -------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
-        """Write everything needed to go on exactly: `conrl.load_learner` reads it."""
-        save_learner(self, path)
-
     def config(self) -> dict[str, Any]:
-        """What makes this learner, as JSON; parts that are functions of the user's own are null."""
-        return {
-            "learner": self.name,
-            "task": describe(self.task),
-            "problem": describe(self.problem),
+        return super().config() | {
             "preset": self.preset,
             "planner": describe(self.planner),
             "bonus": describe(self.bonus),
             "resolve": self.resolve,
             "guard": self.guard,
-            "seed": self.seed,
-            "keep_policies": self.keep_policies,
         }
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """What it has learned, as arrays. A proposal not yet observed is not among them: it is made again."""
-        arrays: dict[str, Any] = {"episodes": np.array(self._episodes), "primed": np.array(self.primed)}
-        arrays |= {f"counts_{name}": array for name, array in self.counts.state().items()}
+        arrays = super().state() | prefixed("counts_", self.counts.state()) | {"primed": np.array(self.primed)}
         if self._start is not None:
             arrays |= {f"start_{name}": part for name, part in self._start._asdict().items() if part is not None}
         if hasattr(self.planner, "state"):
-            kept = self.planner.state() if self._proposal is None else self._planner_before
-            arrays |= {f"planner_{name}": array for name, array in kept.items()}
+            arrays |= prefixed("planner_", self.planner.state() if self._proposal is None else self._planner_before)
         if self.budget is not None:
             arrays["spent"] = self.budget.spent
-        return arrays | {f"policy_{name}": array for name, array in self._executed.state().items()}
+        return arrays
 
     def load_state(self, state: Arrays) -> None:
-        def group(prefix: str) -> dict[str, NDArray[Any]]:
-            return {name.removeprefix(prefix): a for name, a in state.items() if name.startswith(prefix)}
-
-        self._episodes, self.primed = int(state["episodes"]), int(state["primed"])
-        self.counts.load_state(group("counts_"))
-        start = group("start_")
+        super().load_state(state)
+        self.primed = int(state["primed"])
+        self.counts.load_state(group(state, "counts_"))
+        start = group(state, "start_")
         self._start = Start(**start) if start else None
         if hasattr(self.planner, "load_state"):
-            self.planner.load_state(group("planner_"))
+            self.planner.load_state(group(state, "planner_"))
         if self.budget is not None:
             self.budget.spent = np.array(state["spent"], dtype=np.float64)
-        self._executed = Executed.load(group("policy_"), self._null.shape)
-        self._proposal = self._plan = None
+        self._plan = None
 
 
 def _planner(planner: str | Planner, problem: Problem) -> Any:

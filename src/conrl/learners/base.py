@@ -1,0 +1,155 @@
+"""What all learners share: propose, observe, remember what was executed, save."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from conrl.counts import check_episode
+from conrl.episode import Episode
+from conrl.errors import RunError, SpecError
+from conrl.inputs import is_int
+from conrl.learners.executed import Executed
+from conrl.learners.protocol import Arrays, Proposal
+from conrl.learners.saving import describe, save_learner
+from conrl.policy import Mixture, Null, Policy
+from conrl.problem import Linear, Problem
+from conrl.task import Task
+
+Float = NDArray[np.float64]
+
+# Whose randomness: everything random in episode k comes from (seed, k, stream).
+WORLD, DRAW, TRAIN = range(3)
+
+
+class BaseLearner:
+    """A state machine: `propose`, play, `observe`, `propose`, ...
+
+    A learner says what to play (`_decide`) and learns from it (`_learn`); `config` and `state` make it anew. What it
+    decides must depend on its state and `generator` alone: then it can be saved between any two calls.
+    """
+
+    name: str
+    summary: str  # one line
+    paper: str
+    settings: tuple[type, ...] = (Linear,)  # the problems that it takes
+
+    def __init__(self, task: Task, problem: Problem | None, seed: int | None, keep_policies: bool) -> None:
+        if not isinstance(task, Task):
+            raise SpecError(f"a learner needs a Task, not {type(task).__name__}; a model has one: mdp.task")
+        if seed is not None and (not is_int(seed) or seed < 0):
+            raise SpecError(f"seed is {seed!r}; it must be a whole number of at least 0")
+        self.task = task
+        self.problem: Problem = Linear(task.limits) if problem is None else problem
+        if not isinstance(self.problem, self.settings):
+            able = " or ".join(kind.__name__ for kind in self.settings)
+            raise SpecError(f"{self.name} takes {able} problems, not {type(self.problem).__name__}")
+        self.seed = seed
+        self.keep_policies = keep_policies
+        self._episodes = 0
+        self._proposal: Proposal | None = None
+        self._executed = Executed()
+
+    # -- what a learner is --------------------------------------------------------------------------------
+
+    def _decide(self) -> Proposal:
+        raise NotImplementedError
+
+    def _learn(self, episode: Episode, proposal: Proposal) -> None:
+        raise NotImplementedError
+
+    # -- the two methods ----------------------------------------------------------------------------------
+
+    def propose(self) -> Policy:
+        """The policy to play in the next episode; a `Null` if it is to be skipped. Asked twice, the same one."""
+        return self.proposal.policy
+
+    @property
+    def proposal(self) -> Proposal:
+        """What `propose` gives, with its circumstances."""
+        if self._proposal is None:
+            self._proposal = self._decide()
+        return self._proposal
+
+    def observe(self, episode: Episode) -> None:
+        """Learn from the episode that was played. Refuses, and then changes nothing, what the task says cannot be."""
+        proposal = self.proposal
+        check_episode(self.task, episode)
+        if episode.skipped != isinstance(proposal.policy, Null) and not episode.stopped:
+            done = "to be played, and was skipped" if episode.skipped else "to be skipped, and was played"
+            raise RunError(f"the episode was {done}")
+        self._learn(episode, proposal)
+        if self.keep_policies:
+            self._executed.add(proposal.policy)
+        self._episodes += 1
+        self._proposal = None
+
+    def generator(self, stream: int = DRAW) -> np.random.Generator:
+        """All randomness of the coming episode; the same however often it is asked for."""
+        return np.random.default_rng([0 if self.seed is None else self.seed, self._episodes + 1, stream])
+
+    def may_step(self, spent: ArrayLike) -> bool:
+        """Whether one more step may be played in an episode that has cost `spent` [d] so far."""
+        return True
+
+    def room(self) -> tuple[Float, Float]:
+        """[d] each: what one episode may cost, and what one step can; empty where nothing binds step by step."""
+        return np.zeros(0), np.zeros(0)
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes were observed; logged ones that it was primed with do not count."""
+        return self._episodes
+
+    @property
+    def average_policy(self) -> Mixture:
+        """The uniform mixture of the policies of all episodes so far: the PAC policy (remark after Theorem 3.4)."""
+        if not self.keep_policies:
+            raise RunError("the policies were not kept; make the learner with keep_policies=True")
+        if not len(self._executed):
+            raise RunError("no episode has been observed")
+        return self._executed.mixture()
+
+    # -- saving -------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write everything needed to go on exactly: `conrl.load_learner` reads it."""
+        save_learner(self, path)
+
+    def config(self) -> dict[str, Any]:
+        """What makes this learner, as JSON; parts that are functions of the user's own are null."""
+        return {
+            "learner": self.name,
+            "task": describe(self.task),
+            "problem": describe(self.problem),
+            "seed": self.seed,
+            "keep_policies": self.keep_policies,
+        }
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What it has learned, as arrays. A proposal not yet observed is not among them: it is made again."""
+        executed = {f"policy_{name}": array for name, array in self._executed.state().items()}
+        return {"episodes": np.array(self._episodes), **executed}
+
+    def load_state(self, state: Arrays) -> None:
+        """Go on from what `state` gave."""
+        self._episodes = int(state["episodes"])
+        shape = (self.task.horizon, self.task.num_states, self.task.num_actions)
+        self._executed = Executed.load(group(state, "policy_"), shape)
+        self._proposal = None
+
+
+def group(state: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose names begin so, without the prefix."""
+    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+
+
+def prefixed(prefix: str, state: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The other way round."""
+    return {f"{prefix}{name}": array for name, array in state.items()}
