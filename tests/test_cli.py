@@ -90,7 +90,9 @@ def examples(*command: str) -> list[str]:
     return [line for line in lines if line.startswith("conrl ")]
 
 
-EXAMPLES = sorted({line for command in ([], ["plan"], ["frontier"], ["learn"], ["envs"]) for line in examples(*command)})
+EXAMPLES = sorted(
+    {line for command in ([], ["plan"], ["frontier"], ["learn"], ["envs"]) for line in examples(*command)}
+)
 
 
 @pytest.mark.parametrize("line", EXAMPLES)

@@ -23,7 +23,7 @@ LAYERS = [
     {"graph", "inputs"},
     {"task"},
     {"model"},
-    {"dynamic", "episode", "policy", "problem", "io", "envs"},
+    {"dynamic", "episode", "policy", "problem", "io", "envs", "sampling", "targets", "transform"},
     {"counts", "evaluation", "logs", "oracles", "play"},
     {"estimation", "planners"},
     {"convex", "theory"},

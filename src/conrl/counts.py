@@ -32,6 +32,7 @@ Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
 
+ROUNDING = 1e-9  # of sums, in proportion
 DERIVED = ("means", "share")  # what follows from the rest and is not saved
 
 
@@ -46,6 +47,7 @@ class Counts:
         exists = np.zeros((S + 2, A), dtype=bool)
         exists[:S] = True if task.available is None else task.available
         exists[S:, 0] = True
+        self.exists = frozen(exists)  # [S+2, A]
         self._rank = np.where(exists, np.cumsum(exists, axis=1) - 1, -1).astype(np.int16)
         self._place = np.full(S + 2, -1, dtype=np.int64)
         self._sizes = np.zeros(2, dtype=np.int64)  # states seen, links
@@ -127,7 +129,9 @@ class Counts:
     @property
     def visits(self) -> Int:
         """[P]: visits of each pair of the places."""
-        return self._of_pair["visits"][: self.num_pairs]
+        visits = self._of_pair["visits"][: self.num_pairs]
+        visits.flags.writeable = False  # of this view
+        return visits
 
     @property
     def known(self) -> NDArray[np.bool_] | None:
@@ -165,6 +169,11 @@ class Counts:
             visits=self.visits,
         )
 
+    def features(self) -> NDArray[Any]:
+        """[S+2, ...]: what is seen of each state, one-hot if the task has no features; zeros for START and END."""
+        own = np.eye(self.task.num_states, dtype=np.float32) if self.task.features is None else self.task.features
+        return np.concatenate((own, np.zeros((2, *own.shape[1:]), dtype=own.dtype)))
+
     # -- saving -------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -173,7 +182,7 @@ class Counts:
         cut = {"order": n, "first": n + 1, "next": links, "successor": links, "count": links}
         groups = {**self._of_state, **self._of_pair, **self._of_link}
         return {
-            name: array[: cut.get(name, self.num_pairs)].copy() for name, array in groups.items() if name != "means"
+            name: array[: cut.get(name, self.num_pairs)].copy() for name, array in groups.items() if name not in DERIVED
         }
 
     def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -193,7 +202,7 @@ class Counts:
                     group[name] = array.copy()
             fresh._sizes[:] = n, links
             fresh._check_state()
-        except (KeyError, IndexError, ValueError, ModelError) as error:
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError, ModelError) as error:
             raise RunError(f"these are no counts of the task: {error}") from None
         self.__dict__.update(fresh.__dict__)
 
@@ -203,7 +212,9 @@ class Counts:
         order, first, head = S["order"], S["first"], P["head"]
         n, links = order.size, L["next"].size
         first_seen = self.start if self.task.initial is None else self.task.initial
-        if not n or order[0] != first_seen or order.min() < 0 or order.max() > self.end or np.unique(order).size != n:
+        strange = self.start if self.task.initial is not None else -1  # no place for START where the first is known
+        distinct = n > 0 and order.min() >= 0 and order.max() <= self.end and np.unique(order).size == n
+        if not distinct or order[0] != first_seen or (order == strange).any():
             raise ModelError("order is not a list of distinct states")
         exists = self._rank[order] >= 0
         if first[0] != 0 or not np.array_equal(np.diff(first), exists.sum(axis=1)):
@@ -226,8 +237,13 @@ class Counts:
                 link = L["next"][link]
         if not np.array_equal(np.bincount(owner, weights=L["count"], minlength=head.size), P["visits"]):
             raise ModelError("visits are not the sums of count")
-        if not np.isfinite(P["sums"]).all():
-            raise ModelError("sums has an entry that is not finite")
+        ranges = np.array((self.task.reward_range, *(self.task.cost_ranges or ())))
+        visits, room = P["visits"][:, None], ROUNDING * np.abs(ranges).max(axis=1) * P["visits"][:, None]
+        low, high = ranges[:, 0] * visits - room, ranges[:, 1] * visits + room
+        paid = ~np.isin(np.repeat(order, np.diff(first)), (self.start, self.end))  # START and END pay nothing
+        low, high = np.where(paid[:, None], low, 0.0), np.where(paid[:, None], high, 0.0)
+        if not ((low <= P["sums"]) & (P["sums"] <= high)).all():
+            raise ModelError("sums has an entry that visits within the task's ranges cannot add up to")
         P["means"] = P["sums"] / np.maximum(P["visits"], 1)[:, None]
         L["share"] = L["count"] / P["visits"][owner]
         self._place[order] = np.arange(n)

@@ -37,6 +37,8 @@ class Episode:
         if costs.ndim == 1:
             costs = costs[:, None]
         L = actions.size
+        if self.skipped and L:
+            raise ModelError(f"an episode that was skipped has no steps, and this one has {L}")
         if states.size != L + 1 and not (self.skipped and states.size == L == 0):
             raise ModelError(f"an episode of {L} actions has {L + 1} states, not {states.size}")
         if rewards.shape != (L,) or costs.ndim != 2 or costs.shape[0] != L:

@@ -119,12 +119,18 @@ def estimate(
 
     `model.counts` [S, A] says how often each pair occurred. The first state has its empirical distribution.
     """
+    if task is not None and (horizon is not None or limits is not None):
+        raise SpecError("a task has a horizon and limits of its own; give them there")
     if isinstance(log, (str, Path)):
         log = load_episodes(log)
+    if isinstance(log, Log) and task is not None and (log.state_names or log.action_names):
+        raise RunError("the log has texts as states or actions; with a task it needs the task's indices")
     if not isinstance(log, Log):
         episodes = tuple(log)
         d = episodes[0].pay.shape[1] - 1 if episodes else 0
         log = Log(episodes, default_cost_names(d) if task is None else tuple(task.cost_names))
+    if task is not None and tuple(log.cost_names) != tuple(task.cost_names):
+        raise RunError(f"the log has costs {log.cost_names}; the task has {tuple(task.cost_names)}")
     counts = Counts(_task_of(log, horizon, limits) if task is None else task)
     for i, episode in enumerate(log.episodes):
         try:
@@ -136,7 +142,10 @@ def estimate(
     if task is None:
         names = {"state_names": log.state_names, "action_names": log.action_names}
         if counts.known is not None and log.state_names is not None:
-            names["state_names"] = (*log.state_names, "(end)")
+            end = "(end)"
+            while end in log.state_names:
+                end = f"({end})"
+            names["state_names"] = (*log.state_names, end)
     return counts.full_model(unvisited=unvisited, **names)
 
 
@@ -145,6 +154,8 @@ def _task_of(log: Log, horizon: int | None, limits: ArrayLike | Mapping[str, flo
     played = [e for e in log.episodes if len(e)]
     if not played:
         raise RunError("the log holds no step; nothing can be estimated from it")
+    if len({e.pay.shape[1] for e in played}) != 1:
+        raise RunError("the episodes have different numbers of costs")
     pay = np.concatenate([e.pay for e in played])
     states = max(int(np.max(e.states)) for e in played) + 1
     actions = max(int(np.max(e.actions)) for e in played) + 1

@@ -85,16 +85,20 @@ def _log(table: Mapping[str, NDArray[Any]]) -> Log:
         raise ModelError("the columns of a log are lists of one length")
     costs = tuple(name for name in table if name.startswith("cost_"))
     episode, step = _whole(table["episode"], "episode"), _whole(table["step"], "step")
-    state, state_names = _labels(np.concatenate((table["state"], table["next_state"])), "state")
-    action, action_names = _labels(table["action"], "action")
+    both = [_plain(table[name]) for name in ("state", "next_state")]
+    state, state_names = _labels(np.concatenate(both), "state")
+    action, action_names = _labels(_plain(table["action"]), "action")
     pay = np.column_stack([_numbers(table[name], name) for name in ("reward", *costs)])
     ended = _whole(table["terminated"], "terminated") if "terminated" in table else np.zeros(episode.size, np.int64)
     order = np.lexsort((step, episode))
     before, after = state[: episode.size][order], state[episode.size :][order]
     episode, step, action, pay, ended = episode[order], step[order], action[order], pay[order], ended[order]
-    begins = np.flatnonzero(np.diff(episode, prepend=episode[0] - 1 if episode.size else 0))
+    if not np.isin(ended, (0, 1)).all():
+        raise ModelError(f"terminated is {ended[~np.isin(ended, (0, 1))][0]} somewhere; it must be 0 or 1")
+    begins = np.flatnonzero(np.diff(episode, prepend=episode[0] - 1)) if episode.size else np.zeros(0, dtype=np.int64)
     found = []
-    for lo, hi in zip(begins, np.append(begins[1:], episode.size), strict=True):
+    ends = np.append(begins[1:], episode.size)[: begins.size]
+    for lo, hi in zip(begins, ends, strict=True):
         _check_steps(int(episode[lo]), step[lo:hi], before[lo:hi], after[lo:hi], ended[lo:hi])
         states = np.append(before[lo:hi], after[hi - 1])
         found.append(Episode._of(states, action[lo:hi], pay[lo:hi], terminated=bool(ended[hi - 1])))
@@ -146,15 +150,25 @@ def _whole(column: NDArray[Any], name: str) -> Int:
     return numbers.astype(np.int64)
 
 
+def _plain(column: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers as such, however they are stored; texts as they are."""
+    if column.dtype.kind == "f" and (column == np.floor(column)).all() and (np.abs(column) <= 2**53).all():
+        return column.astype(np.int64).astype(object)
+    return column.astype(object)
+
+
 def _labels(column: NDArray[Any], name: str) -> tuple[Int, tuple[str, ...] | None]:
     """Indices, and the names behind them unless they are whole numbers themselves."""
-    if column.dtype.kind in "iu" or all(str(x).isascii() and str(x).isdigit() for x in column):
-        index = np.array([int(x) for x in column], dtype=object) if column.dtype == object else column
-        if index.size and (min(index) < 0 or max(index) >= 2**31):
-            raise ModelError(f"{name} {min(index) if min(index) < 0 else max(index)} is not an index")
-        return index.astype(np.int64), None
+    texts = [str(x) for x in column]
+    if "" in texts:
+        raise ModelError(f"row {texts.index('') % max(len(texts) // 2, 1) + 1}: a {name} is missing")
+    if all(x.isascii() and x.removeprefix("-").isdigit() for x in texts):
+        numbers = [int(x) for x in texts]
+        if numbers and (min(numbers) < 0 or max(numbers) >= 2**31):
+            raise ModelError(f"{name} {min(numbers) if min(numbers) < 0 else max(numbers)} is not an index")
+        return np.array(numbers, dtype=np.int64), None
     place: dict[str, int] = {}
-    index = np.array([place.setdefault(str(x), len(place)) for x in column], dtype=np.int64)
+    index = np.array([place.setdefault(x, len(place)) for x in texts], dtype=np.int64)
     return index, tuple(place)
 
 
@@ -163,6 +177,9 @@ def save_episodes(path: str | Path, episodes: Iterable[Episode], cost_names: Seq
     path = Path(path)
     names = [*REQUIRED[:5], *(f"cost_{name}" for name in cost_names), "next_state", "terminated"]
     rows = [row for e, episode in enumerate(episodes) for row in log_rows(first + e, episode)]
+    if rows and len(rows[0]) != len(names):
+        found = len(rows[0]) - len(names) + len(cost_names)
+        raise ModelError(f"{len(cost_names)} names for the {found} costs of an episode")
     if path.suffix == ".csv":
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")

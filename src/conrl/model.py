@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -64,6 +64,14 @@ class Layout:
         setter(self)("cell", frozen(np.asarray(self.cell, dtype=np.int64)))
 
 
+class Origin(NamedTuple):
+    """Where the states of a learner's estimate come from: it has those only that were seen."""
+
+    features: NDArray[Any]  # [S, ...]: of all states of the task
+    available: NDArray[np.bool_] | None  # [S, A]
+    state: NDArray[np.int64]  # [n]: the task's state behind each of the model's
+
+
 class ConstrainedMDP:
     """A finite-horizon constrained MDP, immutable and validated once.
 
@@ -103,6 +111,7 @@ class ConstrainedMDP:
         "num_actions",
         "num_costs",
         "num_states",
+        "origin",
         "outcome_pay",
         "pay",
     )
@@ -121,6 +130,7 @@ class ConstrainedMDP:
     cost_names: tuple[str, ...]
     features: NDArray[Any] | None
     layout: Layout | None
+    origin: Origin | None
     _visits: NDArray[np.int64] | None  # [P]: how often each pair occurred in the data that an estimate was made from
     _graph: Graph
     _derived: dict[str, Any]  # what is computed from the rest when first asked for
@@ -285,6 +295,7 @@ class ConstrainedMDP:
         put("layout", layout)
         put("can_stop", bool(can_stop))
         put("_visits", None)
+        put("origin", None)
 
     # -- validation ---------------------------------------------------------------------------------------
 

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from conrl.errors import ConRLError, RunError
+from conrl.errors import RunError
 from conrl.files import atomic_write, read_npz, reading
 from conrl.learners import History, learn
-from conrl.learners.saving import learner_arrays, learner_of
+from conrl.learners.saving import DAMAGED, learner_arrays, learner_of
 from conrl.model import ConstrainedMDP
 
 VERSION = 1
@@ -122,7 +122,7 @@ class Run:
                 history.load_state(columns)
                 if len(history) != learner.episodes:
                     raise RunError("the history and the learner are of different lengths")
-            except (ConRLError, KeyError, TypeError, ValueError, IndexError, StopIteration) as error:
+            except DAMAGED as error:
                 raise RunError(f"{path}: damaged: {error}; delete it to start the run again") from None
         return learner
 

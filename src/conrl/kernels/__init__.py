@@ -1,6 +1,8 @@
 """The hot loops: everything that touches each transition of a model at each step, and the only code that is compiled.
 
-`planning` holds backward induction, `policies` what given policies do, `learning` playing and counting episodes.
+`planning` holds backward induction, `policies` what given policies do, `learning` playing and counting episodes,
+`extended` value iteration over confidence intervals, `continuing` playing without a reset,
+`optimism` the backward inductions of optimistic learners.
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 
@@ -26,8 +28,17 @@ always the true maximum, so that a support value is an upper bound and its polic
 """
 
 from conrl.kernels.compiling import compiled
+from conrl.kernels.continuing import follow_all, walk
+from conrl.kernels.extended import extended_value_iteration, intervals, optimistic
 from conrl.kernels.lanes import LANES, add, every, gather, row
 from conrl.kernels.learning import count_steps, empirical, rollout, sum_up
+from conrl.kernels.optimism import (
+    clipped_greedy,
+    extended_backward,
+    extended_visits,
+    plain_visits,
+    truncated_values,
+)
 from conrl.kernels.planning import backward, backward_many, greedy, interleave, reachable, visits
 from conrl.kernels.policies import actions_of, markov, occupation, occupation_deterministic, simulate
 
@@ -37,20 +48,30 @@ __all__ = [
     "add",
     "backward",
     "backward_many",
+    "clipped_greedy",
     "compiled",
     "count_steps",
     "empirical",
     "every",
+    "extended_backward",
+    "extended_value_iteration",
+    "extended_visits",
+    "follow_all",
     "gather",
     "greedy",
     "interleave",
+    "intervals",
     "markov",
     "occupation",
     "occupation_deterministic",
+    "optimistic",
+    "plain_visits",
     "reachable",
     "rollout",
     "row",
     "simulate",
     "sum_up",
+    "truncated_values",
     "visits",
+    "walk",
 ]

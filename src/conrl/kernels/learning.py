@@ -17,6 +17,7 @@ def rollout(
     by_outcome: bool,
     action: Array,
     policy: Array,
+    deterministic: bool,
     uniform: Array,
     left: Array,
     worst: Array,
@@ -26,12 +27,12 @@ def rollout(
 ) -> int:
     """Play one episode into states [H+1], actions [H] and paid [H, 1+d]; the number of steps played.
 
-    `policy` is [H, S, A] (probabilities) or [H, S, 1] (the actions of a deterministic one). `uniform` [H+1, 2] are the
-    draws: row 0 for the start, row h + 1 for the action and the outcome of step h. Before each step it must be certain
-    that every cost i stays within left[i] when that step costs worst[i]; else the episode ends. Sums are rounded up.
+    `policy` is [H, S, A] (probabilities) or [H, S, 1] (the actions of a deterministic one); [1, ...] serves all steps.
+    `uniform` [H+1, 2] are the draws: row 0 for the start, row h + 1 for the action and the outcome of step h. Before
+    each step it must be certain that every cost i stays within left[i] when that step costs worst[i]; else the episode
+    ends. Sums are rounded up.
     """
     horizon = actions.size
-    deterministic = policy.shape[2] == 1
     spent = np.zeros(left.size)
     s = find(start_cumulated, 0, start_cumulated.size, uniform[0, 0])
     states[0] = s
@@ -40,14 +41,15 @@ def rollout(
             if sum_up(spent[i], worst[i]) > left[i]:
                 return h
         k = first[s]
+        now = policy[min(h, policy.shape[0] - 1)]
         if deterministic:
-            while action[k] != policy[h, s, 0]:
+            while action[k] != now[s, 0]:
                 k += 1
         else:
             u = uniform[h + 1, 0]
             last = k
             for m in range(first[s], first[s + 1]):
-                p = policy[h, s, action[m]]
+                p = now[s, action[m]]
                 if p > 0.0:
                     last = m
                     u -= p

@@ -48,7 +48,7 @@ class BaseLearner:
         if not isinstance(self.problem, self.settings):
             able = " or ".join(kind.__name__ for kind in self.settings)
             raise SpecError(f"{self.name} takes {able} problems, not {type(self.problem).__name__}")
-        self.seed = seed
+        self.seed = None if seed is None else int(seed)
         self.keep_policies = keep_policies
         self._episodes = 0
         self._proposal: Proposal | None = None
@@ -79,9 +79,11 @@ class BaseLearner:
         """Learn from the episode that was played. Refuses, and then changes nothing, what the task says cannot be."""
         proposal = self.proposal
         check_episode(self.task, episode)
-        if episode.skipped != isinstance(proposal.policy, Null) and not episode.stopped:
-            done = "to be played, and was skipped" if episode.skipped else "to be skipped, and was played"
-            raise RunError(f"the episode was {done}")
+        if isinstance(proposal.policy, Null):
+            if len(episode):
+                raise RunError("the episode was to be skipped, and was played")
+        elif episode.skipped and not episode.stopped:
+            raise RunError("the episode was to be played, and was skipped")
         self._learn(episode, proposal)
         if self.keep_policies:
             self._executed.add(proposal.policy)
@@ -139,10 +141,18 @@ class BaseLearner:
 
     def load_state(self, state: Arrays) -> None:
         """Go on from what `state` gave."""
-        self._episodes = int(state["episodes"])
+        self._episodes = whole(state, "episodes")
         shape = (self.task.horizon, self.task.num_states, self.task.num_actions)
         self._executed = Executed.load(group(state, "policy_"), shape)
         self._proposal = None
+
+
+def whole(state: Arrays, name: str) -> int:
+    """A whole number of at least 0."""
+    array = state[name]
+    if array.shape != () or array.dtype.kind not in "iu" or array < 0:
+        raise RunError(f"{name} is {array}; it must be a whole number of at least 0")
+    return int(array)
 
 
 def group(state: Arrays, prefix: str) -> dict[str, NDArray[Any]]:

@@ -24,12 +24,13 @@ from conrl.episode import Episode
 from conrl.errors import InfeasibleError, RunError, SpecError, unknown
 from conrl.estimation import Bonus, ScaledBonus
 from conrl.inputs import frozen
-from conrl.learners.base import BaseLearner, group, prefixed
+from conrl.learners.base import BaseLearner, group, prefixed, whole
 from conrl.learners.budget import Budget
 from conrl.learners.protocol import Arrays, Proposal
 from conrl.learners.saving import describe
 from conrl.logs import Log, load_episodes
-from conrl.model import ConstrainedMDP
+from conrl.model import ConstrainedMDP, Origin
+from conrl.oracles import A2C
 from conrl.planners import PLANNERS, ColumnGeneration, Lagrangian, Plan, Planner
 from conrl.planners.result import Start
 from conrl.policy import Deterministic, Mixture, Null, Policy
@@ -100,9 +101,13 @@ class ConRL(BaseLearner):
             self._epsilon = self.problem.held_back(task)
         elif resolve:
             raise SpecError("resolve is for Knapsack problems")
+        for name, flag in (("resolve", resolve), ("guard", guard), ("keep_policies", keep_policies)):
+            if not isinstance(flag, (bool, np.bool_)):
+                raise SpecError(f"{name} is {flag!r}; it must be True or False")
         self._caution = _caution(self.problem, task)
         self.counts = Counts(task)
         self._default = _first_actions(task)
+        self._features = self.counts.features() if isinstance(getattr(self.planner, "_maker", None), A2C) else None
         self._start: Start | None = None
         self._plan: Plan | None = None
         self._planner_before: Arrays = {}
@@ -169,7 +174,14 @@ class ConRL(BaseLearner):
         pay = model.pay
         if careful.any():
             pay = frozen(pay + careful * self._caution)
-        return model._copy(pay=pay, bonus=frozen(np.maximum(b, 0.0)))
+        return model._copy(pay=pay, bonus=frozen(np.maximum(b, 0.0)), origin=self._origin())
+
+    def _origin(self) -> Origin | None:
+        """What a network sees, for planners that have one."""
+        if self._features is None:
+            return None
+        order = self.counts.order
+        return Origin(self._features, self.counts.exists, order.copy())
 
     def _bonus_table(self, k: int) -> Float:
         visits = self.counts.visits
@@ -214,7 +226,9 @@ class ConRL(BaseLearner):
     @property
     def policy(self) -> Mixture:
         """The latest plan, from everything seen so far: what the next episode's policy is drawn from."""
-        _ = self.proposal
+        over = isinstance(self.problem, Knapsack) and self._episodes >= self.problem.episodes
+        if not over or self._plan is None:  # after the last episode of a budget, the plan of that episode
+            _ = self.proposal
         plan = self._plan
         assert plan is not None
         parts: list[Policy] = [self._whole(plan.component(i)) for i in range(plan.weights.size)]
@@ -279,20 +293,37 @@ class ConRL(BaseLearner):
         if hasattr(self.planner, "state"):
             arrays |= prefixed("planner_", self.planner.state() if self._proposal is None else self._planner_before)
         if self.budget is not None:
-            arrays["spent"] = self.budget.spent
+            arrays["spent"] = self.budget.state()
         return arrays
 
     def load_state(self, state: Arrays) -> None:
         super().load_state(state)
-        self.primed = int(state["primed"])
+        self.primed = whole(state, "primed")
         self.counts.load_state(group(state, "counts_"))
         start = group(state, "start_")
-        self._start = Start(**start) if start else None
+        self._start = _start(start, 1 + self.task.num_costs) if start else None
         if hasattr(self.planner, "load_state"):
             self.planner.load_state(group(state, "planner_"))
         if self.budget is not None:
-            self.budget.spent = np.array(state["spent"], dtype=np.float64)
+            spent = state["spent"]
+            self.budget.load_state(spent.tolist() if spent.ndim == 1 else [])
         self._plan = None
+
+
+def _start(arrays: dict[str, NDArray[Any]], width: int) -> Start:
+    """Where planning starts, from a file."""
+    start = Start(**arrays)
+    box = start.box is None or (start.box.shape == (2, width) and np.isfinite(start.box).all())
+    if (
+        start.directions.ndim != 2
+        or start.directions.shape[1] != width
+        or start.multipliers.ndim != 1
+        or not np.isfinite(start.directions).all()
+        or not (np.isfinite(start.multipliers) & (start.multipliers >= 0.0)).all()
+        or not box
+    ):
+        raise RunError("where planning starts makes no sense")
+    return start
 
 
 def _planner(planner: str | Planner, problem: Problem) -> Any:

@@ -131,6 +131,12 @@ class History:
             return resolve_limits(self.problem.budgets, self.cost_names, "budgets") / self.problem.episodes
         return np.full(len(self.cost_names), np.inf)
 
+    @property
+    def floors(self) -> Float:
+        """[d]: on the expected cost of one episode; -inf for none."""
+        given = self.problem.floors if isinstance(self.problem, Linear) else None
+        return resolve_limits(given, self.cost_names, "floors")
+
     @cached_property
     def optimum(self) -> Plan | None:
         """The best policy of the true model: of a `Knapsack`, the static one that keeps B / K in expectation."""
@@ -152,9 +158,13 @@ class History:
         if isinstance(self.problem, ConcaveConvex):
             f, g = evaluator(self.problem.objective, self.problem.constraints, 1 + len(self.cost_names))
             means = np.cumsum(executed, axis=0) / np.arange(1, len(self) + 1)[:, None]
-            found = np.array([(f(y), max(g(y), default=-np.inf)) for y in means]).reshape(-1, 2)
-            return theory.Regret(best.objective - found[:, 0], found[:, 1])
-        return theory.regret(best.reward, executed[:, 0], executed[:, 1:], self.limits)
+            at = np.array([(f(y), max(g(y), default=-np.inf)) for y in means]).reshape(-1, 2)
+            return theory.Regret(best.objective - at[:, 0], at[:, 1])
+        found = theory.regret(best.reward, executed[:, 0], executed[:, 1:], self.limits)
+        if np.isfinite(self.floors).any():  # falling short of a floor counts as exceeding a limit does
+            means = np.cumsum(executed[:, 1:], axis=0) / np.arange(1, len(self) + 1)[:, None]
+            found = theory.Regret(found.reward, np.maximum(found.cost, (self.floors - means).max(axis=1)))
+        return found
 
     @property
     def executed(self) -> Float | None:
@@ -178,8 +188,10 @@ class History:
 
     @property
     def violations(self) -> NDArray[np.int64]:
-        """[d]: in how many episodes the mean cost of the last `WINDOW` was above the limit."""
-        over = self.smooth()[:, 1:] > self.limits + ROUNDING * np.maximum(1.0, np.abs(self.limits))
+        """[d]: in how many episodes the mean cost of the last `WINDOW` was above the limit or below the floor."""
+        cost = self.smooth()[:, 1:]
+        over = cost > self.limits + ROUNDING * np.maximum(1.0, np.abs(self.limits))
+        over |= cost < self.floors - ROUNDING * np.maximum(1.0, np.abs(self.floors))
         return np.asarray(over.sum(axis=0), dtype=np.int64)
 
     @property

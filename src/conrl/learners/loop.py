@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from conrl.errors import SpecError
 from conrl.inputs import is_int
+from conrl.learners.continuing import play_trajectory
 from conrl.learners.history import History, Row
 from conrl.learners.progress import show_progress
 from conrl.learners.protocol import Learner
@@ -50,6 +51,7 @@ def learn(
         history: of earlier episodes, to be continued.
         after: called with the history after each episode.
 
+    A learner of one unending episode (`learner.continuing`) is not reset between them: see `conrl.learners.continuing`.
     Ctrl-C (or SIGTERM) ends the run after the episode that is being played; `history.interrupted` then says so.
     """
     if not is_int(episodes) or episodes < 0:
@@ -63,9 +65,10 @@ def learn(
     if history is None:
         history = History(tuple(learner.task.cost_names), learner.problem, truth)
     history.interrupted = False
+    play = play_trajectory if getattr(learner, "continuing", False) else play_episode
     with _interruptible() as interrupted, show_progress(progress, history, episodes) as tick:
         for _ in range(episodes):
-            history.append(play_episode(world, learner, int(number)))
+            history.append(play(world, learner, int(number)))
             tick()
             if after is not None:
                 after(history)
@@ -112,6 +115,11 @@ def _world(
         theirs = (env.num_states, env.num_actions, env.horizon, env.num_costs)
         if sizes != theirs:
             raise SpecError(f"the learner's task has (states, actions, steps, costs) {sizes}, the model {theirs}")
+        exist = env.available
+        allowed = np.ones_like(exist) if task.available is None else task.available
+        if (allowed & ~exist).any():
+            s, a = (int(x) for x in np.argwhere(allowed & ~exist)[0])
+            raise SpecError(f"action {a} does not exist in state {s} of the model; make the task with available=")
         return ModelWorld(env, task, pay), env
     if not hasattr(env, "step") or not hasattr(env, "reset"):
         raise SpecError(f"learn needs a ConstrainedMDP or a Gymnasium environment, not {type(env).__name__}")

@@ -22,12 +22,26 @@ from conrl.errors import ConRLError, ModelError, RunError, SpecError
 from conrl.estimation import ScaledBonus, TheoryBonus
 from conrl.files import Reader, atomic_write, read_npz, reading
 from conrl.learners.protocol import Learner
+from conrl.oracles import A2C, A2CSettings
 from conrl.planners import ColumnGeneration, ConvexProgram, Lagrangian, LinearProgram
 from conrl.problem import Knapsack, Linear
 from conrl.task import Task
 
 FORMAT = "conrl-learner"
 VERSION = 1
+# What reading a file can end in that is not what it claims to be.
+DAMAGED = (
+    ConRLError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    OverflowError,
+    RecursionError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
+GIVEN = "given"  # in a description: a part of the user's own, to be given again
 
 # What can be described by its fields and made again from them.
 _PLAIN: dict[str, Any] = {
@@ -42,6 +56,8 @@ _PLAIN: dict[str, Any] = {
         Lagrangian,
         ScaledBonus,
         TheoryBonus,
+        A2C,
+        A2CSettings,
     )
 }
 _APART = ("features", "available")  # arrays of a task, stored as such
@@ -62,12 +78,14 @@ def describe(part: Any) -> dict[str, Any] | None:
 def _plain(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
+    if (described := describe(value)) is not None:  # a part within a part
+        return described
     raise TypeError(value)
 
 
 def rebuild(description: dict[str, Any], **more: Any) -> Any:
     """The part that `describe` described."""
-    fields = dict(description)
+    fields = {name: rebuild(v) if isinstance(v, dict) and "kind" in v else v for name, v in description.items()}
     kind = fields.pop("kind", None)
     if kind not in _PLAIN:
         raise ModelError(f"{kind!r} is no part of a learner")
@@ -109,7 +127,7 @@ def load_learner(path: str | Path, **given: Any) -> Any:
             return learner_of(read_npz(path, _check), given)
         except (SpecError, RunError) as error:
             raise type(error)(f"{path}: {error}") from None
-        except (ConRLError, KeyError, IndexError, TypeError, ValueError, StopIteration, OverflowError) as error:
+        except DAMAGED as error:
             reason = f"no array {error}" if isinstance(error, KeyError) else error
             raise RunError(f"{path}: not a learner, or damaged: {reason}") from None
 
@@ -126,6 +144,8 @@ def learner_of(arrays: dict[str, NDArray[Any]], given: dict[str, Any]) -> Any:
     from conrl.learners.registry import LEARNERS  # here, as the learners themselves save
 
     config = json.loads(str(arrays["config"]))
+    if not isinstance(config, dict) or not isinstance(config.get("task"), dict):
+        raise ModelError("its config describes no learner")
     kind = LEARNERS.get(config.pop("learner"))
     if kind is None:
         raise ModelError("its learner is unknown")
@@ -137,8 +157,8 @@ def learner_of(arrays: dict[str, NDArray[Any]], given: dict[str, Any]) -> Any:
             parts[name] = given[name]
         elif isinstance(value, dict):
             parts[name] = rebuild(value)
-        elif value is None and name in ("problem", "planner", "bonus"):
-            raise SpecError(f"its {name} holds functions of your own; pass load_learner(path, {name}=...)")
+        elif value == GIVEN or (value is None and name in ("problem", "planner", "bonus")):
+            raise SpecError(f"its {name} cannot be stored in a file; pass load_learner(path, {name}=...)")
         else:
             parts[name] = value
     for name in given:

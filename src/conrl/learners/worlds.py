@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from conrl import kernels
 from conrl.episode import Episode
 from conrl.errors import ModelError, RunError, SpecError
 from conrl.evaluation import evaluate
 from conrl.learners.budget import sum_up
 from conrl.model import ConstrainedMDP
 from conrl.policy import Deterministic, Null, Policy
+from conrl.sampling import Dynamics
 from conrl.task import Task
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ Float = NDArray[np.float64]
 # (generator, state, action, next state, mean [1+d]) -> what the step pays [1+d]
 Sampler = Callable[[np.random.Generator, int, int, int, Float], ArrayLike]
 Room = tuple[Float, Float]  # what one episode may cost, and what one step can, [d] each; empty for no bound
+ROUNDING = 1e-12
 NO_ROOM_NEEDED: Room = (np.zeros(0), np.zeros(0))
 
 
@@ -60,15 +61,12 @@ class ModelWorld:
             raise SpecError(f"pay is {pay!r}; it must be 'outcome', 'bernoulli' or a function")
         self.mdp = mdp
         self._pay = pay
-        g = mdp.graph
-        sums = np.cumsum(g.probability)
-        before = np.concatenate(([0.0], sums))[g.start[:-1]]
-        self._cumulated = sums - np.repeat(before, np.diff(g.start))
-        self._start = np.cumsum(mdp.initial)
+        self._dynamics = Dynamics(mdp)
         self._paid = mdp.pay if mdp.outcome_pay is None else mdp.outcome_pay
         ranges = np.array(((task or mdp.task).reward_range, *((task or mdp.task).cost_ranges or ())))
         self._low, self._high = ranges[:, 0], ranges[:, 1]
-        if pay == "bernoulli" and not ((self._low <= mdp.pay) & (mdp.pay <= self._high)).all():
+        room = ROUNDING * np.maximum(1.0, np.abs(ranges).max(axis=1))  # means are sums: they round
+        if pay == "bernoulli" and not ((self._low - room <= mdp.pay) & (mdp.pay <= self._high + room)).all():
             raise SpecError("pay='bernoulli': a mean lies outside the task's ranges")
 
     def value(self, policy: Policy) -> Float:
@@ -79,28 +77,15 @@ class ModelWorld:
         mdp = self.mdp
         if isinstance(policy, Null):
             return Episode.null(mdp.num_costs)
+        policy.check(mdp)
         H = mdp.horizon
         uniform = generator.random((H + 1, 2))
         table = policy.actions[:, :, None] if isinstance(policy, Deterministic) else policy.probabilities
         drawn = self._pay != "outcome"
-        states, actions = np.empty(H + 1, dtype=np.int64), np.empty(H, dtype=np.int64)
-        pay = np.empty((H, 1 + mdp.num_costs))
-        g = mdp.graph
-        played = kernels.rollout(
-            g.first,
-            g.start,
-            g.successor,
-            self._cumulated,
-            self._start,
-            self._paid,
-            mdp.outcome_pay is not None,
-            mdp.action,
-            table,
-            uniform,
-            *(NO_ROOM_NEEDED if drawn else room),
-            states,
-            actions,
-            pay,
+        left, worst = NO_ROOM_NEEDED if drawn else room
+        deterministic = isinstance(policy, Deterministic)
+        states, actions, pay, played = self._dynamics.rollout(
+            table, self._paid, uniform, deterministic=deterministic, left=left, worst=worst
         )
         if drawn:
             played = self._draw_pay(generator, states, actions, pay, room)
@@ -170,12 +155,13 @@ class GymnasiumWorld:
                 stopped = True
                 break
             action = policy.act(h, state, generator)
-            observation, reward, terminated, truncated, info = self.env.step(action)
+            observation, given, terminated, truncated, info = self.env.step(action)
             successor = self._state(observation)
-            costs = self._costs(state, action, successor, float(reward), bool(terminated), info)
+            reward = self._number(given)
+            costs = self._costs(state, action, successor, reward, bool(terminated), info)
             actions.append(action)
             states.append(successor)
-            pay.append([float(reward), *costs])
+            pay.append([reward, *costs])
             spent = sum_up(spent, costs[: left.size])
             state = successor
             if terminated:
@@ -199,6 +185,15 @@ class GymnasiumWorld:
             raise RunError(f"the environment gave the observation {observation!r}, which is not in its space")
         return int(observation)
 
+    def _number(self, reward: Any) -> float:
+        try:
+            number = float(reward)
+        except (TypeError, ValueError):
+            raise RunError(f"the environment gave the reward {reward!r}, which is not a number") from None
+        if not np.isfinite(number):
+            raise RunError(f"the environment gave the reward {number}; it must be finite")
+        return number
+
     def _costs(self, state: int, action: int, successor: int, reward: float, ended: bool, info: Any) -> Float:
         d = self.task.num_costs
         if self._cost is not None:
@@ -211,11 +206,14 @@ class GymnasiumWorld:
             given = []
         else:
             raise RunError('the environment gives neither info["costs"] nor info["cost"]; pass cost=function')
-        costs = np.atleast_1d(np.asarray(given, dtype=np.float64))
         if d == 0:
             return np.zeros(0)
+        try:
+            costs = np.atleast_1d(np.asarray(given, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise RunError(f"the environment gave the costs {given!r}, which are no numbers") from None
         if costs.shape != (d,):
             raise RunError(f"the environment gave costs of shape {costs.shape}; the task has {d}")
-        if not np.isfinite([reward, *costs]).all():
-            raise RunError(f"the environment gave reward {reward} and costs {costs}; they must be finite")
+        if not np.isfinite(costs).all():
+            raise RunError(f"the environment gave costs {costs}; they must be finite")
         return costs

@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 from conrl.errors import RunError, SpecError, unknown
 from conrl.inputs import is_int
 from conrl.model import ConstrainedMDP
-from conrl.oracles import BackwardInduction, Responder, Support, SupportOracle
+from conrl.oracles import A2C, BackwardInduction, Responder, Support, SupportOracle
 from conrl.planners.result import Plan, split_prices
 from conrl.policy import Policy
 from conrl.problem import Linear, Problem, Rows
@@ -54,11 +54,8 @@ from conrl.problem import Linear, Problem, Rows
 Float = NDArray[np.float64]
 Oracle = SupportOracle | Responder
 
-ORACLES: dict[str, Callable[[ConstrainedMDP], Oracle]] = {"value-iteration": BackwardInduction}
-NOT_YET = {
-    "a2c": "oracle 'a2c' is not there yet; it will come with the extra conrl[deep]. "
-    "Use 'value-iteration', or pass an object with respond(w)"
-}
+ORACLES: dict[str, Callable[[], Any]] = {"value-iteration": lambda: BackwardInduction, "a2c": A2C}
+ORACLE = "oracle_"  # begins the names of what the oracle has learned
 RETURNS = ("mixture", "average-multiplier")
 
 # Stands for a multiplier of 0 where there is a bonus: the cost then moves in favour of its row, as printed, and the
@@ -127,6 +124,7 @@ class Lagrangian:
     keep_multipliers: bool = False
     returns: str = "mixture"
     _kept: dict[str, NDArray[Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _maker: Any = field(default=None, init=False, repr=False, compare=False)  # of oracles, or one of a fixed model
     name = "lagrangian"
     settings = (Linear,)
 
@@ -138,21 +136,22 @@ class Lagrangian:
         if self.returns not in RETURNS:
             raise SpecError(unknown("returns", self.returns, RETURNS))
         if isinstance(self.oracle, str):
-            if self.oracle in NOT_YET:
-                raise SpecError(NOT_YET[self.oracle])
             if self.oracle not in ORACLES:
                 raise SpecError(unknown("oracle", self.oracle, ORACLES))
+            object.__setattr__(self, "_maker", ORACLES[self.oracle]())
         elif not (callable(self.oracle) or _is_exact(self.oracle) or _is_responder(self.oracle)):
             raise SpecError(
                 f"oracle is a {type(self.oracle).__name__}; it must be a name, have support(w) or respond(w), "
                 "or make such an object from a model"
             )
+        else:
+            object.__setattr__(self, "_maker", self.oracle)
 
     def plan(self, mdp: ConstrainedMDP, problem: Problem) -> Plan:
         if not isinstance(problem, Linear):
             raise SpecError(f"the planner 'lagrangian' needs a Linear problem, not {type(problem).__name__}")
         rows = problem.rows(mdp)
-        ask, exact = self._oracle(mdp)
+        ask, last, exact = self._oracle(mdp)
         start, done = self._recall(rows)
         descent = _Descent(mdp, rows, ask, exact, self.iterations)
         end = descent.run(start, self._steps(done))
@@ -161,7 +160,7 @@ class Lagrangian:
         average = tried.mean(axis=0)
         columns, counts = descent.columns, descent.counts
         if self.returns == "average-multiplier":
-            _, answer = descent.ask(average)
+            _, answer = last(descent.direction(average))
             columns, counts = [answer], [1]
             if bounds is not None:
                 tried = np.vstack((tried, average))
@@ -194,16 +193,19 @@ class Lagrangian:
         n = np.arange(done + 1, done + self.iterations + 1)
         return self.step / np.sqrt(n) if self.decay else np.full(n.size, float(self.step))
 
-    def _oracle(self, mdp: ConstrainedMDP) -> tuple[Ask, bool]:
-        given: Any = ORACLES[self.oracle] if isinstance(self.oracle, str) else self.oracle
+    def _oracle(self, mdp: ConstrainedMDP) -> tuple[Ask, Ask, bool]:
+        """Who answers, who answers the last question, and whether that is exact."""
+        given = self._maker
         ready = not isinstance(given, type) and (_is_exact(given) or _is_responder(given))
         made = given if ready else given(mdp)
         if getattr(made, "mdp", mdp) is not mdp:
             raise SpecError("the oracle is of another model; pass what makes one from a model, such as its class")
         if _is_exact(made):
-            return _ask_exact(cast(SupportOracle, made)), True
+            exact = _ask_exact(cast(SupportOracle, made))
+            return exact, exact, True
         if _is_responder(made):
-            return _ask_responder(cast(Responder, made), mdp), False
+            finish = getattr(made, "finish", made.respond)
+            return _ask_responder(made.respond, mdp), _ask_responder(finish, mdp), False
         raise SpecError(f"the oracle made a {type(made).__name__}; it must have support(w) or respond(w)")
 
     # -- what is kept between calls -----------------------------------------------------------------------
@@ -215,26 +217,35 @@ class Lagrangian:
         return None if kept is None else kept.copy()
 
     def reset(self) -> None:
-        """Forget the multipliers."""
+        """Forget the multipliers, and what the oracle has learned."""
         self._kept.clear()
+        if hasattr(self._maker, "load_state"):
+            self._maker.load_state({})
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """What is kept, as arrays to save; empty before the first call and without `keep_multipliers`."""
-        return {name: array.copy() for name, array in self._kept.items()}
+        """What is kept, as arrays to save; empty before the first call if nothing is."""
+        kept = {name: array.copy() for name, array in self._kept.items()}
+        learned = self._maker.state() if hasattr(self._maker, "load_state") else {}
+        return kept | {f"{ORACLE}{name}": array for name, array in learned.items()}
 
     def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what `state` gave."""
-        if state and not self.keep_multipliers:
+        learned = {name.removeprefix(ORACLE): a for name, a in state.items() if name.startswith(ORACLE)}
+        kept = {name: np.array(array) for name, array in state.items() if not name.startswith(ORACLE)}
+        if kept and not self.keep_multipliers:
             raise SpecError("this planner keeps no multipliers; make it with keep_multipliers=True")
-        if state and set(state) != {"multipliers", "cost", "sign", "iterations"}:
-            raise SpecError(f"not the state of a Lagrangian planner: it holds {sorted(state)}")
-        kept = {name: np.array(array) for name, array in state.items()}
+        if kept and set(kept) != {"multipliers", "cost", "sign", "iterations"}:
+            raise SpecError(f"not the state of a Lagrangian planner: it holds {sorted(kept)}")
         if kept:
             m = kept["multipliers"]
             if not m.shape == kept["cost"].shape == kept["sign"].shape or not (np.isfinite(m) & (m >= 0.0)).all():
                 raise SpecError("not the state of a Lagrangian planner: its multipliers make no sense")
+        if learned and not hasattr(self._maker, "load_state"):
+            raise SpecError("this planner's oracle learns nothing; the state is of another")
         self._kept.clear()
         self._kept.update(kept)
+        if hasattr(self._maker, "load_state"):
+            self._maker.load_state(learned)
 
     def _recall(self, rows: Rows) -> tuple[Float, int]:
         """Where to start, and how many iterations were done before."""
@@ -267,16 +278,17 @@ class _Descent:
         self._values = np.empty((iterations, 1 + mdp.num_costs))
         self._supports = np.empty(iterations)
 
-    def ask(self, multipliers: Float) -> tuple[Hashable, Support]:
-        direction = -np.maximum(multipliers, self.least) @ self.G
+    def direction(self, multipliers: Float) -> Float:
+        """(1, -multipliers), by cost."""
+        direction: Float = -np.maximum(multipliers, self.least) @ self.G
         direction[0] = 1.0
-        return self._ask(direction)
+        return direction
 
     def run(self, multipliers: Float, steps: Float) -> Float:
         """Descend; the multipliers after the last step."""
         with np.errstate(over="ignore", invalid="ignore"):
             for n, step in enumerate(steps):
-                same, answer = self.ask(multipliers)
+                same, answer = self._ask(self.direction(multipliers))
                 place = self._place.setdefault(same, len(self.columns))
                 if place == len(self.columns):
                     self.columns.append(answer)
@@ -301,11 +313,11 @@ def _ask_exact(oracle: SupportOracle) -> Ask:
     return ask
 
 
-def _ask_responder(responder: Responder, mdp: ConstrainedMDP) -> Ask:
+def _ask_responder(respond: Callable[[Float], Policy], mdp: ConstrainedMDP) -> Ask:
     """Its policies valued exactly; only one and the same object counts as the same answer."""
 
     def ask(w: Float) -> tuple[Hashable, Support]:
-        policy: Policy = responder.respond(w)
+        policy = respond(w)
         visits = np.zeros((1, mdp.num_pairs))
         policy.add_occupation(mdp, 1.0, visits)
         mean = visits[0] @ mdp.pay

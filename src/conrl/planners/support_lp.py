@@ -120,7 +120,7 @@ def maximise(
     all of them by the least amount (in units of each row) that can be.
     """
     solver = _Solver(oracle, a, rows, tol, Columns() if columns is None else columns, max_sweeps)
-    if start is not None and start.directions.shape[1:] == a.shape and start.multipliers.shape == (rows.size,):
+    if start is not None and solver.fits(start):
         solver.start = start
     solver.relax = relax
     if rows.size == 0:
@@ -151,6 +151,13 @@ class _Solver:
         self.relax = False
         self.asked = 0
         self.sweeps = 0
+
+    def fits(self, start: Start) -> bool:
+        """Whether a start is one for these rows: its directions gain, and use no more of what is limited."""
+        if start.directions.ndim != 2 or start.directions.shape[1] != self.a.size:
+            return False
+        uses = start.directions @ self.G.T
+        return start.multipliers.shape == (self.rows.size,) and bool((uses <= 0.0).all())
 
     def ask(self, directions: Float) -> tuple[Float, Float]:
         self.asked += directions.shape[0]
@@ -192,7 +199,8 @@ class _Solver:
         g, h = self.G[r], float(self.rows.bound[r])
         least, h = self._least(g, h, r)
         optimum = self._line(free, least, g, h, r)
-        self._check_other_side(optimum)
+        if not self.relax:
+            self._check_other_side(optimum)
         return optimum
 
     def _least(self, g: Float, h: float, r: int) -> tuple[Float, float]:

@@ -1,0 +1,313 @@
+"""Backward inductions of optimistic learners: over all transitions within intervals, truncated, clipped.
+
+Intervals: the probability of outcome j may be anything from low[j] to low[j] + room[j]; that of a state t which is not
+among the outcomes of pair k anything up to others[k] * many[t] (`many`: how many states t stands for); all of them add
+up to 1. free[k] = 1 - (the sum of low over the outcomes of k) is what can be moved. The best case for values V fills
+the states from the highest V down until nothing is left to move.
+"""
+
+import numpy as np
+
+from conrl.kernels.compiling import Array, compiled
+
+FEW = 24  # outcomes that are quicker sorted by insertion
+
+
+@compiled
+def _sort(begin: int, end: int, successor: Array, rank: Array, mine: Array) -> None:
+    """The outcomes mine[begin:end] of one pair by rising rank, from nearly that order."""
+    if end - begin > FEW:
+        mine[begin:end] = begin + np.argsort(rank[successor[begin:end]], kind="mergesort")
+        return
+    for i in range(begin + 1, end):
+        j = mine[i]
+        at = i
+        while at > begin and rank[successor[mine[at - 1]]] > rank[successor[j]]:
+            mine[at] = mine[at - 1]
+            at -= 1
+        mine[at] = j
+
+
+@compiled
+def _best_value(
+    k: int,
+    start: Array,
+    successor: Array,
+    low: Array,
+    room: Array,
+    free: Array,
+    others: Array,
+    V: Array,
+    rank: Array,
+    mine: Array,
+    before: Array,
+    above: Array,
+) -> float:
+    """max of p.V over the distributions p of pair k.
+
+    before[i] is the sum of `many`, above[i] that of many * V, over the i best states: states that are no outcomes are
+    passed over by the stretch, from one outcome to the next.
+    """
+    begin, end = start[k], start[k + 1]
+    q: float = 0.0
+    for j in range(begin, end):
+        q += low[j] * V[successor[j]]
+    left = free[k]
+    if left <= 0.0:
+        return q
+    _sort(begin, end, successor, rank, mine)
+    wide = others[k]
+    at = 0  # states passed
+    for m in range(begin, end + 1):
+        to = rank[successor[mine[m]]] if m < end else rank.size
+        if wide > 0.0 and to > at:
+            if wide * (before[to] - before[at]) < left:
+                q += wide * (above[to] - above[at])
+                left -= wide * (before[to] - before[at])
+            else:
+                last = at + 1  # the place within the stretch that takes what is left: seldom far
+                far = last
+                while wide * (before[far] - before[at]) < left:
+                    last, far = far + 1, min(to, 2 * far - at)
+                while last < far:
+                    middle = (last + far) // 2
+                    if wide * (before[middle] - before[at]) < left:
+                        last = middle + 1
+                    else:
+                        far = middle
+                q += wide * (above[last - 1] - above[at])
+                left -= wide * (before[last - 1] - before[at])
+                q += left * (above[last] - above[last - 1]) / (before[last] - before[last - 1])
+                return q
+        if m == end:
+            return q
+        j = mine[m]
+        x = min(room[j], left)
+        q += x * V[successor[j]]
+        left -= x
+        if left <= 0.0:
+            return q
+        at = max(at, to + 1)
+    return q
+
+
+@compiled
+def extended_backward(
+    first: Array,
+    start: Array,
+    successor: Array,
+    low: Array,
+    room: Array,
+    free: Array,
+    others: Array,
+    many: Array,
+    pay: Array,
+    tie: float,
+    choice: Array,
+    orders: Array,
+) -> Array:
+    """Best policy and best transitions for pay [P]: the values [n] at the first step.
+
+    Fills choice [H, n] and orders [H, n]: the states from the best down at the step after h. Ties between actions as in
+    `backward`; between states to the lowest index.
+    """
+    horizon, n = choice.shape
+    V = np.zeros(n)
+    W = np.empty(n)
+    rank = np.empty(n, np.int64)
+    mine = np.arange(successor.size)
+    before = np.zeros(n + 1)
+    above = np.zeros(n + 1)
+    for h in range(horizon - 1, -1, -1):
+        order = np.argsort(-V, kind="mergesort")
+        for i in range(n):
+            t = order[i]
+            rank[t] = i
+            before[i + 1] = before[i] + many[t]
+            above[i + 1] = above[i] + many[t] * V[t]
+        orders[h] = order
+        for s in range(n):
+            best = -np.inf
+            chosen = -np.inf
+            at = first[s]
+            for k in range(first[s], first[s + 1]):
+                q = pay[k]
+                if h < horizon - 1:
+                    q += _best_value(k, start, successor, low, room, free, others, V, rank, mine, before, above)
+                if q > chosen + tie:
+                    chosen = q
+                    at = k
+                best = max(best, q)
+            W[s] = best
+            choice[h, s] = at - first[s]
+        V, W = W, V
+    return V
+
+
+@compiled
+def _move(
+    k: int,
+    x: float,
+    start: Array,
+    successor: Array,
+    low: Array,
+    room: Array,
+    free: Array,
+    others: Array,
+    many: Array,
+    order: Array,
+    rank: Array,
+    mine: Array,
+    then: Array,
+) -> None:
+    """Add x * (the best distribution of pair k) to then [n]."""
+    begin, end = start[k], start[k + 1]
+    for j in range(begin, end):
+        then[successor[j]] += x * low[j]
+    left = free[k]
+    _sort(begin, end, successor, rank, mine)
+    m = begin
+    at = 0
+    while left > 0.0 and (m < end or (others[k] > 0.0 and at < order.size)):
+        if m < end and (others[k] <= 0.0 or rank[successor[mine[m]]] <= at):
+            j = mine[m]
+            part = min(room[j], left)
+            then[successor[j]] += x * part
+            at = max(at, rank[successor[j]] + 1)
+            m += 1
+        else:
+            part = min(others[k] * many[order[at]], left)
+            then[order[at]] += x * part
+            at += 1
+        left -= part
+
+
+@compiled
+def extended_visits(
+    first: Array,
+    start: Array,
+    successor: Array,
+    low: Array,
+    room: Array,
+    free: Array,
+    others: Array,
+    many: Array,
+    initial: Array,
+    choice: Array,
+    orders: Array,
+    counts: Array,
+) -> None:
+    """Expected visits to each pair, counts [P], of what `extended_backward` chose, under the transitions it chose."""
+    horizon, n = choice.shape
+    rank = np.empty(n, np.int64)
+    mine = np.arange(successor.size)
+    counts[:] = 0.0
+    now = initial.copy()
+    then = np.zeros(n)
+    for h in range(horizon):
+        order = orders[h]
+        for i in range(n):
+            rank[order[i]] = i
+            then[i] = 0.0
+        for s in range(n):
+            if now[s] > 0.0:
+                k = first[s] + choice[h, s]
+                counts[k] += now[s]
+                if h < horizon - 1:
+                    _move(k, now[s], start, successor, low, room, free, others, many, order, rank, mine, then)
+        now, then = then, now
+
+
+@compiled
+def plain_visits(
+    first: Array, start: Array, successor: Array, probability: Array, initial: Array, choice: Array, counts: Array
+) -> None:
+    """Expected visits to each pair, counts [P], of choice [H, n] under the given transitions."""
+    horizon, n = choice.shape
+    counts[:] = 0.0
+    now = initial.copy()
+    for h in range(horizon):
+        then = np.zeros(n)
+        for s in range(n):
+            if now[s] > 0.0:
+                k = first[s] + choice[h, s]
+                counts[k] += now[s]
+                for j in range(start[k], start[k + 1]):
+                    then[successor[j]] += now[s] * probability[j]
+        now = then
+
+
+@compiled
+def truncated_values(
+    first: Array,
+    start: Array,
+    successor: Array,
+    probability: Array,
+    policy: Array,
+    pay: Array,
+    least: Array,
+    most: Array,
+    Q: Array,
+) -> Array:
+    """The values of a policy [H, P] for the pays [P, m], each kept within least[h] and most[h] ([H, m]): V [n, m] at
+    the first step. Fills Q [H, P, m]."""
+    horizon, _, width = Q.shape
+    n = first.size - 1
+    V = np.zeros((n, width))
+    W = np.empty((n, width))
+    for h in range(horizon - 1, -1, -1):
+        for s in range(n):
+            W[s] = 0.0
+            for k in range(first[s], first[s + 1]):
+                for i in range(width):
+                    q = pay[k, i]
+                    if h < horizon - 1:
+                        for j in range(start[k], start[k + 1]):
+                            q += probability[j] * V[successor[j], i]
+                    q = min(max(q, least[h, i]), most[h, i])
+                    Q[h, k, i] = q
+                    W[s, i] += policy[h, k] * q
+        V, W = W, V
+    return V
+
+
+@compiled
+def clipped_greedy(
+    first: Array,
+    start: Array,
+    successor: Array,
+    probability: Array,
+    action: Array,
+    pay: Array,
+    most: Array,
+    before: Array,
+    tie: float,
+    Q: Array,
+    actions: Array,
+) -> None:
+    """Greedy actions [H, n] for pay [P] with Q[h, k] at most most[h] and at most before[h, k] (where that is given: it
+    may have fewer pairs). Fills Q [H, P]; ties as in `backward`."""
+    horizon, n = actions.shape
+    V = np.zeros(n)
+    W = np.empty(n)
+    for h in range(horizon - 1, -1, -1):
+        for s in range(n):
+            best = -np.inf
+            chosen = -np.inf
+            at = first[s]
+            for k in range(first[s], first[s + 1]):
+                q = pay[k]
+                if h < horizon - 1:
+                    for j in range(start[k], start[k + 1]):
+                        q += probability[j] * V[successor[j]]
+                q = min(q, most[h])
+                if k < before.shape[1]:
+                    q = min(q, before[h, k])
+                Q[h, k] = q
+                if q > chosen + tie:
+                    chosen = q
+                    at = k
+                best = max(best, q)
+            W[s] = best
+            actions[h, s] = action[at]
+        V, W = W, V

@@ -1,0 +1,74 @@
+"""What the learners that train A2C on real episodes share: one agent, one update an episode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conrl.episode import Episode
+from conrl.errors import SpecError, unknown
+from conrl.learners.base import TRAIN, BaseLearner, group, prefixed
+from conrl.learners.protocol import Arrays
+from conrl.learners.saving import describe
+from conrl.oracles.a2c import PRESETS, A2CSettings, Agent, one_hot, stationary
+from conrl.policy import Policy
+from conrl.problem import Problem
+from conrl.task import Task
+
+Float = NDArray[np.float64]
+
+
+class ActorCriticLearner(BaseLearner):
+    """A learner whose policy is the network of an `Agent`."""
+
+    def __init__(
+        self,
+        task: Task,
+        problem: Problem | None,
+        preset: str,
+        a2c: A2CSettings | None,
+        seed: int | None,
+        keep_policies: bool,
+    ) -> None:
+        super().__init__(task, problem, seed, keep_policies)
+        if preset not in PRESETS:
+            raise SpecError(unknown("preset", preset, PRESETS))
+        self.preset = preset
+        self.a2c = A2CSettings(**PRESETS[preset]) if a2c is None else a2c
+        self._agent: Agent | None = None
+        self._saved: Mapping[str, NDArray[Any]] = {}
+
+    @property
+    def agent(self) -> Agent:
+        """Made when first needed: only then is the seed settled."""
+        if self._agent is None:
+            features = one_hot(self.task.num_states) if self.task.features is None else self.task.features
+            weights = np.random.default_rng([0 if self.seed is None else self.seed, TRAIN])
+            self._agent = Agent(features, self.task.available, self.task.num_actions, self.a2c, weights)
+            if self._saved:
+                self._agent.load_state(self._saved)
+        return self._agent
+
+    def network_policy(self) -> Policy:
+        """What the network plays now."""
+        return stationary(self.agent.table, self.task.horizon)
+
+    def train(self, episode: Episode, direction: Float) -> None:
+        """One update on an episode, with the reward direction.(r, c)."""
+        if len(episode):
+            states, actions = np.asarray(episode.states), np.asarray(episode.actions)
+            self.agent.train(states, actions, episode.pay @ direction, self.task.horizon)
+
+    def config(self) -> dict[str, Any]:
+        return super().config() | {"preset": self.preset, "a2c": describe(self.a2c)}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return super().state() | prefixed("agent_", self.agent.state())
+
+    def load_state(self, state: Arrays) -> None:
+        super().load_state(state)
+        self._agent, self._saved = None, group(state, "agent_")
+        _ = self.agent  # refuses what does not fit

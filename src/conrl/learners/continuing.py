@@ -1,0 +1,176 @@
+"""`learn`'s continuing mode: one unending episode, seen as trajectories of H steps without a reset between them.
+
+A learner with `continuing = True` is asked for a policy, which is played until the learner wants another: its `pause`
+says when, as numbers that a compiled loop can read. That part of a trajectory is observed, and so on until H steps are
+played. Where a trajectory ends, the next one begins: the state is the learner's `position`. The draws of trajectory k
+come from (seed, k) alone, one pair for each step, whoever plays it: a learner that was saved and loaded between two
+trajectories goes on exactly as it would have.
+
+A `History` holds of each trajectory what was *realised*, and as its expected values H times the running mean per step
+since the first, which is what Figure 1 of Brantley et al. (2020) shows of such learners. So `history.regret` compares
+running means with the best policy for H steps from the start; it is no regret of the average-reward problem.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conrl import kernels
+from conrl.episode import Episode
+from conrl.errors import SpecError
+from conrl.inputs import frozen
+from conrl.learners.history import Row
+from conrl.learners.protocol import Learner
+from conrl.learners.worlds import ModelWorld, World
+from conrl.model import ConstrainedMDP
+from conrl.policy import Deterministic
+from conrl.transform import absorbing
+
+Float = NDArray[np.float64]
+
+
+class Pause(NamedTuple):
+    """When a learner wants to plan anew; the letters are those of `kernels.walk`.
+
+    After a step whose pair (s, a) has then been played left[s, a] times, or when the gradient of a penalty has moved
+    too far; after each step if `each_step`. It may be early or late: the learner itself decides in `observe`.
+    """
+
+    each_step: bool
+    left: NDArray[np.int64]  # [S, A]
+    total: Float  # [1+d]: paid so far
+    steps: int  # played so far
+    slope: Float  # [1+d], or empty
+    target: Float  # [1+d]
+    reference: Float  # [1+d]
+    change: float
+    threshold: float
+
+
+class Continuing(Learner, Protocol):
+    """A learner of one unending episode: `observe` takes parts of it, of any length up to H."""
+
+    continuing: bool
+
+    @property
+    def position(self) -> int | None:
+        """The state in which the next step is played; None before the first."""
+        ...
+
+    @property
+    def steps(self) -> int:
+        """Steps observed so far."""
+        ...
+
+    @property
+    def average(self) -> Float:
+        """[1+d]: reward and costs per step so far."""
+        ...
+
+    def pause(self) -> Pause:
+        """When to stop playing what is proposed now."""
+        ...
+
+
+def play_trajectory(world: World, learner: Learner, seed: int) -> Row:
+    """The next H steps (or what is left of them) from where the learner is, under as many policies as it proposes."""
+    if not isinstance(world, ModelWorld):
+        raise SpecError(
+            f"{learner.name} learns from one unending episode, which `learn` plays in models only: an environment "
+            "cannot be put back into a state. "
+            "Step it yourself: propose(), then observe(Episode) for each part that was played"
+        )
+    walker = cast(Continuing, learner)
+    mdp = world.mdp
+    mdp._once("continuing", lambda: _check(mdp))
+    H = mdp.horizon
+    generator = np.random.default_rng([seed, walker.episodes + 1])
+    uniform = generator.random((H + 1, 2))
+    states, actions = np.empty(H + 1, dtype=np.int64), np.empty(H, dtype=np.int64)
+    paid = np.empty((H, 1 + mdp.num_costs))
+    begin = h = walker.steps % H
+    states[h] = _draw_start(mdp, uniform[0, 0]) if walker.position is None else walker.position
+    while h < H:
+        end = _walk(world, walker, generator, uniform[1:], h, states, actions, paid)
+        walker.observe(Episode._of(states[h : end + 1], actions[h:end], paid[h:end]))
+        h = end
+    total = paid[begin:].sum(axis=0)
+    return Row(float(total[0]), total[1:], H * walker.average, unguarded=total[1:], steps=H - begin)
+
+
+def _walk(
+    world: ModelWorld,
+    learner: Continuing,
+    generator: np.random.Generator,
+    uniform: Float,
+    h: int,
+    states: NDArray[np.int64],
+    actions: NDArray[np.int64],
+    paid: Float,
+) -> int:
+    """Play what is proposed from step h on; where it ended."""
+    mdp, policy = world.mdp, learner.proposal.policy
+    when = learner.pause()
+    drawn = world._pay != "outcome"
+    last = h + 1 if when.each_step or drawn else mdp.horizon
+    deterministic = isinstance(policy, Deterministic)
+    table = policy.actions[:, :, None] if isinstance(policy, Deterministic) else policy.probabilities
+    g = mdp.graph
+    end: int = kernels.walk(
+        g.first,
+        g.start,
+        g.successor,
+        _cumulated(mdp),
+        world._paid,
+        mdp.outcome_pay is not None,
+        mdp.action,
+        table,
+        deterministic,
+        uniform,
+        when.left,
+        when.total,
+        when.steps,
+        when.slope,
+        when.target,
+        when.reference,
+        when.change,
+        when.threshold,
+        h,
+        states,
+        actions[:last],
+        paid,
+    )
+    if drawn:
+        paid[h] = world._draw(generator, int(states[h]), int(actions[h]), int(states[h + 1]))
+    return end
+
+
+def _check(mdp: ConstrainedMDP) -> None:
+    """Refuse a model in which the one episode would stand still for ever."""
+    order = mdp.reach.order
+    stuck = order[absorbing(mdp)[order]]
+    if stuck.size and mdp.num_states > 1:
+        name = mdp.state_name(int(stuck[0]))
+        raise SpecError(
+            f"no action leaves state {name!r}, where one unending episode would stay; use single_episode(mdp)"
+        )
+
+
+def _cumulated(mdp: ConstrainedMDP) -> Float:
+    """[N]: the probabilities of each pair's outcomes, added up."""
+
+    def make() -> Float:
+        g = mdp.graph
+        sums = np.cumsum(g.probability)
+        before = np.concatenate(([0.0], sums))[g.start[:-1].astype(np.int64)]
+        return frozen(sums - np.repeat(before, np.diff(g.start)))
+
+    return cast(Float, mdp._once("cumulated", make))
+
+
+def _draw_start(mdp: ConstrainedMDP, uniform: float) -> int:
+    sums = np.cumsum(mdp.initial)
+    return int(np.searchsorted(sums, uniform * sums[-1], side="right"))

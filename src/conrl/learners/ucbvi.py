@@ -1,0 +1,140 @@
+"""UCBVI: the optimistic learner without limits (Azar, Osband and Munos 2017), "what if I ignore them?".
+
+Paper: "Minimax Regret Bounds for Reinforcement Learning", arXiv 1703.05449; with the Chernoff-Hoeffding bonus of its
+Algorithm 3 (UCBVI-CH). Before episode k, with N(s, a) visits so far, the estimates p_hat and r_hat, and w the width of
+the range of one reward (0 included),
+
+    b(s, a) = scale * 7 H w L / sqrt(N),   L = ln(5 S A T / delta),  T = H k
+    Q_h(s, a) = min( (H - h) r_max, r_hat + b + p_hat.V_{h+1}, Q_h of the episode before )       N > 0, steps h = 0..H-1
+    Q_h(s, a) = (H - h) r_max                                                                     N = 0
+    V_h(s) = max_a Q_h(s, a), V_H = 0
+
+and the greedy policy is played. r_max is the upper end of the range, at least 0. Deviations from the paper:
+
+- T counts the steps until now, as the number of episodes is not known beforehand.
+- Values are kept below what the steps left can pay, not below H.
+- Rewards are estimated (the paper takes them as known); the bonus is larger than the error of both together.
+- `monotone`: the minimum with the episode before. It is part of the paper's algorithm, which is optimistic at every
+  episode; with a smaller bonus one estimate that is too low would stay for ever, so that the default leaves it out.
+
+The limits of the problem play no part; they stay where a history reports against them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conrl import kernels
+from conrl.errors import SpecError
+from conrl.estimation import width
+from conrl.learners.places import PlacesLearner, ranges, read_delta, read_positive, read_preset
+from conrl.learners.protocol import Arrays, Proposal
+from conrl.oracles.backward_induction import TIE
+from conrl.policy import Deterministic
+from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem
+from conrl.task import Task
+
+Float = NDArray[np.float64]
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {"scale": 1e-5, "monotone": False},
+    "theory": {"scale": 1.0, "monotone": True},
+}
+
+
+class UCBVI(PlacesLearner):
+    """Learn the best reward, whatever it costs: `propose` a policy, play it, `observe` the episode.
+
+    Args:
+        task: what is known (`mdp.task`, or `Task`).
+        problem: not planned for; what a history reports against. The task's limits by default.
+        preset: `"default"`: a practical scale; `"theory"`: the paper's bonus, and never a higher value than before.
+        delta: the failure probability at scale 1.
+        scale: multiplies the bonus; overrides the preset.
+        monotone: keep every Q at most what it was an episode before; overrides the preset.
+        seed: it draws nothing itself; for the world it is played in.
+        keep_policies: remember what was executed, for `average_policy`.
+    """
+
+    name = "ucbvi"
+    summary = "optimistic learning of the reward alone: what if the limits were ignored?"
+    paper = "Azar, Osband and Munos (2017)"
+    settings = (Linear, ConcaveConvex, Knapsack)
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        problem: Problem | None = None,
+        preset: str = "default",
+        delta: float = 0.05,
+        scale: float | None = None,
+        monotone: bool | None = None,
+        seed: int | None = None,
+        keep_policies: bool = True,
+    ) -> None:
+        super().__init__(task, problem, seed, keep_policies)
+        self.preset = preset
+        self.delta = read_delta(delta)
+        chosen = read_preset(PRESETS, preset, {"scale": scale, "monotone": monotone})
+        self.scale = read_positive(chosen["scale"], "scale", zero=True)
+        if not isinstance(chosen["monotone"], bool):
+            raise SpecError(f"monotone is {monotone!r}; it must be True or False")
+        self.monotone: bool = chosen["monotone"]
+        self._before = np.zeros((self.counts.horizon, 0))  # [H, pairs then]: Q of the episode before
+        self._values: Float = self._before
+
+    def bonus(self) -> Float:
+        """[P]: b of each pair of the places; 0 where there is nothing to learn."""
+        task, k = self.task, self._episodes + 1
+        extra = int(task.initial is None)
+        S, H = task.num_states + extra, task.horizon + extra
+        L = np.log(5.0 * S * task.num_actions * H * k / self.delta)
+        b = self.scale * 7.0 * H * width(task)[0] * L / np.sqrt(np.maximum(self.counts.visits, 1))
+        known = self.counts.known
+        return b if known is None else np.where(known, 0.0, b)
+
+    def _decide(self) -> Proposal:
+        model = self.counts.model()
+        H = model.horizon
+        most = max(float(ranges(self.task)[1][0]), 0.0)
+        moves, _ = self._unknown
+        pay = np.where(moves & (self.counts.visits == 0), np.inf, model.pay[:, 0] + self.bonus())
+        actions = np.empty((H, model.num_states), dtype=np.int16)
+        self._values = np.empty((H, model.num_pairs))
+        kernels.clipped_greedy(
+            *model.graph,
+            model.action,
+            pay,
+            most * (H - np.arange(H)),
+            self._before,
+            TIE * H * H * width(self.task)[0],
+            self._values,
+            actions,
+        )
+        policy: Deterministic = self._whole_actions(actions)
+        return Proposal(policy, policy)
+
+    def _learn(self, episode: Any, proposal: Proposal) -> None:
+        super()._learn(episode, proposal)
+        if self.monotone:
+            self._before = self._values
+
+    # -- saving -------------------------------------------------------------------------------------------
+
+    def config(self) -> dict[str, Any]:
+        more = {"preset": self.preset, "delta": self.delta, "scale": self.scale, "monotone": self.monotone}
+        return super().config() | more
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return super().state() | {"before": self._before}
+
+    def load_state(self, state: Arrays) -> None:
+        super().load_state(state)
+        before = np.array(state["before"], dtype=np.float64)
+        if before.ndim != 2 or before.shape[0] != self.counts.horizon or before.shape[1] > self.counts.num_pairs:
+            raise ValueError(f"before has shape {before.shape}")
+        self._before = self._values = before

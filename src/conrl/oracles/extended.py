@@ -1,0 +1,171 @@
+"""The exact oracle of an uncertain model: the best policy *and* the best transitions within intervals answer w.
+
+The transitions are only known to lie in a confidence set around the estimate p_hat, one interval each:
+
+    B(s, a) = { p in the simplex : |p(t) - p_hat(t|s, a)| <= beta(s, a, t) for all t }
+
+and may be chosen anew at every step h. All value vectors z = (reward, costs) of a policy and of p_h(.|s, a) in B(s, a)
+form a convex polytope: they are linear in the occupation q_h(s, a, t), whose constraints are linear,
+
+    (p_hat - beta)(t|s, a) sum_u q_h(s, a, u)  <=  q_h(s, a, t)  <=  (p_hat + beta)(t|s, a) sum_u q_h(s, a, u)
+
+which is the extended linear program of OptCMDP (Efroni, Mannor and Pirotta 2020, Section 3) with S^2 A H variables. Its
+support function needs no program: for a direction w, backward over the steps,
+
+    V_h(s) = max_a [ w.(r, c)(s, a) + sum_i |w_i| b_i(s, a) + max over p in B(s, a) of p.V_{h+1} ]
+
+and the inner maximum is greedy (Jaksch, Ortner and Auer 2010, Fig. 2, there for an L1 ball): give every successor its
+lower end, and what is left to the successors with the highest V_{h+1} first, each up to its upper end. With one sort of
+the states a step, a pair costs as many operations as it has successors that receive mass. b is the model's bonus, as in
+`BackwardInduction`.
+
+The maximiser z is evaluated by a forward pass of the greedy policy under the transitions chosen for w.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from conrl import kernels
+from conrl.errors import ModelError
+from conrl.graph import Graph, Int
+from conrl.inputs import float_array
+from conrl.model import ConstrainedMDP
+from conrl.oracles.backward_induction import TIE
+from conrl.oracles.protocols import Support, Supports
+from conrl.policy import Deterministic
+
+Float = NDArray[np.float64]
+
+
+class Intervals(NamedTuple):
+    """The confidence set as the kernels read it; letters as in `conrl.kernels.optimism`."""
+
+    first: Int  # [S+1]
+    start: Int  # [P+1]
+    successor: Int  # [N]
+    low: Float  # [N]
+    room: Float  # [N]
+    free: Float  # [P]
+    others: Float  # [P]
+    many: Float  # [S]
+
+
+class ExtendedBackwardInduction:
+    """`SupportOracle` of all models whose transitions lie within `radius` of those of `mdp`.
+
+    Args:
+        mdp: the estimate; its bonus, if any, moves rewards and costs.
+        radius: [N], one for each outcome of `mdp.graph`; or [S, A, S], for any two states. A number stands for all.
+        others: [P], or a number: the radius of every state that is not among the outcomes of a pair; 0 by default.
+            It belongs to a radius [N].
+        many: [S]: how many states each one stands for, as a successor that is not among the outcomes; 1 by default.
+            0 means that the state cannot be entered.
+
+    Not for concurrent use: it keeps scratch memory between calls. No answer depends on an earlier one.
+    """
+
+    def __init__(
+        self,
+        mdp: ConstrainedMDP,
+        radius: ArrayLike,
+        others: ArrayLike = 0.0,
+        many: ArrayLike | None = None,
+    ) -> None:
+        self.mdp = mdp
+        beta = float_array(radius, "radius")
+        graph = mdp.graph
+        if beta.ndim == 3:
+            graph, beta = _all_successors(mdp, beta)
+        try:
+            beta = np.broadcast_to(beta, graph.probability.shape)
+            wide = np.broadcast_to(float_array(others, "others"), (mdp.num_pairs,)).copy()
+        except ValueError:
+            raise ModelError(
+                f"radius has shape {np.shape(radius)} and others {np.shape(others)}; the model has "
+                f"{mdp.graph.probability.size} outcomes of {mdp.num_pairs} pairs"
+            ) from None
+        if not ((beta >= 0.0).all() and (wide >= 0.0).all()):
+            raise ModelError("radius or others has an entry that is negative or no number")
+        n, H = mdp.num_states, mdp.horizon
+        weight = np.ones(n) if many is None else float_array(many, "many")
+        if weight.shape != (n,) or not (weight >= 0.0).all():
+            raise ModelError(f"many has shape {weight.shape}; it must be [{n}] and at least 0")
+        self._probability = graph.probability
+        low = np.maximum(graph.probability - beta, 0.0)
+        room = np.minimum(graph.probability + beta, 1.0) - low
+        free = np.maximum(1.0 - np.add.reduceat(low, graph.start[:-1]), 0.0)
+        self._set = Intervals(graph.first, graph.start, graph.successor, low, room, free, wide, weight)
+        scale: Float = np.abs(mdp.pay).max(axis=0)
+        self._scale: Float = scale if mdp.bonus is None else scale + mdp.bonus.max(axis=0)
+        self._choice = np.zeros((H, n), dtype=np.int64)
+        self._orders = np.zeros((H, n), dtype=np.int64)
+        self._counts = np.zeros(mdp.num_pairs)
+
+    @property
+    def num_costs(self) -> int:
+        return self.mdp.num_costs
+
+    @property
+    def scale(self) -> Float:
+        """[1+d]: the largest size of each coordinate's pay in one step; |z_i| <= H * scale_i."""
+        return self._scale
+
+    @property
+    def box(self) -> tuple[Float, Float]:
+        """[1+d] each: between these lies every value vector."""
+        spread = 0.0 if self.mdp.bonus is None else self.mdp.bonus
+        H = self.mdp.horizon
+        return H * (self.mdp.pay - spread).min(axis=0), H * (self.mdp.pay + spread).max(axis=0)
+
+    def support(self, w: Float) -> Support:
+        """The largest w.z, a z that attains it, and its policy (made when asked for)."""
+        values, points, means = self.support_many(np.asarray(w, dtype=np.float64)[None])
+        return Support(float(values[0]), points[0], means[0], lambda: self.policy(w))
+
+    def support_many(self, directions: Float) -> Supports:
+        """Answers to the rows of `directions` [m, 1+d]; `means` are the policies' values in the estimate itself."""
+        m = directions.shape[0]
+        values = np.empty(m)
+        points = np.empty((m, 1 + self.num_costs))
+        means = np.empty_like(points)
+        mdp = self.mdp
+        estimate = *self._set[:3], self._probability
+        for i, w in enumerate(directions):
+            values[i] = self._sweep(w)
+            kernels.extended_visits(*self._set, mdp.initial, self._choice, self._orders, self._counts)
+            points[i] = self._counts @ mdp.pay
+            if mdp.bonus is not None:
+                points[i] += np.sign(w) * (self._counts @ mdp.bonus)
+            kernels.plain_visits(*estimate, mdp.initial, self._choice, self._counts)
+            means[i] = self._counts @ mdp.pay
+        return Supports(values, points, means)
+
+    def policy(self, w: Float) -> Deterministic:
+        """The greedy policy for w, at every step and state."""
+        self._sweep(np.asarray(w, dtype=np.float64))
+        mdp = self.mdp
+        pairs = mdp.graph.first[:-1] + self._choice
+        return Deterministic._trusted_actions(mdp.action[pairs].astype(np.int16), mdp.num_actions)
+
+    def _sweep(self, w: Float) -> float:
+        mdp = self.mdp
+        pay = mdp.pay @ w
+        if mdp.bonus is not None:
+            pay += mdp.bonus @ np.abs(w)
+        tie = TIE * mdp.horizon * float(np.abs(w) @ self._scale)
+        values = kernels.extended_backward(*self._set, pay, tie, self._choice, self._orders)
+        return float(values @ mdp.initial)
+
+
+def _all_successors(mdp: ConstrainedMDP, table: Float) -> tuple[Graph, Float]:
+    """The model with every state listed as an outcome of every pair, and its radii [P * S] from a table [S, A, S]."""
+    S, A, P = mdp.num_states, mdp.num_actions, mdp.num_pairs
+    if table.shape != (S, A, S):
+        raise ModelError(f"radius has shape {table.shape}; expected ({S}, {A}, {S})")
+    probability = mdp.transitions.toarray().reshape(S, A, S)[mdp.pair_state, mdp.action].reshape(-1)
+    graph = Graph(mdp.graph.first, np.arange(P + 1) * S, np.tile(np.arange(S, dtype=np.int32), P), probability)
+    return graph, table[mdp.pair_state, mdp.action].reshape(-1)

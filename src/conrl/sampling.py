@@ -1,0 +1,76 @@
+"""Episodes drawn from a model."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conrl import kernels
+from conrl.model import ConstrainedMDP
+
+Float = NDArray[np.float64]
+
+NOTHING: Float = np.zeros(0)
+
+
+class Trajectory(NamedTuple):
+    """What was drawn; only the first `played` steps were."""
+
+    states: NDArray[np.int64]  # [H+1]
+    actions: NDArray[np.int64]  # [H]
+    paid: Float  # [H, n]
+    played: int
+
+
+class Dynamics:
+    """A model made ready to be sampled many times."""
+
+    def __init__(self, mdp: ConstrainedMDP) -> None:
+        self.mdp = mdp
+        g = mdp.graph
+        sums = np.cumsum(g.probability)
+        before = np.concatenate(([0.0], sums))[g.start[:-1]]
+        self._cumulated = sums - np.repeat(before, np.diff(g.start))
+        self._initial = np.cumsum(mdp.initial)
+
+    def rollout(
+        self,
+        table: NDArray[Any],
+        pay: Float,
+        uniform: Float,
+        *,
+        deterministic: bool,
+        left: Float = NOTHING,
+        worst: Float = NOTHING,
+    ) -> Trajectory:
+        """One episode of a policy; letters as in `kernels.rollout`.
+
+        `table` is [H, S, A] (probabilities) or [H, S, 1] (actions), with H = 1 for the same at every step; `pay` is per
+        outcome [N, n] or per pair [P, n]; `uniform` [H+1, 2] are the draws.
+        """
+        mdp, g = self.mdp, self.mdp.graph
+        H = uniform.shape[0] - 1
+        states, actions = np.empty(H + 1, dtype=np.int64), np.empty(H, dtype=np.int64)
+        paid = np.empty((H, pay.shape[1]))
+        by_outcome = pay.shape[0] != mdp.num_pairs  # where both are one, each pair has one outcome
+        played = kernels.rollout(
+            g.first,
+            g.start,
+            g.successor,
+            self._cumulated,
+            self._initial,
+            pay,
+            by_outcome,
+            mdp.action,
+            table,
+            deterministic,
+            uniform,
+            left,
+            worst,
+            states,
+            actions,
+            paid,
+        )
+        return Trajectory(states, actions, paid, played)

@@ -1,0 +1,131 @@
+"""Convex sets that can be projected onto: where a value vector z = (reward, costs) shall lie.
+
+A set C in R^n is lifted to the cone over C x {kappa} in R^(n+1) by `Cone` (Miryoosefi et al. 2019): z lies in C exactly
+if (z, kappa) lies in the cone, and distances to the two differ by a constant factor at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from conrl.errors import SpecError
+
+Float = NDArray[np.float64]
+
+ROUNDS = 5000  # of alternating projections, at most
+SETTLED = 1e-12
+BISECTIONS = 60
+
+
+class ConvexSet(Protocol):
+    """A closed convex set, not empty."""
+
+    def project(self, z: Float) -> Float:
+        """The nearest point of the set."""
+        ...
+
+
+def distance(target: ConvexSet, z: ArrayLike) -> float:
+    """The Euclidean distance of a point from a set."""
+    point = np.asarray(z, dtype=np.float64)
+    return float(np.linalg.norm(point - target.project(point)))
+
+
+class Box:
+    """low <= z <= high, elementwise; infinities for no bound."""
+
+    def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
+        self.low, self.high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+        if self.low.shape != self.high.shape or self.low.ndim != 1 or not (self.low <= self.high).all():
+            raise SpecError(f"a box needs low <= high of one length, not {self.low} and {self.high}")
+
+    def project(self, z: Float) -> Float:
+        return np.clip(z, self.low, self.high)
+
+
+class HalfSpace:
+    """normal.z <= offset."""
+
+    def __init__(self, normal: ArrayLike, offset: float) -> None:
+        self.normal, self.offset = np.asarray(normal, dtype=np.float64), float(offset)
+        self._size = float(self.normal @ self.normal)
+        if not (np.isfinite(self._size) and self._size > 0.0 and np.isfinite(self.offset)):
+            raise SpecError("a half-space needs a finite normal that is not zero, and a finite offset")
+
+    def project(self, z: Float) -> Float:
+        over = max(float(self.normal @ z) - self.offset, 0.0)
+        moved: Float = z - (over / self._size) * self.normal
+        return moved
+
+
+class Ball:
+    """|z - centre| <= radius."""
+
+    def __init__(self, centre: ArrayLike, radius: float) -> None:
+        self.centre, self.radius = np.asarray(centre, dtype=np.float64), float(radius)
+        if not (np.isfinite(self.centre).all() and np.isfinite(self.radius) and self.radius >= 0.0):
+            raise SpecError("a ball needs a finite centre and a radius of at least 0")
+
+    def project(self, z: Float) -> Float:
+        away = z - self.centre
+        size = float(np.linalg.norm(away))
+        return z if size <= self.radius else self.centre + (self.radius / size) * away
+
+
+class Intersection:
+    """All of several sets at once, which must meet; projected onto by Dykstra's alternation (Boyle, Dykstra 1986)."""
+
+    def __init__(self, sets: Sequence[ConvexSet]) -> None:
+        if not sets:
+            raise SpecError("an intersection needs at least one set")
+        self.sets = tuple(sets)
+
+    def project(self, z: Float) -> Float:
+        at = np.array(z, dtype=np.float64)
+        corrections = np.zeros((len(self.sets), at.size))
+        for _ in range(ROUNDS):
+            moved = 0.0
+            for i, part in enumerate(self.sets):
+                shifted = at + corrections[i]
+                at = part.project(shifted)
+                moved = max(moved, float(np.abs(shifted - at - corrections[i]).max()))
+                corrections[i] = shifted - at
+            if moved <= SETTLED * max(1.0, float(np.abs(at).max())):  # the iterate alone may pause on its way
+                break
+        return at
+
+
+class Cone:
+    """The closed cone over C x {kappa}: all alpha (c, kappa) with alpha >= 0 and c in C."""
+
+    def __init__(self, target: ConvexSet, kappa: float) -> None:
+        if not (np.isfinite(kappa) and kappa > 0.0):
+            raise SpecError(f"kappa is {kappa}; it must be a positive number")
+        self.target, self.kappa = target, float(kappa)
+
+    def project(self, z: Float) -> Float:
+        """By bisection on the scale alpha.
+
+        The squared distance of (x, y) from alpha (C x {kappa}) is convex in alpha, and half its slope is
+        -(x - alpha c).c - kappa (y - alpha kappa) with c the point of C nearest to x / alpha. The nearest point of a
+        cone is no longer than what is projected, so that alpha <= |(x, y)| / kappa.
+        """
+        x, y = z[:-1], float(z[-1])
+        low, high = 0.0, float(np.linalg.norm(z)) / self.kappa
+        if high == 0.0:
+            return np.zeros_like(z)
+        for _ in range(BISECTIONS):
+            alpha = 0.5 * (low + high)
+            c = self.target.project(x / alpha)
+            slope = -float((x - alpha * c) @ c) - self.kappa * (y - alpha * self.kappa)
+            low, high = (alpha, high) if slope < 0.0 else (low, alpha)
+        alpha = 0.5 * (low + high)
+        return np.append(alpha * self.target.project(x / alpha), alpha * self.kappa)
+
+    def project_polar(self, z: Float) -> Float:
+        """The nearest point of the polar cone { y : y.x <= 0 for all x of the cone } (Moreau's decomposition)."""
+        return z - self.project(z)
