@@ -236,12 +236,13 @@ def test_without_jax_it_says_what_to_install() -> None:
 def test_rcpo_comes_near_the_constrained_optimum_of_two_states(peeks: bool) -> None:
     mdp = two_states(4.0)
     best = conrl.plan(mdp)
-    learner = RCPO(mdp.task, rate=0.02, a2c=A2CSettings(learning_rate=5e-3), peek=mdp if peeks else None)
-    history = conrl.learn(mdp, learner, 4000, seed=0)
+    numbers = A2CSettings(learning_rate=3e-3, entropy=0.05, hidden=16)
+    learner = RCPO(mdp.task, rate=0.002, a2c=numbers, peek=mdp if peeks else None)
+    history = conrl.learn(mdp, learner, 6000, seed=0)
     assert history.executed is not None
     late = history.executed[3000:].mean(axis=0)
-    assert late[0] >= 0.95 * best.reward - 0.05
-    assert late[1] <= 4.0 * 1.05
+    assert late[0] >= 0.95 * best.reward
+    assert late[1] <= 1.02 * 4.0
 
 
 def test_rcpo_moves_its_multiplier_by_the_sampled_cost() -> None:
@@ -278,7 +279,7 @@ def test_projections_are_nearest_points(name: str, z: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize("name", SETS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(z=arrays(np.float64, 4, elements=st.floats(-5, 5, width=32)), other=POINT, scale=st.floats(0, 3))
 def test_cones_and_their_polars(name: str, z: Any, other: Any, scale: float) -> None:
     cone = Cone(SETS[name], 2.0)

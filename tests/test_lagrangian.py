@@ -457,7 +457,7 @@ def test_oracles_are_names_classes_or_objects() -> None:
         ({"returns": "mixtur"}, r"unknown returns 'mixtur'; did you mean 'mixture'\?"),
         ({"returns": "average multiplier"}, r"did you mean 'average-multiplier'\?"),
         ({"oracle": "value-iterations"}, r"unknown oracle 'value-iterations'; did you mean 'value-iteration'\?"),
-        ({"oracle": "a2c"}, r"oracle 'a2c' is not there yet; it will come with the extra conrl\[deep\]"),
+        ({"oracle": "a2d"}, "did you mean 'a2c'"),
         ({"oracle": 3}, r"oracle is a int; it must be a name, have support\(w\) or respond\(w\)"),
     ],
 )

@@ -185,7 +185,7 @@ def test_ctrl_c_saves_everything(number: signal.Signals, tmp_path: Path) -> None
 def test_killed_runs_end_with_the_same_bytes() -> None:
     """The study of 50 kills is `python benchmarks/kill.py`; here a few."""
     script = ROOT / "benchmarks" / "kill.py"
-    options = ["--kills", "3", "--episodes", "700", "--longest", "2.5"]
+    options = ["--kills", "3", "--most", "3", "--episodes", "1500", "--longest", "4"]
     done = subprocess.run(
         [sys.executable, str(script), *options], capture_output=True, text=True, timeout=300, check=False
     )

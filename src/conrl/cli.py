@@ -366,6 +366,7 @@ Examples:
   conrl learn box --seed 1 --out runs
   conrl learn pricing --budget stock=800 --episodes 200 --resolve
   conrl learn mars-rover --preset authors --set rock_reward=1
+  conrl learn mars-rover --set rock_reward=1 --algorithm optcmdp --episodes 100
   conrl learn gymnasium:FrozenLake-v1 --horizon 50 --episodes 1000
 
 \b
@@ -373,7 +374,7 @@ Examples:
 Ctrl-C stops after the episode being played, with everything saved (exit code 130).""",
 )
 @click.argument("env")
-@click.option("--algorithm", default="conrl", show_default=True, help="Who learns.")
+@click.option("--algorithm", default="conrl", show_default=True, help="Who learns; see conrl algorithms.")
 @click.option("--episodes", type=click.IntRange(1), default=600, show_default=True, metavar="K", help="How many.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of all randomness.")
 @click.option("--set", "settings", help="A parameter of a built-in environment.", **_repeated(_settings))
@@ -387,6 +388,7 @@ Ctrl-C stops after the episode being played, with everything saved (exit code 13
 @click.option("--planner", help="Instead of the preset's: column-generation, linear-program, lagrangian.")
 @click.option("--bonus", metavar="B", help="Instead of the preset's: REWARD,COST (scales), theory or theory:DELTA.")
 @click.option("--pay", default="outcome", show_default=True, help="How a model pays: outcome or bernoulli.")
+@click.option("--option", "options", help="A parameter of the algorithm, such as rate.", **_repeated(_settings))
 @click.option("--prime", type=click.Path(path_type=Path), help="Logged episodes to start from (.csv or .npz).")
 @click.option("--reward-range", type=float, nargs=2, help="Of one step, where the model is unknown. [default: 0 1]")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for history and checkpoint.")
@@ -407,6 +409,7 @@ def learn(
     planner: str | None,
     bonus: str | None,
     pay: str,
+    options: dict[str, Any],
     prime: Path | None,
     reward_range: tuple[float, float] | None,
     out: Path | None,
@@ -417,7 +420,7 @@ def learn(
     ENV is sampled. What is learned is compared with the optimum where the model is known. With --out a run that was
     interrupted, even killed, is continued by the same command, to the same result.
     """
-    from conrl import rendering
+    from conrl import rendering, transform
     from conrl.experiments import learn_on_disk, run_directory
     from conrl.learners import History
     from conrl.learners import learn as play
@@ -427,22 +430,30 @@ def learn(
     if algorithm not in LEARNERS:
         raise SpecError(unknown("algorithm", algorithm, LEARNERS))
     world, task = _world(env, horizon, start, settings, limits, reward_range)
+    if getattr(LEARNERS[algorithm], "continuing", False):
+        if not isinstance(world, ConstrainedMDP):
+            raise SpecError(f"{algorithm} learns from one unending episode, for which the model must be known")
+        world = transform.reachable_part(transform.single_episode(world))
+        task = world.task
     asked: Problem | None = None
     if budgets:
         asked = _knapsack(budgets, episodes, epsilon, limits, {})
     elif epsilon is not None or resolve:
         raise SpecError("--epsilon and --resolve go with --budget")
-    parts = {"planner": planner, "bonus": _bonus(bonus), "resolve": resolve or None}
+    truth = world if isinstance(world, ConstrainedMDP) else None
+    parts = {"planner": planner, "bonus": _bonus(bonus), "resolve": resolve or None, **options}
+    chosen = _parameters(LEARNERS[algorithm], {name: value for name, value in parts.items() if value is not None})
+    given = {"peek": truth} if preset == "authors" and "peek" in _signature(LEARNERS[algorithm]) and truth else {}
 
     def make() -> Any:
-        chosen = {name: value for name, value in parts.items() if value is not None}
-        learner = LEARNERS[algorithm](task, problem=asked, preset=preset, **chosen)
+        learner = LEARNERS[algorithm](task, problem=asked, preset=preset, **chosen, **given)
         if prime is not None:
+            if not hasattr(learner, "prime"):
+                raise SpecError(f"--prime: {algorithm} cannot learn from logged data")
             learner.prime(prime)
         return learner
 
     learner = make()
-    truth = world if isinstance(world, ConstrainedMDP) else None
     history = History(tuple(task.cost_names), learner.problem, truth)
     _ = history.optimum  # limits that nobody can keep end here, before anything is written
     shown = not as_json
@@ -451,7 +462,9 @@ def learn(
     else:
         directory = run_directory(out, env, algorithm, seed)
         config = {"env": env, "settings": settings, "start": start, "pay": pay, "prime": str(prime) if prime else None}
-        learner, history = learn_on_disk(directory, world, make, episodes, seed, shown, config=config, pay=pay)
+        learner, history = learn_on_disk(
+            directory, world, make, episodes, seed, shown, config=config, given=given, pay=pay
+        )
     if as_json:
         click.echo(rendering.to_json(rendering.learn_record(env, algorithm, seed, history)))
     else:
@@ -461,6 +474,22 @@ def learn(
         hint = "" if out is None else "; the same command continues it"
         return _complain(f"interrupted after {len(history)} of {episodes} episodes{hint}", 130)
     return 0
+
+
+def _signature(kind: Any) -> dict[str, Any]:
+    import inspect
+
+    shared = ("self", "task", "problem", "preset", "seed")
+    return {name: p for name, p in inspect.signature(kind.__init__).parameters.items() if name not in shared}
+
+
+def _parameters(kind: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what is no parameter of an algorithm."""
+    known = _signature(kind)
+    for name in given:
+        if name not in known:
+            raise SpecError(unknown(f"parameter of {kind.name}", name, known))
+    return given
 
 
 def _bonus(text: str | None) -> Any:
@@ -540,3 +569,22 @@ def envs(as_json: bool) -> None:
         click.echo(rendering.to_json({"environments": records}))
     else:
         rendering.show(*rendering.envs_parts(records))
+
+
+@main.command(
+    epilog="""\b
+Examples:
+  conrl algorithms
+  conrl algorithms --json"""
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+def algorithms(as_json: bool) -> None:
+    """Who learns: what conrl learn --algorithm takes, in one line each, with its paper."""
+    from conrl import rendering
+    from conrl.learners.registry import LEARNERS
+
+    records = [rendering.algorithm_record(kind, list(_signature(kind))) for kind in LEARNERS.values()]
+    if as_json:
+        click.echo(rendering.to_json({"algorithms": records}))
+    else:
+        rendering.show(*rendering.algorithms_parts(records))

@@ -22,7 +22,6 @@ from conrl.errors import ModelError, unknown
 from conrl.files import atomic_write, read_npz, reading
 
 REQUIRED = ("episode", "step", "state", "action", "reward", "next_state")
-LONGEST_LINE = 1_000_000  # characters of a field; more is no log
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +57,6 @@ def load_episodes(path: str | Path) -> Log:
 
 def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
     with path.open(newline="", encoding="utf-8-sig") as file:
-        csv.field_size_limit(LONGEST_LINE)
         rows = list(csv.reader(file, strict=True))
     if not rows:
         raise ModelError("the file is empty")

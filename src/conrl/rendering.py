@@ -417,6 +417,24 @@ def envs_parts(records: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
     return [table, words]
 
 
+def algorithm_record(kind: Any, parameters: Sequence[str]) -> dict[str, Any]:
+    return {
+        "name": kind.name,
+        "summary": kind.summary,
+        "paper": kind.paper,
+        "problems": [problem.__name__ for problem in kind.settings],
+        "parameters": list(parameters),
+    }
+
+
+def algorithms_parts(records: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
+    words = Table.grid(padding=(0, 2))
+    for record in records:
+        words.add_row(Text(record["name"], "bold"), f"{record['summary']} ({record['paper']})")
+        words.add_row("", Text(f"--option {', '.join(record['parameters'])}", "dim"))
+    return [words]
+
+
 def number(x: float, digits: int = 10) -> str:
     """Ten significant digits, or fewer; what is not limited is `none`.
 
