@@ -1,6 +1,6 @@
 """What an episode of ConRL costs, and where the time goes. `python benchmarks/learning.py --help`.
 
-    python benchmarks/learning.py                        # all of it, some minutes
+    python benchmarks/learning.py                        # all of it, some ten minutes
     python benchmarks/learning.py --only episodes        # Mars rover and Box
     python benchmarks/learning.py --only scale --largest 10000
 

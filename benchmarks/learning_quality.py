@@ -1,6 +1,6 @@
 """How well ConRL learns: quality on the paper's environments, regret in the three settings, pricing with a hard budget.
 
-    python benchmarks/learning_quality.py                      # all three, about half an hour on two cores
+    python benchmarks/learning_quality.py                      # all three, most of an hour on two busy cores
     python benchmarks/learning_quality.py --only quality       # or regret, or pricing
     python benchmarks/learning_quality.py --draw               # tables and figures again from docs/data, in seconds
 

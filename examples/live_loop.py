@@ -53,6 +53,9 @@ class Journal:
         end = whole.rfind(b"\n") + 1
         self.entries = [json.loads(line) for line in whole[:end].splitlines()]
         self._file.truncate(end)
+        folder = os.open(path.parent, os.O_RDONLY)
+        os.fsync(folder)  # a new file is there after a power cut only if its folder says so
+        os.close(folder)
 
     def append(self, entry: dict[str, Any]) -> None:
         self._file.write(json.dumps(entry).encode() + b"\n")
@@ -111,7 +114,10 @@ class Shop:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"day": day, "hour": hour, "price": price}) + "\n")
         self._process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit("the shop does not answer; what happened so far is in the journal")
+        answer: dict[str, Any] = json.loads(line)
         return answer
 
     def close(self) -> None:
@@ -120,12 +126,13 @@ class Shop:
 
 # -- the loop ---------------------------------------------------------------------------------------------
 #
-# A day in the journal: who was there when it opened (hour -1), the hours, and how it ended.
+# The first line of the journal says what is asked. A day is who was there when it opened (hour -1), the hours, and how
+# it ended.
 
 
 def days_of(journal: Journal) -> list[list[dict[str, Any]]]:
     """The entries of each day."""
-    return [list(day) for _, day in itertools.groupby(journal.entries, key=lambda entry: entry["day"])]
+    return [list(day) for _, day in itertools.groupby(journal.entries[1:], key=lambda entry: entry["day"])]
 
 
 def hours_of(day: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -212,6 +219,11 @@ def main() -> None:
 
 def run_loop(folder: Path, days: int, stock: float) -> None:
     journal = Journal(folder / "journal.jsonl")
+    asked = {"day": -1, "days": days, "stock": stock}
+    if not journal.entries:
+        journal.append(asked)
+    if journal.entries[0] != asked:
+        raise SystemExit(f"{folder} holds a journal of other days or stock: {journal.entries[0]}")
     learner, day = recover(folder, journal, days, stock)
     if learner.episodes or day:
         print(f"going on after {learner.episodes} days and {len(hours_of(day))} hours")

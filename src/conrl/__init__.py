@@ -18,6 +18,9 @@ from conrl import registration as _registration  # makes gymnasium.make("conrl/M
 __version__ = "0.1.0"
 
 _HOME = {
+    "A2C": "oracles",
+    "A2CSettings": "oracles",
+    "ApproPO": "learners",
     "ColumnGeneration": "planners",
     "ConRL": "learners",
     "ConRLError": "errors",
@@ -38,14 +41,19 @@ _HOME = {
     "Mixture": "policy",
     "ModelError": "errors",
     "Null": "policy",
+    "OptCMDP": "learners",
+    "OptPrimalDual": "learners",
     "Plan": "planners",
     "Policy": "policy",
+    "RCPO": "learners",
     "RunError": "errors",
     "ScaledBonus": "estimation",
     "Simulation": "evaluation",
     "SpecError": "errors",
+    "TFWUCRL2": "learners",
     "Task": "model",
     "TheoryBonus": "estimation",
+    "UCBVI": "learners",
     "estimate": "estimation",
     "evaluate": "evaluation",
     "feasibility": "planners",
@@ -60,10 +68,17 @@ _HOME = {
     "save_episodes": "logs",
     "save_model": "io",
     "simulate": "evaluation",
+    "single_episode": "transform",
 }
-_MODULES = ("convex", "envs", "theory")
+_MODULES = ("convex", "envs", "experiments", "targets", "theory")
 
 __all__ = [  # spelt out: type checkers read no other
+    "A2C",
+    "RCPO",
+    "TFWUCRL2",
+    "UCBVI",
+    "A2CSettings",
+    "ApproPO",
     "ColumnGeneration",
     "ConRL",
     "ConRLError",
@@ -84,6 +99,8 @@ __all__ = [  # spelt out: type checkers read no other
     "Mixture",
     "ModelError",
     "Null",
+    "OptCMDP",
+    "OptPrimalDual",
     "Plan",
     "Policy",
     "RunError",
@@ -97,6 +114,7 @@ __all__ = [  # spelt out: type checkers read no other
     "envs",
     "estimate",
     "evaluate",
+    "experiments",
     "feasibility",
     "from_gymnasium",
     "frontier",
@@ -109,20 +127,34 @@ __all__ = [  # spelt out: type checkers read no other
     "save_episodes",
     "save_model",
     "simulate",
+    "single_episode",
+    "targets",
     "theory",
 ]
 
 if TYPE_CHECKING:
-    from conrl import convex, envs, theory
+    from conrl import convex, envs, experiments, targets, theory
     from conrl.envs import from_gymnasium
     from conrl.episode import Episode
     from conrl.errors import ConRLError, InfeasibleError, ModelError, RunError, SpecError
     from conrl.estimation import ScaledBonus, TheoryBonus, estimate
     from conrl.evaluation import Evaluation, Simulation, evaluate, simulate
     from conrl.io import load_model, save_model
-    from conrl.learners import ConRL, History, learn, load_learner
+    from conrl.learners import (
+        RCPO,
+        TFWUCRL2,
+        UCBVI,
+        ApproPO,
+        ConRL,
+        History,
+        OptCMDP,
+        OptPrimalDual,
+        learn,
+        load_learner,
+    )
     from conrl.logs import load_episodes, save_episodes
     from conrl.model import ConstrainedMDP, Task
+    from conrl.oracles import A2C, A2CSettings
     from conrl.planners import (
         ColumnGeneration,
         ConvexProgram,
@@ -137,6 +169,7 @@ if TYPE_CHECKING:
     )
     from conrl.policy import Deterministic, Mixture, Null, Policy, load_policy
     from conrl.problem import ConcaveConvex, Knapsack, Linear
+    from conrl.transform import single_episode
 
 
 def __getattr__(name: str) -> Any:

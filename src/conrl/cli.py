@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable
@@ -420,6 +421,8 @@ def learn(
     ENV is sampled. What is learned is compared with the optimum where the model is known. With --out a run that was
     interrupted, even killed, is continued by the same command, to the same result.
     """
+    import hashlib
+
     from conrl import rendering, transform
     from conrl.experiments import learn_on_disk, run_directory
     from conrl.learners import History
@@ -446,7 +449,12 @@ def learn(
     given = {"peek": truth} if preset == "authors" and "peek" in _signature(LEARNERS[algorithm]) and truth else {}
 
     def make() -> Any:
-        learner = LEARNERS[algorithm](task, problem=asked, preset=preset, **chosen, **given)
+        try:
+            learner = LEARNERS[algorithm](task, problem=asked, preset=preset, **chosen, **given)
+        except ConRLError:
+            raise
+        except (AttributeError, TypeError, ValueError) as error:
+            raise SpecError(f"--option: {algorithm} cannot use one of them: {error}") from None
         if prime is not None:
             if not hasattr(learner, "prime"):
                 raise SpecError(f"--prime: {algorithm} cannot learn from logged data")
@@ -461,7 +469,8 @@ def learn(
         history = play(world, learner, episodes, seed, shown, pay=pay)
     else:
         directory = run_directory(out, env, algorithm, seed)
-        config = {"env": env, "settings": settings, "start": start, "pay": pay, "prime": str(prime) if prime else None}
+        log = hashlib.blake2b(prime.read_bytes(), digest_size=16).hexdigest() if prime else None
+        config = {"env": env, "settings": settings, "start": start, "pay": pay, "prime": log}
         learner, history = learn_on_disk(
             directory, world, make, episodes, seed, shown, config=config, given=given, pay=pay
         )
@@ -483,10 +492,20 @@ def _signature(kind: Any) -> dict[str, Any]:
     return {name: p for name, p in inspect.signature(kind.__init__).parameters.items() if name not in shared}
 
 
+def _defaults(kind: Any) -> dict[str, Any]:
+    """What --option takes: the parameters that are numbers, and their defaults."""
+    numbers = {
+        name: p.default for name, p in _signature(kind).items() if re.search("float|int|bool", str(p.annotation))
+    }
+    return {name: value for name, value in numbers.items() if name not in ("resolve", "keep_policies")}
+
+
 def _parameters(kind: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Refuse what is no parameter of an algorithm."""
     known = _signature(kind)
     for name in given:
+        if name in ("planner", "bonus", "resolve") and name not in known:
+            raise SpecError(f"--{name} is not for {kind.name}")
         if name not in known:
             raise SpecError(unknown(f"parameter of {kind.name}", name, known))
     return given
@@ -583,7 +602,7 @@ def algorithms(as_json: bool) -> None:
     from conrl import rendering
     from conrl.learners.registry import LEARNERS
 
-    records = [rendering.algorithm_record(kind, list(_signature(kind))) for kind in LEARNERS.values()]
+    records = [rendering.algorithm_record(kind, _defaults(kind)) for kind in LEARNERS.values()]
     if as_json:
         click.echo(rendering.to_json({"algorithms": records}))
     else:

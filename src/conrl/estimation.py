@@ -19,7 +19,7 @@ from conrl.counts import Counts, Float, Int, check_episode
 from conrl.episode import Episode
 from conrl.errors import RunError, SpecError
 from conrl.inputs import default_cost_names
-from conrl.logs import Log, load_episodes
+from conrl.logs import Log, episodes_of, load_episodes
 from conrl.model import ConstrainedMDP
 from conrl.task import Task
 
@@ -45,7 +45,7 @@ class TheoryBonus:
     delta: float = 0.05
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.delta <= 1.0:
+        if not isinstance(self.delta, (int, float, np.number)) or not 0.0 < self.delta <= 1.0:
             raise SpecError(f"delta is {self.delta}; a failure probability is in (0, 1]")
 
     def __call__(self, visits: Int, episode: int, task: Task) -> Float:
@@ -81,8 +81,12 @@ class ScaledBonus:
     relative: bool = True
 
     def __post_init__(self) -> None:
-        if np.ndim(self.cost):
-            object.__setattr__(self, "cost", tuple(float(c) for c in np.asarray(self.cost)))
+        try:
+            if np.ndim(self.cost):
+                object.__setattr__(self, "cost", tuple(float(c) for c in np.asarray(self.cost)))
+            _ = [float(x) for x in (self.reward, self.unvisited, *np.atleast_1d(self.cost))]
+        except (TypeError, ValueError):
+            raise SpecError(f"{self} makes no bonus: scales are numbers") from None
         if not np.isfinite([self.reward, self.unvisited, *np.atleast_1d(self.cost)]).all() or self.unvisited < 0.0:
             raise SpecError(f"{self} makes no bonus: scales are finite, and unvisited is at least 0")
 
@@ -126,7 +130,7 @@ def estimate(
     if isinstance(log, Log) and task is not None and (log.state_names or log.action_names):
         raise RunError("the log has texts as states or actions; with a task it needs the task's indices")
     if not isinstance(log, Log):
-        episodes = tuple(log)
+        episodes = episodes_of(log)
         d = episodes[0].pay.shape[1] - 1 if episodes else 0
         log = Log(episodes, default_cost_names(d) if task is None else tuple(task.cost_names))
     if task is not None and tuple(log.cost_names) != tuple(task.cost_names):

@@ -34,6 +34,18 @@ class Log:
     action_names: tuple[str, ...] | None = None
 
 
+def episodes_of(given: Any) -> tuple[Episode, ...]:
+    """Episodes that somebody passed, or a refusal of what is none."""
+    try:
+        episodes = tuple(given)
+    except TypeError:
+        raise ModelError(f"expected episodes or a log file, not {type(given).__name__}") from None
+    for i, episode in enumerate(episodes):
+        if not isinstance(episode, Episode):
+            raise ModelError(f"episode {i + 1} is a {type(episode).__name__}, not an Episode")
+    return episodes
+
+
 def load_episodes(path: str | Path) -> Log:
     """Read logged episodes from a `.csv` or `.npz` file (columns as in the module's docstring).
 
@@ -84,8 +96,8 @@ def _log(table: Mapping[str, NDArray[Any]]) -> Log:
     costs = tuple(name for name in table if name.startswith("cost_"))
     episode, step = _whole(table["episode"], "episode"), _whole(table["step"], "step")
     both = [_plain(table[name]) for name in ("state", "next_state")]
-    state, state_names = _labels(np.concatenate(both), "state")
-    action, action_names = _labels(_plain(table["action"]), "action")
+    state, state_names = _labels(np.concatenate(both), "state", episode.size)
+    action, action_names = _labels(_plain(table["action"]), "action", episode.size)
     pay = np.column_stack([_numbers(table[name], name) for name in ("reward", *costs)])
     ended = _whole(table["terminated"], "terminated") if "terminated" in table else np.zeros(episode.size, np.int64)
     order = np.lexsort((step, episode))
@@ -155,12 +167,12 @@ def _plain(column: NDArray[Any]) -> NDArray[Any]:
     return column.astype(object)
 
 
-def _labels(column: NDArray[Any], name: str) -> tuple[Int, tuple[str, ...] | None]:
+def _labels(column: NDArray[Any], name: str, rows: int) -> tuple[Int, tuple[str, ...] | None]:
     """Indices, and the names behind them unless they are whole numbers themselves."""
     texts = [str(x) for x in column]
     if "" in texts:
-        raise ModelError(f"row {texts.index('') % max(len(texts) // 2, 1) + 1}: a {name} is missing")
-    if all(x.isascii() and x.removeprefix("-").isdigit() for x in texts):
+        raise ModelError(f"row {texts.index('') % rows + 1}: {'an' if name == 'action' else 'a'} {name} is missing")
+    if all(x.isascii() and x.removeprefix("-").isdigit() and len(x) < 20 for x in texts):
         numbers = [int(x) for x in texts]
         if numbers and (min(numbers) < 0 or max(numbers) >= 2**31):
             raise ModelError(f"{name} {min(numbers) if min(numbers) < 0 else max(numbers)} is not an index")
@@ -174,9 +186,10 @@ def save_episodes(path: str | Path, episodes: Iterable[Episode], cost_names: Seq
     """Write episodes as a log (`.csv` or `.npz`) that `load_episodes` reads; those not played are left out."""
     path = Path(path)
     names = [*REQUIRED[:5], *(f"cost_{name}" for name in cost_names), "next_state", "terminated"]
-    rows = [row for e, episode in enumerate(episodes) for row in log_rows(first + e, episode)]
-    if rows and len(rows[0]) != len(names):
-        found = len(rows[0]) - len(names) + len(cost_names)
+    rows = [row for e, episode in enumerate(episodes_of(episodes)) for row in log_rows(first + e, episode)]
+    wrong = next((row for row in rows if len(row) != len(names)), None)
+    if wrong is not None:
+        found = len(wrong) - len(names) + len(cost_names)
         raise ModelError(f"{len(cost_names)} names for the {found} costs of an episode")
     if path.suffix == ".csv":
         text = io.StringIO()

@@ -256,7 +256,7 @@ def learn_record(env: str, algorithm: str, seed: int, history: History) -> dict[
             }
             for i, name in enumerate(history.cost_names)
         },
-        "solved_from": history.solved_from,
+        "solved_from": history.solved_from,  # of the reward, whatever the cost
         "window": WINDOW,
         "infeasible": int(history.infeasible.sum()),
     }
@@ -278,7 +278,11 @@ def learn_record(env: str, algorithm: str, seed: int, history: History) -> dict[
 def learn_parts(env: str, algorithm: str, seed: int, history: History) -> list[RenderableType]:
     record = learn_record(env, algorithm, seed, history)
     title = f"{env}: {algorithm}, seed {seed}, {record['episodes']} episodes"
-    values = "expected values of what was played" if record["exact"] else "what was seen: the model is unknown"
+    values = "exact expected values of the policies that were played" if record["exact"] else "what was seen"
+    if record.get("guarded"):
+        values += "; of guarded episodes, what was realised"
+    if not record["exact"]:
+        values += ": the model is unknown"
     table = _table("", "all episodes", f"last {WINDOW}", "optimum", "limit", "episodes above")
     reward = record["reward"]
     table.add_row("reward", *(_cell(reward[key]) for key in ("mean", "last", "optimum")), "", "")
@@ -290,7 +294,7 @@ def learn_parts(env: str, algorithm: str, seed: int, history: History) -> list[R
     if record["exact"]:
         solved = record["solved_from"]
         near = f"from episode {solved} on" if solved else "not reached, or not held to the end"
-        parts.append(f"95% of the optimal reward (mean of {WINDOW} episodes): {near}")
+        parts.append(f"95% of the optimal reward, whatever the cost (mean of {WINDOW} episodes): {near}")
     if record["infeasible"]:
         parts.append(f"episodes planned although the estimated limits could not be kept: {record['infeasible']}")
     if "budgets" in record:
@@ -300,6 +304,8 @@ def learn_parts(env: str, algorithm: str, seed: int, history: History) -> list[R
             free = "unknown" if budget["unguarded"] is None else f"{number(budget['unguarded'], 6)}{over}"
             burned.add_row(name, number(budget["budget"], 6), number(budget["spent"], 6), free)
         parts += [burned, f"episodes that the guard forbade or cut: {record['guarded']}; skipped: {record['skipped']}"]
+        if record["guarded"] == record["episodes"] == record["skipped"]:
+            parts.append("no episode was played: the worst case of one (steps x largest cost) exceeds a budget")
     return parts
 
 
@@ -417,13 +423,13 @@ def envs_parts(records: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
     return [table, words]
 
 
-def algorithm_record(kind: Any, parameters: Sequence[str]) -> dict[str, Any]:
+def algorithm_record(kind: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": kind.name,
         "summary": kind.summary,
         "paper": kind.paper,
         "problems": [problem.__name__ for problem in kind.settings],
-        "parameters": list(parameters),
+        "parameters": dict(parameters),
     }
 
 
@@ -431,7 +437,9 @@ def algorithms_parts(records: Sequence[Mapping[str, Any]]) -> list[RenderableTyp
     words = Table.grid(padding=(0, 2))
     for record in records:
         words.add_row(Text(record["name"], "bold"), f"{record['summary']} ({record['paper']})")
-        words.add_row("", Text(f"--option {', '.join(record['parameters'])}", "dim"))
+        words.add_row("", Text(f"problems: {', '.join(record['problems'])}", "dim"))
+        given = ", ".join(f"{key}={value}" for key, value in record["parameters"].items())
+        words.add_row("", Text(f"--option {given}" if given else "", "dim"))
     return [words]
 
 

@@ -102,8 +102,7 @@ class Task:
             if not hasattr(space, "n") or int(getattr(space, "start", 0)) != 0:
                 raise ModelError(f"the {name} space is {space}; conrl needs Discrete(n) counting from 0")
             sizes.append(int(space.n))
-        spec_horizon = getattr(env.spec, "max_episode_steps", None) if env.spec else None
-        steps = horizon if horizon is not None else spec_horizon
+        steps = horizon if horizon is not None else _time_limit(env)
         if steps is None:
             raise ModelError("the environment states no time limit; pass horizon=")
         inner = env.unwrapped
@@ -121,3 +120,14 @@ class Task:
             cost_ranges=cost_ranges,
             can_stop=can_stop,
         )
+
+
+def _time_limit(env: Any) -> int | None:
+    """Steps of an episode, from the environment's specification, its wrappers, or the model behind it."""
+    if env.spec is not None and env.spec.max_episode_steps is not None:
+        return int(env.spec.max_episode_steps)
+    while env is not env.unwrapped:
+        if isinstance(getattr(env, "_max_episode_steps", None), int):
+            return int(env._max_episode_steps)
+        env = env.env
+    return getattr(getattr(env, "mdp", None), "horizon", None)

@@ -8,11 +8,12 @@ ends with the same bytes in `progress.csv` as one that was never killed. No file
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,6 +23,7 @@ import numpy as np
 from conrl.errors import RunError
 from conrl.files import atomic_write, read_npz, reading
 from conrl.learners import History, learn
+from conrl.learners.loop import make_world
 from conrl.learners.saving import DAMAGED, learner_arrays, learner_of
 from conrl.model import ConstrainedMDP
 
@@ -90,7 +92,7 @@ class Run:
     def _settle(self) -> None:
         """Compare the settings with those of an earlier start, or write them."""
         path = self.directory / "config.json"
-        if path.exists():
+        if path.exists() and self.checkpoint.exists():  # without the latter nothing has been played
             with reading(path):
                 try:
                     before = json.loads(path.read_text(encoding="utf-8"))
@@ -98,13 +100,14 @@ class Run:
                     raise RunError(f"{path}: not JSON; the run cannot be continued") from None
             if not isinstance(before, dict):
                 raise RunError(f"{path}: not the settings of a run")
-            for key in sorted(before.keys() | self.config.keys()):
-                if key != "episodes" and before.get(key) != self.config.get(key):
+            for key, there, here in _differences(before, self.config):
+                if key != "episodes":
                     raise RunError(
-                        f"{self.directory} holds a run with another {key}: {_short(before.get(key))} instead of "
-                        f"{_short(self.config.get(key))}; choose another directory"
+                        f"{self.directory} holds a run with another {key}: {_short(there)} there, {_short(here)} here; "
+                        "choose another directory"
                     )
-            if before.get("episodes", 0) >= self.config.get("episodes", 0):
+            played = before.get("episodes")
+            if isinstance(played, int) and played >= self.config.get("episodes", 0):
                 return
         with atomic_write(path) as file:
             file.write((json.dumps(self.config, indent=2, sort_keys=True) + "\n").encode())
@@ -132,6 +135,23 @@ class Run:
         with atomic_write(self.checkpoint) as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
         history.save(self.progress)
+
+
+def digest(mdp: ConstrainedMDP) -> str:
+    """Tells one model from another: a run is continued on the same only."""
+    found = hashlib.blake2b(digest_size=16)
+    for array in (*mdp.graph, mdp.action, mdp.pay, mdp.outcome_pay, mdp.initial):
+        found.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
+
+
+def _differences(one: Any, other: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """The fields in which two descriptions differ, by their path."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted(one.keys() | other.keys()):
+            yield from _differences(one.get(key), other.get(key), f"{name}.{key}" if name else key)
+    elif one != other:
+        yield name, one, other
 
 
 def _short(value: Any) -> str:
@@ -164,15 +184,20 @@ def learn_on_disk(
     """
     fresh = make_learner()
     if fresh.seed is None:
-        fresh.seed = seed
-    settings = {**(config or {}), "learner": fresh.config(), "seed": seed, "episodes": episodes}
+        fresh.reseed(seed)
+    make_world(env, fresh, options.get("pay", "outcome"), options.get("cost"))  # what makes no sense ends here,
+    _ = fresh.proposal  # before anything is written
     truth = env if isinstance(env, ConstrainedMDP) else None
+    settings = {**(config or {}), "learner": fresh.config(), "seed": seed, "episodes": episodes}
+    if truth is not None:
+        settings["model"] = digest(truth)
     history = History(tuple(fresh.task.cost_names), fresh.problem, truth)
     with Run(directory, settings) as run:
         learner = run.load(history, **(given or {})) or fresh
         left = episodes - learner.episodes
         if left <= 0:
-            if not run.progress.exists():
+            whole = history.to_csv().encode()  # killed between the two files of the last save, it would be short
+            if not run.progress.exists() or run.progress.read_bytes() != whole:
                 history.save(run.progress)
             return learner, history
         due = time.monotonic() + FIRST_SAVE

@@ -77,17 +77,27 @@ class BaseLearner:
 
     def observe(self, episode: Episode) -> None:
         """Learn from the episode that was played. Refuses, and then changes nothing, what the task says cannot be."""
+        if not isinstance(episode, Episode):
+            raise RunError(f"observe needs an Episode, not {type(episode).__name__}")
         proposal = self.proposal
         check_episode(self.task, episode)
         if isinstance(proposal.policy, Null):
             if len(episode):
                 raise RunError("the episode was to be skipped, and was played")
-        elif episode.skipped and not episode.stopped:
+        elif not len(episode) and not episode.stopped:
             raise RunError("the episode was to be played, and was skipped")
         self._learn(episode, proposal)
         if self.keep_policies:
             self._executed.add(proposal.policy)
         self._episodes += 1
+        self._proposal = None
+
+    def reseed(self, seed: int) -> None:
+        """All randomness to come from this seed; what was proposed and not yet observed is proposed anew."""
+        self._forget_proposal()
+        self.seed = int(seed)
+
+    def _forget_proposal(self) -> None:
         self._proposal = None
 
     def generator(self, stream: int = DRAW) -> np.random.Generator:

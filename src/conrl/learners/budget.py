@@ -3,7 +3,8 @@
 Before an episode it must be certain that its worst case fits: H times the largest cost of a step, from the task's
 ranges. If not, the null action is played for the whole episode. Where an episode can be stopped (`Task.can_stop`), the
 same is asked step by step instead, with the worst step. Books are kept in rational numbers, which the sums of floating
-point numbers are: no rounding breaks a budget, and none keeps an episode from being played that fits.
+point numbers are: no rounding breaks a budget, and none keeps an episode from being played that fits. Within an episode
+sums are rounded up where they are not exact.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from conrl.learners.base import BaseLearner, group, prefixed, whole
 from conrl.learners.budget import Budget
 from conrl.learners.protocol import Arrays, Proposal
 from conrl.learners.saving import describe
-from conrl.logs import Log, load_episodes
+from conrl.logs import Log, episodes_of, load_episodes
 from conrl.model import ConstrainedMDP, Origin
 from conrl.oracles import A2C
 from conrl.planners import PLANNERS, ColumnGeneration, Lagrangian, Plan, Planner
@@ -98,9 +98,11 @@ class ConRL(BaseLearner):
         if isinstance(self.problem, Knapsack):
             totals = self.problem.totals(task)
             self.budget = Budget(task, totals)
+            if resolve and self.problem.epsilon != 0.0:
+                raise SpecError("resolve plans for all that is left, with epsilon = 0; give one of the two")
             self._epsilon = self.problem.held_back(task)
-        elif resolve:
-            raise SpecError("resolve is for Knapsack problems")
+        elif resolve or not guard:
+            raise SpecError("resolve and guard are for Knapsack problems")
         for name, flag in (("resolve", resolve), ("guard", guard), ("keep_policies", keep_policies)):
             if not isinstance(flag, (bool, np.bool_)):
                 raise SpecError(f"{name} is {flag!r}; it must be True or False")
@@ -185,7 +187,10 @@ class ConRL(BaseLearner):
 
     def _bonus_table(self, k: int) -> Float:
         visits = self.counts.visits
-        b = np.array(self.bonus(visits, k, self.task), dtype=np.float64)
+        try:
+            b = np.array(self.bonus(visits, k, self.task), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise SpecError(f"the bonus gave what are no numbers: {error}") from None
         width = 1 + self.task.num_costs
         if b.ndim == 1:
             b = np.repeat(b[:, None], width, axis=1)
@@ -226,11 +231,13 @@ class ConRL(BaseLearner):
     @property
     def policy(self) -> Mixture:
         """The latest plan, from everything seen so far: what the next episode's policy is drawn from."""
-        over = isinstance(self.problem, Knapsack) and self._episodes >= self.problem.episodes
-        if not over or self._plan is None:  # after the last episode of a budget, the plan of that episode
+        if isinstance(self.problem, Knapsack) and self._episodes >= self.problem.episodes:
+            k = self.problem.episodes  # the budget is over: what one would do in its last episode
+            plan = self._solve(self._model(k), self._problem_now(k))
+        else:
             _ = self.proposal
-        plan = self._plan
-        assert plan is not None
+            assert self._plan is not None
+            plan = self._plan
         parts: list[Policy] = [self._whole(plan.component(i)) for i in range(plan.weights.size)]
         weights = plan.weights * (1.0 - plan.skip)
         if plan.skip > 0.0:
@@ -257,7 +264,7 @@ class ConRL(BaseLearner):
             if tuple(log.cost_names) != tuple(self.task.cost_names):
                 raise RunError(f"the log has costs {log.cost_names}; the task has {tuple(self.task.cost_names)}")
             log = log.episodes
-        log = tuple(log)
+        log = episodes_of(log)
         for i, episode in enumerate(log):
             try:
                 check_episode(self.task, episode)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,7 +26,8 @@ class Executed:
 
     def add(self, policy: Policy, times: int = 1) -> None:
         key = _key(policy)
-        self._policies.setdefault(key, policy)
+        if key not in self._policies:
+            self._policies[key] = policy
         self._times[key] = self._times.get(key, 0) + times
 
     def mixture(self) -> Mixture:
@@ -71,6 +73,8 @@ def _kind(policy: Policy) -> int:
 
 
 def _key(policy: Policy) -> bytes:
+    """What tells policies apart, in 16 bytes."""
     if isinstance(policy, Null):
         return b""
-    return policy.actions.tobytes() if isinstance(policy, Deterministic) else policy.probabilities.tobytes()
+    table = policy.actions if isinstance(policy, Deterministic) else policy.probabilities
+    return hashlib.blake2b(np.ascontiguousarray(table).tobytes(), digest_size=16).digest()

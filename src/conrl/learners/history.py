@@ -117,7 +117,8 @@ class History:
 
     @property
     def infeasible(self) -> Bool:
-        """[K]: the estimated limits could not be kept, and the least-violating policy was played."""
+        """[K]: the estimated limits could not be kept, and the least-violating policy was played. A Lagrangian planner
+        does not notice: it plays what its multipliers lead to."""
         return self._table("infeasible").astype(bool)
 
     # -- against the optimum ------------------------------------------------------------------------------
@@ -189,10 +190,24 @@ class History:
     @property
     def violations(self) -> NDArray[np.int64]:
         """[d]: in how many episodes the mean cost of the last `WINDOW` was above the limit or below the floor."""
-        cost = self.smooth()[:, 1:]
-        over = cost > self.limits + ROUNDING * np.maximum(1.0, np.abs(self.limits))
-        over |= cost < self.floors - ROUNDING * np.maximum(1.0, np.abs(self.floors))
-        return np.asarray(over.sum(axis=0), dtype=np.int64)
+        return np.asarray(self.broken(self.smooth()[:, 1:]).sum(axis=0), dtype=np.int64)
+
+    def broken(self, costs: Float) -> Bool:
+        """[..., d]: which of the costs are above their limit or below their floor."""
+        limits, floors = self.limits, self.floors
+        over: Bool = costs > limits + ROUNDING * np.maximum(1.0, np.abs(limits))
+        under: Bool = costs < floors - ROUNDING * np.maximum(1.0, np.abs(floors))
+        return over | under
+
+    def recent(self) -> Float:
+        """[1+d]: the last row of `smooth`, without looking at the others."""
+        rows = self._rows[-WINDOW:]
+        seen = [
+            row.expected if row.expected is not None and not row.guarded else np.append(row.reward, row.costs)
+            for row in rows
+        ]
+        mean: Float = np.mean(seen, axis=0)
+        return mean
 
     @property
     def solved_from(self) -> int | None:

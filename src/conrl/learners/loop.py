@@ -59,20 +59,25 @@ def learn(
     number = int(seed.integers(2**63)) if isinstance(seed, np.random.Generator) else seed
     if not is_int(number) or number < 0:
         raise SpecError(f"seed is {seed!r}; it must be a whole number of at least 0, or a generator")
-    world, truth = _world(env, learner, pay, cost)
+    if not hasattr(learner, "propose") or not hasattr(learner, "observe"):
+        raise SpecError(f"learn needs a learner such as ConRL(env.task), not {type(learner).__name__}")
+    world, truth = make_world(env, learner, pay, cost)
     if learner.seed is None:
-        learner.seed = int(number)
+        learner.reseed(int(number))
+    names = tuple(learner.task.cost_names)
     if history is None:
-        history = History(tuple(learner.task.cost_names), learner.problem, truth)
+        history = History(names, learner.problem, truth)
+    elif not isinstance(history, History) or history.cost_names != names or len(history) != learner.episodes:
+        raise SpecError("the history is not that of this learner: it has other costs or another number of episodes")
     history.interrupted = False
     play = play_trajectory if getattr(learner, "continuing", False) else play_episode
     with _interruptible() as interrupted, show_progress(progress, history, episodes) as tick:
-        for _ in range(episodes):
+        for left in reversed(range(episodes)):
             history.append(play(world, learner, int(number)))
             tick()
             if after is not None:
                 after(history)
-            if interrupted():
+            if interrupted() and left:
                 history.interrupted = True
                 break
     return history
@@ -104,7 +109,7 @@ def play_episode(world: World, learner: Learner, seed: int) -> Row:
     )
 
 
-def _world(
+def make_world(
     env: Any, learner: Learner, pay: str | Sampler, cost: Callable[..., ArrayLike] | None
 ) -> tuple[World, ConstrainedMDP | None]:
     if isinstance(env, ConstrainedMDP):

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
+from numpy.typing import NDArray
 
-from conrl.learners.history import WINDOW, History
+from conrl.learners.history import WINDOW, Float, History
 
 EVERY = 0.1  # seconds between two updates
 
@@ -29,28 +30,30 @@ def show_progress(shown: bool, history: History, episodes: int) -> Iterator[Call
         TextColumn("{task.fields[facts]}", markup=False),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal, refresh_per_second=10) as bar:
+    if not console.is_terminal:
+        yield lambda: None
+        return
+    with Progress(*columns, console=console, refresh_per_second=10) as bar:
         begun = len(history)
         bar_id = bar.add_task("episodes", total=begun + episodes, completed=begun, facts="")
-        last = 0.0
+        over = history.violations if begun else np.zeros(len(history.cost_names), dtype=np.int64)
+        due = 0.0
 
         def tick() -> None:
-            nonlocal last
-            if time.monotonic() - last >= EVERY or len(history) == begun + episodes:
-                last = time.monotonic()
-                bar.update(bar_id, completed=len(history), facts=facts(history))
+            nonlocal over, due
+            recent = history.recent()
+            over = over + history.broken(recent[1:])
+            if time.monotonic() >= due or len(history) == begun + episodes:
+                bar.update(bar_id, completed=len(history), facts=facts(history, recent, over))
+                due = time.monotonic() + EVERY
 
         yield tick
 
 
-def facts(history: History) -> str:
+def facts(history: History, recent: Float, over: NDArray[np.int64]) -> str:
     """One line: the last episodes' mean reward and costs against limits, and violations."""
-    recent = history.smooth()[-1]
     parts = [f"reward {recent[0]:.3f}"]
-    for name, cost, limit, over in zip(history.cost_names, recent[1:], history.limits, history.violations, strict=True):
+    for name, cost, limit, times in zip(history.cost_names, recent[1:], history.limits, over, strict=True):
         bound = f"/{limit:.3g}" if np.isfinite(limit) else ""
-        parts.append(f"{name} {cost:.3f}{bound}" + (f" ({over} over)" if over else ""))
-    if history.remaining is not None:
-        left = history.remaining[-1]
-        parts.append("left " + ", ".join(f"{x:.4g}" for x in left[np.isfinite(left)]))
+        parts.append(f"{name} {cost:.3f}{bound}" + (f" ({times} over)" if times else ""))
     return ", ".join(parts) + f" (mean of {WINDOW})"

@@ -50,6 +50,10 @@ class Learner(Protocol):
         """What `propose` gives, with its circumstances."""
         ...
 
+    def reseed(self, seed: int) -> None:
+        """All randomness to come from this seed."""
+        ...
+
     def propose(self) -> Policy:
         """The policy of the next episode; asked twice, the same one."""
         ...

@@ -83,9 +83,14 @@ def _plain(value: Any) -> Any:
     raise TypeError(value)
 
 
+def _is_part(value: Any) -> bool:
+    """Whether this describes a part; limits by the name of a cost are a mapping too, of numbers."""
+    return isinstance(value, dict) and isinstance(value.get("kind"), str)
+
+
 def rebuild(description: dict[str, Any], **more: Any) -> Any:
     """The part that `describe` described."""
-    fields = {name: rebuild(v) if isinstance(v, dict) and "kind" in v else v for name, v in description.items()}
+    fields = {name: rebuild(value) if _is_part(value) else value for name, value in description.items()}
     kind = fields.pop("kind", None)
     if kind not in _PLAIN:
         raise ModelError(f"{kind!r} is no part of a learner")

@@ -34,7 +34,7 @@ from conrl.learners.places import PlacesLearner, ranges, read_delta, read_positi
 from conrl.learners.protocol import Arrays, Proposal
 from conrl.oracles.backward_induction import TIE
 from conrl.policy import Deterministic
-from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem
+from conrl.problem import ConcaveConvex, Linear, Problem
 from conrl.task import Task
 
 Float = NDArray[np.float64]
@@ -62,7 +62,7 @@ class UCBVI(PlacesLearner):
     name = "ucbvi"
     summary = "optimistic learning of the reward alone: what if the limits were ignored?"
     paper = "Azar, Osband and Munos (2017)"
-    settings = (Linear, ConcaveConvex, Knapsack)
+    settings = (Linear, ConcaveConvex)  # no budget: it would not be kept
 
     def __init__(
         self,

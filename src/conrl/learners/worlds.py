@@ -6,6 +6,7 @@ interrupted is that of one that was not.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -57,7 +58,7 @@ class ModelWorld:
     """
 
     def __init__(self, mdp: ConstrainedMDP, task: Task | None = None, pay: str | Sampler = "outcome") -> None:
-        if isinstance(pay, str) and pay not in ("outcome", "bernoulli"):
+        if not callable(pay) and pay not in ("outcome", "bernoulli"):
             raise SpecError(f"pay is {pay!r}; it must be 'outcome', 'bernoulli' or a function")
         self.mdp = mdp
         self._pay = pay
@@ -108,7 +109,10 @@ class ModelWorld:
     def _draw(self, generator: np.random.Generator, state: int, action: int, successor: int) -> ArrayLike:
         mean = self.mdp.pay[self.mdp.pair_index[state, action]]
         if callable(self._pay):
-            drawn = np.asarray(self._pay(generator, state, action, successor, mean.copy()), dtype=np.float64)
+            try:
+                drawn = np.asarray(self._pay(generator, state, action, successor, mean.copy()), dtype=np.float64)
+            except (TypeError, ValueError) as error:
+                raise SpecError(f"the sampler gave what are no numbers: {error}") from None
             if drawn.shape != mean.shape:
                 raise SpecError(f"the sampler gave shape {drawn.shape}; expected reward and costs, {mean.shape}")
             return drawn
@@ -123,14 +127,15 @@ class GymnasiumWorld:
     Args:
         env: the environment. An episode is seeded through `reset(seed=...)`.
         task: what the learner knows of it.
-        cost: a function (state, action, next state, reward, terminated, info) of the costs of a step; by default
-            `info["costs"]`, else `info["cost"]`.
+        cost: a function (state, action, next state, reward, terminated) of the costs of a step, or of these and `info`;
+            by default `info["costs"]`, else `info["cost"]`.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], task: Task, cost: Callable[..., ArrayLike] | None = None) -> None:
         self.env = env
         self.task = task
         self._cost = cost
+        self._with_info = cost is not None and _takes(cost, 6)
         for name, space, size in (
             ("observation", env.observation_space, task.num_states),
             ("action", env.action_space, task.num_actions),
@@ -197,7 +202,7 @@ class GymnasiumWorld:
     def _costs(self, state: int, action: int, successor: int, reward: float, ended: bool, info: Any) -> Float:
         d = self.task.num_costs
         if self._cost is not None:
-            given = self._cost(state, action, successor, reward, ended, info)
+            given = self._cost(state, action, successor, reward, ended, *((info,) if self._with_info else ()))
         elif "costs" in info:
             given = info["costs"]
         elif "cost" in info:
@@ -217,3 +222,14 @@ class GymnasiumWorld:
         if not np.isfinite(costs).all():
             raise RunError(f"the environment gave costs {costs}; they must be finite")
         return costs
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function can be called with so many arguments."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # it does not say
+        pass
+    return True

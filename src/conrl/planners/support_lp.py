@@ -295,7 +295,7 @@ class _Solver:
             unit = np.zeros(self.rows.size)
             unit[r] = 1.0
             raise Conflict(unit, float(least[r]))
-        found = np.array(self.columns.points)
+        found = points[:first]  # not those of a start: what counts as least violating must not depend on it
         uses = found @ self.G.T
         spread = uses.max(axis=0) - uses.min(axis=0)
         # Where all policies cost the same, the spread is rounding and no unit.

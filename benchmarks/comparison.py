@@ -1,0 +1,195 @@
+"""All algorithms of the paper, and three more, on its two environments: reward, cost, trajectories needed.
+
+    python benchmarks/comparison.py                 # 3 seeds of everything; about half an hour on two cores
+    python benchmarks/comparison.py --only rcpo     # those whose name begins so
+    python benchmarks/comparison.py --draw          # the table again from docs/data/comparison.csv
+
+Each runs at the paper's hyper-parameters (REPRODUCTION; `authors` where its program peeked at exact values). Reward and
+cost are exact values of the executed policies, means over the last tenth of the trajectories; of TFW-UCRL2, 30 times
+the running mean per step. *Solved* is the first trajectory from which the mean of the last 100 stays within 0.1 of the
+constrained optimum (or above) and within 0.05 of the limit (or below), to the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from studies import Float, read_rows, spread, table, write_rows
+
+import conrl
+from conrl.envs import box, mars_rover
+from conrl.estimation import width
+from conrl.learners.appropo import ApproPO
+from conrl.learners.optcmdp import OptCMDP
+from conrl.learners.optprimaldual import OptPrimalDual
+from conrl.learners.rcpo import RCPO
+from conrl.learners.tfw_ucrl2 import TFWUCRL2, radius
+from conrl.learners.ucbvi import UCBVI
+from conrl.oracles import A2C
+from conrl.transform import reachable_part, single_episode
+
+SEEDS = range(3)
+AVERAGED = 100
+FILE = "comparison.csv"
+HEADER = ("environment", "algorithm", "seed", "trajectories", "reward", "cost", "cumulative", "solved", "seconds")
+MAPS: dict[str, Callable[[], conrl.ConstrainedMDP]] = {"Mars rover": lambda: mars_rover(rock_reward=1.0), "Box": box}
+STEP = {"Mars rover": 0.2, "Box": 10.0}  # of the multiplier in ConRL's planner
+RATE = {"Mars rover": 1e-3, "Box": 1e-2}  # of RCPO's multiplier
+GAME = {"Mars rover": (1.4, 1.0, 20), "Box": (1.58, 10.0, 25)}  # ApproPO: threshold, step, episodes a call
+
+
+class WithRadii(conrl.ConRL):
+    """ConRL with the radii of TFW-UCRL2 around rewards and costs as its bonus: the ablation."""
+
+    def _bonus_table(self, k: int) -> Float:
+        unit = width(self.task)
+        visits: NDArray[Any] = self.counts.visits
+        means = self.counts.model().pay / unit
+        return radius(means, visits[:, None], max(int(visits.sum()), 1)) * unit
+
+
+def lagrangian(env: str, oracle: Any = "value-iteration") -> conrl.Lagrangian:
+    return conrl.Lagrangian(10, STEP[env], keep_multipliers=True, returns="average-multiplier", oracle=oracle)
+
+
+def conrl_a2c(env: str, mdp: conrl.ConstrainedMDP, **settings: Any) -> conrl.ConRL:
+    planner = lagrangian(env, A2C("authors", **settings))
+    return conrl.ConRL(mdp.task, preset="authors", planner=planner, keep_policies=False)
+
+
+def appropo(env: str, mdp: conrl.ConstrainedMDP, **settings: Any) -> ApproPO:
+    threshold, step, episodes = GAME[env]
+    return ApproPO(mdp.task, threshold=threshold, step=step, episodes=episodes, **settings)
+
+
+Make = Callable[[str, conrl.ConstrainedMDP], Any]
+# name -> (trajectories, what makes it)
+ALGORITHMS: dict[str, tuple[int, Make]] = {
+    "conrl (default)": (2000, lambda env, mdp: conrl.ConRL(mdp.task, keep_policies=False)),
+    "conrl-value-iteration (authors)": (
+        2000,
+        lambda env, mdp: conrl.ConRL(mdp.task, preset="authors", planner=lagrangian(env), keep_policies=False),
+    ),
+    "conrl-a2c (table: reset none)": (1000, lambda env, mdp: conrl_a2c(env, mdp)),
+    "conrl-a2c (continue)": (2000, lambda env, mdp: conrl_a2c(env, mdp, reset="continue")),
+    "conrl-a2c (continue, 5 + 50)": (
+        1000,
+        lambda env, mdp: conrl_a2c(env, mdp, reset="continue", episodes=5, final_episodes=50),
+    ),
+    "rcpo (authors, exact costs)": (
+        20000,
+        lambda env, mdp: RCPO(mdp.task, preset="authors", rate=RATE[env], peek=mdp),
+    ),
+    "rcpo (sampled costs)": (20000, lambda env, mdp: RCPO(mdp.task, rate=RATE[env])),
+    "appropo (authors, exact values)": (20000, lambda env, mdp: appropo(env, mdp, preset="authors", peek=mdp)),
+    "appropo (sampled values)": (20000, lambda env, mdp: appropo(env, mdp)),
+    "tfw-ucrl2": (33333, lambda env, mdp: TFWUCRL2(mdp.task)),
+    "optcmdp": (600, lambda env, mdp: OptCMDP(mdp.task, keep_policies=False)),
+    "opt-primal-dual": (2000, lambda env, mdp: OptPrimalDual(mdp.task)),
+    "ucbvi (ignores the limit)": (2000, lambda env, mdp: UCBVI(mdp.task, keep_policies=False)),
+    "conrl with TFW-UCRL2's radii": (2000, lambda env, mdp: WithRadii(mdp.task, keep_policies=False)),
+}
+
+
+def run(job: tuple[str, str, int]) -> tuple[Any, ...]:
+    """One run: a row of the file."""
+    env, name, seed = job
+    trajectories, make = ALGORITHMS[name]
+    mdp = MAPS[env]()
+    world = reachable_part(single_episode(mdp)) if name.startswith("tfw") else mdp
+    learner = make(env, world)
+    conrl.learn(world, make(env, world), 3, seed=seed)  # what is compiled is compiled now
+    begun = time.perf_counter()
+    history = conrl.learn(world, learner, trajectories, seed=seed)
+    seconds = time.perf_counter() - begun
+    values = history.executed
+    assert values is not None
+    late = values[-(trajectories // 10) :].mean(axis=0)
+    if name.startswith("tfw"):
+        late = values[-1]  # a running mean already
+    best = conrl.plan(mdp)
+    assert mdp.limits is not None
+    solved = solved_from(values, best.reward - 0.1, float(mdp.limits[0]) + 0.05, not name.startswith("tfw"))
+    cumulative = float(history.costs.sum())
+    return env, name, seed, trajectories, float(late[0]), float(late[1]), cumulative, solved, seconds
+
+
+def solved_from(values: Float, least: float, most: float, average: bool) -> int | None:
+    """The first trajectory from which the mean of the last 100 is good to the end."""
+    if average:
+        sums = np.cumsum(np.vstack((np.zeros(values.shape[1]), values)), axis=0)
+        k = np.arange(1, len(values) + 1)
+        first = np.maximum(k - AVERAGED, 0)
+        values = (sums[k] - sums[first]) / (k - first)[:, None]
+    bad = np.flatnonzero((values[:, 0] < least) | (values[:, 1] > most))
+    first_good = int(bad[-1]) + 2 if bad.size else 1
+    return first_good if first_good <= len(values) else None
+
+
+def compute(only: str | None) -> None:
+    jobs = [
+        (env, name, seed)
+        for name in ALGORITHMS
+        for env in MAPS
+        for seed in SEEDS
+        if only is None or name.startswith(only)
+    ]
+    kept = []
+    if only is not None:
+        asked = {(env, name) for env, name, _ in jobs}
+        kept = [tuple(row.values()) for row in read_rows(FILE) if (row["environment"], row["algorithm"]) not in asked]
+    rows = [*kept, *(tuple(row) for row in spread(run, jobs))]
+    order = list(ALGORITHMS)
+    rows.sort(key=lambda row: (list(MAPS).index(str(row[0])), order.index(str(row[1])), int(row[2])))
+    write_rows(FILE, HEADER, rows)
+
+
+def show() -> None:
+    rows = read_rows(FILE)
+    for env, make in MAPS.items():
+        best = conrl.plan(make())
+        print(f"{env}: optimum {best.reward:.4f} at cost {best.costs[0]:.2f}\n")
+        found = []
+        for name in ALGORITHMS:
+            mine = [row for row in rows if (row["environment"], row["algorithm"]) == (env, name)]
+            if not mine:
+                continue
+            mean = {
+                key: np.mean([float(row[key]) for row in mine]) for key in ("reward", "cost", "cumulative", "seconds")
+            }
+            count = int(mine[0]["trajectories"])
+            solved = [row["solved"] or "no" for row in mine]
+            found.append(
+                (
+                    name,
+                    f"{count:,}",
+                    f"{mean['reward']:.3f}",
+                    f"{mean['cost']:.3f}",
+                    f"{mean['cumulative']:,.0f}",
+                    ", ".join(solved),
+                    f"{1000.0 * mean['seconds'] / count:.2f}",
+                )
+            )
+        table(
+            ("algorithm", "trajectories", "reward", "cost", "cumulative cost", "solved (each seed)", "s per 1,000"),
+            found,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--only", help="algorithms whose name begins so; the others are kept from the file")
+    parser.add_argument("--draw", action="store_true", help="show the table of the file, compute nothing")
+    options = parser.parse_args()
+    if not options.draw:
+        compute(options.only)
+    show()
+
+
+if __name__ == "__main__":
+    main()
