@@ -127,7 +127,7 @@ class Spec:
             totals.append({"one step": step, "just less": math.nextafter(step, 0.0)}.get(kind, -1.0))
             if totals[-1] < 0.0:
                 totals[-1] = share[kind] * all_of_it
-        return mdp, task, conrl.Knapsack(totals, self.episodes, self.epsilon)
+        return mdp, task, conrl.Knapsack(totals, self.episodes, 0.0 if self.resolve else self.epsilon)
 
     def pay(self, generator: np.random.Generator, s: int, a: int, t: int, mean: Float) -> Float:
         high, low = np.array(self.steps), np.array(self.lows)
@@ -389,7 +389,7 @@ def test_an_infinite_budget_is_none(can_stop: bool, resolve: bool) -> None:
 def test_resolving_plans_for_what_is_left() -> None:
     mdp = still([0.0, 1.0], [[0.0, 0.1], [1.0, 0.2]], 3, can_stop=True)
     spy = Greedy()
-    learner = conrl.ConRL(mdp.task, problem=conrl.Knapsack([5.0, 100.0], 6, 0.5), planner=spy, resolve=True, seed=3)
+    learner = conrl.ConRL(mdp.task, problem=conrl.Knapsack([5.0, 100.0], 6), planner=spy, resolve=True, seed=3)
     history = conrl.learn(mdp, learner, 6)
     spent = np.zeros(2)
     assert len(spy.asked) == 6

@@ -639,7 +639,7 @@ class Spy:
 def test_the_latest_policy_is_the_plan(name: str) -> None:
     """Its value in the empirical model is the plan's; each episode plays one of its components."""
     spy = Spy()
-    mdp, learner = make(name, planner=spy, bonus=conrl.ScaledBonus(0.1, 0.1))
+    mdp, learner = make(name, planner=spy, bonus=conrl.ScaledBonus(0.1, 0.1), seed=0)
     for k in range(10):
         mixture, plan = learner.policy, spy.plans[-1]
         if k:
@@ -1240,3 +1240,78 @@ def test_one_episode_by_hand_is_what_learn_does() -> None:
     rows = [loop.play_episode(world, two, 7) for _ in range(6)]
     assert [r.reward for r in rows] == history.rewards.tolist()
     assert_same_arrays(one.state(), two.state())
+
+
+# -- what a review found --------------------------------------------------------------------------------------
+
+
+def test_the_latest_policy_after_the_last_episode_of_a_budget(tmp_path: Path) -> None:
+    shop = conrl.envs.pricing()
+    learner = conrl.ConRL(shop.task, problem=conrl.Knapsack([4.0], 1), seed=0)
+    conrl.learn(shop, learner, 1)
+    value = conrl.evaluate(shop, learner.policy)
+    learner.save(tmp_path / "learner.npz")
+    assert conrl.evaluate(shop, conrl.load_learner(tmp_path / "learner.npz").policy) == value
+
+
+def test_reading_the_policy_first_changes_nothing() -> None:
+    mdp = conrl.envs.mars_rover(rock_reward=1.0)
+    plain, read = conrl.ConRL(mdp.task), conrl.ConRL(mdp.task)
+    _ = read.policy
+    assert conrl.learn(mdp, read, 40, seed=9).to_csv() == conrl.learn(mdp, plain, 40, seed=9).to_csv()
+    assert read.seed == 9
+
+
+def test_a_history_of_another_run_is_refused() -> None:
+    mdp = conrl.envs.mars_rover()
+    history = conrl.learn(mdp, conrl.ConRL(mdp.task), 3)
+    with pytest.raises(conrl.SpecError, match="not that of this learner"):
+        conrl.learn(mdp, conrl.ConRL(mdp.task), 3, history=history)
+    with pytest.raises(conrl.SpecError, match="needs a learner"):
+        conrl.learn(mdp, None, 3)  # type: ignore[arg-type]
+
+
+def test_an_interrupt_in_the_last_episode_is_none() -> None:
+    mdp = conrl.envs.mars_rover()
+
+    def interrupt(history: conrl.History) -> None:
+        if len(history) == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    assert not conrl.learn(mdp, conrl.ConRL(mdp.task), 3, after=interrupt).interrupted
+    assert conrl.learn(mdp, conrl.ConRL(mdp.task), 4, after=interrupt).interrupted
+
+
+def test_what_is_no_episode_is_refused() -> None:
+    mdp = conrl.envs.mars_rover()
+    learner = conrl.ConRL(mdp.task)
+    nothing = conrl.Episode([0], [], [], np.zeros((0, 1)))
+    for wrong in ("x", nothing):
+        with pytest.raises(conrl.RunError):
+            learner.observe(wrong)  # type: ignore[arg-type]
+    assert learner.episodes == 0
+    for none in (None, [1]):
+        with pytest.raises(conrl.ModelError, match=r"pisode"):
+            learner.prime(none)  # type: ignore[arg-type]
+        with pytest.raises(conrl.ModelError, match=r"pisode"):
+            conrl.estimate(none)  # type: ignore[arg-type]
+
+
+def test_a_cost_called_kind_can_be_saved(tmp_path: Path) -> None:
+    task = conrl.Task(2, 2, 2, [1.0], ["kind"], initial=0)
+    conrl.ConRL(task, problem=conrl.Linear({"kind": 0.3})).save(tmp_path / "learner.npz")
+    assert conrl.load_learner(tmp_path / "learner.npz").problem == conrl.Linear({"kind": 0.3})
+
+
+def test_epsilon_and_resolve_exclude_each_other() -> None:
+    shop = conrl.envs.pricing()
+    with pytest.raises(conrl.SpecError, match="one of the two"):
+        conrl.ConRL(shop.task, problem=conrl.Knapsack([4.0], 5, 0.1), resolve=True)
+
+
+def test_time_limits_of_environments_are_found() -> None:
+    import gymnasium
+
+    assert conrl.Task.from_gymnasium(gymnasium.make("conrl/MarsRover-v0")).horizon == 30
+    wrapped = gymnasium.wrappers.TimeLimit(gymnasium.make("FrozenLake-v1").unwrapped, 7)
+    assert conrl.Task.from_gymnasium(wrapped).horizon == 7

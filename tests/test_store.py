@@ -99,8 +99,31 @@ def test_another_setting_is_refused(tmp_path: Path) -> None:
         learn_on_disk(tmp_path, ROVER, authors, 5)
     with pytest.raises(conrl.RunError, match=r"another (seed|learner)"):
         learn_on_disk(tmp_path, ROVER, rover, 5, seed=1)
-    with pytest.raises(conrl.RunError, match="another env: null instead of"):
+    with pytest.raises(conrl.RunError, match='another env: null there, "box" here'):
         learn_on_disk(tmp_path, ROVER, rover, 5, config={"env": "box"})
+
+
+def test_killed_between_the_two_files_of_the_last_save(tmp_path: Path) -> None:
+    learn_on_disk(tmp_path, ROVER, rover, 30)
+    whole = progress(tmp_path)
+    (tmp_path / "progress.csv").write_bytes(b"".join(whole.splitlines(keepends=True)[:10]))
+    learn_on_disk(tmp_path, ROVER, rover, 30)
+    assert progress(tmp_path) == whole
+
+
+def test_what_makes_no_sense_writes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(conrl.SpecError, match="'outcome', 'bernoulli'"):
+        learn_on_disk(tmp_path / "run", ROVER, rover, 5, pay="often")
+    scales = conrl.ScaledBonus(0.1, [0.1, 0.2])
+    with pytest.raises(conrl.SpecError, match="2 scales for 1 costs"):
+        learn_on_disk(tmp_path / "run", ROVER, lambda: conrl.ConRL(ROVER.task, bonus=scales), 5)
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_model_is_not_continued(tmp_path: Path) -> None:
+    learn_on_disk(tmp_path, ROVER, rover, 5)
+    with pytest.raises(conrl.RunError, match="another model"):
+        learn_on_disk(tmp_path, conrl.envs.mars_rover(rock_reward=0.5), rover, 10)
 
 
 def test_one_process_owns_a_run(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def _labels(column: NDArray[Any], name: str, rows: int) -> tuple[Int, tuple[str,
     texts = [str(x) for x in column]
     if "" in texts:
         raise ModelError(f"row {texts.index('') % rows + 1}: {'an' if name == 'action' else 'a'} {name} is missing")
-    if all(x.isascii() and x.removeprefix("-").isdigit() and len(x) < 20 for x in texts):
+    if all(x.isascii() and x.removeprefix("-").isdigit() and len(x) < 4000 for x in texts):
         numbers = [int(x) for x in texts]
         if numbers and (min(numbers) < 0 or max(numbers) >= 2**31):
             raise ModelError(f"{name} {min(numbers) if min(numbers) < 0 else max(numbers)} is not an index")

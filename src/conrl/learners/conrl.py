@@ -101,8 +101,8 @@ class ConRL(BaseLearner):
             if resolve and self.problem.epsilon != 0.0:
                 raise SpecError("resolve plans for all that is left, with epsilon = 0; give one of the two")
             self._epsilon = self.problem.held_back(task)
-        elif resolve or not guard:
-            raise SpecError("resolve and guard are for Knapsack problems")
+        elif resolve:
+            raise SpecError("resolve is for Knapsack problems")
         for name, flag in (("resolve", resolve), ("guard", guard), ("keep_policies", keep_policies)):
             if not isinstance(flag, (bool, np.bool_)):
                 raise SpecError(f"{name} is {flag!r}; it must be True or False")
