@@ -96,12 +96,17 @@ ALGORITHMS: dict[str, tuple[int, Make]] = {
 }
 
 
+def world_of(name: str, mdp: conrl.ConstrainedMDP) -> conrl.ConstrainedMDP:
+    """Where an algorithm learns: TFW-UCRL2 in one unending episode."""
+    return reachable_part(single_episode(mdp)) if name.startswith("tfw") else mdp
+
+
 def run(job: tuple[str, str, int]) -> tuple[Any, ...]:
     """One run: a row of the file."""
     env, name, seed = job
     trajectories, make = ALGORITHMS[name]
     mdp = MAPS[env]()
-    world = reachable_part(single_episode(mdp)) if name.startswith("tfw") else mdp
+    world = world_of(name, mdp)
     learner = make(env, world)
     conrl.learn(world, make(env, world), 3, seed=seed)  # what is compiled is compiled now
     begun = time.perf_counter()

@@ -3,6 +3,7 @@
     python benchmarks/learning.py                        # all of it, some ten minutes
     python benchmarks/learning.py --only episodes        # Mars rover and Box
     python benchmarks/learning.py --only scale --largest 10000
+    python benchmarks/learning.py --only algorithms      # seconds per 1,000 trajectories of each
 
 *Episodes*: episodes 51 to 1,000 of a run, on one thread, the best of several runs; the first 50 and compilation are
 apart. Everything that `conrl.learn` does counts: estimating, planning, playing, the exact evaluation of what was
@@ -11,6 +12,9 @@ played, and counting. The parts are timed in a run of their own.
 *Scale*: random sparse models (A = 4, 5 successors, H = 30) after some hundred episodes of ConRL, and after so many
 random ones that every pair was seen ten times on average. An oracle call is one backward induction of the optimistic
 estimate and the evaluation of its policy.
+
+*Algorithms*: as `comparison.py` sets them; the quickest of several runs of the trajectories after the first few, in
+which everything is compiled. The exact evaluation of what was played counts.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
+from comparison import ALGORITHMS, MAPS, world_of
 from studies import table
 
 import conrl
@@ -250,9 +255,53 @@ def episode_times(mdp: conrl.ConstrainedMDP, learner: conrl.ConRL, repeat: int) 
     return float(np.median(propose)), float(np.median(whole)), float(np.mean(directions))
 
 
+# name in comparison.py -> the goal and what the program behind the paper takes, in seconds per 1,000 trajectories
+COMPARED: dict[str, tuple[float | None, float | None]] = {
+    "conrl (default)": (1.0, None),
+    "conrl-value-iteration (authors)": (None, 181.0),
+    "conrl-a2c (table: reset none)": (20.0, 875.0),
+    "rcpo (sampled costs)": (1.0, 56.0),
+    "rcpo (authors, exact costs)": (1.0, 56.0),
+    "appropo (sampled values)": (1.0, 26.0),
+    "appropo (authors, exact values)": (1.0, 26.0),
+    "tfw-ucrl2": (1.0, 35.0),
+    "optcmdp": (None, None),
+    "opt-primal-dual": (None, None),
+    "ucbvi (ignores the limit)": (None, None),
+}
+
+
+def algorithms(repeat: int) -> None:
+    """Seconds per 1,000 trajectories on Mars rover."""
+    rows = []
+    for name, (goal, paper) in COMPARED.items():
+        slow = name.startswith(("conrl-a2c", "optcmdp"))
+        first, count = (20, 60) if slow else (500, 1000)
+        mdp = MAPS["Mars rover"]()
+        world = world_of(name, mdp)
+        best = np.inf
+        for seed in range(repeat):
+            learner = ALGORITHMS[name][1]("Mars rover", world)
+            conrl.learn(world, learner, first, seed=seed)
+            begin = time.perf_counter()
+            conrl.learn(world, learner, count, seed=seed)
+            best = min(best, (time.perf_counter() - begin) / count * 1000.0)
+        rows.append(
+            (
+                name,
+                f"{first + 1}-{first + count}",
+                f"{best:.2f}",
+                "-" if goal is None else f"{goal:g}: {'met' if best <= goal else '**missed**'}",
+                "-" if paper is None else f"{paper:g}",
+                "-" if paper is None else f"{paper / best:.0f}x",
+            )
+        )
+    table(("algorithm", "trajectories", "s per 1,000", "goal", "program behind the paper", "about"), rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["episodes", "scale"], help="one part only")
+    parser.add_argument("--only", choices=["episodes", "scale", "algorithms"], help="one part only")
     parser.add_argument("--repeat", type=int, default=5, help="runs of which the quickest counts")
     parser.add_argument("--largest", type=int, default=100_000, help="states of the largest model")
     parser.add_argument("--some", type=int, default=300, help="episodes of ConRL before the first measurement")
@@ -264,6 +313,8 @@ def main() -> None:
         episodes(given.repeat)
     if given.only in (None, "scale"):
         scale(given.largest, given.some)
+    if given.only in (None, "algorithms"):
+        algorithms(given.repeat)
 
 
 if __name__ == "__main__":

@@ -195,6 +195,7 @@ def test_an_environment_whose_model_is_unknown() -> None:
         (("learn", "box", "--epsilon", "0.1"), "--budget"),
         (("learn", "box", "--budget", "corner=1", "--limit", "corner=2"), "one kind"),
         (("learn", "box", "--budget", "corner=1", "--epsilon", "theorem"), "no guarantee"),
+        (("learn", "box", "--budget", "corner=1", "--epsilon", "0.1", "--resolve"), "one of the two"),
         (("learn", "box", "--budget", "edge=1"), "unknown cost 'edge'"),
         (("learn", "box", "--limit", "edge=1"), "unknown cost 'edge'"),
         (("learn", "box", "--reward-range", "0", "1"), "--reward-range is for"),
@@ -208,3 +209,36 @@ def test_mistakes(words: tuple[str, ...], piece: str) -> None:
 
 def test_limits_that_nobody_can_keep() -> None:
     assert "infeasible" in refused("learn", "mars-rover", "--limit", "crash=0", "--out", "runs", code=3)
+
+
+def test_algorithms_are_listed_and_learn() -> None:
+    listed = json.loads(ok("algorithms", "--json"))["algorithms"]
+    names = {record["name"] for record in listed}
+    assert names == {"conrl", "rcpo", "appropo", "tfw-ucrl2", "optcmdp", "opt-primal-dual", "ucbvi"}
+    assert all(record["summary"] and record["paper"] for record in listed)
+    text = ok("algorithms")
+    assert all(name in text for name in names)
+    for name in sorted(names):
+        more = ("--option", "threshold=1.4") if name == "appropo" else ()
+        found = record(*ROVER, "--algorithm", name, "--episodes", 3, "--out", "runs", *more)
+        assert found["episodes"] == 3
+        again = record(*ROVER, "--algorithm", name, "--episodes", 5, "--out", "runs", *more)
+        assert again["episodes"] == 5
+    assert record(*ROVER, "--algorithm", "rcpo", "--preset", "authors", "--episodes", 2)["episodes"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "piece"),
+    [
+        (("--algorithm", "rcpo", "--option", "rate=abc"), "--option"),
+        (("--algorithm", "rcpo", "--option", "rat=1"), "did you mean 'rate'"),
+        (("--algorithm", "rcpo", "--planner", "lagrangian"), "--planner is not for rcpo"),
+        (("--algorithm", "appropo"), "threshold"),
+        (("--algorithm", "appropo", "--option", "threshold=high"), "--option"),
+        (("--algorithm", "ucbvi", "--budget", "crash=10"), "ucbvi takes"),
+        (("--algorithm", "rcpo", "--budget", "crash=10"), "rcpo takes Linear problems"),
+        (("--algorithm", "rcpo", "--prime", "log.csv"), "cannot learn from logged data"),
+    ],
+)
+def test_mistakes_about_algorithms(words: tuple[str, ...], piece: str) -> None:
+    assert piece in refused(*ROVER, "--episodes", "2", *words)

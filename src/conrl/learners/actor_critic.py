@@ -12,7 +12,8 @@ from conrl.episode import Episode
 from conrl.errors import SpecError, unknown
 from conrl.learners.base import TRAIN, BaseLearner, group, prefixed
 from conrl.learners.protocol import Arrays
-from conrl.learners.saving import describe
+from conrl.learners.saving import GIVEN, describe
+from conrl.model import ConstrainedMDP
 from conrl.oracles.a2c import PRESETS, A2CSettings, Agent, one_hot, stationary
 from conrl.policy import Policy
 from conrl.problem import Problem
@@ -30,13 +31,20 @@ class ActorCriticLearner(BaseLearner):
         problem: Problem | None,
         preset: str,
         a2c: A2CSettings | None,
+        peek: ConstrainedMDP | None,
         seed: int | None,
         keep_policies: bool,
     ) -> None:
         super().__init__(task, problem, seed, keep_policies)
         if preset not in PRESETS:
             raise SpecError(unknown("preset", preset, PRESETS))
-        self.preset = preset
+        if a2c is not None and not isinstance(a2c, A2CSettings):
+            raise SpecError(f"a2c is {a2c!r}; it must be A2CSettings")
+        if peek is not None and not isinstance(peek, ConstrainedMDP):
+            raise SpecError(f"peek is {peek!r}; it must be the true model, a ConstrainedMDP")
+        if preset == "authors" and peek is None:
+            raise SpecError("preset 'authors' knows exact values; pass peek=the true model")
+        self.preset, self.peek = preset, peek
         self.a2c = A2CSettings(**PRESETS[preset]) if a2c is None else a2c
         self._agent: Agent | None = None
         self._saved: Mapping[str, NDArray[Any]] = {}
@@ -63,7 +71,8 @@ class ActorCriticLearner(BaseLearner):
             self.agent.train(states, actions, episode.pay @ direction, self.task.horizon)
 
     def config(self) -> dict[str, Any]:
-        return super().config() | {"preset": self.preset, "a2c": describe(self.a2c)}
+        peek = None if self.peek is None else GIVEN
+        return super().config() | {"preset": self.preset, "a2c": describe(self.a2c), "peek": peek}
 
     def state(self) -> dict[str, NDArray[Any]]:
         return super().state() | prefixed("agent_", self.agent.state())

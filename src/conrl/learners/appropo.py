@@ -104,12 +104,12 @@ class ApproPO(ActorCriticLearner):
         seed: int | None = None,
         keep_policies: bool = False,
     ) -> None:
-        super().__init__(task, problem, preset, a2c, seed, keep_policies)
-        if preset == "authors" and peek is None:
-            raise SpecError("preset 'authors' knows value vectors exactly; pass peek=the true model")
+        super().__init__(task, problem, preset, a2c, peek, seed, keep_policies)
+        if target is not None and not hasattr(target, "project"):
+            raise SpecError(f"target is {target!r}; it must be a set with project(z), such as conrl.targets.Box")
         if episodes < 1 or estimate_episodes < 1:
             raise SpecError("episodes and estimate_episodes must be at least 1")
-        self.threshold, self.target, self.peek = threshold, target, peek
+        self.threshold, self.target = threshold, target
         self.step, self.momentum, self.kappa = float(step), float(momentum), float(kappa)
         self.calls_episodes, self.estimate_episodes = int(episodes), int(estimate_episodes)
         self.game = Game(target or self._default_target(), 1 + task.num_costs, self.kappa, self.step, self.momentum)
@@ -193,7 +193,6 @@ class ApproPO(ActorCriticLearner):
             "kappa": self.kappa,
             "episodes": self.calls_episodes,
             "estimate_episodes": self.estimate_episodes,
-            "peek": None if self.peek is None else GIVEN,
         }
 
     def state(self) -> dict[str, NDArray[Any]]:

@@ -19,7 +19,6 @@ from conrl.errors import SpecError
 from conrl.evaluation import evaluate
 from conrl.learners.actor_critic import ActorCriticLearner
 from conrl.learners.protocol import Arrays, Proposal
-from conrl.learners.saving import GIVEN
 from conrl.model import ConstrainedMDP
 from conrl.oracles.a2c import A2CSettings
 from conrl.problem import Linear
@@ -58,12 +57,10 @@ class RCPO(ActorCriticLearner):
         seed: int | None = None,
         keep_policies: bool = False,
     ) -> None:
-        super().__init__(task, problem, preset, a2c, seed, keep_policies)
+        super().__init__(task, problem, preset, a2c, peek, seed, keep_policies)
         if not (np.isfinite(rate) and rate > 0.0):
             raise SpecError(f"rate is {rate}; it must be a positive number")
-        if preset == "authors" and peek is None:
-            raise SpecError("preset 'authors' moves the multipliers by exact expected costs; pass peek=the true model")
-        self.rate, self.peek = float(rate), peek
+        self.rate = float(rate)
         assert isinstance(self.problem, Linear)
         self._rows = self.problem.rows(task)
         self._G = self._rows.matrix(task.num_costs)
@@ -84,7 +81,7 @@ class RCPO(ActorCriticLearner):
         self.multipliers = np.maximum(0.0, self.multipliers + self.rate * (self._G @ value - self._rows.bound))
 
     def config(self) -> dict[str, Any]:
-        return super().config() | {"rate": self.rate, "peek": None if self.peek is None else GIVEN}
+        return super().config() | {"rate": self.rate}
 
     def state(self) -> dict[str, NDArray[Any]]:
         return super().state() | {"multipliers": self.multipliers}
