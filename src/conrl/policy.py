@@ -236,7 +236,8 @@ class Mixture:
             raise ModelError("the policies of a mixture must have one shape")
 
     def __repr__(self) -> str:
-        return f"Mixture(weights={self.weights}, policies={len(self.policies)})"
+        few = f"weights={self.weights}, " if self.weights.size <= 8 else ""
+        return f"Mixture({few}policies={len(self.policies)})"
 
     def draw(self, generator: np.random.Generator) -> Policy:
         """The component to play in one episode."""

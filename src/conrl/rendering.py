@@ -283,7 +283,8 @@ def learn_parts(env: str, algorithm: str, seed: int, history: History) -> list[R
         values += "; of guarded episodes, what was realised"
     if not record["exact"]:
         values += ": the model is unknown"
-    table = _table("", "all episodes", f"last {WINDOW}", "optimum", "limit", "episodes above")
+    limit = "budget / episodes" if "budgets" in record else "limit"
+    table = _table("", "all episodes", f"last {WINDOW}", "optimum", limit, f"means of {WINDOW} above")
     reward = record["reward"]
     table.add_row("reward", *(_cell(reward[key]) for key in ("mean", "last", "optimum")), "", "")
     for name, cost in record["costs"].items():
@@ -294,6 +295,10 @@ def learn_parts(env: str, algorithm: str, seed: int, history: History) -> list[R
     if record["exact"]:
         solved = record["solved_from"]
         near = f"from episode {solved} on" if solved else "not reached, or not held to the end"
+        if record["episodes"] < WINDOW:
+            near = "too few episodes"
+        elif reward["optimum"] <= 0.0:
+            near = "the optimum is not above 0"
         parts.append(f"95% of the optimal reward, whatever the cost (mean of {WINDOW} episodes): {near}")
     if record["infeasible"]:
         parts.append(f"episodes planned although the estimated limits could not be kept: {record['infeasible']}")
