@@ -1,6 +1,6 @@
 """All algorithms of the paper, and three more, on its two environments: reward, cost, trajectories needed.
 
-    python benchmarks/comparison.py                 # 3 seeds of everything; about half an hour on two cores
+    python benchmarks/comparison.py                 # 3 seeds of everything; more than half an hour on two cores
     python benchmarks/comparison.py --only rcpo     # those whose name begins so
     python benchmarks/comparison.py --draw          # the table again from docs/data/comparison.csv
 
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from studies import Float, read_rows, spread, table, write_rows
+from studies import DATA, Float, read_rows, spread, table, write_rows
 
 import conrl
 from conrl.envs import box, mars_rover
@@ -145,7 +145,7 @@ def compute(only: str | None) -> None:
         if only is None or name.startswith(only)
     ]
     kept = []
-    if only is not None:
+    if only is not None and (DATA / FILE).exists():
         asked = {(env, name) for env, name, _ in jobs}
         kept = [tuple(row.values()) for row in read_rows(FILE) if (row["environment"], row["algorithm"]) not in asked]
     rows = [*kept, *(tuple(row) for row in spread(run, jobs))]
