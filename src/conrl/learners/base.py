@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ Float = NDArray[np.float64]
 WORLD, DRAW, TRAIN = range(3)
 
 
-class BaseLearner:
+class BaseLearner(ABC):
     """A state machine: `propose`, play, `observe`, `propose`, ...
 
     A learner says what to play (`_decide`) and learns from it (`_learn`); `config` and `state` make it anew. What it
@@ -56,11 +57,13 @@ class BaseLearner:
 
     # -- what a learner is --------------------------------------------------------------------------------
 
+    @abstractmethod
     def _decide(self) -> Proposal:
-        raise NotImplementedError
+        """What to play in the coming episode."""
 
+    @abstractmethod
     def _learn(self, episode: Episode, proposal: Proposal) -> None:
-        raise NotImplementedError
+        """Take in an episode that fits the task and the proposal."""
 
     # -- the two methods ----------------------------------------------------------------------------------
 

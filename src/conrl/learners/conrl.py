@@ -12,23 +12,20 @@ Caution (a negative bonus) moves the estimate itself: it cannot be part of the o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from conrl.counts import Counts, check_episode
 from conrl.episode import Episode
 from conrl.errors import InfeasibleError, RunError, SpecError, unknown
 from conrl.estimation import Bonus, ScaledBonus
 from conrl.inputs import frozen
-from conrl.learners.base import BaseLearner, group, prefixed, whole
+from conrl.learners.base import group, prefixed
 from conrl.learners.budget import Budget
+from conrl.learners.places import PlacesLearner
 from conrl.learners.protocol import Arrays, Proposal
 from conrl.learners.saving import describe
-from conrl.logs import Log, episodes_of, load_episodes
 from conrl.model import ConstrainedMDP, Origin
 from conrl.oracles import A2C
 from conrl.planners import PLANNERS, ColumnGeneration, Lagrangian, Plan, Planner
@@ -49,7 +46,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-class ConRL(BaseLearner):
+class ConRL(PlacesLearner):
     """Optimistic model-based learning under limits: `propose` a policy, play it, `observe` the episode.
 
     Args:
@@ -107,16 +104,13 @@ class ConRL(BaseLearner):
             if not isinstance(flag, (bool, np.bool_)):
                 raise SpecError(f"{name} is {flag!r}; it must be True or False")
         self._caution = _caution(self.problem, task)
-        self.counts = Counts(task)
-        self._default = _first_actions(task)
         self._features = self.counts.features() if isinstance(getattr(self.planner, "_maker", None), A2C) else None
         self._start: Start | None = None
         self._plan: Plan | None = None
         self._planner_before: Arrays = {}
-        self.primed = 0
 
     def _learn(self, episode: Episode, proposal: Proposal) -> None:
-        self.counts.add(episode)
+        super()._learn(episode, proposal)
         if self.budget is not None:
             self.budget.spend(np.asarray(episode.costs))
         if self._plan is not None:
@@ -211,19 +205,13 @@ class ConRL(BaseLearner):
 
     def _whole(self, policy: Policy) -> Policy:
         """A policy of the places as one of the task; in states never seen, the first action."""
-        task = self.task
-        H = task.horizon
-        extra = self.counts.horizon - H
-        order = self.counts.order
-        real = np.flatnonzero(order < task.num_states)
         if isinstance(policy, Deterministic):
-            actions = np.empty((H, task.num_states), dtype=np.int16)
-            actions[:] = self._default
-            actions[:, order[real]] = policy.actions[extra:, real]
-            return Deterministic._trusted_actions(actions, task.num_actions)
-        table = np.zeros((H, task.num_states, task.num_actions))
-        table[:, np.arange(task.num_states), self._default] = 1.0
-        table[:, order[real]] = policy.probabilities[extra:, real]
+            return self._whole_actions(policy.actions)
+        task, order = self.task, self.counts.order
+        real, _ = self._kinds
+        table = np.zeros((task.horizon, task.num_states, task.num_actions))
+        table[:, np.arange(task.num_states), _first_actions(task)] = 1.0
+        table[:, order[real]] = policy.probabilities[self.counts.horizon - task.horizon :, real]
         return Policy._trusted(table)
 
     # -- reading ------------------------------------------------------------------------------------------
@@ -244,38 +232,6 @@ class ConRL(BaseLearner):
             parts, weights = [*parts, self._null], np.append(weights, plan.skip)
         return Mixture(weights / weights.sum(), parts)
 
-    @property
-    def model(self) -> ConstrainedMDP:
-        """The empirical model of the whole task, with its counts and without bonus."""
-        return self.counts.full_model()
-
-    # -- data from elsewhere ------------------------------------------------------------------------------
-
-    def prime(self, episodes: str | Path | Log | Iterable[Episode]) -> int:
-        """Learn from logged episodes before (or between) one's own; how many there were.
-
-        `episodes` is a file (`conrl.load_episodes`), what it gave, or episodes. States and actions are the task's
-        indices. The costs of logged episodes are not charged to a budget. Refuses all of them if one does not fit.
-        """
-        log = load_episodes(episodes) if isinstance(episodes, (str, Path)) else episodes
-        if isinstance(log, Log):
-            if log.state_names is not None or log.action_names is not None:
-                raise RunError("the log has texts as states or actions; a learner needs the task's indices")
-            if tuple(log.cost_names) != tuple(self.task.cost_names):
-                raise RunError(f"the log has costs {log.cost_names}; the task has {tuple(self.task.cost_names)}")
-            log = log.episodes
-        log = episodes_of(log)
-        for i, episode in enumerate(log):
-            try:
-                check_episode(self.task, episode)
-            except RunError as error:
-                raise RunError(f"episode {i + 1} of the log: {error}") from None
-        for episode in log:
-            self.counts.add(episode)
-        self._forget_proposal()
-        self.primed += len(log)
-        return len(log)
-
     def _forget_proposal(self) -> None:
         if self._proposal is not None:
             self._proposal = None
@@ -294,7 +250,7 @@ class ConRL(BaseLearner):
         }
 
     def state(self) -> dict[str, NDArray[Any]]:
-        arrays = super().state() | prefixed("counts_", self.counts.state()) | {"primed": np.array(self.primed)}
+        arrays = super().state()
         if self._start is not None:
             arrays |= {f"start_{name}": part for name, part in self._start._asdict().items() if part is not None}
         if hasattr(self.planner, "state"):
@@ -305,8 +261,6 @@ class ConRL(BaseLearner):
 
     def load_state(self, state: Arrays) -> None:
         super().load_state(state)
-        self.primed = whole(state, "primed")
-        self.counts.load_state(group(state, "counts_"))
         start = group(state, "start_")
         self._start = _start(start, 1 + self.task.num_costs) if start else None
         if hasattr(self.planner, "load_state"):

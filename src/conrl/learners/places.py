@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from conrl.counts import Counts, check_episode
 from conrl.episode import Episode
 from conrl.errors import RunError, SpecError, unknown
-from conrl.learners.base import BaseLearner, group, prefixed
+from conrl.learners.base import BaseLearner, group, prefixed, whole
 from conrl.learners.protocol import Arrays, Proposal
-from conrl.logs import Log, load_episodes
+from conrl.logs import Log, episodes_of, load_episodes
 from conrl.model import ConstrainedMDP
 from conrl.policy import Deterministic, Policy
 from conrl.problem import Problem
@@ -90,12 +90,12 @@ class PlacesLearner(BaseLearner):
         """Learn from logged episodes before (or between) one's own; how many there were.
 
         `episodes` is a file (`conrl.load_episodes`), what it gave, or episodes. States and actions are the task's
-        indices. Refuses all of them if one does not fit.
+        indices. Their costs are not charged to a budget. Refuses all of them if one does not fit.
         """
         log = logged(self.task, episodes)
         for episode in log:
             self.counts.add(episode)
-        self._proposal = None
+        self._forget_proposal()
         self.primed += len(log)
         return len(log)
 
@@ -106,7 +106,7 @@ class PlacesLearner(BaseLearner):
 
     def load_state(self, state: Arrays) -> None:
         super().load_state(state)
-        self.primed = int(state["primed"])
+        self.primed = whole(state, "primed")
         self.counts.load_state(group(state, "counts_"))
 
 
@@ -119,7 +119,7 @@ def logged(task: Task, episodes: str | Path | Log | Iterable[Episode]) -> tuple[
         if tuple(log.cost_names) != tuple(task.cost_names):
             raise RunError(f"the log has costs {log.cost_names}; the task has {tuple(task.cost_names)}")
         log = log.episodes
-    log = tuple(log)
+    log = episodes_of(log)
     for i, episode in enumerate(log):
         try:
             check_episode(task, episode)
