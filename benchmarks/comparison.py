@@ -1,6 +1,6 @@
 """All algorithms of the paper, and three more, on its two environments: reward, cost, trajectories needed.
 
-    python benchmarks/comparison.py                 # 3 seeds of everything; more than half an hour on two cores
+    python benchmarks/comparison.py                 # 3 seeds of everything that is not in docs/data/comparison.csv yet
     python benchmarks/comparison.py --only rcpo     # those whose name begins so
     python benchmarks/comparison.py --draw          # the table again from docs/data/comparison.csv
 
@@ -13,13 +13,14 @@ constrained optimum (or above) and within 0.05 of the limit (or below), to the e
 from __future__ import annotations
 
 import argparse
-import time
+import sys
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from studies import DATA, Float, read_rows, spread, table, write_rows
+from studies import DATA, Float, as_they_end, read_rows, table, write_rows
 
 import conrl
 from conrl.envs import box, mars_rover
@@ -36,7 +37,7 @@ from conrl.transform import reachable_part, single_episode
 SEEDS = range(3)
 AVERAGED = 100
 FILE = "comparison.csv"
-HEADER = ("environment", "algorithm", "seed", "trajectories", "reward", "cost", "cumulative", "solved", "seconds")
+HEADER = ("environment", "algorithm", "seed", "trajectories", "reward", "cost", "cumulative", "solved")
 MAPS: dict[str, Callable[[], conrl.ConstrainedMDP]] = {"Mars rover": lambda: mars_rover(rock_reward=1.0), "Box": box}
 STEP = {"Mars rover": 0.2, "Box": 10.0}  # of the multiplier in ConRL's planner
 RATE = {"Mars rover": 1e-3, "Box": 1e-2}  # of RCPO's multiplier
@@ -108,10 +109,7 @@ def run(job: tuple[str, str, int]) -> tuple[Any, ...]:
     mdp = MAPS[env]()
     world = world_of(name, mdp)
     learner = make(env, world)
-    conrl.learn(world, make(env, world), 3, seed=seed)  # what is compiled is compiled now
-    begun = time.perf_counter()
     history = conrl.learn(world, learner, trajectories, seed=seed)
-    seconds = time.perf_counter() - begun
     values = history.executed
     assert values is not None
     late = values[-(trajectories // 10) :].mean(axis=0)
@@ -121,7 +119,7 @@ def run(job: tuple[str, str, int]) -> tuple[Any, ...]:
     assert mdp.limits is not None
     solved = solved_from(values, best.reward - 0.1, float(mdp.limits[0]) + 0.05, not name.startswith("tfw"))
     cumulative = float(history.costs.sum())
-    return env, name, seed, trajectories, float(late[0]), float(late[1]), cumulative, solved, seconds
+    return env, name, seed, trajectories, float(late[0]), float(late[1]), cumulative, solved
 
 
 def solved_from(values: Float, least: float, most: float, average: bool) -> int | None:
@@ -136,22 +134,26 @@ def solved_from(values: Float, least: float, most: float, average: bool) -> int 
     return first_good if first_good <= len(values) else None
 
 
-def compute(only: str | None) -> None:
-    jobs = [
+def compute(only: str | None, again: bool) -> None:
+    """Run what is not in the file yet, and write each run down as it ends."""
+    rows = {}
+    if (DATA / FILE).exists():
+        rows = {
+            (row["environment"], row["algorithm"], int(row["seed"])): tuple(row.values()) for row in read_rows(FILE)
+        }
+    asked = [
         (env, name, seed)
         for name in ALGORITHMS
         for env in MAPS
         for seed in SEEDS
         if only is None or name.startswith(only)
     ]
-    kept = []
-    if only is not None and (DATA / FILE).exists():
-        asked = {(env, name) for env, name, _ in jobs}
-        kept = [tuple(row.values()) for row in read_rows(FILE) if (row["environment"], row["algorithm"]) not in asked]
-    rows = [*kept, *(tuple(row) for row in spread(run, jobs))]
-    order = list(ALGORITHMS)
-    rows.sort(key=lambda row: (list(MAPS).index(str(row[0])), order.index(str(row[1])), int(row[2])))
-    write_rows(FILE, HEADER, rows)
+    jobs = [job for job in asked if again or job not in rows]
+    order = {(env, name, seed): i for i, (env, name, seed) in enumerate(product(MAPS, ALGORITHMS, SEEDS))}
+    for done, (job, row) in enumerate(as_they_end(run, jobs), start=1):
+        rows[job] = row
+        write_rows(FILE, HEADER, [rows[job] for job in sorted(rows.keys() & order.keys(), key=order.__getitem__)])
+        print(f"{done}/{len(jobs)}  {job[0]}, {job[1]}, seed {job[2]}: {row[4]:.3f} @ {row[5]:.3f}", file=sys.stderr)
 
 
 def show() -> None:
@@ -164,9 +166,7 @@ def show() -> None:
             mine = [row for row in rows if (row["environment"], row["algorithm"]) == (env, name)]
             if not mine:
                 continue
-            mean = {
-                key: np.mean([float(row[key]) for row in mine]) for key in ("reward", "cost", "cumulative", "seconds")
-            }
+            mean = {key: np.mean([float(row[key]) for row in mine]) for key in ("reward", "cost", "cumulative")}
             count = int(mine[0]["trajectories"])
             solved = [row["solved"] or "no" for row in mine]
             found.append(
@@ -177,22 +177,22 @@ def show() -> None:
                     f"{mean['cost']:.3f}",
                     f"{mean['cumulative']:,.0f}",
                     ", ".join(solved),
-                    f"{1000.0 * mean['seconds'] / count:.2f}",
                 )
             )
         table(
-            ("algorithm", "trajectories", "reward", "cost", "cumulative cost", "solved (each seed)", "s per 1,000"),
+            ("algorithm", "trajectories", "reward", "cost", "cumulative cost", "solved (each seed)"),
             found,
         )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--only", help="algorithms whose name begins so; the others are kept from the file")
+    parser.add_argument("--only", help="algorithms whose name begins so")
+    parser.add_argument("--again", action="store_true", help="run also what is in the file already")
     parser.add_argument("--draw", action="store_true", help="show the table of the file, compute nothing")
     options = parser.parse_args()
     if not options.draw:
-        compute(options.only)
+        compute(options.only, options.again)
     show()
 
 

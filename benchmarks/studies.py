@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
@@ -29,6 +29,14 @@ def spread(work: Callable[[Job], Found], jobs: Sequence[Job]) -> list[Found]:
     """The results of the jobs, in their order, from two processes. Nothing depends on which one did a job."""
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         return list(pool.map(work, jobs))
+
+
+def as_they_end(work: Callable[[Job], Found], jobs: Sequence[Job]) -> Iterator[tuple[Job, Found]]:
+    """Each job with its result as soon as it is there, from two processes."""
+    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(work, job): job for job in jobs}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
 
 
 def write_rows(name: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -71,7 +71,7 @@ def test_the_network_is_a_convolution() -> None:
         return x @ weights[layer.begin : split].reshape(layer.rows, layer.columns) + weights[split : layer.end]
 
     hidden = np.maximum(linear(dense, hidden), 0.0)
-    logits, values = network.forward(weights, network.inputs)
+    logits, values = network.forward(network.split(weights), network.inputs, network.which)
     assert np.allclose(logits, linear(policy, hidden), atol=1e-4)
     assert np.allclose(values, linear(value, hidden)[:, 0], atol=1e-4)
 
@@ -99,7 +99,7 @@ def test_the_gradient_is_that_of_algorithm_3(loss: str) -> None:
 
     def objective(weights: Any, fixed: Any) -> float:
         def forward(w: Any) -> Any:
-            logits, values = network.forward(w.astype(np.float32), network.inputs)
+            logits, values = network.forward(network.split(w.astype(np.float32)), network.inputs, network.which)
             z = np.asarray(logits, dtype=np.float64)
             return z - np.log(np.exp(z).sum(axis=1, keepdims=True)), np.asarray(values, dtype=np.float64)
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
 
 from conrl.errors import SpecError
 
@@ -18,7 +19,7 @@ Float = NDArray[np.float64]
 
 ROUNDS = 5000  # of alternating projections, at most
 SETTLED = 1e-12
-BISECTIONS = 60
+TINY = 1e-15  # smallest scale of a cone that is told from 0, relative to the largest
 
 
 class ConvexSet(Protocol):
@@ -108,22 +109,26 @@ class Cone:
         self.target, self.kappa = target, float(kappa)
 
     def project(self, z: Float) -> Float:
-        """By bisection on the scale alpha.
+        """By a search for the scale alpha.
 
         The squared distance of (x, y) from alpha (C x {kappa}) is convex in alpha, and half its slope is
         -(x - alpha c).c - kappa (y - alpha kappa) with c the point of C nearest to x / alpha. The nearest point of a
-        cone is no longer than what is projected, so that alpha <= |(x, y)| / kappa.
+        cone is no longer than what is projected, so that alpha <= |(x, y)| / kappa; there the slope is not negative.
         """
         x, y = z[:-1], float(z[-1])
-        low, high = 0.0, float(np.linalg.norm(z)) / self.kappa
-        if high == 0.0:
-            return np.zeros_like(z)
-        for _ in range(BISECTIONS):
-            alpha = 0.5 * (low + high)
+        most = float(np.linalg.norm(z)) / self.kappa
+
+        def slope(alpha: float) -> float:
             c = self.target.project(x / alpha)
-            slope = -float((x - alpha * c) @ c) - self.kappa * (y - alpha * self.kappa)
-            low, high = (alpha, high) if slope < 0.0 else (low, alpha)
-        alpha = 0.5 * (low + high)
+            return -float((x - alpha * c) @ c) - self.kappa * (y - alpha * self.kappa)
+
+        if most == 0.0:
+            return np.zeros_like(z)
+        least = TINY * most  # instead of 0, where the set is its directions without end
+        if slope(least) >= 0.0 or slope(most) <= 0.0:
+            alpha = least if slope(least) >= 0.0 else most
+        else:
+            alpha = float(brentq(slope, least, most, xtol=least, rtol=1e-15))
         return np.append(alpha * self.target.project(x / alpha), alpha * self.kappa)
 
     def project_polar(self, z: Float) -> Float:

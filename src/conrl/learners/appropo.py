@@ -162,8 +162,9 @@ class ApproPO(ActorCriticLearner):
         self._values.append(value)
         self._rounds.append(1)
         self.game.update(value)
+        values = np.array(self._values)
         for _ in range(MOST_CACHED):
-            products = np.array(self._values) @ self.game.direction[:-1] + self.game.direction[-1] * self.kappa
+            products = values @ self.game.direction[:-1] + self.game.direction[-1] * self.kappa
             best = int(np.argmin(products))
             if products[best] > 0.0:
                 break

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from conrl.errors import SpecError, unknown
 from conrl.inputs import is_int
 from conrl.model import ConstrainedMDP
-from conrl.oracles.network import Network, import_jax
+from conrl.oracles.network import Float32, Network, import_jax, join
 from conrl.policy import Policy
 from conrl.sampling import Dynamics
 
@@ -84,16 +84,18 @@ class Agent:
 
     def draw(self, generator: np.random.Generator) -> None:
         """New weights and a new optimiser."""
-        self._weights: Any = self._network.initial(generator)
-        self.reset_optimiser()
-        self._tabulate()
+        self._restore(self._network.initial(generator), 0, None, None)
 
     def reset_optimiser(self) -> None:
         """Forget Adam's averages."""
-        self._optimiser: Any = (np.zeros((), np.int32), np.zeros_like(self._weights), np.zeros_like(self._weights))
+        self._restore(join(self._weights), 0, None, None)
 
-    def _tabulate(self) -> None:
-        self.table: Float = np.asarray(self._compiled.table(self._weights), dtype=np.float64)
+    def _restore(self, weights: Float32, count: int, mean: Float32 | None, square: Float32 | None) -> None:
+        zeros = np.zeros_like(weights)
+        parts = self._compiled.split(weights)
+        means, squares = (self._compiled.split(zeros if x is None else x) for x in (mean, square))
+        self._weights, self._optimiser = parts, (np.array(count, np.int32), means, squares)
+        self.table: Float = np.asarray(self._compiled.table(parts), dtype=np.float64)
 
     def train(self, states: NDArray[Any], actions: NDArray[Any], rewards: Float, length: int) -> None:
         """One step of Adam on an episode of `length` steps that earned `rewards` [length]; rows beyond do not count."""
@@ -110,27 +112,23 @@ class Agent:
 
     def state(self) -> dict[str, NDArray[Any]]:
         count, mean, square = self._optimiser
-        arrays = {"weights": self._weights, "count": count, "mean": mean, "square": square}
-        return {name: np.array(array) for name, array in arrays.items()}
+        averages = {"mean": join(mean), "square": join(square)}
+        return {"weights": join(self._weights), "count": np.array(count)} | averages
 
     def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         shape = (self._network.size,)
         for name, wanted in (("weights", shape), ("mean", shape), ("square", shape), ("count", ())):
             if state[name].shape != wanted or not np.isfinite(state[name]).all():
                 raise SpecError(f"not the state of this network: {name} has shape {state[name].shape}")
-        self._weights = state["weights"].astype(np.float32)
-        self._optimiser = (
-            state["count"].astype(np.int32),
-            state["mean"].astype(np.float32),
-            state["square"].astype(np.float32),
-        )
-        self._tabulate()
+        weights, mean, square = (state[name].astype(np.float32) for name in ("weights", "mean", "square"))
+        self._restore(weights, int(state["count"]), mean, square)
 
 
 @dataclass(frozen=True)
 class _Compiled:
     step: Any
     table: Any
+    split: Any
 
 
 _KEEP: dict[Any, _Compiled] = {}
@@ -138,7 +136,8 @@ _KEEP: dict[Any, _Compiled] = {}
 
 def _compile(network: Network, settings: A2CSettings, available: bytes | None) -> _Compiled:
     """The compiled update and table of a network; networks of one shape on the same features share them."""
-    key = (network.inputs.tobytes(), network.inputs.shape, tuple(network.layers), settings, available)
+    shape = (network.inputs.shape, network.which.shape)
+    key = (network.inputs.tobytes(), network.which.tobytes(), shape, tuple(network.layers), settings, available)
     if key not in _KEEP:
         if len(_KEEP) >= 16:
             _KEEP.pop(next(iter(_KEEP)))
@@ -149,13 +148,13 @@ def _compile(network: Network, settings: A2CSettings, available: bytes | None) -
 def _make(network: Network, settings: A2CSettings, available: bytes | None) -> _Compiled:
     jax, optax = import_jax()
     jnp = jax.numpy
-    inputs = jnp.asarray(network.inputs)
-    S, A = network.inputs.shape[0], network.layers[-2].columns
+    inputs, which = jnp.asarray(network.inputs), jnp.asarray(network.which)
+    S, A = network.which.shape[0], network.layers[-2].columns
     mask = None if available is None else jnp.asarray(np.frombuffer(available, dtype=bool).reshape(S, A))
     optimiser = optax.adam(settings.learning_rate)
 
     def logits_and_values(weights: Any, states: Any) -> tuple[Any, Any]:
-        logits, values = network.forward(weights, inputs[states])
+        logits, values = network.forward(weights, inputs, which[states])
         return (logits if mask is None else jnp.where(mask[states], logits, -1e9)), values
 
     def loss(weights: Any, states: Any, actions: Any, returns: Any, counted: Any) -> Any:
@@ -181,7 +180,7 @@ def _make(network: Network, settings: A2CSettings, available: bytes | None) -> _
         weights = optax.apply_updates(weights, update)
         return weights, (after.count, after.mu, after.nu), table(weights)
 
-    return _Compiled(jax.jit(step), jax.jit(table))
+    return _Compiled(jax.jit(step, donate_argnums=(0, 1)), jax.jit(table), jax.jit(network.split))
 
 
 @lru_cache(maxsize=4)

@@ -3,8 +3,9 @@
     image [C, m, n]  ->  3x3 convolution with 16 channels  ->  ReLU  ->  64 units  ->  ReLU  ->  policy and value heads
 
 (REPRODUCTION of Brantley et al. 2020, Appendix E.) Features that are no image skip the convolution. There are finitely
-many states, so the 3x3 patches of all of them are cut out once, and the convolution is a matrix product. All weights
-are one flat vector, which is what is trained and saved. Needs the extra `deep` (jax).
+many states, so the 3x3 patches of all of them are cut out once, those that are equal are kept once, and the
+convolution is a matrix product. All weights are one flat vector where they are drawn and saved, and a list of matrices
+and biases where they are trained: slices of one vector made the gradient three times slower. Needs the extra `deep`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -27,15 +29,17 @@ ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 def import_jax() -> tuple[Any, Any]:
     """jax and optax, or what to install. A small network is trained on one thread, which also makes it reproducible."""
-    if "jax" not in sys.modules:
+    ours = "jax" not in sys.modules  # settings of a program that uses jax itself stay as they are
+    if ours:
         flags = os.environ.get("XLA_FLAGS", "")
         if "xla_cpu_multi_thread_eigen" not in flags:
             os.environ["XLA_FLAGS"] = f"{flags} {ONE_THREAD}".strip()
     try:
-        import jax
-        import optax
+        jax, optax = import_module("jax"), import_module("optax")
     except ImportError as error:
         raise SpecError(f"A2C needs the extra: pip install 'conrl[deep]' ({error})") from None
+    if ours:
+        jax.config.update("jax_cpu_enable_async_dispatch", False)  # each update is waited for: no second thread
     return jax, optax
 
 
@@ -51,6 +55,11 @@ class Layer:
     def end(self) -> int:
         return self.begin + (self.rows + 1) * self.columns
 
+    def of(self, weights: Any) -> tuple[Any, Any]:
+        """Matrix and bias."""
+        split = self.begin + self.rows * self.columns
+        return weights[self.begin : split].reshape(self.rows, self.columns), weights[split : self.end]
+
 
 class Network:
     """The shape of the network for given features [S, ...] and actions; weights are passed in."""
@@ -58,16 +67,18 @@ class Network:
     def __init__(self, features: NDArray[Any], num_actions: int, channels: int = 16, hidden: int = 64) -> None:
         S = features.shape[0]
         image = features.ndim in (3, 4) and min(features.shape[-2:]) >= 3
-        inputs = (
-            _patches(features if features.ndim == 4 else features[:, None]) if image else features.reshape(S, 1, -1)
-        )
-        self.inputs: Float32 = np.ascontiguousarray(inputs, dtype=np.float32)  # [S, places, width]
+        seen, which = features.reshape(S, -1), np.arange(S)
+        if image:
+            cut = _patches(features if features.ndim == 4 else features[:, None])
+            seen, which = np.unique(cut.reshape(-1, cut.shape[2]), axis=0, return_inverse=True)
+        self.inputs: Float32 = np.ascontiguousarray(seen, dtype=np.float32)  # [distinct patches, width]
+        self.which: NDArray[np.int32] = which.reshape(S, -1).astype(np.int32)  # [S, places]: into them
         self.image = image
         self.layers: list[Layer] = []
-        width = self.inputs.shape[2]
+        width = self.inputs.shape[1]
         if image:
             self._add(width, channels)
-            width = self.inputs.shape[1] * channels
+            width = self.which.shape[1] * channels
         self._add(width, hidden)
         self._add(hidden, num_actions)
         self._add(hidden, 1)
@@ -89,22 +100,26 @@ class Network:
             weights[layer.begin : layer.begin + matrix.size] = matrix.reshape(-1)
         return weights
 
-    def forward(self, weights: Any, inputs: Any) -> tuple[Any, Any]:
-        """Logits [n, A] and values [n] of inputs [n, places, width], in jax."""
+    def split(self, weights: Any) -> list[tuple[Any, Any]]:
+        """The matrix and the bias of each layer."""
+        return [layer.of(weights) for layer in self.layers]
+
+    def forward(self, parts: list[tuple[Any, Any]], inputs: Any, which: Any) -> tuple[Any, Any]:
+        """Logits [n, A] and values [n] of n states, in jax; `inputs` and rows of `which` as in the attributes."""
         jax, _ = import_jax()
-        x = inputs
-        for layer in self.layers[:-2]:
-            x = jax.nn.relu(_linear(weights, layer, x))
-            x = x.reshape(x.shape[0], -1) if x.ndim == 3 else x
-        if x.ndim == 3:
-            x = x.reshape(x.shape[0], -1)
-        return _linear(weights, self.layers[-2], x), _linear(weights, self.layers[-1], x)[:, 0]
+        *body, policy, value = parts
+        if self.image:
+            matrix, bias = body.pop(0)
+            inputs = jax.nn.relu(inputs @ matrix + bias)
+        x = inputs[which].reshape(which.shape[0], -1)
+        for matrix, bias in body:
+            x = jax.nn.relu(x @ matrix + bias)
+        return x @ policy[0] + policy[1], (x @ value[0] + value[1])[:, 0]
 
 
-def _linear(weights: Any, layer: Layer, x: Any) -> Any:
-    split = layer.begin + layer.rows * layer.columns
-    matrix = weights[layer.begin : split].reshape(layer.rows, layer.columns)
-    return x @ matrix + weights[split : layer.end]
+def join(parts: Any) -> Float32:
+    """The flat vector of matrices and biases."""
+    return np.concatenate([np.asarray(array, dtype=np.float32).reshape(-1) for part in parts for array in part])
 
 
 def _orthogonal(generator: np.random.Generator, rows: int, columns: int) -> NDArray[Any]:
