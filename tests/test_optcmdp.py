@@ -308,7 +308,7 @@ def test_elsewhere_stands_for_all_states_never_seen(scale: float) -> None:
     seen = inner.transitions.toarray().reshape(-1, A, counts.num_seen)[inner.pair_state, inner.action]
     P[at] = 0.0
     P[at[0][:, None], at[1][:, None], counts.order[None]] = seen
-    L = log_factor(task, 1, 0.05)
+    L = log_factor(task, 3, 0.05)  # two logged episodes, then the first of its own
     n = np.maximum(visits, 1)[:, :, None]
     beta = scale * (np.sqrt(4.0 * P * (1.0 - P) * L / n) + 14.0 * L / (3.0 * n))
     beta[visits == 0] = 1.0
@@ -321,6 +321,31 @@ def test_elsewhere_stands_for_all_states_never_seen(scale: float) -> None:
     whole = ExtendedBackwardInduction(model.with_bonus((high - low) / 2.0), beta)
     for w in ([1.0, 0.0], [1.0, -0.3], [0.0, -1.0], [-1.0, 0.5]):
         assert learner.oracle().support(w).value == pytest.approx(whole.support(np.array(w)).value, abs=1e-9)
+
+
+def test_logged_episodes_count_in_the_logarithm() -> None:
+    """As they do in the visits: a union over n = 1..H k must reach the largest n."""
+    mdp = crossing()
+    S, A, H, logged = 3, 3, 5, 30
+    primal: OptPrimalDual = primed(OptPrimalDual, mdp, logged, seed=0, preset="theory")
+    n = np.maximum(primal.counts.visits, 1)
+    L = np.log(8 * S * A * (S + 1 + 1) * (H * (logged + 1)) ** 2 / 0.05)
+    b = np.sqrt(L / (2 * n)) + H * np.sqrt((S * np.log(2) + L) / (2 * n))
+    assert primal.bonus()[:, 0] == pytest.approx(b)
+    ucbvi: UCBVI = primed(UCBVI, mdp, logged, seed=0, preset="theory")
+    L = np.log(5 * S * A * H * (logged + 1) / 0.05)
+    assert ucbvi.bonus() == pytest.approx(7 * H * L / np.sqrt(np.maximum(ucbvi.counts.visits, 1)))
+
+
+def test_the_steps_of_theory_are_best_for_the_bounds() -> None:
+    """Of the regret over K episodes, with multipliers up to 1: of mirror ascent, and of dual ascent."""
+    mdp = crossing()
+    A, H, R, K = 3, 5, 1, 400
+    learner = OptPrimalDual(mdp.task, preset="theory")
+    around = np.array([0.99, 1.0, 1.01])
+    step, dual = (s / K**0.5 * around for s in (learner.step, learner.dual_step))
+    assert np.argmin(np.log(A) / step + step * (H * (1 + R)) ** 2 * K / 2) == 1
+    assert np.argmin(1 / (2 * dual) + dual * R * H**2 * K / 2) == 1
 
 
 # -- what they learn ------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ LAYERS = [
     {"task"},
     {"model"},
     {"dynamic", "episode", "policy", "problem", "io", "envs", "sampling", "targets", "transform"},
-    {"counts", "evaluation", "logs", "oracles", "play"},
+    {"counts", "evaluation", "logs", "naming", "oracles", "play"},
     {"estimation", "planners"},
     {"convex", "theory"},
     {"learners"},

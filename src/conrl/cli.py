@@ -11,9 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import sys
-import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -21,14 +19,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from conrl import __version__
-from conrl.errors import ConRLError, InfeasibleError, SpecError, unknown
+from conrl.errors import ConRLError, InfeasibleError, SpecError
 
 if TYPE_CHECKING:
-    import gymnasium
-
-    from conrl.model import ConstrainedMDP
-    from conrl.problem import Knapsack, Problem
-    from conrl.task import Task
+    from conrl.problem import Knapsack
 
 MOST_EPISODES = 10_000_000  # that --simulate plays: their totals are held in memory
 LONGEST = 2**31 - 1  # steps of an episode
@@ -111,58 +105,6 @@ def _anything(text: str) -> Any:
 # The name of a cost may hold any sign, that of a parameter may not.
 _limits = _assignments(str.rpartition, _number, "crash=0.3")
 _settings = _assignments(str.partition, _anything, "rock_reward=1")
-
-
-def load(
-    model: str, horizon: int | None, start: str | None, settings: dict[str, Any], limits: dict[str, float]
-) -> ConstrainedMDP:
-    """The model of that name or file, with the limits asked for in place of its own."""
-    if horizon is not None and "horizon" in settings:
-        raise SpecError("the horizon is given twice, by --horizon and by --set")
-    parameters = settings if horizon is None else settings | {"horizon": horizon}
-    mdp = _make(model, parameters)
-    if start is not None:
-        index = _state(mdp, start)
-        # What ends an episode of a Gymnasium environment depends on where it starts.
-        mdp = _make(model, parameters | {"initial": index}) if _is_gymnasium(model) else mdp.replace(initial=index)
-    if limits:
-        own = {} if mdp.limits is None else dict(zip(mdp.cost_names, mdp.limits.tolist(), strict=True))
-        mdp = mdp.replace(limits=own | limits)
-    return mdp
-
-
-def _is_gymnasium(model: str) -> bool:
-    return model.startswith("gymnasium:")
-
-
-def _make(model: str, parameters: dict[str, Any]) -> ConstrainedMDP:
-    from conrl import envs, io
-
-    if not _is_gymnasium(model) and model not in envs.REGISTRY:
-        if Path(model).suffix.lower() not in FILES and not os.path.exists(model) and os.sep not in model:
-            known = unknown("model", model, [*envs.REGISTRY, "gymnasium:<id>"])
-            raise SpecError(known if "did you mean" in known else f"{known}, or a file that ends in .npz or .csv")
-        foreign = next((name for name in parameters if name != "horizon"), None)
-        if foreign is not None:
-            raise SpecError(f"--set {foreign}: a file has no parameters; --set is for built-in environments")
-        return io.load_model(model, horizon=parameters.get("horizon"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what matters is raised
-        return envs.make(model, **parameters)
-
-
-def _state(mdp: ConstrainedMDP, text: str) -> int:
-    """A state by name or, if none is called so, by index."""
-    names = mdp.state_names
-    if text in names:
-        return names.index(text)
-    if text.isdecimal() and len(text) < 20 and int(text) < mdp.num_states:
-        return int(text)
-    raise SpecError(
-        f"--start: {unknown('state', text, names[:1000])}"
-        if mdp.num_states <= 50
-        else f"--start: no state {text!r}; give a name, or an index in 0..{mdp.num_states - 1}"
-    )
 
 
 def _check_files(paths: Iterable[Path], suffixes: tuple[str, ...]) -> None:
@@ -268,10 +210,10 @@ def plan(
     A table of reward, bound and gap, and of each cost against its limit with the price of that limit.
     A policy on a map is drawn as arrows.
     """
-    from conrl import drawing, evaluation, planners, play, problem, rendering
+    from conrl import drawing, evaluation, naming, planners, play, problem, rendering
 
     _check_files(out, (*drawing.PICTURES, *FILES))
-    mdp = load(model, horizon, start, settings, limits)
+    mdp = naming.model(model, horizon, start, settings, limits)
     if any(path.suffix in drawing.PICTURES for path in out):
         play.grid_layout(mdp)  # refuses a model that has no map
     asked: problem.Problem = problem.Linear(mdp.limits, floors)
@@ -340,10 +282,10 @@ def frontier(
 
     The limits on the other costs stay as they are, or as --limit says.
     """
-    from conrl import drawing, planners, rendering
+    from conrl import drawing, naming, planners, rendering
 
     _check_files(out, (*drawing.PICTURES, ".csv"))
-    mdp = load(model, horizon, start, settings, limits)
+    mdp = naming.model(model, horizon, start, settings, limits)
     if mdp.num_costs == 0:
         raise SpecError(f"{model} has no costs; a frontier needs a model with at least one")
     if cost is None and mdp.num_costs > 1:
@@ -421,154 +363,44 @@ def learn(
     ENV is sampled. What is learned is compared with the optimum where the model is known. With --out a run that was
     interrupted, even killed, is continued by the same command, to the same result.
     """
-    import hashlib
+    from conrl import rendering
+    from conrl.experiments.jobs import Job
 
-    from conrl import rendering, transform
-    from conrl.experiments import learn_on_disk, run_directory
-    from conrl.learners import History
-    from conrl.learners import learn as play
-    from conrl.learners.registry import LEARNERS
-    from conrl.model import ConstrainedMDP
-
-    if algorithm not in LEARNERS:
-        raise SpecError(unknown("algorithm", algorithm, LEARNERS))
-    world, task = _world(env, horizon, start, settings, limits, reward_range)
-    if getattr(LEARNERS[algorithm], "continuing", False):
-        if not isinstance(world, ConstrainedMDP):
-            raise SpecError(f"{algorithm} learns from one unending episode, for which the model must be known")
-        world = transform.reachable_part(transform.single_episode(world))
-        task = world.task
-    asked: Problem | None = None
     if budgets:
-        asked = _knapsack(budgets, episodes, epsilon, limits, {})
+        _knapsack(budgets, episodes, epsilon, limits, {})
     elif epsilon is not None or resolve:
         raise SpecError("--epsilon and --resolve go with --budget")
-    truth = world if isinstance(world, ConstrainedMDP) else None
-    parts = {"planner": planner, "bonus": _bonus(bonus), "resolve": resolve or None, **options}
-    chosen = _parameters(LEARNERS[algorithm], {name: value for name, value in parts.items() if value is not None})
-    given = {"peek": truth} if preset == "authors" and "peek" in _signature(LEARNERS[algorithm]) and truth else {}
-
-    def make() -> Any:
-        try:
-            learner = LEARNERS[algorithm](task, problem=asked, preset=preset, **chosen, **given)
-        except ConRLError:
-            raise
-        except (AttributeError, TypeError, ValueError) as error:
-            raise SpecError(f"--option: {algorithm} cannot use one of them: {error}") from None
-        if prime is not None:
-            if not hasattr(learner, "prime"):
-                raise SpecError(f"--prime: {algorithm} cannot learn from logged data")
-            learner.prime(prime)
-        return learner
-
-    learner = make()
-    history = History(tuple(task.cost_names), learner.problem, truth)
-    _ = history.optimum  # limits that nobody can keep end here, before anything is written
+    parts = {"planner": planner, "bonus": bonus, "resolve": resolve or None, **options}
+    job = Job(
+        env,
+        algorithm,
+        episodes,
+        seed,
+        settings,
+        limits,
+        horizon,
+        start,
+        reward_range,
+        preset,
+        {name: value for name, value in parts.items() if value is not None},
+        budgets,
+        epsilon if epsilon == "theorem" else float(epsilon or 0.0),
+        pay,
+        None if prime is None else str(prime),
+    )
+    prepared = job.prepare()
+    prepared.check()  # limits that nobody can keep end here, before anything is written
     shown = not as_json
-    if out is None:
-        history = play(world, learner, episodes, seed, shown, pay=pay)
-    else:
-        directory = run_directory(out, env, algorithm, seed)
-        log = hashlib.blake2b(prime.read_bytes(), digest_size=16).hexdigest() if prime else None
-        config = {"env": env, "settings": settings, "start": start, "pay": pay, "prime": log}
-        learner, history = learn_on_disk(
-            directory, world, make, episodes, seed, shown, config=config, given=given, pay=pay
-        )
+    history = prepared.play(shown) if out is None else prepared.play_on_disk(out, shown)
     if as_json:
         click.echo(rendering.to_json(rendering.learn_record(env, algorithm, seed, history)))
     else:
-        wrote = [] if out is None else [f"wrote {directory}"]
+        wrote = [] if out is None else [f"wrote {job.directory(out)}"]
         rendering.show(*rendering.learn_parts(env, algorithm, seed, history), *wrote)
     if history.interrupted:
         hint = "" if out is None else "; the same command continues it"
         return _complain(f"interrupted after {len(history)} of {episodes} episodes{hint}", 130)
     return 0
-
-
-def _signature(kind: Any) -> dict[str, Any]:
-    import inspect
-
-    shared = ("self", "task", "problem", "preset", "seed")
-    return {name: p for name, p in inspect.signature(kind.__init__).parameters.items() if name not in shared}
-
-
-def _defaults(kind: Any) -> dict[str, Any]:
-    """What --option takes: the parameters that are numbers, and their defaults."""
-    numbers = {
-        name: p.default for name, p in _signature(kind).items() if re.search("float|int|bool", str(p.annotation))
-    }
-    return {name: value for name, value in numbers.items() if name not in ("resolve", "keep_policies")}
-
-
-def _parameters(kind: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Refuse what is no parameter of an algorithm."""
-    known = _signature(kind)
-    for name in given:
-        if name in ("planner", "bonus", "resolve") and name not in known:
-            raise SpecError(f"--{name} is not for {kind.name}")
-        if name not in known:
-            raise SpecError(unknown(f"parameter of {kind.name}", name, known))
-    return given
-
-
-def _bonus(text: str | None) -> Any:
-    from conrl.estimation import ScaledBonus, TheoryBonus
-
-    if text is None:
-        return None
-    name, _, delta = text.partition(":")
-    try:
-        numbers = [float(x) for x in (delta or "nan" if name == "theory" else text).split(",")]
-    except ValueError:
-        numbers = []
-    if name == "theory" and len(numbers) == 1:
-        return TheoryBonus(numbers[0]) if delta else TheoryBonus()
-    if len(numbers) < 2:
-        raise SpecError(f"--bonus {text!r}: write REWARD,COST such as 0.02,-0.01, or theory, or theory:0.05")
-    return ScaledBonus(numbers[0], numbers[1] if len(numbers) == 2 else numbers[1:])
-
-
-def _world(
-    env: str,
-    horizon: int | None,
-    start: str | None,
-    settings: dict[str, Any],
-    limits: dict[str, float],
-    reward_range: tuple[float, float] | None,
-) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
-    """What is to be learned: a model to sample or, of a Gymnasium environment that publishes none, the environment."""
-    from conrl.model import Task
-
-    if _is_gymnasium(env):
-        import gymnasium
-
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                made = gymnasium.make(env.partition(":")[2], **settings)
-        except Exception as error:  # constructors that are not ours raise anything
-            raise SpecError(f"{env}: {' '.join(str(error).split())}") from None
-        if not hasattr(made.unwrapped, "P") and not hasattr(made.unwrapped, "mdp"):
-            if start is not None:
-                raise SpecError("--start: the environment itself says where an episode starts")
-            names = getattr(made.unwrapped, "cost_names", tuple(limits))
-            for name in limits:
-                if name not in names:
-                    raise SpecError(unknown("cost", name, names))
-            own = dict(zip(names, getattr(made.unwrapped, "cost_limits", [math.inf] * len(names)), strict=False))
-            task = Task.from_gymnasium(
-                made,
-                horizon=horizon,
-                limits=[(own | limits).get(name, math.inf) for name in names],
-                cost_names=names,
-                reward_range=reward_range or (0.0, 1.0),
-            )
-            return made, task
-        made.close()
-    if reward_range is not None:
-        raise SpecError("--reward-range is for environments whose model is unknown; a model has its own")
-    mdp = load(env, horizon, start, settings, limits)
-    return mdp, mdp.task
 
 
 @main.command(
@@ -600,9 +432,10 @@ Examples:
 def algorithms(as_json: bool) -> None:
     """Who learns: what conrl learn --algorithm takes, in one line each, with its paper."""
     from conrl import rendering
+    from conrl.experiments import parts
     from conrl.learners.registry import LEARNERS
 
-    records = [rendering.algorithm_record(kind, _defaults(kind)) for kind in LEARNERS.values()]
+    records = [rendering.algorithm_record(kind, parts.defaults(kind)) for kind in LEARNERS.values()]
     if as_json:
         click.echo(rendering.to_json({"algorithms": records}))
     else:

@@ -1,5 +1,28 @@
-"""Runs on disk: resumable, locked, never lost."""
+"""Studies: many runs on disk, resumable, locked, never lost; what came of them as tables, figures and a report."""
 
+from conrl.experiments.analysis import Curve, Environment, Failure, RunRecord, Study, load
+from conrl.experiments.jobs import Job
+from conrl.experiments.runner import Event, Outcome, run_study
+from conrl.experiments.spec import Spec, SpecMistakes, builtin_spec, load_spec, parse_spec
 from conrl.experiments.store import Run, learn_on_disk, run_directory
 
-__all__ = ["Run", "learn_on_disk", "run_directory"]
+__all__ = [
+    "Curve",
+    "Environment",
+    "Event",
+    "Failure",
+    "Job",
+    "Outcome",
+    "Run",
+    "RunRecord",
+    "Spec",
+    "SpecMistakes",
+    "Study",
+    "builtin_spec",
+    "learn_on_disk",
+    "load",
+    "load_spec",
+    "parse_spec",
+    "run_directory",
+    "run_study",
+]

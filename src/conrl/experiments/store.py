@@ -35,8 +35,32 @@ SHARE = 20.0  # and at least so many times what the last one took
 
 def run_directory(out: str | Path, env: str, algorithm: str, seed: int) -> Path:
     """DIR/<env>/<algorithm>/seed-000."""
-    name = re.sub(r"[^\w.-]+", "-", Path(env).stem if Path(env).suffix in (".csv", ".npz") else env).strip("-.")
-    return Path(out) / (name or "env") / algorithm / f"seed-{seed:03d}"
+    name = Path(env).stem if Path(env).suffix in (".csv", ".npz") else env
+    return Path(out) / safe_name(name) / safe_name(algorithm) / f"seed-{seed:03d}"
+
+
+def safe_name(name: str) -> str:
+    """What a directory for this name is called."""
+    return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "unnamed"
+
+
+def clashes(directory: Path, config: dict[str, Any]) -> str | None:
+    """Why a run with these settings cannot go on in a directory; None if it can."""
+    path = directory / "config.json"
+    with reading(path):
+        try:
+            before = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            raise RunError(f"{path}: not JSON; the run cannot be continued") from None
+    if not isinstance(before, dict):
+        raise RunError(f"{path}: not the settings of a run")
+    for key, there, here in _differences(before, json.loads(json.dumps({"version": VERSION, **config}))):
+        if key != "episodes":
+            return (
+                f"{directory} holds a run with another {key}: {_short(there)} there, {_short(here)} here; "
+                "choose another directory"
+            )
+    return None
 
 
 class Run:
@@ -93,21 +117,10 @@ class Run:
         """Compare the settings with those of an earlier start, or write them."""
         path = self.directory / "config.json"
         if path.exists() and self.checkpoint.exists():  # without the latter nothing has been played
-            with reading(path):
-                try:
-                    before = json.loads(path.read_text(encoding="utf-8"))
-                except ValueError:
-                    raise RunError(f"{path}: not JSON; the run cannot be continued") from None
-            if not isinstance(before, dict):
-                raise RunError(f"{path}: not the settings of a run")
-            for key, there, here in _differences(before, self.config):
-                if key != "episodes":
-                    raise RunError(
-                        f"{self.directory} holds a run with another {key}: {_short(there)} there, {_short(here)} here; "
-                        "choose another directory"
-                    )
-            played = before.get("episodes")
-            if isinstance(played, int) and played >= self.config.get("episodes", 0):
+            if (why := clashes(self.directory, self.config)) is not None:
+                raise RunError(why)
+            before = json.loads(path.read_text(encoding="utf-8")).get("episodes")
+            if isinstance(before, int) and before >= self.config.get("episodes", 0):
                 return
         with atomic_write(path) as file:
             file.write((json.dumps(self.config, indent=2, sort_keys=True) + "\n").encode())
@@ -145,6 +158,14 @@ def digest(mdp: ConstrainedMDP) -> str:
     return found.hexdigest()
 
 
+def settings_of(env: Any, learner: Any, episodes: int, seed: int, config: dict[str, Any] | None) -> dict[str, Any]:
+    """Everything that the results of a run depend on."""
+    if learner.seed is None:
+        learner.reseed(seed)
+    settings = {**(config or {}), "learner": learner.config(), "seed": seed, "episodes": episodes}
+    return settings | ({"model": digest(env)} if isinstance(env, ConstrainedMDP) else {})
+
+
 def _differences(one: Any, other: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
     """The fields in which two descriptions differ, by their path."""
     if isinstance(one, dict) and isinstance(other, dict):
@@ -169,6 +190,7 @@ def learn_on_disk(
     *,
     config: dict[str, Any] | None = None,
     given: dict[str, Any] | None = None,
+    after: Callable[[History], None] | None = None,
     **options: Any,
 ) -> tuple[Any, History]:
     """`learn` with everything on disk: the learner and the history, continued from wherever they were.
@@ -181,16 +203,13 @@ def learn_on_disk(
         seed, progress, options: as in `learn`.
         config: what else the results depend on, as JSON; compared when a run is continued.
         given: what `load_learner` needs again.
+        after: called with the history after each episode.
     """
     fresh = make_learner()
-    if fresh.seed is None:
-        fresh.reseed(seed)
+    settings = settings_of(env, fresh, episodes, seed, config)
     make_world(env, fresh, options.get("pay", "outcome"), options.get("cost"))  # what makes no sense ends here,
     _ = fresh.proposal  # before anything is written
     truth = env if isinstance(env, ConstrainedMDP) else None
-    settings = {**(config or {}), "learner": fresh.config(), "seed": seed, "episodes": episodes}
-    if truth is not None:
-        settings["model"] = digest(truth)
     history = History(tuple(fresh.task.cost_names), fresh.problem, truth)
     with Run(directory, settings) as run:
         learner = run.load(history, **(given or {})) or fresh
@@ -202,8 +221,10 @@ def learn_on_disk(
             return learner, history
         due = time.monotonic() + FIRST_SAVE
 
-        def after(history: History) -> None:
+        def keep(history: History) -> None:
             nonlocal due
+            if after is not None:
+                after(history)
             begun = time.monotonic()
             if begun >= due:
                 run.save(learner, history)
@@ -211,6 +232,6 @@ def learn_on_disk(
                 due = begun + took + max(LEAST_PAUSE, SHARE * took)
 
         # An error may strike in the middle of an episode: then the last checkpoint stands.
-        learn(env, learner, left, seed, progress, history=history, after=after, **options)
+        learn(env, learner, left, seed, progress, history=history, after=keep, **options)
         run.save(learner, history)
         return learner, history

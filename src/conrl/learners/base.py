@@ -123,6 +123,11 @@ class BaseLearner(ABC):
         return self._episodes
 
     @property
+    def prices(self) -> Float | None:
+        """[d]: the multiplier or price of each limit behind the last decision; None where there is none."""
+        return None
+
+    @property
     def average_policy(self) -> Mixture:
         """The uniform mixture of the policies of all episodes so far: the PAC policy (remark after Theorem 3.4)."""
         if not self.keep_policies:

@@ -127,6 +127,10 @@ class ConRL(PlacesLearner):
             return np.zeros(0), np.zeros(0)
         return self.budget.left, self.budget.step
 
+    @property
+    def prices(self) -> Float | None:
+        return None if self._plan is None or isinstance(self.problem, ConcaveConvex) else self._plan.prices
+
     # -- deciding -----------------------------------------------------------------------------------------
 
     def _decide(self) -> Proposal:
@@ -182,7 +186,7 @@ class ConRL(PlacesLearner):
     def _bonus_table(self, k: int) -> Float:
         visits = self.counts.visits
         try:
-            b = np.array(self.bonus(visits, k, self.task), dtype=np.float64)
+            b = np.array(self.bonus(visits, self.primed + k, self.task), dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise SpecError(f"the bonus gave what are no numbers: {error}") from None
         width = 1 + self.task.num_costs

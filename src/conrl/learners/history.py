@@ -45,6 +45,7 @@ class Row(NamedTuple):
     skipped: bool = False  # the null action was played, by plan or by the guard
     guarded: bool = False  # the guard changed what was played
     infeasible: bool = False  # the estimated limits could not be kept
+    prices: Float | None = None  # [d]: the multipliers or prices of the limits that it was decided with
 
 
 class History:
@@ -76,7 +77,7 @@ class History:
             none = np.full(len(self.cost_names) + (name == "expected"), np.nan)
             values = [getattr(row, name) for row in self._rows]
             self._tables[name] = np.array([none if v is None else v for v in values])
-            if not values and name in ("costs", "expected", "unguarded"):
+            if not values and name in ("costs", "expected", "unguarded", "prices"):
                 self._tables[name] = np.zeros((0, none.size))
         return self._tables[name]
 
@@ -120,6 +121,12 @@ class History:
         """[K]: the estimated limits could not be kept, and the least-violating policy was played. A Lagrangian planner
         does not notice: it plays what its multipliers lead to."""
         return self._table("infeasible").astype(bool)
+
+    @property
+    def prices(self) -> Float | None:
+        """[K, d]: the multiplier or price of each limit that each episode was decided with; None if there were none."""
+        table = self._table("prices")
+        return None if np.isnan(table).all() else table
 
     # -- against the optimum ------------------------------------------------------------------------------
 
@@ -256,13 +263,16 @@ class History:
         known = self.mdp is not None
         header = ["episode", "reward", *(f"cost_{n}" for n in names)]
         header += ["expected_reward", *(f"expected_cost_{n}" for n in names)] if known else []
-        writer.writerow([*header, "steps", "skipped", "guarded", "infeasible"])
+        priced = self.prices is not None
+        flagged = ["steps", "skipped", "guarded", "infeasible"]
+        writer.writerow([*header, *flagged, *(f"price_{n}" for n in names if priced)])
         for k, row in enumerate(self._rows):
             numbers = [row.reward, *row.costs]
             if known:
                 numbers += [""] * (1 + len(names)) if row.expected is None else list(row.expected)
             flags = [row.steps, int(row.skipped), int(row.guarded), int(row.infeasible)]
-            writer.writerow([k + 1, *(x if x == "" else repr(float(x)) for x in numbers), *flags])
+            prices = ([""] * len(names) if row.prices is None else list(row.prices)) if priced else []
+            writer.writerow([k + 1, *map(_digits, numbers), *flags, *map(_digits, prices)])
         return text.getvalue()
 
     def save(self, path: str | Path) -> None:
@@ -285,4 +295,9 @@ class History:
             expected = None if np.isnan(row.expected).all() else row.expected  # type: ignore[arg-type]
             unguarded = None if np.isnan(row.unguarded).any() else row.unguarded  # type: ignore[arg-type]
             flags = {name: bool(getattr(row, name)) for name in ("skipped", "guarded", "infeasible")}
-            self.append(Row(float(row.reward), row.costs, expected, unguarded, int(row.steps), **flags))
+            prices = None if np.isnan(row.prices).all() else row.prices  # type: ignore[arg-type]
+            self.append(Row(float(row.reward), row.costs, expected, unguarded, int(row.steps), **flags, prices=prices))
+
+
+def _digits(x: Any) -> str:
+    return "" if isinstance(x, str) else repr(float(x))

@@ -90,6 +90,7 @@ def play_episode(world: World, learner: Learner, seed: int) -> Row:
     episode = world.play(proposal.policy, np.random.default_rng([seed, k]), learner.room())
     guarded = proposal.guarded or episode.stopped
     costs = np.asarray(episode.costs).sum(axis=0)
+    prices = getattr(learner, "prices", None)
     unguarded = costs
     if guarded:  # the same draws without the guard; the learner does not see them
         unguarded = None
@@ -106,6 +107,7 @@ def play_episode(world: World, learner: Learner, seed: int) -> Row:
         skipped=isinstance(proposal.policy, Null),
         guarded=guarded,
         infeasible=proposal.infeasible,
+        prices=None if prices is None or prices.shape != costs.shape else prices,
     )
 
 

@@ -10,17 +10,25 @@ least 1 - delta, for all k at once, in
 
 and the policy played is optimal, within the limits, for the best model of that set.
 
-Where this comes from. The first line is of the empirical Bernstein type, as in the paper: Maurer and Pontil (2009,
-Theorem 4) have sqrt(2 v L / n) + 7 L / (3 (n - 1)) with v = p_hat (1 - p_hat) n / (n - 1), and n - 1 >= n / 2 from two
+Where this comes from. The paper gives the radii up to constants and logarithms (so others implement it; its text was
+not at hand),
+
+    sqrt( p_hat (1 - p_hat) / n ) + 1 / n     for a transition,          sqrt( 1 / n )     for a reward or a cost
+
+and the constants and L_k above are derived, not the paper's own. The first line is that of Maurer and Pontil (2009,
+Theorem 4), sqrt(2 v L / n) + 7 L / (3 (n - 1)) with v = p_hat (1 - p_hat) n / (n - 1), and n - 1 >= n / 2 from two
 visits on; with fewer it says nothing, as it exceeds 1. The second is Hoeffding's inequality. The union is over
 S A (S + 1 + d) quantities and the counts n = 1..H(k - 1), to which delta / (2 n^2) and less is allotted; the sum of
 1 / (2 n^2) is below 1. Deviations from the paper:
 
+- L grows with k; the paper has the number of all episodes, K, which is not known beforehand. Logged episodes that were
+  learned from count in k, as their visits do in n.
 - Models here do not change with the step: visits of all steps are counted together. The best model may differ from step
   to step all the same, as in the paper's program; that only widens the set.
 - The program is solved by column generation over `oracles.ExtendedBackwardInduction` instead of as an LP with S^2 A H
   variables. The plan is a mixture of at most d + 1 deterministic policies, each with its own model of the set, of which
   one is drawn an episode (the paper plays the Markov policy of the mixed occupation measure).
+- If no model of the set keeps the limits, which a small scale allows, the plan exceeds them least and is marked so.
 - A pair never visited may lead anywhere and pay anything within the ranges, whatever the scale.
 - States never seen are alike: they are one state of the program, ELSEWHERE, that stands for all of them.
 
@@ -108,7 +116,7 @@ class OptCMDP(PlacesLearner):
         more = int(unseen > 0)
         visits = np.append(counts.visits, np.zeros(more, dtype=np.int64))
         moves, pays = (np.append(part, np.ones(more, dtype=bool)) for part in self._unknown)
-        L = log_factor(self.task, self._episodes + 1, self.delta)
+        L = log_factor(self.task, self.primed + self._episodes + 1, self.delta)
         listed, others = transition_radii(model.graph, visits, L, self.scale)
         listed[~np.repeat(moves, np.diff(model.graph.start))] = 0.0
         others[~moves] = 0.0

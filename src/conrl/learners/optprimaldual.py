@@ -19,14 +19,26 @@ The first part of b is Hoeffding's inequality for the pay, the second that of We
 of p_hat and p, times half the span of a value, H w_i. At scale 1 both hold for all k at once with probability at least
 1 - delta. A pair never visited has the most reward and the least use that there can be.
 
-The preset "theory" has scale 1 and the paper's steps, with k in place of the number of episodes, which is not known
-beforehand, and 1 in place of its bound on the multipliers:
+The paper minimises a cost in [0, 1], so that its truncation, Q_h = max(0, c_hat - b + p_hat.V_{h+1}), is the one above.
+It has, with K episodes, I limits and a bound rho on the optimal multipliers that it takes as known,
 
-    step_k = sqrt(2 ln A / k) / (H (1 + R)),   dual_step_k = 1 / (H sqrt(R k))
+    policy step sqrt( 2 ln A / (H^2 (1 + I rho)^2 K) ),   dual step sqrt( rho^2 / (H^2 I K) ),   every lambda_r <= rho
+    b = (the radius of the cost) + H sum_t (the radius of p(t|s, a)),   the radii being those of OptCMDP
 
-Steps are in units of the ranges: of Q^0 / w_0, and of lambda_r w_r / w_0 for a use of (V^r - g_r) / w_r. Other
-deviations from the paper: models do not change with the step, so that visits of all steps are counted together; the
-episode just played is among the data that its policy is evaluated with.
+None of this was compared with the paper's text. The steps are borne out by what they must minimise, the regret bounds
+ln A / step + step (H (1 + I rho))^2 K / 2 of mirror ascent and rho^2 / (2 step) + step I H^2 K / 2 of dual ascent.
+Deviations:
+
+- The preset "theory" has scale 1, k for K and 1 for rho, as neither is known beforehand. The multipliers are not kept
+  below rho, as a guess that is too low would price the limits wrongly for ever. The paper's regret bound is for its own
+  steps, not for these:
+
+      step_k = sqrt(2 ln A / k) / (H (1 + R)),   dual_step_k = 1 / (H sqrt(R k))
+
+- Steps are in units of the ranges: of Q^0 / w_0, and of lambda_r w_r / w_0 for a use of (V^r - g_r) / w_r.
+- The bonus has the L1 distance of p_hat and p in place of the sum over t.
+- Models do not change with the step, so that visits of all steps are counted together.
+- The episode just played is among the data that its policy is evaluated with.
 
 The default is practical instead. Its constant steps would let the weights of an action fall without end while a limit
 is exceeded, and as long to come back; `least` keeps every action within reach of the likeliest one of its state. On
@@ -50,6 +62,7 @@ from conrl.estimation import width
 from conrl.learners.optcmdp import log_factor
 from conrl.learners.places import PlacesLearner, ranges, read_delta, read_positive, read_preset
 from conrl.learners.protocol import Arrays, Proposal
+from conrl.planners.result import split_prices
 from conrl.problem import Linear, Problem
 from conrl.task import Task
 
@@ -67,7 +80,7 @@ class OptPrimalDual(PlacesLearner):
     Args:
         task: what is known (`mdp.task`, or `Task`).
         problem: `Linear`; the task's limits by default.
-        preset: `"default"`: practical scale and steps; `"theory"`: those of the paper.
+        preset: `"default"`: practical scale and steps; `"theory"`: scale 1 and steps after the paper.
         delta: the failure probability at scale 1.
         scale: multiplies the bonus; overrides the preset, as the next four do.
         step: of the policy, in units of the ranges.
@@ -123,6 +136,10 @@ class OptPrimalDual(PlacesLearner):
             raise SpecError(f"least is {least!r}; it is a share of the likeliest action's probability, at most 1")
         self._weights = np.zeros((self.counts.horizon, self.counts.num_pairs))  # logarithms, the largest of a state 0
         self._multipliers = np.zeros(rows.size)
+
+    @property
+    def prices(self) -> Float:
+        return split_prices(self._rows, self._multipliers, self.task.num_costs)[0]
 
     @property
     def multipliers(self) -> Float:
@@ -195,7 +212,8 @@ class OptPrimalDual(PlacesLearner):
         """[P, 1+d]: b of each pair of the places; 0 where there is nothing to learn."""
         task = self.task
         extra = int(task.initial is None)
-        L = log_factor(task, self._episodes + 1 if episode is None else episode, self.delta)
+        k = self._episodes + 1 if episode is None else episode
+        L = log_factor(task, self.primed + k, self.delta)
         n = np.maximum(self.counts.visits, 1)
         moves, pays = self._unknown
         own = np.where(pays, np.sqrt(L / (2.0 * n)), 0.0)

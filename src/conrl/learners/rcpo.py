@@ -21,6 +21,7 @@ from conrl.learners.actor_critic import ActorCriticLearner
 from conrl.learners.protocol import Arrays, Proposal
 from conrl.model import ConstrainedMDP
 from conrl.oracles.a2c import A2CSettings
+from conrl.planners.result import split_prices
 from conrl.problem import Linear
 from conrl.task import Task
 
@@ -79,6 +80,10 @@ class RCPO(ActorCriticLearner):
         direction[0] = 1.0
         self.train(episode, direction)
         self.multipliers = np.maximum(0.0, self.multipliers + self.rate * (self._G @ value - self._rows.bound))
+
+    @property
+    def prices(self) -> Float:
+        return split_prices(self._rows, self.multipliers, self.task.num_costs)[0]
 
     def config(self) -> dict[str, Any]:
         return super().config() | {"rate": self.rate}

@@ -1,0 +1,482 @@
+"""What came of a study: curves over trajectories and a table, with intervals over seeds.
+
+The unit is a seed: a mean, a standard deviation or an interval is over runs, never over episodes. Intervals are 95%
+percentile intervals of the bootstrap over seeds. Algorithms that use different numbers of trajectories are read off at
+common places.
+
+- *reward*, *cost*: the exact value of what each episode executed where the model is known (of TFW-UCRL2, the running
+  mean), else what was seen; smoothed over the last `AVERAGED` episodes.
+- *cumulative*: realised cost summed over all trajectories so far.
+- *solved*: the first trajectory from which the smoothed reward stays within `NEAR` of the constrained optimum (or
+  above) and every smoothed cost within `OVER` of its limit (or below), to the end of the run.
+- *violations*: the share of trajectories at which the smoothed cost is above the limit by more than `OVER`.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conrl import naming, transform
+from conrl.errors import ConRLError, RunError, SpecError
+from conrl.experiments.runner import FAILED, STUDY
+from conrl.files import atomic_write, reading
+from conrl.learners.registry import LEARNERS
+from conrl.model import ConstrainedMDP
+from conrl.planners import Plan, plan
+
+if TYPE_CHECKING:
+    import polars
+
+Float = NDArray[np.float64]
+
+AVERAGED = 100
+NEAR, OVER = 0.1, 0.05
+LAST = 0.1  # the share of a run that its final numbers are means of
+RESAMPLES = 2000
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class RunRecord:
+    """One run: K episodes, d costs."""
+
+    environment: str
+    algorithm: str
+    seed: int
+    directory: Path
+    wanted: int  # episodes asked for
+    cost_names: tuple[str, ...]
+    limits: Float  # [d]; inf for none
+    averaging: bool  # its expected values are running means already (TFW-UCRL2)
+    config: dict[str, Any]
+    rewards: Float  # [K]
+    costs: Float  # [K, d]
+    expected_rewards: Float | None
+    expected_costs: Float | None
+    multipliers: Float | None  # [K, d]
+    steps: NDArray[np.int64]
+
+    @property
+    def episodes(self) -> int:
+        """How many were played."""
+        return int(self.rewards.size)
+
+    @cached_property
+    def values(self) -> Float:
+        """[K, 1+d]: exact values of what was executed, or what was seen where they are unknown."""
+        seen = np.column_stack((self.rewards, self.costs))
+        if self.expected_rewards is None or self.expected_costs is None:
+            return seen
+        exact = np.column_stack((self.expected_rewards, self.expected_costs))
+        return np.where(np.isnan(exact), seen, exact)
+
+    @cached_property
+    def smooth(self) -> Float:
+        """[K, 1+d]: means of the last `AVERAGED` values; of fewer at the start."""
+        return self.values if self.averaging else running_mean(self.values, AVERAGED)
+
+    @cached_property
+    def final(self) -> Float:
+        """[1+d]: the mean over the last tenth of the run."""
+        count = 1 if self.averaging else max(1, round(LAST * self.episodes))
+        last: Float = self.values[-count:].mean(axis=0)
+        return last
+
+    def solved(self, optimum: float | None) -> int | None:
+        """The first trajectory from which it stays near the optimum and within the limits."""
+        if optimum is None:
+            return None
+        good = (self.smooth[:, 0] >= optimum - NEAR) & (self.smooth[:, 1:] <= self.limits + OVER).all(axis=1)
+        bad = np.flatnonzero(~good)
+        first = int(bad[-1]) + 2 if bad.size else 1
+        return first if first <= self.episodes else None
+
+    def violations(self) -> Float:
+        """[d]: the share of trajectories with the smoothed cost above its limit."""
+        over: Float = (self.smooth[:, 1:] > self.limits + OVER).mean(axis=0)
+        return over
+
+
+def running_mean(values: Float, window: int) -> Float:
+    """Means of the last `window` rows; of fewer at the start."""
+    sums = np.cumsum(np.vstack((np.zeros(values.shape[1]), values)), axis=0)
+    k = np.arange(1, len(values) + 1)
+    first = np.maximum(k - window, 0)
+    return (sums[k] - sums[first]) / (k - first)[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Environment:
+    """Where runs were played; `mdp` and `optimum` are None where they cannot be known."""
+
+    name: str
+    title: str
+    mdp: ConstrainedMDP | None
+    cost_names: tuple[str, ...]
+    limits: Float
+    optimum: Plan | None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that failed."""
+
+    environment: str
+    algorithm: str
+    seed: int
+    traceback: str
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One measure of one algorithm over trajectories: mean, standard deviation and interval over seeds, [n] each."""
+
+    environment: str
+    algorithm: str
+    measure: str  # "reward", "cost" or "cumulative"
+    cost: str | None
+    x: Float
+    mean: Float
+    std: Float
+    low: Float
+    high: Float
+    seeds: int
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """All runs under a directory. `algorithms` and `environments` are in the order of the spec."""
+
+    directory: Path
+    name: str
+    title: str
+    runs: list[RunRecord]
+    failures: list[Failure]
+    algorithms: list[str]
+    titles: dict[str, str]  # of algorithms
+    unreadable: list[str] = field(default_factory=list)  # runs that could not be read, and why
+    _environments: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def environments(self) -> dict[str, Environment]:
+        """By name, with the true optimum where the model is known."""
+        found = {}
+        for run in self.runs:
+            if run.environment not in found:
+                found[run.environment] = self._environment(run)
+        return {name: found[name] for name in [*self._environments, *found] if name in found}
+
+    def _environment(self, run: RunRecord) -> Environment:
+        about = self._environments.get(run.environment, {})
+        mdp, best = None, None
+        try:
+            limits = {n: float(x) for n, x in zip(run.cost_names, run.limits, strict=True)}
+            mdp = naming.model(
+                str(about.get("env", run.config.get("env", run.environment))),
+                about.get("horizon") or run.config["learner"]["task"]["horizon"],
+                about.get("start", run.config.get("start")),
+                dict(about.get("settings", run.config.get("settings") or {})),
+                {},
+            )
+            mdp = mdp.replace(limits=limits) if limits else mdp
+            best = plan(mdp)
+        except (ConRLError, KeyError, TypeError, ValueError):
+            mdp = None if best is None else mdp
+        title = str(about.get("title", run.environment))
+        return Environment(run.environment, title, mdp, run.cost_names, run.limits, best)
+
+    @property
+    def description(self) -> list[str]:
+        """What was run, in lines."""
+        lines = []
+        for name, env in self.environments.items():
+            runs = [run for run in self.runs if run.environment == name]
+            parts = []
+            for algorithm in self.algorithms:
+                mine = [run for run in runs if run.algorithm == algorithm]
+                if mine:
+                    short = sum(run.episodes < run.wanted for run in mine)
+                    unfinished = f", {short} unfinished" if short else ""
+                    most = max(run.episodes for run in mine)
+                    seeds = f"{len(mine)} seed{'s' if len(mine) > 1 else ''}"
+                    parts.append(f"{self.titles[algorithm]} ({seeds}, {most:,} trajectories{unfinished})")
+            best = ""
+            if env.optimum is not None:
+                best = f" (optimum {env.optimum.reward:.4f})"
+            lines.append(f"{env.title}{best}: {'; '.join(parts)}")
+        return lines
+
+    def select(self, environment: str, algorithm: str) -> list[RunRecord]:
+        """Runs in the order of their seeds."""
+        return [run for run in self.runs if (run.environment, run.algorithm) == (environment, algorithm)]
+
+    def optimum(self, environment: str, algorithm: str) -> float | None:
+        """The constrained optimum in the algorithm's own world: TFW-UCRL2's has no end."""
+        mine = self.select(environment, algorithm)
+        env = self.environments.get(environment)
+        if env is None or env.mdp is None or env.optimum is None or not mine:
+            return None
+        if mine[0].averaging:
+            return plan(transform.reachable_part(transform.single_episode(env.mdp))).reward
+        return env.optimum.reward
+
+    def curves(self, environment: str, points: int = 200, average: bool = False, log: bool = False) -> list[Curve]:
+        """Every algorithm's curves in an environment, at `points` places; `average`: of all episodes so far."""
+        if environment not in {run.environment for run in self.runs}:
+            raise SpecError(f"no runs in {environment!r}; there are some in {', '.join(self.environments)}")
+        found = []
+        for algorithm in self.algorithms:
+            runs = [run for run in self.select(environment, algorithm) if run.episodes]
+            if not runs:
+                continue
+            least = min(run.episodes for run in runs)  # the longest part that all seeds have
+            at = places(least, points, log)
+            values = np.stack([self._values(run, average)[at - 1] for run in runs])  # [seeds, n, 1+d]
+            sums = np.stack([np.cumsum(run.costs, axis=0)[at - 1] for run in runs])
+            for i, name in enumerate((None, *runs[0].cost_names)):
+                found.append(_curve(environment, algorithm, "reward" if i == 0 else "cost", name, at, values[:, :, i]))
+            for i, name in enumerate(runs[0].cost_names):
+                found.append(_curve(environment, algorithm, "cumulative", name, at, sums[:, :, i]))
+        return found
+
+    @staticmethod
+    def _values(run: RunRecord, average: bool) -> Float:
+        if not average:
+            return run.smooth
+        return run.values if run.averaging else running_mean(run.values, run.episodes)
+
+    def summary(self) -> polars.DataFrame:
+        """One row for each environment, algorithm and cost."""
+        pl = import_polars()
+        rows = [row for environment in self.environments for row in self._rows(environment)]
+        schema = {
+            **dict.fromkeys(("environment", "algorithm"), pl.String),
+            **dict.fromkeys(("seeds", "episodes"), pl.Int64),
+            **dict.fromkeys(("reward", "reward_std", "reward_low", "reward_high"), pl.Float64),
+            "cost_name": pl.String,
+            **dict.fromkeys(("cost", "cost_std", "cost_low", "cost_high", "limit", "cumulative"), pl.Float64),
+            **dict.fromkeys(("violations", "solved"), pl.Float64),
+            "solved_seeds": pl.Int64,
+            "regret": pl.Float64,
+        }
+        table: polars.DataFrame = pl.DataFrame(rows, schema=schema, orient="row")
+        return table
+
+    def _rows(self, environment: str) -> Iterator[tuple[Any, ...]]:
+        for algorithm in self.algorithms:
+            runs = [run for run in self.select(environment, algorithm) if run.episodes]
+            if not runs:
+                continue
+            best = self.optimum(environment, algorithm)
+            final = np.stack([run.final for run in runs])
+            low, high = bootstrap(final)
+            std = final.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros(final.shape[1])
+            solved = [run.solved(best) for run in runs]
+            done = [s for s in solved if s is not None]
+            # The median over all seeds: a seed that did not solve it counts as longer than any.
+            middle = float(np.median([np.inf if s is None else s for s in solved])) if best is not None else np.nan
+            regret = None if best is None else float(np.mean([best - run.values[:, 0].mean() for run in runs]))
+            head = (environment, algorithm, len(runs), max(run.episodes for run in runs))
+            reward = (final[:, 0].mean(), std[0], low[0], high[0])
+            over = np.mean([run.violations() for run in runs], axis=0)
+            sums = np.mean([run.costs.sum(axis=0) for run in runs], axis=0)
+            for i, name in enumerate(runs[0].cost_names or (None,)):
+                cost: tuple[Any, ...] = (None,) * 7
+                if name is not None:
+                    limit = float(runs[0].limits[i])
+                    numbers = (final[:, i + 1].mean(), std[i + 1], low[i + 1], high[i + 1])
+                    cost = (*numbers, limit if np.isfinite(limit) else None, sums[i], over[i])
+                yield (
+                    *head,
+                    *map(float, reward),
+                    name,
+                    *(None if x is None else float(x) for x in cost),
+                    middle if np.isfinite(middle) else None,
+                    len(done),
+                    regret,
+                )
+
+    def save_csv(self, path: str | Path) -> None:
+        """The table as CSV."""
+        with atomic_write(path) as file:
+            file.write(self.summary().write_csv().encode())
+
+
+def places(episodes: int, points: int, log: bool = False) -> NDArray[np.int64]:
+    """At most so many numbers of trajectories, the first and the last among them."""
+    found = np.geomspace(1, episodes, points) if log else np.linspace(1, episodes, points)
+    return np.unique(np.round(found).astype(np.int64))
+
+
+def _curve(environment: str, algorithm: str, measure: str, cost: str | None, at: NDArray[np.int64], y: Float) -> Curve:
+    low, high = bootstrap(y)
+    std = y.std(axis=0, ddof=1) if len(y) > 1 else np.zeros(y.shape[1])
+    return Curve(environment, algorithm, measure, cost, at.astype(np.float64), y.mean(axis=0), std, low, high, len(y))
+
+
+def bootstrap(values: Float) -> tuple[Float, Float]:
+    """A 95% percentile interval of the mean over the first axis (seeds); the value itself for one seed."""
+    n = len(values)
+    if n == 1:
+        return values[0], values[0]
+    drawn = np.random.default_rng(0).multinomial(n, np.full(n, 1.0 / n), RESAMPLES) / n  # [resamples, n]
+    means = drawn @ values.reshape(n, -1)
+    tail = 50.0 * (1.0 - CONFIDENCE)
+    low, high = np.percentile(means, (tail, 100.0 - tail), axis=0)
+    return low.reshape(values.shape[1:]), high.reshape(values.shape[1:])
+
+
+def import_polars() -> Any:
+    try:
+        import polars
+    except ImportError as error:
+        raise SpecError(f"tables need the extra: pip install 'conrl[report]' ({error})") from None
+    return polars
+
+
+# -- reading ----------------------------------------------------------------------------------------------
+
+
+def load(directory: str | Path) -> Study:
+    """All runs under a directory that `conrl run`, `reproduce` or `learn --out` wrote, finished or not."""
+    root = Path(directory)
+    if not root.is_dir():
+        raise RunError(f"no such directory: {root}")
+    about = _json(root / STUDY) if (root / STUDY).exists() else {}
+    environments = {_of(entry, "directory", name): (name, entry) for name, entry in _entries(about, "environments")}
+    algorithms = {_of(entry, "directory", name): (name, entry) for name, entry in _entries(about, "algorithms")}
+    runs, failures, unreadable = [], [], []
+    for where in sorted(root.glob("*/*/seed-*")):
+        env, algorithm = where.parent.parent.name, where.parent.name
+        names = (environments.get(env, (env, {}))[0], algorithms.get(algorithm, (algorithm, {}))[0])
+        try:
+            seed = int(where.name.removeprefix("seed-"))
+        except ValueError:
+            continue
+        if (where / FAILED).exists():
+            text = (where / FAILED).read_text(encoding="utf-8", errors="replace")
+            failures.append(Failure(*names, seed, text))
+        if not (where / "progress.csv").exists() or not (where / "config.json").exists():
+            continue
+        try:
+            runs.append(_read(where, *names, seed))
+        except (ConRLError, KeyError, TypeError, ValueError) as error:
+            unreadable.append(f"{where}: {' '.join(str(error).split())}")
+    if not runs and not failures:
+        why = f"; {unreadable[0]}" if unreadable else ""
+        raise RunError(f"{root} holds no runs: no ENVIRONMENT/ALGORITHM/seed-000/progress.csv{why}")
+    order = [name for name, _ in _entries(about, "algorithms")]
+    seen = dict.fromkeys(run.algorithm for run in runs)
+    known = [name for name in [*order, *(n for n in seen if n not in order)] if name in seen]
+    rank = {name: i for i, name in enumerate(known)}
+    runs.sort(key=lambda run: (run.environment, rank[run.algorithm], run.seed))
+    titles = {name: _of(dict(_entries(about, "algorithms")).get(name, {}), "title", name) for name in known}
+    title = about.get("title") or about.get("name") or root.resolve().name
+    return Study(
+        root,
+        str(about.get("name") or root.resolve().name),
+        str(title),
+        runs,
+        failures,
+        known,
+        titles,
+        unreadable,
+        dict(_entries(about, "environments")),
+    )
+
+
+def _entries(about: dict[str, Any], kind: str) -> list[tuple[str, dict[str, Any]]]:
+    found = about.get(kind)
+    return [(n, e) for n, e in found.items() if isinstance(e, dict)] if isinstance(found, dict) else []
+
+
+def _of(entry: dict[str, Any], key: str, default: str) -> str:
+    return str(entry.get(key, default))
+
+
+def _json(path: Path) -> dict[str, Any]:
+    with reading(path):
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            raise RunError(f"{path}: not JSON") from None
+    if not isinstance(found, dict):
+        raise RunError(f"{path}: not a JSON object")
+    return found
+
+
+def _read(where: Path, environment: str, algorithm: str, seed: int) -> RunRecord:
+    config = _json(where / "config.json")
+    learner = config["learner"]
+    names = tuple(str(name) for name in learner["task"]["cost_names"])
+    table = _columns(where / "progress.csv")
+    K = len(table["reward"])
+
+    def several(prefix: str) -> Float | None:
+        if any(f"{prefix}{name}" not in table for name in names):
+            return None
+        return np.column_stack([table[f"{prefix}{n}"] for n in names]) if names else np.zeros((K, 0))
+
+    costs = several("cost_")
+    if costs is None:
+        raise RunError(f"{where / 'progress.csv'} lacks a column of costs")
+    expected = table.get("expected_reward")
+    return RunRecord(
+        environment,
+        algorithm,
+        seed,
+        where,
+        int(config["episodes"]),
+        names,
+        _limits(learner, names),
+        bool(getattr(LEARNERS.get(str(learner["learner"])), "continuing", False)),
+        config,
+        table["reward"],
+        costs,
+        expected,
+        None if expected is None else several("expected_cost_"),
+        several("price_") if names else None,
+        table["steps"].astype(np.int64),
+    )
+
+
+def _limits(learner: dict[str, Any], names: tuple[str, ...]) -> Float:
+    """[d]: the limits of the problem, by position or by name; budgets by episode; inf for none."""
+    problem = learner.get("problem") or {}
+    given = problem.get("limits") if problem.get("kind") != "Knapsack" else problem.get("budgets")
+    share = float(problem.get("episodes") or 1) if problem.get("kind") == "Knapsack" else 1.0
+    if isinstance(given, dict):
+        given = [given.get(name) for name in names]
+    found = np.full(len(names), np.inf)
+    for i, value in enumerate(given or []):
+        found[i] = np.inf if value is None else float(value) / share
+    return found
+
+
+def _columns(path: Path) -> dict[str, Float]:
+    """The columns of a `progress.csv`; what is empty is nan."""
+    with reading(path):
+        text = path.read_text(encoding="utf-8")
+    header = next(csv.reader(text.splitlines()[:1]), [])
+    body = text[text.find("\n") + 1 :]
+    rows = body.count("\n")
+    if not header or len(header) != len(set(header)):
+        raise RunError(f"{path}: not the table of a run")
+    if ",," in body or ",\n" in body:
+        body = body.replace(",\n", ",nan\n")
+        while ",," in body:
+            body = body.replace(",,", ",nan,")
+    numbers = np.fromstring(body.replace("\n", ","), dtype=np.float64, sep=",") if rows else np.zeros(0)
+    if numbers.size != rows * len(header):
+        raise RunError(f"{path}: a row is not {len(header)} numbers")
+    table = numbers.reshape(rows, len(header))
+    return {name: table[:, i].copy() for i, name in enumerate(header)}

@@ -1,0 +1,133 @@
+"""One run, described by plain values: what `conrl learn`, a line of a spec and a worker on another machine all execute.
+
+The same description gives the same bytes wherever it is executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from conrl import transform
+from conrl.errors import ConRLError, SpecError
+from conrl.experiments import parts
+from conrl.experiments.store import learn_on_disk, run_directory, settings_of
+from conrl.learners import History, learn
+from conrl.model import ConstrainedMDP
+from conrl.problem import Knapsack, Problem
+from conrl.task import Task
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run that is to be played.
+
+    `env` names a model as on the command line, `settings`, `limits`, `horizon`, `start` and `reward_range` go with it.
+    `options` are parameters of the algorithm as plain values (see `conrl.experiments.parts`). `budgets` make the
+    problem a `Knapsack` over all episodes. `env_name` and `name` are what the run's directory is called.
+    """
+
+    env: str
+    algorithm: str
+    episodes: int
+    seed: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)
+    limits: dict[str, float] = field(default_factory=dict)
+    horizon: int | None = None
+    start: str | None = None
+    reward_range: tuple[float, float] | None = None
+    preset: str = "default"
+    options: dict[str, Any] = field(default_factory=dict)
+    budgets: dict[str, float] = field(default_factory=dict)
+    epsilon: float | str = 0.0
+    pay: str = "outcome"
+    prime: str | None = None
+    env_name: str | None = None
+    name: str | None = None
+
+    def directory(self, out: str | Path) -> Path:
+        """Where the run is kept."""
+        return run_directory(out, self.env_name or self.env, self.name or self.algorithm, self.seed)
+
+    def prepare(self) -> Prepared:
+        """The world and the way to make the learner; a `SpecError` if something does not fit."""
+        kind = parts.algorithm(self.algorithm)
+        world, task = parts.world(self.env, self.horizon, self.start, self.settings, self.limits, self.reward_range)
+        if getattr(kind, "continuing", False):
+            if not isinstance(world, ConstrainedMDP):
+                raise SpecError(f"{self.algorithm} learns from one unending episode, for which the model must be known")
+            world = transform.reachable_part(transform.single_episode(world))
+            task = world.task
+        truth = world if isinstance(world, ConstrainedMDP) else None
+        # What the paper's program was allowed to know goes with its preset.
+        given = {"peek": truth} if self.preset == "authors" and truth and "peek" in parts.signature(kind) else {}
+        parts.parameters(kind, self.options)
+        return Prepared(self, world, task, kind, given)
+
+
+class Prepared:
+    """A job whose world is made."""
+
+    def __init__(self, job: Job, world: Any, task: Task, kind: Any, given: dict[str, Any]) -> None:
+        self.job, self.world, self.task, self.given = job, world, task, given
+        self._kind = kind
+        self.truth = world if isinstance(world, ConstrainedMDP) else None
+
+    def learner(self) -> Any:
+        """A new learner."""
+        job = self.job
+        problem: Problem | None = Knapsack(job.budgets, job.episodes, job.epsilon) if job.budgets else None
+        try:
+            chosen = {name: parts.part(name, value) for name, value in job.options.items()}
+            learner = self._kind(self.task, problem=problem, preset=job.preset, **chosen, **self.given)
+        except ConRLError:
+            raise
+        except (AttributeError, TypeError, ValueError) as error:
+            raise SpecError(f"{job.algorithm} cannot use one of its options: {error}") from None
+        if job.prime is not None:
+            if not hasattr(learner, "prime"):
+                raise SpecError(f"{job.algorithm} cannot learn from logged data")
+            learner.prime(job.prime)
+        return learner
+
+    def check(self) -> History:
+        """An empty history, once a learner can be made and its limits can be kept."""
+        history = History(tuple(self.task.cost_names), self.learner().problem, self.truth)
+        _ = history.optimum
+        return history
+
+    def config(self) -> dict[str, Any]:
+        """What the results depend on, apart from the learner, the model and the seed."""
+        job = self.job
+        log = None if job.prime is None else hashlib.blake2b(Path(job.prime).read_bytes(), digest_size=16).hexdigest()
+        return {"env": job.env, "settings": job.settings, "start": job.start, "pay": job.pay, "prime": log}
+
+    def settings(self) -> dict[str, Any]:
+        """All that stands in `config.json`."""
+        return settings_of(self.world, self.learner(), self.job.episodes, self.job.seed, self.config())
+
+    def play(self, progress: bool = False) -> History:
+        """In memory."""
+        return learn(self.world, self.learner(), self.job.episodes, self.job.seed, progress, pay=self.job.pay)
+
+    def play_on_disk(
+        self, out: str | Path, progress: bool = False, after: Callable[[History], None] | None = None
+    ) -> History:
+        """With everything on disk, continued from wherever it was."""
+        job = self.job
+        _, history = learn_on_disk(
+            job.directory(out),
+            self.world,
+            self.learner,
+            job.episodes,
+            job.seed,
+            progress,
+            config=self.config(),
+            given=self.given,
+            after=after,
+            pay=job.pay,
+        )
+        return history

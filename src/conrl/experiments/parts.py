@@ -1,0 +1,164 @@
+"""What plain values stand for: a world to learn in, an algorithm and its parts.
+
+The command line and the specs of studies hold texts, numbers and tables of them; here they become objects, or a
+`SpecError` that names the culprit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+import re
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from conrl import naming
+from conrl.errors import SpecError, unknown
+from conrl.estimation import ScaledBonus, TheoryBonus
+from conrl.learners.registry import LEARNERS
+from conrl.model import ConstrainedMDP
+from conrl.oracles import A2C, A2CSettings
+from conrl.planners import PLANNERS, Lagrangian
+from conrl.task import Task
+
+if TYPE_CHECKING:
+    import gymnasium
+
+Table = Mapping[str, Any]
+
+
+def world(
+    name: str,
+    horizon: int | None,
+    start: str | None,
+    settings: dict[str, Any],
+    limits: dict[str, float],
+    reward_range: tuple[float, float] | None,
+) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
+    """What is to be learned: a model to sample or, of a Gymnasium environment that publishes none, the environment."""
+    if naming.is_gymnasium(name):
+        import gymnasium
+
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                made = gymnasium.make(name.partition(":")[2], **settings)
+        except Exception as error:  # constructors that are not ours raise anything
+            raise SpecError(f"{name}: {' '.join(str(error).split())}") from None
+        if not hasattr(made.unwrapped, "P") and not hasattr(made.unwrapped, "mdp"):
+            if start is not None:
+                raise SpecError("--start: the environment itself says where an episode starts")
+            names = getattr(made.unwrapped, "cost_names", tuple(limits))
+            for cost in limits:
+                if cost not in names:
+                    raise SpecError(unknown("cost", cost, names))
+            own = dict(zip(names, getattr(made.unwrapped, "cost_limits", [math.inf] * len(names)), strict=False))
+            task = Task.from_gymnasium(
+                made,
+                horizon=horizon,
+                limits=[(own | limits).get(cost, math.inf) for cost in names],
+                cost_names=names,
+                reward_range=reward_range or (0.0, 1.0),
+            )
+            return made, task
+        made.close()
+    if reward_range is not None:
+        raise SpecError("--reward-range is for environments whose model is unknown; a model has its own")
+    mdp = naming.model(name, horizon, start, settings, limits)
+    return mdp, mdp.task
+
+
+def algorithm(name: str) -> Any:
+    """The learner of that name."""
+    if name not in LEARNERS:
+        raise SpecError(unknown("algorithm", name, LEARNERS))
+    return LEARNERS[name]
+
+
+def signature(kind: Any) -> dict[str, Any]:
+    shared = ("self", "task", "problem", "preset", "seed")
+    return {name: p for name, p in inspect.signature(kind.__init__).parameters.items() if name not in shared}
+
+
+def defaults(kind: Any) -> dict[str, Any]:
+    """What --option takes: the parameters that are numbers, and their defaults."""
+    numbers = {name: p.default for name, p in signature(kind).items() if re.search("float|int|bool", str(p.annotation))}
+    return {name: value for name, value in numbers.items() if name not in ("resolve", "keep_policies")}
+
+
+def parameters(kind: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what is no parameter of an algorithm."""
+    known = signature(kind)
+    for name in given:
+        if name in ("planner", "bonus", "resolve") and name not in known:
+            raise SpecError(f"--{name} is not for {kind.name}")
+        if name not in known:
+            raise SpecError(unknown(f"parameter of {kind.name}", name, known))
+    return given
+
+
+def part(name: str, value: Any) -> Any:
+    """A parameter of an algorithm from plain values: planners, bonuses and A2C are tables of theirs."""
+    makers = {"planner": planner, "bonus": bonus, "a2c": a2c}
+    return makers[name](value) if name in makers else value
+
+
+def planner(value: str | Table) -> Any:
+    """A name, or a table {name = "lagrangian", step = 0.2, ...}; an `oracle` may be a table of `A2C`'s."""
+    if isinstance(value, str):
+        return value
+    fields = dict(_table("planner", value))
+    kind = fields.pop("name", None)
+    if kind not in PLANNERS:
+        known = ", ".join(PLANNERS)
+        raise SpecError(
+            unknown("planner", kind, PLANNERS) if isinstance(kind, str) else f"planner needs a name: {known}"
+        )
+    if PLANNERS[kind] is Lagrangian and isinstance(fields.get("oracle"), Mapping):
+        oracle = dict(fields["oracle"])
+        if isinstance(oracle.get("settings"), Mapping):
+            oracle["settings"] = a2c(oracle["settings"])
+        fields["oracle"] = _made("oracle", A2C, oracle)
+    return _made("planner", PLANNERS[kind], fields)
+
+
+def bonus(value: str | list[float] | Table) -> Any:
+    """`"0.02,-0.01"` or [0.02, -0.01]: scales of reward and cost; `"theory"`, `"theory:0.05"`; or a table."""
+    if isinstance(value, Mapping):
+        return _made("bonus", TheoryBonus if value.keys() <= {"delta"} else ScaledBonus, value)
+    text = value if isinstance(value, str) else ",".join(map(str, value)) if isinstance(value, list) else repr(value)
+    name, _, delta = text.partition(":")
+    try:
+        numbers = [float(x) for x in (delta or "nan" if name == "theory" else text).split(",")]
+    except ValueError:
+        numbers = []
+    if name == "theory" and len(numbers) == 1:
+        return TheoryBonus(numbers[0]) if delta else TheoryBonus()
+    if len(numbers) < 2:
+        raise SpecError(f"bonus {text!r}: write REWARD,COST such as 0.02,-0.01, or theory, or theory:0.05")
+    return ScaledBonus(numbers[0], numbers[1] if len(numbers) == 2 else numbers[1:])
+
+
+def a2c(value: Table) -> A2CSettings:
+    """The numbers of A2C from a table."""
+    made: A2CSettings = _made("a2c", A2CSettings, _table("a2c", value))
+    return made
+
+
+def _table(name: str, value: Any) -> Table:
+    if not isinstance(value, Mapping):
+        raise SpecError(f"{name} is {value!r}; it must be a table of its fields")
+    return value
+
+
+def _made(what: str, kind: Any, fields: Table) -> Any:
+    known = [f.name for f in dataclasses.fields(kind) if f.init]
+    for name in fields:
+        if name not in known:
+            raise SpecError(unknown(f"field of {what}", name, known))
+    try:
+        return kind(**fields)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise SpecError(f"{what}: {error}") from None

@@ -1,0 +1,400 @@
+"""Many runs: in local processes or on a Dask cluster, each on its own directory, resumed by running them again.
+
+A run depends on its description alone (`Job`), so that it gives the same bytes wherever it is executed and however
+often it was interrupted. A worker that is lost loses nothing but time: its run is taken up again from the last
+checkpoint. A run that fails is recorded (`failed.txt`, its traceback); the others go on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from conrl.errors import ConRLError, RunError, SpecError
+from conrl.experiments.jobs import Job
+from conrl.experiments.spec import Spec
+from conrl.experiments.store import clashes, safe_name
+from conrl.files import atomic_write
+from conrl.learners import History
+
+STUDY = "study.json"
+FAILED = "failed.txt"
+EVERY = 0.25  # seconds between two reports of a run
+ATTEMPTS = 5  # of a run whose workers are lost
+TOPIC = "conrl-runs"
+# Set for workers before they import anything: a run is one thread.
+ONE_THREAD = {
+    f"{name}_NUM_THREADS": "1"
+    for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "VECLIB_MAXIMUM", "NUMEXPR", "POLARS_MAX")
+}
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something about a run: "started", "playing", "done", "failed", "lost" or "interrupted"."""
+
+    job: int  # its place in the list
+    kind: str
+    episodes: int = 0
+    text: str = ""
+
+
+Listener = Callable[[Event], None]
+
+
+@dataclass
+class Outcome:
+    """What came of a study."""
+
+    directory: Path
+    runs: int
+    finished: int = 0  # by this call
+    before: int = 0  # that were finished already
+    failed: dict[int, str] = field(default_factory=dict)  # tracebacks, by place
+    interrupted: bool = False
+
+
+def run_study(
+    spec: Spec,
+    out: str | Path,
+    workers: int | None = None,
+    dask: str | None = None,
+    listener: Listener | None = None,
+) -> Outcome:
+    """Run what is not finished yet.
+
+    Args:
+        spec: from `load_spec` or `builtin_spec`.
+        out: the directory of the study; on a cluster, one that all workers see under the same name.
+        workers: local processes; as many as there are processors by default.
+        dask: the address of a scheduler, instead of local processes.
+        listener: told about everything that happens.
+
+    Ctrl-C ends every run after the episode that it is playing; the same call goes on from there.
+    """
+    if workers is not None and dask is not None:
+        raise SpecError("workers are local; a Dask cluster has its own: give one of them")
+    if workers is not None and workers < 1:
+        raise SpecError(f"workers is {workers}; at least one is needed")
+    directory = Path(out).absolute()
+    write_study(spec, directory)
+    jobs = spec.jobs
+    finished, left = _split(jobs, directory)
+    outcome = Outcome(directory, len(jobs), before=len(finished))
+    tell = listener or (lambda event: None)
+    for place in finished:
+        tell(Event(place, "before", jobs[place].episodes))
+
+    def heard(event: Event) -> None:
+        if event.kind == "done":
+            outcome.finished += 1
+        elif event.kind == "failed":
+            outcome.failed[event.job] = event.text
+        tell(event)
+
+    if left:
+        play = _on_dask if dask is not None else _in_processes
+        count = min(len(left), workers or os.cpu_count() or 1)
+        try:
+            play([(place, jobs[place]) for place in left], directory, dask or count, heard)
+        except KeyboardInterrupt:
+            outcome.interrupted = True
+    return outcome
+
+
+def write_study(spec: Spec, directory: Path) -> None:
+    """`study.json`: what the directory holds. What an earlier spec put there stays."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot write in {directory}: {(error.strerror or str(error)).lower()}") from None
+    path = directory / STUDY
+    before: dict[str, Any] = {}
+    if path.exists():
+        try:
+            before = json.loads(path.read_text(encoding="utf-8"))
+            before = before if isinstance(before, dict) else {}
+        except (OSError, ValueError):
+            before = {}
+    titles = spec.titles()
+    environments = {
+        job.env_name: {
+            "title": titles["environments"][str(job.env_name)],
+            "directory": safe_name(str(job.env_name)),
+            "env": job.env,
+            "settings": job.settings,
+            "limits": job.limits,
+            "horizon": job.horizon,
+            "start": job.start,
+        }
+        for job in spec.jobs
+    }
+    algorithms = {
+        job.name: {
+            "title": titles["algorithms"][str(job.name)],
+            "directory": safe_name(str(job.name)),
+            "learner": job.algorithm,
+        }
+        for job in spec.jobs
+    }
+    study = {
+        "name": spec.name,
+        "title": spec.title,
+        "environments": _kept(before, "environments") | environments,
+        "algorithms": _kept(before, "algorithms") | algorithms,
+    }
+    with atomic_write(path) as file:
+        file.write((json.dumps(study, indent=2) + "\n").encode())
+
+
+def _kept(before: dict[str, Any], key: str) -> dict[str, Any]:
+    found = before.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _split(jobs: Sequence[Job], directory: Path) -> tuple[list[int], list[int]]:
+    """The places of runs that are finished and of those that are not; refuses a directory that holds other runs."""
+    finished, left, wrong = [], [], []
+    settings: dict[tuple[str | None, str | None], dict[str, Any]] = {}
+    for place, job in enumerate(jobs):
+        where = job.directory(directory)
+        if not (where / "config.json").exists():
+            left.append(place)
+            continue
+        kind = (job.env_name, job.name)
+        if kind not in settings:
+            settings[kind] = job.prepare().settings()
+        wanted = json.loads(json.dumps(settings[kind]))
+        wanted["seed"] = job.seed
+        if wanted["learner"].get("seed") is not None:
+            wanted["learner"]["seed"] = job.seed
+        wanted["episodes"] = job.episodes
+        if (why := clashes(where, wanted)) is not None:
+            wrong.append(why)
+        elif played(where / "progress.csv") >= job.episodes:
+            finished.append(place)
+        else:
+            left.append(place)
+    if wrong:
+        more = f" (and {len(wrong) - 1} more such runs)" if len(wrong) > 1 else ""
+        raise RunError(f"{wrong[0]}{more}")
+    return finished, left
+
+
+def played(progress: Path) -> int:
+    """Episodes that are in a `progress.csv`."""
+    try:
+        return max(progress.read_bytes().count(b"\n") - 1, 0)
+    except OSError:
+        return 0
+
+
+def execute(job: Job, out: str | Path, tell: Callable[[str, int, str], None]) -> bool:
+    """Play one run to its end, here. Whether it came to its end; a failure is told and recorded, not raised."""
+    due = 0.0
+
+    def after(history: History) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            tell("playing", len(history), "")
+            due = time.monotonic() + EVERY
+
+    where = job.directory(out)
+    try:
+        history = job.prepare().play_on_disk(out, after=after)
+    except (KeyboardInterrupt, BrokenPipeError):
+        raise
+    except Exception as error:
+        text = traceback.format_exc()
+        with suppress(ConRLError, OSError):
+            where.mkdir(parents=True, exist_ok=True)
+            with atomic_write(where / FAILED) as file:
+                file.write(text.encode())
+        tell("failed", 0, text if not isinstance(error, ConRLError) else f"{text}\n{error}")
+        return False
+    if history.interrupted:
+        tell("interrupted", len(history), "")
+        return False
+    with suppress(OSError):
+        (where / FAILED).unlink(missing_ok=True)
+    tell("done", len(history), "")
+    return True
+
+
+# -- local processes --------------------------------------------------------------------------------------
+
+
+def _work(pipe: Connection, out: str) -> None:
+    """A worker: runs that come through the pipe, until None comes."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
+        while (task := pipe.recv()) is not None:
+            place, job = task
+
+            def tell(kind: str, episodes: int, text: str, place: int = place) -> None:
+                pipe.send(Event(place, kind, episodes, text))
+
+            execute(job, out, tell)
+
+
+def _end_with_parent() -> None:
+    """No run goes on without the process that asked for it; what is lost is played again."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+class _Worker:
+    def __init__(self, out: Path) -> None:
+        context = get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(theirs, str(out)), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.task: tuple[int, Job] | None = None
+
+    def give(self, task: tuple[int, Job]) -> None:
+        self.task = task
+        self.pipe.send(task)
+
+    def stop(self) -> None:
+        with suppress(OSError):
+            self.pipe.send(None)
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _in_processes(tasks: Sequence[tuple[int, Job]], out: Path, count: Any, tell: Listener) -> None:
+    queue = deque(tasks)
+    attempts: dict[int, int] = {}
+    with _environment(ONE_THREAD):
+        workers = [_Worker(out) for _ in range(count)]
+    busy: list[_Worker] = []
+    try:
+        for worker in workers:
+            _give(worker, queue, busy, tell)
+        while busy:
+            ready = wait([worker.pipe for worker in busy])
+            for worker in [w for w in busy if w.pipe in ready]:
+                assert worker.task is not None
+                try:
+                    event = worker.pipe.recv()
+                except (EOFError, OSError):  # killed: by the system, by hand, by a fault in a library
+                    busy.remove(worker)
+                    place = worker.task[0]
+                    attempts[place] = attempts.get(place, 0) + 1
+                    if attempts[place] < ATTEMPTS:
+                        tell(Event(place, "lost"))
+                        queue.appendleft(worker.task)
+                    else:
+                        tell(Event(place, "failed", text=f"its worker died {ATTEMPTS} times"))
+                    with _environment(ONE_THREAD):
+                        _give(_Worker(out), queue, busy, tell)
+                    continue
+                tell(event)
+                if event.kind == "interrupted":
+                    raise KeyboardInterrupt
+                if event.kind in ("done", "failed"):
+                    busy.remove(worker)
+                    _give(worker, queue, busy, tell)
+    except KeyboardInterrupt:
+        # Ctrl-C reaches the workers too: each ends after its episode. One that did not hear is told.
+        for worker in busy:
+            if worker.process.is_alive():
+                worker.process.terminate()
+        for worker in busy:
+            worker.process.join(timeout=30)
+        raise
+
+
+def _give(worker: _Worker, queue: deque[tuple[int, Job]], busy: list[_Worker], tell: Listener) -> None:
+    """The next run, or leave to go."""
+    if not queue:
+        worker.stop()
+        return
+    task = queue.popleft()
+    with suppress(OSError):  # a worker that died on its way is noticed when it is listened to
+        worker.give(task)
+    worker.task = task
+    busy.append(worker)
+    tell(Event(task[0], "started"))
+
+
+# -- Dask -------------------------------------------------------------------------------------------------
+
+
+def _on_dask(tasks: Sequence[tuple[int, Job]], out: Path, address: Any, tell: Listener) -> None:
+    try:
+        from distributed import Client, as_completed
+    except ImportError as error:
+        raise SpecError(f"a Dask cluster needs the extra: pip install 'conrl[cluster]' ({error})") from None
+    try:
+        client = Client(address, timeout="10s", set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise RunError(f"no Dask scheduler answers at {address}: {' '.join(str(error).split())}") from None
+    with client:
+        if not client.scheduler_info()["workers"]:
+            client.wait_for_workers(1, timeout=60)
+
+        def heard(message: tuple[float, Any]) -> None:
+            place, kind, episodes = message[1]
+            tell(Event(place, kind, episodes))
+
+        client.subscribe_topic(TOPIC, heard)
+        futures = {
+            client.submit(_on_worker, place, job, str(out), pure=False, retries=0): place for place, job in tasks
+        }
+        for future in as_completed(futures):
+            place = futures[future]
+            if future.status == "error":
+                text = "".join(traceback.format_exception(future.exception()))
+                tell(Event(place, "failed", text=text))
+                continue
+            kind, episodes, text = future.result()
+            if kind == "done" and not (dict(tasks)[place].directory(out) / "config.json").exists():
+                text = f"the workers do not see {out}: give --out a directory that they share"
+                tell(Event(place, "failed", text=text))
+            else:
+                tell(Event(place, kind, episodes, text))
+
+
+def _on_worker(place: int, job: Job, out: str) -> tuple[str, int, str]:
+    """One run on a worker of the cluster: how it ended."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    last = ("failed", 0, "it did not end")
+
+    def tell(kind: str, episodes: int, text: str) -> None:
+        nonlocal last
+        last = (kind, episodes, text)
+        if kind == "playing":
+            worker.log_event(TOPIC, (place, kind, episodes))
+
+    worker.log_event(TOPIC, (place, "started", 0))
+    execute(job, out, tell)
+    return last
