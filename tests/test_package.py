@@ -28,9 +28,10 @@ LAYERS = [
     {"estimation", "planners"},
     {"convex", "theory"},
     {"learners"},
-    {"experiments"},
     {"drawing"},
+    {"experiments"},
     {"rendering"},
+    {"cli_studies"},
     {"cli"},
     {"__main__"},
 ]

@@ -1,7 +1,8 @@
 """The command line: each command is one library call and one rendering.
 
 Exit codes: 0 done; 2 the input makes no sense, with one line on stderr that names the culprit and the remedy;
-3 no policy keeps the limits, with the conflict; 130 interrupted. When it is not 0, nothing was written.
+3 no policy keeps the limits, with the conflict. Then nothing was written. 4 some runs of a study failed, the others are
+there; 130 interrupted, with everything saved that was played.
 
 Heavy imports are local to the commands, so that `conrl --help` answers at once.
 """
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from conrl import __version__
+from conrl import __version__, cli_studies
 from conrl.errors import ConRLError, InfeasibleError, SpecError
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class Commands(click.Group):
         except InfeasibleError as error:
             code = _complain(str(error), 3)
         except ConRLError as error:
-            code = _complain(str(error), 2)
+            for message in getattr(error, "mistakes", [str(error)]):  # of a spec, a line each
+                code = _complain(message, 2)
         except click.UsageError as error:
             where = error.ctx.command_path if error.ctx else "conrl"
             message = error.format_message().rstrip(".")
@@ -440,3 +442,7 @@ def algorithms(as_json: bool) -> None:
         click.echo(rendering.to_json({"algorithms": records}))
     else:
         rendering.show(*rendering.algorithms_parts(records))
+
+
+for command in (cli_studies.run, cli_studies.reproduce, cli_studies.tune, cli_studies.report):
+    main.add_command(command)

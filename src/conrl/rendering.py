@@ -6,7 +6,7 @@ import inspect
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich import box
@@ -23,6 +23,9 @@ from conrl.model import ConstrainedMDP
 from conrl.planners import Frontier, Plan
 from conrl.play import percent, policy_legend, policy_text, state_play
 from conrl.problem import Knapsack, Linear
+
+if TYPE_CHECKING:
+    from conrl.experiments.tuning import Trial
 
 ALL_ROWS = 20  # a table of more rows is abbreviated
 EACH_PART = 5  # to so many at the start, around the limit and at the end
@@ -446,6 +449,26 @@ def algorithms_parts(records: Sequence[Mapping[str, Any]]) -> list[RenderableTyp
         given = ", ".join(f"{key}={value}" for key, value in record["parameters"].items())
         words.add_row("", Text(f"--option {given}" if given else "", "dim"))
     return [words]
+
+
+# -- tune -------------------------------------------------------------------------------------------------
+
+
+def tuning_parts(trials: Sequence[Trial]) -> list[RenderableType]:
+    """The best settings; all of them are in a file."""
+    if not trials:
+        return ["no setting was tried"]
+    names = list(trials[0].setting)
+    shown = _table(*(name.split(".")[-1] for name in names), "loss", "reward", "over limit", "state")
+    for trial in trials[:ALL_ROWS]:
+        values = [_cell(v) if isinstance(v, float) else str(v) for v in (trial.setting[name] for name in names)]
+        numbers = [_cell(x) for x in (trial.loss, trial.reward, trial.excess)]
+        state = trial.state if trial.state != "pruned" else f"pruned at {trial.episodes:,}"
+        shown.add_row(*values, *numbers, state)
+    counts = {state: sum(t.state == state for t in trials) for state in ("complete", "pruned", "failed")}
+    said = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
+    more = f"; the best {ALL_ROWS}" if len(trials) > ALL_ROWS else ""
+    return [_titled(f"{len(trials)} settings: {said}{more}", shown)]
 
 
 def number(x: float, digits: int = 10) -> str:

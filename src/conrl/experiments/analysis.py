@@ -368,7 +368,7 @@ def load(directory: str | Path) -> Study:
         if not (where / "progress.csv").exists() or not (where / "config.json").exists():
             continue
         try:
-            runs.append(_read(where, *names, seed))
+            runs.append(read_run(where, *names, seed))
         except (ConRLError, KeyError, TypeError, ValueError) as error:
             unreadable.append(f"{where}: {' '.join(str(error).split())}")
     if not runs and not failures:
@@ -414,7 +414,8 @@ def _json(path: Path) -> dict[str, Any]:
     return found
 
 
-def _read(where: Path, environment: str, algorithm: str, seed: int) -> RunRecord:
+def read_run(where: Path, environment: str, algorithm: str, seed: int) -> RunRecord:
+    """One run from its directory."""
     config = _json(where / "config.json")
     learner = config["learner"]
     names = tuple(str(name) for name in learner["task"]["cost_names"])

@@ -104,10 +104,12 @@ def run_study(
         tell(event)
 
     if left:
-        play = _on_dask if dask is not None else _in_processes
-        count = min(len(left), workers or os.cpu_count() or 1)
+        tasks = [(place, jobs[place]) for place in left]
         try:
-            play([(place, jobs[place]) for place in left], directory, dask or count, heard)
+            if dask is not None:
+                _on_dask(tasks, directory, dask, heard)
+            else:
+                in_processes(deque(tasks), directory, min(len(left), workers or os.cpu_count() or 1), heard)
         except KeyboardInterrupt:
             outcome.interrupted = True
     return outcome
@@ -263,11 +265,11 @@ class _Worker:
         self.process = context.Process(target=_work, args=(theirs, str(out)), daemon=True)
         self.process.start()
         theirs.close()
-        self.task: tuple[int, Job] | None = None
 
     def give(self, task: tuple[int, Job]) -> None:
         self.task = task
-        self.pipe.send(task)
+        with suppress(OSError):  # a worker that died meanwhile is noticed when it is listened to
+            self.pipe.send(task)
 
     def stop(self) -> None:
         with suppress(OSError):
@@ -288,66 +290,61 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _in_processes(tasks: Sequence[tuple[int, Job]], out: Path, count: Any, tell: Listener) -> None:
-    queue = deque(tasks)
+def in_processes(queue: deque[tuple[int, Job]], out: Path, count: int, tell: Listener) -> None:
+    """Play runs in `count` processes until the queue is empty and all have ended; `tell` may add to the queue."""
     attempts: dict[int, int] = {}
-    with _environment(ONE_THREAD):
-        workers = [_Worker(out) for _ in range(count)]
+    idle = [_new_worker(out) for _ in range(count)]
     busy: list[_Worker] = []
     try:
-        for worker in workers:
-            _give(worker, queue, busy, tell)
-        while busy:
+        while queue or busy:
+            while queue and idle:
+                worker = idle.pop()
+                worker.give(queue.popleft())
+                busy.append(worker)
+                tell(Event(worker.task[0], "started"))
             ready = wait([worker.pipe for worker in busy])
             for worker in [w for w in busy if w.pipe in ready]:
-                assert worker.task is not None
                 try:
                     event = worker.pipe.recv()
                 except (EOFError, OSError):  # killed: by the system, by hand, by a fault in a library
                     busy.remove(worker)
+                    idle.append(_new_worker(out))
                     place = worker.task[0]
                     attempts[place] = attempts.get(place, 0) + 1
                     if attempts[place] < ATTEMPTS:
-                        tell(Event(place, "lost"))
                         queue.appendleft(worker.task)
+                        tell(Event(place, "lost"))
                     else:
                         tell(Event(place, "failed", text=f"its worker died {ATTEMPTS} times"))
-                    with _environment(ONE_THREAD):
-                        _give(_Worker(out), queue, busy, tell)
                     continue
-                tell(event)
                 if event.kind == "interrupted":
+                    tell(event)
                     raise KeyboardInterrupt
                 if event.kind in ("done", "failed"):
                     busy.remove(worker)
-                    _give(worker, queue, busy, tell)
+                    idle.append(worker)
+                tell(event)
     except KeyboardInterrupt:
         # Ctrl-C reaches the workers too: each ends after its episode. One that did not hear is told.
         for worker in busy:
-            if worker.process.is_alive():
-                worker.process.terminate()
+            worker.process.terminate()
         for worker in busy:
             worker.process.join(timeout=30)
         raise
+    finally:
+        for worker in idle:
+            worker.stop()
 
 
-def _give(worker: _Worker, queue: deque[tuple[int, Job]], busy: list[_Worker], tell: Listener) -> None:
-    """The next run, or leave to go."""
-    if not queue:
-        worker.stop()
-        return
-    task = queue.popleft()
-    with suppress(OSError):  # a worker that died on its way is noticed when it is listened to
-        worker.give(task)
-    worker.task = task
-    busy.append(worker)
-    tell(Event(task[0], "started"))
+def _new_worker(out: Path) -> _Worker:
+    with _environment(ONE_THREAD):
+        return _Worker(out)
 
 
 # -- Dask -------------------------------------------------------------------------------------------------
 
 
-def _on_dask(tasks: Sequence[tuple[int, Job]], out: Path, address: Any, tell: Listener) -> None:
+def _on_dask(tasks: Sequence[tuple[int, Job]], out: Path, address: str, tell: Listener) -> None:
     try:
         from distributed import Client, as_completed
     except ImportError as error:

@@ -91,6 +91,19 @@ def _share(value: Any) -> bool:
     return value == "theorem" or (isinstance(value, (int, float)) and 0.0 <= value < 1.0)
 
 
+def _choices(value: Any) -> bool:
+    plain = (str, int, float, bool)
+    return isinstance(value, list) and bool(value) and all(isinstance(x, plain) for x in value)
+
+
+def _interval(value: Any) -> bool:
+    if not isinstance(value, dict) or not {"low", "high"} <= value.keys() <= {"low", "high", "log"}:
+        return False
+    low, high = value["low"], value["high"]
+    numbers = all(type(x) in (int, float) for x in (low, high))
+    return numbers and low < high and (not value.get("log", False) or low > 0)
+
+
 Check = tuple[Callable[[Any], bool], str]
 WHOLE: Check = (_whole, "a whole number of at least 1")
 TEXT: Check = (_text, "a text")
@@ -130,6 +143,15 @@ ALGORITHM: dict[str, Check] = {
     "title": TEXT,
     "environments": (_texts, 'a list of names such as ["box"]'),
     "on": (_table, "tables such as [algorithm.rcpo.on.box]"),
+}
+TUNE: dict[str, Check] = {
+    "algorithm": TEXT,
+    "environment": TEXT,
+    "sampler": TEXT,
+    "trials": WHOLE,
+    "prune": (lambda value: isinstance(value, bool), "true or false"),
+    "seed": (lambda value: is_int(value) and value >= 0, "a whole number of at least 0"),
+    "parameters": (_table, "a table of lists such as { rate = [0.1, 0.2] }"),
 }
 
 
@@ -202,6 +224,7 @@ class _Reader:
         environments, algorithms = self.tables("environment", ENVIRONMENT), self.tables("algorithm", ALGORITHM)
         for name, table in algorithms.items():
             self.algorithm(name, table, environments)
+        self.tune(data.get("tune"))
         self.stop()
         jobs = list(self.jobs(environments, algorithms))
         self.stop()
@@ -261,6 +284,19 @@ class _Reader:
                 self.complain(path, f"on.{other} is {_short(changed)}; it must be a table")
             else:
                 self.keys(path, changed, OVERRIDES)
+
+    def tune(self, table: Any) -> None:
+        """What `conrl tune` reads."""
+        if not isinstance(table, dict):
+            return
+        self.keys(("tune",), table, TUNE)
+        found = table.get("parameters", {})
+        for name, values in found.items() if isinstance(found, dict) else ():
+            if not _choices(values) and not _interval(values):
+                self.complain(
+                    ("tune", "parameters", name),
+                    f"{name} is {_short(values)}; it must be a list of values or {{ low = 0.1, high = 1, log = true }}",
+                )
 
     def jobs(self, environments: dict[str, dict[str, Any]], algorithms: dict[str, dict[str, Any]]) -> Iterator[Job]:
         """Every run, seeds innermost."""

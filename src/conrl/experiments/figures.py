@@ -1,0 +1,207 @@
+"""The paper's figures from a study: reward, cost and cumulative cost against trajectories, mean and standard deviation.
+
+Figure 1 has rows reward, cost, cumulative cost and columns Mars rover, Box, and Mars rover against TFW-UCRL2 (averages
+over all trajectories so far, on a logarithmic axis). Figure 2 shows TFW-UCRL2 for several weights. Any other study is
+drawn in the same way, a column for each environment. Lines differ in colour (Okabe and Ito 2008), dashes and marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from conrl.drawing import INK, save_figure
+from conrl.errors import SpecError
+from conrl.experiments.analysis import AVERAGED, Curve, Study
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+STYLES: tuple[tuple[str, Any, str], ...] = (
+    ("#0072B2", "-", "o"),
+    ("#009E73", (0, (6, 2)), "s"),
+    ("#D55E00", (0, (3, 1, 1, 1)), "^"),
+    ("#CC79A7", (0, (2, 1.5)), "D"),
+    ("#E69F00", (0, (8, 2, 2, 2)), "v"),
+    ("#56B4E9", (0, (1, 1)), "P"),
+    ("#444444", (0, (5, 1, 1, 1, 1, 1)), "X"),
+)
+ROWS = (("reward", "reward"), ("cost", "cost"), ("cumulative", "cumulative cost"))
+CONTINUING = "tfw-ucrl2"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of panels."""
+
+    environment: str
+    title: str
+    algorithms: list[str]
+    average: bool = False  # of all trajectories so far, on a logarithmic axis
+    threshold: float | None = None  # ApproPO's least reward
+
+
+def study_figure(study: Study, note: str = "") -> Figure:
+    """The figure that fits the study: the paper's first or second, or a column for each environment."""
+    columns = _columns(study)
+    if not columns:
+        raise SpecError("the study has no finished episodes to draw")
+    rows = ROWS[:2] if study.name == "figure2" else ROWS
+    return _draw(study, columns, rows, note)
+
+
+def save_study_figure(study: Study, stem: str | Path, note: str = "") -> list[Path]:
+    """Write the figure as PNG and PDF."""
+    figure = study_figure(study, note)
+    paths = [Path(f"{stem}{suffix}") for suffix in (".png", ".pdf")]
+    for path in paths:
+        save_figure(figure, path)
+    return paths
+
+
+def _columns(study: Study) -> list[Column]:
+    continuing = {run.algorithm for run in study.runs if run.averaging}
+    found = []
+    for name, env in study.environments.items():
+        here = [a for a in study.algorithms if study.select(name, a)]
+        usual = [a for a in here if a not in continuing]
+        if usual:
+            found.append(Column(name, env.title, usual, threshold=_threshold(study, name)))
+    for name, env in study.environments.items():
+        here = [a for a in study.algorithms if study.select(name, a)]
+        if any(a in continuing for a in here):
+            rival = [a for a in here if a in continuing or a.startswith("conrl")]
+            title = f"{env.title}, against TFW-UCRL2" if len(rival) > len(continuing) else env.title
+            found.append(Column(name, f"{title}\n(average over trajectories so far)", rival, average=True))
+    return found
+
+
+def _threshold(study: Study, environment: str) -> float | None:
+    for run in study.runs:
+        learner = run.config.get("learner", {})
+        if run.environment == environment and learner.get("learner") == "appropo":
+            value = learner.get("threshold")
+            return None if value is None else float(value)
+    return None
+
+
+def _draw(study: Study, columns: Sequence[Column], rows: Sequence[tuple[str, str]], note: str) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(0.9 + 3.6 * len(columns), 0.9 + 2.5 * len(rows)), layout="constrained")
+    panels = figure.subplots(len(rows), len(columns), squeeze=False, sharex="col")
+    styles = {name: STYLES[i % len(STYLES)] for i, name in enumerate(study.algorithms)}
+    handles: dict[str, Any] = {}
+    for j, column in enumerate(columns):
+        curves = study.curves(column.environment, 300, column.average, log=column.average)
+        for i, (measure, label) in enumerate(rows):
+            axes = panels[i, j]
+            mine = [c for c in curves if c.measure == measure and c.algorithm in column.algorithms]
+            first = mine[0].cost if mine else None
+            for curve in [c for c in mine if c.cost == first]:
+                line = _line(axes, curve, styles[curve.algorithm], column.average)
+                handles.setdefault(curve.algorithm, line)
+            _reference(axes, study, column, measure, first)
+            _dress(axes, column, measure, label if j == 0 else "", i == len(rows) - 1)
+            if i == 0:
+                axes.set_title(column.title, fontsize=10)
+    names = [name for name in study.algorithms if name in handles]
+    figure.legend(
+        [handles[name] for name in names],
+        [study.titles[name] for name in names],
+        loc="outside upper center",
+        ncols=min(len(names), 5),
+        frameon=False,
+        fontsize=9,
+    )
+    figure.supxlabel(_caption(study, columns, note), fontsize=7.5, color=INK)
+    return figure
+
+
+def _line(axes: Axes, curve: Curve, style: tuple[str, Any, str], average: bool) -> Any:
+    colour, dashes, mark = style
+    if curve.seeds > 1:
+        low, high = curve.mean - curve.std, curve.mean + curve.std
+        if curve.measure != "reward":
+            low = np.maximum(low, 0.0)
+        axes.fill_between(curve.x, low, high, color=colour, alpha=0.18, linewidth=0)
+    every = max(1, len(curve.x) // 6)
+    (line,) = axes.plot(
+        curve.x, curve.mean, color=colour, linestyle=dashes, marker=mark, markevery=every, markersize=4, linewidth=1.5
+    )
+    axes.plot(curve.x[-1], curve.mean[-1], color=colour, marker=mark, markersize=6)  # where the runs end
+    return line
+
+
+def _reference(axes: Axes, study: Study, column: Column, measure: str, cost: str | None) -> None:
+    """The limit, the optimum and ApproPO's threshold."""
+    env = study.environments[column.environment]
+    if measure == "cost" and cost is not None:
+        limit = float(env.limits[env.cost_names.index(cost)])
+        if np.isfinite(limit):
+            axes.axhline(limit, color=INK, linestyle="--", linewidth=1)
+            _say(axes, limit, f"limit {limit:g}")
+    if measure == "reward":
+        if column.threshold is not None:
+            axes.axhline(column.threshold, color=INK, linestyle="--", linewidth=1)
+            _say(axes, column.threshold, f"ApproPO's threshold {column.threshold:g}", above=False)
+        if env.optimum is not None and not column.average:
+            axes.axhline(env.optimum.reward, color=INK, linestyle=":", linewidth=1)
+            _say(axes, env.optimum.reward, f"optimum {env.optimum.reward:.3f}")
+
+
+def _say(axes: Axes, y: float, text: str, above: bool = True) -> None:
+    axes.annotate(
+        text,
+        (0.99, y),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 2 if above else -2),
+        textcoords="offset points",
+        ha="right",
+        va="bottom" if above else "top",
+        fontsize=7,
+        color=INK,
+    )
+
+
+def _dress(axes: Axes, column: Column, measure: str, label: str, last: bool) -> None:
+    axes.set_ylabel(label)
+    axes.tick_params(labelsize=8)
+    axes.grid(color="#dddddd", linewidth=0.5)
+    axes.set_axisbelow(True)
+    if column.average:
+        axes.set_xscale("log")
+    else:
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_formatter(_thousands())
+    if measure == "cumulative" and axes.get_ylim()[1] >= 10_000:
+        axes.yaxis.set_major_formatter(_thousands())
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    if measure != "reward":
+        axes.set_ylim(bottom=0)
+    else:
+        axes.margins(y=0.12)
+    if last:
+        axes.set_xlabel("trajectories (log scale)" if column.average else "trajectories", fontsize=9)
+
+
+def _thousands() -> Callable[[float, float], str]:
+    return lambda value, _: f"{value / 1000:g}k" if abs(value) >= 1000 else f"{value:g}"
+
+
+def _caption(study: Study, columns: Sequence[Column], note: str) -> str:
+    seeds = {len(study.select(c.environment, a)) for c in columns for a in c.algorithms}
+    few, many = min(seeds), max(seeds)
+    count = f"{many} seed{'s' if many > 1 else ''}" if few == many else f"{few} to {many} seeds"
+    what = f"Mean and standard deviation over {count}."
+    values = f"Reward and cost: exact values of the executed policies, means of the last {AVERAGED}."
+    if all(column.average for column in columns):
+        values = "Reward and cost: running means per step, times the horizon."
+    total = "" if study.name == "figure2" else "Cumulative: realised cost."
+    return "\n".join(filter(None, (" ".join(filter(None, (what, values, total))), note)))

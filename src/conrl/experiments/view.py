@@ -1,0 +1,85 @@
+"""The live view of a study: all of it, and each run that is going on. On stderr, and only on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from conrl.experiments.jobs import Job
+from conrl.experiments.runner import Event
+
+MOST_LINES = 12  # of runs that are going on
+
+
+@contextmanager
+def watching(jobs: Sequence[Job], shown: bool = True) -> Iterator[Callable[[Event], None]]:
+    """Gives the listener for `run_study`."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not shown or not console.is_terminal:
+        yield lambda event: None
+        return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[facts]}", markup=False),
+    )
+    with Progress(*columns, console=console, refresh_per_second=5) as bar:
+        total = sum(job.episodes for job in jobs)
+        everything = bar.add_task("trajectories", total=total, facts="")
+        lines: dict[int, object] = {}
+        played = dict.fromkeys(range(len(jobs)), 0)
+        ended = {"done": 0, "before": 0, "failed": 0, "lost": 0}
+
+        def listen(event: Event) -> None:
+            job = jobs[event.job]
+            if event.kind in ended:
+                ended[event.kind] += 1
+            if event.kind == "started" and event.job not in lines and len(lines) < MOST_LINES:
+                name = f"{job.env_name} {job.name} {job.seed}"
+                lines[event.job] = bar.add_task(name, total=job.episodes, facts="")
+            if event.kind in ("done", "failed", "before", "lost") and event.job in lines:
+                bar.remove_task(lines.pop(event.job))  # type: ignore[arg-type]
+            played[event.job] = job.episodes if event.kind in ("done", "before", "failed") else event.episodes
+            if event.job in lines:
+                bar.update(lines[event.job], completed=event.episodes)  # type: ignore[arg-type]
+            facts = f"{ended['done'] + ended['before']} of {len(jobs)} runs"
+            facts += f", {ended['failed']} failed" if ended["failed"] else ""
+            facts += f", {ended['lost']} redone" if ended["lost"] else ""
+            bar.update(everything, completed=sum(played.values()), facts=facts)
+
+        yield listen
+
+
+@contextmanager
+def counting(shown: bool = True) -> Iterator[Callable[[Event], None]]:
+    """Gives the listener for `tune`: how many settings were started, and the last one."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not shown or not console.is_terminal:
+        yield lambda event: None
+        return
+    seen: set[int] = set()
+    with console.status("starting") as status:
+
+        def listen(event: Event) -> None:
+            seen.add(event.job)
+            status.update(
+                f"{len(seen)} settings; setting {event.job + 1}: {event.episodes:,} trajectories  [{event.text}]"
+            )
+
+        yield listen
