@@ -261,8 +261,9 @@ class _Tuner:
             return
         if event.kind == "failed":
             del self.missing[trial.number]
+            lines = event.text.strip().splitlines() or ["failed"]
+            trial.set_user_attr("error", lines[-1][:500])
             self.study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
-            trial.set_user_attr("error", event.text.strip().splitlines()[-1][:500] if event.text.strip() else "failed")
             self.next_trial()
             return
         self.missing[trial.number] -= 1
