@@ -14,12 +14,9 @@ setup: .venv/installed
 	@touch $@
 
 demo: setup
-	@mkdir -p $(OUT)
-	$(BIN)/conrl plan mars-rover --set rock_reward=1 --out $(OUT)/mars-rover-policy.png
-	$(BIN)/conrl plan box --out $(OUT)/box-policy.png
-	$(BIN)/conrl frontier mars-rover --set rock_reward=1 --out $(OUT)/mars-rover-frontier.png
-	$(BIN)/conrl frontier box --out $(OUT)/box-frontier.png
-	@echo "The pictures are in $(OUT)/"
+	$(BIN)/conrl reproduce figure1 --quick --out $(OUT)
+	$(BIN)/conrl report $(OUT)
+	@echo "The figure is $(OUT)/figure1.png, the report $(OUT)/report.html"
 
 test: lint types tests
 
