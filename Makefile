@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= out/demo
 
-.PHONY: setup demo test lint types tests bench clean
+.PHONY: setup demo test lint types tests docs bench clean
 
 setup: .venv/installed
 
@@ -30,8 +30,11 @@ types: setup
 tests: setup
 	$(BIN)/pytest -n 2 --durations=10
 
+docs: setup
+	$(BIN)/python docs/build.py site
+
 bench: setup
 	$(BIN)/python benchmarks/planning.py
 
 clean:
-	rm -rf .venv out
+	rm -rf .venv out site

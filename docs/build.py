@@ -1,0 +1,247 @@
+"""The documentation as a static site: `python docs/build.py [DIRECTORY]` (or `make docs`), by default into `site/`.
+
+Pages are the markdown files of this folder, rendered by markdown-it (which rich brings along); the reference is made
+from the docstrings of the public names. Links between pages are rewritten, pictures copied. No scripts, no network.
+"""
+
+from __future__ import annotations
+
+import html
+import inspect
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+import conrl
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+GITHUB = {"examples", "benchmarks", "tests", "src"}  # folders that are linked to and not part of the site
+# What stands in the menu, in groups; every page of the folder must be in it.
+MENU = {
+    "Start": ("index", "tutorial", "methods"),
+    "How to": (
+        "how-to/own-environment",
+        "how-to/logged-data",
+        "how-to/hard-budgets",
+        "how-to/fairness",
+        "how-to/certificates",
+        "studies",
+    ),
+    "Understand": ("mathematics", "paper", "results", "environments", "architecture", "reliability"),
+    "Look up": ("reference", "benchmarks", "changelog", "contributing"),
+}
+# Pages whose source stands elsewhere.
+ELSEWHERE = {
+    "index": ROOT / "README.md",
+    "benchmarks": ROOT / "benchmarks" / "README.md",
+    "changelog": ROOT / "CHANGELOG.md",
+    "contributing": ROOT / "CONTRIBUTING.md",
+}
+STYLE = """
+:root { --ink: #1c1c1c; --paper: #fff; --soft: #f4f5f7; --line: #d8dbe0; --link: #005a9c; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e8e8e8; --paper: #17191c; --soft: #23262b; --line: #3a3f46; --link: #7db8ee; }
+  img { background: #fff; }
+}
+* { box-sizing: border-box; }
+body { margin: 0; color: var(--ink); background: var(--paper); font: 16px/1.55 system-ui, sans-serif; display: flex; }
+nav { flex: 0 0 15rem; padding: 1.5rem 1rem; border-right: 1px solid var(--line); min-height: 100vh; }
+nav { font-size: .93rem; }
+nav h2 { font-size: .8rem; text-transform: uppercase; letter-spacing: .05em; margin: 1.2rem 0 .3rem; opacity: .7; }
+nav ul { list-style: none; margin: 0; padding: 0; } nav li { margin: .15rem 0; }
+nav a[aria-current] { font-weight: 700; color: var(--ink); text-decoration: none; }
+main { flex: 1; min-width: 0; max-width: 54rem; padding: 1rem 2rem 4rem; }
+a { color: var(--link); } img { max-width: 100%; height: auto; }
+code { background: var(--soft); padding: .1em .3em; border-radius: 3px; font-size: .9em; }
+pre { background: var(--soft); padding: .8rem 1rem; overflow-x: auto; border-radius: 6px; line-height: 1.4; }
+pre code { background: none; padding: 0; }
+.table { overflow-x: auto; } table { border-collapse: collapse; font-size: .9rem; }
+th, td { border: 1px solid var(--line); padding: .3rem .6rem; text-align: left; vertical-align: top; }
+th { background: var(--soft); }
+@media (max-width: 50rem) { body { display: block; }
+  nav { min-height: 0; border: 0; border-bottom: 1px solid var(--line); }
+  nav ul { display: flex; flex-wrap: wrap; gap: 0 1rem; } main { padding: 1rem; } }
+"""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the site: its name (the path without suffix), title and text."""
+
+    name: str
+    title: str
+    text: str
+    source: Path  # what its links are relative to
+
+
+def pages() -> list[Page]:
+    """In the order of the menu."""
+    found = []
+    for name in (name for group in MENU.values() for name in group):
+        if name == "reference":
+            found.append(Page(name, "Reference", reference(), DOCS / "reference.md"))
+            continue
+        source = ELSEWHERE.get(name, DOCS / f"{name}.md")
+        text = source.read_text(encoding="utf-8")
+        heading = re.search(r"^# (.+)$", text, flags=re.MULTILINE)
+        found.append(Page(name, heading[1] if heading else name, text, source))
+    return found
+
+
+def slug(text: str) -> str:
+    """The anchor of a heading, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+
+
+def render(page: Page, known: dict[Path, str]) -> str:
+    """The body of a page."""
+    reader = MarkdownIt("commonmark").enable("table")
+    tokens = reader.parse(page.text)
+    for i, token in enumerate(tokens):
+        if token.type == "heading_open":
+            token.attrSet("id", slug(re.sub(r"[`*]", "", tokens[i + 1].content)))
+        if token.type == "fence":
+            token.info = token.info.split(" ")[0]  # a file name may follow the language
+        for inner in token.children or []:
+            _relink(inner, page, known)
+    body: str = reader.renderer.render(tokens, reader.options, {})
+    return body.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
+
+
+def _relink(token: Token, page: Page, known: dict[Path, str]) -> None:
+    for attribute in ("href", "src"):
+        link = token.attrGet(attribute)
+        if not isinstance(link, str) or re.match(r"[a-z]+:|#", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.source.parent / path).resolve()
+        up = "../" * page.name.count("/")
+        if target in known:
+            token.attrSet(attribute, f"{up}{known[target]}.html{'#' + anchor if anchor else ''}")
+        elif attribute == "src" or target.suffix in (".png", ".svg", ".csv"):
+            token.attrSet(attribute, f"{up}{target.relative_to(DOCS)}")
+        elif target.exists():  # a file of the repository that is no page: its name is enough
+            token.attrSet(attribute, f"{up}repository.html")
+        else:
+            raise SystemExit(f"{page.source}: nothing at {link}")
+
+
+def reference() -> str:
+    """Every public name: signature and docstring."""
+    parts = ["# Reference", "Made from the docstrings. The command line says the same of itself with `--help`."]
+    for name in sorted(conrl.__all__, key=str.lower):
+        thing = getattr(conrl, name)
+        if inspect.ismodule(thing):
+            parts += [f"## conrl.{name}", _doc(thing), *_members(name, thing)]
+        elif inspect.isclass(thing) or inspect.isfunction(thing):
+            parts += [f"## {name}", _signature(name, thing), _doc(thing)]
+            if inspect.isclass(thing):
+                parts += _methods(name, thing)
+    return "\n\n".join(part for part in parts if part)
+
+
+def _members(module: str, thing: Any) -> list[str]:
+    parts = []
+    for name in getattr(thing, "__all__", [n for n in vars(thing) if not n.startswith("_")]):
+        member = getattr(thing, name)
+        home = getattr(member, "__module__", "") or ""
+        if home.startswith("conrl") and (inspect.isclass(member) or inspect.isfunction(member)):
+            parts += [f"### {module}.{name}", _signature(f"{module}.{name}", member), _doc(member)]
+    return parts
+
+
+def _methods(owner: str, kind: Any) -> list[str]:
+    rows = []
+    for name, member in inspect.getmembers(kind):
+        home = next((k for k in kind.__mro__ if name in vars(k)), None)
+        if name.startswith("_") or home is None or not home.__module__.startswith("conrl"):
+            continue
+        first = (inspect.getdoc(member) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+        if first and (callable(member) or isinstance(member, property) or hasattr(member, "func")):
+            rows.append(f"| `{owner}.{name}` | {html.escape(first)} |")
+    return ["\n".join(["| member | what |", "| --- | --- |", *rows])] if rows else []
+
+
+def _signature(name: str, thing: Any) -> str:
+    try:
+        found = inspect.signature(thing)
+    except (TypeError, ValueError):
+        return ""
+    bare = found.replace(return_annotation=inspect.Signature.empty) if inspect.isclass(thing) else found
+    text = _plain(f"{name}{bare}")
+    if len(text) > 90:  # a line each
+        lines, starred = [], False
+        for parameter in found.parameters.values():
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not starred:
+                lines.append("    *,")
+            starred = starred or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
+            lines.append(f"    {_plain(str(parameter))},")
+        text = "\n".join([f"{name}(", *lines, ")" + text.rpartition(")")[2]])
+    return f"```python\n{text}\n```"
+
+
+def _plain(text: str) -> str:
+    """Without addresses, and annotations without the quotes of texts."""
+    text = re.sub(r" at 0x[0-9a-f]+", "", text)
+    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
+
+
+def _doc(thing: Any) -> str:
+    text = inspect.getdoc(thing) or ""
+    text = re.sub(r"^(Args|Raises|Returns):$", r"**\1**\n", text, flags=re.MULTILINE)
+    return re.sub(r"^    (\w[\w, ]*):", r"- `\1`:", text, flags=re.MULTILINE)
+
+
+def menu(current: str, titles: dict[str, str]) -> str:
+    up = "../" * current.count("/")
+    parts = ["<nav aria-label='Pages'>"]
+    for group, names in MENU.items():
+        parts.append(f"<h2>{group}</h2><ul>")
+        for name in names:
+            here = " aria-current='page'" if name == current else ""
+            parts.append(f"<li><a href='{up}{name}.html'{here}>{html.escape(titles[name])}</a></li>")
+        parts.append("</ul>")
+    return "".join([*parts, "</nav>"])
+
+
+def build(out: Path) -> list[Path]:
+    """Write the site; the files."""
+    found = pages()
+    missing = {p.relative_to(DOCS).with_suffix("").as_posix() for p in DOCS.rglob("*.md")} - {p.name for p in found}
+    if missing:
+        raise SystemExit(f"not in the menu: {', '.join(sorted(missing))}")
+    known = {page.source.resolve(): page.name for page in found}
+    titles = {page.name: "conrl" if page.name == "index" else page.title for page in found}
+    note = "This file is in the repository, beside the documentation."
+    extra = Page("repository", "In the repository", f"# In the repository\n\n{note}", DOCS / "repository.md")
+    wrote = []
+    for page in (*found, extra):
+        up = "../" * page.name.count("/")
+        text = (
+            "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
+            "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+            f"<title>{html.escape(page.title)}</title><link rel='stylesheet' href='{up}style.css'></head><body>"
+            f"{menu(page.name, titles)}<main>{render(page, known)}</main></body></html>\n"
+        )
+        path = out / f"{page.name}.html"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        wrote.append(path)
+    (out / "style.css").write_text(STYLE.strip() + "\n", encoding="utf-8")
+    for picture in (*DOCS.rglob("*.png"), *DOCS.rglob("*.svg"), *DOCS.rglob("*.csv")):
+        target = out / picture.relative_to(DOCS)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(picture, target)
+    return wrote
+
+
+if __name__ == "__main__":
+    directory = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "site"
+    sys.stdout.write(f"wrote {len(build(directory))} pages into {directory}\n")
