@@ -1,0 +1,362 @@
+"""The report shows what it should, alone in a browser: no network, no errors, by mouse or by keyboard."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conrl.envs import box, make, mars_rover
+from conrl.experiments import Study, load
+from conrl.experiments import report as reporting
+from conrl.experiments.analysis import Environment, Failure, RunRecord
+from conrl.experiments.report import contents, render, write_report
+from conrl.model import ConstrainedMDP
+from conrl.planners import frontier, plan
+
+EVIL = "<script>alert(1)</script>"
+IMAGE = "%{x}</script><img src=x onerror=alert(2)>&amp;"
+
+
+def record(env: str, algorithm: str, seed: int, mdp: ConstrainedMDP, episodes: int = 60) -> RunRecord:
+    """A made-up run that approaches the optimum."""
+    rng = np.random.default_rng([seed, len(algorithm)])
+    best = plan(mdp)
+    pull = 1.0 - np.exp(-np.arange(episodes) / 15.0)
+    rewards = best.reward * pull + 0.05 * rng.normal(size=episodes)
+    costs = best.costs + np.outer(1.0 - pull, np.ones(mdp.num_costs)) * rng.uniform(0.5, 1.0)
+    limits = np.full(mdp.num_costs, np.inf) if mdp.limits is None else mdp.limits
+    steps = np.full(episodes, mdp.horizon)
+    common = (rewards, costs, rewards, costs, None, steps)
+    return RunRecord(env, algorithm, seed, Path(), episodes, mdp.cost_names, limits, False, {}, *common)
+
+
+class Made(Study):
+    """A study whose models are given."""
+
+    models: dict[str, tuple[str, ConstrainedMDP]]
+
+    @property
+    def environments(self) -> dict[str, Environment]:
+        found = {}
+        for name, (title, mdp) in self.models.items():
+            limits = np.full(mdp.num_costs, np.inf) if mdp.limits is None else np.array(mdp.limits)
+            found[name] = Environment(name, title, mdp, mdp.cost_names, limits, plan(mdp))
+        return found
+
+
+def study(directory: Path) -> Study:
+    """A map, a map with a box and a model of two costs without a map; with names that are not kind."""
+    models = {
+        EVIL: (f"Rover {EVIL}", mars_rover(rock_reward=1.0)),
+        "box": ("Box", box()),
+        "cluster": ("Cluster", make("cluster")),
+    }
+    titles = {"conrl": "ConRL", IMAGE: IMAGE}
+    runs = [record(name, a, seed, mdp) for name, (_, mdp) in models.items() for a in titles for seed in range(2)]
+    failures = [Failure(EVIL, "conrl", 7, f"Traceback: {EVIL}")]
+    found = Made(directory, "made", f"A study {IMAGE}", runs, failures, list(titles), titles, [f"where: {EVIL}"])
+    object.__setattr__(found, "models", models)
+    return found
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(study(tmp_path_factory.mktemp("study")))
+
+
+@pytest.fixture(scope="module")
+def data(page: Path) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.DOTALL)
+    assert found is not None
+    loaded: dict[str, Any] = json.loads(found[1])
+    return loaded
+
+
+# -- the file ---------------------------------------------------------------------------------------------
+
+
+def test_names_are_escaped(page: Path, data: dict[str, Any]) -> None:
+    text = page.read_text()
+    assert EVIL not in text
+    assert "<img" not in re.sub(r'<script type="text/plain" id="plotly">.*?</script>', "", text, flags=re.DOTALL)
+    assert data["title"] == f"A study {IMAGE}"
+    assert data["environments"][0]["name"] == EVIL
+    assert data["failures"][0]["text"] == f"Traceback: {EVIL}"
+
+
+def test_nothing_is_fetched(page: Path) -> None:
+    found: list[tuple[str, dict[str, str | None]]] = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attrs: found.append((tag, dict(attrs)))  # type: ignore[method-assign]
+    parser.feed(page.read_text())
+    assert {tag for tag, _ in found}.isdisjoint({"link", "img", "iframe", "object", "embed", "base"})
+    for tag, attributes in found:
+        assert "src" not in attributes, tag
+        assert (attributes.get("href") or "#").startswith("#"), tag
+    policy = next(a["content"] for _, a in found if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert "default-src 'none'; script-src 'sha256-" in policy
+    style = re.search(r"<style>(.*?)</style>", page.read_text(), re.DOTALL)
+    assert style is not None
+    assert not re.search(r"@import|url\(", style[1])
+
+
+def test_marks_of_the_template_in_names_stay() -> None:
+    assert b"{{data}} {{no}}" in render({"title": "{{data}} {{no}}"})
+
+
+def test_a_directory_is_reported_beside_its_runs(tmp_path: Path) -> None:
+    from conrl.experiments import parse_spec
+    from conrl.experiments.runner import execute, write_study
+
+    spec = parse_spec('name = "two"\nepisodes = 3\nseeds = 1\n[environment.bidding]\n[algorithm.conrl]')
+    write_study(spec, tmp_path)
+    for job in spec.jobs:
+        assert execute(job, tmp_path, lambda kind, episodes, text: None)
+    assert write_report(tmp_path) == tmp_path / "report.html"
+    assert write_report(load(tmp_path), tmp_path / "other.html").read_bytes() == (tmp_path / "report.html").read_bytes()
+
+
+# -- the explorer's numbers -------------------------------------------------------------------------------
+
+
+def rho_of(explorer: dict[str, Any], curve: dict[str, Any], vertex: int, step: int) -> np.ndarray[Any, Any]:
+    """[place, action] as the page unpacks it."""
+    width = len(explorer["actions"]) + 1
+    flat = curve["visits"][vertex][step]
+    table = np.zeros((max(sum(flat[::2]) // width + 1, 64), width))
+    table.ravel()[np.cumsum(flat[::2])] = np.array(flat[1::2]) * reporting.UNIT
+    return table
+
+
+def test_mixing_two_vertices_gives_the_plan_between(data: dict[str, Any]) -> None:
+    mdp = mars_rover(rock_reward=1.0)
+    explorer = data["environments"][0]["explorer"]
+    curve = explorer["frontiers"][0]
+    x = np.array(curve["limits"])
+    assert curve["own"] == 0.3
+    for limit in (0.3, 0.02, 1.2):
+        k = int(np.searchsorted(x, limit, side="right")) - 1
+        t = (limit - x[k]) / (x[k + 1] - x[k])
+        best = plan(mdp, frontier(mdp, max_vertices=2).linear(limit))
+        reward = (1 - t) * curve["rewards"][k] + t * curve["rewards"][k + 1]
+        assert best.reward - curve["error"] - 1e-9 <= reward <= best.reward + 1e-9
+        if limit == 0.3:  # the neighbours of the own limit are exact
+            slope = (curve["rewards"][k + 1] - curve["rewards"][k]) / (x[k + 1] - x[k])
+            assert slope == pytest.approx(best.prices[0], rel=1e-6)
+            exact = sum(w * p.occupation(mdp) for w, p in zip(best.mixture.weights, best.mixture.policies, strict=True))
+            for step in (0, 9, 29):
+                shown = (1 - t) * rho_of(explorer, curve, k, step) + t * rho_of(explorer, curve, k + 1, step)
+                np.testing.assert_allclose(shown.sum(axis=1), exact[step].sum(axis=1), atol=2e-4)
+                live = shown[:, -1] == 0.0
+                np.testing.assert_allclose(shown[live, :-1], exact[step][live], atol=2e-4)
+
+
+def test_every_vertex_is_kept_within_the_limits(data: dict[str, Any]) -> None:
+    for env in data["environments"]:
+        for curve in env["explorer"]["frontiers"]:
+            x, y = np.array(curve["limits"]), np.array(curve["rewards"])
+            assert (np.diff(x) > 0).all()
+            assert (np.diff(y) > 0).all()
+            used = np.array(curve["costs"])
+            assert (used[:, curve["cost"]] <= x + 1e-7).all()
+            for i, cost in enumerate(env["costs"]):
+                assert i == curve["cost"] or (used[:, i] <= cost["limit"] + 1e-7).all()
+            assert len(x) <= reporting.VERTICES + 2
+        for step in range(env["explorer"]["horizon"]):
+            total = rho_of(env["explorer"], env["explorer"]["frontiers"][0], 0, step).sum()
+            assert total == pytest.approx(1.0, abs=0.01)
+
+
+def test_the_box_is_on_the_map(data: dict[str, Any]) -> None:
+    explorer = data["environments"][1]["explorer"]
+    assert explorer["second"]
+    flat = explorer["frontiers"][0]["second"][0][0]  # at step 0 it stands on X
+    columns = len(explorer["rows"][0])
+    assert explorer["rows"][flat[0] // columns][flat[0] % columns] == "X"
+    assert flat[1:] == [10_000]
+
+
+def test_what_cannot_be_explored_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mdp = make("bidding")
+    env = Environment("e", "e", mdp, mdp.cost_names, np.array([4.0]), plan(mdp))
+    assert "note" not in reporting._explorer(env)
+    unknown = Environment("e", "e", None, mdp.cost_names, np.array([4.0]), None)
+    assert "not known" in reporting._explorer(unknown)["note"]
+    monkeypatch.setattr(reporting, "MOST_WORK", 10)
+    assert "too large" in reporting._explorer(env)["note"]
+
+
+def test_large_models_stay_small_in_the_page() -> None:
+    mdp = make("random", states=1500, horizon=60, costs=1)
+    env = Environment("e", "e", mdp, mdp.cost_names, np.asarray(mdp.limits), plan(mdp))
+    explorer = reporting._explorer(env)
+    assert len(json.dumps(explorer, separators=(",", ":"))) < 2e6
+    assert len(explorer["frontiers"][0]["limits"]) >= reporting.FEWEST
+
+
+# -- in a browser -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    found = shutil.which("chromium")
+    if found is None:
+        pytest.skip("no chromium on this machine: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        started = playwright.chromium.launch(executable_path=found, args=flags)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def tab(browser: Any, page: Path) -> Iterator[Any]:
+    """The page, open; afterwards nothing may have been asked of anyone, nor have gone wrong."""
+    with watched(browser, page, {"width": 1200, "height": 900}) as opened:
+        yield opened
+
+
+class watched:
+    def __init__(self, browser: Any, page: Path, size: dict[str, int]) -> None:
+        self.browser, self.page, self.size = browser, page, size
+        self.asked: list[str] = []
+        self.wrong: list[str] = []
+
+    def __enter__(self) -> Any:
+        self.tab = self.browser.new_page(viewport=self.size)
+        self.tab.on("request", lambda request: self.asked.append(request.url))
+        self.tab.on("console", lambda message: self.wrong.append(message.text))
+        self.tab.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.tab.on("dialog", lambda dialog: self.wrong.append(dialog.message))
+        self.tab.set_default_timeout(60_000)
+        self.tab.goto(self.page.as_uri())
+        self.tab.wait_for_selector("html[data-ready]", state="attached")
+        return self.tab
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self.tab.close()
+        if error is None:
+            assert self.wrong == []
+            assert self.asked == [self.page.as_uri()]
+
+
+def until(tab: Any, condition: str) -> None:
+    """Playwright's own waiting evaluates texts, which the page's policy forbids."""
+    for _ in range(600):
+        if tab.evaluate(condition):
+            return
+        tab.wait_for_timeout(50)
+    raise AssertionError(f"never came true: {condition}")
+
+
+def explorer_of(tab: Any, i: int) -> Any:
+    tab.locator(f"#env-{i} h3", has_text="Budget explorer").scroll_into_view_if_needed()
+    tab.evaluate(f"document.getElementById('env-{i}').scrollIntoView({{block: 'end'}})")
+    found = tab.locator(f"#env-{i} .explorer")
+    found.wait_for()
+    return found
+
+
+def test_names_are_shown_as_they_are(tab: Any) -> None:
+    assert tab.title() == f"A study {IMAGE}"
+    assert tab.locator("h1").text_content() == f"A study {IMAGE}"
+    assert tab.locator("#env-0 h2").text_content() == f"Rover {EVIL}"
+    assert EVIL in tab.locator(".failures pre").text_content()
+    assert tab.locator("img").count() == 0
+    tab.locator("#env-0 .js-plotly-plot").wait_for()
+    tab.locator("#env-0 .plot").scroll_into_view_if_needed()
+    box = tab.locator("#env-0 .plot .nsewdrag").first.bounding_box()
+    for shift in (0, 20):
+        tab.mouse.move(box["x"] + box["width"] / 2 + shift, box["y"] + box["height"] / 2)
+    tab.locator("#env-0 .hoverlayer .legendtext").first.wait_for()
+    assert "onerror=alert(2)>&amp;" in "".join(tab.locator("#env-0 .hoverlayer .legendtext").all_text_contents())
+
+
+def test_the_limit_moves_numbers_and_policy(tab: Any) -> None:
+    explorer = explorer_of(tab, 0)
+    slider, numbers, drawing = (explorer.locator(at) for at in (".limit-slider", ".numbers", "svg.map[role=img]"))
+    texts, pictures = set(), set()
+    for position in ("0", "120", "700", "1000"):
+        slider.fill(position)
+        texts.add(numbers.inner_text())
+        pictures.add(drawing.inner_html())
+    assert len(texts) == len(pictures) == 4
+    assert "does not bind" in numbers.inner_text()
+    explorer.get_by_role("button", name="study's limit").click()
+    best = plan(mars_rover(rock_reward=1.0))
+    assert f"{best.reward:.5g}" in numbers.inner_text()
+    assert f"{best.prices[0]:.4g}" in numbers.inner_text()
+
+
+def test_sliders_work_by_keyboard_and_steps_play(tab: Any) -> None:
+    explorer = explorer_of(tab, 0)
+    slider, stepper = explorer.locator(".limit-slider"), explorer.locator(".step-slider")
+    before = slider.get_attribute("aria-valuetext")
+    slider.focus()
+    tab.keyboard.press("ArrowRight")
+    assert slider.get_attribute("aria-valuetext") != before
+    stepper.focus()
+    tab.keyboard.press("ArrowRight")
+    assert "Step 1 of" in explorer.inner_text()
+    assert not explorer.get_by_label("Whole episode").is_checked()
+    explorer.get_by_role("button", name="Play").press("Enter")
+    until(tab, "document.querySelector('#env-0 .step-slider').value >= 3")
+    explorer.get_by_role("button", name="Pause").press("Enter")
+
+
+def test_other_costs_and_models_without_a_map(tab: Any) -> None:
+    explorer = explorer_of(tab, 2)
+    assert explorer.locator("svg.map").count() == 0
+    assert explorer.locator("table", has_text="Expected visits").locator("tbody tr").count() == 12
+    assert "Limit on the expected total of energy" in explorer.inner_text()
+    explorer.get_by_label("Cost", exact=True).select_option(label="latency")
+    assert "Limit on the expected total of latency" in explorer.inner_text()
+    assert "The other limits stay: energy 5" in explorer.inner_text()
+
+
+def test_algorithms_are_chosen_and_axes_changed(tab: Any) -> None:
+    shown = "document.querySelector('#env-0 .plot').data.filter(t => t.meta === 'conrl' && t.visible).length"
+    tab.locator("#env-0 .js-plotly-plot").wait_for()
+    lines = tab.locator("#env-0 .plot .scatterlayer .trace")
+    buttons = [b.get_attribute("aria-label") for b in tab.locator("#env-0 .modebar-btn").all()]
+    assert buttons == ["Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"]
+    count, every = tab.evaluate(shown), lines.count()
+    assert count == 6  # three rows, a band and a line each
+    box = tab.locator("#env-0").get_by_label("ConRL", exact=True)
+    box.focus()
+    tab.keyboard.press("Space")
+    until(tab, f"{shown} === 0")
+    assert lines.count() == every - count
+    box.check()
+    until(tab, f"{shown} === {count}")
+    tab.locator("#env-0").get_by_label("Logarithmic").check()
+    until(tab, "document.querySelector('#env-0 .plot')._fullLayout.xaxis.type === 'log'")
+    tab.locator("#env-0").get_by_label("From episode").fill("10")
+    tab.keyboard.press("Enter")
+    until(tab, "document.querySelector('#env-0 .plot')._fullLayout.xaxis.range[0] === 1")
+
+
+def test_narrow_screens_do_not_scroll_sideways(browser: Any, page: Path) -> None:
+    with watched(browser, page, {"width": 390, "height": 844}) as tab:
+        for i in range(3):
+            explorer_of(tab, i)
+            tab.locator(f"#env-{i} .plot").scroll_into_view_if_needed()
+            tab.locator(f"#env-{i} .js-plotly-plot").wait_for()
+        assert tab.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_contents_of_nothing_but_failures(tmp_path: Path) -> None:
+    found = Study(tmp_path, "n", "n", [], [Failure("e", "a", 0, "boom")], [], {})
+    assert contents(found)["environments"] == []
+    write_report(found)
