@@ -34,6 +34,7 @@ MENU = {
         "how-to/certificates",
         "studies",
     ),
+    "Stories": ("stories/pricing", "stories/advertising", "stories/rover"),
     "Understand": ("mathematics", "paper", "results", "environments", "architecture", "reliability"),
     "Look up": ("reference", "benchmarks", "changelog", "contributing"),
 }
