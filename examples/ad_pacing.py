@@ -1,7 +1,7 @@
 """Pacing an advertising budget while learning: 150 days, one budget, nothing known about clicks or competitors.
 
-A learner bids in 24 auctions a day. What was spent can never exceed the budget, whatever it believes. It is compared with
-one that bids high until the money is gone, and with the optimum that knows everything.
+A learner bids in 24 auctions a day. What was spent can never exceed the budget, whatever it believes. It is compared
+with one that bids high until the money is gone, and with the optimum that knows everything.
 
 Run: python examples/ad_pacing.py [picture.png]
 """
@@ -43,15 +43,12 @@ def main() -> None:
     runs = [learned(market, seed) for seed in range(3)]
     clicks = [float(run.rewards.sum()) for run in runs]
     spent = [float(run.costs.sum()) for run in runs]
-    print(
-        f"Learning: {np.mean(clicks):.0f} clicks for {np.mean(spent):.1f}; of three runs the dearest {max(spent):.1f}"
-    )
+    print(f"Learning: {np.mean(clicks):.0f} clicks for {np.mean(spent):.1f}, {max(spent):.1f} at most (three runs)")
     late = np.mean([run.rewards[DAYS // 2 :].mean() for run in runs])
     print(f"In the second half {late:.2f} clicks a day, {100 * late / best.reward:.0f}% of the optimum")
     wasted = greedy(market, 0)
-    print(
-        f"Bidding high until the money is gone: {wasted[-1]:.0f} clicks, {np.count_nonzero(np.diff(wasted)) + 1} days"
-    )
+    days = np.count_nonzero(np.diff(wasted)) + 1
+    print(f"Bidding high until the money is gone: {wasted[-1]:.0f} clicks in {days} days")
     if len(sys.argv) > 1:
         draw(best, runs, wasted, sys.argv[1])
 

@@ -1,8 +1,8 @@
 """Pricing a limited stock: what to ask each hour, when there is too little to sell to everybody.
 
 A shop has 12 hours, five prices and, on average, 4 units a day. Demand has three regimes and is highest at midday. The
-model is known here: what is the best price for every hour and regime, what is one more unit worth, and how much better is
-that than one price for all?
+model is known here: what is the best price for every hour and regime, what is one more unit worth, and how much better
+is that than one price for all?
 
 Run: python examples/pricing_stock.py [picture.png]
 """

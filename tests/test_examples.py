@@ -117,3 +117,28 @@ def test_live_loop_loses_nothing_when_it_is_killed(tmp_path: Path) -> None:
     assert "going on after" in text
     for name in ("journal.jsonl", "shop.jsonl"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_pricing_stock() -> None:
+    text = run("pricing_stock.py")
+    assert numbers(text, "With 4 units a day: revenue")[:2] == [290.7, 4.0]
+    assert numbers(text, "One more unit is worth") == [53.0]
+    assert numbers(text, "The best lottery of two fixed prices:") == [279.0, 96.0]
+    assert numbers(text, "stock 2: revenue") == [168.1, 73.0]
+
+
+def test_ad_pacing_never_exceeds_its_budget() -> None:
+    text = run("ad_pacing.py")
+    assert numbers(text, "Knowing everything:") == [525.0, 600.0]
+    clicks, _, dearest = numbers(text.replace(" (three runs)", ""), "Learning:")
+    assert dearest <= 600.0
+    assert clicks > 1.5 * numbers(text, "Bidding high until the money is gone:")[0]
+
+
+def test_rover_compared() -> None:
+    text = run("rover_compared.py")
+    found = {name: numbers(text, name) for name in ("ConRL  ", "OptCMDP", "RCPO", "UCBVI, which ignores the limit")}
+    assert found["ConRL  "][0] == pytest.approx(1.536, abs=0.05)
+    assert found["ConRL  "][1] <= 0.35
+    assert found["UCBVI, which ignores the limit"][1] > 1.5
+    assert found["ConRL  "][2] < found["RCPO"][2]
