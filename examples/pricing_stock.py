@@ -54,9 +54,7 @@ def main() -> None:
         fixed = one_price(shop, i)
         print(f"  always {price:3.0f}: revenue {100 * fixed.reward:.1f}, would sell {fixed.costs[0]:.2f}")
     two = lottery(shop)
-    print(
-        f"The best lottery between two fixed prices: {100 * two:.1f}, or {100 * two / plan.reward:.1f}% of the optimum"
-    )
+    print(f"The best lottery of two fixed prices: {100 * two:.1f}, {100 * two / plan.reward:.1f}% of the optimum")
     print("Price asked by hour (columns) and demand:")
     for name, row in zip(REGIMES, asked(plan), strict=True):
         print(f"  {name:>6}: " + " ".join(f"{price:4.0f}" for price in row))
