@@ -176,7 +176,7 @@ def test_directories_have_names_for_files_and_gymnasium_ids() -> None:
     assert run_directory("runs", "mars-rover", "conrl", 3) == Path("runs/mars-rover/conrl/seed-003")
     assert run_directory("runs", "gymnasium:FrozenLake-v1", "conrl", 0).parts[1] == "gymnasium-FrozenLake-v1"
     assert run_directory("runs", "../models/shop.csv", "conrl", 0).parts[1] == "shop"
-    assert run_directory("runs", "..", "conrl", 0).parts[1] == "env"
+    assert run_directory("runs", "..", "conrl", 0).parts[1] == "unnamed"
 
 
 def start(out: Path, episodes: int) -> subprocess.Popen[str]:

@@ -18,14 +18,14 @@ from conrl.envs import BuiltIn
 from conrl.errors import SpecError
 from conrl.evaluation import Simulation
 from conrl.inputs import resolve_limits
-from conrl.learners.history import WINDOW, History
 from conrl.model import ConstrainedMDP
 from conrl.planners import Frontier, Plan
 from conrl.play import percent, policy_legend, policy_text, state_play
 from conrl.problem import Knapsack, Linear
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a plan is shown without loading the learners
     from conrl.experiments.tuning import Trial
+    from conrl.learners.history import History
 
 ALL_ROWS = 20  # a table of more rows is abbreviated
 EACH_PART = 5  # to so many at the start, around the limit and at the end
@@ -260,7 +260,7 @@ def learn_record(env: str, algorithm: str, seed: int, history: History) -> dict[
             for i, name in enumerate(history.cost_names)
         },
         "solved_from": history.solved_from,  # of the reward, whatever the cost
-        "window": WINDOW,
+        "window": history.window,
         "infeasible": int(history.infeasible.sum()),
     }
     if remaining is not None:
@@ -287,7 +287,7 @@ def learn_parts(env: str, algorithm: str, seed: int, history: History) -> list[R
     if not record["exact"]:
         values += ": the model is unknown"
     limit = "budget / episodes" if "budgets" in record else "limit"
-    table = _table("", "all episodes", f"last {WINDOW}", "optimum", limit, f"means of {WINDOW} above")
+    table = _table("", "all episodes", f"last {history.window}", "optimum", limit, f"means of {history.window} above")
     reward = record["reward"]
     table.add_row("reward", *(_cell(reward[key]) for key in ("mean", "last", "optimum")), "", "")
     for name, cost in record["costs"].items():
@@ -298,11 +298,11 @@ def learn_parts(env: str, algorithm: str, seed: int, history: History) -> list[R
     if record["exact"]:
         solved = record["solved_from"]
         near = f"from episode {solved} on" if solved else "not reached, or not held to the end"
-        if record["episodes"] < WINDOW:
+        if record["episodes"] < history.window:
             near = "too few episodes"
         elif reward["optimum"] <= 0.0:
             near = "the optimum is not above 0"
-        parts.append(f"95% of the optimal reward, whatever the cost (mean of {WINDOW} episodes): {near}")
+        parts.append(f"95% of the optimal reward, whatever the cost (mean of {history.window} episodes): {near}")
     if record["infeasible"]:
         parts.append(f"episodes planned although the estimated limits could not be kept: {record['infeasible']}")
     if "budgets" in record:

@@ -11,7 +11,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from conrl.errors import SpecError
 
@@ -115,6 +114,8 @@ class Cone:
         -(x - alpha c).c - kappa (y - alpha kappa) with c the point of C nearest to x / alpha. The nearest point of a
         cone is no longer than what is projected, so that alpha <= |(x, y)| / kappa; there the slope is not negative.
         """
+        from scipy.optimize import brentq  # here: it takes longer to load than all of conrl
+
         x, y = z[:-1], float(z[-1])
         most = float(np.linalg.norm(z)) / self.kappa
 

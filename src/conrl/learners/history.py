@@ -51,6 +51,8 @@ class Row(NamedTuple):
 class History:
     """A run so far. K episodes, d costs."""
 
+    window = WINDOW
+
     def __init__(self, cost_names: tuple[str, ...], problem: Problem, mdp: ConstrainedMDP | None = None) -> None:
         self.cost_names = cost_names
         self.problem = problem
