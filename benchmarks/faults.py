@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -133,12 +133,8 @@ def full_disk(r: random.Random, folder: Path, truth: bytes, found: Outcome) -> N
     with small_disk(folder, "64m") as disk:
         run(disk, EPISODES // 3)
         before = (where(disk) / "progress.csv").read_bytes()
-        with (disk / "filler").open("wb") as filler:
-            try:
-                while True:
-                    filler.write(bytes(1 << 12))
-                    filler.flush()
-            except OSError:
+        with (disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):
+            while filler.write(bytes(1 << 12)):
                 pass
         done = run(disk)
         found.said.add(short(done, done.stderr))

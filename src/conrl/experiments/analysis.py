@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +31,7 @@ from conrl.errors import ConRLError, RunError, SpecError
 from conrl.experiments.runner import FAILED, STUDY
 from conrl.files import atomic_write, reading
 from conrl.learners.registry import LEARNERS
+from conrl.learners.saving import DAMAGED
 from conrl.model import ConstrainedMDP
 from conrl.planners import Plan, plan
 
@@ -90,6 +92,11 @@ class RunRecord:
         count = 1 if self.averaging else max(1, round(LAST * self.episodes))
         last: Float = self.values[-count:].mean(axis=0)
         return last
+
+    @property
+    def mean_reward(self) -> float:
+        """Over all trajectories."""
+        return float(self.values[-1, 0] if self.averaging else self.values[:, 0].mean())
 
     def solved(self, optimum: float | None) -> int | None:
         """The first trajectory from which it stays near the optimum and within the limits."""
@@ -225,12 +232,32 @@ class Study:
         env = self.environments.get(environment)
         if env is None or env.mdp is None or env.optimum is None or not mine:
             return None
+        mdp, limits = env.mdp, mine[0].limits
         if mine[0].averaging:
-            return plan(transform.reachable_part(transform.single_episode(env.mdp))).reward
-        return env.optimum.reward
+            mdp = transform.reachable_part(transform.single_episode(mdp))
+        elif np.array_equal(limits, env.limits):
+            return env.optimum.reward
+        if limits.size:  # its own: budgets of one algorithm are no limits of the others
+            mdp = mdp.replace(limits=dict(zip(mine[0].cost_names, limits.tolist(), strict=True)))
+        return plan(mdp).reward
 
-    def curves(self, environment: str, points: int = 200, average: bool = False, log: bool = False) -> list[Curve]:
-        """Every algorithm's curves in an environment, at `points` places; `average`: of all episodes so far."""
+    def curves(
+        self,
+        environment: str,
+        points: int = 200,
+        average: bool = False,
+        log: bool = False,
+        at: Sequence[int] | NDArray[np.int64] | None = None,
+    ) -> list[Curve]:
+        """Every algorithm's curves in an environment.
+
+        Args:
+            environment: its name.
+            points: at so many places along each algorithm's own trajectories,
+            log: evenly on a logarithmic axis;
+            at: or at these numbers of trajectories, the same for all, as far as each algorithm came.
+            average: of all episodes so far, not of the last `AVERAGED`.
+        """
         if environment not in {run.environment for run in self.runs}:
             raise SpecError(f"no runs in {environment!r}; there are some in {', '.join(self.environments)}")
         found = []
@@ -239,13 +266,13 @@ class Study:
             if not runs:
                 continue
             least = min(run.episodes for run in runs)  # the longest part that all seeds have
-            at = places(least, points, log)
-            values = np.stack([self._values(run, average)[at - 1] for run in runs])  # [seeds, n, 1+d]
-            sums = np.stack([np.cumsum(run.costs, axis=0)[at - 1] for run in runs])
+            x = places(least, points, log) if at is None else _common(at, least)
+            values = np.stack([self._values(run, average)[x - 1] for run in runs])  # [seeds, n, 1+d]
+            sums = np.stack([np.cumsum(run.costs, axis=0)[x - 1] for run in runs])
             for i, name in enumerate((None, *runs[0].cost_names)):
-                found.append(_curve(environment, algorithm, "reward" if i == 0 else "cost", name, at, values[:, :, i]))
+                found.append(_curve(environment, algorithm, "reward" if i == 0 else "cost", name, x, values[:, :, i]))
             for i, name in enumerate(runs[0].cost_names):
-                found.append(_curve(environment, algorithm, "cumulative", name, at, sums[:, :, i]))
+                found.append(_curve(environment, algorithm, "cumulative", name, x, sums[:, :, i]))
         return found
 
     @staticmethod
@@ -284,7 +311,7 @@ class Study:
             done = [s for s in solved if s is not None]
             # The median over all seeds: a seed that did not solve it counts as longer than any.
             middle = float(np.median([np.inf if s is None else s for s in solved])) if best is not None else np.nan
-            regret = None if best is None else float(np.mean([best - run.values[:, 0].mean() for run in runs]))
+            regret = None if best is None else float(np.mean([best - run.mean_reward for run in runs]))
             head = (environment, algorithm, len(runs), max(run.episodes for run in runs))
             reward = (final[:, 0].mean(), std[0], low[0], high[0])
             over = np.mean([run.violations() for run in runs], axis=0)
@@ -315,6 +342,13 @@ def places(episodes: int, points: int, log: bool = False) -> NDArray[np.int64]:
     """At most so many numbers of trajectories, the first and the last among them."""
     found = np.geomspace(1, episodes, points) if log else np.linspace(1, episodes, points)
     return np.unique(np.round(found).astype(np.int64))
+
+
+def _common(at: Sequence[int] | NDArray[np.int64], episodes: int) -> NDArray[np.int64]:
+    found = np.asarray(at)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or (found.size and found.min() < 1):
+        raise SpecError(f"at is {at!r}; it must be numbers of trajectories, from 1")
+    return found[found <= episodes].astype(np.int64)
 
 
 def _curve(environment: str, algorithm: str, measure: str, cost: str | None, at: NDArray[np.int64], y: Float) -> Curve:
@@ -369,7 +403,7 @@ def load(directory: str | Path) -> Study:
             continue
         try:
             runs.append(read_run(where, *names, seed))
-        except (ConRLError, KeyError, TypeError, ValueError) as error:
+        except DAMAGED as error:
             unreadable.append(f"{where}: {' '.join(str(error).split())}")
     if not runs and not failures:
         why = f"; {unreadable[0]}" if unreadable else ""
@@ -476,8 +510,12 @@ def _columns(path: Path) -> dict[str, Float]:
         body = body.replace(",\n", ",nan\n")
         while ",," in body:
             body = body.replace(",,", ",nan,")
-    numbers = np.fromstring(body.replace("\n", ","), dtype=np.float64, sep=",") if rows else np.zeros(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numpy stops at what is no number: then some are missing
+        numbers = np.fromstring(body.replace("\n", ","), dtype=np.float64, sep=",") if rows else np.zeros(0)
     if numbers.size != rows * len(header):
         raise RunError(f"{path}: a row is not {len(header)} numbers")
     table = numbers.reshape(rows, len(header))
+    if (table[:, 0] != np.arange(1, rows + 1)).any():
+        raise RunError(f"{path}: the rows are not episodes 1, 2, ...")
     return {name: table[:, i].copy() for i, name in enumerate(header)}

@@ -51,7 +51,9 @@ def study_figure(study: Study, note: str = "") -> Figure:
     columns = _columns(study)
     if not columns:
         raise SpecError("the study has no finished episodes to draw")
-    rows = ROWS[:2] if study.name == "figure2" else ROWS
+    rows: Sequence[tuple[str, str]] = ROWS[:2] if study.name == "figure2" else ROWS
+    if not any(study.environments[column.environment].cost_names for column in columns):
+        rows = ROWS[:1]
     return _draw(study, columns, rows, note)
 
 
@@ -68,17 +70,22 @@ def _columns(study: Study) -> list[Column]:
     continuing = {run.algorithm for run in study.runs if run.averaging}
     found = []
     for name, env in study.environments.items():
-        here = [a for a in study.algorithms if study.select(name, a)]
+        here = _played(study, name)
         usual = [a for a in here if a not in continuing]
         if usual:
             found.append(Column(name, env.title, usual, threshold=_threshold(study, name)))
     for name, env in study.environments.items():
-        here = [a for a in study.algorithms if study.select(name, a)]
+        here = _played(study, name)
         if any(a in continuing for a in here):
             rival = [a for a in here if a in continuing or a.startswith("conrl")]
             title = f"{env.title}, against TFW-UCRL2" if len(rival) > len(continuing) else env.title
             found.append(Column(name, f"{title}\n(average over trajectories so far)", rival, average=True))
     return found
+
+
+def _played(study: Study, environment: str) -> list[str]:
+    """The algorithms of which there is something to draw."""
+    return [a for a in study.algorithms if any(run.episodes for run in study.select(environment, a))]
 
 
 def _threshold(study: Study, environment: str) -> float | None:

@@ -6,6 +6,7 @@ The same description gives the same bytes wherever it is executed.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from conrl.errors import ConRLError, SpecError
 from conrl.experiments import parts
 from conrl.experiments.store import learn_on_disk, run_directory, settings_of
 from conrl.learners import History, learn
+from conrl.learners.loop import make_world
 from conrl.model import ConstrainedMDP
 from conrl.problem import Knapsack, Problem
 from conrl.task import Task
@@ -85,7 +87,7 @@ class Prepared:
             learner = self._kind(self.task, problem=problem, preset=job.preset, **chosen, **self.given)
         except ConRLError:
             raise
-        except (AttributeError, TypeError, ValueError) as error:
+        except (AttributeError, OverflowError, TypeError, ValueError) as error:
             raise SpecError(f"{job.algorithm} cannot use one of its options: {error}") from None
         if job.prime is not None:
             if not hasattr(learner, "prime"):
@@ -94,9 +96,17 @@ class Prepared:
         return learner
 
     def check(self) -> History:
-        """An empty history, once a learner can be made and its limits can be kept."""
-        history = History(tuple(self.task.cost_names), self.learner().problem, self.truth)
+        """An empty history, once a learner can be made, its limits can be kept and nothing else stands in the way."""
+        job, learner = self.job, self.learner()
+        history = History(tuple(self.task.cost_names), learner.problem, self.truth)
         _ = history.optimum
+        make_world(self.world, learner, job.pay, None)
+        try:
+            json.dumps(settings_of(self.world, learner, job.episodes, job.seed, self.config()))
+        except TypeError as error:
+            raise SpecError(f"{job.algorithm} cannot use one of its options: {error}") from None
+        if "bonus" in job.options:
+            _ = learner.proposal  # its scales are compared with the costs when it is used
         return history
 
     def config(self) -> dict[str, Any]:

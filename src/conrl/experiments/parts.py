@@ -160,5 +160,5 @@ def _made(what: str, kind: Any, fields: Table) -> Any:
             raise SpecError(unknown(f"field of {what}", name, known))
     try:
         return kind(**fields)
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, OverflowError, TypeError, ValueError) as error:
         raise SpecError(f"{what}: {error}") from None

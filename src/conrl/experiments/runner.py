@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
+import signal
 import threading
 import time
 import traceback
@@ -24,7 +26,7 @@ from typing import Any
 from conrl.errors import ConRLError, RunError, SpecError
 from conrl.experiments.jobs import Job
 from conrl.experiments.spec import Spec
-from conrl.experiments.store import clashes, safe_name
+from conrl.experiments.store import clashes, environment_directory, safe_name
 from conrl.files import atomic_write
 from conrl.learners import History
 
@@ -32,7 +34,6 @@ STUDY = "study.json"
 FAILED = "failed.txt"
 EVERY = 0.25  # seconds between two reports of a run
 ATTEMPTS = 5  # of a run whose workers are lost
-TOPIC = "conrl-runs"
 # Set for workers before they import anything: a run is one thread.
 ONE_THREAD = {
     f"{name}_NUM_THREADS": "1"
@@ -88,12 +89,13 @@ def run_study(
     if workers is not None and workers < 1:
         raise SpecError(f"workers is {workers}; at least one is needed")
     directory = Path(out).absolute()
-    write_study(spec, directory)
     jobs = spec.jobs
     finished, left = _split(jobs, directory)
+    write_study(spec, directory)
     outcome = Outcome(directory, len(jobs), before=len(finished))
     tell = listener or (lambda event: None)
     for place in finished:
+        _clear(jobs[place].directory(directory))  # killed between its last row and this, it would stay failed
         tell(Event(place, "before", jobs[place].episodes))
 
     def heard(event: Event) -> None:
@@ -101,6 +103,7 @@ def run_study(
             outcome.finished += 1
         elif event.kind == "failed":
             outcome.failed[event.job] = event.text
+            _record(jobs[event.job].directory(directory), event.text)
         tell(event)
 
     if left:
@@ -133,7 +136,7 @@ def write_study(spec: Spec, directory: Path) -> None:
     environments = {
         job.env_name: {
             "title": titles["environments"][str(job.env_name)],
-            "directory": safe_name(str(job.env_name)),
+            "directory": environment_directory(str(job.env_name)),
             "env": job.env,
             "settings": job.settings,
             "limits": job.limits,
@@ -171,8 +174,8 @@ def _split(jobs: Sequence[Job], directory: Path) -> tuple[list[int], list[int]]:
     settings: dict[tuple[str | None, str | None], dict[str, Any]] = {}
     for place, job in enumerate(jobs):
         where = job.directory(directory)
-        if not (where / "config.json").exists():
-            left.append(place)
+        if not (where / "config.json").exists() or not (where / "checkpoint.npz").exists():
+            left.append(place)  # nothing has been played: the settings may change
             continue
         kind = (job.env_name, job.name)
         if kind not in settings:
@@ -213,25 +216,36 @@ def execute(job: Job, out: str | Path, tell: Callable[[str, int, str], None]) ->
             due = time.monotonic() + EVERY
 
     where = job.directory(out)
+    _clear(where)
     try:
         history = job.prepare().play_on_disk(out, after=after)
     except (KeyboardInterrupt, BrokenPipeError):
         raise
     except Exception as error:
         text = traceback.format_exc()
-        with suppress(ConRLError, OSError):
-            where.mkdir(parents=True, exist_ok=True)
-            with atomic_write(where / FAILED) as file:
-                file.write(text.encode())
+        _record(where, text)
         tell("failed", 0, text if not isinstance(error, ConRLError) else f"{text}\n{error}")
         return False
     if history.interrupted:
         tell("interrupted", len(history), "")
         return False
-    with suppress(OSError):
-        (where / FAILED).unlink(missing_ok=True)
+    _clear(where)
     tell("done", len(history), "")
     return True
+
+
+def _record(where: Path, text: str) -> None:
+    """Leave the traceback of a failure beside its run, unless it is there."""
+    with suppress(ConRLError, OSError):
+        if not (where / FAILED).exists():
+            where.mkdir(parents=True, exist_ok=True)
+            with atomic_write(where / FAILED) as file:
+                file.write(text.encode(errors="backslashreplace"))
+
+
+def _clear(where: Path) -> None:
+    with suppress(OSError):
+        (where / FAILED).unlink(missing_ok=True)
 
 
 # -- local processes --------------------------------------------------------------------------------------
@@ -263,7 +277,12 @@ class _Worker:
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, str(out)), daemon=True)
-        self.process.start()
+        # Ctrl-C at a terminal is sent to all processes. This one tells the workers, once: two signals end them at once.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         theirs.close()
 
     def give(self, task: tuple[int, Job]) -> None:
@@ -293,6 +312,15 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 def in_processes(queue: deque[tuple[int, Job]], out: Path, count: int, tell: Listener) -> None:
     """Play runs in `count` processes until the queue is empty and all have ended; `tell` may add to the queue."""
     attempts: dict[int, int] = {}
+
+    def lost(place: int, job: Job) -> None:
+        attempts[place] = attempts.get(place, 0) + 1
+        if attempts[place] < ATTEMPTS:
+            queue.appendleft((place, job))
+            tell(Event(place, "lost"))
+        else:
+            tell(Event(place, "failed", text=f"its worker died {ATTEMPTS} times"))
+
     idle = [_new_worker(out) for _ in range(count)]
     busy: list[_Worker] = []
     try:
@@ -309,25 +337,19 @@ def in_processes(queue: deque[tuple[int, Job]], out: Path, count: int, tell: Lis
                 except (EOFError, OSError):  # killed: by the system, by hand, by a fault in a library
                     busy.remove(worker)
                     idle.append(_new_worker(out))
-                    place = worker.task[0]
-                    attempts[place] = attempts.get(place, 0) + 1
-                    if attempts[place] < ATTEMPTS:
-                        queue.appendleft(worker.task)
-                        tell(Event(place, "lost"))
-                    else:
-                        tell(Event(place, "failed", text=f"its worker died {ATTEMPTS} times"))
+                    lost(*worker.task)
                     continue
-                if event.kind == "interrupted":
-                    tell(event)
-                    raise KeyboardInterrupt
-                if event.kind in ("done", "failed"):
+                if event.kind != "playing":
                     busy.remove(worker)
                     idle.append(worker)
-                tell(event)
+                if event.kind == "interrupted":  # somebody sent SIGTERM to this worker alone
+                    lost(*worker.task)
+                else:
+                    tell(event)
     except KeyboardInterrupt:
-        # Ctrl-C reaches the workers too: each ends after its episode. One that did not hear is told.
-        for worker in busy:
+        for worker in busy:  # each ends after its episode, and saves
             worker.process.terminate()
+            worker.stop()
         for worker in busy:
             worker.process.join(timeout=30)
         raise
@@ -347,39 +369,59 @@ def _new_worker(out: Path) -> _Worker:
 def _on_dask(tasks: Sequence[tuple[int, Job]], out: Path, address: str, tell: Listener) -> None:
     try:
         from distributed import Client, as_completed
+        from distributed import wait as wait_for
     except ImportError as error:
         raise SpecError(f"a Dask cluster needs the extra: pip install 'conrl[cluster]' ({error})") from None
     try:
         client = Client(address, timeout="10s", set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         raise RunError(f"no Dask scheduler answers at {address}: {' '.join(str(error).split())}") from None
-    with client:
-        if not client.scheduler_info()["workers"]:
+    jobs = dict(tasks)
+    topic = f"conrl-{secrets.token_hex(8)}"  # other studies may be on the same cluster
+    with client, client.as_current():
+        try:
             client.wait_for_workers(1, timeout=60)
+        except TimeoutError:
+            raise RunError(f"the Dask scheduler at {address} has had no worker for a minute; start some") from None
 
         def heard(message: tuple[float, Any]) -> None:
             place, kind, episodes = message[1]
             tell(Event(place, kind, episodes))
 
-        client.subscribe_topic(TOPIC, heard)
+        client.subscribe_topic(topic, heard)
         futures = {
-            client.submit(_on_worker, place, job, str(out), pure=False, retries=0): place for place, job in tasks
+            client.submit(_on_worker, topic, place, job, str(out), pure=False, retries=0): place for place, job in tasks
         }
-        for future in as_completed(futures):
-            place = futures[future]
-            if future.status == "error":
-                text = "".join(traceback.format_exception(future.exception()))
-                tell(Event(place, "failed", text=text))
-                continue
-            kind, episodes, text = future.result()
-            if kind == "done" and not (dict(tasks)[place].directory(out) / "config.json").exists():
-                text = f"the workers do not see {out}: give --out a directory that they share"
-                tell(Event(place, "failed", text=text))
-            else:
-                tell(Event(place, kind, episodes, text))
+        try:
+            for future in as_completed(futures):
+                place = futures[future]
+                if future.status == "error":  # its workers died too often, or could not even begin
+                    text = "".join(traceback.format_exception(future.exception()))
+                    tell(Event(place, "failed", text=text))
+                    continue
+                if future.status != "finished":
+                    raise RunError(f"the Dask scheduler at {address} is gone; the same command goes on from here")
+                kind, episodes, text = future.result()
+                if kind == "done" and not (jobs[place].directory(out) / "config.json").exists():
+                    text = f"the workers do not see {out}: give --out a directory that they share"
+                    tell(Event(place, "failed", text=text))
+                else:
+                    tell(Event(place, kind, episodes, text))
+        except KeyboardInterrupt:
+            with suppress(OSError, TimeoutError):  # those that play end after their episode, the others do not begin
+                client.run(_stop, topic)
+                wait_for(list(futures), timeout=30)
+            raise
 
 
-def _on_worker(place: int, job: Job, out: str) -> tuple[str, int, str]:
+STOPPED: set[str] = set()  # on a worker of a cluster: the studies that were interrupted
+
+
+def _stop(study: str) -> None:
+    STOPPED.add(study)
+
+
+def _on_worker(study: str, place: int, job: Job, out: str) -> tuple[str, int, str]:
     """One run on a worker of the cluster: how it ended."""
     from distributed import get_worker
 
@@ -389,9 +431,14 @@ def _on_worker(place: int, job: Job, out: str) -> tuple[str, int, str]:
     def tell(kind: str, episodes: int, text: str) -> None:
         nonlocal last
         last = (kind, episodes, text)
-        if kind == "playing":
-            worker.log_event(TOPIC, (place, kind, episodes))
+        if kind in ("started", "playing"):
+            if study in STOPPED:
+                raise KeyboardInterrupt
+            worker.log_event(study, (place, kind, episodes))
 
-    worker.log_event(TOPIC, (place, "started", 0))
-    execute(job, out, tell)
+    try:
+        tell("started", 0, "")
+        execute(job, out, tell)
+    except KeyboardInterrupt:
+        return "interrupted", last[1], ""
     return last

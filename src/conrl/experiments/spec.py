@@ -23,19 +23,22 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from conrl.errors import ConRLError, SpecError, unknown
 from conrl.experiments.jobs import Job
+from conrl.experiments.store import environment_directory, safe_name
 from conrl.files import reading
 from conrl.inputs import is_int
 
 MOST_RUNS = 100_000
 MOST_SEEDS = 10_000
 LARGEST_FILE = 1 << 20
+LONGEST_NAME = 200  # bytes
 NAME = re.compile(r"[^\x00-\x1f\x7f/\\]{1,100}")
 
 
@@ -69,7 +72,7 @@ def _numbers(value: Any) -> bool:
 
 
 def _texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(x, str) for x in value)
+    return isinstance(value, list) and all(isinstance(x, str) for x in value) and len(set(value)) == len(value)
 
 
 def _pair(value: Any) -> bool:
@@ -141,9 +144,11 @@ ALGORITHM: dict[str, Check] = {
     **OVERRIDES,
     "learner": TEXT,
     "title": TEXT,
-    "environments": (_texts, 'a list of names such as ["box"]'),
+    "environments": (_texts, 'a list of different names such as ["box"]'),
     "on": (_table, "tables such as [algorithm.rcpo.on.box]"),
 }
+# Words that messages hold by chance.
+UNTOLD = {"title", "episodes", "seeds", "environments", "learner", "model", "on", "set", "limits", "options", "name"}
 TUNE: dict[str, Check] = {
     "algorithm": TEXT,
     "environment": TEXT,
@@ -202,7 +207,7 @@ def parse_spec(text: str, source: str = "spec", folder: Path | None = None) -> S
     """A spec from its text."""
     try:
         data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
         raise SpecError(f"{source}: not TOML: {error}") from None
     return _Reader(data, text, source, Path() if folder is None else folder).read()
 
@@ -213,10 +218,14 @@ class _Reader:
     def __init__(self, data: dict[str, Any], text: str, source: str, folder: Path) -> None:
         self.data, self.source, self.folder = data, source, folder
         self.lines = Lines(text)
-        self.mistakes: list[tuple[int, str]] = []
+        self.mistakes: list[tuple[tuple[str, ...], str]] = []
 
     def complain(self, path: tuple[str, ...], message: str) -> None:
-        self.mistakes.append((self.lines.of(path), message))
+        self.mistakes.append((path, message))
+
+    def sound(self, *path: str) -> bool:
+        """Whether nothing is wrong in a table, so that more can be said about what it asks for."""
+        return not any(where[: len(path)] == path for where, _ in self.mistakes)
 
     def read(self) -> Spec:
         data = self.data
@@ -225,19 +234,18 @@ class _Reader:
         for name, table in algorithms.items():
             self.algorithm(name, table, environments)
         self.tune(data.get("tune"))
-        self.stop()
         jobs = list(self.jobs(environments, algorithms))
+        self.try_all(jobs)
         self.stop()
         if not jobs:
             raise SpecError(f"{self.source}: nothing to run: no algorithm runs in any environment")
-        self.try_all(jobs)
-        self.stop()
         name = str(data.get("name", Path(self.source).stem))
         return Spec(name, str(data.get("title", name)), environments, algorithms, jobs, data.get("tune", {}))
 
     def stop(self) -> None:
         if self.mistakes:
-            seen = dict.fromkeys(f"{self.source}:{line}: {message}" for line, message in sorted(self.mistakes))
+            found = sorted((self.lines.of(path), message) for path, message in self.mistakes)
+            seen = dict.fromkeys(f"{self.source}:{line}: {message}" for line, message in found)
             raise SpecMistakes(list(seen))
 
     def keys(self, path: tuple[str, ...], table: Mapping[str, Any], checks: Mapping[str, Check]) -> None:
@@ -261,9 +269,9 @@ class _Reader:
             if not isinstance(table, dict):
                 self.complain((kind, name), f"{kind}.{name} is {_short(table)}; it must be a table [{kind}.{name}]")
                 continue
-            if not NAME.fullmatch(name) or name in (".", ".."):
-                self.complain((kind, name), f"{name!r} cannot be the name of a directory; use letters, digits and -")
-            folder = re.sub(r"[^\w.-]+", "-", name)
+            folder = environment_directory(name) if kind == "environment" else safe_name(name)
+            if not NAME.fullmatch(name) or name in (".", "..") or len(folder.encode()) > LONGEST_NAME:
+                self.complain((kind, name), f"{_short(name)} cannot name a directory; use letters, digits and -")
             if folder in safe:
                 self.complain((kind, name), f"{name!r} and {safe[folder]!r} would share a directory; rename one")
             safe[folder] = name
@@ -301,49 +309,56 @@ class _Reader:
     def jobs(self, environments: dict[str, dict[str, Any]], algorithms: dict[str, dict[str, Any]]) -> Iterator[Job]:
         """Every run, seeds innermost."""
         count = 0
+        usual = {key: self.data[key] for key in ("seeds", "episodes") if key in self.data and self.sound(key)}
+        if any(len(path) == 1 for path, _ in self.mistakes):  # perhaps a misspelt `episodes`
+            usual.setdefault("episodes", 1)
         for name, table in algorithms.items():
+            if not self.sound("algorithm", name):
+                continue
             for env_name in table.get("environments", environments):
+                if not self.sound("environment", env_name):
+                    continue
                 env = environments[env_name]
-                merged = _merged(table, table.get("on", {}).get(env_name, {}))
-                seeds = merged.get("seeds", self.data.get("seeds", 1))
-                episodes = merged.get("episodes", self.data.get("episodes"))
+                merged = usual | _merged(table, table.get("on", {}).get(env_name, {}))
+                seeds, episodes = merged.get("seeds", 1), merged.get("episodes")
                 if episodes is None:
                     self.complain(("algorithm", name), f"{name} has no number of episodes; write episodes = 1000")
-                    return
+                    break
                 numbers = range(seeds) if is_int(seeds) else seeds
                 count += len(numbers)
                 if count > MOST_RUNS:
-                    self.complain(("seeds",), f"more than {MOST_RUNS:,} runs; make several studies")
+                    where = ("algorithm", name, "seeds") if "seeds" in table else ("seeds",)
+                    self.complain(where, f"more than {MOST_RUNS:,} runs; make several studies")
                     return
                 ranges = env.get("reward_range")
-                for seed in numbers:
-                    yield Job(
-                        self.model(env.get("model", env_name)),
-                        merged.get("learner", name),
-                        episodes,
-                        seed,
-                        env.get("set", {}),
-                        {k: float(x) for k, x in env.get("limits", {}).items()},
-                        env.get("horizon"),
-                        env.get("start"),
-                        None if ranges is None else (float(ranges[0]), float(ranges[1])),
-                        merged.get("preset", "default"),
-                        merged.get("options", {}),
-                        {k: float(x) for k, x in merged.get("budgets", {}).items()},
-                        merged.get("epsilon", 0.0),
-                        merged.get("pay", "outcome"),
-                        env_name=env_name,
-                        name=name,
-                    )
+                first = Job(
+                    self.model(env.get("model", env_name)),
+                    merged.get("learner", name),
+                    episodes,
+                    0,
+                    env.get("set", {}),
+                    {k: float(x) for k, x in env.get("limits", {}).items()},
+                    env.get("horizon"),
+                    env.get("start"),
+                    None if ranges is None else (float(ranges[0]), float(ranges[1])),
+                    merged.get("preset", "default"),
+                    merged.get("options", {}),
+                    {k: float(x) for k, x in merged.get("budgets", {}).items()},
+                    merged.get("epsilon", 0.0),
+                    merged.get("pay", "outcome"),
+                    env_name=env_name,
+                    name=name,
+                )
+                yield from (replace(first, seed=seed) for seed in numbers)
 
     def model(self, name: str) -> str:
-        """A file is looked for beside the spec."""
-        beside = self.folder / name
+        """A file is looked for beside the spec; by its full name any worker finds it."""
+        beside = self.folder.absolute() / name
         return str(beside) if Path(name).suffix in (".csv", ".npz") and beside.exists() else name
 
     def try_all(self, jobs: list[Job]) -> None:
         """Make the world and the learner of each kind of run once."""
-        tried = set()
+        tried, told = set(), set()
         for job in jobs:
             if (kind := (job.env_name, job.name)) in tried:
                 continue
@@ -351,32 +366,32 @@ class _Reader:
             try:
                 job.prepare().check()
             except ConRLError as error:
-                text = str(error)
-                self.complain(self.culprit(job, text), f"{job.name} on {job.env_name}: {' '.join(text.split())}")
+                # What is an option of the command line is a key here.
+                text = re.sub(r"--([a-z-]+)", lambda found: found[1].replace("-", "_"), " ".join(str(error).split()))
+                path = self.culprit(job, text)
+                if (path, text) not in told:  # a model that is not there is told once, not for each algorithm
+                    self.complain(path, f"{job.name} on {job.env_name}: {text}")
+                told.add((path, text))
 
     def culprit(self, job: Job, text: str) -> tuple[str, ...]:
         """The key that an error message is about, as far as it can be told; the algorithm's table otherwise."""
         env, name = str(job.env_name), str(job.name)
-        on = ("algorithm", name, "on", env)
-        own = self.data["environment"][env]
-        quoted = set(re.findall(r"[\w-]+", text))
-        for key in own.get("set", {}):
-            if key in quoted:
-                return ("environment", env, "set", key)
-        for key in own.get("limits", {}):
-            if key in quoted:
-                return ("environment", env, "limits", key)
-        options = [*self.data["algorithm"][name].get("options", {}), *_get(self.data, on).get("options", {})]
-        for key in options:
-            if key in quoted:
-                inside = key in _get(self.data, on).get("options", {})
-                return (*on, "options", key) if inside else ("algorithm", name, "options", key)
-        for word, key in (("model", "model"), ("horizon", "horizon")):
-            if (word in quoted and f"unknown {word}" in text) or (key in own and word in quoted):
-                return ("environment", env, key)
-        if "unknown algorithm" in text:
-            return ("algorithm", name, "learner")
-        return ("algorithm", name)
+        own, table = ("environment", env), ("algorithm", name)
+        said = text.partition("; did you mean")[0]
+        if said.startswith("unknown algorithm"):
+            return (*table, "learner")
+        if said.startswith("unknown model"):
+            return (*own, "model")
+        on = (*table, "on", env)
+        found = [*_paths(_get(self.data, on), on), *_paths(_get(self.data, own), own)]
+        found += [path for path in _paths(_get(self.data, table), table) if path[2:3] != ("on",)]
+        keys = [path for path in sorted(found, key=len, reverse=True) if path[-1] not in UNTOLD]
+        words = set(re.findall(r"\w+", said)) | ({"budgets"} if "Knapsack" in said else set())
+        for wanted in (*([quoted] for quoted in re.findall(r"'([^']+)'", said)), words):
+            for path in keys:
+                if path[-1] in wanted:
+                    return path
+        return (*own, "model") if job.env in said else table
 
 
 def _merged(table: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -400,37 +415,65 @@ def _short(value: Any) -> str:
 
 
 class Lines:
-    """On which line of a TOML text a key stands; `tomllib` does not say."""
+    """On which line of a TOML text each key stands; `tomllib` does not say.
 
-    KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*=""")
-    HEADER = re.compile(r"\s*\[\[?(.+?)\]\]?\s*(?:#.*)?$")
-    WORD = re.compile(r""""([^"]*)"|'([^']*)'|([A-Za-z0-9_-]+)""")
+    A statement is the fewest lines that are TOML by themselves, so that `tomllib` itself reads the keys.
+    """
+
+    ENDS = ("]", '"""', "'''")  # what a statement of several lines ends with, before a comment
+    MOST = 500  # attempts to find such ends
 
     def __init__(self, text: str) -> None:
-        self.at: dict[tuple[str, ...], int] = {(): 1}
+        self.text = text
+
+    @cached_property
+    def at(self) -> dict[tuple[str, ...], int]:
+        """The line, from 1, where each key stands first."""
+        found: dict[tuple[str, ...], int] = {(): 1}
         table: tuple[str, ...] = ()
-        for number, line in enumerate(text.splitlines(), start=1):
-            if header := self.HEADER.match(line):
-                table = self.words(header[1])
-                self.note(table, number)
-            elif key := self.KEY.match(line):
-                path = (*table, *self.words(key[1]))
-                self.note(path, number)
-                for inner in re.finditer(r"""[{,]\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)\s*=""", line[key.end() :]):
-                    self.note((*path, *self.words(inner[1])), number)
+        for number, statement, header in self.statements():
+            for path in _paths(statement):
+                if header:
+                    table = path
+                whole = path if header else (*table, *path)
+                for length in range(1, len(whole) + 1):
+                    found.setdefault(whole[:length], number)
+        return found
 
-    def words(self, text: str) -> tuple[str, ...]:
-        return tuple(
-            next(part for part in found if part is not None)
-            for found in ((m[1], m[2], m[3]) for m in self.WORD.finditer(text))
-        )
-
-    def note(self, path: tuple[str, ...], number: int) -> None:
-        for length in range(1, len(path) + 1):
-            self.at.setdefault(path[:length], number)
+    def statements(self) -> Iterator[tuple[int, dict[str, Any], bool]]:
+        """The line on which each begins, what it says, and whether it is a [header]."""
+        lines = self.text.replace("\r\n", "\n").split("\n")
+        begin = tried = 0
+        while begin < len(lines):
+            end = begin + 1
+            statement = _toml(lines[begin])
+            while statement is None and end < len(lines) and tried < self.MOST:
+                end += 1
+                if any(sign in lines[end - 1] for sign in self.ENDS):
+                    statement, tried = _toml("\n".join(lines[begin:end])), tried + 1
+            if statement is None:  # too long to tell
+                end = begin + 1
+            yield begin + 1, statement or {}, lines[begin].lstrip().startswith("[")
+            begin = end
 
     def of(self, path: tuple[str, ...]) -> int:
         """The line of a key, or of the nearest table around it."""
         while path not in self.at:
             path = path[:-1]
         return self.at[path]
+
+
+def _toml(text: str) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _paths(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """All keys within a value, those of tables in arrays left out; at least one of a statement."""
+    if path:
+        yield path
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _paths(inner, (*path, key))

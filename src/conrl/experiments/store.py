@@ -35,8 +35,12 @@ SHARE = 20.0  # and at least so many times what the last one took
 
 def run_directory(out: str | Path, env: str, algorithm: str, seed: int) -> Path:
     """DIR/<env>/<algorithm>/seed-000."""
-    name = Path(env).stem if Path(env).suffix in (".csv", ".npz") else env
-    return Path(out) / safe_name(name) / safe_name(algorithm) / f"seed-{seed:03d}"
+    return Path(out) / environment_directory(env) / safe_name(algorithm) / f"seed-{seed:03d}"
+
+
+def environment_directory(env: str) -> str:
+    """What the directory of an environment is called: of a file, by its name alone."""
+    return safe_name(Path(env).stem if Path(env).suffix in (".csv", ".npz") else env)
 
 
 def safe_name(name: str) -> str:

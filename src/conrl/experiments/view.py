@@ -38,14 +38,18 @@ def watching(jobs: Sequence[Job], shown: bool = True) -> Iterator[Callable[[Even
         TextColumn("{task.fields[facts]}", markup=False),
     )
     with Progress(*columns, console=console, refresh_per_second=5) as bar:
-        total = sum(job.episodes for job in jobs)
-        everything = bar.add_task("trajectories", total=total, facts="")
+        everything = bar.add_task("trajectories", total=sum(job.episodes for job in jobs), facts="")
         lines: dict[int, object] = {}
         played = dict.fromkeys(range(len(jobs)), 0)
+        over: set[int] = set()
+        total = 0
         ended = {"done": 0, "before": 0, "failed": 0, "lost": 0}
 
         def listen(event: Event) -> None:
+            nonlocal total
             job = jobs[event.job]
+            if event.kind == "playing" and event.job in over:
+                return  # from a cluster, words may come late
             if event.kind in ended:
                 ended[event.kind] += 1
             if event.kind == "started" and event.job not in lines and len(lines) < MOST_LINES:
@@ -53,13 +57,19 @@ def watching(jobs: Sequence[Job], shown: bool = True) -> Iterator[Callable[[Even
                 lines[event.job] = bar.add_task(name, total=job.episodes, facts="")
             if event.kind in ("done", "failed", "before", "lost") and event.job in lines:
                 bar.remove_task(lines.pop(event.job))  # type: ignore[arg-type]
-            played[event.job] = job.episodes if event.kind in ("done", "before", "failed") else event.episodes
+            if event.kind in ("done", "before", "failed"):
+                over.add(event.job)
+            now = job.episodes if event.job in over else event.episodes
+            total, played[event.job] = total + now - played[event.job], now
             if event.job in lines:
                 bar.update(lines[event.job], completed=event.episodes)  # type: ignore[arg-type]
             facts = f"{ended['done'] + ended['before']} of {len(jobs)} runs"
             facts += f", {ended['failed']} failed" if ended["failed"] else ""
             facts += f", {ended['lost']} redone" if ended["lost"] else ""
-            bar.update(everything, completed=sum(played.values()), facts=facts)
+            if event.kind == "before":  # no guide to how fast the others will be
+                bar.reset(everything, completed=total, facts=facts)
+            else:
+                bar.update(everything, completed=total, facts=facts)
 
         yield listen
 

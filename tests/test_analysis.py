@@ -1,0 +1,482 @@
+"""Tables and curves of studies, against numbers worked out here from runs that are made up here."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+import pytest
+import scipy.stats
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import ArrayLike, NDArray
+
+import conrl
+from conrl import transform
+from conrl.cli import main
+from conrl.experiments import RunRecord, Study, load, parse_spec, run_study
+from conrl.experiments.analysis import AVERAGED, NEAR, OVER, bootstrap, places, running_mean
+
+Float = NDArray[np.float64]
+
+BEST = conrl.plan(conrl.envs.mars_rover(rock_reward=1.0)).reward  # 1.5362884 at limit 0.3
+
+
+def write_run(
+    root: Path,
+    rewards: ArrayLike,
+    costs: dict[str, ArrayLike] | None = None,
+    expected: ArrayLike | None = None,
+    *,
+    place: tuple[str, str, int] = ("mars-rover", "conrl", 0),
+    limits: list[float | None] | None = None,
+    learner: str = "conrl",
+    problem: dict[str, Any] | None = None,
+    episodes: int | None = None,
+    config: dict[str, Any] | None = None,
+) -> Path:
+    """The files of a run. `expected` [K, 1+d]; nan is an empty cell."""
+    where = root / place[0] / place[1] / f"seed-{place[2]:03d}"
+    where.mkdir(parents=True)
+    costs = {"crash": np.zeros(np.size(rewards))} if costs is None else costs
+    table: dict[str, Float] = {"reward": np.asarray(rewards, float)}
+    table |= {f"cost_{name}": np.asarray(values, float) for name, values in costs.items()}
+    if expected is not None:
+        columns = np.asarray(expected, float).reshape(len(table["reward"]), -1)
+        names = ["expected_reward", *(f"expected_cost_{name}" for name in costs)]
+        table |= {name: columns[:, i] for i, name in enumerate(names)}
+    K = len(table["reward"])
+    table |= {"steps": np.full(K, 30.0), "skipped": np.zeros(K), "guarded": np.zeros(K), "infeasible": np.zeros(K)}
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["episode", *table])
+    for k in range(K):
+        writer.writerow([k + 1, *("" if np.isnan(x[k]) else repr(float(x[k])) for x in table.values())])
+    (where / "progress.csv").write_text(text.getvalue())
+    given = [0.3] * len(costs) if limits is None else limits
+    settings = {
+        "version": 1,
+        "env": place[0],
+        "settings": {"rock_reward": 1.0} if place[0] == "mars-rover" else {},
+        "start": None,
+        "seed": place[2],
+        "episodes": K if episodes is None else episodes,
+        "learner": {
+            "learner": learner,
+            "task": {"cost_names": list(costs), "horizon": 30},
+            "problem": {"kind": "Linear", "limits": given} if problem is None else problem,
+        },
+    }
+    (where / "config.json").write_text(json.dumps(settings | (config or {})))
+    return where
+
+
+def only(root: Path) -> RunRecord:
+    (run,) = load(root).runs
+    return run
+
+
+def row(study: Study, **which: str) -> dict[str, Any]:
+    """The one row of the table that fits."""
+    (found,) = [r for r in study.summary().to_dicts() if all(r[k] == v for k, v in which.items())]
+    return found
+
+
+def means(values: Float) -> Float:
+    """Of the last 100 values, slowly."""
+    return np.array([values[max(0, k - AVERAGED + 1) : k + 1].mean() for k in range(len(values))])
+
+
+# -- one run ----------------------------------------------------------------------------------------------
+
+
+@given(arrays(float, st.tuples(st.integers(0, 40), st.integers(1, 3)), elements=st.floats(-10, 10)), st.integers(1, 50))
+def test_running_mean(values: Float, window: int) -> None:
+    slow = [values[max(0, k - window + 1) : k + 1].mean(axis=0) for k in range(len(values))]
+    assert np.allclose(running_mean(values, window), np.reshape(slow, values.shape), atol=1e-12)
+
+
+def test_smoothing_the_last_tenth_and_what_was_executed(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    seen, exact = rng.uniform(size=(250, 2)), rng.uniform(size=(250, 2))
+    exact[[3, 240]] = np.nan  # a guard interfered: what was seen counts
+    write_run(tmp_path, seen[:, 0], {"crash": seen[:, 1]}, exact)
+    run = only(tmp_path)
+    values = np.where(np.isnan(exact), seen, exact)
+    assert np.array_equal(run.values, values)
+    for i in range(2):
+        assert np.allclose(run.smooth[:, i], means(values[:, i]), atol=1e-12)
+    assert np.allclose(run.final, values[-25:].mean(axis=0))
+    assert np.array_equal(run.costs[:, 0], seen[:, 1])
+    found = row(load(tmp_path))
+    assert found["reward"] == pytest.approx(values[-25:, 0].mean())
+    assert found["cumulative"] == pytest.approx(seen[:, 1].sum())  # realised
+    assert found["regret"] == pytest.approx(BEST - values[:, 0].mean())
+
+
+def test_solved_is_the_first_trajectory_from_which_it_stays_good(tmp_path: Path) -> None:
+    """Zeros, then the optimum: the mean of the last 100 comes within 0.1 at the least n with n/100 >= 1 - 0.1/best."""
+    rewards = np.concatenate((np.zeros(100), np.full(200, BEST)))
+    expected = 100 + int(np.ceil(100 * (1 - NEAR / BEST)))
+    write_run(tmp_path / "a", rewards)
+    assert only(tmp_path / "a").solved(BEST) == expected == 194
+    assert row(load(tmp_path / "a"))["solved"] == 194.0
+    # A cost that returns at the end: over 0.35 in the mean of 100 from the 36th such trajectory on.
+    crashes = np.concatenate((np.zeros(200), np.ones(36), np.zeros(64)))
+    write_run(tmp_path / "b", rewards, {"crash": crashes})
+    assert only(tmp_path / "b").solved(BEST) is None
+    crashes = np.concatenate((np.ones(36), np.zeros(264)))
+    write_run(tmp_path / "c", np.full(300, BEST), {"crash": crashes})
+    good = means(crashes) <= 0.3 + OVER
+    run = only(tmp_path / "c")
+    assert run.solved(BEST) == 300 - int(np.argmax(~good[::-1])) + 1
+    assert run.violations() == pytest.approx([np.mean(~good)])
+    assert row(load(tmp_path / "c"))["violations"] == pytest.approx(np.mean(~good))
+    write_run(tmp_path / "d", np.full(20, BEST))
+    assert only(tmp_path / "d").solved(BEST) == 1
+    assert only(tmp_path / "d").solved(None) is None
+
+
+def test_a_learner_of_one_unending_episode_reports_running_means(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    averages = np.cumsum(rng.uniform(size=(150, 2)), axis=0) / np.arange(1, 151)[:, None]
+    write_run(
+        tmp_path, rng.uniform(size=150), expected=averages, place=("mars-rover", "tfw-ucrl2", 0), learner="tfw-ucrl2"
+    )
+    study = load(tmp_path)
+    (run,) = study.runs
+    assert run.averaging
+    assert np.array_equal(run.smooth, averages)  # not smoothed again
+    assert np.array_equal(run.final, averages[-1])
+    own = conrl.plan(transform.reachable_part(transform.single_episode(conrl.envs.mars_rover(rock_reward=1.0))))
+    assert study.optimum("mars-rover", "tfw-ucrl2") == pytest.approx(own.reward)
+    assert row(study)["regret"] == pytest.approx(own.reward - averages[-1, 0])
+    (curve, *_) = study.curves("mars-rover", points=150, average=True)
+    assert np.array_equal(curve.mean, averages[:, 0])
+
+
+# -- over seeds -------------------------------------------------------------------------------------------
+
+
+def test_mean_deviation_and_interval_are_over_seeds(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    rewards, costs = rng.normal(1.0, 0.3, size=(8, 120)), rng.uniform(size=(8, 120))
+    for seed in range(8):
+        write_run(tmp_path, rewards[seed], {"crash": costs[seed]}, place=("mars-rover", "conrl", seed))
+    found = row(load(tmp_path))
+    for name, final in (("reward", rewards[:, -12:].mean(axis=1)), ("cost", costs[:, -12:].mean(axis=1))):
+        assert found[name] == pytest.approx(final.mean())
+        assert found[f"{name}_std"] == pytest.approx(np.std(final, ddof=1))
+        low, high = found[f"{name}_low"], found[f"{name}_high"]
+        assert low < found[name] < high
+        assert (low, high) == pytest.approx(interval(final), abs=0.1 * float(np.std(final)))
+    assert (found["seeds"], found["episodes"], found["limit"]) == (8, 120, 0.3)
+
+
+def interval(values: Float) -> tuple[float, float]:
+    found = scipy.stats.bootstrap((values,), np.mean, n_resamples=20_000, method="percentile", rng=1)
+    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+
+
+@given(arrays(float, st.integers(2, 12), elements=st.floats(-5, 5)))
+def test_bootstrap(values: Float) -> None:
+    low, high = bootstrap(values[:, None])
+    assert low <= values.mean() + 1e-9
+    assert high >= values.mean() - 1e-9
+    assert values.min() - 1e-9 <= low <= high <= values.max() + 1e-9
+    again = bootstrap(values[:, None])
+    assert (low, high) == again
+    one = bootstrap(values[:1, None])
+    assert one == (values[:1], values[:1])
+
+
+def test_bootstrap_is_that_of_scipy() -> None:
+    rng = np.random.default_rng(4)
+    for n in (2, 3, 10, 30):
+        values = rng.exponential(size=n)
+        low, high = bootstrap(values)
+        assert (float(low), float(high)) == pytest.approx(interval(values), abs=0.1 * values.std())
+    wide = rng.normal(size=(5, 3, 2))
+    low, high = bootstrap(wide)
+    assert low.shape == high.shape == (3, 2)
+    assert low[1, 1] == pytest.approx(float(bootstrap(wide[:, 1, 1])[0]))
+
+
+def test_a_seed_is_the_unit(tmp_path: Path) -> None:
+    """Ten times as many episodes of the same values make nothing more certain; one seed has no spread at all."""
+    rng = np.random.default_rng(5)
+    for seed in range(4):
+        values = rng.uniform(size=20)
+        write_run(tmp_path / "short", values, place=("mars-rover", "conrl", seed))
+        write_run(tmp_path / "long", np.repeat(values, 10), place=("mars-rover", "conrl", seed))
+    short, long = row(load(tmp_path / "short")), row(load(tmp_path / "long"))
+    for name in ("reward", "reward_std", "reward_low", "reward_high"):
+        assert short[name] == pytest.approx(long[name])
+    write_run(tmp_path / "one", rng.uniform(size=500))
+    one = row(load(tmp_path / "one"))
+    assert one["reward_std"] == 0.0
+    assert one["reward_low"] == one["reward"] == one["reward_high"]
+
+
+def test_solved_over_seeds_is_the_median_of_all(tmp_path: Path) -> None:
+    late = np.concatenate((np.zeros(100), np.full(200, BEST)))
+    for seed, rewards in enumerate((np.full(300, BEST), late, np.zeros(300))):
+        write_run(tmp_path, rewards, place=("mars-rover", "conrl", seed))
+        write_run(tmp_path, np.zeros(300) if seed else rewards, place=("mars-rover", "rcpo", seed))
+    first, second = load(tmp_path).summary().to_dicts()
+    assert (first["solved"], first["solved_seeds"]) == (194.0, 2)
+    assert (second["solved"], second["solved_seeds"]) == (None, 1)  # most did not: there is no median
+    assert first["regret"] == pytest.approx(BEST - np.mean([BEST, BEST * 2 / 3, 0.0]))
+
+
+# -- several costs, none, budgets -------------------------------------------------------------------------
+
+
+def test_several_costs_and_none(tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    costs = {"fuel": rng.uniform(size=50), 'heat, "dry"': rng.uniform(size=50), "time": np.ones(50)}
+    write_run(tmp_path, np.ones(50), dict(costs), place=("elsewhere", "conrl", 0), limits=[0.5, None, 0.2])
+    write_run(tmp_path, np.ones(50), {}, place=("nowhere", "conrl", 0))
+    study = load(tmp_path)
+    for name, values in costs.items():
+        found = row(study, environment="elsewhere", cost_name=name)
+        assert found["cost"] == pytest.approx(values[-5:].mean())
+        assert found["cumulative"] == pytest.approx(values.sum())
+        limit = {"fuel": 0.5, "time": 0.2}.get(name)
+        assert found["limit"] == limit
+        over = 0.0 if limit is None else np.mean(means(values) > limit + OVER)
+        assert found["violations"] == pytest.approx(over)
+        assert found["reward"] == 1.0
+        assert (found["solved"], found["solved_seeds"], found["regret"]) == (None, 0, None)  # no model of that name
+    bare = row(study, environment="nowhere")
+    assert all(bare[name] is None for name in ("cost_name", "cost", "cost_std", "limit", "cumulative", "violations"))
+    assert bare["reward"] == 1.0
+    measures = [(c.measure, c.cost) for c in study.curves("elsewhere")]
+    assert measures == [("reward", None), *(("cost", n) for n in costs), *(("cumulative", n) for n in costs)]
+    assert [c.measure for c in study.curves("nowhere")] == ["reward"]
+
+
+def test_budgets_are_limits_by_episode_and_of_one_algorithm_alone(tmp_path: Path) -> None:
+    budgets = {"kind": "Knapsack", "budgets": {"crash": 6.0}, "episodes": 60, "epsilon": 0.1}
+    write_run(tmp_path, np.ones(60))
+    write_run(tmp_path, np.ones(60), place=("mars-rover", "thrifty", 0), problem=budgets)
+    study = load(tmp_path)
+    tight = conrl.plan(conrl.envs.mars_rover(rock_reward=1.0, limits=[0.1])).reward
+    assert row(study, algorithm="thrifty")["limit"] == pytest.approx(0.1)
+    assert row(study, algorithm="thrifty")["regret"] == pytest.approx(tight - 1.0)
+    assert row(study, algorithm="conrl")["regret"] == pytest.approx(BEST - 1.0)
+
+
+# -- curves -----------------------------------------------------------------------------------------------
+
+
+def test_curves_are_read_off_at_common_places(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    tables = {("a", s): rng.uniform(size=(2, 300)) for s in range(3)} | {("b", 0): rng.uniform(size=(2, 90))}
+    tables["a", 2] = tables["a", 2][:, :250]  # unfinished: the others are read as far as it came
+    for (name, seed), (rewards, costs) in tables.items():
+        write_run(tmp_path, rewards, {"crash": costs}, place=("mars-rover", name, seed))
+    study = load(tmp_path)
+    at = [1, 50, 90, 200, 250, 300]
+    curves = {(c.algorithm, c.measure): c for c in study.curves("mars-rover", at=at)}
+    assert curves["a", "reward"].x.tolist() == [1.0, 50.0, 90.0, 200.0, 250.0]
+    assert curves["b", "reward"].x.tolist() == [1.0, 50.0, 90.0]
+    for i, k in enumerate([1, 50, 90, 200, 250]):
+        smooth = [means(tables["a", s][0])[k - 1] for s in range(3)]
+        assert curves["a", "reward"].mean[i] == pytest.approx(np.mean(smooth))
+        assert curves["a", "reward"].std[i] == pytest.approx(np.std(smooth, ddof=1))
+        assert curves["a", "reward"].low[i] <= np.mean(smooth) <= curves["a", "reward"].high[i]
+        sums = [tables["a", s][1][:k].sum() for s in range(3)]
+        assert curves["a", "cumulative"].mean[i] == pytest.approx(np.mean(sums))
+    assert curves["b", "cost"].std.tolist() == [0.0] * 3
+    assert curves["a", "cost"].seeds == 3
+    usual = study.curves("mars-rover", points=7)
+    assert {(c.algorithm, c.x[0], c.x[-1], len(c.x)) for c in usual} == {("a", 1.0, 250.0, 7), ("b", 1.0, 90.0, 7)}
+    so_far = study.curves("mars-rover", average=True, at=[250])[0]
+    assert so_far.mean == pytest.approx([np.mean([tables["a", s][0][:250].mean() for s in range(3)])])
+    for wrong in ([0], [1.5], [[1]]):
+        with pytest.raises(conrl.SpecError, match="numbers of trajectories, from 1"):
+            study.curves("mars-rover", at=wrong)  # type: ignore[arg-type]
+    with pytest.raises(conrl.SpecError, match="no runs in 'box'; there are some in mars-rover"):
+        study.curves("box")
+
+
+@given(st.integers(1, 5000), st.integers(1, 400), st.booleans())
+def test_places(episodes: int, points: int, log: bool) -> None:
+    found = places(episodes, points, log)
+    assert found[0] == 1
+    assert found[-1] == (episodes if points > 1 else 1)
+    assert 1 <= len(found) <= points
+    assert (np.diff(found) > 0).all()
+    if points >= episodes and not log:
+        assert len(found) == episodes
+
+
+# -- files ----------------------------------------------------------------------------------------------
+
+
+def test_the_table_as_csv(tmp_path: Path) -> None:
+    for seed in range(3):
+        write_run(tmp_path, np.full(30, 0.5 + seed), place=("mars-rover", "conrl", seed))
+    study = load(tmp_path)
+    study.save_csv(tmp_path / "summary.csv")
+    (found,) = csv.DictReader((tmp_path / "summary.csv").read_text().splitlines())
+    table = study.summary()
+    assert list(found) == table.columns
+    assert (found["environment"], found["seeds"], float(found["reward"])) == ("mars-rover", "3", 1.5)
+    assert float(found["reward_std"]) == 1.0
+    assert (found["solved"], found["solved_seeds"]) == ("1.0", "2")
+    before = (tmp_path / "summary.csv").read_bytes()
+    load(tmp_path).save_csv(tmp_path / "summary.csv")
+    assert (tmp_path / "summary.csv").read_bytes() == before
+    assert polars.read_csv(tmp_path / "summary.csv")["reward_low"][0] == table["reward_low"][0]
+    with pytest.raises(conrl.ModelError, match="no such directory"):
+        study.save_csv(tmp_path / "missing" / "summary.csv")
+
+
+def test_without_polars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run(tmp_path, np.ones(30))
+    monkeypatch.setitem(sys.modules, "polars", None)
+    study = load(tmp_path)  # reading and drawing need none
+    assert study.curves("mars-rover")
+    with pytest.raises(conrl.SpecError, match=r"pip install 'conrl\[report\]'"):
+        study.summary()
+    with pytest.raises(conrl.SpecError, match="tables need the extra"):
+        study.save_csv(tmp_path / "summary.csv")
+    assert not (tmp_path / "summary.csv").exists()
+
+
+def test_runs_that_are_short_or_have_not_begun(tmp_path: Path) -> None:
+    write_run(tmp_path, [], place=("mars-rover", "conrl", 0), episodes=20)
+    write_run(tmp_path, [0.5], place=("mars-rover", "conrl", 1), episodes=20)
+    write_run(tmp_path, np.full(20, 0.5), place=("mars-rover", "conrl", 2))
+    write_run(tmp_path, [], place=("mars-rover", "rcpo", 0), episodes=20)
+    (tmp_path / "mars-rover" / "conrl" / "seed-003").mkdir()
+    (tmp_path / "mars-rover" / "conrl" / "seed-x").mkdir()
+    study = load(tmp_path)
+    assert [run.episodes for run in study.runs] == [0, 1, 20, 0]
+    assert study.unreadable == []
+    found = row(study, algorithm="conrl")
+    assert (found["seeds"], found["episodes"], found["reward"], found["reward_std"]) == (2, 20, 0.5, 0.0)
+    assert len(study.summary()) == 1  # of rcpo there is nothing to say
+    assert [c.x.tolist() for c in study.curves("mars-rover")] == [[1.0]] * 3
+    (line,) = study.description
+    assert f"optimum {BEST:.4f}" in line
+    assert "conrl (3 seeds, 20 trajectories, 2 unfinished)" in line
+
+
+DAMAGE: dict[str, tuple[str, bytes | None]] = {
+    "no numbers": ("progress.csv", b"episode,reward,cost_crash,steps\n1,x,2,3\n"),
+    "too few": ("progress.csv", b"episode,reward,cost_crash,steps\n1,2\n"),
+    "shifted": ("progress.csv", b"episode,reward,cost_crash,steps\n1,2,3\n2,9,3,4,5\n"),
+    "cut": ("progress.csv", b"episode,reward,cost_crash,steps\n1,2,3,4\n2,2,"),
+    "no cost": ("progress.csv", b"episode,reward,steps\n1,2,3\n"),
+    "no reward": ("progress.csv", b"episode,cost_crash,steps\n1,2,3\n"),
+    "twice": ("progress.csv", b"episode,reward,reward,cost_crash,steps\n1,2,2,2,3\n"),
+    "empty": ("progress.csv", b""),
+    "bytes": ("progress.csv", b"\xff\xfe\x00"),
+    "no JSON": ("config.json", b"{"),
+    "a list": ("config.json", b"[]"),
+    "no learner": ("config.json", b"{}"),
+    "odd learner": ("config.json", b'{"learner": []}'),
+    "odd problem": ("config.json", b'{"learner": {"learner": "x", "task": {"cost_names": []}, "problem": [1]}}'),
+    "odd limits": (
+        "config.json",
+        b'{"learner": {"learner": "x", "task": {"cost_names": ["crash"]}, "problem": {"limits": [1, 2]}},'
+        b' "episodes": 3}',
+    ),
+    "infinite": ("config.json", b'{"learner": {"learner": "x", "task": {"cost_names": []}}, "episodes": 1e999}'),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_a_run_that_cannot_be_read_is_named_and_left_out(case: str, tmp_path: Path) -> None:
+    write_run(tmp_path, np.ones(30))
+    where = write_run(tmp_path, np.ones(30), place=("mars-rover", "conrl", 1))
+    name, data = DAMAGE[case]
+    (where / name).write_bytes(data or b"")
+    study = load(tmp_path)
+    assert [run.seed for run in study.runs] == [0]
+    (line,) = study.unreadable
+    assert line.startswith(f"{where}: ")
+    assert "\n" not in line
+    assert row(study)["seeds"] == 1
+
+
+def test_what_holds_no_runs(tmp_path: Path) -> None:
+    with pytest.raises(conrl.RunError, match="no such directory"):
+        load(tmp_path / "missing")
+    with pytest.raises(conrl.RunError, match="holds no runs"):
+        load(tmp_path)
+    where = write_run(tmp_path, np.ones(3))
+    (where / "progress.csv").write_text("nothing")
+    with pytest.raises(conrl.RunError, match=r"holds no runs.*seed-000"):
+        load(tmp_path)
+    (where / "failed.txt").write_text("Traceback")
+    study = load(tmp_path)  # what failed is worth a report
+    assert (study.runs, study.failures[0].traceback) == ([], "Traceback")
+    assert study.summary().is_empty()
+    (tmp_path / "study.json").write_text("{")
+    with pytest.raises(conrl.RunError, match=r"study\.json: not JSON"):
+        load(tmp_path)
+
+
+def test_runs_of_the_command_line_need_no_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["learn", "mars-rover", "--set", "rock_reward=1", "--episodes", "150", "--out", "runs", "--limit"]
+    for seed in ("0", "1"):
+        result = CliRunner().invoke(main, [*words, "crash=0.2", "--seed", seed])
+        assert result.exit_code == 0, result.output
+    study = load("runs")
+    assert (study.name, study.title, study.algorithms, study.titles) == ("runs", "runs", ["conrl"], {"conrl": "conrl"})
+    mdp = conrl.envs.mars_rover(rock_reward=1.0, limits=[0.2])
+    assert study.optimum("mars-rover", "conrl") == pytest.approx(conrl.plan(mdp).reward)
+    histories = [conrl.learn(mdp, conrl.ConRL(mdp.task), 150, seed) for seed in (0, 1)]
+    for run, history in zip(study.runs, histories, strict=True):
+        assert history.executed is not None
+        assert np.array_equal(run.values, history.executed)
+        assert np.array_equal(run.costs, history.costs)
+        assert run.limits.tolist() == [0.2]
+        prices = history.prices
+        assert prices is not None
+        assert run.multipliers is not None
+        assert np.array_equal(run.multipliers, prices, equal_nan=True)
+    regret = np.mean([history.regret.reward[-1] for history in histories])
+    assert row(study)["regret"] == pytest.approx(regret)
+
+
+def test_a_study_keeps_the_order_and_the_titles_of_its_spec(tmp_path: Path) -> None:
+    text = """\
+title = "Two boxes"
+episodes = 4
+[environment.second]
+model = "box"
+title = "The second"
+limits = { corner = 0.5 }
+[environment.first]
+model = "box"
+horizon = 12
+[algorithm.ucbvi]
+title = "Optimist"
+[algorithm.conrl]
+"""
+    spec = parse_spec(text, "boxes.toml")
+    run_study(spec, tmp_path, workers=1)
+    study = load(tmp_path)
+    assert (study.name, study.title) == ("boxes", "Two boxes")
+    assert list(study.environments) == ["second", "first"]
+    assert (study.algorithms, study.titles["ucbvi"]) == (["ucbvi", "conrl"], "Optimist")
+    assert study.environments["second"].title == "The second"
+    assert study.environments["second"].limits.tolist() == [0.5]
+    for name, mdp in (("second", conrl.envs.box(limits=[0.5])), ("first", conrl.envs.box(horizon=12))):
+        best = study.environments[name].optimum
+        assert best is not None
+        assert best.reward == pytest.approx(conrl.plan(mdp).reward)

@@ -1,0 +1,184 @@
+"""The paper's figures from studies: which panels, what is in them, the same bytes each time."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+
+import conrl
+from conrl.experiments import load, parse_spec
+from conrl.experiments.figures import save_study_figure, study_figure
+from conrl.experiments.runner import write_study
+
+FIGURE1 = """\
+name = "figure1"
+episodes = 30
+seeds = 2
+
+[environment.mars-rover]
+title = "Mars rover"
+set = { rock_reward = 1.0 }
+
+[environment.box]
+title = "Box"
+
+[algorithm.conrl-value-iteration]
+title = "ConRL-value iteration"
+learner = "conrl"
+
+[algorithm.ucbvi]
+title = "UCBVI"
+episodes = 60
+
+[algorithm.tfw-ucrl2]
+title = "TFW-UCRL2"
+episodes = 40
+environments = ["mars-rover"]
+"""
+FIGURE2 = """\
+name = "figure2"
+episodes = 10
+[environment.mars-rover]
+[algorithm.tfw-1e-2]
+learner = "tfw-ucrl2"
+[algorithm.tfw-1e-3]
+learner = "tfw-ucrl2"
+options.reward_weight = 1e-3
+"""
+
+
+def play(text: str, out: Path) -> Path:
+    """A study, played here."""
+    spec = parse_spec(text)
+    write_study(spec, out)
+    for job in spec.jobs:
+        job.prepare().play_on_disk(out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return play(FIGURE1, tmp_path_factory.mktemp("figure1"))
+
+
+def panels(figure: Figure) -> list[list[Axes]]:
+    """Rows of panels."""
+    shape = figure.axes[0].get_gridspec()
+    assert shape is not None
+    found: list[list[Any]] = [[None] * shape.ncols for _ in range(shape.nrows)]
+    for axes in figure.axes:
+        place = axes.get_subplotspec()
+        assert place is not None
+        found[place.rowspan.start][place.colspan.start] = axes
+    return found
+
+
+def labelled(axes: Axes) -> list[str]:
+    return [text.get_text() for text in axes.texts]
+
+
+def across(axes: Axes) -> list[float]:
+    """The heights of straight lines over the whole panel."""
+    lines = [line for line in axes.lines if line.get_transform() == axes.get_yaxis_transform(which="grid")]
+    return [float(np.asarray(line.get_ydata())[0]) for line in lines]
+
+
+def curves(axes: Axes) -> list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+    own = [line for line in axes.lines if len(np.atleast_1d(line.get_xdata())) > 2]
+    return [(np.asarray(line.get_xdata()), np.asarray(line.get_ydata())) for line in own]
+
+
+def test_figure_1_is_three_by_three(directory: Path) -> None:
+    study = load(directory)
+    rows = panels(study_figure(study, "A note."))
+    assert [len(row) for row in rows] == [3, 3, 3]
+    assert [axes.get_ylabel() for axes in (row[0] for row in rows)] == ["reward", "cost", "cumulative cost"]
+    assert [axes.get_title() for axes in rows[0]] == [
+        "Mars rover",
+        "Box",
+        "Mars rover, against TFW-UCRL2\n(average over trajectories so far)",
+    ]
+    assert [axes.get_xscale() for axes in rows[0]] == ["linear", "linear", "log"]
+    assert [[len(curves(axes)) for axes in row] for row in rows] == [[2, 2, 2]] * 3
+    assert [across(axes) for axes in rows[1]] == [[0.3], [0.1], [0.3]]
+    assert [labelled(axes) for axes in rows[1]] == [["limit 0.3"], ["limit 0.1"], ["limit 0.3"]]
+    assert across(rows[0][0]) == pytest.approx([1.5362884], abs=1e-6)
+    assert labelled(rows[0][1]) == ["optimum 1.750"]
+    assert across(rows[0][2]) == []  # means over all trajectories are not compared with it
+    bands = [c for c in rows[0][0].collections if isinstance(c, PolyCollection)]
+    assert len(bands) == 2  # the standard deviation of each algorithm
+    figure = rows[0][0].figure
+    assert isinstance(figure, Figure)
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["ConRL-value iteration", "UCBVI", "TFW-UCRL2"]
+    caption = figure.get_supxlabel()
+    assert "over 2 seeds" in caption
+    assert caption.endswith("\nA note.")
+
+
+def test_the_lines_are_the_curves_of_the_study(directory: Path) -> None:
+    study = load(directory)
+    rows = panels(study_figure(study))
+    measures = ("reward", "cost", "cumulative")
+    for j, environment in enumerate(("mars-rover", "box")):
+        found = study.curves(environment, 300)
+        for i, measure in enumerate(measures):
+            wanted = [c for c in found if c.measure == measure and c.algorithm != "tfw-ucrl2"]
+            for (x, y), curve in zip(curves(rows[i][j]), wanted, strict=True):
+                assert np.array_equal(x, curve.x)
+                assert np.array_equal(y, curve.mean)
+    average = study.curves("mars-rover", 300, average=True, log=True)
+    wanted = [c for c in average if c.measure == "reward" and c.algorithm != "ucbvi"]
+    for (x, y), curve in zip(curves(rows[0][2]), wanted, strict=True):
+        assert np.array_equal(x, curve.x)
+        assert np.array_equal(y, curve.mean)
+
+
+def test_the_threshold_of_appropo_is_drawn(directory: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(directory, tmp_path / "copy"))
+    for path in (out / "box" / "ucbvi").rglob("config.json"):
+        config = json.loads(path.read_text())
+        config["learner"] |= {"learner": "appropo", "threshold": 1.58}
+        path.write_text(json.dumps(config))
+    rows = panels(study_figure(load(out)))
+    assert across(rows[0][1]) == pytest.approx([1.58, 1.7496766], abs=1e-6)
+    assert "ApproPO's threshold 1.58" in labelled(rows[0][1])
+    assert len(across(rows[0][0])) == 1
+
+
+def test_figure_2_has_two_rows(tmp_path: Path) -> None:
+    study = load(play(FIGURE2, tmp_path))
+    rows = panels(study_figure(study))
+    assert [len(row) for row in rows] == [1, 1]
+    assert [len(curves(row[0])) for row in rows] == [2, 2]
+    assert [row[0].get_xscale() for row in rows] == ["log", "log"]
+    assert not [c for c in rows[0][0].collections if isinstance(c, PolyCollection)]  # one seed has no spread
+
+
+def test_pictures_have_the_same_bytes_each_time(directory: Path, tmp_path: Path) -> None:
+    first = save_study_figure(load(directory), tmp_path / "first")
+    second = save_study_figure(load(directory), tmp_path / "second")
+    assert [path.name for path in first] == ["first.png", "first.pdf"]
+    for one, other, magic in zip(first, second, (b"\x89PNG", b"%PDF"), strict=True):
+        assert one.read_bytes() == other.read_bytes()
+        assert one.read_bytes().startswith(magic)
+        assert len(one.read_bytes()) > 10_000
+
+
+def test_a_study_of_a_model_without_costs_and_one_without_episodes(tmp_path: Path) -> None:
+    text = 'episodes = 6\n[environment.ice]\nmodel = "gymnasium:FrozenLake-v1"\nhorizon = 10\n[algorithm.ucbvi]\n'
+    study = load(play(text, tmp_path / "ice"))
+    rows = panels(study_figure(study))
+    assert [len(curves(row[0])) for row in rows] == [1]  # reward alone
+    for path in (tmp_path / "ice").rglob("progress.csv"):
+        path.write_text(path.read_text().splitlines()[0] + "\n")
+    with pytest.raises(conrl.SpecError, match="no finished episodes"):
+        study_figure(load(tmp_path / "ice"))

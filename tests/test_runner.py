@@ -1,0 +1,552 @@
+"""Studies: the same bytes wherever, in however many processes and after whatever interruption; nothing played twice.
+
+The study of 20 kills is `python benchmarks/kill.py --study 20`; here a few.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import io
+import json
+import multiprocessing
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import rich.console
+from click.testing import CliRunner, Result
+
+import conrl
+from conrl.cli import main
+from conrl.experiments import Event, Spec, load, parse_spec, run_study, runner
+from conrl.experiments.runner import ONE_THREAD
+from conrl.experiments.view import watching
+
+SMALL = """\
+name = "small"
+episodes = 40
+seeds = 2
+
+[environment.mars-rover]
+set = { rock_reward = 1.0 }
+
+[environment.box]
+title = "Box"
+
+[algorithm.conrl]
+
+[algorithm.ucbvi]
+
+[algorithm.optcmdp]
+episodes = 12
+"""
+LONG = """\
+name = "long"
+episodes = 800
+
+[environment.mars-rover]
+set = { rock_reward = 1.0 }
+
+[environment.box]
+
+[algorithm.conrl]
+
+[algorithm.ucbvi]
+"""
+PATIENCE = 120.0  # seconds, on a busy machine
+
+Bytes = dict[str, bytes]
+Stamps = dict[str, tuple[int, int]]
+
+
+def progress(directory: Path) -> Bytes:
+    return {str(p.parent.relative_to(directory)): p.read_bytes() for p in directory.rglob("progress.csv")}
+
+
+def stamps(directory: Path) -> Stamps:
+    """Which files, and when they were written."""
+    files = [p for p in directory.rglob("*") if p.is_file() and p.name not in ("study.json", "lock")]
+    return {str(p.relative_to(directory)): (p.stat().st_ino, p.stat().st_mtime_ns) for p in files}
+
+
+def played(spec: Spec) -> Bytes:
+    """What an undisturbed run of every job writes, in this process and without any file."""
+    return {str(job.directory("")): job.prepare().play().to_csv().encode() for job in spec.jobs}
+
+
+@pytest.fixture(scope="module")
+def small() -> Bytes:
+    return played(parse_spec(SMALL))
+
+
+@pytest.fixture(scope="module")
+def long() -> Bytes:
+    return played(parse_spec(LONG))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, small: Bytes) -> Path:
+    """The small study, played by one process."""
+    out = tmp_path_factory.mktemp("finished")
+    outcome = run_study(parse_spec(SMALL), out, workers=1)
+    assert (outcome.finished, outcome.before, outcome.failed, outcome.interrupted) == (12, 0, {}, False)
+    assert progress(out) == small
+    return out
+
+
+@pytest.fixture
+def copy(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "copy"))
+
+
+def command(spec: str, out: Path, *options: str) -> list[str]:
+    path = out.parent / "spec.toml"
+    path.write_text(spec)
+    return [sys.executable, "-m", "conrl", "run", str(path), "--out", str(out), *options]
+
+
+def cli(spec: str, out: Path, *options: str) -> Result:
+    return CliRunner().invoke(main, command(spec, out, *options)[3:], prog_name="conrl")
+
+
+# -- what is played ---------------------------------------------------------------------------------------
+
+
+def test_the_number_of_processes_does_not_matter(tmp_path: Path, small: Bytes) -> None:
+    events: list[Event] = []
+    outcome = run_study(parse_spec(SMALL), tmp_path / "a" / "b", workers=2, listener=events.append)
+    assert (outcome.finished, outcome.runs, outcome.failed) == (12, 12, {})
+    assert progress(tmp_path / "a" / "b") == small
+    for kind in ("started", "done"):
+        assert sorted(e.job for e in events if e.kind == kind) == list(range(12))
+    assert {e.episodes for e in events if e.kind == "done"} == {40, 12}
+    assert any(e.kind == "playing" for e in events)
+    assert not list(tmp_path.rglob("*.tmp"))
+    assert not list(tmp_path.rglob("failed.txt"))
+
+
+def test_finished_runs_are_not_touched(copy: Path) -> None:
+    before, events = stamps(copy), list[Event]()
+    outcome = run_study(parse_spec(SMALL), copy, workers=2, listener=events.append)
+    assert (outcome.finished, outcome.before) == (0, 12)
+    assert stamps(copy) == before
+    assert [(e.kind, e.job) for e in events] == [("before", i) for i in range(12)]
+
+
+def test_a_changed_spec_adds_what_is_new(copy: Path, small: Bytes) -> None:
+    before = stamps(copy)
+    text = SMALL.replace("seeds = 2", "seeds = [0, 1, 5]").replace("[algorithm.optcmdp]\nepisodes = 12\n", "")
+    more = parse_spec(
+        text + '[algorithm."second try"]\nlearner = "ucbvi"\noptions.scale = 1e-3\nenvironments = ["box"]\n'
+    )
+    outcome = run_study(more, copy, workers=2)
+    assert (outcome.runs, outcome.before, outcome.finished) == (15, 8, 7)
+    after = stamps(copy)
+    assert before.items() <= after.items()
+    assert progress(copy) == small | played(more)
+    study = json.loads((copy / "study.json").read_text())
+    assert list(study["algorithms"]) == ["conrl", "ucbvi", "optcmdp", "second try"]
+    assert study["environments"]["box"]["title"] == "Box"
+
+
+def test_more_episodes_go_on(copy: Path, small: Bytes) -> None:
+    whole, fewer = parse_spec(SMALL.replace("40", "70")), parse_spec(SMALL.replace("40", "20"))
+    outcome = run_study(whole, copy, workers=1)
+    assert (outcome.before, outcome.finished) == (4, 8)
+    assert progress(copy) == played(whole)
+    assert all(rows.startswith(small[name]) for name, rows in progress(copy).items())
+    before = stamps(copy)
+    assert run_study(fewer, copy, workers=1).before == 12  # nothing is taken back
+    assert stamps(copy) == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "piece"),
+    [
+        ("[algorithm.ucbvi]", "[algorithm.ucbvi]\noptions.scale = 0.5", "another learner.scale: 1e-05 there, 0.5 here"),
+        ("rock_reward = 1.0", "rock_reward = 0.5", "another model"),
+        ('title = "Box"', "horizon = 20", "another learner.task"),
+        ('title = "Box"', "limits = { corner = 0.2 }", "another learner"),
+        ("[algorithm.conrl]", '[algorithm.conrl]\nlearner = "optcmdp"', "another learner"),
+        ("[algorithm.conrl]", '[algorithm.conrl]\npay = "bernoulli"', "another pay"),
+    ],
+)
+def test_another_setting_under_the_same_name_is_refused(copy: Path, old: str, new: str, piece: str) -> None:
+    before, study = stamps(copy), (copy / "study.json").read_bytes()
+    text = SMALL.replace("seeds = 2", "seeds = 3").replace(old, new)
+    with pytest.raises(conrl.RunError, match=re.escape(piece)) as caught:
+        run_study(parse_spec(text), copy, workers=1, listener=lambda event: pytest.fail("something ran"))
+    assert re.search(r"and \d+ more such runs", str(caught.value))
+    assert stamps(copy) == before
+    assert (copy / "study.json").read_bytes() == study
+
+
+def test_what_was_not_played_may_change(tmp_path: Path) -> None:
+    """A run that failed before its first checkpoint holds nothing that a new setting could contradict."""
+    text = "episodes = 5\n[environment.box]\n[algorithm.ucbvi]\n"
+    parse_spec(text).jobs[0].prepare().play_on_disk(tmp_path)
+    where = tmp_path / "box" / "ucbvi" / "seed-000"
+    for name in ("checkpoint.npz", "progress.csv"):
+        (where / name).unlink()
+    other = parse_spec(text + "options.scale = 0.5\n")
+    assert run_study(other, tmp_path, workers=1).finished == 1
+    assert progress(tmp_path) == played(other)
+
+
+def test_names_of_files_and_with_spaces_are_found_again(tmp_path: Path) -> None:
+    conrl.save_model(tmp_path / "shop.npz", conrl.envs.box())
+    text = 'episodes = 5\n[environment."shop.npz"]\n[algorithm."a <b>"]\nlearner = "ucbvi"\ntitle = "A"\n'
+    spec = parse_spec(text, folder=tmp_path)
+    run_study(spec, tmp_path / "out", workers=1)
+    study = load(tmp_path / "out")
+    assert [(r.environment, r.algorithm, r.episodes) for r in study.runs] == [("shop.npz", "a <b>", 5)]
+    assert study.titles == {"a <b>": "A"}
+    assert study.environments["shop.npz"].optimum is not None
+
+
+# -- failures ---------------------------------------------------------------------------------------------
+
+
+def test_a_failed_run_is_recorded_and_the_others_go_on(copy: Path) -> None:
+    text = SMALL.replace("40", "60")
+    where = copy / "box" / "conrl" / "seed-001"
+    (where / "checkpoint.npz").write_bytes(b"no archive")
+    rows = (where / "progress.csv").read_bytes()
+    result = cli(text, copy, "--workers", "1")
+    assert result.exit_code == 4
+    assert "small: 7 runs played, 4 were finished before, of 12" in result.stdout
+    failed, last = result.stderr.splitlines()
+    assert failed.startswith("Failed: box conrl seed 1: ")
+    assert "checkpoint.npz: damaged" in failed
+    assert "delete it to start the run again" in failed
+    assert last == "Error: 1 run failed; failed.txt in a run's directory has the traceback"
+    assert (where / "failed.txt").read_text().startswith("Traceback (most recent call last):\n")
+    assert (where / "progress.csv").read_bytes() == rows
+    (failure,) = load(copy).failures
+    assert (failure.environment, failure.algorithm, failure.seed) == ("box", "conrl", 1)
+    (where / "checkpoint.npz").unlink()
+    result = cli(text, copy, "--workers", "1")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "1 runs played, 11 were finished before" in result.stdout
+    assert progress(copy) == played(parse_spec(text))
+    assert not list(copy.rglob("failed.txt"))
+
+
+def test_a_run_that_another_process_owns_fails_alone(tmp_path: Path, small: Bytes) -> None:
+    where = tmp_path / "mars-rover" / "ucbvi" / "seed-000"
+    where.mkdir(parents=True)
+    with (where / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        outcome = run_study(parse_spec(SMALL), tmp_path, workers=1)
+    ((place, text),) = outcome.failed.items()
+    assert outcome.finished == 11
+    assert "another process is working on this run" in text
+    assert "another process is working on this run" in (where / "failed.txt").read_text()
+    assert parse_spec(SMALL).jobs[place].directory(tmp_path) == where
+    assert run_study(parse_spec(SMALL), tmp_path, workers=1).finished == 1
+    assert progress(tmp_path) == small
+
+
+def test_the_record_of_a_failure_does_not_outlive_it(copy: Path) -> None:
+    """Killed after its last row and before it takes the record away, a run is finished all the same."""
+    (copy / "box" / "conrl" / "seed-000" / "failed.txt").write_text("Traceback")
+    assert run_study(parse_spec(SMALL), copy, workers=1).before == 12
+    assert load(copy).failures == []
+
+
+@pytest.mark.parametrize("out", ["/dev/null/study", "/proc/conrl-study"])
+def test_a_directory_that_cannot_be_is_one_line(out: str, tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text(SMALL)
+    result = CliRunner().invoke(main, ["run", str(tmp_path / "spec.toml"), "--out", out])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"Error: cannot write in {out}: ")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
+def test_a_read_only_directory_is_one_line(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir(mode=0o500)
+    result = cli(SMALL, out)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "study.json: permission denied" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_disk_that_takes_no_more_loses_nothing(copy: Path, tmp_path: Path) -> None:
+    """No file may grow beyond 4 or 8 kB, by the shell's way of counting: less than a checkpoint has."""
+    text = SMALL.replace("40", "60")
+    before = progress(copy)
+    limited = ["sh", "-c", 'ulimit -f 8; exec "$0" "$@"', *command(text, copy, "--workers", "1")]
+    done = subprocess.run(limited, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 4, done.stderr
+    told = done.stderr.splitlines()
+    assert len(told) == 9
+    assert all(line.endswith("checkpoint.npz: file too large") for line in told[:8])
+    assert progress(copy) == before
+    assert not list(copy.rglob("*.tmp"))
+    assert run_study(parse_spec(text), copy, workers=1).finished == 8
+    assert progress(copy) == played(parse_spec(text))
+
+
+# -- lost workers -----------------------------------------------------------------------------------------
+
+
+def worker_pids() -> list[int]:
+    return [child.pid for child in multiprocessing.active_children() if child.pid is not None]
+
+
+@pytest.mark.parametrize(("number", "workers"), [(signal.SIGKILL, 2), (signal.SIGTERM, 1)])
+def test_the_run_of_a_lost_worker_is_redone(number: signal.Signals, workers: int, tmp_path: Path, long: Bytes) -> None:
+    moments, events = [1, 200], list[Event]()
+
+    def strike(event: Event) -> None:
+        events.append(event)
+        if event.kind == "playing" and moments and event.episodes >= moments[0]:
+            moments.pop(0)
+            os.kill(worker_pids()[0], number)
+
+    outcome = run_study(parse_spec(LONG), tmp_path, workers=workers, listener=strike)
+    assert (outcome.finished, outcome.failed, outcome.interrupted) == (4, {}, False)
+    assert 1 <= sum(e.kind == "lost" for e in events) == 2 - len(moments)
+    assert progress(tmp_path) == long
+
+
+def test_a_run_that_kills_its_workers_fails_in_the_end(
+    tmp_path: Path, small: Bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "ATTEMPTS", 2)
+
+    def strike(event: Event) -> None:
+        if event.kind == "started" and event.job == 3:
+            os.kill(worker_pids()[0], signal.SIGKILL)
+
+    outcome = run_study(parse_spec(SMALL), tmp_path, workers=1, listener=strike)
+    assert outcome.failed == {3: "its worker died 2 times"}
+    where = parse_spec(SMALL).jobs[3].directory(tmp_path)
+    assert (where / "failed.txt").read_text() == "its worker died 2 times"
+    assert outcome.finished == 11
+    assert run_study(parse_spec(SMALL), tmp_path, workers=1).finished == 1
+    assert not (where / "failed.txt").exists()
+    assert progress(tmp_path) == small
+
+
+def test_workers_are_one_thread_and_this_process_is_as_before(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def look(event: Event) -> None:
+        if event.kind == "playing":
+            seen.extend(Path(f"/proc/{worker_pids()[0]}/environ").read_text().split("\0"))
+
+    before = dict(os.environ)
+    spec = parse_spec("episodes = 3\n[environment.box]\n[algorithm.ucbvi]\n")
+    run_study(spec, tmp_path, workers=1, listener=look)
+    assert {f"{name}=1" for name in ONE_THREAD} <= set(seen)
+    assert dict(os.environ) == before
+
+
+# -- the whole command, killed ----------------------------------------------------------------------------
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(parent) == pid and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait_until(condition: Callable[[], object], process: subprocess.Popen[str] | None = None) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        if process is not None and process.poll() is not None:
+            return
+        time.sleep(0.02)
+
+
+def start(spec: str, out: Path) -> subprocess.Popen[str]:
+    """In a session of its own, as from another terminal."""
+    return subprocess.Popen(
+        command(spec, out, "--workers", "2"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def test_killed_at_random_moments_and_resumed(tmp_path: Path, long: Bytes) -> None:
+    """Only the parent is killed: its workers must not go on alone, or they would hold the locks of their runs."""
+    out = tmp_path / "out"
+    generator = random.Random(0)
+    for _ in range(3):
+        process = start(LONG, out)
+        wait_until(lambda: len(children(process.pid)) >= 2, process)  # noqa: B023
+        time.sleep(generator.uniform(0.5, 2.5))
+        workers = children(process.pid)
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+        wait_until(lambda: not any(map(alive, workers)))  # noqa: B023
+    result = cli(LONG, out, "--workers", "2")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert progress(out) == long
+    assert not list(out.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_ctrl_c_saves_and_the_same_command_goes_on(terminal: bool, tmp_path: Path, long: Bytes) -> None:
+    """A terminal sends it to all processes; `kill` to one."""
+    out = tmp_path / "out"
+    text = LONG.replace("800", "20000")
+    process = start(text, out)
+    wait_until(lambda: list(out.rglob("progress.csv")), process)
+    workers = children(process.pid)
+    assert len(workers) >= 2
+    (os.killpg if terminal else os.kill)(process.pid, signal.SIGINT)
+    told, errors = process.communicate(timeout=25)  # far from the end, and from any timeout within
+    assert process.returncode == 130, errors
+    assert errors == "Error: interrupted; the same command goes on from here\n"
+    assert told.startswith("long: 0 runs played, of 4; in ")
+    wait_until(lambda: not any(map(alive, workers)))
+    rows = progress(out)
+    assert rows
+    for name, table in rows.items():
+        episodes = conrl.load_learner(out / name / "checkpoint.npz").episodes
+        assert table.count(b"\n") - 1 == episodes < 20_000
+        assert long[name].startswith(table) or table.startswith(long[name])
+    if not terminal:
+        assert run_study(parse_spec(LONG), out, workers=2).failed == {}
+        assert all(table.startswith(long[name]) for name, table in progress(out).items())
+
+
+# -- Dask -------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def cluster(directory: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A scheduler and two workers on 127.0.0.1."""
+    file = directory / "scheduler.json"
+    common = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(file)]
+    processes: list[subprocess.Popen[bytes]] = []
+    with (directory / "dask.log").open("wb") as log:
+
+        def launch(*words: str) -> None:
+            words = (sys.executable, "-m", "dask", *words, *common)
+            processes.append(subprocess.Popen(words, stdout=log, stderr=log, env=os.environ | ONE_THREAD))
+
+        try:
+            launch("scheduler", "--port", "0")
+            for _ in range(2):
+                launch("worker", "--nthreads", "1", "--no-nanny", "--local-directory", str(directory))
+            wait_until(file.exists)
+            yield str(json.loads(file.read_text())["address"]), processes[1:]
+        finally:
+            for process in processes:
+                process.kill()
+            for process in processes:
+                process.wait(timeout=PATIENCE)
+
+
+def test_a_dask_cluster_gives_the_same_bytes_though_a_worker_is_lost(tmp_path: Path, long: Bytes) -> None:
+    out = tmp_path / "out"
+    with cluster(tmp_path) as (address, workers):
+        events: list[Event] = []
+
+        def strike(event: Event) -> None:
+            events.append(event)
+            started = {e.job for e in events if e.kind == "playing"}
+            if event.kind == "playing" and len(started) >= 2 and workers[0].poll() is None:
+                workers[0].kill()
+
+        def interrupt(event: Event) -> None:
+            if event.kind == "done":
+                raise KeyboardInterrupt
+
+        outcome = run_study(parse_spec(LONG), out, dask=address, listener=strike)
+        assert (outcome.finished, outcome.failed) == (4, {})
+        assert workers[0].poll() is not None
+        assert sum(e.kind == "started" for e in events) > 4  # a run was begun twice
+        assert progress(out) == long
+        # Interrupted, it leaves no run that holds a lock: the same call goes on at once.
+        more = parse_spec(LONG.replace("800", "900"))
+        assert run_study(more, out, dask=address, listener=interrupt).interrupted
+        outcome = run_study(more, out, dask=address)
+        assert (outcome.failed, outcome.finished + outcome.before) == ({}, 4)
+        assert progress(out) == played(more)
+
+
+def test_dask_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = parse_spec(SMALL)
+    with pytest.raises(conrl.RunError, match="no Dask scheduler answers at nowhere"):
+        run_study(spec, tmp_path, dask="nowhere")
+    with pytest.raises(conrl.SpecError, match="give one of them"):
+        run_study(spec, tmp_path, workers=2, dask="tcp://127.0.0.1:1")
+    with pytest.raises(conrl.SpecError, match="at least one is needed"):
+        run_study(spec, tmp_path, workers=0)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(conrl.SpecError, match=r"pip install 'conrl\[cluster\]'"):
+        run_study(spec, tmp_path, dask="tcp://127.0.0.1:1")
+
+
+# -- the live view ----------------------------------------------------------------------------------------
+
+
+def plain(text: io.StringIO) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.getvalue())
+
+
+def test_the_view_tells_all_and_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = io.StringIO()
+    console = functools.partial(rich.console.Console, file=text, force_terminal=True, width=140)
+    monkeypatch.setattr(rich.console, "Console", lambda **_: console())
+    jobs = parse_spec(SMALL).jobs
+    with watching(jobs) as listen:
+        for event in (
+            Event(0, "before", 40),
+            Event(1, "started"),
+            Event(1, "playing", 25),
+            Event(2, "started"),
+            Event(2, "lost"),
+            Event(2, "started"),
+            Event(3, "failed", text="Traceback"),
+        ):
+            listen(event)
+        wait_until(lambda: "1 failed, 1 redone" in plain(text))  # it is drawn five times a second
+        listen(Event(1, "done", 40))
+        listen(Event(1, "playing", 30))  # late, as it may come from a cluster
+    shown = plain(text)
+    assert "1 of 12 runs, 1 failed, 1 redone" in shown
+    assert "mars-rover conrl 1" in shown
+    assert "25/40" in shown
+    total = sum(job.episodes for job in jobs)
+    assert f"{40 + 25 + 40}/{total}" in shown
+    assert f"{40 + 40 + 40}/{total}" in shown.splitlines()[-1] + shown.splitlines()[-2]
+    assert "2 of 12 runs" in shown
+
+
+def test_the_view_is_silent_where_nobody_looks(capfd: pytest.CaptureFixture[str]) -> None:
+    with watching(parse_spec(SMALL).jobs) as listen:
+        listen(Event(0, "started"))
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,464 @@
+"""Specs: what they ask for, and every mistake with its line."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+import conrl
+from conrl.cli import main
+from conrl.experiments import Job, Spec, SpecMistakes, builtin_spec, load_spec, parse_spec
+from conrl.experiments.spec import LARGEST_FILE, Lines
+
+BUILT_IN = sorted(p.name.removesuffix(".toml") for p in (resources.files("conrl.experiments") / "specs").iterdir())
+
+EVERYTHING = """\
+name = "all"
+title = "Everything"
+episodes = 50
+seeds = [3, 1]
+
+[environment.rover]
+model = "mars-rover"
+title = "Mars rover"
+set = { rock_reward = 1.0 }
+limits = { crash = 0.4 }
+horizon = 25
+start = "r7c0"
+
+[environment.box]
+
+[environment."walk on ice"]
+model = "gymnasium:FrozenLake-v1"
+horizon = 20
+
+[algorithm.careful]
+learner = "conrl"
+title = "Careful"
+preset = "default"
+environments = ["rover", "box"]
+pay = "bernoulli"
+options = { bonus = [0.02, -0.02], planner = { name = "lagrangian", step = 0.2, iterations = 5 } }
+[algorithm.careful.on.box]
+seeds = 3
+episodes = 7
+pay = "outcome"
+options.planner.step = 10.0
+
+[algorithm.thrifty]
+learner = "conrl"
+environments = ["box"]
+seeds = 1
+budgets = { corner = 4 }
+epsilon = 0.25
+options = { resolve = false }
+
+[algorithm.ucbvi]
+options.scale = 1e-4
+"""
+
+
+def job(spec: Spec, env_name: str, name: str, seed: int) -> Job:
+    (found,) = [j for j in spec.jobs if (j.env_name, j.name, j.seed) == (env_name, name, seed)]
+    return found
+
+
+def mistakes(text: str) -> list[str]:
+    with pytest.raises(SpecMistakes) as caught:
+        parse_spec(text, "s.toml")
+    return caught.value.mistakes
+
+
+def test_every_key() -> None:
+    spec = parse_spec(EVERYTHING)
+    assert (spec.name, spec.title) == ("all", "Everything")
+    assert [(j.env_name, j.name, j.seed, j.episodes) for j in spec.jobs] == [
+        ("rover", "careful", 3, 50),
+        ("rover", "careful", 1, 50),
+        ("box", "careful", 0, 7),
+        ("box", "careful", 1, 7),
+        ("box", "careful", 2, 7),
+        ("box", "thrifty", 0, 50),
+        *((env, "ucbvi", seed, 50) for env in ("rover", "box", "walk on ice") for seed in (3, 1)),
+    ]
+    rover = job(spec, "rover", "careful", 3)
+    assert (rover.env, rover.algorithm, rover.settings) == ("mars-rover", "conrl", {"rock_reward": 1.0})
+    assert (rover.limits, rover.horizon, rover.start, rover.pay) == ({"crash": 0.4}, 25, "r7c0", "bernoulli")
+    assert rover.options["planner"] == {"name": "lagrangian", "step": 0.2, "iterations": 5}
+    box = job(spec, "box", "careful", 0)
+    # What stands under `on` is merged table by table, and only there.
+    assert box.options["planner"] == {"name": "lagrangian", "step": 10.0, "iterations": 5}
+    assert (box.options["bonus"], box.pay, box.limits, box.horizon) == ([0.02, -0.02], "outcome", {}, None)
+    thrifty = job(spec, "box", "thrifty", 0)
+    assert (thrifty.budgets, thrifty.epsilon) == ({"corner": 4.0}, 0.25)
+    assert job(spec, "walk on ice", "ucbvi", 1).directory("out") == Path("out/walk-on-ice/ucbvi/seed-001")
+    assert spec.titles() == {
+        "environments": {"rover": "Mars rover", "box": "box", "walk on ice": "walk on ice"},
+        "algorithms": {"careful": "Careful", "thrifty": "thrifty", "ucbvi": "ucbvi"},
+    }
+
+
+def test_the_keys_reach_the_learner() -> None:
+    spec = parse_spec(EVERYTHING)
+    config = job(spec, "rover", "careful", 3).prepare().settings()
+    assert (config["learner"]["task"]["horizon"], config["pay"], config["seed"]) == (25, "bernoulli", 3)
+    assert config["learner"]["planner"]["iterations"] == 5
+    assert config["learner"]["problem"]["limits"] == [0.4]
+    knapsack = job(spec, "box", "thrifty", 0).prepare().settings()["learner"]["problem"]
+    assert (knapsack["kind"], knapsack["episodes"], knapsack["epsilon"]) == ("Knapsack", 50, 0.25)
+    assert job(spec, "box", "ucbvi", 1).prepare().settings()["learner"]["scale"] == 1e-4
+
+
+def test_a_range_of_rewards_is_for_environments_without_a_model() -> None:
+    text = "episodes = 5\n[environment.box]\nreward_range = [0, 1]\n[algorithm.ucbvi]\n"
+    assert mistakes(text)[0].startswith("s.toml:3: ucbvi on box: reward_range is for")
+    if "Corridor-v0" not in gymnasium.registry:
+        gymnasium.register("Corridor-v0", entry_point=lambda **_: Corridor(), disable_env_checker=True)
+    text = """\
+episodes = 5
+[environment.walk]
+model = "gymnasium:Corridor-v0"
+reward_range = [-1, 2]
+limits = { fall = 0.5 }
+horizon = 4
+[algorithm.ucbvi]
+"""
+    (job,) = parse_spec(text).jobs
+    assert job.reward_range == (-1.0, 2.0)
+    assert job.prepare().settings()["learner"]["task"]["reward_range"] == [-1.0, 2.0]
+    assert "two numbers such as [0, 1]" in mistakes(text.replace("[-1, 2]", "[-1]"))[0]
+
+
+class Corridor(gymnasium.Env[Any, Any]):
+    """Its model is not published."""
+
+    observation_space = gymnasium.spaces.Discrete(3)
+    action_space = gymnasium.spaces.Discrete(2)
+
+
+def test_names_are_taken_from_the_file_and_models_from_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conrl.save_model(tmp_path / "shop.npz", conrl.envs.box())
+    path = tmp_path / "pricing study.toml"
+    path.write_text('episodes = 3\n[environment."shop.npz"]\n[algorithm.ucbvi]\n')
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    spec = load_spec("../pricing study.toml")
+    assert (spec.name, spec.title) == ("pricing study", "pricing study")
+    # The same wherever it is read and wherever it is played.
+    assert Path(spec.jobs[0].env).samefile(tmp_path / "shop.npz")
+    assert Path(spec.jobs[0].env).is_absolute()
+    assert spec.jobs[0].directory("out") == Path("out/shop/ucbvi/seed-000")
+
+
+HEAD = "episodes = 5\nseeds = 2\n\n[environment.box]\n\n"  # five lines
+UCBVI = HEAD + "[algorithm.ucbvi]\n"  # line 6
+CONRL = HEAD + "[algorithm.conrl]\n"
+ROVER = "episodes = 5\n[environment.mars-rover]\n"
+LATER = "\n[algorithm.ucbvi]\n"
+
+MISTAKES: dict[str, tuple[str, int, str]] = {
+    # misspelt keys, at each level
+    "top": ("episode = 5\n" + HEAD.partition("\n")[2] + LATER, 1, "did you mean 'episodes'"),
+    "kind": (UCBVI + "\n[algoritm.rcpo]\n", 8, "did you mean 'algorithm'"),
+    "environment key": (HEAD + "horizn = 3\n" + LATER, 6, "did you mean 'horizon'"),
+    "algorithm key": (CONRL + "\n# why not\nlerner = 'conrl'\n", 9, "did you mean 'learner'"),
+    "on": (UCBVI + "[algorithm.ucbvi.on.bx]\nepisodes = 3\n", 7, "unknown environment 'bx'; did you mean 'box'"),
+    "key on": (UCBVI + "[algorithm.ucbvi.on.box]\nepisods = 3\n", 8, "did you mean 'episodes'"),
+    "key on, dotted": (UCBVI + "title = 'x'\non.box.episods = 3\n", 8, "did you mean 'episodes'"),
+    "key on, inline": (UCBVI + "title = 'x'\non = { box = { episods = 3 } }\n", 8, "did you mean 'episodes'"),
+    "tune": (UCBVI + "[tune]\ntrails = 3\n", 8, "did you mean 'trials'"),
+    # names that are not there
+    "model": (ROVER.replace("rover", "rove") + LATER, 2, "unknown model 'mars-rove'; did you mean 'mars-rover'"),
+    "model key": ("episodes = 5\n[environment.x]\nmodel = 'bx'\n" + LATER, 3, "did you mean 'box'"),
+    "model file": ("episodes = 5\n[environment.x]\nmodel = 'no.csv'\n" + LATER, 3, "no such file: no.csv"),
+    "algorithm": (HEAD + "[algorithm.ucbv]\n", 6, "unknown algorithm 'ucbv'; did you mean 'ucbvi'"),
+    "learner": (HEAD + "[algorithm.x]\nlearner = 'ucbv'\n", 7, "did you mean 'ucbvi'"),
+    "parameter": (ROVER + "\nset = { rock_rewad = 1 }\n" + LATER, 4, "did you mean 'rock_reward'"),
+    "parameter, dotted": (ROVER + "\nset.rock_rewad = 1\n" + LATER, 4, "did you mean 'rock_reward'"),
+    "parameter, table": (
+        ROVER + "[environment.mars-rover.set]\nslip = 0\nrewad = 1\n" + LATER,
+        5,
+        "'rewad'; did you mean",
+    ),
+    "option": (UCBVI + "options = { delta = 0.1, scal = 1 }\n", 7, "did you mean 'scale'"),
+    "option on": (UCBVI + "on.box.options.scal = 1\n", 7, "did you mean 'scale'"),
+    "planner": (CONRL + "options = { planner = 'lagrangien' }\n", 7, "did you mean 'lagrangian'"),
+    "planner field": (
+        CONRL + "[algorithm.conrl.options.planner]\nname = 'lagrangian'\nstepp = 1\n",
+        9,
+        "unknown field of planner 'stepp'; did you mean 'step'",
+    ),
+    "oracle field": (
+        CONRL + "[algorithm.conrl.options.planner]\nname = 'lagrangian'\noracle = { rest = 'none' }\n",
+        9,
+        "unknown field of oracle 'rest'; did you mean 'reset'",
+    ),
+    "not its option": (UCBVI + "options.planner = 'lagrangian'\n", 7, "planner is not for ucbvi"),
+    "bonus": (CONRL + "options.bonus = 'much'\n", 7, "such as 0.02,-0.01"),
+    "bonus field": (CONRL + "options.bonus = { rewrd = 1 }\n", 7, "did you mean 'reward'"),
+    "bonus scales": (CONRL + "options.bonus = [0.1, 0.1, 0.1]\n", 7, "2 scales for 1 costs"),
+    "preset": (CONRL + "\npreset = 'author'\n", 8, "did you mean 'authors'"),
+    "pay": (CONRL + "\npay = 'often'\n", 8, "'outcome', 'bernoulli'"),
+    "start": (ROVER + "\nstart = 'nowhere'\n" + LATER, 4, "no state 'nowhere'"),
+    "limit": (HEAD + "limits = { edge = 1 }\n" + LATER, 6, "unknown cost 'edge'; known: corner"),
+    "budget": (CONRL + "\nbudgets.edge = 1\n", 8, "unknown cost 'edge'"),
+    "environments": (UCBVI + "environments = ['bx']\n", 7, "did you mean 'box'"),
+    # values that cannot be
+    "episodes": ("episodes = 'many'\n" + HEAD.partition("\n")[2] + LATER, 1, "a whole number of at least 1"),
+    "no episodes": (HEAD.partition("\n")[2] + "[algorithm.ucbvi]\n", 5, "write episodes = 1000"),
+    "no seeds": (UCBVI + "seeds = 0\n", 7, "a number of seeds (1 to 10,000)"),
+    "same seeds": (UCBVI + "seeds = [\n  1,\n  1,\n]\n", 7, "different ones"),
+    "negative seed": (UCBVI + "seeds = [-1]\n", 7, "a number of seeds"),
+    "same environments": (UCBVI + "environments = ['box', 'box']\n", 7, "different names"),
+    "title": (UCBVI + "title = 3\n", 7, "title is 3; it must be a text"),
+    "horizon": (HEAD + "horizon = 0.5\n" + LATER, 6, "a whole number of at least 1"),
+    "set": (HEAD + "set = 3\n" + LATER, 6, "it must be a table"),
+    "limits": (HEAD + "limits.corner = true\n" + LATER, 6, "a table of numbers"),
+    "nan": (HEAD + "limits.corner = nan\n" + LATER, 6, "is nan; it must be a number"),
+    "epsilon": (CONRL + "budgets.corner = 1\nepsilon = 1\n", 8, "a number in [0, 1) or 'theorem'"),
+    "theorem": (CONRL + "budgets.corner = 1\nepsilon = 'theorem'\n", 8, "no guarantee"),
+    "no budgets": (UCBVI + "title = 'x'\nbudgets.corner = 1\n", 8, "ucbvi takes"),
+    "wrong type": (ROVER + "set.rock_reward = 'x'\n" + LATER, 3, "it must be a number"),
+    "wrong option": (UCBVI + "options.scale = 'x'\n", 7, "scale"),
+    "wrong field": (CONRL + "options.planner = { name = 'lagrangian', step = 'x' }\n", 7, "planner"),
+    "infinite": (HEAD + "[algorithm.appropo]\noptions = { threshold = 1, episodes = inf }\n", 6, "infinity"),
+    "date": (UCBVI + "options.keep_policies = 2020-01-01\n", 6, "cannot use one of its options"),
+    "infeasible": (ROVER + "limits = { crash = 0 }\n" + LATER, 3, "crash <= 0 cannot be kept"),
+    "twice": (HEAD + "horizon = 3\nset = { horizon = 4 }\n" + LATER, 7, "given twice"),
+    "no table": ("environment = 3\nepisodes = 5\n" + LATER, 1, "environment is 3"),
+    "list of tables": ("episodes = 5\n[[environment]]\nmodel = 'box'\n" + LATER, 2, "must be a table"),
+    "value for a table": ("episodes = 5\n[environment]\nbox = 3\n" + LATER, 3, "a table [environment.box]"),
+    "search": (UCBVI + "[tune.parameters]\nscale = 3\n", 8, "a list of values or"),
+    # names of directories
+    "upwards": (HEAD + "[environment.'../x']\nmodel = 'box'\n" + LATER, 6, "cannot name a directory"),
+    "dots": (HEAD + "[algorithm.'..']\nlearner = 'ucbvi'\n", 6, "cannot name a directory"),
+    "empty": (HEAD + "[algorithm.'']\nlearner = 'ucbvi'\n", 6, "cannot name a directory"),
+    "long": (HEAD + f"[algorithm.{'x' * 101}]\nlearner = 'ucbvi'\n", 6, "cannot name a directory"),
+    "same directory": (HEAD + "[environment.'box?']\nmodel = 'box'\n" + LATER, 6, "would share a directory"),
+    "same file": (HEAD + "[environment.'box.csv']\nmodel = 'box'\n" + LATER, 6, "would share a directory"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_each_mistake_has_its_line(case: str) -> None:
+    text, line, piece = MISTAKES[case]
+    (found,) = mistakes(text)
+    assert found.startswith(f"s.toml:{line}: ")
+    assert piece in found
+    assert "\n" not in found
+
+
+def test_mistakes_are_told_all_at_once() -> None:
+    text = """\
+epsodes = 5
+seeds = 2.5
+
+[environment.box]
+horizn = 3
+
+[environment.mars-rover]
+set = { rock_rewad = 1 }
+
+[algorithm.conrl]
+options = { planer = "lagrangian" }
+environments = ["mars-rove"]
+
+[algorithm.ucbvi]
+options = { scal = 2 }
+
+[algorithm.optcmdp]
+"""
+    found = mistakes(text)
+    assert [int(line.split(":")[1]) for line in found] == [1, 2, 5, 8, 12]
+    assert "rock_reward" in found[3]  # once, though two algorithms would run there
+    found = mistakes(text.replace("rock_rewad", "rock_reward").replace("rove]", "rover]"))
+    assert [int(line.split(":")[1]) for line in found] == [1, 2, 5, 12, 15]
+    found = mistakes("[environment.box]\n[algorithm.ucbvi]\n[algorithm.conrl]\n")
+    assert [line.split(": ")[1] for line in found] == [
+        "ucbvi has no number of episodes; write episodes = 1000",
+        "conrl has no number of episodes; write episodes = 1000",
+    ]
+    assert [line.rpartition("[")[2] for line in mistakes("name = 'x'\n")] == ["algorithm.NAME]", "environment.NAME]"]
+
+
+def test_too_many_runs_and_none() -> None:
+    several = "".join(f"[algorithm.a{i}]\nlearner = 'ucbvi'\n" for i in range(11))
+    (found,) = mistakes("episodes = 5\nseeds = 10000\n[environment.box]\n" + several)
+    assert found == "s.toml:2: more than 100,000 runs; make several studies"
+    with pytest.raises(conrl.SpecError, match=r"^spec: nothing to run"):
+        parse_spec(UCBVI + "environments = []\n")
+
+
+def test_names_that_are_no_html_and_no_paths() -> None:
+    """They may be shown anywhere and must not lead out of the study's directory."""
+    names = ["<script>alert(1)</script>", "a b", "...", "-", "ü.csv", "C:x", "~", "$HOME", "%2e%2e"]
+    for name in names:
+        quoted = json.dumps(name)
+        if "/" in name:
+            assert "cannot name a directory" in mistakes(f"episodes = 5\n[environment.box]\n[algorithm.{quoted}]\n")[0]
+            continue
+        text = f'episodes = 5\n[environment.{quoted}]\nmodel = "box"\n[algorithm.{quoted}]\nlearner = "ucbvi"\n'
+        (one,) = parse_spec(text).jobs
+        where = one.directory("out")
+        assert len(where.parts) == 4
+        assert not {"..", ".", ""} & set(where.parts)
+
+
+def test_files_that_are_no_specs(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    for data, piece in (
+        (b"a = \n", "not TOML: Invalid value (at line 1"),
+        (b"[environment.box\n", "not TOML"),
+        (b"a = 1\na = 2\n", "not TOML: Cannot overwrite a value (at line 2"),
+        (b"seeds = " + b"1" * 5000, "not TOML"),
+        (b"a = " + b"[" * 100_000, "not TOML"),
+        (b"title = '\xff'\n", "not UTF-8"),
+        (b"# " + b"x" * LARGEST_FILE, "larger than 1,048,576 bytes"),
+    ):
+        path.write_bytes(data)
+        with pytest.raises(conrl.SpecError, match=r"s\.toml: ") as caught:
+            load_spec(path)
+        assert piece in str(caught.value)
+    with pytest.raises(conrl.ModelError, match="no such file"):
+        load_spec(tmp_path / "missing.toml")
+    with pytest.raises(conrl.ModelError, match="is a directory"):
+        load_spec(tmp_path)
+    with pytest.raises(conrl.SpecError, match="unknown study 'figure'; did you mean 'figure"):
+        builtin_spec("figure")
+
+
+def test_the_command_line_tells_a_line_each_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.toml").write_text("episode = 5\n[environment.box]\nhorizn = 3\n[algorithm.ucbvi]\n")
+    result = CliRunner().invoke(main, ["run", "s.toml"])
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == [
+        "Error: s.toml:1: unknown key 'episode'; did you mean 'episodes'?",
+        "Error: s.toml:3: unknown key 'horizn'; did you mean 'horizon'?",
+    ]
+    assert [p.name for p in tmp_path.iterdir()] == ["s.toml"]
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_the_studies_of_the_paper_are_in_the_package(name: str) -> None:
+    spec = builtin_spec(name)
+    assert spec.name == name
+    assert len({job.directory("") for job in spec.jobs}) == len(spec.jobs)
+
+
+def test_figure_1_has_the_trajectories_of_the_paper() -> None:
+    """REPRODUCTION.md: ConRL variants 2,000, RCPO and ApproPO 20,000, TFW-UCRL2 33,333; ten seeds of each."""
+    assert {"figure1", "figure2"} <= set(BUILT_IN)
+    spec = builtin_spec("figure1")
+    found = {(str(j.env_name), str(j.name)): (j.algorithm, j.episodes) for j in spec.jobs}
+    usual = {
+        "conrl-value-iteration": ("conrl", 2000),
+        "conrl-a2c": ("conrl", 2000),
+        "rcpo": ("rcpo", 20_000),
+        "appropo": ("appropo", 20_000),
+    }
+    expected = {(env, name): about for name, about in usual.items() for env in ("mars-rover", "box")}
+    assert found == expected | {("mars-rover", "tfw-ucrl2"): ("tfw-ucrl2", 33_333)}
+    assert len(spec.jobs) == 10 * len(found)
+    assert all(j.settings == {"rock_reward": 1.0} for j in spec.jobs if j.env_name == "mars-rover")
+    options = {(j.env_name, j.name): j.options for j in spec.jobs}
+    steps = {env: options[env, "conrl-value-iteration"]["planner"]["step"] for env in ("mars-rover", "box")}
+    assert steps == {"mars-rover": 0.2, "box": 10.0}
+    assert {env: options[env, "rcpo"]["rate"] for env in steps} == {"mars-rover": 1e-3, "box": 1e-2}
+    asked = {env: tuple(options[env, "appropo"][k] for k in ("threshold", "step", "episodes")) for env in steps}
+    assert asked == {"mars-rover": (1.4, 1.0, 20), "box": (1.58, 10.0, 25)}
+    weights = {j.options["reward_weight"] for j in builtin_spec("figure2").jobs}
+    assert weights == {1e-2, 1e-3, 1e-4, 1e-5}
+    assert {j.episodes for j in builtin_spec("figure2").jobs} == {33_333}
+
+
+# -- lines ------------------------------------------------------------------------------------------------
+
+WORDS = st.sampled_from(["a", "b-1", "x y", "é", "]", "a.b", '"', "'", "#", "[k]", "= 1", "\\", "\t"])
+VALUES = st.sampled_from(
+    ["1", "'a = 1'", '"[b]"', "[\n  1,\n  2,\n]", "[[1, 2],\n[3]]", "'''\na = 1\n[b]\n'''", '"""x\n"y" = 2 # """', "{}"]
+)
+
+
+def key(word: str) -> str:
+    return word if word.isascii() and word.replace("-", "").isalnum() else json.dumps(word)
+
+
+@st.composite
+def toml(draw: st.DrawFn) -> tuple[str, dict[tuple[str, ...], int]]:
+    """A text, and where each of its keys first stands."""
+    lines: list[str] = []
+    at: dict[tuple[str, ...], int] = {}
+    closed: set[tuple[str, ...]] = set()  # what may not be added to
+
+    def note(path: tuple[str, ...]) -> None:
+        for length in range(1, len(path) + 1):
+            at.setdefault(path[:length], len(lines) + 1)
+
+    def free(path: tuple[str, ...]) -> bool:
+        return path not in at and not any(path[:n] in closed for n in range(len(path)))
+
+    table: tuple[str, ...] = ()
+    for _ in range(draw(st.integers(1, 12))):
+        path = tuple(draw(st.lists(WORDS, min_size=1, max_size=2)))
+        kind = draw(st.sampled_from(["header", "value", "value", "inline", "comment"]))
+        if kind == "comment":
+            lines.append(draw(st.sampled_from(["", "# a = 1", "  # [b]"])))
+        elif kind == "header" and len(path) and free(path) and not any(path[:n] in at for n in range(1, len(path))):
+            note(path)
+            lines.append(f"  [ {' . '.join(map(key, path))} ] # see [a]")
+            table = path
+            closed.add(path[:1]) if len(path) == 1 and draw(st.booleans()) else None
+        elif kind == "value" and free((*table, path[0])):
+            note((*table, *path))
+            closed.add((*table, path[0]))
+            lines.extend(f"{'.'.join(map(key, path))} = {draw(VALUES)} # x = 1".split("\n"))
+        elif kind == "inline" and free((*table, path[0])):
+            inner = draw(WORDS)
+            note((*table, path[0], inner))
+            closed.add((*table, path[0]))
+            lines.append(f"{key(path[0])} = {{ {key(inner)} = {{ {key('deep')} = [1, 2] }} }}")
+            at.setdefault((*table, path[0], inner, "deep"), at[*table, path[0], inner])
+    return draw(st.sampled_from(["\n", "\r\n"])).join(lines) + "\n", at
+
+
+@settings(deadline=None, max_examples=300)
+@given(toml())
+def test_the_line_of_every_key(case: tuple[str, dict[tuple[str, ...], int]]) -> None:
+    text, at = case
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:  # a table opened again; the reader never sees it
+        reject()
+    lines = Lines(text)
+
+    def every(value: Any, path: tuple[str, ...]) -> None:
+        if path:
+            assert lines.of(path) == at[path], (path, text)
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                every(inner, (*path, name))
+
+    every(data, ())
+    for path, line in at.items():
+        assert lines.of((*path, "nothing of the kind")) == line
+
+
+def test_lines_of_long_statements() -> None:
+    seeds = "seeds = [\n" + "".join(f"  {i},\n" for i in range(9000)) + "]\n"
+    assert Lines(seeds + "episodes = 'x'\n").of(("episodes",)) == 9003
+    rows = "a = [\n" + "  [1],\n" * 3000 + "]\nb = 1\n"  # too many places where it might end
+    assert Lines(rows).of(("b",)) == 3003
+    assert Lines(rows).of(("a",)) == 1
