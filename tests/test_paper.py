@@ -39,10 +39,10 @@ def test_functions_and_tests_exist(row: str) -> None:
         assert "`test_" in tests
     for name in re.findall(r"`conrl\.([\w.]+)`", functions):
         found: object = conrl
+        at = "conrl"
         for part in name.split("."):
-            found = (
-                getattr(found, part) if hasattr(found, part) else importlib.import_module(f"conrl.{name.split('.')[0]}")
-            )
+            at = f"{at}.{part}"
+            found = getattr(found, part) if hasattr(found, part) else importlib.import_module(at)
         assert found is not conrl
     for name in re.findall(r"`(test_\w+)`", tests):
         assert name in TESTS, name
