@@ -143,6 +143,14 @@ def test_finished_runs_are_not_touched(copy: Path) -> None:
     assert [(e.kind, e.job) for e in events] == [("before", i) for i in range(12)]
 
 
+def test_a_finished_run_needs_no_checkpoint(copy: Path) -> None:
+    for path in copy.rglob("checkpoint.npz"):
+        path.unlink()
+    assert run_study(parse_spec(SMALL), copy, workers=1).before == 12
+    with pytest.raises(conrl.RunError, match=r"another learner\.scale"):
+        run_study(parse_spec(SMALL.replace("[algorithm.ucbvi]", "[algorithm.ucbvi]\noptions.scale = 0.5")), copy)
+
+
 def test_a_changed_spec_adds_what_is_new(copy: Path, small: Bytes) -> None:
     before = stamps(copy)
     text = SMALL.replace("seeds = 2", "seeds = [0, 1, 5]").replace("[algorithm.optcmdp]\nepisodes = 12\n", "")

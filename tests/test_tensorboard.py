@@ -268,7 +268,7 @@ def test_names_stay_below_the_directory(tmp_path: Path) -> None:
     paths = export(SimpleNamespace(runs=runs), tmp_path)
     assert [p.parent.relative_to(tmp_path).as_posix() for p in paths] == [
         "a-b/con-rl/seed-000",
-        "env/algorithm/seed-012",
+        "unnamed/algorithm/seed-012",
     ]
 
 

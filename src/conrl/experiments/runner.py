@@ -32,6 +32,7 @@ from conrl.learners import History
 
 STUDY = "study.json"
 FAILED = "failed.txt"
+PLAYED = ("checkpoint.npz", "progress.csv")
 EVERY = 0.25  # seconds between two reports of a run
 ATTEMPTS = 5  # of a run whose workers are lost
 # Set for workers before they import anything: a run is one thread.
@@ -174,7 +175,7 @@ def _split(jobs: Sequence[Job], directory: Path) -> tuple[list[int], list[int]]:
     settings: dict[tuple[str | None, str | None], dict[str, Any]] = {}
     for place, job in enumerate(jobs):
         where = job.directory(directory)
-        if not (where / "config.json").exists() or not (where / "checkpoint.npz").exists():
+        if not (where / "config.json").exists() or not any((where / name).exists() for name in PLAYED):
             left.append(place)  # nothing has been played: the settings may change
             continue
         kind = (job.env_name, job.name)
