@@ -480,3 +480,13 @@ title = "Optimist"
         best = study.environments[name].optimum
         assert best is not None
         assert best.reward == pytest.approx(conrl.plan(mdp).reward)
+
+
+def test_a_horizon_among_the_settings_is_that_of_the_optimum(tmp_path: Path) -> None:
+    write_run(tmp_path, np.zeros(3), config={"settings": {"rock_reward": 1.0, "horizon": 20}})
+    path = tmp_path / "mars-rover" / "conrl" / "seed-000" / "config.json"
+    config = json.loads(path.read_text())
+    config["learner"]["task"]["horizon"] = 20
+    path.write_text(json.dumps(config))
+    best = conrl.plan(conrl.envs.mars_rover(rock_reward=1.0, horizon=20)).reward
+    assert load(tmp_path).optimum("mars-rover", "conrl") == pytest.approx(best)

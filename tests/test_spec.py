@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import conrl
 from conrl.cli import main
+from conrl.cli_studies import read_spec
 from conrl.experiments import Job, Spec, SpecMistakes, builtin_spec, load_spec, parse_spec
 from conrl.experiments.spec import LARGEST_FILE, Lines
 
@@ -462,3 +463,16 @@ def test_lines_of_long_statements() -> None:
     rows = "a = [\n" + "  [1],\n" * 3000 + "]\nb = 1\n"  # too many places where it might end
     assert Lines(rows).of(("b",)) == 3003
     assert Lines(rows).of(("a",)) == 1
+
+
+def test_an_epsilon_without_budgets_is_refused() -> None:
+    with pytest.raises(SpecMistakes, match="spec:4: epsilon goes with budgets"):
+        parse_spec("episodes = 5\n[environment.box]\n[algorithm.conrl]\nepsilon = 0.1\n")
+
+
+def test_a_builtin_study_is_found_beside_a_directory_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "figure2").mkdir()  # where `conrl reproduce figure2` keeps its runs
+    assert read_spec(Path("figure2")).name == "figure2"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import conrl
-from conrl.experiments import Run, learn_on_disk, run_directory, store
+from conrl.experiments import Job, Run, learn_on_disk, run_directory, store
 
 ROOT = Path(__file__).parents[1]
 ROVER = conrl.envs.mars_rover(rock_reward=1.0)
@@ -214,3 +214,12 @@ def test_killed_runs_end_with_the_same_bytes() -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "DIFFERENT" not in done.stdout
+
+
+def test_a_run_goes_on_with_its_model_in_another_place(tmp_path: Path) -> None:
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+        conrl.save_model(tmp_path / folder / "m.npz", conrl.envs.box())
+    for folder, episodes in (("here", 3), ("there", 5)):
+        job = Job(str(tmp_path / folder / "m.npz"), "conrl", episodes)
+        assert len(job.prepare().play_on_disk(tmp_path / "out")) == episodes

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from conrl.cli import main
 from conrl.errors import RunError, SpecError
-from conrl.experiments import load, parse_spec
+from conrl.experiments import Event, load, parse_spec
 from conrl.experiments.spec import SpecMistakes, builtin_spec
-from conrl.experiments.tuning import Search, loss_of, tune
+from conrl.experiments.tuning import Search, _alone, loss_of, tune
+from conrl.experiments.view import counting
 
 SPEC = """
 episodes = 24
@@ -198,3 +202,47 @@ def test_a_setting_that_fails_is_listed_and_the_others_go_on(tmp_path: Path) -> 
     again = tune(spec(), tmp_path, workers=1)
     assert sorted(trial.state for trial in again) == ["complete", "failed"]
     assert {trial.setting["bonus.reward"] for trial in again} == {trial.setting["bonus.reward"] for trial in first}
+
+
+def test_a_search_whose_settings_all_fail_ends(tmp_path: Path) -> None:
+    (tmp_path / "box").write_text("in the way of every run")
+    trials = tune(spec("random", "trials = 2"), tmp_path, workers=1)
+    assert [trial.state for trial in trials] == ["failed"] * 2
+    assert [trial.loss for trial in trials] == [np.inf] * 2
+    assert not (tmp_path / "best.json").exists()
+
+
+def test_a_random_search_that_goes_on_draws_other_settings(tmp_path: Path) -> None:
+    short = "{ low = 0.01, high = 1.0 }"
+    tune(spec("random", "trials = 1", short), tmp_path, workers=1)
+    trials = tune(spec("random", "trials = 2", short), tmp_path, workers=1)
+    assert len({trial.setting["bonus.reward"] for trial in trials}) == 2
+
+
+def test_budgets_are_tuned_over_all_their_episodes(tmp_path: Path) -> None:
+    text = """
+episodes = 8
+[environment.pricing]
+[algorithm.conrl]
+budgets = { stock = 30 }
+[tune.parameters]
+bonus = ["0.1,0.1"]
+"""
+    (trial,) = tune(parse_spec(text), tmp_path, workers=1)
+    assert (trial.state, trial.episodes) == ("complete", 8)
+
+
+def test_two_searches_cannot_share_a_directory(tmp_path: Path) -> None:
+    with _alone(tmp_path), pytest.raises(RunError, match="another process is searching here"):
+        tune(spec(), tmp_path, workers=1)
+
+
+def test_the_live_line_shows_settings_and_tracebacks_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    terminal = partial(Console, file=shown, force_terminal=True, width=200)
+    monkeypatch.setattr("rich.console.Console", lambda stderr: terminal())
+    with counting() as listen:
+        listen(Event(0, "playing", 5, "step=0.1, reset=[/none]"))
+        time.sleep(0.3)
+        listen(Event(0, "failed", 5, "Traceback\n  File [/tmp]\nRunError: [/here] is full\n"))
+    assert "step=0.1, reset=[/none]" in shown.getvalue()

@@ -28,7 +28,8 @@ def read_spec(path: Path) -> Spec:
     """A spec in a file, or one that comes with the package by its name."""
     from conrl.experiments import builtin_spec, load_spec
 
-    return builtin_spec(str(path)) if not path.suffix and not path.exists() else load_spec(path)
+    # A directory of that name is no spec: `reproduce figure1` makes one.
+    return builtin_spec(str(path)) if not path.suffix and not path.is_file() else load_spec(path)
 
 
 def play(spec: Spec, out: Path, workers: int | None, dask: str | None) -> int:
@@ -107,15 +108,20 @@ on two cores, --quick about two minutes. Both go on where they were interrupted.
 def reproduce(figure: str, quick: bool, out: Path | None, workers: int | None, dask: str | None) -> int:
     """Draw a figure of the paper from new runs."""
     from conrl.experiments import builtin_spec, load
+    from conrl.experiments.analysis import import_polars
     from conrl.experiments.figures import save_study_figure
 
-    spec = quickened(builtin_spec(figure)) if quick else builtin_spec(figure)
+    import_polars()  # what the summary needs is missed now, not after half an hour
+    full = builtin_spec(figure)
+    spec = quickened(full) if quick else full
     directory = Path(f"{figure}-quick" if quick else figure) if out is None else out
     code = play(spec, directory, workers, dask)
     if code == 130:
         return code
     study = load(directory)
-    note = f"Quick: {QUICK_SEEDS} seeds and fewer trajectories than the paper's figure." if quick else ""
+    there = {(run.environment, run.algorithm, run.seed): run.episodes for run in study.runs}
+    short = any(there.get((str(job.env_name), str(job.name), job.seed), 0) < job.episodes for job in full.jobs)
+    note = f"Quick: {QUICK_SEEDS} seeds and fewer trajectories than the paper's figure." if quick and short else ""
     paths = save_study_figure(study, directory / figure, note)
     study.save_csv(directory / "summary.csv")
     for path in (*paths, directory / "summary.csv"):
@@ -158,7 +164,8 @@ def tune(spec: Path, out: Path, workers: int | None) -> int:
     except KeyboardInterrupt:
         click.echo("Error: interrupted; the same command goes on from here", err=True)
         return 130
-    rendering.show(*rendering.tuning_parts(trials), f"wrote {out / 'trials.csv'} and {out / 'best.json'}")
+    best = " and best.json" if any(trial.state == "complete" for trial in trials) else ""
+    rendering.show(*rendering.tuning_parts(trials), *([f"wrote {out / 'trials.csv'}{best}"] if trials else []))
     return FAILED if any(trial.state == "failed" for trial in trials) else 0
 
 

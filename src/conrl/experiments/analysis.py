@@ -187,11 +187,13 @@ class Study:
         mdp, best = None, None
         try:
             limits = {n: float(x) for n, x in zip(run.cost_names, run.limits, strict=True)}
+            settings = dict(about.get("settings", run.config.get("settings") or {}))
+            settings["horizon"] = about.get("horizon") or run.config["learner"]["task"]["horizon"]
             mdp = naming.model(
                 str(about.get("env", run.config.get("env", run.environment))),
-                about.get("horizon") or run.config["learner"]["task"]["horizon"],
+                None,
                 about.get("start", run.config.get("start")),
-                dict(about.get("settings", run.config.get("settings") or {})),
+                settings,
                 {},
             )
             mdp = mdp.replace(limits=limits) if limits else mdp
@@ -501,7 +503,7 @@ def _columns(path: Path) -> dict[str, Float]:
     """The columns of a `progress.csv`; what is empty is nan."""
     with reading(path):
         text = path.read_text(encoding="utf-8")
-    header = next(csv.reader(text.splitlines()[:1]), [])
+    header = next(csv.reader([text.partition("\n")[0]]), [])
     body = text[text.find("\n") + 1 :]
     rows = body.count("\n")
     if not header or len(header) != len(set(header)):

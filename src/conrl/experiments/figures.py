@@ -7,6 +7,7 @@ drawn in the same way, a column for each environment. Lines differ in colour (Ok
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,8 @@ STYLES: tuple[tuple[str, Any, str], ...] = (
     ("#444444", (0, (5, 1, 1, 1, 1, 1)), "X"),
 )
 ROWS = (("reward", "reward"), ("cost", "cost"), ("cumulative", "cumulative cost"))
-CONTINUING = "tfw-ucrl2"
+NARROWEST = 6.0  # inches
+LETTERS = 17  # of a caption, by inch
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,8 @@ def _threshold(study: Study, environment: str) -> float | None:
 def _draw(study: Study, columns: Sequence[Column], rows: Sequence[tuple[str, str]], note: str) -> Figure:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(0.9 + 3.6 * len(columns), 0.9 + 2.5 * len(rows)), layout="constrained")
+    width = max(0.9 + 3.6 * len(columns), NARROWEST)
+    figure = Figure(figsize=(width, 0.9 + 2.5 * len(rows)), layout="constrained")
     panels = figure.subplots(len(rows), len(columns), squeeze=False, sharex="col")
     styles = {name: STYLES[i % len(STYLES)] for i, name in enumerate(study.algorithms)}
     handles: dict[str, Any] = {}
@@ -122,11 +125,13 @@ def _draw(study: Study, columns: Sequence[Column], rows: Sequence[tuple[str, str
         [handles[name] for name in names],
         [study.titles[name] for name in names],
         loc="outside upper center",
-        ncols=min(len(names), 5),
+        ncols=min(len(names), int(width / 1.5)),
         frameon=False,
         fontsize=9,
     )
-    figure.supxlabel(_caption(study, columns, note), fontsize=7.5, color=INK)
+    lines = _caption(study, columns, note).splitlines()
+    caption = "\n".join(part for line in lines for part in textwrap.wrap(line, int(LETTERS * width)))
+    figure.supxlabel(caption, fontsize=7.5, color=INK)
     return figure
 
 
@@ -152,7 +157,7 @@ def _reference(axes: Axes, study: Study, column: Column, measure: str, cost: str
         limit = float(env.limits[env.cost_names.index(cost)])
         if np.isfinite(limit):
             axes.axhline(limit, color=INK, linestyle="--", linewidth=1)
-            _say(axes, limit, f"limit {limit:g}")
+            _say(axes, limit, f"limit {limit:g}", left=column.average)
     if measure == "reward":
         if column.threshold is not None:
             axes.axhline(column.threshold, color=INK, linestyle="--", linewidth=1)
@@ -162,14 +167,14 @@ def _reference(axes: Axes, study: Study, column: Column, measure: str, cost: str
             _say(axes, env.optimum.reward, f"optimum {env.optimum.reward:.3f}")
 
 
-def _say(axes: Axes, y: float, text: str, above: bool = True) -> None:
+def _say(axes: Axes, y: float, text: str, above: bool = True, left: bool = False) -> None:
     axes.annotate(
         text,
-        (0.99, y),
+        (0.01 if left else 0.99, y),
         xycoords=("axes fraction", "data"),
         xytext=(0, 2 if above else -2),
         textcoords="offset points",
-        ha="right",
+        ha="left" if left else "right",
         va="bottom" if above else "top",
         fontsize=7,
         color=INK,

@@ -20,6 +20,7 @@ before anything runs: `Spec.mistakes` has a line of the file and a suggestion fo
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -104,7 +105,8 @@ def _interval(value: Any) -> bool:
         return False
     low, high = value["low"], value["high"]
     numbers = all(type(x) in (int, float) for x in (low, high))
-    return numbers and low < high and (not value.get("log", False) or low > 0)
+    log = value.get("log", False)
+    return numbers and isinstance(log, bool) and low < high and high - low < math.inf and (not log or low > 0)
 
 
 Check = tuple[Callable[[Any], bool], str]
@@ -155,7 +157,7 @@ TUNE: dict[str, Check] = {
     "sampler": TEXT,
     "trials": WHOLE,
     "prune": (lambda value: isinstance(value, bool), "true or false"),
-    "seed": (lambda value: is_int(value) and value >= 0, "a whole number of at least 0"),
+    "seed": (lambda value: is_int(value) and 0 <= value < 2**32, "a whole number from 0 to 2^32 - 1"),
     "parameters": (_table, "a table of lists such as { rate = [0.1, 0.2] }"),
 }
 
@@ -323,6 +325,9 @@ class _Reader:
                 seeds, episodes = merged.get("seeds", 1), merged.get("episodes")
                 if episodes is None:
                     self.complain(("algorithm", name), f"{name} has no number of episodes; write episodes = 1000")
+                    break
+                if "epsilon" in merged and not merged.get("budgets"):
+                    self.complain(("algorithm", name, "epsilon"), "epsilon goes with budgets, and there are none")
                     break
                 numbers = range(seeds) if is_int(seeds) else seeds
                 count += len(numbers)

@@ -58,8 +58,12 @@ def clashes(directory: Path, config: dict[str, Any]) -> str | None:
             raise RunError(f"{path}: not JSON; the run cannot be continued") from None
     if not isinstance(before, dict):
         raise RunError(f"{path}: not the settings of a run")
-    for key, there, here in _differences(before, json.loads(json.dumps({"version": VERSION, **config}))):
-        if key != "episodes":
+    now = json.loads(json.dumps({"version": VERSION, **config}))
+    same = {"episodes"}
+    if before.get("model") == now.get("model") and all(_is_file(side.get("env")) for side in (before, now)):
+        same.add("env")  # the same model in a file that was moved
+    for key, there, here in _differences(before, now):
+        if key not in same:
             return (
                 f"{directory} holds a run with another {key}: {_short(there)} there, {_short(here)} here; "
                 "choose another directory"
@@ -177,6 +181,10 @@ def _differences(one: Any, other: Any, name: str = "") -> Iterator[tuple[str, An
             yield from _differences(one.get(key), other.get(key), f"{name}.{key}" if name else key)
     elif one != other:
         yield name, one, other
+
+
+def _is_file(env: Any) -> bool:
+    return isinstance(env, str) and Path(env).suffix in (".csv", ".npz")
 
 
 def _short(value: Any) -> str:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import fcntl
 import hashlib
 import io
 import itertools
@@ -30,7 +31,8 @@ import math
 import os
 import random
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -157,11 +159,12 @@ def tune(
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"cannot write in {directory}: {(error.strerror or str(error)).lower()}") from None
-    _same_search(search, directory)
-    work = _Tuner(search, directory, listener or (lambda event: None))
-    work.run(workers or os.cpu_count() or 1)
-    trials = work.trials()
-    _write(directory, trials)
+    with _alone(directory):
+        _same_search(search, directory)
+        work = _Tuner(search, directory, listener or (lambda event: None))
+        work.run(workers or os.cpu_count() or 1)
+        trials = work.trials()
+        _write(directory, trials)
     return trials
 
 
@@ -169,7 +172,7 @@ def _same_search(search: Search, directory: Path) -> None:
     """A directory holds one search; another would mix two sets of numbers. More trials continue one."""
     path = directory / "search.json"
     asked = {
-        "jobs": [dataclasses.asdict(job) for job in search.jobs],
+        "jobs": [dataclasses.asdict(job) | {"env": _place_free(job.env)} for job in search.jobs],
         "parameters": search.parameters,
         "sampler": search.sampler,
         "prune": search.prune,
@@ -184,6 +187,28 @@ def _same_search(search: Search, directory: Path) -> None:
         file.write(text.encode())
 
 
+def _place_free(env: str) -> str:
+    """A model in a file by its name alone: what is in it is compared when a run goes on."""
+    return Path(env).name if Path(env).suffix in (".csv", ".npz") else env
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Two processes cannot search in one directory: each would take the trials of the other for those of a dead one."""
+    try:
+        lock = os.open(directory / "lock", os.O_CREAT | os.O_RDWR, 0o666)
+    except OSError as error:
+        raise RunError(f"cannot write in {directory}: {(error.strerror or str(error)).lower()}") from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RunError(f"{directory}: another process is searching here") from None
+        yield
+    finally:
+        os.close(lock)
+
+
 class _Tuner:
     """Asks Optuna for settings, has their runs played, and tells it their losses; all of Optuna is in this process."""
 
@@ -191,22 +216,23 @@ class _Tuner:
         self.search, self.directory, self.listener = search, directory, listener
         self.optuna = _import_optuna()
         pruner = self.optuna.pruners.MedianPruner(STARTUP) if search.prune else self.optuna.pruners.NopPruner()
-        samplers = self.optuna.samplers
-        sampler = (
-            samplers.TPESampler(seed=search.seed) if search.sampler == "tpe" else samplers.RandomSampler(search.seed)
-        )
         url = f"sqlite:///{directory / DATABASE}"
         try:
-            self.study = self.optuna.create_study(
-                storage=url, study_name="conrl", sampler=sampler, pruner=pruner, load_if_exists=True
-            )
+            self.study = self.optuna.create_study(storage=url, study_name="conrl", pruner=pruner, load_if_exists=True)
+            before = len(self.study.get_trials(deepcopy=False))
         except Exception as error:  # of SQLAlchemy, of many kinds
             last = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise RunError(f"{directory / DATABASE}: {last}") from None
+        # With its first seed a search that goes on would draw the settings again that it began with.
+        seed = int(np.random.SeedSequence([search.seed, before]).generate_state(1)[0]) if before else search.seed
+        samplers = self.optuna.samplers
+        self.study.sampler = (samplers.TPESampler if search.sampler == "tpe" else samplers.RandomSampler)(seed=seed)
         self.queue: deque[tuple[int, Job]] = deque()
         self.about: dict[int, tuple[Any, int]] = {}  # place of a run -> (trial, rung)
         self.missing: dict[int, int] = {}  # trial number -> runs of its rung that are still going on
         self.place = 0
+        # Budgets are for all episodes together: a part of them would be another problem.
+        self.rungs = (1.0,) if search.jobs[0].budgets else RUNGS
         env = search.jobs[0].prepare()
         self.optimum = None if env.truth is None else plan(env.truth, env.learner().problem).reward
 
@@ -233,8 +259,9 @@ class _Tuner:
         if not waiting:
             if self.search.sampler == "grid":
                 return False
-            counted = (state.COMPLETE, state.PRUNED, state.RUNNING)
-            if len(self.study.get_trials(deepcopy=False, states=counted)) >= (self.search.trials or 0):
+            every = self.study.get_trials(deepcopy=False)
+            # A trial of a process that was killed is tried again; one that failed by itself counts.
+            if sum(t.state != state.FAIL or "error" in t.user_attrs for t in every) >= (self.search.trials or 0):
                 return False
         trial = self.study.ask()
         for name, values in self.search.parameters.items():
@@ -245,7 +272,7 @@ class _Tuner:
     def start(self, trial: Any, rung: int) -> None:
         """Have the runs of a setting played up to a rung."""
         jobs = [
-            self.search.with_setting(job, trial.params, max(1, round(RUNGS[rung] * job.episodes)))
+            self.search.with_setting(job, trial.params, max(1, round(self.rungs[rung] * job.episodes)))
             for job in self.search.jobs
         ]
         self.missing[trial.number] = len(jobs)
@@ -270,12 +297,12 @@ class _Tuner:
         if self.missing[trial.number]:
             return
         del self.missing[trial.number]
-        loss, reward, excess = self.judge(trial.params, RUNGS[rung])
+        loss, reward, excess = self.judge(trial.params, self.rungs[rung])
         trial.set_user_attr(
-            "numbers", [loss, reward, excess, max(1, round(RUNGS[rung] * self.search.jobs[0].episodes))]
+            "numbers", [loss, reward, excess, max(1, round(self.rungs[rung] * self.search.jobs[0].episodes))]
         )
         trial.report(loss, rung)
-        if rung == len(RUNGS) - 1:
+        if rung == len(self.rungs) - 1:
             self.study.tell(trial, loss)
             self.next_trial()
         elif trial.should_prune():
@@ -306,6 +333,7 @@ class _Tuner:
             if state in ("complete", "pruned", "fail"):
                 state = "failed" if state == "fail" else state
                 loss, reward, excess = (float(x) for x in numbers[:3])
+                loss = math.inf if state == "failed" else loss  # what it had before it failed is no loss of it
                 found.append(Trial(dict(trial.params), state, loss, reward, excess, int(numbers[3])))
         rank = {"complete": 0, "pruned": 1, "failed": 2}
         return sorted(found, key=lambda t: (rank[t.state], t.loss, json.dumps(t.setting, sort_keys=True)))

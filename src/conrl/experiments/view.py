@@ -48,7 +48,7 @@ def watching(jobs: Sequence[Job], shown: bool = True) -> Iterator[Callable[[Even
         def listen(event: Event) -> None:
             nonlocal total
             job = jobs[event.job]
-            if event.kind == "playing" and event.job in over:
+            if event.kind in ("started", "playing") and event.job in over:
                 return  # from a cluster, words may come late
             if event.kind in ended:
                 ended[event.kind] += 1
@@ -78,6 +78,7 @@ def watching(jobs: Sequence[Job], shown: bool = True) -> Iterator[Callable[[Even
 def counting(shown: bool = True) -> Iterator[Callable[[Event], None]]:
     """Gives the listener for `tune`: how many settings were started, and the last one."""
     from rich.console import Console
+    from rich.markup import escape
 
     console = Console(stderr=True)
     if not shown or not console.is_terminal:
@@ -88,8 +89,8 @@ def counting(shown: bool = True) -> Iterator[Callable[[Event], None]]:
 
         def listen(event: Event) -> None:
             seen.add(event.job)
-            status.update(
-                f"{len(seen)} settings; setting {event.job + 1}: {event.episodes:,} trajectories  [{event.text}]"
-            )
+            about = (event.text.strip().splitlines() or [""])[-1]  # of a traceback, what went wrong
+            text = f"{len(seen)} settings; setting {event.job + 1}: {event.episodes:,} trajectories  ({about})"
+            status.update(escape(text))
 
         yield listen
