@@ -34,6 +34,7 @@ from conrl.learners.registry import LEARNERS
 from conrl.learners.saving import DAMAGED
 from conrl.model import ConstrainedMDP
 from conrl.planners import Plan, plan
+from conrl.planners.long_run import long_run_optimum
 
 if TYPE_CHECKING:
     import polars
@@ -236,8 +237,8 @@ class Study:
             return None
         mdp, limits = env.mdp, mine[0].limits
         if mine[0].averaging:
-            mdp = transform.reachable_part(transform.single_episode(mdp))
-        elif np.array_equal(limits, env.limits):
+            return long_run_optimum(transform.reachable_part(transform.single_episode(mdp)), limits).reward
+        if np.array_equal(limits, env.limits):
             return env.optimum.reward
         if limits.size:  # its own: budgets of one algorithm are no limits of the others
             mdp = mdp.replace(limits=dict(zip(mine[0].cost_names, limits.tolist(), strict=True)))

@@ -98,7 +98,8 @@ class Prepared:
     def check(self) -> History:
         """An empty history, once a learner can be made, its limits can be kept and nothing else stands in the way."""
         job, learner = self.job, self.learner()
-        history = History(tuple(self.task.cost_names), learner.problem, self.truth)
+        continuing = getattr(self._kind, "continuing", False)
+        history = History(tuple(self.task.cost_names), learner.problem, self.truth, continuing)
         _ = history.optimum
         make_world(self.world, learner, job.pay, None)
         try:

@@ -46,7 +46,6 @@ from conrl.experiments.runner import Event, in_processes
 from conrl.experiments.spec import Spec
 from conrl.experiments.store import run_directory
 from conrl.files import atomic_write
-from conrl.planners import plan
 
 RUNGS = (0.25, 0.5, 1.0)  # shares of the trajectories
 STARTUP = 5  # settings that are played to their end before any is pruned
@@ -234,7 +233,8 @@ class _Tuner:
         # Budgets are for all episodes together: a part of them would be another problem.
         self.rungs = (1.0,) if search.jobs[0].budgets else RUNGS
         env = search.jobs[0].prepare()
-        self.optimum = None if env.truth is None else plan(env.truth, env.learner().problem).reward
+        best = env.check().optimum
+        self.optimum = None if best is None else best.reward
 
     def run(self, workers: int) -> None:
         self.recover()

@@ -24,6 +24,7 @@ from conrl.inputs import resolve_limits
 from conrl.model import ConstrainedMDP
 from conrl.planners import Plan, plan
 from conrl.planners.cones import evaluator
+from conrl.planners.long_run import LongRun, long_run_optimum
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem
 
 Float = NDArray[np.float64]
@@ -53,10 +54,17 @@ class History:
 
     window = WINDOW
 
-    def __init__(self, cost_names: tuple[str, ...], problem: Problem, mdp: ConstrainedMDP | None = None) -> None:
+    def __init__(
+        self,
+        cost_names: tuple[str, ...],
+        problem: Problem,
+        mdp: ConstrainedMDP | None = None,
+        continuing: bool = False,
+    ) -> None:
         self.cost_names = cost_names
         self.problem = problem
         self.mdp = mdp  # the truth, where it is known
+        self.continuing = continuing  # one unending episode
         self.interrupted = False
         self._rows: list[Row] = []
         self._tables: dict[str, NDArray[Any]] = {}
@@ -148,10 +156,13 @@ class History:
         return resolve_limits(given, self.cost_names, "floors")
 
     @cached_property
-    def optimum(self) -> Plan | None:
-        """The best policy of the true model: of a `Knapsack`, the static one that keeps B / K in expectation."""
+    def optimum(self) -> Plan | LongRun | None:
+        """The best policy of the true model: of a `Knapsack`, the static one that keeps B / K in expectation; of one
+        unending episode, the best long-run average."""
         if self.mdp is None:
             return None
+        if self.continuing:
+            return long_run_optimum(self.mdp, self.limits)
         problem = self.problem
         if isinstance(problem, Knapsack):
             problem = Knapsack(problem.budgets, problem.episodes)

@@ -66,7 +66,7 @@ def learn(
         learner.reseed(int(number))
     names = tuple(learner.task.cost_names)
     if history is None:
-        history = History(names, learner.problem, truth)
+        history = History(names, learner.problem, truth, getattr(learner, "continuing", False))
     elif not isinstance(history, History) or history.cost_names != names or len(history) != learner.episodes:
         raise SpecError("the history is not that of this learner: it has other costs or another number of episodes")
     history.interrupted = False
