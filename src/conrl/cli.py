@@ -245,7 +245,7 @@ def _knapsack(
     from conrl import problem
 
     if not budgets or episodes is None:
-        raise SpecError("--budget, --episodes and --epsilon go together: so much in all, for so many episodes")
+        raise SpecError("--budget needs --episodes: so much in all, for so many episodes; --epsilon goes with both")
     if limits or floors:
         raise SpecError("--budget replaces --limit and --floor; give one kind")
     try:

@@ -44,7 +44,7 @@ def play(spec: Spec, out: Path, workers: int | None, dask: str | None) -> int:
 
 def tell(spec: Spec, outcome: Outcome, out: Path) -> int:
     """Say what came of a study."""
-    parts = [f"{outcome.finished} runs played"]
+    parts = [f"{outcome.finished} run{'' if outcome.finished == 1 else 's'} played"]
     if outcome.before:
         parts.append(f"{outcome.before} were finished before")
     click.echo(f"{spec.name}: {', '.join(parts)}, of {outcome.runs}; in {out}")
@@ -76,15 +76,16 @@ adds is added. On a cluster the directory must be one that all workers see.
 Exit code 4: some runs failed; the others went on."""
 )
 @click.argument("spec", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), default="study", show_default=True, help=OUT)
+@click.option("--out", type=click.Path(path_type=Path), help=f"{OUT} [default: the spec's name]")
 @_workers
 @_dask
-def run(spec: Path, out: Path, workers: int | None, dask: str | None) -> int:
+def run(spec: Path, out: Path | None, workers: int | None, dask: str | None) -> int:
     """Run the study that SPEC describes: environments x algorithms x seeds.
 
     SPEC is a TOML file, or figure1 or figure2, which come with conrl.
     """
-    return play(read_spec(spec), out, workers, dask)
+    found = read_spec(spec)
+    return play(found, Path(spec.stem) if out is None else out, workers, dask)
 
 
 @click.command(

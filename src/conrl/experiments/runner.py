@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import signal
 import threading
@@ -373,10 +374,13 @@ def _on_dask(tasks: Sequence[tuple[int, Job]], out: Path, address: str, tell: Li
         from distributed import wait as wait_for
     except ImportError as error:
         raise SpecError(f"a Dask cluster needs the extra: pip install 'conrl[cluster]' ({error})") from None
+    if not re.fullmatch(r"(\w+://)?[\w.\[\]:-]+:\d+|inproc://.+", address):
+        raise SpecError(f"{address!r} is no address of a Dask scheduler; write for example tcp://127.0.0.1:8786")
     try:
         client = Client(address, timeout="10s", set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
-        raise RunError(f"no Dask scheduler answers at {address}: {' '.join(str(error).split())}") from None
+        why = " ".join(str(error).split())
+        raise RunError(f"no Dask scheduler answers at {address}; start one with `dask scheduler`: {why}") from None
     jobs = dict(tasks)
     topic = f"conrl-{secrets.token_hex(8)}"  # other studies may be on the same cluster
     with client, client.as_current():

@@ -62,11 +62,12 @@ def clashes(directory: Path, config: dict[str, Any]) -> str | None:
     same = {"episodes"}
     if before.get("model") == now.get("model") and all(_is_file(side.get("env")) for side in (before, now)):
         same.add("env")  # the same model in a file that was moved
-    for key, there, here in _differences(before, now):
+    # Where a parameter differs the model's digest does too, and says less.
+    for key, there, here in sorted(_differences(before, now), key=lambda found: found[0] == "model"):
         if key not in same:
             return (
                 f"{directory} holds a run with another {key}: {_short(there)} there, {_short(here)} here; "
-                "choose another directory"
+                "choose another directory or, in a spec, another name"
             )
     return None
 

@@ -1,7 +1,9 @@
-"""The live view of a study: all of it, and each run that is going on. On stderr, and only on a terminal."""
+"""The live view of a study: all of it, and each run that is going on. On stderr; without a terminal, a line at times."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -9,6 +11,7 @@ from conrl.experiments.jobs import Job
 from conrl.experiments.runner import Event
 
 MOST_LINES = 12  # of runs that are going on
+PAUSE = 30.0  # seconds between two lines where there is no terminal
 
 
 @contextmanager
@@ -18,7 +21,7 @@ def watching(jobs: Sequence[Job], shown: bool = True) -> Iterator[Callable[[Even
 
     console = Console(stderr=True)
     if not shown or not console.is_terminal:
-        yield lambda event: None
+        yield _lines(jobs) if shown else lambda event: None
         return
     from rich.progress import (
         BarColumn,
@@ -72,6 +75,23 @@ def watching(jobs: Sequence[Job], shown: bool = True) -> Iterator[Callable[[Even
                 bar.update(everything, completed=total, facts=facts)
 
         yield listen
+
+
+def _lines(jobs: Sequence[Job]) -> Callable[[Event], None]:
+    """For a log: now and then a line that says how far it is."""
+    ended: set[int] = set()
+    due = time.monotonic() + PAUSE
+
+    def listen(event: Event) -> None:
+        nonlocal due
+        if event.kind in ("done", "before", "failed"):
+            ended.add(event.job)
+        if time.monotonic() >= due:
+            sys.stderr.write(f"{len(ended)} of {len(jobs)} runs ended\n")
+            sys.stderr.flush()
+            due = time.monotonic() + PAUSE
+
+    return listen
 
 
 @contextmanager
