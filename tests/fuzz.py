@@ -258,7 +258,8 @@ def model_npz(r: random.Random, folder: Path) -> None:
     if r.random() < 0.6:
         path.write_bytes(bytes(flipped(path.read_bytes(), r)))
     elif r.random() < 0.1:
-        with zipfile.ZipFile(path, "a") as archive:
+        with zipfile.ZipFile(path, "a") as archive, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that the name is there already
             archive.writestr("rewards.npy", pickle.dumps(Bomb(trap)))
     command("plan", path)
     if trap.exists():

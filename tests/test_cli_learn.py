@@ -85,7 +85,7 @@ def test_files_and_going_on() -> None:
     assert Path("others/mars-rover/conrl/seed-000/progress.csv").read_text() == whole
     ok(*ROVER, "--out", "runs", "--episodes", 30, "--seed", 7)
     assert Path("runs/mars-rover/conrl/seed-007/progress.csv").read_text() != first
-    assert "another model" in refused("learn", "mars-rover", "--out", "runs", "--episodes", 60)
+    assert "another settings.rock_reward: 1 there" in refused("learn", "mars-rover", "--out", "runs", "--episodes", 60)
     assert "another pay" in refused(*ROVER, "--out", "runs", "--episodes", 60, "--pay", "bernoulli")
     assert conrl.load_learner(directory / "checkpoint.npz").episodes == 60
 

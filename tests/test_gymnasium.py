@@ -119,6 +119,7 @@ def test_registration_imports_nothing_heavy() -> None:
 # -- vector environments --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:os.fork")  # jax, loaded by another test, warns of it
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_vector_environments_keep_fractions(mode: str) -> None:
     """The first cost is 0, from which an integer array could be made; later ones are 1/H."""

@@ -1,4 +1,4 @@
-"""The live view of a study: all of it, and each run that is going on. On stderr; without a terminal, a line at times."""
+"""The live view of a study: all of it, and each run that is going on. On stderr; without a terminal, a few lines."""
 
 from __future__ import annotations
 

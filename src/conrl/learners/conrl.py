@@ -56,7 +56,7 @@ class ConRL(PlacesLearner):
             setting of the paper's experiments.
         planner: a name or an object, as in `conrl.plan`; overrides the preset.
         bonus: `TheoryBonus`, `ScaledBonus`, or a function of (visits [n], episode, task) that gives [n] or [n, 1+d],
-            positive for optimism and negative for caution; overrides the preset.
+            positive for optimism and negative for caution; overrides the preset. Logged episodes count.
         resolve: `Knapsack` only. Plan each episode for what is left, (B - spent) / (K - k + 1), with epsilon = 0,
             instead of for (1 - epsilon) B / K.
         guard: `Knapsack` only. Never exceed a budget (`conrl.learners.budget`).
