@@ -96,8 +96,8 @@ Examples:
   conrl reproduce figure2
 
 \b
-Writes the runs, figure1.png, figure1.pdf and summary.csv into the directory. The full figure 1 takes about half an hour
-on two cores, --quick about two minutes. Both go on where they were interrupted."""
+Writes the runs, figure1.png, figure1.pdf and summary.csv into the directory. The full figure 1 takes half an hour to
+an hour on two cores, --quick about two minutes. Both go on where they were interrupted."""
 )
 @click.argument("figure", type=click.Choice(["figure1", "figure2"]))
 @click.option("--quick", is_flag=True, help="Fewer seeds and trajectories; the figure says so.")
