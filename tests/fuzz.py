@@ -9,6 +9,7 @@ Archives never make objects: a pickle among the cases would leave a file behind.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import json
 import os
@@ -499,7 +500,7 @@ def numbers(r: random.Random, folder: Path) -> None:
         lambda: conrl.frontier(box, cost=odd_number(r)),
         lambda: conrl.ScaledBonus(odd_number(r), odd_number(r)),
         lambda: conrl.Lagrangian(odd_number(r), odd_number(r)),
-        lambda: conrl.learn(box, conrl.ConRL(box.task), odd_number(r) if r.random() < 0.5 else 1, seed=odd_number(r)),
+        lambda: conrl.learn(box, conrl.ConRL(box.task), odd_count(r), seed=odd_number(r)),
         lambda: conrl.Task(odd_number(r), 2, 3, [1.0], ["c"]),
         lambda: conrl.simulate(box, conrl.plan(box), episodes=odd_count(r), seed=odd_number(r)),
         lambda: conrl.Episode([0, odd_number(r)], [0], [odd_number(r)], [[odd_number(r)]]),
@@ -536,7 +537,7 @@ def attempt(door: str, case: int) -> str | None:
     signal.signal(signal.SIGALRM, late)
     signal.alarm(SECONDS)
     try:
-        with tempfile.TemporaryDirectory(prefix="conrl-fuzz-") as folder:
+        with tempfile.TemporaryDirectory(prefix="conrl-fuzz-") as folder, contextlib.chdir(folder):
             DOORS[door][1](r, Path(folder))
     except Broken as error:
         return str(error)
@@ -574,7 +575,9 @@ def main() -> int:
         if done % 1000 == 0:
             sys.stderr.write(f"{done} of {len(todo)}, {len(wrong)} broken, {time.monotonic() - begun:.0f} s\n")
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    sys.stdout.write(json.dumps({"cases": dict(found), "broken": wrong, "peak MiB": round(most)}) + "\n")
+    sys.stdout.write(
+        json.dumps({"cases": dict(found), "broken": len(wrong), "first": wrong[:10], "peak MiB": round(most)}) + "\n"
+    )
     return 1 if wrong else 0
 
 

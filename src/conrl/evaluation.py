@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from conrl import kernels
-from conrl.errors import ModelError
-from conrl.inputs import default_cost_names, resolve_limits
+from conrl.errors import ModelError, SpecError
+from conrl.inputs import default_cost_names, is_int, resolve_limits
 from conrl.model import ConstrainedMDP
 from conrl.policy import Mixture, Policy
 
@@ -104,6 +104,8 @@ def simulate(
     """
     if episodes < 1:
         raise ModelError(f"episodes is {episodes}; at least 1 is needed")
+    if not isinstance(seed, np.random.Generator) and not (is_int(seed) and seed >= 0):
+        raise SpecError(f"seed is {seed!r}; it must be a whole number of at least 0, or a generator")
     generator = np.random.default_rng(seed)
     parts = list(_parts(policy))
     weights = np.array([w for w, _ in parts])

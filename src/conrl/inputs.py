@@ -271,6 +271,16 @@ def is_int(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
+def is_number(value: Any) -> bool:
+    """A finite number, not a truth value."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return False
+    try:
+        return bool(np.isfinite(float(value)))
+    except OverflowError:
+        return False
+
+
 def read_range(bounds: tuple[float, float], what: str) -> tuple[float, float]:
     try:
         low, high = (float(x) for x in bounds)

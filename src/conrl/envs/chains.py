@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from conrl.envs.maps import is_number
 from conrl.errors import ModelError
-from conrl.inputs import float_array, is_int
+from conrl.inputs import float_array, is_int, is_number
 from conrl.model import ROW_SUM_TOLERANCE, Float
 
 

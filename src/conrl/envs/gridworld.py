@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from conrl.envs.maps import MOVES, is_number, per_step, read_map, slip_matrix
+from conrl.envs.maps import MOVES, per_step, read_map, slip_matrix
 from conrl.errors import ModelError
+from conrl.inputs import is_number
 from conrl.model import ConstrainedMDP, Layout
 
 MARS_ROVER = """

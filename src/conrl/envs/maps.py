@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conrl.errors import ModelError
+from conrl.inputs import is_number
 
 MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 
@@ -129,7 +129,3 @@ def per_step(horizon: int) -> float:
     if not isinstance(horizon, (int, np.integer)) or isinstance(horizon, bool) or horizon < 1:
         raise ModelError(f"horizon is {horizon!r}; it must be a whole number of at least 1")
     return 1.0 / int(horizon)
-
-
-def is_number(value: Any) -> bool:
-    return type(value) is not bool and isinstance(value, (int, float, np.number)) and bool(np.isfinite(value))

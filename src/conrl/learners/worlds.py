@@ -7,7 +7,7 @@ interrupted is that of one that was not.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -152,7 +152,7 @@ class GymnasiumWorld:
             return Episode.null(task.num_costs)
         left, worst = room
         spent = np.zeros(left.size)
-        state = self._state(self.env.reset(seed=int(generator.integers(2**31)))[0])
+        state = self._state(_parts("reset", self.env.reset(seed=int(generator.integers(2**31))), 2)[0])
         states, actions, pay = [state], [], []
         terminated = stopped = False
         for h in range(task.horizon):
@@ -160,7 +160,7 @@ class GymnasiumWorld:
                 stopped = True
                 break
             action = policy.act(h, state, generator)
-            observation, given, terminated, truncated, info = self.env.step(action)
+            observation, given, terminated, truncated, info = _parts("step", self.env.step(action), 5)
             successor = self._state(observation)
             reward = self._number(given)
             costs = self._costs(state, action, successor, reward, bool(terminated), info)
@@ -222,6 +222,14 @@ class GymnasiumWorld:
         if not np.isfinite(costs).all():
             raise RunError(f"the environment gave costs {costs}; they must be finite")
         return costs
+
+
+def _parts(method: str, answer: Any, count: int) -> tuple[Any, ...]:
+    """What an environment answered, once it is what Gymnasium says; older interfaces answer less."""
+    if not isinstance(answer, tuple) or len(answer) != count or not isinstance(answer[-1], Mapping):
+        what = "(observation, info)" if count == 2 else "(observation, reward, terminated, truncated, info)"
+        raise RunError(f"the environment's {method} must give {what}, info a dictionary; it gave {str(answer)[:200]}")
+    return answer
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl.errors import SpecError
+from conrl.inputs import is_int, is_number
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
 from conrl.planners.cones import Cones
@@ -43,10 +44,10 @@ class ColumnGeneration:
     settings = (Linear, ConcaveConvex, Knapsack)
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.tol) and self.tol > 0.0):
-            raise SpecError(f"tol is {self.tol}; it must be a positive number")
-        if self.max_sweeps < 1:
-            raise SpecError(f"max_sweeps is {self.max_sweeps}; it must be at least 1")
+        if not (is_number(self.tol) and self.tol > 0.0):
+            raise SpecError(f"tol is {self.tol!r}; it must be a positive number")
+        if not is_int(self.max_sweeps) or self.max_sweeps < 1:
+            raise SpecError(f"max_sweeps is {self.max_sweeps!r}; it must be a whole number of at least 1")
 
     def plan(self, mdp: ConstrainedMDP, problem: Problem, start: Start | None = None, relax: bool = False) -> Plan:
         """The best policy within the limits.

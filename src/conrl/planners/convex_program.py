@@ -20,6 +20,7 @@ import numpy as np
 
 from conrl.errors import RunError, SpecError
 from conrl.evaluation import evaluate
+from conrl.inputs import is_number
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction
 from conrl.planners.cones import Cones, expressions, import_cvxpy
@@ -39,8 +40,8 @@ class ConvexProgram:
     settings = (ConcaveConvex,)
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.tol) and self.tol > 0.0):
-            raise SpecError(f"tol is {self.tol}; it must be a positive number")
+        if not (is_number(self.tol) and self.tol > 0.0):
+            raise SpecError(f"tol is {self.tol!r}; it must be a positive number")
 
     def plan(self, mdp: ConstrainedMDP, problem: Problem) -> Plan:
         assert isinstance(problem, ConcaveConvex)

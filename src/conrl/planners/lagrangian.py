@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl.errors import RunError, SpecError, unknown
-from conrl.inputs import is_int
+from conrl.inputs import is_int, is_number
 from conrl.model import ConstrainedMDP
 from conrl.oracles import A2C, BackwardInduction, Responder, Support, SupportOracle
 from conrl.planners.result import Plan, split_prices
@@ -131,8 +131,8 @@ class Lagrangian:
     def __post_init__(self) -> None:
         if not is_int(self.iterations) or self.iterations < 1:
             raise SpecError(f"iterations is {self.iterations!r}; it must be a whole number of at least 1")
-        if not (np.isfinite(self.step) and self.step > 0.0):
-            raise SpecError(f"step is {self.step}; it must be a positive number")
+        if not (is_number(self.step) and self.step > 0.0):
+            raise SpecError(f"step is {self.step!r}; it must be a positive number")
         if self.returns not in RETURNS:
             raise SpecError(unknown("returns", self.returns, RETURNS))
         if isinstance(self.oracle, str):

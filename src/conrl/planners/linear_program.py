@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from conrl.errors import RunError, SpecError, unknown
+from conrl.inputs import is_number
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
 from conrl.planners.conflict import find_conflict, infeasible
@@ -57,8 +58,8 @@ class LinearProgram:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise SpecError(unknown("method", self.method, METHODS))
-        if not (np.isfinite(self.tol) and self.tol > 0.0):
-            raise SpecError(f"tol is {self.tol}; it must be a positive number")
+        if not (is_number(self.tol) and self.tol > 0.0):
+            raise SpecError(f"tol is {self.tol!r}; it must be a positive number")
 
     def plan(self, mdp: ConstrainedMDP, problem: Problem) -> Plan:
         null = isinstance(problem, Knapsack)
