@@ -15,7 +15,6 @@ common places.
 from __future__ import annotations
 
 import csv
-import json
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 from conrl import naming, transform
 from conrl.errors import ConRLError, RunError, SpecError
 from conrl.experiments.runner import FAILED, STUDY
+from conrl.experiments.store import read_json
 from conrl.files import atomic_write, reading
 from conrl.learners.registry import LEARNERS
 from conrl.learners.saving import DAMAGED
@@ -388,7 +388,7 @@ def load(directory: str | Path) -> Study:
     root = Path(directory)
     if not root.is_dir():
         raise RunError(f"no such directory: {root}")
-    about = _json(root / STUDY) if (root / STUDY).exists() else {}
+    about = read_json(root / STUDY) if (root / STUDY).exists() else {}
     environments = {_of(entry, "directory", name): (name, entry) for name, entry in _entries(about, "environments")}
     algorithms = {_of(entry, "directory", name): (name, entry) for name, entry in _entries(about, "algorithms")}
     runs, failures, unreadable = [], [], []
@@ -440,20 +440,9 @@ def _of(entry: dict[str, Any], key: str, default: str) -> str:
     return str(entry.get(key, default))
 
 
-def _json(path: Path) -> dict[str, Any]:
-    with reading(path):
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
-            raise RunError(f"{path}: not JSON") from None
-    if not isinstance(found, dict):
-        raise RunError(f"{path}: not a JSON object")
-    return found
-
-
 def read_run(where: Path, environment: str, algorithm: str, seed: int) -> RunRecord:
     """One run from its directory."""
-    config = _json(where / "config.json")
+    config = read_json(where / "config.json")
     learner = config["learner"]
     names = tuple(str(name) for name in learner["task"]["cost_names"])
     table = _columns(where / "progress.csv")

@@ -48,16 +48,21 @@ def safe_name(name: str) -> str:
     return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "unnamed"
 
 
-def clashes(directory: Path, config: dict[str, Any]) -> str | None:
-    """Why a run with these settings cannot go on in a directory; None if it can."""
-    path = directory / "config.json"
+def read_json(path: Path) -> dict[str, Any]:
+    """What `config.json` or `study.json` holds."""
     with reading(path):
         try:
-            before = json.loads(path.read_text(encoding="utf-8"))
+            found = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:
-            raise RunError(f"{path}: not JSON; the run cannot be continued") from None
-    if not isinstance(before, dict):
-        raise RunError(f"{path}: not the settings of a run")
+            raise RunError(f"{path}: not JSON; delete it to start again") from None
+    if not isinstance(found, dict):
+        raise RunError(f"{path}: not the settings of a run or a study")
+    return found
+
+
+def clashes(directory: Path, config: dict[str, Any]) -> str | None:
+    """Why a run with these settings cannot go on in a directory; None if it can."""
+    before = read_json(directory / "config.json")
     now = json.loads(json.dumps({"version": VERSION, **config}))
     same = {"episodes"}
     if before.get("model") == now.get("model") and all(_is_file(side.get("env")) for side in (before, now)):
