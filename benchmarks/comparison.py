@@ -26,6 +26,7 @@ import conrl
 from conrl.envs import box, mars_rover
 from conrl.estimation import width
 from conrl.learners.appropo import ApproPO
+from conrl.learners.history import running_mean
 from conrl.learners.optcmdp import OptCMDP
 from conrl.learners.optprimaldual import OptPrimalDual
 from conrl.learners.rcpo import RCPO
@@ -125,10 +126,7 @@ def run(job: tuple[str, str, int]) -> tuple[Any, ...]:
 def solved_from(values: Float, least: float, most: float, average: bool) -> int | None:
     """The first trajectory from which the mean of the last 100 is good to the end."""
     if average:
-        sums = np.cumsum(np.vstack((np.zeros(values.shape[1]), values)), axis=0)
-        k = np.arange(1, len(values) + 1)
-        first = np.maximum(k - AVERAGED, 0)
-        values = (sums[k] - sums[first]) / (k - first)[:, None]
+        values = running_mean(values, AVERAGED)
     bad = np.flatnonzero((values[:, 0] < least) | (values[:, 1] > most))
     first_good = int(bad[-1]) + 2 if bad.size else 1
     return first_good if first_good <= len(values) else None

@@ -30,6 +30,7 @@ from conrl.errors import ConRLError, RunError, SpecError
 from conrl.experiments.runner import FAILED, STUDY
 from conrl.experiments.store import read_json
 from conrl.files import atomic_write, reading
+from conrl.learners.history import running_mean
 from conrl.learners.registry import LEARNERS
 from conrl.learners.saving import DAMAGED
 from conrl.model import ConstrainedMDP
@@ -112,14 +113,6 @@ class RunRecord:
         """[d]: the share of trajectories with the smoothed cost above its limit."""
         over: Float = (self.smooth[:, 1:] > self.limits + OVER).mean(axis=0)
         return over
-
-
-def running_mean(values: Float, window: int) -> Float:
-    """Means of the last `window` rows; of fewer at the start."""
-    sums = np.cumsum(np.vstack((np.zeros(values.shape[1]), values)), axis=0)
-    k = np.arange(1, len(values) + 1)
-    first = np.maximum(k - window, 0)
-    return (sums[k] - sums[first]) / (k - first)[:, None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -114,7 +114,7 @@ def _draw(study: Study, columns: Sequence[Column], rows: Sequence[tuple[str, str
             mine = [c for c in curves if c.measure == measure and c.algorithm in column.algorithms]
             first = mine[0].cost if mine else None
             for curve in [c for c in mine if c.cost == first]:
-                line = _line(axes, curve, styles[curve.algorithm], column.average)
+                line = _line(axes, curve, styles[curve.algorithm])
                 handles.setdefault(curve.algorithm, line)
             _reference(axes, study, column, measure, first)
             _dress(axes, column, measure, label if j == 0 else "", i == len(rows) - 1)
@@ -135,7 +135,7 @@ def _draw(study: Study, columns: Sequence[Column], rows: Sequence[tuple[str, str
     return figure
 
 
-def _line(axes: Axes, curve: Curve, style: tuple[str, Any, str], average: bool) -> Any:
+def _line(axes: Axes, curve: Curve, style: tuple[str, Any, str]) -> Any:
     colour, dashes, mark = style
     if curve.seeds > 1:
         low, high = curve.mean - curve.std, curve.mean + curve.std

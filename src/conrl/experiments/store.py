@@ -43,9 +43,9 @@ def environment_directory(env: str) -> str:
     return safe_name(Path(env).stem if Path(env).suffix in (".csv", ".npz") else env)
 
 
-def safe_name(name: str) -> str:
+def safe_name(name: str, otherwise: str = "unnamed") -> str:
     """What a directory for this name is called."""
-    return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "unnamed"
+    return re.sub(r"[^\w.-]+", "-", name).strip("-.") or otherwise
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -19,7 +19,6 @@ runs give equal bytes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from conrl.errors import RunError, SpecError
-from conrl.experiments.store import run_directory
+from conrl.experiments.store import run_directory, safe_name
 from conrl.files import atomic_write
 
 __all__ = ["FILE_NAME", "export", "write_events"]
@@ -56,7 +55,7 @@ def export(study: Any, out: str | Path) -> list[Path]:
     """
     places: dict[Path, Any] = {}
     for run in study.runs:
-        place = run_directory(out, run.environment, _safe(run.algorithm), run.seed)
+        place = run_directory(out, run.environment, safe_name(run.algorithm, "algorithm"), run.seed)
         if place in places:
             other = places[place]
             raise SpecError(
@@ -91,11 +90,6 @@ def write_events(path: str | Path, rows: Mapping[str, ArrayLike], steps: ArrayLi
 
 
 # -- what is written of a run -------------------------------------------------------------------------------------
-
-
-def _safe(name: str) -> str:
-    """As `run_directory` does with the environment."""
-    return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "algorithm"
 
 
 def _metrics(run: Any) -> dict[str, ArrayLike]:

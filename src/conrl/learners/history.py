@@ -202,10 +202,7 @@ class History:
         table = self.executed
         if table is None:
             table = np.column_stack((self.rewards, self.costs))
-        total = np.cumsum(np.vstack((np.zeros(table.shape[1]), table)), axis=0)
-        k = np.arange(1, len(self) + 1)
-        first = np.maximum(k - WINDOW, 0)
-        return (total[k] - total[first]) / (k - first)[:, None]
+        return running_mean(table, WINDOW)
 
     @property
     def violations(self) -> NDArray[np.int64]:
@@ -310,6 +307,14 @@ class History:
             flags = {name: bool(getattr(row, name)) for name in ("skipped", "guarded", "infeasible")}
             prices = None if np.isnan(row.prices).all() else row.prices  # type: ignore[arg-type]
             self.append(Row(float(row.reward), row.costs, expected, unguarded, int(row.steps), **flags, prices=prices))
+
+
+def running_mean(values: Float, window: int) -> Float:
+    """Means of the last `window` rows; of fewer at the start."""
+    sums = np.cumsum(np.vstack((np.zeros(values.shape[1]), values)), axis=0)
+    k = np.arange(1, len(values) + 1)
+    first = np.maximum(k - window, 0)
+    return (sums[k] - sums[first]) / (k - first)[:, None]
 
 
 def _digits(x: Any) -> str:
