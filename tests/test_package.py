@@ -18,7 +18,7 @@ MODULES = sorted(p for p in SOURCE.rglob("*.py"))
 
 # Each layer may import those before it (and its own).
 LAYERS = [
-    {"errors", "registration"},
+    {"errors", "registration", "terminal"},
     {"bounds", "files", "kernels"},
     {"graph", "inputs"},
     {"task"},
@@ -114,6 +114,19 @@ def test_import_is_light() -> None:
     code = "import sys, conrl; print([m for m in ('numpy', 'numba', 'scipy', 'gymnasium', 'rich') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_plan_loads_only_what_it_needs() -> None:
+    """Most of the time of a warm `conrl plan` is loading; scipy.linalg, which numba asks for, stays usable."""
+    code = (
+        "import sys\nfrom conrl.cli import main\ntry:\n    main(['plan', 'mars-rover', '--json'])\n"
+        "except SystemExit as stop:\n    assert stop.code == 0\n"
+        "heavy = ('scipy.sparse', 'scipy.linalg', 'scipy.special', 'gymnasium', 'matplotlib', 'cvxpy', 'clarabel')\n"
+        "print([m for m in heavy if m in sys.modules], file=sys.stderr)\n"
+        "import scipy.linalg\nassert scipy.linalg.det([[2.0]]) == 2.0"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
 
 
 def test_version_is_the_one_installed() -> None:

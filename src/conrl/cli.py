@@ -9,6 +9,8 @@ Heavy imports are local to the commands, so that `conrl --help` answers at once.
 
 from __future__ import annotations
 
+import gc
+import importlib
 import json
 import math
 import os
@@ -36,6 +38,7 @@ class Commands(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no failure
+        gc.set_threshold(100_000)  # what a command loads stays: looking for garbage in it is a tenth of its time
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except InfeasibleError as error:
@@ -109,6 +112,19 @@ _limits = _assignments(str.rpartition, _number, "crash=0.3")
 _settings = _assignments(str.partition, _anything, "rock_reward=1")
 
 
+def _load_numba() -> None:
+    """As numba loads itself, but without a question that takes it a quarter of a second: whether scipy has a BLAS.
+
+    numba asks for the sake of `np.convolve`, which no kernel calls. Not for a library to do, only for a program.
+    """
+    if "numba" not in sys.modules and "scipy.linalg" not in sys.modules:
+        sys.modules["scipy.linalg"] = None  # type: ignore[assignment]  # what is None cannot be imported
+        try:
+            importlib.import_module("numba.np.arraymath")
+        finally:
+            del sys.modules["scipy.linalg"]
+
+
 def _check_files(paths: Iterable[Path], suffixes: tuple[str, ...]) -> None:
     """Find out before any work whether the files can be written."""
     seen = set()
@@ -178,8 +194,8 @@ Examples:
   conrl plan mars-rover --set rock_reward=1 --budget crash=100 --episodes 1000
   conrl plan model.csv --horizon 20 --start home --limit fuel=3
 
-\b
 --out writes the policy: as a picture of the map (.png .pdf .svg), or as a table (.csv .npz).
+
 Exit code 3: no policy keeps the limits.""",
 )
 @_model_options
@@ -212,7 +228,8 @@ def plan(
     A table of reward, bound and gap, and of each cost against its limit with the price of that limit.
     A policy on a map is drawn as arrows.
     """
-    from conrl import drawing, evaluation, naming, planners, play, problem, rendering
+    _load_numba()
+    from conrl import drawing, evaluation, naming, planners, play, problem, rendering, terminal
 
     _check_files(out, (*drawing.PICTURES, *FILES))
     mdp = naming.model(model, horizon, start, settings, limits)
@@ -231,7 +248,7 @@ def plan(
     if as_json:
         click.echo(rendering.to_json(rendering.plan_record(model, found, simulation)))
     else:
-        rendering.show(*rendering.plan_parts(model, found, simulation), *(f"wrote {path}" for path in out))
+        terminal.show(*rendering.plan_parts(model, found, simulation), *(f"wrote {path}" for path in out))
 
 
 def _knapsack(
@@ -284,7 +301,8 @@ def frontier(
 
     The limits on the other costs stay as they are, or as --limit says.
     """
-    from conrl import drawing, naming, planners, rendering
+    _load_numba()
+    from conrl import drawing, naming, planners, rendering, terminal
 
     _check_files(out, (*drawing.PICTURES, ".csv"))
     mdp = naming.model(model, horizon, start, settings, limits)
@@ -301,7 +319,7 @@ def frontier(
     if as_json:
         click.echo(rendering.to_json(rendering.frontier_record(model, curve)))
     else:
-        rendering.show(*rendering.frontier_parts(model, curve), *(f"wrote {path}" for path in out))
+        terminal.show(*rendering.frontier_parts(model, curve), *(f"wrote {path}" for path in out))
 
 
 @main.command(
@@ -314,8 +332,8 @@ Examples:
   conrl learn mars-rover --set rock_reward=1 --algorithm optcmdp --episodes 100
   conrl learn gymnasium:FrozenLake-v1 --horizon 50 --episodes 1000
 
-\b
 --out writes DIR/ENV/ALGORITHM/seed-000: progress.csv, a row an episode; checkpoint.npz; config.json.
+
 Ctrl-C stops after the episode being played, with everything saved (exit code 130).""",
 )
 @click.argument("env")
@@ -365,7 +383,7 @@ def learn(
     ENV is sampled. What is learned is compared with the optimum where the model is known. With --out a run that was
     interrupted, even killed, is continued by the same command, to the same result.
     """
-    from conrl import rendering
+    from conrl import rendering, terminal
     from conrl.experiments.jobs import Job
 
     if budgets:
@@ -398,7 +416,7 @@ def learn(
         click.echo(rendering.to_json(rendering.learn_record(env, algorithm, seed, history)))
     else:
         wrote = [] if out is None else [f"wrote {job.directory(out)}"]
-        rendering.show(*rendering.learn_parts(env, algorithm, seed, history), *wrote)
+        terminal.show(*rendering.learn_parts(env, algorithm, seed, history), *wrote)
     if history.interrupted:
         hint = "" if out is None else "; the same command continues it"
         return _complain(f"interrupted after {len(history)} of {episodes} episodes{hint}", 130)
@@ -414,14 +432,14 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def envs(as_json: bool) -> None:
     """What is built in: sizes, limits, and the optimum within them."""
-    from conrl import planners, rendering
+    from conrl import planners, rendering, terminal
     from conrl.envs import available, make
 
     records = [rendering.env_record(entry, planners.plan(make(entry.name))) for entry in available()]
     if as_json:
         click.echo(rendering.to_json({"environments": records}))
     else:
-        rendering.show(*rendering.envs_parts(records))
+        terminal.show(*rendering.envs_parts(records))
 
 
 @main.command(
@@ -433,7 +451,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def algorithms(as_json: bool) -> None:
     """Who learns: what conrl learn --algorithm takes, in one line each, with its paper."""
-    from conrl import rendering
+    from conrl import rendering, terminal
     from conrl.experiments import parts
     from conrl.learners.registry import LEARNERS
 
@@ -441,7 +459,7 @@ def algorithms(as_json: bool) -> None:
     if as_json:
         click.echo(rendering.to_json({"algorithms": records}))
     else:
-        rendering.show(*rendering.algorithms_parts(records))
+        terminal.show(*rendering.algorithms_parts(records))
 
 
 for command in (cli_studies.run, cli_studies.reproduce, cli_studies.tune, cli_studies.report):

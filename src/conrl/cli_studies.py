@@ -70,9 +70,9 @@ Examples:
   conrl run study.toml --out study --workers 2
   conrl run study.toml --out /shared/study --dask tcp://127.0.0.1:8786
 
-\b
 Run the same command again to go on after an interruption; finished runs are not played again, and what a changed spec
 adds is added. On a cluster the directory must be one that all workers see.
+
 Exit code 4: some runs failed; the others went on."""
 )
 @click.argument("spec", type=click.Path(path_type=Path))
@@ -95,7 +95,6 @@ Examples:
   conrl reproduce figure1 --out figure1
   conrl reproduce figure2
 
-\b
 Writes the runs, figure1.png, figure1.pdf and summary.csv into the directory. The full figure 1 takes half an hour to
 an hour on two cores, --quick about two minutes. Both go on where they were interrupted."""
 )
@@ -145,7 +144,6 @@ def quickened(spec: Spec) -> Spec:
 Examples:
   conrl tune study.toml --out tuning
 
-\b
 SPEC has a table [tune], or is table1, the paper's grid of 504 settings. The directory gets trials.csv, best.json
 and the runs. Run the same command again to go on after an interruption."""
 )
@@ -154,7 +152,7 @@ and the runs. Run the same command again to go on after an interruption."""
 @_workers
 def tune(spec: Path, out: Path, workers: int | None) -> int:
     """Search for the best setting of an algorithm: a grid, or Optuna's samplers."""
-    from conrl import rendering
+    from conrl import rendering, terminal
     from conrl.experiments.tuning import tune as search
     from conrl.experiments.view import counting
 
@@ -166,7 +164,7 @@ def tune(spec: Path, out: Path, workers: int | None) -> int:
         click.echo("Error: interrupted; the same command goes on from here", err=True)
         return 130
     best = " and best.json" if any(trial.state == "complete" for trial in trials) else ""
-    rendering.show(*rendering.tuning_parts(trials), *([f"wrote {out / 'trials.csv'}{best}"] if trials else []))
+    terminal.show(*rendering.tuning_parts(trials), *([f"wrote {out / 'trials.csv'}{best}"] if trials else []))
     return FAILED if any(trial.state == "failed" for trial in trials) else 0
 
 
@@ -177,7 +175,6 @@ Examples:
   conrl report runs --out report.html
   conrl report figure1 --csv summary.csv --tensorboard events
 
-\b
 The page works without a network: curves, the table with intervals over seeds, and for each environment a slider over
 its limit. --tensorboard writes events files for TensorBoard."""
 )

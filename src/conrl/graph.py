@@ -35,12 +35,18 @@ class Reach(NamedTuple):
 
     @classmethod
     def of(cls, graph: Graph, initial: Float, horizon: int) -> Reach:
-        order, lo, hi, blocks = kernels.reachable(graph.first, graph.start, graph.successor, initial, horizon)
+        since, sizes, members = kernels.reachable(graph.first, graph.start, graph.successor, initial, horizon)
+        # By the step at which a state is first reached; within a step, states with as many actions and outcomes side
+        # by side: less padding.
+        actions, outcomes = np.diff(graph.first), np.diff(graph.start[graph.first])
+        order = np.lexsort((outcomes, actions, since))[: np.count_nonzero(since < horizon)]
         position = np.zeros(initial.size, dtype=np.uint32)
         position[order] = np.arange(order.size, dtype=np.uint32)
+        num_blocks = -(-order.size // kernels.LANES)
+        lo, hi, blocks = kernels.occupied_blocks(position, num_blocks, sizes, members, horizon)
         first, pairs = _select(graph.first, order)
-        start, outcomes = _select(graph.start, pairs)
-        inner = Graph(first, start, position[graph.successor[outcomes]], graph.probability[outcomes])
+        start, kept = _select(graph.start, pairs)
+        inner = Graph(first, start, position[graph.successor[kept]], graph.probability[kept])
         return cls(order, pairs, lo, hi, blocks, inner, initial[order])
 
 

@@ -1,16 +1,22 @@
-"""Reading what users pass: arrays dense or sparse, names, limits; each refusal names the culprit and the remedy."""
+"""Reading what users pass: arrays dense or sparse, names, limits; each refusal names the culprit and the remedy.
+
+scipy.sparse is loaded only for those who pass its matrices: it takes longer to load than a plan takes.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from conrl.errors import ModelError, unknown
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 Float = NDArray[np.float64]
 
@@ -59,20 +65,32 @@ def resolve_limits(limits: ArrayLike | Mapping[str, float] | None, cost_names: S
     return values
 
 
+class SparseRows(NamedTuple):
+    """The entries of a table row by row: those of row k are start[k] .. start[k+1]-1."""
+
+    start: NDArray[np.int64]  # [rows+1]
+    column: NDArray[np.int32]  # [N]
+    value: Float  # [N]
+
+    def chosen(self, keep: NDArray[np.bool_]) -> SparseRows:
+        """The rows for which keep [rows] holds."""
+        sizes = np.diff(self.start)
+        mine = np.repeat(keep, sizes)
+        return SparseRows(np.concatenate(([0], np.cumsum(sizes[keep]))), self.column[mine], self.value[mine])
+
+
 class PairTable:
     """Reads rewards or one cost, given per pair or per outcome, onto the pairs that exist."""
 
-    def __init__(self, num_states: int, num_actions: int, keep: NDArray[np.bool_], kept: sp.csr_array) -> None:
+    def __init__(self, num_states: int, num_actions: int, keep: NDArray[np.bool_], kept: SparseRows) -> None:
         self.shape = (num_states, num_actions)
         self.keep = keep
-        self.kept = kept
-        rows = np.repeat(np.flatnonzero(keep), np.diff(kept.indptr))
-        self.rows = rows
-        self.columns = np.asarray(kept.indices, dtype=np.int64)
+        self.rows = np.repeat(np.flatnonzero(keep), np.diff(kept.start))
+        self.columns = kept.column.astype(np.int64)
 
     def read(self, values: Any, what: str) -> Float:
         S, A = self.shape
-        if sp.issparse(values):
+        if is_sparse(values):
             return self._sparse(values, what)
         table = float_array(values, what)
         if table.shape == (S, A):
@@ -103,19 +121,29 @@ def csr_copy(values: Any, what: str) -> sp.csr_array:
         raise ModelError(
             f"{what} is sparse with shape {values.shape} and dtype {values.dtype}; expected numbers (S*A, S)"
         )
+    import scipy.sparse as sp
+
     matrix = sp.csr_array(values, dtype=np.float64, copy=True)
     matrix.sum_duplicates()
     return matrix
 
 
-def transition_matrix(transitions: Any) -> tuple[sp.csr_array, int]:
-    if sp.issparse(transitions):
+def is_sparse(values: Any) -> bool:
+    """Whether it is a matrix of scipy.sparse; nobody has one before that is loaded."""
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and bool(sparse.issparse(values))
+
+
+def read_transitions(transitions: Any) -> tuple[SparseRows, int, int]:
+    """The probabilities that are not 0, a row a pair; how many states; how many actions."""
+    if is_sparse(transitions):
         matrix = csr_copy(transitions, "transitions")
-        rows, num_states = matrix.shape
-        if num_states == 0 or rows == 0 or rows % num_states:
+        num_pairs, num_states = matrix.shape
+        if num_states == 0 or num_pairs == 0 or num_pairs % num_states:
             raise ModelError(f"transitions is sparse with shape {matrix.shape}; expected (S*A, S)")
-        num_actions = rows // num_states
+        num_actions = num_pairs // num_states
         matrix.eliminate_zeros()
+        entries = matrix.indptr, matrix.indices, matrix.data
     else:
         table = float_array(transitions, "transitions")
         if table.ndim == 4:
@@ -125,10 +153,13 @@ def transition_matrix(transitions: Any) -> tuple[sp.csr_array, int]:
         if table.ndim != 3 or table.shape[0] != table.shape[2] or table.size == 0:
             raise ModelError(f"transitions has shape {table.shape}; expected (S, A, S), or sparse (S*A, S)")
         num_states, num_actions = table.shape[:2]
-        matrix = sp.csr_array(table.reshape(num_states * num_actions, num_states))
+        table = table.reshape(num_states * num_actions, num_states)
+        rows, columns = np.nonzero(table)
+        entries = np.searchsorted(rows, np.arange(table.shape[0] + 1)), columns, table[rows, columns]
     if num_actions > MAX_ACTIONS:
         raise ModelError(f"{num_actions} actions; at most {MAX_ACTIONS} are supported")
-    return matrix, num_actions
+    start, column, value = entries
+    return SparseRows(start.astype(np.int64), column.astype(np.int32), value), num_states, num_actions
 
 
 def read_outcomes(
@@ -189,9 +220,9 @@ def split_costs(costs: Any, num_states: int, num_actions: int) -> list[Any]:
     """The d tables in `costs`, each such as `rewards` takes."""
     if costs is None:
         return []
-    if isinstance(costs, (list, tuple)) and all(sp.issparse(c) or any_array(c, "costs").ndim in (2, 3) for c in costs):
+    if isinstance(costs, (list, tuple)) and all(is_sparse(c) or any_array(c, "costs").ndim in (2, 3) for c in costs):
         nested = len(costs) == num_states and all(np.shape(c)[0] == num_actions for c in costs) if costs else False
-        if not nested or any(sp.issparse(c) or isinstance(c, np.ndarray) for c in costs):
+        if not nested or any(is_sparse(c) or isinstance(c, np.ndarray) for c in costs):
             return list(costs)
     table = float_array(costs, "costs")
     if table.shape[:2] == (num_states, num_actions) and table.ndim == 2:

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from conrl.errors import ModelError
@@ -32,13 +31,16 @@ from conrl.inputs import (
     read_horizon,
     read_names,
     read_outcomes,
+    read_transitions,
     refuse,
     resolve_limits,
     setter,
     split_costs,
-    transition_matrix,
 )
 from conrl.task import Task
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 __all__ = ["ConstrainedMDP", "Layout", "Task"]
 
@@ -156,10 +158,9 @@ class ConstrainedMDP:
         **refused: object,
     ) -> None:
         refuse(refused)
-        matrix, num_actions = transition_matrix(transitions)
-        num_states = matrix.shape[1]
+        every, num_states, num_actions = read_transitions(transitions)
         keep = available_rows(available, num_states, num_actions)
-        kept = matrix if keep.all() else matrix[keep]
+        kept = every if keep.all() else every.chosen(keep)
         table = PairTable(num_states, num_actions, keep, kept)
         reward = table.read(rewards, "rewards")
         columns = [table.read(c, f"costs[{i}]") for i, c in enumerate(split_costs(costs, num_states, num_actions))]
@@ -167,9 +168,7 @@ class ConstrainedMDP:
             num_states,
             num_actions,
             np.flatnonzero(keep),
-            np.asarray(kept.indptr, dtype=np.int64),
-            np.asarray(kept.indices, dtype=np.int32),
-            np.asarray(kept.data, dtype=np.float64),
+            *kept,
             [reward, *columns],
             horizon=horizon,
             initial=initial,
@@ -468,6 +467,8 @@ class ConstrainedMDP:
     @property
     def transitions(self) -> sp.csr_array:
         """Sparse [S*A, S]; the row of an action that does not exist is empty."""
+        import scipy.sparse as sp
+
         g = self._graph
         counts = np.zeros(self.num_states * self.num_actions, dtype=np.int64)
         counts[self.pair_state * self.num_actions + self.action] = np.diff(g.start)

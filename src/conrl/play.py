@@ -112,27 +112,31 @@ def _arrivals(mdp: ConstrainedMDP, visits: Float, ended: NDArray[np.bool_]) -> F
 # -- text -------------------------------------------------------------------------------------------------
 
 
-def policy_text(mdp: ConstrainedMDP, policy: Policy | Mixture) -> list[StyledRow]:
+def policy_text(mdp: ConstrainedMDP, policy: Policy | Mixture, most: int | None = None) -> list[StyledRow]:
     """The map with the most played action of each cell as an arrow, several where it is mixed.
 
-    One list a row of the map, of (text, style); all texts have one width.
+    One list a row of the map, of (text, style); all texts have one width. Where the rows are wider than `most`, the
+    chances to end in a cell are left out.
     """
     layout, done = grid_layout(mdp), grid_play(mdp, policy)
     columns = len(layout.rows[0])
-    cells = [
-        [_cell_text(layout, done, r * columns + c, sign) for c, sign in enumerate(row)]
-        for r, row in enumerate(layout.rows)
-    ]
-    width = max(len(text) for row in cells for text, _ in row)
+    for ends in (True, False):
+        cells = [
+            [_cell_text(layout, done, r * columns + c, sign, ends) for c, sign in enumerate(row)]
+            for r, row in enumerate(layout.rows)
+        ]
+        width = max(len(text) for row in cells for text, _ in row)
+        if most is None or columns * (width + 1) <= most:
+            break
     return [[((text * width if text == "█" else f"{text:{width}}") + " ", look) for text, look in row] for row in cells]
 
 
-def _cell_text(layout: Layout, done: Play, i: int, sign: str) -> tuple[str, str]:
+def _cell_text(layout: Layout, done: Play, i: int, sign: str, ends: bool) -> tuple[str, str]:
     if sign in WALLS:
         return "█", "dim"
     shown = done.actions(i)
     text = ("" if sign in FREE else sign) + "".join(layout.arrows[a] for a in shown)
-    if done.ends[i] >= SHOWN:
+    if ends and done.ends[i] >= SHOWN:
         text += " " + percent(done.ends[i])
     if sign in ENDS:
         return text, "bold green" if sign == "G" else "red"
@@ -141,7 +145,7 @@ def _cell_text(layout: Layout, done: Play, i: int, sign: str) -> tuple[str, str]
     return text, "bold magenta" if len(shown) > 1 else "bold" if done.visits[i] >= 0.5 else ""
 
 
-def policy_legend(mdp: ConstrainedMDP) -> str:
+def policy_legend(mdp: ConstrainedMDP, ends: bool = True) -> str:
     """The signs that `policy_text` uses for this model, in one line."""
     layout = grid_layout(mdp)
     signs = {sign for row in layout.rows for sign in row}
@@ -150,7 +154,8 @@ def policy_legend(mdp: ConstrainedMDP) -> str:
         f"{sign} {name}" for sign, name in zip(layout.arrows, mdp.action_names, strict=True) if sign not in DIRECTIONS
     ]
     words += ["█ wall"] if signs & set(WALLS) else []
-    return ", ".join([*words, "· never visited", "%: of episodes end there"])
+    words += ["· never visited", *(["%: of episodes end there"] if ends else [])]
+    return ", ".join(words)
 
 
 def percent(share: float) -> str:

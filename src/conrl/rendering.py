@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich import box
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from conrl.envs import BuiltIn
@@ -22,6 +20,7 @@ from conrl.model import ConstrainedMDP
 from conrl.planners import Frontier, Plan
 from conrl.play import percent, policy_legend, policy_text, state_play
 from conrl.problem import Knapsack, Linear
+from conrl.terminal import Numbers, can_print, columns, words
 
 if TYPE_CHECKING:  # a plan is shown without loading the learners
     from conrl.experiments.tuning import Trial
@@ -30,27 +29,7 @@ if TYPE_CHECKING:  # a plan is shown without loading the learners
 ALL_ROWS = 20  # a table of more rows is abbreviated
 EACH_PART = 5  # to so many at the start, around the limit and at the end
 QUANTILES = (0.05, 0.5, 0.95)
-PIPE = 1000  # columns when not writing to a terminal: nothing is wrapped or cut
 ASCII = str.maketrans("↑↓←→█·⋮", "^v<>#..")
-
-
-def show(*parts: RenderableType) -> None:
-    """Print to the terminal. Names are text: nothing in them is markup."""
-    console = Console(markup=False, emoji=False, highlight=False)
-    unlimited = Console(width=PIPE, markup=False, emoji=False, highlight=False)
-    for part in parts:
-        # Numbers are never broken: where a terminal is too narrow, it wraps whole lines itself.
-        wide = unlimited.measure(part).maximum if isinstance(part, (Table, Group)) else 0
-        console.width = max(console.width, wide) if console.is_terminal else PIPE
-        console.print(part, crop=False)
-
-
-def can_print(signs: str, encoding: str | None) -> bool:
-    try:
-        signs.encode(encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
 
 
 def to_json(record: Mapping[str, Any]) -> str:
@@ -127,7 +106,7 @@ def _simulation_record(mdp: ConstrainedMDP, simulation: Simulation) -> dict[str,
 def plan_parts(name: str, plan: Plan, simulation: Simulation | None) -> list[RenderableType]:
     mdp = plan.mdp
     title = f"{name}: {mdp.num_states} states, {mdp.num_actions} actions, {mdp.horizon} steps"
-    facts = Table.grid(padding=(0, 2))
+    facts = words()
     facts.add_row("reward", Text(number(plan.reward), "bold"))
     if mdp.bonus is not None:
         facts.add_row("objective", f"{number(plan.objective)}  (optimistic: the model carries a bonus)")
@@ -147,23 +126,15 @@ def plan_parts(name: str, plan: Plan, simulation: Simulation | None) -> list[Ren
     return [*parts, policy_part(plan)]
 
 
-def _table(*columns: str) -> Table:
-    """Names to the left, numbers to the right; in a narrow terminal folded, never cut."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
-    return table
+def _titled(title: str, table: Numbers) -> Group:
+    return Group(Text(title, "italic"), table)
 
 
-def _titled(title: str, table: Table) -> Group:
-    return Group(Text(title, "italic"), table)  # a title within a table would be folded to its width
-
-
-def _costs_table(plan: Plan) -> Table:
+def _costs_table(plan: Plan) -> Numbers:
     mdp = plan.mdp
     limits, floors = _limits(plan)
     floored = bool(np.isfinite(floors).any())
-    table = _table("cost", "expected", "limit", "price", *(("floor", "floor price") if floored else ()))
+    table = Numbers("cost", "expected", "limit", "price", *(("floor", "floor price") if floored else ()))
     for i, cost in enumerate(mdp.cost_names):
         row = [cost, number(plan.costs[i]), number(limits[i]), f"{plan.prices[i]:.6g}"]
         row += [number(floors[i]), f"{plan.floor_prices[i]:.6g}"] if floored else []
@@ -174,7 +145,7 @@ def _costs_table(plan: Plan) -> Table:
 def _mixture_table(plan: Plan) -> Group:
     mdp, mixture = plan.mdp, plan.mixture
     count = mixture.weights.size
-    table = _table("policy", "weight", "reward", *mdp.cost_names)
+    table = Numbers("policy", "weight", "reward", *mdp.cost_names)
     heaviest = np.argsort(-mixture.weights, kind="stable")[:ALL_ROWS]  # a heuristic may mix dozens
     for i in np.sort(heaviest):
         values = [] if mixture.values is None else [number(v) for v in mixture.values[i]]
@@ -186,7 +157,7 @@ def _mixture_table(plan: Plan) -> Group:
 
 def _simulation_table(mdp: ConstrainedMDP, simulation: Simulation) -> Group:
     shares = ["median" if q == 0.5 else f"{100 * q:g}%" for q in QUANTILES]
-    table = _table("total", "mean", "± s.e.", *shares, "above its limit")
+    table = Numbers("total", "mean", "± s.e.", *shares, "above its limit")
     columns = [simulation.mean, simulation.standard_error, *map(simulation.quantile, QUANTILES)]
     exceed = simulation.exceed()
     for i, name in enumerate(("reward", *mdp.cost_names)):
@@ -200,14 +171,14 @@ def policy_part(plan: Plan) -> RenderableType:
     """The policy on the model's map or, without one, state by state."""
     note = Text("most played action over the episode, and any other with more than 10%", "italic dim")
     try:
-        rows = policy_text(plan.mdp, plan.mixture)
+        rows = policy_text(plan.mdp, plan.mixture, columns())
     except SpecError:
         return Group(_states_table(plan), note)
-    plain = can_print("↑█·", Console().encoding)
+    plain = can_print("↑█·")
     lines = [
         Text.assemble(*((t if plain else t.translate(ASCII), style) for t, style in row), no_wrap=True) for row in rows
     ]
-    legend = policy_legend(plan.mdp)
+    legend = policy_legend(plan.mdp, ends=any("%" in text for row in rows for text, _ in row))
     return Group("", *lines, Text(legend if plain else legend.translate(ASCII), "dim"), note)
 
 
@@ -217,7 +188,7 @@ def _states_table(plan: Plan) -> Group:
     order = np.argsort(-done.visits, kind="stable")
     order = order[done.visits[order] > 0.0]
     more = f", the {ALL_ROWS} most visited of {order.size}" if order.size > ALL_ROWS else ""
-    table = _table("state", "visits", "actions")
+    table = Numbers("state", "visits", "actions")
     for s in order[:ALL_ROWS]:
         shown = [f"{mdp.action_name(a)} {percent(done.shares[s, a])}" for a in done.actions(int(s))]
         table.add_row(mdp.state_name(int(s)), f"{done.visits[s]:.4g}", ", ".join(shown))
@@ -287,7 +258,7 @@ def learn_parts(env: str, algorithm: str, seed: int, history: History) -> list[R
     if not record["exact"]:
         values += ": the model is unknown"
     limit = "budget / episodes" if "budgets" in record else "limit"
-    table = _table("", "all episodes", f"last {history.window}", "optimum", limit, f"means of {history.window} above")
+    table = Numbers("", "all episodes", f"last {history.window}", "optimum", limit, f"means of {history.window} above")
     reward = record["reward"]
     table.add_row("reward", *(_cell(reward[key]) for key in ("mean", "last", "optimum")), "", "")
     for name, cost in record["costs"].items():
@@ -306,7 +277,7 @@ def learn_parts(env: str, algorithm: str, seed: int, history: History) -> list[R
     if record["infeasible"]:
         parts.append(f"episodes planned although the estimated limits could not be kept: {record['infeasible']}")
     if "budgets" in record:
-        burned = _table("budget", "total", "spent", "without the guard")
+        burned = Numbers("budget", "total", "spent", "without the guard")
         for name, budget in record["budgets"].items():
             over = " (exceeded)" if budget["would_exceed"] else ""
             free = "unknown" if budget["unguarded"] is None else f"{number(budget['unguarded'], 6)}{over}"
@@ -354,7 +325,7 @@ def frontier_parts(name: str, curve: Frontier) -> list[RenderableType]:
     size = curve.limits.size
     whole = "complete" if curve.complete else f"not complete: the true curve is at most {curve.error:.1e} higher"
     title = Text(f"{name}: the best reward against the limit on {cost}", "bold")
-    table = _table("vertex", "limit", "reward", "price")
+    table = Numbers("vertex", "limit", "reward", "price")
     prices = np.append(curve.prices, 0.0)
     before = -1
     for i in _chosen(curve, limit):
@@ -410,7 +381,7 @@ def env_record(entry: BuiltIn, plan: Plan) -> dict[str, Any]:
 
 
 def envs_parts(records: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
-    table = _table("name", "states", "actions", "horizon", "cost", "limit", "best reward", "its cost")
+    table = Numbers("name", "states", "actions", "horizon", "cost", "limit", "best reward", "its cost")
     for record in records:
         costs = record["costs"]
         table.add_row(
@@ -421,14 +392,14 @@ def envs_parts(records: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
             number(record["reward"], 6),
             "\n".join(number(c["value"], 6) for c in costs.values()),
         )
-    words = Table.grid(padding=(0, 2))
+    about = words()
     for record in records:
-        words.add_row(Text(record["name"], "bold"), record["description"])
-        words.add_row("", Text(f"--set {', '.join(record['parameters'])}", "dim"))
-    words.add_row(
+        about.add_row(Text(record["name"], "bold"), record["description"])
+        about.add_row("", Text(f"--set {', '.join(record['parameters'])}", "dim"))
+    about.add_row(
         Text("gymnasium:<id>", "bold"), "any Gymnasium environment that publishes its dynamics, as FrozenLake-v1 does"
     )
-    return [table, words]
+    return [table, about]
 
 
 def algorithm_record(kind: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -442,13 +413,16 @@ def algorithm_record(kind: Any, parameters: Mapping[str, Any]) -> dict[str, Any]
 
 
 def algorithms_parts(records: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
-    words = Table.grid(padding=(0, 2))
+    about = words()
     for record in records:
-        words.add_row(Text(record["name"], "bold"), f"{record['summary']} ({record['paper']})")
-        words.add_row("", Text(f"problems: {', '.join(record['problems'])}", "dim"))
-        given = ", ".join(f"{key}={value}" for key, value in record["parameters"].items())
-        words.add_row("", Text(f"--option {given}" if given else "", "dim"))
-    return [words]
+        about.add_row(Text(record["name"], "bold"), f"{record['summary']} ({record['paper']})")
+        about.add_row("", Text(f"problems: {', '.join(record['problems'])}", "dim"))
+        given = ", ".join(
+            key if value is None else f"{key}={value:.6g}" if isinstance(value, float) else f"{key}={value}"
+            for key, value in record["parameters"].items()
+        )
+        about.add_row("", Text(f"--option {given}" if given else "", "dim"))
+    return [about]
 
 
 # -- tune -------------------------------------------------------------------------------------------------
@@ -459,7 +433,7 @@ def tuning_parts(trials: Sequence[Trial]) -> list[RenderableType]:
     if not trials:
         return ["no setting was tried"]
     names = list(trials[0].setting)
-    shown = _table(*(name.split(".")[-1] for name in names), "loss", "reward", "over limit", "state")
+    shown = Numbers(*(name.split(".")[-1] for name in names), "loss", "reward", "over limit", "state")
     for trial in trials[:ALL_ROWS]:
         values = [_cell(v) if isinstance(v, float) else str(v) for v in (trial.setting[name] for name in names)]
         numbers = [_cell(x) for x in (trial.loss, trial.reward, trial.excess)]

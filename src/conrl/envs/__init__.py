@@ -1,15 +1,23 @@
-"""Environments: grid worlds from text maps, models of operations, random models, and the way to and from Gymnasium."""
+"""Environments: grid worlds from text maps, models of operations, random models, and the way to and from Gymnasium.
 
-from conrl.envs.adapters import from_gymnasium
+What needs Gymnasium is loaded when it is first asked for.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from conrl.envs.bidding import bidding
 from conrl.envs.box import box
 from conrl.envs.cluster import cluster
 from conrl.envs.gridworld import gridworld, mars_rover
-from conrl.envs.gymnasium_env import BuiltInEnv, CMDPEnv
 from conrl.envs.pricing import pricing
 from conrl.envs.random import random_cmdp
 from conrl.envs.registry import REGISTRY, BuiltIn, available, make
-from conrl.envs.safety import FromSafetyGymnasium, SafetyGymnasiumAdapter
+
+if TYPE_CHECKING:
+    from conrl.envs.adapters import from_gymnasium
+    from conrl.envs.gymnasium_env import BuiltInEnv, CMDPEnv
+    from conrl.envs.safety import FromSafetyGymnasium, SafetyGymnasiumAdapter
 
 __all__ = [
     "REGISTRY",
@@ -29,3 +37,17 @@ __all__ = [
     "pricing",
     "random_cmdp",
 ]
+
+_HOME = {
+    "BuiltInEnv": "gymnasium_env",
+    "CMDPEnv": "gymnasium_env",
+    "FromSafetyGymnasium": "safety",
+    "SafetyGymnasiumAdapter": "safety",
+    "from_gymnasium": "adapters",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f"conrl.envs.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'conrl.envs' has no attribute {name!r}")

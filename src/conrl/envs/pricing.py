@@ -29,7 +29,6 @@ from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
 
 from conrl.envs.chains import drift, read_distribution, read_named, read_number, read_probability
 from conrl.errors import ModelError
@@ -73,6 +72,8 @@ def pricing(
     chain = drift(R, read_probability(persistence, "persistence"))
     midday = read_number(rush, "rush") * np.sin(np.pi * (np.arange(H) + 0.5) / H)
     scale = read_number(spread, "spread", positive=True)
+    from scipy.special import expit  # here: to load it takes longer than to plan
+
     sale = expit((worth[:, None] + midday[:, None, None] - ladder) / scale)  # [H, R, A]
 
     h, g, a, sold, to = (x.ravel() for x in np.indices((H, R, A, 2, R)))

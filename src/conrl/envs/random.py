@@ -5,12 +5,16 @@ Letters: S states, A actions, k successors of a pair, d costs, H horizon.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from conrl.errors import ModelError
 from conrl.model import ConstrainedMDP, Float
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 
 def random_cmdp(
@@ -59,6 +63,8 @@ def random_cmdp(
     weight = rng.standard_exponential((pairs, successors))
     weight /= weight.sum(axis=1, keepdims=True)
     start = np.arange(pairs + 1, dtype=np.int64) * successors
+    import scipy.sparse as sp  # here: to load it takes longer than to plan
+
     transitions = sp.csr_array((weight.ravel(), target.ravel(), start), shape=(pairs, states))
     rewards = rng.random((states, actions))
     consumed = rng.random((states, actions, costs))
@@ -78,7 +84,7 @@ def _between(transitions: sp.csr_array, rewards: Float, costs: Float, horizon: i
 def _totals(transitions: sp.csr_array, choice: NDArray[np.int64], costs: Float, horizon: int) -> Float:
     """[d]: expected total costs from state 0 if state s always takes action choice[s]."""
     S, A = costs.shape[:2]
-    backward = sp.csr_array(transitions[np.arange(S) * A + choice]).T.tocsr()
+    backward = transitions[np.arange(S) * A + choice].T.tocsr()
     occupied = np.zeros(S)
     occupied[0] = 1.0
     visits = np.zeros(S)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from conrl.envs.adapters import from_gymnasium
 from conrl.errors import ConRLError, SpecError, unknown
 from conrl.model import ConstrainedMDP
 from conrl.registration import FACTORIES, gymnasium_id
@@ -111,6 +110,8 @@ def _check_type(name: str, key: str, value: object, hint: Any) -> None:
 
 def _make_gymnasium(env_id: str, parameters: dict[str, Any]) -> ConstrainedMDP:
     import gymnasium
+
+    from conrl.envs.adapters import from_gymnasium
 
     own = inspect.signature(from_gymnasium).parameters
     ours = {key: value for key, value in parameters.items() if key in own and key != "env"}

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from conrl.experiments.jobs import Job
 from conrl.experiments.runner import Event
+from conrl.terminal import facts_column
 
 MOST_LINES = 12  # of runs that are going on
 PAUSE = 30.0  # seconds between two lines where there is no terminal
@@ -38,7 +39,7 @@ def watching(jobs: Sequence[Job], shown: bool = True) -> Iterator[Callable[[Even
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[facts]}", markup=False),
+        facts_column("{task.fields[facts]}"),
     )
     with Progress(*columns, console=console, refresh_per_second=5) as bar:
         everything = bar.add_task("trajectories", total=sum(job.episodes for job in jobs), facts="")

@@ -39,7 +39,7 @@ from conrl.kernels.optimism import (
     plain_visits,
     truncated_values,
 )
-from conrl.kernels.planning import backward, backward_many, greedy, interleave, reachable, visits
+from conrl.kernels.planning import backward, backward_many, greedy, interleave, occupied_blocks, reachable, visits
 from conrl.kernels.policies import actions_of, markov, occupation, occupation_deterministic, simulate
 
 __all__ = [
@@ -64,6 +64,7 @@ __all__ = [
     "markov",
     "occupation",
     "occupation_deterministic",
+    "occupied_blocks",
     "optimistic",
     "plain_visits",
     "reachable",

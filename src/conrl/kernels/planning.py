@@ -12,16 +12,15 @@ ONE = np.uint64(1)  # unsigned throughout: numba then skips the test for negativ
 
 
 @compiled
-def reachable(
-    first: Array, start: Array, successor: Array, initial: Array, horizon: int
-) -> tuple[Array, Array, Array, Array]:
-    """What the start can lead to: order [n], lo [H], hi [H], blocks.
+def reachable(first: Array, start: Array, successor: Array, initial: Array, horizon: int) -> tuple[Array, Array, Array]:
+    """What the start can lead to: since [S], sizes [steps], members.
 
-    A set of states that repeats is stored once (it then repeats for ever). Once every state has been reached
-    all of them are kept: at most too many.
+    `since` is the step at which a state is first reached, `horizon` if never. The sets of states that can be occupied
+    at steps 0, 1, .. stand one after the other in `members`, sizes[h] of them for step h. A set that repeats is stored
+    once (it then repeats for ever). Once every state has been reached all of them are kept: at most too many.
     """
     num_states = first.size - 1
-    since = np.full(num_states, horizon, np.int64)  # the step at which a state is first reached
+    since = np.full(num_states, horizon, np.int64)
     now = initial > 0.0
     sizes = np.zeros(horizon, np.int64)
     members = np.empty(num_states, np.int32)
@@ -35,7 +34,8 @@ def reachable(
                 since[s] = min(since[s], h)
         if used + count > members.size:
             grown = np.empty(2 * members.size + count, np.int32)
-            grown[:used] = members[:used]
+            for i in range(used):
+                grown[i] = members[i]
             members = grown
         for s in range(num_states):
             if now[s]:
@@ -58,23 +58,19 @@ def reachable(
         if same:
             break
         now = later
-    # Within a step, states with as many actions and outcomes side by side: less padding.
-    counts = np.empty(num_states, np.int64)
-    for s in range(num_states):
-        counts[s] = (first[s + 1] - first[s]) * (successor.size + 1) + start[first[s + 1]] - start[first[s]]
-    by_count = np.argsort(counts, kind="mergesort")
-    order = by_count[np.argsort(since[by_count], kind="mergesort")]
-    total = 0
-    position = np.empty(num_states, np.int64)
-    for i in range(num_states):
-        position[order[i]] = i
-        if since[order[i]] < horizon:
-            total += 1
+    return since, sizes[:steps], members[:used]
+
+
+@compiled
+def occupied_blocks(
+    position: Array, num_blocks: int, sizes: Array, members: Array, horizon: int
+) -> tuple[Array, Array, Array]:
+    """lo [H], hi [H], blocks: blocks[lo[h]:hi[h]], by rising block, hold the states found for step h by `reachable`."""
+    steps = sizes.size
     lo = np.empty(horizon, np.int64)
     hi = np.empty(horizon, np.int64)
-    num_blocks = (total + LANES - 1) // LANES
     stamp = np.full(num_blocks, -1, np.int64)
-    blocks = np.empty(min(used, steps * num_blocks), np.uint32)
+    blocks = np.empty(min(members.size, steps * num_blocks), np.uint32)
     filled = 0
     at = 0
     for h in range(steps):
@@ -90,7 +86,7 @@ def reachable(
     for h in range(steps, horizon):
         lo[h] = lo[steps - 1]
         hi[h] = hi[steps - 1]
-    return order[:total].copy(), lo, hi, blocks[:filled].copy()
+    return lo, hi, blocks[:filled].copy()
 
 
 @compiled
@@ -260,8 +256,10 @@ def visits(
     """
     horizon = lo.size
     n = np.uint64(first.size - 1)
-    counts[:] = 0.0
-    mu[0] = initial
+    for k in range(counts.size):
+        counts[k] = 0.0
+    for s in range(n):
+        mu[0, s] = initial[s]
     for h in range(horizon):
         now = mu[h % 2]
         then = mu[(h + 1) % 2]

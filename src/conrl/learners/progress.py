@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl.learners.history import WINDOW, Float, History
+from conrl.terminal import facts_column
 
 EVERY = 0.1  # seconds between two updates
 
@@ -21,13 +22,13 @@ def show_progress(shown: bool, history: History, episodes: int) -> Iterator[Call
         yield lambda: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     columns = (
         MofNCompleteColumn(),
         BarColumn(bar_width=20),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[facts]}", markup=False),
+        facts_column("{task.fields[facts]}"),
     )
     console = Console(stderr=True)
     if not console.is_terminal:

@@ -18,7 +18,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from conrl.errors import ConRLError, SpecError
@@ -61,6 +60,8 @@ class Cones:
         goal = cp.Maximize(s - cp.sum(t) if t is not None else s)
         data = cp.Problem(goal, rows).get_problem_data(cp.CLARABEL)[0]
         at = data["param_prob"].var_id_to_col
+        import scipy.sparse as sp
+
         self.A = sp.csc_matrix(data["A"])
         self.b = np.asarray(data["b"], dtype=np.float64)
         self.K = _clarabel_cones(data["dims"])
@@ -106,6 +107,7 @@ class Cones:
         u; `allowed` is in units of t.
         """
         import clarabel
+        import scipy.sparse as sp
 
         n, base = points.shape[0], self.A.shape[0]
         extra = n + more.shape[1]
@@ -150,6 +152,8 @@ def _clarabel(A: Any, b: Float, q: Float, K: list[Any]) -> Any:
 
 @lru_cache
 def _no_quadratic(size: int) -> Any:
+    import scipy.sparse as sp
+
     return sp.csc_matrix((size, size))
 
 

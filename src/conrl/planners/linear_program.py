@@ -20,7 +20,6 @@ from typing import Any
 
 import highspy
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from conrl.errors import RunError, SpecError, unknown
@@ -143,6 +142,8 @@ class LinearProgram:
 
 
 def _program(mdp: ConstrainedMDP, rows: Rows, null: bool) -> highspy.HighsLp:
+    import scipy.sparse as sp
+
     H, S, P = mdp.horizon, mdp.num_states, mdp.num_pairs
     flow, right = flow_rows(mdp)
     reward, used = mdp.pay[:, 0], mdp.pay[:, 1 + rows.cost]  # [P], [P, R]
@@ -171,6 +172,8 @@ def _program(mdp: ConstrainedMDP, rows: Rows, null: bool) -> highspy.HighsLp:
 
 def flow_rows(mdp: ConstrainedMDP) -> tuple[Any, Float]:
     """The rows that make rho [H * P] an occupation measure, and their right-hand side."""
+    import scipy.sparse as sp
+
     H, S, P = mdp.horizon, mdp.num_states, mdp.num_pairs
     g = mdp.graph
     leave = sp.csr_array((np.ones(P), (mdp.pair_state, np.arange(P))), shape=(S, P))

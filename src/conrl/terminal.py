@@ -1,0 +1,104 @@
+"""How words and numbers reach a terminal of any width, or a pipe.
+
+Words are wrapped to the width of the terminal, numbers are never broken: a table that is too wide for the terminal puts
+its cells below each other. In a pipe nothing is wrapped, no line ends in blanks, and there is no colour (nor with
+NO_COLOR).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.progress import Task, TextColumn
+
+PIPE = 1000  # columns when not writing to a terminal
+
+
+def show(*parts: RenderableType) -> None:
+    """Print to the terminal. Names are text: nothing in them is markup."""
+    console = Console(markup=False, emoji=False, highlight=False)
+    if console.is_terminal:
+        console.print(*parts, sep="\n")
+        return
+    console.width = PIPE
+    with console.capture() as caught:
+        console.print(*parts, sep="\n")
+    console.out("\n".join(line.rstrip() for line in caught.get().splitlines()), highlight=False)
+
+
+def columns() -> int:
+    """How wide a line may be."""
+    console = Console()
+    return console.width if console.is_terminal else PIPE
+
+
+def can_print(signs: str) -> bool:
+    """Whether the terminal's encoding has these signs."""
+    try:
+        signs.encode(Console().encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+class Numbers:
+    """A table: names to the left, numbers to the right; below each other where the terminal is too narrow."""
+
+    def __init__(self, *headings: str) -> None:
+        self.headings = headings
+        self.rows: list[tuple[str | Text, ...]] = []
+
+    def add_row(self, *cells: str | Text) -> None:
+        self.rows.append(cells)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = self._beside()
+        fits = console.measure(table, options=options.update_width(PIPE)).maximum <= options.max_width
+        yield table if fits else self._below()
+
+    def _beside(self) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+        for i, heading in enumerate(self.headings):
+            table.add_column(heading, justify="left" if i == 0 else "right", no_wrap=True)
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def _below(self) -> Table:
+        grid = words()
+        for row in self.rows:
+            grid.add_row("")
+            grid.add_row(Text(f"{self.headings[0]} {row[0]}".strip(), "bold"))
+            for heading, cell in zip(self.headings[1:], row[1:], strict=False):  # the last row may be short
+                if str(cell):
+                    grid.add_row(f"  {heading}", cell)
+        grid.add_row("")
+        return grid
+
+
+def words() -> Table:
+    """A table of two columns, names and what they are; the second is wrapped."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def facts_column(field: str) -> TextColumn:
+    """The column of a progress bar that gives way first: it is cut where the terminal is too narrow for all of them."""
+    from rich.progress import TextColumn
+    from rich.table import Column
+
+    class Facts(TextColumn):
+        def render(self, task: Task) -> Text:
+            text = super().render(task)
+            text.no_wrap, text.overflow = True, "ellipsis"
+            return text
+
+    return Facts(field, markup=False, table_column=Column(no_wrap=False))
