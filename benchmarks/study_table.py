@@ -15,7 +15,7 @@ import numpy as np
 from studies import table
 
 from conrl.experiments import RunRecord, load
-from conrl.experiments.analysis import AVERAGED, NEAR, OVER
+from conrl.experiments.records import AVERAGED, NEAR, OVER
 
 FIRST = 2000  # trajectories that all algorithms have
 

@@ -15,8 +15,9 @@ import pytest
 
 from conrl.envs import box, make, mars_rover
 from conrl.experiments import Study, load
-from conrl.experiments import report as reporting
-from conrl.experiments.analysis import Environment, Failure, RunRecord
+from conrl.experiments import explorer as budget
+from conrl.experiments.analysis import Environment, Failure
+from conrl.experiments.records import RunRecord
 from conrl.experiments.report import contents, render, write_report
 from conrl.model import ConstrainedMDP
 from conrl.planners import frontier, plan
@@ -133,7 +134,7 @@ def rho_of(explorer: dict[str, Any], curve: dict[str, Any], vertex: int, step: i
     width = len(explorer["actions"]) + 1
     flat = curve["visits"][vertex][step]
     table = np.zeros((max(sum(flat[::2]) // width + 1, 64), width))
-    table.ravel()[np.cumsum(flat[::2])] = np.array(flat[1::2]) * reporting.UNIT
+    table.ravel()[np.cumsum(flat[::2])] = np.array(flat[1::2]) * budget.UNIT
     return table
 
 
@@ -170,7 +171,7 @@ def test_every_vertex_is_kept_within_the_limits(data: dict[str, Any]) -> None:
             assert (used[:, curve["cost"]] <= x + 1e-7).all()
             for i, cost in enumerate(env["costs"]):
                 assert i == curve["cost"] or (used[:, i] <= cost["limit"] + 1e-7).all()
-            assert len(x) <= reporting.VERTICES + 2
+            assert len(x) <= budget.VERTICES + 2
         for step in range(env["explorer"]["horizon"]):
             total = rho_of(env["explorer"], env["explorer"]["frontiers"][0], 0, step).sum()
             assert total == pytest.approx(1.0, abs=0.01)
@@ -188,19 +189,19 @@ def test_the_box_is_on_the_map(data: dict[str, Any]) -> None:
 def test_what_cannot_be_explored_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mdp = make("bidding")
     env = Environment("e", "e", mdp, mdp.cost_names, np.array([4.0]), plan(mdp))
-    assert "note" not in reporting._explorer(env)
+    assert "note" not in budget.explorer(env)
     unknown = Environment("e", "e", None, mdp.cost_names, np.array([4.0]), None)
-    assert "not known" in reporting._explorer(unknown)["note"]
-    monkeypatch.setattr(reporting, "MOST_WORK", 10)
-    assert "too large" in reporting._explorer(env)["note"]
+    assert "not known" in budget.explorer(unknown)["note"]
+    monkeypatch.setattr(budget, "MOST_WORK", 10)
+    assert "too large" in budget.explorer(env)["note"]
 
 
 def test_large_models_stay_small_in_the_page() -> None:
     mdp = make("random", states=1500, horizon=60, costs=1)
     env = Environment("e", "e", mdp, mdp.cost_names, np.asarray(mdp.limits), plan(mdp))
-    explorer = reporting._explorer(env)
+    explorer = budget.explorer(env)
     assert len(json.dumps(explorer, separators=(",", ":"))) < 2e6
-    assert len(explorer["frontiers"][0]["limits"]) >= reporting.FEWEST
+    assert len(explorer["frontiers"][0]["limits"]) >= budget.FEWEST
 
 
 # -- in a browser -----------------------------------------------------------------------------------------

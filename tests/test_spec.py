@@ -18,7 +18,8 @@ import conrl
 from conrl.cli import main
 from conrl.cli_studies import read_spec
 from conrl.experiments import Job, Spec, SpecMistakes, builtin_spec, load_spec, parse_spec
-from conrl.experiments.spec import LARGEST_FILE, Lines
+from conrl.experiments.spec import LARGEST_FILE
+from conrl.experiments.toml_lines import Lines
 
 BUILT_IN = sorted(p.name.removesuffix(".toml") for p in (resources.files("conrl.experiments") / "specs").iterdir())
 

@@ -76,7 +76,7 @@ def _play(mdp: ConstrainedMDP, policy: Policy | Mixture, place: NDArray[np.int64
     for weight, part in parts:
         part.add_occupation(mdp, float(weight), rho)
     visits, source = rho[0], mdp.pair_state
-    ended = _ended(mdp) if by_cell else np.zeros(mdp.num_states, dtype=bool)
+    ended = absorbed(mdp) if by_cell else np.zeros(mdp.num_states, dtype=bool)
     live = ~ended[source] & (place[source] >= 0)
     table = np.zeros((count, mdp.num_actions))
     np.add.at(table, (place[source[live]], mdp.action[live]), visits[live])
@@ -88,7 +88,7 @@ def _play(mdp: ConstrainedMDP, policy: Policy | Mixture, place: NDArray[np.int64
     return Play(total, shares, ends)
 
 
-def _ended(mdp: ConstrainedMDP) -> NDArray[np.bool_]:
+def absorbed(mdp: ConstrainedMDP) -> NDArray[np.bool_]:
     """[S]: every action stays and pays the same."""
     g = mdp.graph
     source = np.repeat(mdp.pair_state, np.diff(g.start))

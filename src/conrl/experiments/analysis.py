@@ -14,8 +14,6 @@ common places.
 
 from __future__ import annotations
 
-import csv
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,11 +25,11 @@ from numpy.typing import NDArray
 
 from conrl import naming, transform
 from conrl.errors import ConRLError, RunError, SpecError
+from conrl.experiments.records import RunRecord, read_run
 from conrl.experiments.runner import FAILED, STUDY
 from conrl.experiments.store import read_json
-from conrl.files import atomic_write, reading
+from conrl.files import atomic_write
 from conrl.learners.history import running_mean
-from conrl.learners.registry import LEARNERS
 from conrl.learners.saving import DAMAGED
 from conrl.model import ConstrainedMDP
 from conrl.planners import Plan, plan
@@ -42,77 +40,8 @@ if TYPE_CHECKING:
 
 Float = NDArray[np.float64]
 
-AVERAGED = 100
-NEAR, OVER = 0.1, 0.05
-LAST = 0.1  # the share of a run that its final numbers are means of
 RESAMPLES = 2000
 CONFIDENCE = 0.95
-
-
-@dataclass(frozen=True, eq=False)
-class RunRecord:
-    """One run: K episodes, d costs."""
-
-    environment: str
-    algorithm: str
-    seed: int
-    directory: Path
-    wanted: int  # episodes asked for
-    cost_names: tuple[str, ...]
-    limits: Float  # [d]; inf for none
-    averaging: bool  # its expected values are running means already (TFW-UCRL2)
-    config: dict[str, Any]
-    rewards: Float  # [K]
-    costs: Float  # [K, d]
-    expected_rewards: Float | None
-    expected_costs: Float | None
-    multipliers: Float | None  # [K, d]
-    steps: NDArray[np.int64]
-
-    @property
-    def episodes(self) -> int:
-        """How many were played."""
-        return int(self.rewards.size)
-
-    @cached_property
-    def values(self) -> Float:
-        """[K, 1+d]: exact values of what was executed, or what was seen where they are unknown."""
-        seen = np.column_stack((self.rewards, self.costs))
-        if self.expected_rewards is None or self.expected_costs is None:
-            return seen
-        exact = np.column_stack((self.expected_rewards, self.expected_costs))
-        return np.where(np.isnan(exact), seen, exact)
-
-    @cached_property
-    def smooth(self) -> Float:
-        """[K, 1+d]: means of the last `AVERAGED` values; of fewer at the start."""
-        return self.values if self.averaging else running_mean(self.values, AVERAGED)
-
-    @cached_property
-    def final(self) -> Float:
-        """[1+d]: the mean over the last tenth of the run."""
-        count = 1 if self.averaging else max(1, round(LAST * self.episodes))
-        last: Float = self.values[-count:].mean(axis=0)
-        return last
-
-    @property
-    def mean_reward(self) -> float:
-        """Over all trajectories."""
-        return float(self.values[-1, 0] if self.averaging else self.values[:, 0].mean())
-
-    def solved(self, optimum: float | None) -> int | None:
-        """The first trajectory from which it stays near the optimum and within the limits."""
-        if optimum is None:
-            return None
-        good = (self.smooth[:, 0] >= optimum - NEAR) & (self.smooth[:, 1:] <= self.limits + OVER).all(axis=1)
-        bad = np.flatnonzero(~good)
-        first = int(bad[-1]) + 2 if bad.size else 1
-        return first if first <= self.episodes else None
-
-    def violations(self) -> Float:
-        """[d]: the share of trajectories with the smoothed cost above its limit."""
-        over: Float = (self.smooth[:, 1:] > self.limits + OVER).mean(axis=0)
-        return over
 
 
 @dataclass(frozen=True, eq=False)
@@ -431,76 +360,3 @@ def _entries(about: dict[str, Any], kind: str) -> list[tuple[str, dict[str, Any]
 
 def _of(entry: dict[str, Any], key: str, default: str) -> str:
     return str(entry.get(key, default))
-
-
-def read_run(where: Path, environment: str, algorithm: str, seed: int) -> RunRecord:
-    """One run from its directory."""
-    config = read_json(where / "config.json")
-    learner = config["learner"]
-    names = tuple(str(name) for name in learner["task"]["cost_names"])
-    table = _columns(where / "progress.csv")
-    K = len(table["reward"])
-
-    def several(prefix: str) -> Float | None:
-        if any(f"{prefix}{name}" not in table for name in names):
-            return None
-        return np.column_stack([table[f"{prefix}{n}"] for n in names]) if names else np.zeros((K, 0))
-
-    costs = several("cost_")
-    if costs is None:
-        raise RunError(f"{where / 'progress.csv'} lacks a column of costs")
-    expected = table.get("expected_reward")
-    return RunRecord(
-        environment,
-        algorithm,
-        seed,
-        where,
-        int(config["episodes"]),
-        names,
-        _limits(learner, names),
-        bool(getattr(LEARNERS.get(str(learner["learner"])), "continuing", False)),
-        config,
-        table["reward"],
-        costs,
-        expected,
-        None if expected is None else several("expected_cost_"),
-        several("price_") if names else None,
-        table["steps"].astype(np.int64),
-    )
-
-
-def _limits(learner: dict[str, Any], names: tuple[str, ...]) -> Float:
-    """[d]: the limits of the problem, by position or by name; budgets by episode; inf for none."""
-    problem = learner.get("problem") or {}
-    given = problem.get("limits") if problem.get("kind") != "Knapsack" else problem.get("budgets")
-    share = float(problem.get("episodes") or 1) if problem.get("kind") == "Knapsack" else 1.0
-    if isinstance(given, dict):
-        given = [given.get(name) for name in names]
-    found = np.full(len(names), np.inf)
-    for i, value in enumerate(given or []):
-        found[i] = np.inf if value is None else float(value) / share
-    return found
-
-
-def _columns(path: Path) -> dict[str, Float]:
-    """The columns of a `progress.csv`; what is empty is nan."""
-    with reading(path):
-        text = path.read_text(encoding="utf-8")
-    header = next(csv.reader([text.partition("\n")[0]]), [])
-    body = text[text.find("\n") + 1 :]
-    rows = body.count("\n")
-    if not header or len(header) != len(set(header)):
-        raise RunError(f"{path}: not the table of a run")
-    if ",," in body or ",\n" in body:
-        body = body.replace(",\n", ",nan\n")
-        while ",," in body:
-            body = body.replace(",,", ",nan,")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numpy stops at what is no number: then some are missing
-        numbers = np.fromstring(body.replace("\n", ","), dtype=np.float64, sep=",") if rows else np.zeros(0)
-    if numbers.size != rows * len(header):
-        raise RunError(f"{path}: a row is not {len(header)} numbers")
-    table = numbers.reshape(rows, len(header))
-    if (table[:, 0] != np.arange(1, rows + 1)).any():
-        raise RunError(f"{path}: the rows are not episodes 1, 2, ...")
-    return {name: table[:, i].copy() for i, name in enumerate(header)}

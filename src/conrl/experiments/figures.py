@@ -17,7 +17,8 @@ import numpy as np
 
 from conrl.drawing import INK, save_figure
 from conrl.errors import SpecError
-from conrl.experiments.analysis import AVERAGED, Curve, Study
+from conrl.experiments.analysis import Curve, Study
+from conrl.experiments.records import AVERAGED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

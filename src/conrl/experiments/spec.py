@@ -20,27 +20,39 @@ before anything runs: `Spec.mistakes` has a line of the file and a suggestion fo
 
 from __future__ import annotations
 
-import math
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from conrl.errors import ConRLError, SpecError, unknown
 from conrl.experiments.jobs import Job
+from conrl.experiments.spec_keys import (
+    ALGORITHM,
+    ENVIRONMENT,
+    OVERRIDES,
+    TOP,
+    TUNE,
+    Check,
+    is_choices,
+    is_interval,
+    is_table,
+    is_texts,
+)
 from conrl.experiments.store import environment_directory, safe_name
+from conrl.experiments.toml_lines import Lines, paths
 from conrl.files import reading
 from conrl.inputs import is_int
 
 MOST_RUNS = 100_000
-MOST_SEEDS = 10_000
 LARGEST_FILE = 1 << 20
 LONGEST_NAME = 200  # bytes
 NAME = re.compile(r"[^\x00-\x1f\x7f/\\]{1,100}")
+# Words that messages hold by chance.
+UNTOLD = {"title", "episodes", "seeds", "environments", "learner", "model", "on", "set", "limits", "options", "name"}
 
 
 class SpecMistakes(SpecError):
@@ -52,114 +64,6 @@ class SpecMistakes(SpecError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.mistakes,)
-
-
-def _text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _table(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _whole(value: Any) -> bool:
-    return is_int(value) and value >= 1
-
-
-def _numbers(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(x, (int, float)) and not isinstance(x, bool) for x in value.values()
-    )
-
-
-def _texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(x, str) for x in value) and len(set(value)) == len(value)
-
-
-def _pair(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(isinstance(x, (int, float)) for x in value)
-
-
-def _seeds(value: Any) -> bool:
-    if is_int(value):
-        return bool(1 <= value <= MOST_SEEDS)
-    return (
-        isinstance(value, list)
-        and 1 <= len(value) <= MOST_SEEDS
-        and all(is_int(x) and 0 <= x < 2**63 for x in value)
-        and len(set(value)) == len(value)
-    )
-
-
-def _share(value: Any) -> bool:
-    return value == "theorem" or (isinstance(value, (int, float)) and 0.0 <= value < 1.0)
-
-
-def _choices(value: Any) -> bool:
-    plain = (str, int, float, bool)
-    return isinstance(value, list) and bool(value) and all(isinstance(x, plain) for x in value)
-
-
-def _interval(value: Any) -> bool:
-    if not isinstance(value, dict) or not {"low", "high"} <= value.keys() <= {"low", "high", "log"}:
-        return False
-    low, high = value["low"], value["high"]
-    numbers = all(type(x) in (int, float) for x in (low, high))
-    log = value.get("log", False)
-    return numbers and isinstance(log, bool) and low < high and high - low < math.inf and (not log or low > 0)
-
-
-Check = tuple[Callable[[Any], bool], str]
-WHOLE: Check = (_whole, "a whole number of at least 1")
-TEXT: Check = (_text, "a text")
-TABLE: Check = (_table, "a table such as { rate = 0.1 }")
-NUMBERS: Check = (_numbers, "a table of numbers such as { crash = 0.3 }")
-SEEDS: Check = (_seeds, f"a number of seeds (1 to {MOST_SEEDS:,}) or a list of different ones")
-TOP: dict[str, Check] = {
-    "name": TEXT,
-    "title": TEXT,
-    "episodes": WHOLE,
-    "seeds": SEEDS,
-    "environment": TABLE,
-    "algorithm": TABLE,
-    "tune": TABLE,
-}
-ENVIRONMENT: dict[str, Check] = {
-    "model": TEXT,
-    "title": TEXT,
-    "set": TABLE,
-    "limits": NUMBERS,
-    "horizon": WHOLE,
-    "start": TEXT,
-    "reward_range": (_pair, "two numbers such as [0, 1]"),
-}
-OVERRIDES: dict[str, Check] = {
-    "preset": TEXT,
-    "episodes": WHOLE,
-    "seeds": SEEDS,
-    "options": TABLE,
-    "pay": TEXT,
-    "budgets": NUMBERS,
-    "epsilon": (_share, "a number in [0, 1) or 'theorem'"),
-}
-ALGORITHM: dict[str, Check] = {
-    **OVERRIDES,
-    "learner": TEXT,
-    "title": TEXT,
-    "environments": (_texts, 'a list of different names such as ["box"]'),
-    "on": (_table, "tables such as [algorithm.rcpo.on.box]"),
-}
-# Words that messages hold by chance.
-UNTOLD = {"title", "episodes", "seeds", "environments", "learner", "model", "on", "set", "limits", "options", "name"}
-TUNE: dict[str, Check] = {
-    "algorithm": TEXT,
-    "environment": TEXT,
-    "sampler": TEXT,
-    "trials": WHOLE,
-    "prune": (lambda value: isinstance(value, bool), "true or false"),
-    "seed": (lambda value: is_int(value) and 0 <= value < 2**32, "a whole number from 0 to 2^32 - 1"),
-    "parameters": (_table, "a table of lists such as { rate = [0.1, 0.2] }"),
-}
 
 
 @dataclass(frozen=True)
@@ -283,10 +187,10 @@ class _Reader:
 
     def algorithm(self, name: str, table: dict[str, Any], environments: Mapping[str, Any]) -> None:
         """References to environments."""
-        for other in table.get("environments", []) if _texts(table.get("environments", [])) else []:
+        for other in table.get("environments", []) if is_texts(table.get("environments", [])) else []:
             if other not in environments:
                 self.complain(("algorithm", name, "environments"), unknown("environment", other, environments))
-        for other, changed in (table.get("on", {}) if _table(table.get("on", {})) else {}).items():
+        for other, changed in (table.get("on", {}) if is_table(table.get("on", {})) else {}).items():
             path = ("algorithm", name, "on", other)
             if other not in environments:
                 self.complain(path, unknown("environment", other, environments))
@@ -302,7 +206,7 @@ class _Reader:
         self.keys(("tune",), table, TUNE)
         found = table.get("parameters", {})
         for name, values in found.items() if isinstance(found, dict) else ():
-            if not _choices(values) and not _interval(values):
+            if not is_choices(values) and not is_interval(values):
                 self.complain(
                     ("tune", "parameters", name),
                     f"{name} is {_short(values)}; it must be a list of values or {{ low = 0.1, high = 1, log = true }}",
@@ -388,8 +292,8 @@ class _Reader:
         if said.startswith("unknown model"):
             return (*own, "model")
         on = (*table, "on", env)
-        found = [*_paths(_get(self.data, on), on), *_paths(_get(self.data, own), own)]
-        found += [path for path in _paths(_get(self.data, table), table) if path[2:3] != ("on",)]
+        found = [*paths(_get(self.data, on), on), *paths(_get(self.data, own), own)]
+        found += [path for path in paths(_get(self.data, table), table) if path[2:3] != ("on",)]
         keys = [path for path in sorted(found, key=len, reverse=True) if path[-1] not in UNTOLD]
         words = set(re.findall(r"\w+", said)) | ({"budgets"} if "Knapsack" in said else set())
         for wanted in (*([quoted] for quoted in re.findall(r"'([^']+)'", said)), words):
@@ -417,68 +321,3 @@ def _get(data: Any, path: tuple[str, ...]) -> dict[str, Any]:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-class Lines:
-    """On which line of a TOML text each key stands; `tomllib` does not say.
-
-    A statement is the fewest lines that are TOML by themselves, so that `tomllib` itself reads the keys.
-    """
-
-    ENDS = ("]", '"""', "'''")  # what a statement of several lines ends with, before a comment
-    MOST = 500  # attempts to find such ends
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    @cached_property
-    def at(self) -> dict[tuple[str, ...], int]:
-        """The line, from 1, where each key stands first."""
-        found: dict[tuple[str, ...], int] = {(): 1}
-        table: tuple[str, ...] = ()
-        for number, statement, header in self.statements():
-            for path in _paths(statement):
-                if header:
-                    table = path
-                whole = path if header else (*table, *path)
-                for length in range(1, len(whole) + 1):
-                    found.setdefault(whole[:length], number)
-        return found
-
-    def statements(self) -> Iterator[tuple[int, dict[str, Any], bool]]:
-        """The line on which each begins, what it says, and whether it is a [header]."""
-        lines = self.text.replace("\r\n", "\n").split("\n")
-        begin = tried = 0
-        while begin < len(lines):
-            end = begin + 1
-            statement = _toml(lines[begin])
-            while statement is None and end < len(lines) and tried < self.MOST:
-                end += 1
-                if any(sign in lines[end - 1] for sign in self.ENDS):
-                    statement, tried = _toml("\n".join(lines[begin:end])), tried + 1
-            if statement is None:  # too long to tell
-                end = begin + 1
-            yield begin + 1, statement or {}, lines[begin].lstrip().startswith("[")
-            begin = end
-
-    def of(self, path: tuple[str, ...]) -> int:
-        """The line of a key, or of the nearest table around it."""
-        while path not in self.at:
-            path = path[:-1]
-        return self.at[path]
-
-
-def _toml(text: str) -> dict[str, Any] | None:
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _paths(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """All keys within a value, those of tables in arrays left out; at least one of a statement."""
-    if path:
-        yield path
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _paths(inner, (*path, key))

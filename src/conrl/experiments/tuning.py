@@ -40,8 +40,8 @@ from typing import Any
 import numpy as np
 
 from conrl.errors import RunError, SpecError, unknown
-from conrl.experiments.analysis import RunRecord, read_run
 from conrl.experiments.jobs import Job
+from conrl.experiments.records import RunRecord, read_run
 from conrl.experiments.runner import Event, in_processes
 from conrl.experiments.spec import Spec
 from conrl.experiments.store import run_directory
