@@ -58,6 +58,7 @@ options.reward_weight = 1e-3
 def play(text: str, out: Path) -> Path:
     """A study, played here."""
     spec = parse_spec(text)
+    out.mkdir(exist_ok=True)
     write_study(spec, out)
     for job in spec.jobs:
         job.prepare().play_on_disk(out)

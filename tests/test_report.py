@@ -116,7 +116,8 @@ def test_marks_of_the_template_in_names_stay() -> None:
 
 def test_a_directory_is_reported_beside_its_runs(tmp_path: Path) -> None:
     from conrl.experiments import parse_spec
-    from conrl.experiments.runner import execute, write_study
+    from conrl.experiments.execution import execute
+    from conrl.experiments.runner import write_study
 
     spec = parse_spec('name = "two"\nepisodes = 3\nseeds = 1\n[environment.bidding]\n[algorithm.conrl]')
     write_study(spec, tmp_path)

@@ -28,8 +28,8 @@ from click.testing import CliRunner, Result
 
 import conrl
 from conrl.cli import main
-from conrl.experiments import Event, Spec, load, parse_spec, run_study, runner
-from conrl.experiments.runner import ONE_THREAD
+from conrl.experiments import Event, Spec, load, parse_spec, processes, run_study
+from conrl.experiments.processes import ONE_THREAD
 from conrl.experiments.view import watching
 
 SMALL = """\
@@ -250,6 +250,14 @@ def test_a_failed_run_is_recorded_and_the_others_go_on(copy: Path) -> None:
     assert not list(copy.rglob("failed.txt"))
 
 
+def test_two_commands_cannot_run_one_study_at_once(tmp_path: Path) -> None:
+    with (tmp_path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(conrl.RunError, match="another process is working on this study"):
+            run_study(parse_spec(SMALL), tmp_path, workers=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+
+
 def test_a_run_that_another_process_owns_fails_alone(tmp_path: Path, small: Bytes) -> None:
     where = tmp_path / "mars-rover" / "ucbvi" / "seed-000"
     where.mkdir(parents=True)
@@ -333,7 +341,7 @@ def test_the_run_of_a_lost_worker_is_redone(number: signal.Signals, workers: int
 def test_a_run_that_kills_its_workers_fails_in_the_end(
     tmp_path: Path, small: Bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "ATTEMPTS", 2)
+    monkeypatch.setattr(processes, "ATTEMPTS", 2)
 
     def strike(event: Event) -> None:
         if event.kind == "started" and event.job == 3:

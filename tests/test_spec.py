@@ -317,19 +317,27 @@ def test_names_that_are_no_html_and_no_paths() -> None:
         assert not {"..", ".", ""} & set(where.parts)
 
 
+def test_a_misspelt_table_is_told_once() -> None:
+    with pytest.raises(SpecMistakes) as caught:
+        parse_spec("episodes = 5\n[enviroment.box]\n[algorithm.ucbvi]\n")
+    assert caught.value.mistakes == ["spec:2: unknown key 'enviroment'; did you mean 'environment'?"]
+    with pytest.raises(SpecMistakes, match=r"a study needs at least one table \[environment.NAME\]"):
+        parse_spec("episodes = 5\n[algorithm.ucbvi]\n")
+
+
 def test_files_that_are_no_specs(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     for data, piece in (
-        (b"a = \n", "not TOML: Invalid value (at line 1"),
+        (b"a = \n", "s.toml:1: not TOML: Invalid value, column 5"),
         (b"[environment.box\n", "not TOML"),
-        (b"a = 1\na = 2\n", "not TOML: Cannot overwrite a value (at line 2"),
+        (b"a = 1\na = 2\n", "s.toml:2: not TOML: Cannot overwrite a value, column 6"),
         (b"seeds = " + b"1" * 5000, "not TOML"),
         (b"a = " + b"[" * 100_000, "not TOML"),
         (b"title = '\xff'\n", "not UTF-8"),
         (b"# " + b"x" * LARGEST_FILE, "larger than 1,048,576 bytes"),
     ):
         path.write_bytes(data)
-        with pytest.raises(conrl.SpecError, match=r"s\.toml: ") as caught:
+        with pytest.raises(conrl.SpecError, match=r"s\.toml:(\d+:)? ") as caught:
             load_spec(path)
         assert piece in str(caught.value)
     with pytest.raises(conrl.ModelError, match="no such file"):

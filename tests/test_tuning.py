@@ -22,8 +22,9 @@ from conrl.cli import main
 from conrl.errors import RunError, SpecError
 from conrl.experiments import Event, load, parse_spec
 from conrl.experiments.spec import SpecMistakes, builtin_spec
-from conrl.experiments.tuning import Search, _alone, loss_of, tune
+from conrl.experiments.tuning import Search, loss_of, tune
 from conrl.experiments.view import counting
+from conrl.files import alone
 
 SPEC = """
 episodes = 24
@@ -233,7 +234,7 @@ bonus = ["0.1,0.1"]
 
 
 def test_two_searches_cannot_share_a_directory(tmp_path: Path) -> None:
-    with _alone(tmp_path), pytest.raises(RunError, match="another process is searching here"):
+    with alone(tmp_path, "searching here"), pytest.raises(RunError, match="another process is searching here"):
         tune(spec(), tmp_path, workers=1)
 
 

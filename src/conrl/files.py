@@ -1,11 +1,13 @@
-"""Reading and writing files safely: whole or not at all, and never trusting what a file claims.
+"""Reading and writing files safely: whole or not at all, by one process, and never trusting what a file claims.
 
-`atomic_write` writes beside the destination, syncs and renames. `read_npz` compares what the headers of an `.npz`
-archive claim with what the file holds before memory is taken, and never unpickles.
+`atomic_write` writes beside the destination, syncs and renames. `alone` keeps other processes out of a directory.
+`read_npz` compares what the headers of an `.npz` archive claim with what the file holds before memory is taken, and
+never unpickles.
 """
 
 from __future__ import annotations
 
+import fcntl
 import math
 import os
 import secrets
@@ -21,7 +23,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from conrl.errors import ModelError
+from conrl.errors import ModelError, RunError
 
 Array = NDArray[Any]
 PathLike = str | os.PathLike[str]
@@ -69,6 +71,27 @@ def _sync_directory(directory: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+@contextmanager
+def alone(directory: Path, doing: str) -> Iterator[None]:
+    """A directory, made if need be, that no other process enters like this: its file `lock` is held.
+
+    The system gives the lock back when the process ends, also when it is killed.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = os.open(directory / "lock", os.O_CREAT | os.O_RDWR, 0o666)
+    except OSError as error:
+        raise RunError(f"cannot write in {directory}: {(error.strerror or str(error)).lower()}") from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RunError(f"{directory}: another process is {doing}") from None
+        yield
+    finally:
+        os.close(lock)
 
 
 @contextmanager

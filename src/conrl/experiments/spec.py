@@ -114,7 +114,9 @@ def parse_spec(text: str, source: str = "spec", folder: Path | None = None) -> S
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
-        raise SpecError(f"{source}: not TOML: {error}") from None
+        found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
+        where, why = (f"{source}:{found[2]}", f"{found[1]}, column {found[3]}") if found else (source, str(error))
+        raise SpecError(f"{where}: not TOML: {why}") from None
     return _Reader(data, text, source, Path() if folder is None else folder).read()
 
 
@@ -167,7 +169,7 @@ class _Reader:
         found = self.data.get(kind, {})
         if not isinstance(found, dict):
             return {}
-        if not found:
+        if not found and self.data.keys() <= TOP.keys():  # else a misspelt one
             self.complain((kind,), f"a study needs at least one table [{kind}.NAME]")
         good = {}
         safe: dict[str, str] = {}

@@ -7,13 +7,12 @@ ends with the same bytes in `progress.csv` as one that was never killed. No file
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from conrl.errors import RunError
-from conrl.files import atomic_write, read_npz, reading
+from conrl.files import alone, atomic_write, read_npz, reading
 from conrl.learners import History, learn
 from conrl.learners.loop import make_world
 from conrl.learners.saving import DAMAGED, learner_arrays, learner_of
@@ -87,7 +86,7 @@ class Run:
     def __init__(self, directory: str | Path, config: dict[str, Any]) -> None:
         self.directory = Path(directory)
         self.config = json.loads(json.dumps({"version": VERSION, **config}))
-        self._lock: int | None = None
+        self._owned = ExitStack()
 
     @property
     def checkpoint(self) -> Path:
@@ -98,34 +97,18 @@ class Run:
         return self.directory / "progress.csv"
 
     def __enter__(self) -> Run:
-        try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self.directory / "lock", os.O_CREAT | os.O_RDWR, 0o666)
-        except OSError as error:
-            raise RunError(f"cannot write in {self.directory}: {(error.strerror or str(error)).lower()}") from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock)
-            raise RunError(f"{self.directory}: another process is working on this run") from None
-        try:
+        with ExitStack() as stack:
+            stack.enter_context(alone(self.directory, "working on this run"))
             for leftover in self.directory.glob(".conrl-*.tmp"):  # of a process killed while it wrote
                 leftover.unlink(missing_ok=True)
             self._settle()
-        except BaseException:
-            self._release()
-            raise
+            self._owned = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._release()
-
-    def _release(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)  # the system gives the lock back, also when the process is killed
-            self._lock = None
+        self._owned.close()
 
     def _settle(self) -> None:
         """Compare the settings with those of an earlier start, or write them."""

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import fcntl
 import hashlib
 import io
 import itertools
@@ -31,8 +30,7 @@ import math
 import os
 import random
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,12 +38,13 @@ from typing import Any
 import numpy as np
 
 from conrl.errors import RunError, SpecError, unknown
+from conrl.experiments.execution import Event
 from conrl.experiments.jobs import Job
+from conrl.experiments.processes import in_processes
 from conrl.experiments.records import RunRecord, read_run
-from conrl.experiments.runner import Event, in_processes
 from conrl.experiments.spec import Spec
 from conrl.experiments.store import run_directory
-from conrl.files import atomic_write
+from conrl.files import alone, atomic_write
 
 RUNGS = (0.25, 0.5, 1.0)  # shares of the trajectories
 STARTUP = 5  # settings that are played to their end before any is pruned
@@ -154,11 +153,7 @@ def tune(
     """Try settings and give all of them, the best first. `best.json` and `trials.csv` hold them too."""
     search = Search.of(spec)
     directory = Path(out).absolute()
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"cannot write in {directory}: {(error.strerror or str(error)).lower()}") from None
-    with _alone(directory):
+    with alone(directory, "searching here"):  # each would take the trials of the other for those of a dead one
         _same_search(search, directory)
         work = _Tuner(search, directory, listener or (lambda event: None))
         work.run(workers or os.cpu_count() or 1)
@@ -189,23 +184,6 @@ def _same_search(search: Search, directory: Path) -> None:
 def _place_free(env: str) -> str:
     """A model in a file by its name alone: what is in it is compared when a run goes on."""
     return Path(env).name if Path(env).suffix in (".csv", ".npz") else env
-
-
-@contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    """Two processes cannot search in one directory: each would take the trials of the other for those of a dead one."""
-    try:
-        lock = os.open(directory / "lock", os.O_CREAT | os.O_RDWR, 0o666)
-    except OSError as error:
-        raise RunError(f"cannot write in {directory}: {(error.strerror or str(error)).lower()}") from None
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise RunError(f"{directory}: another process is searching here") from None
-        yield
-    finally:
-        os.close(lock)
 
 
 class _Tuner:

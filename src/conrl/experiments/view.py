@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from conrl.experiments.execution import Event
 from conrl.experiments.jobs import Job
-from conrl.experiments.runner import Event
 from conrl.terminal import facts_column
 
 MOST_LINES = 12  # of runs that are going on

@@ -1,8 +1,8 @@
 "use strict";
 // Learning curves: one figure an environment, a row each for the reward, the costs and their sums.
 
-// Okabe and Ito (2008); null is the colour of the text.
-const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", null, "#B3A100"];
+// Okabe and Ito (2008), in the order of the figures; null is the colour of the text.
+const COLOURS = ["#0072B2", "#009E73", "#D55E00", "#CC79A7", "#E69F00", "#56B4E9", null, "#B3A100"];
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 const STROKES = ["", "7 4", "2 3", "7 3 2 3", "11 4", "11 3 2 3"];
 const ROW = 230, GAP = 46, TOP = 50, BOTTOM = 48; // pixels

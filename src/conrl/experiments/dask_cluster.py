@@ -1,0 +1,96 @@
+"""Runs on a Dask cluster, whose workers see one directory under the same name."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from conrl.errors import RunError, SpecError
+from conrl.experiments.execution import Event, Listener, execute
+from conrl.experiments.jobs import Job
+
+
+def on_dask(tasks: Sequence[tuple[int, Job]], out: Path, address: str, tell: Listener) -> None:
+    try:
+        from distributed import Client, as_completed
+        from distributed import wait as wait_for
+    except ImportError as error:
+        raise SpecError(f"a Dask cluster needs the extra: pip install 'conrl[cluster]' ({error})") from None
+    if not re.fullmatch(r"(\w+://)?[\w.\[\]:-]+:\d+|inproc://.+", address):
+        raise SpecError(f"{address!r} is no address of a Dask scheduler; write for example tcp://127.0.0.1:8786")
+    try:
+        client = Client(address, timeout="10s", set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        why = " ".join(str(error).split())
+        raise RunError(f"no Dask scheduler answers at {address}; start one with `dask scheduler`: {why}") from None
+    jobs = dict(tasks)
+    topic = f"conrl-{secrets.token_hex(8)}"  # other studies may be on the same cluster
+    with client, client.as_current():
+        try:
+            client.wait_for_workers(1, timeout=60)
+        except TimeoutError:
+            raise RunError(f"the Dask scheduler at {address} has had no worker for a minute; start some") from None
+
+        def heard(message: tuple[float, Any]) -> None:
+            place, kind, episodes = message[1]
+            tell(Event(place, kind, episodes))
+
+        client.subscribe_topic(topic, heard)
+        futures = {
+            client.submit(_on_worker, topic, place, job, str(out), pure=False, retries=0): place for place, job in tasks
+        }
+        try:
+            for future in as_completed(futures):
+                place = futures[future]
+                if future.status == "error":  # its workers died too often, or could not even begin
+                    text = "".join(traceback.format_exception(future.exception()))
+                    tell(Event(place, "failed", text=text))
+                    continue
+                if future.status != "finished":
+                    raise RunError(f"the Dask scheduler at {address} is gone; the same command goes on from here")
+                kind, episodes, text = future.result()
+                if kind == "done" and not (jobs[place].directory(out) / "config.json").exists():
+                    text = f"the workers do not see {out}: give --out a directory that they share"
+                    tell(Event(place, "failed", text=text))
+                else:
+                    tell(Event(place, kind, episodes, text))
+        except KeyboardInterrupt:
+            with suppress(OSError, TimeoutError):  # those that play end after their episode, the others do not begin
+                client.run(_stop, topic)
+                wait_for(list(futures), timeout=30)
+            raise
+
+
+STOPPED: set[str] = set()  # on a worker of a cluster: the studies that were interrupted
+
+
+def _stop(study: str) -> None:
+    STOPPED.add(study)
+
+
+def _on_worker(study: str, place: int, job: Job, out: str) -> tuple[str, int, str]:
+    """One run on a worker of the cluster: how it ended."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    last = ("failed", 0, "it did not end")
+
+    def tell(kind: str, episodes: int, text: str) -> None:
+        nonlocal last
+        last = (kind, episodes, text)
+        if kind in ("started", "playing"):
+            if study in STOPPED:
+                raise KeyboardInterrupt
+            worker.log_event(study, (place, kind, episodes))
+
+    try:
+        tell("started", 0, "")
+        execute(job, out, tell)
+    except KeyboardInterrupt:
+        return "interrupted", last[1], ""
+    return last

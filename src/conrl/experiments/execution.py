@@ -1,0 +1,88 @@
+"""One run from its beginning, or from where it was left, to its end: what a worker does, wherever it is.
+
+A run that fails leaves its traceback in `failed.txt`, until it has come to its end.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from conrl.errors import ConRLError
+from conrl.experiments.jobs import Job
+from conrl.files import atomic_write
+from conrl.learners import History
+
+FAILED = "failed.txt"
+EVERY = 0.25  # seconds between two reports of a run
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something about a run.
+
+    "before": it was finished before; "started", "playing", "done", "failed", "interrupted"; "lost": its worker is gone.
+    """
+
+    job: int  # its place in the list
+    kind: str
+    episodes: int = 0
+    text: str = ""
+
+
+Listener = Callable[[Event], None]
+
+
+def execute(job: Job, out: str | Path, tell: Callable[[str, int, str], None]) -> bool:
+    """Play one run to its end, here. Whether it came to its end; a failure is told and recorded, not raised."""
+    due = 0.0
+
+    def after(history: History) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            tell("playing", len(history), "")
+            due = time.monotonic() + EVERY
+
+    where = job.directory(out)
+    clear_failure(where)
+    try:
+        history = job.prepare().play_on_disk(out, after=after)
+    except (KeyboardInterrupt, BrokenPipeError):
+        raise
+    except Exception as error:
+        text = traceback.format_exc()
+        record_failure(where, text)
+        tell("failed", 0, text if not isinstance(error, ConRLError) else f"{text}\n{error}")
+        return False
+    if history.interrupted:
+        tell("interrupted", len(history), "")
+        return False
+    clear_failure(where)
+    tell("done", len(history), "")
+    return True
+
+
+def record_failure(where: Path, text: str) -> None:
+    """Leave the traceback of a failure beside its run, unless it is there."""
+    with suppress(ConRLError, OSError):
+        if not (where / FAILED).exists():
+            where.mkdir(parents=True, exist_ok=True)
+            with atomic_write(where / FAILED) as file:
+                file.write(text.encode(errors="backslashreplace"))
+
+
+def clear_failure(where: Path) -> None:
+    with suppress(OSError):
+        (where / FAILED).unlink(missing_ok=True)
+
+
+def played(progress: Path) -> int:
+    """Episodes that are in a `progress.csv`."""
+    try:
+        return max(progress.read_bytes().count(b"\n") - 1, 0)
+    except OSError:
+        return 0

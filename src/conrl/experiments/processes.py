@@ -1,0 +1,135 @@
+"""Runs in local processes. A worker that is lost loses nothing but time: its run is taken up again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+from conrl.experiments.execution import Event, Listener, execute
+from conrl.experiments.jobs import Job
+
+ATTEMPTS = 5  # of a run whose workers are lost
+# Set for workers before they import anything: a run is one thread.
+ONE_THREAD = {
+    f"{name}_NUM_THREADS": "1"
+    for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "VECLIB_MAXIMUM", "NUMEXPR", "POLARS_MAX")
+}
+
+
+def _work(pipe: Connection, out: str) -> None:
+    """A worker: runs that come through the pipe, until None comes."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
+        while (task := pipe.recv()) is not None:
+            place, job = task
+
+            def tell(kind: str, episodes: int, text: str, place: int = place) -> None:
+                pipe.send(Event(place, kind, episodes, text))
+
+            execute(job, out, tell)
+
+
+def _end_with_parent() -> None:
+    """No run goes on without the process that asked for it; what is lost is played again."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+class _Worker:
+    def __init__(self, out: Path) -> None:
+        context = get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(theirs, str(out)), daemon=True)
+        # Ctrl-C at a terminal is sent to all processes. This one tells the workers, once: two signals end them at once.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        theirs.close()
+
+    def give(self, task: tuple[int, Job]) -> None:
+        self.task = task
+        with suppress(OSError):  # a worker that died meanwhile is noticed when it is listened to
+            self.pipe.send(task)
+
+    def stop(self) -> None:
+        with suppress(OSError):
+            self.pipe.send(None)
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def in_processes(queue: deque[tuple[int, Job]], out: Path, count: int, tell: Listener) -> None:
+    """Play runs in `count` processes until the queue is empty and all have ended; `tell` may add to the queue."""
+    attempts: dict[int, int] = {}
+
+    def lost(place: int, job: Job) -> None:
+        attempts[place] = attempts.get(place, 0) + 1
+        if attempts[place] < ATTEMPTS:
+            queue.appendleft((place, job))
+            tell(Event(place, "lost"))
+        else:
+            tell(Event(place, "failed", text=f"its worker died {ATTEMPTS} times"))
+
+    idle = [_new_worker(out) for _ in range(count)]
+    busy: list[_Worker] = []
+    try:
+        while queue or busy:
+            while queue and idle:
+                worker = idle.pop()
+                worker.give(queue.popleft())
+                busy.append(worker)
+                tell(Event(worker.task[0], "started"))
+            ready = wait([worker.pipe for worker in busy])
+            for worker in [w for w in busy if w.pipe in ready]:
+                try:
+                    event = worker.pipe.recv()
+                except (EOFError, OSError):  # killed: by the system, by hand, by a fault in a library
+                    busy.remove(worker)
+                    idle.append(_new_worker(out))
+                    lost(*worker.task)
+                    continue
+                if event.kind != "playing":
+                    busy.remove(worker)
+                    idle.append(worker)
+                if event.kind == "interrupted":  # somebody sent SIGTERM to this worker alone
+                    lost(*worker.task)
+                else:
+                    tell(event)
+    except KeyboardInterrupt:
+        for worker in busy:  # each ends after its episode, and saves
+            worker.process.terminate()
+            worker.stop()
+        for worker in busy:
+            worker.process.join(timeout=30)
+        raise
+    finally:
+        for worker in idle:
+            worker.stop()
+
+
+def _new_worker(out: Path) -> _Worker:
+    with _environment(ONE_THREAD):
+        return _Worker(out)
