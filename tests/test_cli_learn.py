@@ -78,7 +78,8 @@ def test_files_and_going_on() -> None:
     directory = Path("runs/mars-rover/conrl/seed-000")
     first = (directory / "progress.csv").read_text()
     assert len(list(csv.DictReader(first.splitlines()))) == 30
-    ok(*words, 60)
+    assert "wrote runs/mars-rover/conrl/seed-000, continued after episode 30" in ok(*words, 60)
+    assert "runs/mars-rover/conrl/seed-000 was finished before: nothing was played" in ok(*words, 60)
     whole = (directory / "progress.csv").read_text()
     assert whole.startswith(first)
     ok(*ROVER, "--out", "others", "--episodes", 60)

@@ -76,6 +76,13 @@ class Spec:
     algorithms: dict[str, dict[str, Any]]
     jobs: list[Job]
     tune: dict[str, Any] = field(default_factory=dict)
+    source: str = field(default="spec", compare=False)  # the name of the file
+    lines: Lines | None = field(default=None, compare=False, repr=False)
+
+    def mistake(self, path: tuple[str, ...], message: str) -> SpecMistakes:
+        """What is wrong with a key, to be raised; with the line where it stands."""
+        line = "" if self.lines is None else f":{self.lines.of(path)}"
+        return SpecMistakes([f"{self.source}{line}: {message}"])
 
     def titles(self) -> dict[str, dict[str, str]]:
         """What environments and algorithms are called in figures."""
@@ -148,7 +155,8 @@ class _Reader:
         if not jobs:
             raise SpecError(f"{self.source}: nothing to run: no algorithm runs in any environment")
         name = str(data.get("name", Path(self.source).stem))
-        return Spec(name, str(data.get("title", name)), environments, algorithms, jobs, data.get("tune", {}))
+        title, tune = str(data.get("title", name)), data.get("tune", {})
+        return Spec(name, title, environments, algorithms, jobs, tune, self.source, self.lines)
 
     def stop(self) -> None:
         if self.mistakes:

@@ -37,7 +37,7 @@ from typing import Any
 
 import numpy as np
 
-from conrl.errors import RunError, SpecError, unknown
+from conrl.errors import ConRLError, RunError, SpecError, unknown
 from conrl.experiments.execution import Event
 from conrl.experiments.jobs import Job
 from conrl.experiments.processes import in_processes
@@ -82,28 +82,32 @@ class Search:
         table = dict(spec.tune)
         parameters = table.get("parameters") or {}
         if not parameters:
-            raise SpecError(f"{spec.name}: nothing to tune: write a table [tune.parameters]")
-        algorithm = _one("algorithm", table.get("algorithm"), list(spec.algorithms))
+            raise spec.mistake(("tune",), "nothing to tune: write a table [tune.parameters]")
+        algorithm = _one(spec, "algorithm", list(spec.algorithms))
         where = list(dict.fromkeys(str(job.env_name) for job in spec.jobs if job.name == algorithm))
-        environment = _one("environment", table.get("environment"), where)
+        environment = _one(spec, "environment", where)
         sampler = table.get("sampler", "grid")
         if sampler not in SAMPLERS:
-            raise SpecError(unknown("sampler", str(sampler), SAMPLERS))
+            raise spec.mistake(("tune", "sampler"), unknown("sampler", str(sampler), SAMPLERS))
         if sampler == "grid":
             for name, values in parameters.items():
                 if not isinstance(values, list):
-                    raise SpecError(f"tune.parameters.{name}: a grid needs a list of values")
+                    raise spec.mistake(("tune", "parameters", name), f"{name}: a grid needs a list of values")
             if math.prod(len(values) for values in parameters.values()) > MOST_SETTINGS:
-                raise SpecError(f"the grid has more than {MOST_SETTINGS:,} settings; use sampler = 'tpe'")
+                message = f"the grid has more than {MOST_SETTINGS:,} settings; use sampler = 'tpe'"
+                raise spec.mistake(("tune", "parameters"), message)
         elif table.get("trials") is None:
-            raise SpecError(f"tune: sampler {sampler!r} needs a number of trials, such as trials = 50")
+            raise spec.mistake(("tune", "sampler"), f"{sampler} needs a number of trials, such as trials = 50")
         jobs = [job for job in spec.jobs if (job.env_name, job.name) == (environment, algorithm)]
         found = cls(
             jobs, parameters, sampler, table.get("trials"), bool(table.get("prune", True)), int(table.get("seed", 0))
         )
         for name, values in parameters.items():
             for value in values if isinstance(values, list) else (values["low"], values["high"]):
-                found.with_setting(found.jobs[0], {name: value}).prepare().learner()
+                try:
+                    found.with_setting(found.jobs[0], {name: value}).prepare().learner()
+                except ConRLError as error:
+                    raise spec.mistake(("tune", "parameters", name), f"{name} = {value!r}: {error}") from None
         return found
 
     def with_setting(self, job: Job, setting: Mapping[str, Any], episodes: int | None = None) -> Job:
@@ -115,7 +119,7 @@ class Search:
             for name in tables:
                 at = at.setdefault(name, {})
                 if not isinstance(at, dict):
-                    raise SpecError(f"tune.parameters.{path}: {name} is {at!r} in the spec; write it as a table")
+                    raise SpecError(f"{name} is {at!r} in the algorithm's options; write it as a table")
             at[last] = value
         name = f"{job.name}-{_digest(setting)}"
         return dataclasses.replace(job, options=options, name=name, episodes=episodes or job.episodes)
@@ -130,13 +134,14 @@ class Search:
         return every
 
 
-def _one(kind: str, given: Any, known: list[str]) -> str:
+def _one(spec: Spec, kind: str, known: list[str]) -> str:
+    given = spec.tune.get(kind)
     if given is None and len(known) == 1:
         return known[0]
     if given is None:
-        raise SpecError(f"tune needs {kind} = one of {', '.join(known)}")
+        raise spec.mistake(("tune",), f"tune needs {kind} = one of {', '.join(known)}")
     if given not in known:
-        raise SpecError(unknown(kind, str(given), known))
+        raise spec.mistake(("tune", kind), unknown(kind, str(given), known))
     return str(given)
 
 
