@@ -20,6 +20,7 @@ from conrl.learners.rcpo import RCPO
 from conrl.oracles import A2C, A2CSettings, BackwardInduction
 from conrl.oracles.a2c import Agent
 from conrl.oracles.network import Network
+from conrl.sampling import DRAW, TRAIN, WORLD, randomness
 from conrl.targets import Ball, Box, Cone, HalfSpace, Intersection, distance
 
 pytest.importorskip("jax")
@@ -344,3 +345,29 @@ def test_what_was_peeked_at_must_be_given_again(tmp_path: Path) -> None:
     with pytest.raises(conrl.SpecError, match="peek="):
         conrl.load_learner(tmp_path / "learner.npz")
     assert conrl.load_learner(tmp_path / "learner.npz", peek=mdp).episodes == 2
+
+
+def test_every_seed_of_a_run_trains_another_network() -> None:
+    """Also inside a planner: the seeds of a study are independent."""
+    mdp = conrl.envs.mars_rover(rock_reward=1.0)
+
+    def played(seed: int, own: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        planner = conrl.Lagrangian(iterations=2, oracle=conrl.A2C(reset="warm-start", seed=own), keep_multipliers=True)
+        learner = conrl.ConRL(mdp.task, planner=planner)
+        conrl.learn(mdp, learner, 2, seed)
+        state = learner.planner.state()
+        return state["oracle_weights"], learner.propose().probabilities
+
+    first, again, other = played(3), played(3), played(4)
+    assert np.array_equal(first[0], again[0])
+    assert np.array_equal(first[1], again[1])
+    assert not np.isclose(first[0], other[0]).mean() > 0.5
+    assert np.array_equal(played(3, own=3)[0], first[0])  # a seed of its own stays, whatever the run's
+    assert not np.array_equal(played(3, own=5)[0], first[0])
+
+
+def test_no_two_streams_of_randomness_share_a_draw() -> None:
+    drawn = [
+        randomness(seed, k, whose).random() for seed in range(4) for k in range(6) for whose in (WORLD, DRAW, TRAIN)
+    ]
+    assert len(set(drawn)) == len(drawn)

@@ -1,4 +1,4 @@
-"""Episodes drawn from a model."""
+"""Where randomness comes from, and episodes drawn from a model."""
 
 from __future__ import annotations
 
@@ -13,6 +13,14 @@ from conrl.model import ConstrainedMDP
 Float = NDArray[np.float64]
 
 NOTHING: Float = np.zeros(0)
+
+
+WORLD, DRAW, TRAIN = range(3)  # whose randomness: what happens, what a learner draws, how a network is trained
+
+
+def randomness(seed: int | None, k: int, whose: int) -> np.random.Generator:
+    """Everything random in episode k (0: before the first) of a run, of one kind; no two share a draw."""
+    return np.random.default_rng([0 if seed is None else seed, k, whose])
 
 
 class Trajectory(NamedTuple):

@@ -26,7 +26,7 @@ from conrl.learners.loop import make_world
 from conrl.learners.saving import DAMAGED, learner_arrays, learner_of
 from conrl.model import ConstrainedMDP
 
-VERSION = 1
+VERSION = 2  # of what a run with given settings does
 FIRST_SAVE = 0.25  # seconds after the start
 LEAST_PAUSE = 0.5  # seconds between two checkpoints,
 SHARE = 20.0  # and at least so many times what the last one took

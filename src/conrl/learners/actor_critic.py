@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from conrl.episode import Episode
 from conrl.errors import SpecError, unknown
-from conrl.learners.base import TRAIN, BaseLearner, group, prefixed
+from conrl.learners.base import BaseLearner, group, prefixed
 from conrl.learners.protocol import Arrays
 from conrl.learners.saving import GIVEN, describe
 from conrl.model import ConstrainedMDP
 from conrl.oracles.a2c import PRESETS, A2CSettings, Agent, one_hot, stationary
 from conrl.policy import Policy
 from conrl.problem import Problem
+from conrl.sampling import TRAIN, randomness
 from conrl.task import Task
 
 Float = NDArray[np.float64]
@@ -54,7 +55,7 @@ class ActorCriticLearner(BaseLearner):
         """Made when first needed: only then is the seed settled."""
         if self._agent is None:
             features = one_hot(self.task.num_states) if self.task.features is None else self.task.features
-            weights = np.random.default_rng([0 if self.seed is None else self.seed, TRAIN])
+            weights = randomness(self.seed, 0, TRAIN)
             self._agent = Agent(features, self.task.available, self.task.num_actions, self.a2c, weights)
             if self._saved:
                 self._agent.load_state(self._saved)

@@ -19,12 +19,10 @@ from conrl.learners.protocol import Arrays, Proposal
 from conrl.learners.saving import describe, save_learner
 from conrl.policy import Mixture, Null, Policy
 from conrl.problem import Linear, Problem
+from conrl.sampling import DRAW, randomness
 from conrl.task import Task
 
 Float = NDArray[np.float64]
-
-# Whose randomness: everything random in episode k comes from (seed, k, stream).
-WORLD, DRAW, TRAIN = range(3)
 
 
 class BaseLearner(ABC):
@@ -103,9 +101,9 @@ class BaseLearner(ABC):
     def _forget_proposal(self) -> None:
         self._proposal = None
 
-    def generator(self, stream: int = DRAW) -> np.random.Generator:
-        """All randomness of the coming episode; the same however often it is asked for."""
-        return np.random.default_rng([0 if self.seed is None else self.seed, self._episodes + 1, stream])
+    def generator(self) -> np.random.Generator:
+        """All that the learner draws for the coming episode; the same however often it is asked for."""
+        return randomness(self.seed, self._episodes + 1, DRAW)
 
     def may_step(self, spent: ArrayLike) -> bool:
         """Whether one more step may be played in an episode that has cost `spent` [d] so far."""

@@ -108,6 +108,13 @@ class ConRL(PlacesLearner):
         self._start: Start | None = None
         self._plan: Plan | None = None
         self._planner_before: Arrays = {}
+        if self.seed is not None:
+            self.reseed(self.seed)
+
+    def reseed(self, seed: int) -> None:
+        super().reseed(seed)
+        if hasattr(self.planner, "reseed"):
+            self.planner.reseed(seed)
 
     def _learn(self, episode: Episode, proposal: Proposal) -> None:
         super()._learn(episode, proposal)

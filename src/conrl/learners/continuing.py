@@ -27,6 +27,7 @@ from conrl.learners.protocol import Learner
 from conrl.learners.worlds import ModelWorld, World
 from conrl.model import ConstrainedMDP
 from conrl.policy import Deterministic
+from conrl.sampling import WORLD, randomness
 from conrl.transform import absorbing
 
 Float = NDArray[np.float64]
@@ -87,7 +88,7 @@ def play_trajectory(world: World, learner: Learner, seed: int) -> Row:
     mdp = world.mdp
     mdp._once("continuing", lambda: _check(mdp))
     H = mdp.horizon
-    generator = np.random.default_rng([seed, walker.episodes + 1])
+    generator = randomness(seed, walker.episodes + 1, WORLD)
     uniform = generator.random((H + 1, 2))
     states, actions = np.empty(H + 1, dtype=np.int64), np.empty(H, dtype=np.int64)
     paid = np.empty((H, 1 + mdp.num_costs))

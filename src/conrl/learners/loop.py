@@ -20,6 +20,7 @@ from conrl.learners.protocol import Learner
 from conrl.learners.worlds import GymnasiumWorld, ModelWorld, Sampler, World
 from conrl.model import ConstrainedMDP
 from conrl.policy import Null
+from conrl.sampling import WORLD, randomness
 
 if TYPE_CHECKING:
     import gymnasium
@@ -87,7 +88,7 @@ def play_episode(world: World, learner: Learner, seed: int) -> Row:
     """One episode: propose, play, observe."""
     proposal = learner.proposal
     k = learner.episodes + 1
-    episode = world.play(proposal.policy, np.random.default_rng([seed, k]), learner.room())
+    episode = world.play(proposal.policy, randomness(seed, k, WORLD), learner.room())
     guarded = proposal.guarded or episode.stopped
     costs = np.asarray(episode.costs).sum(axis=0)
     prices = getattr(learner, "prices", None)
@@ -95,7 +96,7 @@ def play_episode(world: World, learner: Learner, seed: int) -> Row:
     if guarded:  # the same draws without the guard; the learner does not see them
         unguarded = None
         if isinstance(world, ModelWorld):
-            shadow = world.play(proposal.intended, np.random.default_rng([seed, k]))
+            shadow = world.play(proposal.intended, randomness(seed, k, WORLD))
             unguarded = np.asarray(shadow.costs).sum(axis=0)
     learner.observe(episode)
     return Row(

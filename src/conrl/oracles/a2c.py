@@ -26,7 +26,7 @@ from conrl.inputs import is_int
 from conrl.model import ConstrainedMDP
 from conrl.oracles.network import Float32, Network, import_jax, join
 from conrl.policy import Policy
-from conrl.sampling import Dynamics
+from conrl.sampling import TRAIN, Dynamics, randomness
 
 Float = NDArray[np.float64]
 
@@ -203,7 +203,7 @@ class A2C:
             last call, a new optimiser; `"continue"`: both of the last call.
         episodes: fictitious episodes for each direction.
         final_episodes: for the policy that is returned at last.
-        seed: of weights and episodes.
+        seed: of weights and episodes; by default that of the learner that it plans for, else 0.
 
     Its weights are its state: one object serves one learner.
     """
@@ -213,8 +213,9 @@ class A2C:
     reset: str = "none"
     episodes: int = 1
     final_episodes: int = 10
-    seed: int = 0
+    seed: int | None = None
     _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _learner: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)  # its seed
 
     def __post_init__(self) -> None:
         if self.preset not in PRESETS:
@@ -224,7 +225,13 @@ class A2C:
         for name in ("episodes", "final_episodes"):
             if not is_int(getattr(self, name)) or getattr(self, name) < 1:
                 raise SpecError(f"{name} is {getattr(self, name)!r}; it must be a whole number of at least 1")
+        if self.seed is not None and (not is_int(self.seed) or self.seed < 0):
+            raise SpecError(f"seed is {self.seed!r}; it must be a whole number of at least 0")
         import_jax()
+
+    def reseed(self, seed: int) -> None:
+        """The seed of the learner that it plans for, unless it has one of its own."""
+        self._learner["seed"] = seed
 
     @property
     def numbers(self) -> A2CSettings:
@@ -233,11 +240,12 @@ class A2C:
     def __call__(self, mdp: ConstrainedMDP) -> Fictitious:
         """Answers for a model."""
         calls = int(self._kept.get("calls", 0))
-        generator = np.random.default_rng([self.seed, calls + 1])  # of this call
+        seed = self._learner.get("seed") if self.seed is None else self.seed
+        generator = randomness(seed, calls + 1, TRAIN)  # of this call
         agent: Agent | None = self._kept.get("agent")
         features, available, origin = _seen(mdp)
         if agent is None:
-            agent = Agent(features, available, mdp.num_actions, self.numbers, np.random.default_rng([self.seed, 0]))
+            agent = Agent(features, available, mdp.num_actions, self.numbers, randomness(seed, 0, TRAIN))
             if (saved := self._kept.pop("saved", None)) is not None:
                 agent.load_state(saved)
         if self.reset == "none":

@@ -216,6 +216,11 @@ class Lagrangian:
         kept = self._kept.get("multipliers")
         return None if kept is None else kept.copy()
 
+    def reseed(self, seed: int) -> None:
+        """Where the randomness of the oracle comes from, if it has any."""
+        if hasattr(self._maker, "reseed"):
+            self._maker.reseed(seed)
+
     def reset(self) -> None:
         """Forget the multipliers, and what the oracle has learned."""
         self._kept.clear()
