@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from studies import DATA, Float, as_they_end, read_rows, table, write_rows
 
 import conrl
+from conrl.bonuses import width
 from conrl.envs import box, mars_rover
-from conrl.estimation import width
 from conrl.learners.appropo import ApproPO
 from conrl.learners.history import running_mean
 from conrl.learners.optcmdp import OptCMDP

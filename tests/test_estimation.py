@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 import conrl
 from conrl import theory
+from conrl.bonuses import Bonus, width
 from conrl.counts import Counts
-from conrl.estimation import Bonus, width
+from conrl.episode import check_episode
 from conrl.learners import ModelWorld
 
 Float = NDArray[np.float64]
@@ -151,7 +152,7 @@ def p_hat(seen: Seen) -> Float:
 def counted(task: conrl.Task, episodes: Iterable[conrl.Episode]) -> Counts:
     counts = Counts(task)
     for e in episodes:
-        counts.check(e)
+        check_episode(counts.task, e)
         counts.add(e)
     return counts
 
@@ -542,7 +543,7 @@ def test_misfits_are_refused_and_change_nothing(name: str, wrong: conrl.Episode,
     before = learner.state()
     counts = Counts(TASK)
     with pytest.raises(conrl.RunError, match=message.replace("(", r"\(")):
-        counts.check(wrong)
+        check_episode(counts.task, wrong)
     with pytest.raises(conrl.RunError):
         learner.observe(wrong)
     with pytest.raises(conrl.RunError, match="episode 2 of the log"):
@@ -561,7 +562,7 @@ def test_what_fits_exactly_is_let_pass() -> None:
         conrl.Episode([1], [], [], np.zeros((0, 2))),
         conrl.Episode.null(2),
     ):
-        counts.check(fits)
+        check_episode(counts.task, fits)
         counts.add(fits)
     assert counts.visits.sum() == 3
 

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 import conrl
 from conrl import theory
 from conrl.counts import Counts
+from conrl.episode import check_episode
 from conrl.learners import GymnasiumWorld, ModelWorld, loop
 from conrl.learners.history import WINDOW, Row
 
@@ -846,7 +847,7 @@ def test_early_termination_is_an_absorbing_state(initial: int | None) -> None:
     counts = Counts(task)
     for _ in range(1200):
         episode = world.play(uniform, rng)
-        counts.check(episode)
+        check_episode(counts.task, episode)
         assert episode.terminated == (np.asarray(episode.states)[-1] == 3)
         assert len(episode) == 6 or episode.terminated
         assert np.asarray(episode.rewards).sum() == float(episode.terminated)

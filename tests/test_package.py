@@ -25,7 +25,7 @@ LAYERS = [
     {"model"},
     {"dynamic", "episode", "policy", "problem", "io", "envs", "sampling", "targets", "transform"},
     {"counts", "evaluation", "logs", "naming", "oracles", "play"},
-    {"estimation", "planners"},
+    {"bonuses", "estimation", "planners"},
     {"convex", "theory"},
     {"learners"},
     {"drawing"},

@@ -17,9 +17,10 @@ from conrl.envs import box, mars_rover
 from conrl.episode import Episode
 from conrl.errors import ModelError, RunError, SpecError
 from conrl.learners.history import History
+from conrl.learners.objectives import Penalised
 from conrl.learners.registry import LEARNERS
 from conrl.learners.saving import load_learner
-from conrl.learners.tfw_ucrl2 import TFWUCRL2, Penalised, radius
+from conrl.learners.tfw_ucrl2 import TFWUCRL2, radius
 from conrl.problem import Linear
 from conrl.transform import absorbing, reachable_part, single_episode
 
@@ -529,3 +530,17 @@ def test_learn_refuses_absorbing_models_and_environments() -> None:
     env = gymnasium.make("conrl/MarsRover-v0")
     with pytest.raises(SpecError, match="one unending episode"):
         learn(env, TFWUCRL2(mdp.task), 1)
+
+
+def test_the_history_of_an_unending_episode_is_averaged_once() -> None:
+    """Its expected values are means since the beginning: the regret is that of the last of them."""
+    mdp = reachable_part(single_episode(mars_rover(rock_reward=1.0)))
+    history = learn(mdp, TFWUCRL2(mdp.task), 40, seed=1)
+    executed, best = history.executed, history.optimum
+    assert executed is not None
+    assert best is not None
+    assert history.regret.reward == pytest.approx(best.reward - executed[:, 0])
+    assert history.regret.cost == pytest.approx((executed[:, 1:] - history.limits).max(axis=1))
+    assert executed[-1, 1:] == pytest.approx(history.costs.mean(axis=0))  # every step is of H
+    assert np.array_equal(history.smooth(), executed)
+    assert np.array_equal(history.recent(), executed[-1])

@@ -47,12 +47,12 @@ _HOME = {
     "Policy": "policy",
     "RCPO": "learners",
     "RunError": "errors",
-    "ScaledBonus": "estimation",
+    "ScaledBonus": "bonuses",
     "Simulation": "evaluation",
     "SpecError": "errors",
     "TFWUCRL2": "learners",
-    "Task": "model",
-    "TheoryBonus": "estimation",
+    "Task": "task",
+    "TheoryBonus": "bonuses",
     "UCBVI": "learners",
     "estimate": "estimation",
     "evaluate": "evaluation",
@@ -134,10 +134,11 @@ __all__ = [  # spelt out: type checkers read no other
 
 if TYPE_CHECKING:
     from conrl import convex, envs, experiments, targets, theory
+    from conrl.bonuses import ScaledBonus, TheoryBonus
     from conrl.envs import from_gymnasium
     from conrl.episode import Episode
     from conrl.errors import ConRLError, InfeasibleError, ModelError, RunError, SpecError
-    from conrl.estimation import ScaledBonus, TheoryBonus, estimate
+    from conrl.estimation import estimate
     from conrl.evaluation import Evaluation, Simulation, evaluate, simulate
     from conrl.io import load_model, save_model
     from conrl.learners import (
@@ -153,7 +154,7 @@ if TYPE_CHECKING:
         load_learner,
     )
     from conrl.logs import load_episodes, save_episodes
-    from conrl.model import ConstrainedMDP, Task
+    from conrl.model import ConstrainedMDP
     from conrl.oracles import A2C, A2CSettings
     from conrl.planners import (
         ColumnGeneration,
@@ -169,6 +170,7 @@ if TYPE_CHECKING:
     )
     from conrl.policy import Deterministic, Mixture, Null, Policy, load_policy
     from conrl.problem import ConcaveConvex, Knapsack, Linear
+    from conrl.task import Task
     from conrl.transform import single_episode
 
 

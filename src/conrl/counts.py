@@ -78,10 +78,6 @@ class Counts:
             pay = np.concatenate((np.zeros((1, pay.shape[1])), pay))
         self._count(states, actions, pay)
 
-    def check(self, episode: Episode) -> None:
-        """`check_episode` for this task."""
-        check_episode(self.task, episode)
-
     def _see(self, state: int) -> None:
         """Give a state its place."""
         no_actions = np.zeros(0, dtype=np.int64)
@@ -237,7 +233,7 @@ class Counts:
                 link = L["next"][link]
         if not np.array_equal(np.bincount(owner, weights=L["count"], minlength=head.size), P["visits"]):
             raise ModelError("visits are not the sums of count")
-        ranges = np.array((self.task.reward_range, *(self.task.cost_ranges or ())))
+        ranges = self.task.ranges
         visits, room = P["visits"][:, None], ROUNDING * np.abs(ranges).max(axis=1) * P["visits"][:, None]
         low, high = ranges[:, 0] * visits - room, ranges[:, 1] * visits + room
         paid = ~np.isin(np.repeat(order, np.diff(first)), (self.start, self.end))  # START and END pay nothing
@@ -306,37 +302,3 @@ class Counts:
         order = np.where(self.order == self.end, task.num_states, self.order)
         initial[order[g.successor[: g.start[1]]]] = g.probability[: g.start[1]]
         return initial
-
-
-def check_episode(task: Task, episode: Episode) -> None:
-    """Refuse an episode that does not fit the task: indices, length, first state, and the ranges of one step."""
-    states, actions, pay = np.asarray(episode.states), np.asarray(episode.actions), episode.pay
-    if actions.size > task.horizon:
-        raise RunError(f"an episode of {actions.size} steps; the task has {task.horizon}")
-    if pay.shape[1] != 1 + task.num_costs:
-        raise RunError(f"an episode with {pay.shape[1] - 1} costs; the task has {task.num_costs}")
-    if not actions.size:
-        return
-    if states.min() < 0 or states.max() >= task.num_states:
-        wrong = int(states[(states < 0) | (states >= task.num_states)][0])
-        raise RunError(f"state {wrong} was seen; the task has states 0..{task.num_states - 1}")
-    if actions.min() < 0 or actions.max() >= task.num_actions:
-        wrong = int(actions[(actions < 0) | (actions >= task.num_actions)][0])
-        raise RunError(f"action {wrong} was played; the task has actions 0..{task.num_actions - 1}")
-    if task.available is not None and not task.available[states[:-1], actions].all():
-        at = int(np.argmin(task.available[states[:-1], actions]))
-        raise RunError(f"action {int(actions[at])} was played in state {int(states[at])}, where it does not exist")
-    if task.initial is not None and states[0] != task.initial:
-        raise RunError(
-            f"an episode began in state {int(states[0])}; the task says {task.initial}. "
-            "If the first state varies, make the task with initial=None"
-        )
-    ranges = (task.reward_range, *(task.cost_ranges or ()))
-    lows, highs = pay.min(axis=0), pay.max(axis=0)
-    for name, (low, high), least, most in zip(("reward", *task.cost_names), ranges, lows, highs, strict=True):
-        if not (low <= least and most <= high):
-            seen = least if least < low else most
-            raise RunError(
-                f"{name} {seen:.10g} was seen in one step; the task says {low:g} to {high:g}. "
-                "Make the task with the true range: budgets and bonuses rest on it"
-            )

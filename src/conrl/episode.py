@@ -1,4 +1,4 @@
-"""What was seen in one episode.
+"""What was seen in one episode, and whether it fits a task.
 
 An episode of L steps has states s_0 .. s_L, actions, rewards and costs of each step. It is shorter than the horizon if
 the environment ended it (`terminated`: nothing is paid any more, as in an absorbing state), if a budget did (`stopped`:
@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from conrl.errors import ModelError
+from conrl.errors import ModelError, RunError
 from conrl.inputs import any_array, float_array
+from conrl.task import Task
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -95,3 +96,36 @@ def _indices(values: ArrayLike, what: str) -> Int:
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ModelError(f"{what} has shape {array.shape} and dtype {array.dtype}; expected a list of indices")
     return array.astype(np.int64)
+
+
+def check_episode(task: Task, episode: Episode) -> None:
+    """Refuse an episode that does not fit the task: indices, length, first state, and the ranges of one step."""
+    states, actions, pay = np.asarray(episode.states), np.asarray(episode.actions), episode.pay
+    if actions.size > task.horizon:
+        raise RunError(f"an episode of {actions.size} steps; the task has {task.horizon}")
+    if pay.shape[1] != 1 + task.num_costs:
+        raise RunError(f"an episode with {pay.shape[1] - 1} costs; the task has {task.num_costs}")
+    if not actions.size:
+        return
+    if states.min() < 0 or states.max() >= task.num_states:
+        wrong = int(states[(states < 0) | (states >= task.num_states)][0])
+        raise RunError(f"state {wrong} was seen; the task has states 0..{task.num_states - 1}")
+    if actions.min() < 0 or actions.max() >= task.num_actions:
+        wrong = int(actions[(actions < 0) | (actions >= task.num_actions)][0])
+        raise RunError(f"action {wrong} was played; the task has actions 0..{task.num_actions - 1}")
+    if task.available is not None and not task.available[states[:-1], actions].all():
+        at = int(np.argmin(task.available[states[:-1], actions]))
+        raise RunError(f"action {int(actions[at])} was played in state {int(states[at])}, where it does not exist")
+    if task.initial is not None and states[0] != task.initial:
+        raise RunError(
+            f"an episode began in state {int(states[0])}; the task says {task.initial}. "
+            "If the first state varies, make the task with initial=None"
+        )
+    lows, highs = pay.min(axis=0), pay.max(axis=0)
+    for name, (low, high), least, most in zip(("reward", *task.cost_names), task.ranges, lows, highs, strict=True):
+        if not (low <= least and most <= high):
+            seen = least if least < low else most
+            raise RunError(
+                f"{name} {seen:.10g} was seen in one step; the task says {low:g} to {high:g}. "
+                "Make the task with the true range: budgets and bonuses rest on it"
+            )

@@ -1,106 +1,21 @@
-"""Bonuses, and models from logs.
-
-A bonus says how far the estimate of a pair may be off: Eq. (bonus) of Brantley et al. (2020), or what works better at
-the scale of experiments. `conrl.counts` holds the estimates themselves.
-"""
+"""Models from logs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from conrl import bounds
-from conrl.counts import Counts, Float, Int, check_episode
+from conrl.counts import Counts
 from conrl.episode import Episode
 from conrl.errors import RunError, SpecError
 from conrl.inputs import default_cost_names
-from conrl.logs import Log, episodes_of, load_episodes
+from conrl.logs import Log, episodes_of, load_episodes, logged
 from conrl.model import ConstrainedMDP
 from conrl.task import Task
-
-# What turns visits [n] of pairs, before episode k (from 1), into a bonus [n] or [n, 1+d] (reward first). Positive is
-# optimism, negative caution.
-Bonus = Callable[[Int, int, Task], ArrayLike]
-
-
-def width(task: Task) -> Float:
-    """[1+d]: the spread of the reward and of each cost of one step, the 0 of an unvisited pair included."""
-    ranges = (task.reward_range, *(task.cost_ranges or ()))
-    return np.array([max(high, 0.0) - min(low, 0.0) for low, high in ranges])
-
-
-@dataclass(frozen=True)
-class TheoryBonus:
-    """Eq. (bonus): min{ 2H, H sqrt(2 ln(8SAH(d+1)k^2/delta) / N) }, in units of the spread of each reward and cost.
-
-    Valid for all episodes at once with probability at least 1 - delta (Lemma 3.2). Where the first state is unknown,
-    S and H are those of the model with the extra state.
-    """
-
-    delta: float = 0.05
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.delta, (int, float, np.number)) or not 0.0 < self.delta <= 1.0:
-            raise SpecError(f"delta is {self.delta}; a failure probability is in (0, 1]")
-
-    def __call__(self, visits: Int, episode: int, task: Task) -> Float:
-        extra = int(task.initial is None)
-        b = bounds.bonus(
-            visits,
-            episode=episode,
-            num_states=task.num_states + extra,
-            num_actions=task.num_actions,
-            horizon=task.horizon + extra,
-            num_costs=task.num_costs,
-            delta=self.delta,
-        )
-        return b[:, None] * width(task)
-
-
-@dataclass(frozen=True)
-class ScaledBonus:
-    """scale / sqrt(N), and `unvisited` for a pair never visited; with scales of their own for reward and costs.
-
-    A positive scale is optimism: more reward, less cost than estimated. A negative one is caution: at pairs that were
-    visited the estimate is moved the other way. Unvisited pairs are always optimistic, or nothing would be tried.
-
-    Args:
-        reward, cost: the scales; `cost` may be one per cost.
-        unvisited: the bonus of pairs never visited.
-        relative: in units of the spread of each reward and cost (`Task.reward_range`, `Task.cost_ranges`).
-    """
-
-    reward: float = 0.02
-    cost: float | Sequence[float] = -0.01
-    unvisited: float = 1.0
-    relative: bool = True
-
-    def __post_init__(self) -> None:
-        try:
-            if np.ndim(self.cost):
-                object.__setattr__(self, "cost", tuple(float(c) for c in np.asarray(self.cost)))
-            _ = [float(x) for x in (self.reward, self.unvisited, *np.atleast_1d(self.cost))]
-        except (TypeError, ValueError):
-            raise SpecError(f"{self} makes no bonus: scales are numbers") from None
-        if not np.isfinite([self.reward, self.unvisited, *np.atleast_1d(self.cost)]).all() or self.unvisited < 0.0:
-            raise SpecError(f"{self} makes no bonus: scales are finite, and unvisited is at least 0")
-
-    def __call__(self, visits: Int, episode: int, task: Task) -> Float:
-        scales = np.empty(1 + task.num_costs)
-        scales[0] = self.reward
-        try:
-            scales[1:] = self.cost
-        except ValueError:
-            raise SpecError(f"cost has {np.size(self.cost)} scales for {task.num_costs} costs") from None
-        unit = width(task) if self.relative else np.ones(scales.size)
-        b = (scales * unit) / np.sqrt(np.maximum(visits, 1))[:, None]
-        b[visits == 0] = self.unvisited * unit
-        return b
 
 
 def estimate(
@@ -125,31 +40,26 @@ def estimate(
     """
     if task is not None and (horizon is not None or limits is not None):
         raise SpecError("a task has a horizon and limits of its own; give them there")
-    if isinstance(log, (str, Path)):
-        log = load_episodes(log)
-    if isinstance(log, Log) and task is not None and (log.state_names or log.action_names):
-        raise RunError("the log has texts as states or actions; with a task it needs the task's indices")
-    if not isinstance(log, Log):
-        episodes = episodes_of(log)
-        d = episodes[0].pay.shape[1] - 1 if episodes else 0
-        log = Log(episodes, default_cost_names(d) if task is None else tuple(task.cost_names))
-    if task is not None and tuple(log.cost_names) != tuple(task.cost_names):
-        raise RunError(f"the log has costs {log.cost_names}; the task has {tuple(task.cost_names)}")
-    counts = Counts(_task_of(log, horizon, limits) if task is None else task)
-    for i, episode in enumerate(log.episodes):
-        try:
-            check_episode(counts.task, episode)
-        except RunError as error:
-            raise RunError(f"episode {i + 1} of the log: {error}") from None
-        counts.add(episode)
     names: dict[str, Any] = {}
-    if task is None:
+    if task is not None:
+        counts = Counts(task)
+        episodes = logged(task, log)
+    else:
+        if isinstance(log, (str, Path)):
+            log = load_episodes(log)
+        if not isinstance(log, Log):
+            given = episodes_of(log)
+            log = Log(given, default_cost_names(given[0].pay.shape[1] - 1 if given else 0))
+        counts = Counts(_task_of(log, horizon, limits))
+        episodes = logged(counts.task, log.episodes)
         names = {"state_names": log.state_names, "action_names": log.action_names}
-        if counts.known is not None and log.state_names is not None:
-            end = "(end)"
-            while end in log.state_names:
-                end = f"({end})"
-            names["state_names"] = (*log.state_names, end)
+    for episode in episodes:
+        counts.add(episode)
+    if counts.known is not None and names.get("state_names") is not None:  # END has no name yet
+        end = "(end)"
+        while end in names["state_names"]:
+            end = f"({end})"
+        names["state_names"] = (*names["state_names"], end)
     return counts.full_model(unvisited=unvisited, **names)
 
 

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.episode import Episode, Float, Int
-from conrl.errors import ModelError, unknown
+from conrl.episode import Episode, Float, Int, check_episode
+from conrl.errors import ModelError, RunError, unknown
 from conrl.files import atomic_write, read_npz, reading
+from conrl.task import Task
 
 REQUIRED = ("episode", "step", "state", "action", "reward", "next_state")
 
@@ -219,3 +220,21 @@ def log_rows(number: int, episode: Episode) -> list[tuple[Any, ...]]:
         (number, h, states[h], a, *map(float, episode.pay[h]), states[h + 1], int(episode.terminated and h == last))
         for h, a in enumerate(actions)
     ]
+
+
+def logged(task: Task, episodes: str | Path | Log | Iterable[Episode]) -> tuple[Episode, ...]:
+    """Logged episodes that fit a task; `RunError` if one does not."""
+    log = load_episodes(episodes) if isinstance(episodes, (str, Path)) else episodes
+    if isinstance(log, Log):
+        if log.state_names is not None or log.action_names is not None:
+            raise RunError("the log has texts as states or actions; a learner needs the task's indices")
+        if tuple(log.cost_names) != tuple(task.cost_names):
+            raise RunError(f"the log has costs {log.cost_names}; the task has {tuple(task.cost_names)}")
+        log = log.episodes
+    log = episodes_of(log)
+    for i, episode in enumerate(log):
+        try:
+            check_episode(task, episode)
+        except RunError as error:
+            raise RunError(f"episode {i + 1} of the log: {error}") from None
+    return log

@@ -134,7 +134,7 @@ class Knapsack:
         if not regime.applies:
             raise SpecError(f"epsilon='theorem': {regime.message}; give epsilon a number instead")
         task = mdp if isinstance(mdp, Task) else mdp.task
-        for low, high in (task.reward_range, *(task.cost_ranges or ())):
+        for low, high in task.ranges:
             if low < 0.0 or high > 1.0:
                 raise SpecError(
                     f"epsilon='theorem': the theorem needs rewards and costs of one step in [0, 1], "

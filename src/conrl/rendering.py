@@ -200,11 +200,9 @@ def _states_table(plan: Plan) -> Group:
 
 def learn_record(env: str, algorithm: str, seed: int, history: History) -> dict[str, Any]:
     """What a run came to. Means over all episodes and over the last ones; of expected values where these are known."""
-    table = history.executed
-    known = table is not None
-    if table is None:
-        table = np.column_stack((history.rewards, history.costs))
-    recent = history.smooth()[-1]
+    averages, recent = history.averages, history.smooth()[-1]
+    known = averages is not None
+    overall = np.append(history.rewards.mean(), history.costs.mean(axis=0)) if averages is None else averages[-1]
     best, remaining, exceed = history.optimum, history.remaining, history.would_exceed
     record: dict[str, Any] = {
         "environment": env,
@@ -214,14 +212,14 @@ def learn_record(env: str, algorithm: str, seed: int, history: History) -> dict[
         "interrupted": history.interrupted,
         "exact": known,
         "reward": {
-            "mean": table[:, 0].mean(),
+            "mean": overall[0],
             "last": recent[0],
             "realised": history.rewards.mean(),
             "optimum": None if best is None else best.reward,
         },
         "costs": {
             name: {
-                "mean": table[:, 1 + i].mean(),
+                "mean": overall[1 + i],
                 "last": recent[1 + i],
                 "realised": history.costs[:, i].mean(),
                 "limit": history.limits[i],

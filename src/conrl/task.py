@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from conrl.errors import ModelError
 from conrl.inputs import (
-    any_array,
+    MAX_ACTIONS,
+    available_rows,
     default_cost_names,
     frozen,
     is_int,
@@ -53,6 +54,8 @@ class Task:
         for name in ("num_states", "num_actions"):
             if not is_int(getattr(self, name)) or getattr(self, name) < 1:
                 raise ModelError(f"{name} is {getattr(self, name)!r}; it must be a whole number of at least 1")
+        if self.num_actions > MAX_ACTIONS:
+            raise ModelError(f"{self.num_actions} actions; at most {MAX_ACTIONS} are supported")
         put("horizon", read_horizon(self.horizon))
         count = len(self.cost_names) if isinstance(self.cost_names, Sized) else 0
         put("cost_names", read_names(self.cost_names, count, "cost_names") or ())
@@ -71,14 +74,21 @@ class Task:
         if self.features is not None:
             put("features", frozen(read_features(self.features, self.num_states)))
         if self.available is not None:
-            mask = any_array(self.available, "available").astype(bool)
-            if mask.shape != (self.num_states, self.num_actions) or not mask.any(axis=1).all():
-                raise ModelError("available must be [S, A] with at least one action in every state")
+            sizes = self.num_states, self.num_actions
+            mask = available_rows(self.available, *sizes).reshape(sizes)
+            if not mask.any(axis=1).all():
+                state = int(np.argmin(mask.any(axis=1)))
+                raise ModelError(f"available leaves state {state} without an action; every state needs one")
             put("available", frozen(mask))
 
     @property
     def num_costs(self) -> int:
         return len(self.cost_names)
+
+    @property
+    def ranges(self) -> NDArray[np.float64]:
+        """[1+d, 2]: the least and the most that one step pays, of the reward and of each cost."""
+        return np.array((self.reward_range, *(self.cost_ranges or ())), dtype=np.float64)
 
     @classmethod
     def from_gymnasium(

@@ -81,7 +81,7 @@ def _columns(study: Study) -> list[Column]:
         here = _played(study, name)
         if any(a in continuing for a in here):
             rival = [a for a in here if a in continuing or a.startswith("conrl")]
-            title = f"{env.title}, against TFW-UCRL2" if len(rival) > len(continuing) else env.title
+            title = env.title if continuing.issuperset(rival) else f"{env.title}, against TFW-UCRL2"
             found.append(Column(name, f"{title}\n(average over trajectories so far)", rival, average=True))
     return found
 

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from conrl import naming
+from conrl.bonuses import ScaledBonus, TheoryBonus
 from conrl.errors import SpecError, unknown
-from conrl.estimation import ScaledBonus, TheoryBonus
 from conrl.learners.registry import LEARNERS
 from conrl.model import ConstrainedMDP
 from conrl.oracles import A2C, A2CSettings

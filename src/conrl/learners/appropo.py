@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from conrl.episode import Episode
 from conrl.errors import RunError, SpecError
 from conrl.evaluation import evaluate
-from conrl.inputs import resolve_limits
+from conrl.inputs import is_int, is_number, resolve_limits
 from conrl.learners.actor_critic import ActorCriticLearner
+from conrl.learners.parameters import read_positive
 from conrl.learners.protocol import Arrays, Proposal
 from conrl.learners.saving import GIVEN
 from conrl.model import ConstrainedMDP
@@ -107,11 +108,15 @@ class ApproPO(ActorCriticLearner):
         super().__init__(task, problem, preset, a2c, peek, seed, keep_policies)
         if target is not None and not hasattr(target, "project"):
             raise SpecError(f"target is {target!r}; it must be a set with project(z), such as conrl.targets.Box")
-        if episodes < 1 or estimate_episodes < 1:
-            raise SpecError("episodes and estimate_episodes must be at least 1")
+        for name, count in (("episodes", episodes), ("estimate_episodes", estimate_episodes)):
+            if not is_int(count) or count < 1:
+                raise SpecError(f"{name} is {count!r}; it must be a whole number of at least 1")
+        if threshold is not None and not is_number(threshold):
+            raise SpecError(f"threshold is {threshold!r}; it must be a number")
         self.threshold, self.target = threshold, target
-        self.step, self.momentum, self.kappa = float(step), float(momentum), float(kappa)
-        self.calls_episodes, self.estimate_episodes = int(episodes), int(estimate_episodes)
+        self.step, self.kappa = read_positive(step, "step"), read_positive(kappa, "kappa")
+        self.momentum = read_positive(momentum, "momentum", zero=True)
+        self.training_episodes, self.estimate_episodes = int(episodes), int(estimate_episodes)
         self.game = Game(target or self._default_target(), 1 + task.num_costs, self.kappa, self.step, self.momentum)
         self._tables: list[NDArray[np.float32]] = []  # policies in the cache [S, A]
         self._values: list[Float] = []  # and their value vectors
@@ -135,12 +140,12 @@ class ApproPO(ActorCriticLearner):
         return Proposal(policy, policy)
 
     def _learn(self, episode: Episode, proposal: Proposal) -> None:
-        if self._trained < self.calls_episodes:
+        if self._trained < self.training_episodes:
             self.train(episode, -self.game.direction[:-1])
             self._trained += 1
-            if self.peek is not None and self._enough(proposal):
-                self._trained = self.calls_episodes
-            if self._trained < self.calls_episodes or self.peek is None:
+            if self.peek is not None and self._enough():
+                self._trained = self.training_episodes
+            if self._trained < self.training_episodes or self.peek is None:
                 return
         if self.peek is not None:
             exact = evaluate(self.peek, self.network_policy())
@@ -150,8 +155,8 @@ class ApproPO(ActorCriticLearner):
         if len(self._seen) == self.estimate_episodes:
             self._answer(np.mean(self._seen, axis=0))
 
-    def _enough(self, proposal: Proposal) -> bool:
-        """Whether what was played is a positive response already."""
+    def _enough(self) -> bool:
+        """Whether the network, as it is now, is a positive response already."""
         assert self.peek is not None
         exact = evaluate(self.peek, self.network_policy())
         return self.game.product(np.append(exact.reward, exact.costs)) <= 0.0
@@ -176,9 +181,8 @@ class ApproPO(ActorCriticLearner):
     def policy(self) -> Mixture:
         """The uniform mixture of all responses so far: the result."""
         if not self._tables:
-            raise RunError(
-                f"no response yet: the first one takes {self.calls_episodes + self.estimate_episodes} episodes"
-            )
+            most = self.training_episodes + (0 if self.peek is not None else self.estimate_episodes)
+            raise RunError(f"no response yet: the first one takes up to {most} episodes")
         rounds = np.array(self._rounds, dtype=np.float64)
         parts = [stationary(table.astype(np.float64), self.task.horizon) for table in self._tables]
         return Mixture(rounds / rounds.sum(), parts, np.array(self._values))
@@ -192,7 +196,7 @@ class ApproPO(ActorCriticLearner):
             "step": self.step,
             "momentum": self.momentum,
             "kappa": self.kappa,
-            "episodes": self.calls_episodes,
+            "episodes": self.training_episodes,
             "estimate_episodes": self.estimate_episodes,
         }
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from conrl.counts import check_episode
-from conrl.episode import Episode
+from conrl.episode import Episode, check_episode
 from conrl.errors import RunError, SpecError
 from conrl.inputs import is_int
 from conrl.learners.executed import Executed

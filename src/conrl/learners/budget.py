@@ -37,8 +37,9 @@ class Budget:
         self.budgets = budgets
         self.limited = [i for i in range(budgets.size) if np.isfinite(budgets[i])]
         self._books = [Fraction(0)] * budgets.size  # what was spent
-        highs = [max(high, 0.0) for _, high in task.cost_ranges or ()]
-        self._never_negative = [low >= 0.0 for low, _ in task.cost_ranges or ()]
+        ranges = task.ranges[1:].tolist()
+        highs = [max(high, 0.0) for _, high in ranges]
+        self._never_negative = [low >= 0.0 for low, _ in ranges]
         self.step = np.array(highs)  # the worst step
         self._worst = [Fraction(high) * (1 if task.can_stop else task.horizon) for high in highs]  # before an episode
         self.by_step = task.can_stop

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from conrl.bonuses import Bonus, ScaledBonus
 from conrl.episode import Episode
 from conrl.errors import InfeasibleError, RunError, SpecError, unknown
-from conrl.estimation import Bonus, ScaledBonus
 from conrl.inputs import frozen
 from conrl.learners.base import group, prefixed
 from conrl.learners.budget import Budget

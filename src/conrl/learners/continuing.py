@@ -7,8 +7,8 @@ come from (seed, k) alone, one pair for each step, whoever plays it: a learner t
 trajectories goes on exactly as it would have.
 
 A `History` holds of each trajectory what was *realised*, and as its expected values H times the running mean per step
-since the first, which is what Figure 1 of Brantley et al. (2020) shows of such learners. So `history.regret` compares
-running means with the best policy for H steps from the start; it is no regret of the average-reward problem.
+since the first, which is what Figure 1 of Brantley et al. (2020) shows of such learners; `history.regret` compares it
+with H times the best long-run average. What happens in trajectory k is drawn from `conrl.sampling.randomness`.
 """
 
 from __future__ import annotations

@@ -172,20 +172,16 @@ class History:
     def regret(self) -> theory.Regret:
         """RewReg(k) and ConsReg(k) for k = 1..K, Eqs. (regret_def); of a `ConcaveConvex` problem ConvexRewReg and
         ConvexConsReg. Knapsack: against B / K an episode."""
-        executed = self.executed
-        best = self.optimum
-        if executed is None or best is None:
+        means, best = self.averages, self.optimum
+        if means is None or best is None:
             raise RunError("a regret needs the true model; this run was against an environment whose model is unknown")
         if isinstance(self.problem, ConcaveConvex):
             f, g = evaluator(self.problem.objective, self.problem.constraints, 1 + len(self.cost_names))
-            means = np.cumsum(executed, axis=0) / np.arange(1, len(self) + 1)[:, None]
             at = np.array([(f(y), max(g(y), default=-np.inf)) for y in means]).reshape(-1, 2)
             return theory.Regret(best.objective - at[:, 0], at[:, 1])
-        found = theory.regret(best.reward, executed[:, 0], executed[:, 1:], self.limits)
-        if np.isfinite(self.floors).any():  # falling short of a floor counts as exceeding a limit does
-            means = np.cumsum(executed[:, 1:], axis=0) / np.arange(1, len(self) + 1)[:, None]
-            found = theory.Regret(found.reward, np.maximum(found.cost, (self.floors - means).max(axis=1)))
-        return found
+        costs = means[:, 1:]  # falling short of a floor counts as exceeding a limit does
+        over = np.maximum(costs - self.limits, self.floors - costs).max(axis=1, initial=-np.inf)
+        return theory.Regret(best.reward - means[:, 0], over)
 
     @property
     def executed(self) -> Float | None:
@@ -195,14 +191,23 @@ class History:
         seen = np.column_stack((self.rewards, self.costs))
         return np.where(self.guarded[:, None], seen, self._table("expected"))
 
+    @property
+    def averages(self) -> Float | None:
+        """[K, 1+d]: the mean of `executed` over all episodes so far; of an unending episode that is what it holds."""
+        executed = self.executed
+        return executed if executed is None or self.continuing else running_mean(executed, len(self))
+
     # -- summaries ----------------------------------------------------------------------------------------
 
     def smooth(self) -> Float:
-        """[K, 1+d]: the mean of the last `WINDOW` episodes (fewer at the start), of expected values where known."""
+        """[K, 1+d]: the mean of the last `WINDOW` episodes (fewer at the start), of expected values where known.
+
+        Of an unending episode the mean since its beginning.
+        """
         table = self.executed
         if table is None:
             table = np.column_stack((self.rewards, self.costs))
-        return running_mean(table, WINDOW)
+        return table if self.continuing else running_mean(table, WINDOW)
 
     @property
     def violations(self) -> NDArray[np.int64]:
@@ -218,7 +223,7 @@ class History:
 
     def recent(self) -> Float:
         """[1+d]: the last row of `smooth`, without looking at the others."""
-        rows = self._rows[-WINDOW:]
+        rows = self._rows[-1:] if self.continuing else self._rows[-WINDOW:]
         seen = [
             row.expected if row.expected is not None and not row.guarded else np.append(row.reward, row.costs)
             for row in rows

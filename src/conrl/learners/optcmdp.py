@@ -49,11 +49,12 @@ from conrl.counts import Int
 from conrl.graph import Graph
 from conrl.inputs import frozen
 from conrl.learners.base import group, prefixed
-from conrl.learners.places import PlacesLearner, ranges, read_delta, read_positive, read_preset
+from conrl.learners.parameters import read_delta, read_positive, read_preset
+from conrl.learners.places import PlacesLearner
 from conrl.learners.protocol import Arrays, Proposal
 from conrl.model import ConstrainedMDP
 from conrl.oracles.extended import ExtendedBackwardInduction
-from conrl.planners.result import Start
+from conrl.planners.result import Start, split_prices
 from conrl.planners.support_lp import Conflict, maximise
 from conrl.policy import Mixture
 from conrl.problem import Linear, Problem
@@ -150,6 +151,10 @@ class OptCMDP(PlacesLearner):
         self._start = self._next
 
     @property
+    def prices(self) -> Float | None:
+        return None if self._next is None else split_prices(self._rows, self._next.multipliers, self.task.num_costs)[0]
+
+    @property
     def policy(self) -> Mixture:
         """The latest plan, from everything seen so far: what the next episode's policy is drawn from."""
         _ = self.proposal
@@ -192,7 +197,7 @@ def transition_radii(graph: Graph, visits: Int, L: float, scale: float) -> tuple
 
 def pay_intervals(task: Task, means: Float, visits: Int, L: float, scale: float) -> tuple[Float, Float]:
     """[P, 1+d] each: between which the mean reward and costs of a pair lie."""
-    low, high = ranges(task)
+    low, high = task.ranges.T
     b = scale * np.sqrt(L / (2.0 * np.maximum(visits, 1)))[:, None] * (high - low)
     never = (visits == 0)[:, None]
     return np.where(never, low, np.maximum(means - b, low)), np.where(never, high, np.minimum(means + b, high))

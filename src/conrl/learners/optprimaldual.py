@@ -56,11 +56,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl import kernels
+from conrl.bonuses import width
 from conrl.episode import Episode
 from conrl.errors import SpecError
-from conrl.estimation import width
 from conrl.learners.optcmdp import log_factor
-from conrl.learners.places import PlacesLearner, ranges, read_delta, read_positive, read_preset
+from conrl.learners.parameters import read_delta, read_positive, read_preset
+from conrl.learners.places import PlacesLearner
 from conrl.learners.protocol import Arrays, Proposal
 from conrl.planners.result import split_prices
 from conrl.problem import Linear, Problem
@@ -193,7 +194,7 @@ class OptPrimalDual(PlacesLearner):
         moves, _ = self._unknown
         never = moves & (self.counts.visits == 0)
         pay[never, 0], pay[never, 1:] = np.inf, -np.inf
-        low, high = ranges(task)
+        low, high = task.ranges.T
         ends = np.sort(np.stack((low, high))[:, column] * sign, axis=0)
         left = (H - np.arange(H))[:, None]
         Q = np.empty((H, model.num_pairs, column.size))

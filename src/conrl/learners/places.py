@@ -1,24 +1,23 @@
 """What learners share that count what they see and plan in the model of the *places* (`conrl.counts`).
 
 Places are the states seen so far, START (place 0, where the first state is unknown) and END among them. A policy of the
-places is turned into one of the task here; logged episodes are read in; presets are looked up.
+places is turned into one of the task here, and logged episodes are read in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.counts import Counts, check_episode
+from conrl.counts import Counts
 from conrl.episode import Episode
-from conrl.errors import RunError, SpecError, unknown
 from conrl.learners.base import BaseLearner, group, prefixed, whole
 from conrl.learners.protocol import Arrays, Proposal
-from conrl.logs import Log, episodes_of, load_episodes
+from conrl.logs import Log, logged
 from conrl.model import ConstrainedMDP
 from conrl.policy import Deterministic, Policy
 from conrl.problem import Problem
@@ -43,7 +42,7 @@ class PlacesLearner(BaseLearner):
 
     @property
     def _kinds(self) -> tuple[Bool, Bool]:
-        """[n] each: places that are states of the task; those of them that are START."""
+        """[n] each: places that are states of the task; and START."""
         order = self.counts.order
         return order < self.task.num_states, order == self.counts.start
 
@@ -108,49 +107,3 @@ class PlacesLearner(BaseLearner):
         super().load_state(state)
         self.primed = whole(state, "primed")
         self.counts.load_state(group(state, "counts_"))
-
-
-def logged(task: Task, episodes: str | Path | Log | Iterable[Episode]) -> tuple[Episode, ...]:
-    """Logged episodes that fit a task; `RunError` if one does not."""
-    log = load_episodes(episodes) if isinstance(episodes, (str, Path)) else episodes
-    if isinstance(log, Log):
-        if log.state_names is not None or log.action_names is not None:
-            raise RunError("the log has texts as states or actions; a learner needs the task's indices")
-        if tuple(log.cost_names) != tuple(task.cost_names):
-            raise RunError(f"the log has costs {log.cost_names}; the task has {tuple(task.cost_names)}")
-        log = log.episodes
-    log = episodes_of(log)
-    for i, episode in enumerate(log):
-        try:
-            check_episode(task, episode)
-        except RunError as error:
-            raise RunError(f"episode {i + 1} of the log: {error}") from None
-    return log
-
-
-def read_preset(presets: Mapping[str, Mapping[str, Any]], preset: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a preset, each replaced by what was given instead; None is nothing given."""
-    if preset not in presets:
-        raise SpecError(unknown("preset", preset, presets))
-    return {name: value if given[name] is None else given[name] for name, value in presets[preset].items()}
-
-
-def read_positive(value: Any, name: str, zero: bool = False) -> float:
-    """A finite number above 0, or of at least 0."""
-    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if not number or not np.isfinite(value) or value < 0.0 or (value == 0.0 and not zero):
-        raise SpecError(f"{name} is {value!r}; it must be a number {'of at least' if zero else 'above'} 0")
-    return float(value)
-
-
-def read_delta(delta: Any) -> float:
-    """A failure probability."""
-    if not isinstance(delta, (int, float, np.number)) or not 0.0 < delta <= 1.0:
-        raise SpecError(f"delta is {delta!r}; a failure probability is in (0, 1]")
-    return float(delta)
-
-
-def ranges(task: Task) -> tuple[Float, Float]:
-    """[1+d] each: the least and the most that one step pays of the reward and of each cost."""
-    low, high = np.array((task.reward_range, *(task.cost_ranges or ())), dtype=np.float64).T
-    return low, high

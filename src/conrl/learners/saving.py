@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from conrl.bonuses import ScaledBonus, TheoryBonus
 from conrl.errors import ConRLError, ModelError, RunError, SpecError
-from conrl.estimation import ScaledBonus, TheoryBonus
 from conrl.files import Reader, atomic_write, read_npz, reading
 from conrl.learners.protocol import Learner
 from conrl.oracles import A2C, A2CSettings

@@ -29,18 +29,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from conrl import kernels
-from conrl.counts import Counts, check_episode
-from conrl.episode import Episode
-from conrl.errors import RunError, SpecError, unknown
-from conrl.inputs import float_array
+from conrl.counts import Counts
+from conrl.episode import Episode, check_episode
+from conrl.errors import RunError, SpecError
 from conrl.learners.base import BaseLearner, group, prefixed
 from conrl.learners.continuing import Pause
+from conrl.learners.objectives import Objective, Penalised, read_objective
+from conrl.learners.parameters import read_positive, read_preset
 from conrl.learners.protocol import Arrays, Proposal
 from conrl.learners.saving import GIVEN
 from conrl.policy import Deterministic
@@ -49,51 +50,12 @@ from conrl.task import Task
 
 Float = NDArray[np.float64]
 
-PRESETS: dict[str, dict[str, float]] = {
-    "default": {"reward_weight": 1e-4, "penalty_weight": 1.0},
-    "authors": {"reward_weight": 1e-4, "penalty_weight": 1.0},
-}
+WEIGHTS = {"reward_weight": 1e-4, "penalty_weight": 1.0}
+PRESETS = {"default": WEIGHTS, "authors": WEIGHTS}  # the second knows that rewards and costs are in [0, 1]
 NOTHING: Float = np.zeros(0)
 STEP = 0.9  # of value iteration: less than 1 makes periodic chains converge
 TIE = 1e-10  # of scaled values: nearer actions are tied
 MAX_SWEEPS = 1_000_000
-
-
-class Objective(Protocol):
-    """A smooth concave function of the mean (reward, costs) per step."""
-
-    def value(self, w: Float) -> float:
-        """g(w)."""
-        ...
-
-    def gradient(self, w: Float) -> ArrayLike:
-        """[1+d]: grad g(w)."""
-        ...
-
-
-class Functions(NamedTuple):
-    """An objective as a pair of functions of w [1+d]."""
-
-    value: Callable[[Float], float]
-    gradient: Callable[[Float], ArrayLike]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Penalised:
-    """g(w) = 1/2 (reward_weight w_0 - penalty_weight / 2 sum_k max(w_k - targets_k, 0)^2): L_1 and L_0 of the paper."""
-
-    targets: Float  # [1+d]; inf for none
-    reward_weight: float = 1e-4
-    penalty_weight: float = 1.0
-
-    def value(self, w: Float) -> float:
-        over = np.maximum(w - self.targets, 0.0)
-        return 0.5 * (self.reward_weight * float(w[0]) - 0.5 * self.penalty_weight * float(over @ over))
-
-    def gradient(self, w: Float) -> Float:
-        theta: Float = -0.5 * self.penalty_weight * np.maximum(w - self.targets, 0.0)
-        theta[0] += 0.5 * self.reward_weight
-        return theta
 
 
 def radius(mean: ArrayLike, visits: ArrayLike, t: int) -> Float:
@@ -146,23 +108,20 @@ class TFWUCRL2(BaseLearner):
         keep_policies: bool = False,
     ) -> None:
         super().__init__(task, problem, seed, keep_policies)
-        if preset not in PRESETS:
-            raise SpecError(unknown("preset", preset, PRESETS))
+        weights = read_preset(PRESETS, preset, {"reward_weight": reward_weight, "penalty_weight": penalty_weight})
         self.preset = preset
-        self.reward_weight = _number("reward_weight", PRESETS[preset]["reward_weight"], reward_weight)
-        self.penalty_weight = _number("penalty_weight", PRESETS[preset]["penalty_weight"], penalty_weight)
-        self.threshold = _number("threshold", threshold, threshold)
-        self.accuracy = _number("accuracy", accuracy, accuracy)
-        if self.accuracy == 0.0:
-            raise SpecError("accuracy is 0; value iteration must be allowed some error")
-        ranges = np.array((task.reward_range, *(task.cost_ranges or ())))
+        self.reward_weight = read_positive(weights["reward_weight"], "reward_weight", zero=True)
+        self.penalty_weight = read_positive(weights["penalty_weight"], "penalty_weight", zero=True)
+        self.threshold = read_positive(threshold, "threshold", zero=True)
+        self.accuracy = read_positive(accuracy, "accuracy")  # value iteration must be allowed some error
+        ranges = task.ranges
         self._low, self._high = ranges.T
         if preset == "authors":
             if (self._low < 0.0).any() or (self._high > 1.0).any():
                 raise SpecError("preset 'authors' needs rewards and costs of one step in [0, 1]; use 'default'")
             self._low, self._high = np.zeros(len(ranges)), np.ones(len(ranges))
         self.custom = objective is not None
-        self.objective = self._default() if objective is None else _objective(objective, len(ranges))
+        self.objective = self._default() if objective is None else read_objective(objective, len(ranges))
         # Every state has its own number as place, START has none: p_hat of the whole task.
         self._all = dataclasses.replace(task, initial=0)
         self._anywhere = dataclasses.replace(task, initial=None)
@@ -261,7 +220,6 @@ class TFWUCRL2(BaseLearner):
                 f"extended value iteration is {span:.2g} from its fixed point after {sweeps} sweeps; "
                 f"ask for less: accuracy={2.0 * self.accuracy:g}"
             )
-        self._sweeps = sweeps
         self._actions = action[first[:-1] + choice].astype(np.int16)
         state = np.repeat(np.arange(task.num_states), np.diff(first))
         self._left[state, action] = np.maximum(visits, 1)
@@ -379,27 +337,3 @@ class TFWUCRL2(BaseLearner):
             return False
         mask = self.task.available
         return mask is None or bool(mask[np.arange(self.task.num_states), self._actions].all())
-
-
-def _number(name: str, preset: float, given: float | None) -> float:
-    value = preset if given is None else given
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0.0 <= float(value) < np.inf:
-        raise SpecError(f"{name} is {value!r}; it must be a finite number of at least 0")
-    return float(value)
-
-
-def _objective(given: Any, size: int) -> Objective:
-    if isinstance(given, Penalised):
-        targets = float_array(given.targets, "targets")
-        if targets.shape != (size,):
-            raise SpecError(f"targets has shape {targets.shape}; expected ({size},): reward and costs per step")
-    if isinstance(given, tuple) and not hasattr(given, "gradient"):
-        if len(given) != 2 or not all(callable(f) for f in given):
-            raise SpecError("objective is a tuple; it must be a pair of functions, of value and gradient")
-        return Functions(*given)
-    if not callable(getattr(given, "value", None)) or not callable(getattr(given, "gradient", None)):
-        raise SpecError(
-            f"objective is {given!r}; it must have value(w) and gradient(w), or be a pair of such functions"
-        )
-    found: Objective = given
-    return found

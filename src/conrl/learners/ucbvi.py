@@ -33,9 +33,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl import kernels
+from conrl.bonuses import width
 from conrl.errors import SpecError
-from conrl.estimation import width
-from conrl.learners.places import PlacesLearner, ranges, read_delta, read_positive, read_preset
+from conrl.learners.parameters import read_delta, read_positive, read_preset
+from conrl.learners.places import PlacesLearner
 from conrl.learners.protocol import Arrays, Proposal
 from conrl.oracles.backward_induction import TIE
 from conrl.policy import Deterministic
@@ -105,7 +106,7 @@ class UCBVI(PlacesLearner):
     def _decide(self) -> Proposal:
         model = self.counts.model()
         H = model.horizon
-        most = max(float(ranges(self.task)[1][0]), 0.0)
+        most = max(float(self.task.reward_range[1]), 0.0)
         moves, _ = self._unknown
         pay = np.where(moves & (self.counts.visits == 0), np.inf, model.pay[:, 0] + self.bonus())
         actions = np.empty((H, model.num_states), dtype=np.int16)

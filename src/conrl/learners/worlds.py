@@ -64,8 +64,8 @@ class ModelWorld:
         self._pay = pay
         self._dynamics = Dynamics(mdp)
         self._paid = mdp.pay if mdp.outcome_pay is None else mdp.outcome_pay
-        ranges = np.array(((task or mdp.task).reward_range, *((task or mdp.task).cost_ranges or ())))
-        self._low, self._high = ranges[:, 0], ranges[:, 1]
+        ranges = (task or mdp.task).ranges
+        self._low, self._high = ranges.T
         room = ROUNDING * np.maximum(1.0, np.abs(ranges).max(axis=1))  # means are sums: they round
         if pay == "bernoulli" and not ((self._low - room <= mdp.pay) & (mdp.pay <= self._high + room)).all():
             raise SpecError("pay='bernoulli': a mean lies outside the task's ranges")
@@ -118,7 +118,7 @@ class ModelWorld:
             return drawn
         spread = self._high - self._low
         chance = np.divide(mean - self._low, spread, out=np.zeros(mean.size), where=spread > 0.0)
-        return np.where(generator.random(mean.size) < chance, self._high, self._low)
+        return np.asarray(np.where(generator.random(mean.size) < chance, self._high, self._low))
 
 
 class GymnasiumWorld:
