@@ -4,10 +4,10 @@
     python benchmarks/comparison.py --only rcpo     # those whose name begins so
     python benchmarks/comparison.py --draw          # the table again from docs/data/comparison.csv
 
-Each runs at the paper's hyper-parameters (REPRODUCTION; `authors` where its program peeked at exact values). Reward and
-cost are exact values of the executed policies, means over the last tenth of the trajectories; of TFW-UCRL2, 30 times
-the running mean per step. *Solved* is the first trajectory from which the mean of the last 100 stays within 0.1 of the
-constrained optimum (or above) and within 0.05 of the limit (or below), to the end.
+Each runs at the hyper-parameters of the program behind the paper (`authors` where that peeked at exact values). Reward
+and cost are exact values of the executed policies, means over the last tenth of the trajectories; of TFW-UCRL2, 30
+times the running mean per step. *Solved* is the first trajectory from which the mean of the last 100 stays within 0.1
+of the constrained optimum (or above) and within 0.05 of the limit (or below), to the end.
 """
 
 from __future__ import annotations

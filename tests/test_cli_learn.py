@@ -231,11 +231,11 @@ def test_algorithms_are_listed_and_learn() -> None:
 @pytest.mark.parametrize(
     ("words", "piece"),
     [
-        (("--algorithm", "rcpo", "--option", "rate=abc"), "cannot use one of its options"),
+        (("--algorithm", "rcpo", "--option", "rate=abc"), "rate is 'abc'; it must be a number above 0"),
         (("--algorithm", "rcpo", "--option", "rat=1"), "did you mean 'rate'"),
         (("--algorithm", "rcpo", "--planner", "lagrangian"), "--planner is not for rcpo"),
         (("--algorithm", "appropo"), "threshold"),
-        (("--algorithm", "appropo", "--option", "threshold=high"), "cannot use one of its options"),
+        (("--algorithm", "appropo", "--option", "threshold=high"), "threshold is 'high'; it must be a number"),
         (("--algorithm", "ucbvi", "--budget", "crash=10"), "ucbvi takes"),
         (("--algorithm", "rcpo", "--budget", "crash=10"), "rcpo takes Linear problems"),
         (("--algorithm", "rcpo", "--prime", "log.csv"), "cannot learn from logged data"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import html
+import importlib.util
 import os
 import re
 import subprocess
@@ -107,3 +108,20 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
 def test_the_site_loads_nothing_from_a_network(site: Path) -> None:
     for path in site.rglob("*.html"):
         assert not re.search(r"<script|<link[^>]+https?:|src=['\"]https?:", path.read_text())
+
+
+def test_the_journey_of_a_number(tmp_path: Path) -> None:
+    """The picture of the architecture is drawn from a journey that is made; the modules it names are there."""
+    spec = importlib.util.spec_from_file_location("journey", DOCS / "journey.py")
+    assert spec is not None
+    assert spec.loader is not None
+    journey = importlib.util.module_from_spec(spec)
+    sys.modules["journey"] = journey  # dataclasses look there
+    spec.loader.exec_module(journey)
+    stops = journey.travel(tmp_path)
+    assert len(stops) == 10
+    for stop in stops:
+        for module in stop.modules:
+            assert (DOCS.parent / "src" / "conrl" / module).exists(), module
+    assert "new,run fast,new,0.7,10,0,3" in stops[0].found
+    assert journey.draw(stops).get_axes()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import pickle
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -233,3 +235,48 @@ def test_plans_travel_to_other_processes() -> None:
     assert (copy.reward, copy.gap, copy.status) == (plan.reward, plan.gap, plan.status)
     assert plan != copy
     assert hash(plan)
+
+
+class Broken(gymnasium.Env[Any, Any]):
+    """Two states, two actions, three steps; `info` is what it was made with."""
+
+    observation_space = gymnasium.spaces.Discrete(2)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, infos: list[dict[str, Any]], limits: list[float] | None = None, observation: int = 1) -> None:
+        self.infos, self.observation = infos, observation
+        if limits is not None:
+            self.cost_limits = limits
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        self.step_number = 0
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        info = self.infos[self.step_number % len(self.infos)]
+        self.step_number += 1
+        return self.observation, 1.0, False, False, info
+
+
+def test_what_an_environment_answers_is_read_with_care() -> None:
+    policy = conrl.Deterministic(np.zeros((3, 2), dtype=int), 2)
+    played = conrl.simulate(Broken([{"cost": 0.5}], [2.0]), policy, 4)
+    assert played.costs.tolist() == [[1.5]] * 4
+    assert conrl.simulate(Broken([{}]), policy, 2).costs.shape == (2, 0)
+    for env, piece in (
+        (Broken([{}], [2.0]), "neither"),
+        (Broken([{"cost": 1.0}, {"costs": [1.0, 2.0]}]), "expected 1 of them"),
+        (Broken([{"cost": "much"}]), "no numbers"),
+        (Broken([{"cost": float("nan")}]), "finite"),
+        (Broken([{"cost": 1.0}], observation=7), "not in its space"),
+    ):
+        with pytest.raises(conrl.RunError, match=piece):
+            conrl.simulate(env, policy, 2)
+
+
+def test_episodes_that_are_all_skipped_cost_nothing_of_each() -> None:
+    mdp = conrl.envs.mars_rover(rock_reward=1.0)
+    plan = conrl.plan(mdp, conrl.Knapsack({"crash": 1e-9}, 1000))
+    skipped = dataclasses.replace(plan, skip=1.0)
+    played = conrl.simulate(conrl.envs.CMDPEnv(mdp), skipped, 3)
+    assert played.costs.tolist() == [[0.0]] * 3

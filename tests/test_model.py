@@ -748,3 +748,16 @@ def test_raw_errors_become_model_errors(changes: dict[str, Any]) -> None:
 def test_raw_errors_of_tasks_become_model_errors(changes: dict[str, Any]) -> None:
     with pytest.raises(ModelError, match=next(iter(changes))):
         task(**changes)
+
+
+def test_a_task_refuses_what_a_model_refuses() -> None:
+    """40,000 actions would overflow the 16 bits of a policy; half an action does not exist."""
+    with pytest.raises(conrl.ModelError, match="40000 actions; at most 32767"):
+        Task(2, 40_000, 3, [], ())
+    with pytest.raises(conrl.ModelError, match="available must hold booleans"):
+        Task(1, 2, 3, [], (), available=np.array([[0.5, 1.0]]))  # type: ignore[arg-type]
+    with pytest.raises(conrl.ModelError, match=r"available has shape \(2, 1\); expected \(1, 2\)"):
+        Task(1, 2, 3, [], (), available=np.ones((2, 1), dtype=bool))
+    with pytest.raises(conrl.ModelError, match="available leaves state 1 without an action"):
+        Task(2, 2, 3, [], (), available=np.array([[True, False], [False, False]]))
+    assert Task(1, 1, 1, [2.0], ["fuel"], cost_ranges=[(-1, 4)]).ranges.tolist() == [[0.0, 1.0], [-1.0, 4.0]]

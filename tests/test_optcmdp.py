@@ -22,7 +22,6 @@ from scipy.optimize import linprog
 
 import conrl
 from conrl.errors import ModelError, RunError, SpecError
-from conrl.learners import registry
 from conrl.learners.optcmdp import OptCMDP, log_factor, pay_intervals, transition_radii
 from conrl.learners.optprimaldual import OptPrimalDual
 from conrl.learners.places import PlacesLearner
@@ -33,12 +32,6 @@ from conrl.planners.support_lp import Conflict, maximise
 
 Float = NDArray[np.float64]
 LEARNERS: list[type[PlacesLearner]] = [OptCMDP, OptPrimalDual, UCBVI]
-
-
-@pytest.fixture(autouse=True)
-def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in LEARNERS:
-        monkeypatch.setitem(registry.LEARNERS, kind.name, kind)
 
 
 # -- models ---------------------------------------------------------------------------------------------------

@@ -250,6 +250,26 @@ def test_a_failed_run_is_recorded_and_the_others_go_on(copy: Path) -> None:
     assert not list(copy.rglob("failed.txt"))
 
 
+def test_a_program_needs_no_guard_and_may_come_from_a_pipe(tmp_path: Path) -> None:
+    code = (
+        "from conrl.experiments import parse_spec, run_study\n"
+        "spec = parse_spec('episodes = 3\\nseeds = 2\\n[environment.box]\\n[algorithm.ucbvi]')\n"
+        "print(run_study(spec, 'out', workers=2).finished, __name__)\n"
+    )
+    Path(tmp_path, "program.py").write_text(code)
+    for arguments, given in (((), code), (("program.py",), None)):
+        done = subprocess.run(
+            [sys.executable, *(arguments or ("-",))],
+            input=given,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert (done.stdout, done.stderr) == ("2 __main__\n", "")
+        shutil.rmtree(tmp_path / "out")
+
+
 def test_two_commands_cannot_run_one_study_at_once(tmp_path: Path) -> None:
     with (tmp_path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

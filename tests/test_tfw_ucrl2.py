@@ -16,9 +16,9 @@ from conrl import ConstrainedMDP, kernels, learn
 from conrl.envs import box, mars_rover
 from conrl.episode import Episode
 from conrl.errors import ModelError, RunError, SpecError
+from conrl.learners import LEARNERS
 from conrl.learners.history import History
 from conrl.learners.objectives import Penalised
-from conrl.learners.registry import LEARNERS
 from conrl.learners.saving import load_learner
 from conrl.learners.tfw_ucrl2 import TFWUCRL2, radius
 from conrl.problem import Linear

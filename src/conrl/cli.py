@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MOST_EPISODES = 10_000_000  # that --simulate plays: their totals are held in memory
 LONGEST = 2**31 - 1  # steps of an episode
-FILES = (".npz", ".csv")
+TABLES = (".npz", ".csv")  # that a policy is written as
 
 
 class Commands(click.Group):
@@ -231,7 +231,7 @@ def plan(
     _load_numba()
     from conrl import drawing, evaluation, naming, planners, play, problem, rendering, terminal
 
-    _check_files(out, (*drawing.PICTURES, *FILES))
+    _check_files(out, (*drawing.PICTURES, *TABLES))
     mdp = naming.model(model, horizon, start, settings, limits)
     if any(path.suffix in drawing.PICTURES for path in out):
         play.grid_layout(mdp)  # refuses a model that has no map
@@ -457,7 +457,7 @@ def algorithms(as_json: bool) -> None:
     """Who learns: what conrl learn --algorithm takes, in one line each, with its paper."""
     from conrl import rendering, terminal
     from conrl.experiments import parts
-    from conrl.learners.registry import LEARNERS
+    from conrl.learners import LEARNERS
 
     records = [rendering.algorithm_record(kind, parts.defaults(kind)) for kind in LEARNERS.values()]
     if as_json:

@@ -19,7 +19,7 @@ from conrl.model import ConstrainedMDP
 
 Float = NDArray[np.float64]
 
-ROUNDING = 1e-12  # slack of comparisons, per unit of horizon
+ROUNDING = 1e-12  # by which a cost may miss a fraction, in its size
 MAX_DENOMINATOR = 10**4  # costs of `dynamic_optimum` are multiples of 1/n with n up to this
 MAX_ENTRIES = 20_000_000  # of the tables of `dynamic_optimum`
 
@@ -37,7 +37,7 @@ class DynamicOptimum:
 
     @property
     def per_episode(self) -> float:
-        """Opt / K, which no static policy within budgets / K falls short of (Lemma D.1)."""
+        """Opt / K, which the best static policy within budgets / K does not fall short of (Lemma D.1)."""
         return self.value / self.episodes
 
     def start(self, episode: int, spent: ArrayLike) -> bool:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from conrl import kernels
-from conrl.errors import ModelError, SpecError
+from conrl.envs.stepping import answer_of, costs_in, costs_of, reward_of, state_of
+from conrl.errors import ModelError, RunError, SpecError
 from conrl.inputs import default_cost_names, is_int, resolve_limits
 from conrl.model import ConstrainedMDP
 from conrl.policy import Mixture, Policy
@@ -165,29 +166,39 @@ def _play(
     generator: np.random.Generator,
     linear: Any,
 ) -> Simulation:
-    limits = getattr(env.unwrapped, "cost_limits", None)
-    names = getattr(env.unwrapped, "cost_names", None)
-    rewards, costs, seeded = np.zeros(which.size), [], False
-    for e, part in enumerate(which):
-        if part < 0:
-            costs.append(np.zeros(1))
-            continue
-        policy = policies[part]
-        observation, _ = env.reset() if seeded else env.reset(seed=int(generator.integers(2**31)))
-        seeded = True
-        spent: Any = 0.0
-        for h in range(policy.shape[0]):
-            observation, reward, terminated, truncated, info = env.step(policy.act(h, int(observation), generator))
-            rewards[e] += float(reward)
-            spent = spent + np.atleast_1d(np.asarray(info.get("costs", info.get("cost", [])), dtype=np.float64))
-            if terminated or truncated:
-                break
-        costs.append(spent)
-    width = max(spent.size for spent in costs)
-    table = np.array([np.broadcast_to(spent, width) for spent in costs])  # a skipped episode costs 0 of each
-    known = tuple(names or default_cost_names(width))
-    given = limits if linear is None else linear.limits
-    return Simulation(rewards, table, resolve_limits(given, known, "limits"), known)
+    inner = env.unwrapped
+    limits = getattr(inner, "cost_limits", None) if linear is None else linear.limits
+    totals: list[Float | None] = []  # of each episode, reward and costs; None if it was skipped
+    seed: int | None = int(generator.integers(2**31))  # of the first reset
+    for part in which:
+        totals.append(None if part < 0 else _episode(env, policies[part], generator, seed))
+        seed = seed if part < 0 else None
+    widths = {total.size for total in totals if total is not None} or {1 + (0 if limits is None else np.size(limits))}
+    if len(widths) > 1:
+        raise RunError("the environment gave different numbers of costs in different steps")
+    width = widths.pop()
+    if width == 1 and limits is not None and np.size(limits):
+        raise RunError('the environment gives neither info["costs"] nor info["cost"], but it has limits')
+    table = np.array([np.zeros(width) if total is None else total for total in totals])
+    names = tuple(getattr(inner, "cost_names", None) or default_cost_names(width - 1))
+    return Simulation(table[:, 0], table[:, 1:], resolve_limits(limits, names, "limits"), names)
+
+
+def _episode(env: gymnasium.Env[Any, Any], policy: Policy, generator: np.random.Generator, seed: int | None) -> Float:
+    """[1+d]: what one episode pays in all."""
+    state = state_of(env, answer_of("reset", env.reset(seed=seed), 2)[0])
+    rows: list[Float] = []
+    for h in range(policy.shape[0]):
+        answer = env.step(policy.act(h, state, generator))
+        observation, reward, terminated, truncated, info = answer_of("step", answer, 5)
+        state = state_of(env, observation)
+        costs = costs_in(info)
+        count = rows[0].size - 1 if rows else None
+        rows.append(np.append(reward_of(reward), costs_of([] if costs is None else costs, count)))
+        if terminated or truncated:
+            break
+    total: Float = np.sum(rows, axis=0)
+    return total
 
 
 def _skip(policy: Any) -> float:

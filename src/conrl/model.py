@@ -1,4 +1,4 @@
-"""Constrained Markov decision processes: what is known (`ConstrainedMDP`) and what a learner may know (`Task`).
+"""Constrained Markov decision processes. What a learner may know of one is its `conrl.task.Task`.
 
 A model is (p, r, c) of Section 2 of Brantley et al. (2020): finitely many states and actions, an episode of
 H steps, rewards r and the consumption c of d resources, called costs here. It is time-homogeneous and
@@ -463,6 +463,11 @@ class ConstrainedMDP:
     def costs(self) -> Float:
         """[S, A, d]: mean costs of each pair; 0 where the action does not exist."""
         return self._spread(self.pay[:, 1:])
+
+    def pay_along(self, w: Float) -> Float:
+        """[P]: w.(reward, costs) of each pair, in the best case for w within the bonus: w.pay + |w|.bonus."""
+        pay: Float = self.pay @ w
+        return pay if self.bonus is None else pay + self.bonus @ np.abs(w)
 
     @property
     def transitions(self) -> sp.csr_array:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from pathlib import Path
 from typing import Any
 
 from conrl import envs, io
 from conrl.errors import SpecError, unknown
 from conrl.model import ConstrainedMDP
-
-FILES = (".npz", ".csv")
 
 
 def model(
@@ -38,7 +35,7 @@ def is_gymnasium(model: str) -> bool:
 
 def _make(model: str, parameters: dict[str, Any]) -> ConstrainedMDP:
     if not is_gymnasium(model) and model not in envs.REGISTRY:
-        if Path(model).suffix.lower() not in FILES and not os.path.exists(model) and os.sep not in model:
+        if not io.is_model_file(model) and not os.path.exists(model) and os.sep not in model:
             known = unknown("model", model, [*envs.REGISTRY, "gymnasium:<id>"])
             raise SpecError(known if "did you mean" in known else f"{known}, or a file that ends in .npz or .csv")
         foreign = next((name for name in parameters if name != "horizon"), None)

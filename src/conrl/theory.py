@@ -76,7 +76,7 @@ Float = NDArray[np.float64]
 Scalar = Callable[[float], float]
 Vector = Callable[[Float], float]
 
-ROUNDING = 1e-12  # slack of comparisons, per unit of horizon
+ROUNDING = 1e-12  # slack of comparisons, per unit of horizon squared
 
 
 # -- values and Bellman errors --------------------------------------------------------------------------------

@@ -25,10 +25,8 @@ from numpy.typing import NDArray
 
 from conrl import naming, transform
 from conrl.errors import ConRLError, RunError, SpecError
-from conrl.experiments.execution import FAILED
 from conrl.experiments.records import RunRecord, read_run
-from conrl.experiments.runner import STUDY
-from conrl.experiments.store import read_json
+from conrl.experiments.store import FAILED, STUDY, read_json
 from conrl.files import atomic_write
 from conrl.learners.history import running_mean
 from conrl.learners.saving import DAMAGED

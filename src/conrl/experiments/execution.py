@@ -14,10 +14,10 @@ from pathlib import Path
 
 from conrl.errors import ConRLError
 from conrl.experiments.jobs import Job
+from conrl.experiments.store import FAILED
 from conrl.files import atomic_write
 from conrl.learners import History
 
-FAILED = "failed.txt"
 EVERY = 0.25  # seconds between two reports of a run
 
 

@@ -66,7 +66,7 @@ class Job:
         truth = world if isinstance(world, ConstrainedMDP) else None
         # What the paper's program was allowed to know goes with its preset.
         given = {"peek": truth} if self.preset == "authors" and truth and "peek" in parts.signature(kind) else {}
-        parts.parameters(kind, self.options)
+        parts.check_options(kind, self.options)
         return Prepared(self, world, task, kind, given)
 
 

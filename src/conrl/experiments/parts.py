@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from conrl import naming
 from conrl.bonuses import ScaledBonus, TheoryBonus
 from conrl.errors import SpecError, unknown
-from conrl.learners.registry import LEARNERS
+from conrl.learners import LEARNERS
 from conrl.model import ConstrainedMDP
 from conrl.oracles import A2C, A2CSettings
 from conrl.planners import PLANNERS, Lagrangian
@@ -88,7 +88,7 @@ def defaults(kind: Any) -> dict[str, Any]:
     return {name: value for name, value in numbers.items() if name not in ("resolve", "keep_policies")}
 
 
-def parameters(kind: Any, given: dict[str, Any]) -> dict[str, Any]:
+def check_options(kind: Any, given: dict[str, Any]) -> None:
     """Refuse what is no parameter of an algorithm."""
     known = signature(kind)
     for name in given:
@@ -96,7 +96,6 @@ def parameters(kind: Any, given: dict[str, Any]) -> dict[str, Any]:
             raise SpecError(f"--{name} is not for {kind.name}")
         if name not in known:
             raise SpecError(unknown(f"parameter of {kind.name}", name, known))
-    return given
 
 
 def part(name: str, value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from typing import Any
 
 from conrl.experiments.execution import Event, Listener, execute
 from conrl.experiments.jobs import Job
@@ -130,6 +132,22 @@ def in_processes(queue: deque[tuple[int, Job]], out: Path, count: int, tell: Lis
             worker.stop()
 
 
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """A new process would import the user's program again, to find what it does not need: a run is plain values.
+
+    So a script needs no `if __name__ == "__main__"`, and may come from a pipe.
+    """
+    names: dict[str, Any] = vars(sys.modules["__main__"])
+    hidden: dict[str, Any] = {name: names.pop(name) for name in ("__file__", "__spec__") if name in names}
+    names["__spec__"] = None
+    try:
+        yield
+    finally:
+        names.pop("__spec__")
+        names.update(hidden)
+
+
 def _new_worker(out: Path) -> _Worker:
-    with _environment(ONE_THREAD):
+    with _environment(ONE_THREAD), _without_main():
         return _Worker(out)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from conrl.errors import RunError
 from conrl.experiments.store import read_json
 from conrl.files import reading
+from conrl.learners import LEARNERS
 from conrl.learners.history import running_mean
-from conrl.learners.registry import LEARNERS
 
 Float = NDArray[np.float64]
 

@@ -21,10 +21,9 @@ from conrl.experiments.execution import Event, Listener, clear_failure, played, 
 from conrl.experiments.jobs import Job
 from conrl.experiments.processes import in_processes
 from conrl.experiments.spec import Spec
-from conrl.experiments.store import clashes, environment_directory, safe_name
+from conrl.experiments.store import STUDY, clashes, environment_directory, safe_name
 from conrl.files import alone, atomic_write
 
-STUDY = "study.json"
 PLAYED = ("checkpoint.npz", "progress.csv")
 
 

@@ -9,13 +9,13 @@
 
     [algorithm.conrl]
 
-    [algorithm.rcpo]                  # also learner, preset, episodes, options, environments, pay, budgets, title
+    [algorithm.rcpo]                  # also learner, preset, episodes, seeds, environments, pay, budgets, epsilon
     options = { rate = 1e-3 }
     [algorithm.rcpo.on.box]           # what is different in one environment
     options = { rate = 1e-2 }
 
 A table's name is the name of the model or the learner unless `model` or `learner` says otherwise. Everything is checked
-before anything runs: `Spec.mistakes` has a line of the file and a suggestion for each.
+before anything runs: `SpecMistakes.mistakes` has a line of the file and a suggestion for each.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from conrl.experiments.store import environment_directory, safe_name
 from conrl.experiments.toml_lines import Lines, paths
 from conrl.files import reading
 from conrl.inputs import is_int
+from conrl.io import is_model_file
 
 MOST_RUNS = 100_000
 LARGEST_FILE = 1 << 20
@@ -273,7 +274,7 @@ class _Reader:
     def model(self, name: str) -> str:
         """A file is looked for beside the spec; by its full name any worker finds it."""
         beside = self.folder.absolute() / name
-        return str(beside) if Path(name).suffix in (".csv", ".npz") and beside.exists() else name
+        return str(beside) if is_model_file(name) and beside.exists() else name
 
     def try_all(self, jobs: list[Job]) -> None:
         """Make the world and the learner of each kind of run once."""

@@ -21,11 +21,14 @@ import numpy as np
 
 from conrl.errors import RunError
 from conrl.files import alone, atomic_write, read_npz, reading
+from conrl.io import is_model_file
 from conrl.learners import History, learn
 from conrl.learners.loop import make_world
 from conrl.learners.saving import DAMAGED, learner_arrays, learner_of
 from conrl.model import ConstrainedMDP
 
+STUDY = "study.json"  # what a directory of runs holds
+FAILED = "failed.txt"  # the traceback of a run that failed
 VERSION = 2  # of what a run with given settings does
 FIRST_SAVE = 0.25  # seconds after the start
 LEAST_PAUSE = 0.5  # seconds between two checkpoints,
@@ -39,7 +42,7 @@ def run_directory(out: str | Path, env: str, algorithm: str, seed: int) -> Path:
 
 def environment_directory(env: str) -> str:
     """What the directory of an environment is called: of a file, by its name alone."""
-    return safe_name(Path(env).stem if Path(env).suffix in (".csv", ".npz") else env)
+    return safe_name(Path(env).stem if is_model_file(env) else env)
 
 
 def safe_name(name: str, otherwise: str = "unnamed") -> str:
@@ -173,7 +176,7 @@ def _differences(one: Any, other: Any, name: str = "") -> Iterator[tuple[str, An
 
 
 def _is_file(env: Any) -> bool:
-    return isinstance(env, str) and Path(env).suffix in (".csv", ".npz")
+    return isinstance(env, str) and is_model_file(env)
 
 
 def _short(value: Any) -> str:

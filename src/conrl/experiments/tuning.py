@@ -45,6 +45,7 @@ from conrl.experiments.records import RunRecord, read_run
 from conrl.experiments.spec import Spec
 from conrl.experiments.store import run_directory
 from conrl.files import alone, atomic_write
+from conrl.io import is_model_file
 
 RUNGS = (0.25, 0.5, 1.0)  # shares of the trajectories
 STARTUP = 5  # settings that are played to their end before any is pruned
@@ -78,7 +79,7 @@ class Search:
 
     @classmethod
     def of(cls, spec: Spec) -> Search:
-        """Checked: every name is known, and the first setting makes a learner."""
+        """Checked: every name is known, and each value by itself makes a learner."""
         table = dict(spec.tune)
         parameters = table.get("parameters") or {}
         if not parameters:
@@ -188,7 +189,7 @@ def _same_search(search: Search, directory: Path) -> None:
 
 def _place_free(env: str) -> str:
     """A model in a file by its name alone: what is in it is compared when a run goes on."""
-    return Path(env).name if Path(env).suffix in (".csv", ".npz") else env
+    return Path(env).name if is_model_file(env) else env
 
 
 class _Tuner:

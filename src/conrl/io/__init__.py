@@ -40,6 +40,14 @@ from conrl.model import ConstrainedMDP
 __all__ = ["load_model", "save_model"]
 
 
+FILES = (".npz", ".csv")
+
+
+def is_model_file(name: str) -> bool:
+    """Whether a name is one of a file, by its suffix."""
+    return Path(name).suffix.lower() in FILES
+
+
 def load_model(
     path: PathLike,
     *,
@@ -74,6 +82,6 @@ def _suffix(path: Path) -> str:
     if "\0" in str(path):
         raise ModelError(f"{str(path)!r} is not a file name")
     suffix = path.suffix.lower()
-    if suffix not in (".npz", ".csv"):
+    if suffix not in FILES:
         raise ModelError(f"{path}: a model file ends in .npz or .csv, not in {suffix!r}")
     return suffix

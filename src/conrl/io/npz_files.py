@@ -197,8 +197,6 @@ def _names(arrays: dict[str, Array], name: str) -> tuple[str, ...] | None:
 
 def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
     graph = mdp.graph
-    if mdp.horizon >= 2**63:
-        raise ModelError(f"{path}: horizon {mdp.horizon} does not fit a file")
     arrays: dict[str, Any] = {
         "format": np.array(FORMAT),
         "version": np.array(VERSION),

@@ -1,8 +1,8 @@
 """The hot loops: everything that touches each transition of a model at each step, and the only code that is compiled.
 
 `planning` holds backward induction, `policies` what given policies do, `learning` playing and counting episodes,
-`extended` value iteration over confidence intervals, `continuing` playing without a reset,
-`optimism` the backward inductions of optimistic learners.
+`continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `truncated` that with
+values cut off, `average_reward` value iteration over intervals. (A2C's network is compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 
@@ -14,7 +14,7 @@ A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *
 Letters: h step, s state, k pair, j outcome, V value to go, mu state distribution. A deterministic policy is
 `choice` [H, S], the *place* of the action among the state's pairs: it plays pair first[s] + choice[h, s].
 
-Backward induction runs in an order of its own. `reachable` drops the states that the start cannot lead to and
+Backward induction runs in an order of its own. `conrl.graph.Reach` drops the states that the start cannot lead to and
 numbers the others by the step at which they are first reached: `order[i]` is the state at position i. LANES
 neighbouring positions are a *block*; `blocks[lo[h]:hi[h]]` are those that can be occupied at step h.
 `backward` carries one direction through the LANES states of a block at once, `backward_many` LANES directions
@@ -27,20 +27,15 @@ index: an action replaces an earlier one only if it is better by more than `tie`
 always the true maximum, so that a support value is an upper bound and its policy is within H * tie of it.
 """
 
+from conrl.kernels.average_reward import extended_value_iteration, intervals, optimistic
 from conrl.kernels.compiling import compiled
 from conrl.kernels.continuing import follow_all, walk
-from conrl.kernels.extended import extended_value_iteration, intervals, optimistic
 from conrl.kernels.lanes import LANES, add, every, gather, row
 from conrl.kernels.learning import count_steps, empirical, rollout, sum_up
-from conrl.kernels.optimism import (
-    clipped_greedy,
-    extended_backward,
-    extended_visits,
-    plain_visits,
-    truncated_values,
-)
+from conrl.kernels.optimism import extended_backward, extended_visits, plain_visits
 from conrl.kernels.planning import backward, backward_many, greedy, interleave, occupied_blocks, reachable, visits
 from conrl.kernels.policies import actions_of, markov, occupation, occupation_deterministic, simulate
+from conrl.kernels.truncated import clipped_greedy, truncated_values
 
 __all__ = [
     "LANES",

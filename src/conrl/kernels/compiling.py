@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def compiled(function: F) -> F:
     """numba, cached on disk, with LLVM's superword vectoriser on for this function only.
 
-    numba leaves that pass off; it keeps the LANES accumulators below in vector registers (2 to 4 times faster)
+    numba leaves that pass off; it keeps the LANES accumulators of a kernel in vector registers (2 to 4 times faster)
     and reorders no arithmetic.
     """
     options = {"nogil": True, "error_model": "numpy"}

@@ -4,6 +4,8 @@ A learner is two methods, `propose() -> Policy` and `observe(episode)`. `learn` 
 Gymnasium environment; a live system calls them itself. Between any two calls a learner can be saved.
 """
 
+from typing import Any
+
 from conrl.learners.appropo import ApproPO
 from conrl.learners.conrl import ConRL
 from conrl.learners.history import History
@@ -18,6 +20,7 @@ from conrl.learners.ucbvi import UCBVI
 from conrl.learners.worlds import GymnasiumWorld, ModelWorld, World
 
 __all__ = [
+    "LEARNERS",
     "RCPO",
     "TFWUCRL2",
     "UCBVI",
@@ -34,3 +37,5 @@ __all__ = [
     "learn",
     "load_learner",
 ]
+
+LEARNERS: dict[str, Any] = {kind.name: kind for kind in (ConRL, RCPO, ApproPO, TFWUCRL2, OptCMDP, OptPrimalDual, UCBVI)}

@@ -36,7 +36,7 @@ from conrl.task import Task
 
 Float = NDArray[np.float64]
 
-# REPRODUCTION of the paper's experiments: a tiny bonus, ten steps of a multiplier that is kept, its mean is played.
+# The program behind the paper: a tiny bonus, ten steps of a multiplier that is kept, the answer to its mean is played.
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {"planner": ColumnGeneration, "bonus": ScaledBonus},
     "authors": {
@@ -54,7 +54,8 @@ class ConRL(PlacesLearner):
         problem: `Linear` (the task's limits by default), `ConcaveConvex` or `Knapsack`.
         preset: `"default"`: the exact planner, and optimism about reward with caution about cost; `"authors"`: the
             setting of the paper's experiments.
-        planner: a name or an object, as in `conrl.plan`; overrides the preset.
+        planner: a name or an object, as in `conrl.plan`; overrides the preset. Where no policy of the estimate keeps
+            the limits, the one that exceeds them least is played, whichever planner was given.
         bonus: `TheoryBonus`, `ScaledBonus`, or a function of (visits [n], episode, task) that gives [n] or [n, 1+d],
             positive for optimism and negative for caution; overrides the preset. Logged episodes count.
         resolve: `Knapsack` only. Plan each episode for what is left, (B - spent) / (K - k + 1), with epsilon = 0,

@@ -178,6 +178,7 @@ class History:
         if isinstance(self.problem, ConcaveConvex):
             f, g = evaluator(self.problem.objective, self.problem.constraints, 1 + len(self.cost_names))
             at = np.array([(f(y), max(g(y), default=-np.inf)) for y in means]).reshape(-1, 2)
+            assert isinstance(best, Plan)  # no learner of an unending episode takes such problems
             return theory.Regret(best.objective - at[:, 0], at[:, 1])
         costs = means[:, 1:]  # falling short of a floor counts as exceeding a limit does
         over = np.maximum(costs - self.limits, self.floors - costs).max(axis=1, initial=-np.inf)

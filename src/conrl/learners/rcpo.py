@@ -18,6 +18,7 @@ from conrl.episode import Episode
 from conrl.errors import SpecError
 from conrl.evaluation import evaluate
 from conrl.learners.actor_critic import ActorCriticLearner
+from conrl.learners.parameters import read_positive
 from conrl.learners.protocol import Arrays, Proposal
 from conrl.model import ConstrainedMDP
 from conrl.oracles.a2c import A2CSettings
@@ -59,9 +60,7 @@ class RCPO(ActorCriticLearner):
         keep_policies: bool = False,
     ) -> None:
         super().__init__(task, problem, preset, a2c, peek, seed, keep_policies)
-        if not (np.isfinite(rate) and rate > 0.0):
-            raise SpecError(f"rate is {rate}; it must be a positive number")
-        self.rate = float(rate)
+        self.rate = read_positive(rate, "rate")
         assert isinstance(self.problem, Linear)
         self._rows = self.problem.rows(task)
         self._G = self._rows.matrix(task.num_costs)

@@ -146,7 +146,7 @@ def _check(found: Set[str], read: Reader) -> None:
 
 def learner_of(arrays: dict[str, NDArray[Any]], given: dict[str, Any]) -> Any:
     """The learner that `learner_arrays` took apart."""
-    from conrl.learners.registry import LEARNERS  # here, as the learners themselves save
+    from conrl.learners import LEARNERS  # here, as the learners themselves save
 
     config = json.loads(str(arrays["config"]))
     if not isinstance(config, dict) or not isinstance(config.get("task"), dict):

@@ -7,12 +7,13 @@ interrupted is that of one that was not.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from conrl.envs.stepping import answer_of, costs_in, costs_of, reward_of, state_of
 from conrl.episode import Episode
 from conrl.errors import ModelError, RunError, SpecError
 from conrl.evaluation import evaluate
@@ -152,7 +153,7 @@ class GymnasiumWorld:
             return Episode.null(task.num_costs)
         left, worst = room
         spent = np.zeros(left.size)
-        state = self._state(_parts("reset", self.env.reset(seed=int(generator.integers(2**31))), 2)[0])
+        state = state_of(self.env, answer_of("reset", self.env.reset(seed=int(generator.integers(2**31))), 2)[0])
         states, actions, pay = [state], [], []
         terminated = stopped = False
         for h in range(task.horizon):
@@ -160,9 +161,9 @@ class GymnasiumWorld:
                 stopped = True
                 break
             action = policy.act(h, state, generator)
-            observation, given, terminated, truncated, info = _parts("step", self.env.step(action), 5)
-            successor = self._state(observation)
-            reward = self._number(given)
+            observation, given, terminated, truncated, info = answer_of("step", self.env.step(action), 5)
+            successor = state_of(self.env, observation)
+            reward = reward_of(given)
             costs = self._costs(state, action, successor, reward, bool(terminated), info)
             actions.append(action)
             states.append(successor)
@@ -185,51 +186,15 @@ class GymnasiumWorld:
             stopped=stopped,
         )
 
-    def _state(self, observation: Any) -> int:
-        if not self.env.observation_space.contains(observation):
-            raise RunError(f"the environment gave the observation {observation!r}, which is not in its space")
-        return int(observation)
-
-    def _number(self, reward: Any) -> float:
-        try:
-            number = float(reward)
-        except (TypeError, ValueError):
-            raise RunError(f"the environment gave the reward {reward!r}, which is not a number") from None
-        if not np.isfinite(number):
-            raise RunError(f"the environment gave the reward {number}; it must be finite")
-        return number
-
     def _costs(self, state: int, action: int, successor: int, reward: float, ended: bool, info: Any) -> Float:
         d = self.task.num_costs
         if self._cost is not None:
             given = self._cost(state, action, successor, reward, ended, *((info,) if self._with_info else ()))
-        elif "costs" in info:
-            given = info["costs"]
-        elif "cost" in info:
-            given = info["cost"]
-        elif d == 0:
-            given = []
         else:
-            raise RunError('the environment gives neither info["costs"] nor info["cost"]; pass cost=function')
-        if d == 0:
-            return np.zeros(0)
-        try:
-            costs = np.atleast_1d(np.asarray(given, dtype=np.float64))
-        except (TypeError, ValueError):
-            raise RunError(f"the environment gave the costs {given!r}, which are no numbers") from None
-        if costs.shape != (d,):
-            raise RunError(f"the environment gave costs of shape {costs.shape}; the task has {d}")
-        if not np.isfinite(costs).all():
-            raise RunError(f"the environment gave costs {costs}; they must be finite")
-        return costs
-
-
-def _parts(method: str, answer: Any, count: int) -> tuple[Any, ...]:
-    """What an environment answered, once it is what Gymnasium says; older interfaces answer less."""
-    if not isinstance(answer, tuple) or len(answer) != count or not isinstance(answer[-1], Mapping):
-        what = "(observation, info)" if count == 2 else "(observation, reward, terminated, truncated, info)"
-        raise RunError(f"the environment's {method} must give {what}, info a dictionary; it gave {str(answer)[:200]}")
-    return answer
+            given = costs_in(info)
+            if given is None and d:
+                raise RunError('the environment gives neither info["costs"] nor info["cost"]; pass cost=function')
+        return costs_of(given, d) if d else np.zeros(0)
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:

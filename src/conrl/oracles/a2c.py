@@ -309,9 +309,7 @@ class Fictitious:
 
     def _train(self, w: Float, episodes: int) -> Policy:
         mdp = self.mdp
-        pay = mdp.pay @ w
-        if mdp.bonus is not None:
-            pay = pay + mdp.bonus @ np.abs(w)
+        pay = mdp.pay_along(w)
         H = mdp.horizon
         for _ in range(episodes):
             table = self.agent.table[self._origin][None]

@@ -115,9 +115,7 @@ class BackwardInduction:
 
     def _greedy(self, w: Float) -> Deterministic:
         mdp = self.mdp
-        pay = mdp.pay @ w
-        if mdp.bonus is not None:
-            pay += mdp.bonus @ np.abs(w)
+        pay = mdp.pay_along(w)
         actions = np.empty((mdp.horizon, mdp.num_states), dtype=np.int16)
         kernels.greedy(*mdp.graph, mdp.action, pay, self._tie(w), actions)
         return Deterministic(actions, mdp.num_actions)

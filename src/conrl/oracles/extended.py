@@ -153,9 +153,7 @@ class ExtendedBackwardInduction:
 
     def _sweep(self, w: Float) -> float:
         mdp = self.mdp
-        pay = mdp.pay @ w
-        if mdp.bonus is not None:
-            pay += mdp.bonus @ np.abs(w)
+        pay = mdp.pay_along(w)
         tie = TIE * mdp.horizon * float(np.abs(w) @ self._scale)
         values = kernels.extended_backward(*self._set, pay, tie, self._choice, self._orders)
         return float(values @ mdp.initial)

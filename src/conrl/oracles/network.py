@@ -2,10 +2,11 @@
 
     image [C, m, n]  ->  3x3 convolution with 16 channels  ->  ReLU  ->  64 units  ->  ReLU  ->  policy and value heads
 
-(REPRODUCTION of Brantley et al. 2020, Appendix E.) Features that are no image skip the convolution. There are finitely
-many states, so the 3x3 patches of all of them are cut out once, those that are equal are kept once, and the
-convolution is a matrix product. All weights are one flat vector where they are drawn and saved, and a list of matrices
-and biases where they are trained: slices of one vector made the gradient three times slower. Needs the extra `deep`.
+(Brantley et al. 2020, Appendix E, and the program behind it.) Features that are no image skip the convolution. There
+are finitely many states, so the 3x3 patches of all of them are cut out once, those that are equal are kept once, and
+the convolution is a matrix product. All weights are one flat vector where they are drawn and saved, and a list of
+matrices and biases where they are trained: slices of one vector made the gradient three times slower. Needs the extra
+`deep`.
 """
 
 from __future__ import annotations

@@ -57,7 +57,8 @@ def plan(
         problem: what is asked; by default `Linear(mdp.limits)`.
         planner: a name or an object: `"column-generation"` (default), `"linear-program"`, `"convex-program"`,
             `"lagrangian"` (the paper's heuristic: its costs may exceed the limits).
-        tol: stop when bound - objective <= tol * max(1, |objective|); the planner's own (1e-9) by default.
+        tol: stop when bound - objective <= tol * max(1, |objective|); by default the planner's own: 1e-9, for
+            `ConcaveConvex` problems 1e-7, of `"convex-program"` 1e-6.
 
     Raises:
         InfeasibleError: no policy keeps the limits; `error.feasibility` says which of them conflict.

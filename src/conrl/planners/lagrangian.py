@@ -109,8 +109,8 @@ class Lagrangian:
         iterations: multiplier steps of one planning call.
         step: their size, in multiplier per unit of excess cost.
         decay: step / sqrt(n) instead of a constant step.
-        oracle: who answers a direction: `"value-iteration"` (exact), a `SupportOracle` or `Responder` of the model that
-            is planned, or a callable that makes one from a model.
+        oracle: who answers a direction: `"value-iteration"` (exact), `"a2c"` (a network, approximately), a
+            `SupportOracle` or `Responder` of the model that is planned, or a callable that makes one from a model.
         keep_multipliers: start where the last `plan` of this object ended instead of at 0; see `state` and `reset`.
         returns: `"mixture"` of all iterations' policies, or the policy that answers the `"average-multiplier"`.
 

@@ -27,10 +27,6 @@ class LongRun(NamedTuple):
     reward: float
     costs: Float  # [d]
 
-    @property
-    def objective(self) -> float:
-        return self.reward
-
 
 def long_run_optimum(mdp: ConstrainedMDP, limits: Float) -> LongRun:
     """The optimum of the average over an unending episode; limits [d] are per H steps, inf for none."""

@@ -42,11 +42,10 @@ NEGLIGIBLE = 1e-9  # weight of a point that is left out of the mixture
 
 
 class Separated(Exception):
-    """No value vector is allowed: w.y > w.z by at least `distance` for every allowed y and every z in Z."""
+    """No value vector is allowed: for some w, w.y > w.z by at least `distance` for every allowed y and every z in Z."""
 
-    def __init__(self, w: Float, distance: float, mixture: Optimum) -> None:
+    def __init__(self, distance: float, mixture: Optimum) -> None:
         super().__init__(distance)
-        self.w = w
         self.distance = distance
         self.mixture = mixture  # that comes nearest
         self.nearest: Float = mixture.weights @ mixture.points  # its value vector
@@ -128,9 +127,8 @@ class _Solver:
             if not answer.solved:
                 if "Infeasible" not in answer.status:
                     raise RunError(f"Clarabel ended as {answer.status}; {REMEDY}")
-                raise Separated(
-                    np.zeros(size), np.inf, self._nearest(np.full(count, 1.0 / count))
-                )  # nothing in the whole box is allowed
+                # Nothing in the whole box is allowed.
+                raise Separated(np.inf, self._nearest(np.full(count, 1.0 / count)))
             distance = float(price @ answer.more[count:])
             if distance <= APART:
                 return self._loosen(answer.more[:count])
@@ -139,7 +137,7 @@ class _Solver:
             if value - inside <= max(0.1 * distance, APART) or self.columns.count == count:
                 proven = distance - max(value - inside, 0.0)
                 if proven > APART:
-                    raise Separated(answer.w, proven, self._nearest(answer.more[:count]))
+                    raise Separated(proven, self._nearest(answer.more[:count]))
                 if self.columns.count == count:
                     return self._loosen(answer.more[:count])
             elif self.sweeps >= self.max_sweeps:
@@ -162,7 +160,7 @@ class _Solver:
             if not looser:
                 nearest = self._nearest(weights)
                 if not np.isfinite(nearest.objective):  # at the edge of where f is defined, but not inside
-                    raise Separated(np.zeros(self.cones.size), 0.0, nearest)
+                    raise Separated(0.0, nearest)
                 raise RunError("the constraints are met at a single point, beyond the solver's precision; relax them")
             self.allowed = looser[0]
 
@@ -172,7 +170,7 @@ class _Solver:
         bought = float(multipliers @ (10.0 * self.allowed * self.cones.t_unit))
         weights, objective = self._fewest(np.maximum(x[chosen], 0.0) / x[chosen].sum(), points, bound, bought)
         if not np.isfinite(objective):  # f is defined only where the constraints are exceeded a little
-            raise Separated(np.zeros(self.cones.size), 0.0, self._nearest(np.maximum(x[:count], 0.0)))
+            raise Separated(0.0, self._nearest(np.maximum(x[:count], 0.0)))
         kept = weights > 0.0
         work = self.asked, self.sweeps
         bound, converged = certify(bound, objective, self.tol, bought)

@@ -42,7 +42,7 @@ MIXING = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0])  # weight of the objective w
 class Optimum:
     """A mixture of columns, with its certificate."""
 
-    weights: Float  # [n], n at most R + 1
+    weights: Float  # [n], n at most R + 1; of a convex problem d + 2
     points: Float  # [n, 1+d]: what is mixed
     means: Float  # [n, 1+d]: the same policies' values without bonus
     directions: Float  # [n, 1+d]: the directions that they answer

@@ -1,0 +1,61 @@
+"""What a Gymnasium environment answers, read with care: each refusal says what it gave and what it must give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conrl.errors import RunError
+
+if TYPE_CHECKING:
+    import gymnasium
+
+Float = NDArray[np.float64]
+
+
+def answer_of(method: str, answer: Any, count: int) -> tuple[Any, ...]:
+    """What `reset` (2 parts) or `step` (5) answered, once it is what Gymnasium says; older interfaces answer less."""
+    if not isinstance(answer, tuple) or len(answer) != count or not isinstance(answer[-1], Mapping):
+        what = "(observation, info)" if count == 2 else "(observation, reward, terminated, truncated, info)"
+        raise RunError(f"the environment's {method} must give {what}, info a dictionary; it gave {str(answer)[:200]}")
+    return answer
+
+
+def state_of(env: gymnasium.Env[Any, Any], observation: Any) -> int:
+    """The state that an observation is."""
+    if not env.observation_space.contains(observation):
+        raise RunError(f"the environment gave the observation {observation!r}, which is not in its space")
+    return int(observation)
+
+
+def reward_of(given: Any) -> float:
+    """A finite reward."""
+    try:
+        number = float(given)
+    except (TypeError, ValueError):
+        raise RunError(f"the environment gave the reward {given!r}, which is not a number") from None
+    if not np.isfinite(number):
+        raise RunError(f"the environment gave the reward {number}; it must be finite")
+    return number
+
+
+def costs_in(info: Mapping[str, Any]) -> Any:
+    """`info["costs"]`, else `info["cost"]`, else None."""
+    return info["costs"] if "costs" in info else info.get("cost")
+
+
+def costs_of(given: Any, count: int | None) -> Float:
+    """[d]: finite costs, so many of them where that is known."""
+    try:
+        costs = np.atleast_1d(np.asarray(given, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise RunError(f"the environment gave the costs {given!r}, which are no numbers") from None
+    if costs.ndim != 1 or (count is not None and costs.size != count):
+        wanted = "numbers in a row" if count is None else f"{count} of them"
+        raise RunError(f"the environment gave costs of shape {costs.shape}; expected {wanted}")
+    if not np.isfinite(costs).all():
+        raise RunError(f"the environment gave costs {costs}; they must be finite")
+    return costs
