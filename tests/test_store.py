@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 import signal
 import subprocess
 import sys
 import time
+import zipfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ import pytest
 
 import conrl
 from conrl.experiments import Job, Run, learn_on_disk, run_directory, store
+from conrl.learners import History
 
 ROOT = Path(__file__).parents[1]
 ROVER = conrl.envs.mars_rover(rock_reward=1.0)
@@ -149,6 +153,62 @@ def test_damaged_files_are_told(tmp_path: Path) -> None:
     with pytest.raises(conrl.RunError, match="not the settings"):
         learn_on_disk(tmp_path, ROVER, rover, 30)
     assert progress(tmp_path) == rows
+
+
+def places_of(archive: Path) -> dict[str, list[int]]:
+    """Positions in a checkpoint by what stands there, a few of each member and kind."""
+    data = archive.read_bytes()
+    found: dict[str, list[int]] = {}
+    draw = random.Random(0)
+
+    def some(kind: str, begin: int, end: int) -> None:
+        chosen = {begin, end - 1, draw.randrange(begin, end)} if end > begin else set()
+        found.setdefault(kind, []).extend(sorted(chosen))
+
+    with zipfile.ZipFile(archive) as file:
+        for entry in file.infolist():
+            at = entry.header_offset
+            name = len(entry.filename)
+            extra = int.from_bytes(data[at + 28 : at + 30], "little")
+            some("local header", at, at + 30)
+            some("name", at + 30, at + 30 + name)
+            some("extra field", at + 30 + name, at + 30 + name + extra)
+            some("array", at + 30 + name + extra, at + 30 + name + extra + entry.compress_size)
+        some("central directory", file.start_dir, len(data) - 22)
+        found["central directory"] += draw.sample(range(file.start_dir, len(data) - 22), 40)
+    some("end record", len(data) - 22, len(data))
+    return found
+
+
+def test_a_checkpoint_damaged_anywhere_is_refused_or_is_the_same(tmp_path: Path) -> None:
+    """Truncated or with a bit flipped, at every class of positions: never another learner or history."""
+    learner, history = learn_on_disk(tmp_path, ROVER, rover, 20)
+    path = tmp_path / "checkpoint.npz"
+    whole = path.read_bytes()
+    settings = json.loads((tmp_path / "config.json").read_text())
+    run = Run(tmp_path, {name: value for name, value in settings.items() if name != "version"})
+    state, rows = learner.state(), history.to_csv()
+    draw = random.Random(1)
+    refused: Counter[str] = Counter()
+    told: set[str] = set()
+    for kind, places in places_of(path).items():
+        for at in places:
+            bit = bytes([whole[at] ^ (1 << draw.randrange(8))])
+            for damaged in (whole[:at], whole[:at] + bit + whole[at + 1 :]):
+                path.write_bytes(damaged)
+                again = History(("crash",), learner.problem, ROVER)
+                try:
+                    loaded = run.load(again)
+                except conrl.RunError as error:
+                    told.add(str(error).partition(": ")[2].partition(":")[0])
+                    refused[kind] += 1
+                    continue
+                assert len(damaged) == len(whole), f"cut at {at} ({kind}) and believed"
+                assert again.to_csv() == rows, (kind, at)
+                assert all(np.array_equal(array, loaded.state()[name]) for name, array in state.items()), (kind, at)
+    assert set(refused) >= {"local header", "name", "array", "central directory", "end record"}
+    assert sum(refused.values()) > 300
+    assert told == {"damaged"}
 
 
 def test_a_checkpoint_is_a_learner(tmp_path: Path) -> None:

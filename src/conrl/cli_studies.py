@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from conrl.errors import RunError
+from conrl.errors import RunError, SpecError
 
 if TYPE_CHECKING:
     from conrl.experiments import Outcome, Spec
@@ -187,6 +187,11 @@ def report(directory: Path, out: Path | None, table: Path | None, tensorboard: P
     from conrl.experiments import load
     from conrl.experiments.report import write_report
 
+    for path in (out, table):  # before any of them is written
+        if path is not None and not path.absolute().parent.is_dir():
+            raise SpecError(f"{path}: there is no directory {path.parent}")
+    if tensorboard is not None and tensorboard.exists() and not tensorboard.is_dir():
+        raise SpecError(f"--tensorboard {tensorboard}: it is a file; name a directory")
     study = load(directory)
     if not study.runs:
         raise RunError(f"{directory} holds no run that was played; {len(study.failures)} failed")

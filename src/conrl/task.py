@@ -110,7 +110,10 @@ class Task:
         sizes = []
         for name, space in (("observation", env.observation_space), ("action", env.action_space)):
             if not hasattr(space, "n") or int(getattr(space, "start", 0)) != 0:
-                raise ModelError(f"the {name} space is {space}; conrl needs Discrete(n) counting from 0")
+                raise ModelError(
+                    f"the {name} space is {space}; conrl needs Discrete(n) counting from 0: "
+                    "wrap the environment so that it numbers what it observes and takes"
+                )
             sizes.append(int(space.n))
         steps = horizon if horizon is not None else _time_limit(env)
         if steps is None:
