@@ -12,7 +12,8 @@ from matplotlib.patches import FancyArrowPatch
 from conrl import drawing, play
 from conrl.envs import box, make, mars_rover
 from conrl.errors import SpecError
-from conrl.model import ConstrainedMDP, Layout
+from conrl.layout import Layout
+from conrl.model import ConstrainedMDP
 from conrl.planners import Plan, frontier, plan
 
 

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from conrl.errors import ModelError
 from conrl.files import atomic_write
 from conrl.io import load_model, save_model
-from conrl.model import ConstrainedMDP, Layout
+from conrl.layout import Layout
+from conrl.model import ConstrainedMDP
 
 HEADER = "state,action,next_state,probability,reward,cost_fuel"
 STAY = "A,stay,A,1,0,0"

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from conrl.errors import ModelError
 from conrl.inputs import resolve_limits
-from conrl.model import LARGEST, ConstrainedMDP, Layout, Task
+from conrl.layout import Layout
+from conrl.model import LARGEST, ConstrainedMDP
+from conrl.task import Task
 
 LANES = 8  # positions in a block of `Reach`
 

@@ -21,7 +21,7 @@ LAYERS = [
     {"errors", "registration", "terminal"},
     {"bounds", "files", "kernels"},
     {"graph", "inputs"},
-    {"task"},
+    {"layout", "task"},
     {"model"},
     {"dynamic", "episode", "policy", "problem", "io", "envs", "sampling", "targets", "transform"},
     {"counts", "evaluation", "logs", "naming", "oracles", "play"},

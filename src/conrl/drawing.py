@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from conrl.errors import SpecError
 from conrl.files import atomic_write
-from conrl.model import Layout
+from conrl.layout import Layout
 from conrl.planners import Frontier, Plan
 from conrl.play import DIRECTIONS, FREE, KINDS, RARE, SHOWN, WALLS, Play, grid_layout, grid_play, percent
 from conrl.problem import Linear

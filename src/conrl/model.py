@@ -12,7 +12,6 @@ outcomes with positive probability are stored, so that validation and planning c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -37,33 +36,16 @@ from conrl.inputs import (
     setter,
     split_costs,
 )
+from conrl.layout import Layout
 from conrl.task import Task
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-__all__ = ["ConstrainedMDP", "Layout", "Task"]
-
 Float = NDArray[np.float64]
 
 ROW_SUM_TOLERANCE = 1e-9  # how far from 1 the probabilities of one pair may add up; used as given, never rescaled
 LARGEST = 1e150  # of a reward or cost: its square, and its sum over the horizon, still fit a double
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where the states of a grid world lie, for those who draw it.
-
-    `rows` is the map as text, one character a cell; `cell[s]` is the index (row-major) of the cell that the
-    agent occupies in state s, or -1 for a state that is nowhere on the map; `arrows` gives one sign per action.
-    """
-
-    rows: tuple[str, ...]
-    cell: NDArray[np.int64]  # [S]
-    arrows: tuple[str, ...] = ("↑", "↓", "←", "→")
-
-    def __post_init__(self) -> None:
-        setter(self)("cell", frozen(np.asarray(self.cell, dtype=np.int64)))
 
 
 class Origin(NamedTuple):

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl.errors import SpecError
-from conrl.model import ConstrainedMDP, Layout
+from conrl.layout import Layout
+from conrl.model import ConstrainedMDP
 from conrl.policy import Mixture, Policy
 
 Float = NDArray[np.float64]

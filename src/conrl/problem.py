@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from conrl.bounds import knapsack_epsilon
 from conrl.errors import SpecError
 from conrl.inputs import resolve_limits
-from conrl.model import ConstrainedMDP, Task
+from conrl.model import ConstrainedMDP
+from conrl.task import Task
 
 Float = NDArray[np.float64]
 

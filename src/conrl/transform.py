@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from conrl.errors import ModelError
 from conrl.graph import Graph
 from conrl.inputs import frozen, is_int
-from conrl.model import ConstrainedMDP, Layout
+from conrl.layout import Layout
+from conrl.model import ConstrainedMDP
 
 
 def single_episode(mdp: ConstrainedMDP, terminal: Iterable[int | str] | None = None) -> ConstrainedMDP:

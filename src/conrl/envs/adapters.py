@@ -22,7 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 from conrl.envs.gymnasium_env import CMDPEnv
 from conrl.envs.toy_text import describe, refusal
 from conrl.errors import ModelError
-from conrl.model import ConstrainedMDP, Layout
+from conrl.layout import Layout
+from conrl.model import ConstrainedMDP
 
 CostFunction = Callable[[int, int, int, float, bool], ArrayLike]
 

@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike
 
 from conrl.envs.maps import MOVES, GridMap, per_step, read_map, slip_matrix
 from conrl.graph import Int
-from conrl.model import ConstrainedMDP, Layout
+from conrl.layout import Layout
+from conrl.model import ConstrainedMDP
 
 BOX = """
 W W W W W W

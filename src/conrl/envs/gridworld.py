@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 from conrl.envs.maps import MOVES, per_step, read_map, slip_matrix
 from conrl.errors import ModelError
 from conrl.inputs import is_number
-from conrl.model import ConstrainedMDP, Layout
+from conrl.layout import Layout
+from conrl.model import ConstrainedMDP
 
 MARS_ROVER = """
 S 0 0 0 0 0 0 0

@@ -1,15 +1,7 @@
-"""Search for the best setting of one algorithm in one environment: a grid, or Optuna's samplers (Akiba et al. 2019).
+"""Trying settings of one algorithm in one environment: a grid, or Optuna's samplers (Akiba et al. 2019).
 
-    [tune]
-    algorithm = "conrl-a2c"           # which table of the spec; may be left out if there is one
-    environment = "mars-rover"
-    sampler = "grid"                  # or "random", "tpe"
-    trials = 50                       # of a grid: so many of its settings, drawn at random; all by default
-    [tune.parameters]
-    "planner.step" = [0.1, 0.2, 1.0]                          # an option of the algorithm, dots for tables within
-    "planner.oracle.settings.learning_rate" = { low = 1e-4, high = 1e-2, log = true }
-
-A setting is judged by its *loss*, the mean over seeds and all trajectories of
+What is searched is a `conrl.experiments.search.Search`. A setting is judged by its *loss*, the mean over seeds and all
+trajectories of
 
     max(0, optimum - reward_k) + sum_i max(0, cost_ki - limit_i),
 
@@ -22,13 +14,10 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import hashlib
 import io
-import itertools
 import json
 import math
 import os
-import random
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,20 +26,18 @@ from typing import Any
 
 import numpy as np
 
-from conrl.errors import ConRLError, RunError, SpecError, unknown
+from conrl.errors import RunError, SpecError
 from conrl.experiments.execution import Event
 from conrl.experiments.jobs import Job
 from conrl.experiments.processes import in_processes
 from conrl.experiments.records import RunRecord, read_run
+from conrl.experiments.search import Search
 from conrl.experiments.spec import Spec
 from conrl.experiments.store import run_directory
 from conrl.files import alone, atomic_write
-from conrl.io import is_model_file
 
 RUNGS = (0.25, 0.5, 1.0)  # shares of the trajectories
 STARTUP = 5  # settings that are played to their end before any is pruned
-SAMPLERS = ("grid", "random", "tpe")
-MOST_SETTINGS = 100_000
 DATABASE, TRIALS, BEST = "trials.db", "trials.csv", "best.json"
 
 
@@ -66,90 +53,6 @@ class Trial:
     episodes: int
 
 
-@dataclass(frozen=True)
-class Search:
-    """What is searched, from the [tune] table of a spec."""
-
-    jobs: list[Job]  # of the algorithm in the environment, one for each seed
-    parameters: dict[str, Any]
-    sampler: str
-    trials: int | None
-    prune: bool
-    seed: int
-
-    @classmethod
-    def of(cls, spec: Spec) -> Search:
-        """Checked: every name is known, and each value by itself makes a learner."""
-        table = dict(spec.tune)
-        parameters = table.get("parameters") or {}
-        if not parameters:
-            raise spec.mistake(("tune",), "nothing to tune: write a table [tune.parameters]")
-        algorithm = _one(spec, "algorithm", list(spec.algorithms))
-        where = list(dict.fromkeys(str(job.env_name) for job in spec.jobs if job.name == algorithm))
-        environment = _one(spec, "environment", where)
-        sampler = table.get("sampler", "grid")
-        if sampler not in SAMPLERS:
-            raise spec.mistake(("tune", "sampler"), unknown("sampler", str(sampler), SAMPLERS))
-        if sampler == "grid":
-            for name, values in parameters.items():
-                if not isinstance(values, list):
-                    raise spec.mistake(("tune", "parameters", name), f"{name}: a grid needs a list of values")
-            if math.prod(len(values) for values in parameters.values()) > MOST_SETTINGS:
-                message = f"the grid has more than {MOST_SETTINGS:,} settings; use sampler = 'tpe'"
-                raise spec.mistake(("tune", "parameters"), message)
-        elif table.get("trials") is None:
-            raise spec.mistake(("tune", "sampler"), f"{sampler} needs a number of trials, such as trials = 50")
-        jobs = [job for job in spec.jobs if (job.env_name, job.name) == (environment, algorithm)]
-        found = cls(
-            jobs, parameters, sampler, table.get("trials"), bool(table.get("prune", True)), int(table.get("seed", 0))
-        )
-        for name, values in parameters.items():
-            for value in values if isinstance(values, list) else (values["low"], values["high"]):
-                try:
-                    found.with_setting(found.jobs[0], {name: value}).prepare().learner()
-                except ConRLError as error:
-                    raise spec.mistake(("tune", "parameters", name), f"{name} = {value!r}: {error}") from None
-        return found
-
-    def with_setting(self, job: Job, setting: Mapping[str, Any], episodes: int | None = None) -> Job:
-        """The job with a setting, in a directory of its own."""
-        options = json.loads(json.dumps(job.options))
-        for path, value in setting.items():
-            at = options
-            *tables, last = path.split(".")
-            for name in tables:
-                at = at.setdefault(name, {})
-                if not isinstance(at, dict):
-                    raise SpecError(f"{name} is {at!r} in the algorithm's options; write it as a table")
-            at[last] = value
-        name = f"{job.name}-{_digest(setting)}"
-        return dataclasses.replace(job, options=options, name=name, episodes=episodes or job.episodes)
-
-    def grid(self) -> list[dict[str, Any]]:
-        """The settings of a grid in their order; if fewer are asked for, some drawn at random."""
-        names = list(self.parameters)
-        every = [dict(zip(names, values, strict=True)) for values in itertools.product(*self.parameters.values())]
-        if self.trials is not None and self.trials < len(every):
-            chosen = sorted(random.Random(self.seed).sample(range(len(every)), self.trials))
-            every = [every[i] for i in chosen]
-        return every
-
-
-def _one(spec: Spec, kind: str, known: list[str]) -> str:
-    given = spec.tune.get(kind)
-    if given is None and len(known) == 1:
-        return known[0]
-    if given is None:
-        raise spec.mistake(("tune",), f"tune needs {kind} = one of {', '.join(known)}")
-    if given not in known:
-        raise spec.mistake(("tune", kind), unknown(kind, str(given), known))
-    return str(given)
-
-
-def _digest(setting: Mapping[str, Any]) -> str:
-    return hashlib.blake2b(json.dumps(setting, sort_keys=True).encode(), digest_size=6).hexdigest()
-
-
 def tune(
     spec: Spec,
     out: str | Path,
@@ -160,36 +63,12 @@ def tune(
     search = Search.of(spec)
     directory = Path(out).absolute()
     with alone(directory, "searching here"):  # each would take the trials of the other for those of a dead one
-        _same_search(search, directory)
+        search.settle(directory)
         work = _Tuner(search, directory, listener or (lambda event: None))
         work.run(workers or os.cpu_count() or 1)
         trials = work.trials()
         _write(directory, trials)
     return trials
-
-
-def _same_search(search: Search, directory: Path) -> None:
-    """A directory holds one search; another would mix two sets of numbers. More trials continue one."""
-    path = directory / "search.json"
-    asked = {
-        "jobs": [dataclasses.asdict(job) | {"env": _place_free(job.env)} for job in search.jobs],
-        "parameters": search.parameters,
-        "sampler": search.sampler,
-        "prune": search.prune,
-        "seed": search.seed,
-    }
-    text = json.dumps(asked, indent=2, sort_keys=True) + "\n"
-    if path.exists():
-        if path.read_text(encoding="utf-8") != text:
-            raise RunError(f"{directory} holds another search; choose another directory")
-        return
-    with atomic_write(path) as file:
-        file.write(text.encode())
-
-
-def _place_free(env: str) -> str:
-    """A model in a file by its name alone: what is in it is compared when a run goes on."""
-    return Path(env).name if is_model_file(env) else env
 
 
 class _Tuner:

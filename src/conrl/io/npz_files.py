@@ -13,7 +13,8 @@ from conrl.errors import ModelError, unknown
 from conrl.files import Array, Reader, atomic_write, read_npz
 from conrl.inputs import MAX_ACTIONS, frozen
 from conrl.io.common import about, start_index
-from conrl.model import LARGEST, ROW_SUM_TOLERANCE, ConstrainedMDP, Float, Layout
+from conrl.layout import Layout
+from conrl.model import LARGEST, ROW_SUM_TOLERANCE, ConstrainedMDP, Float
 
 FORMAT = "conrl-model"
 VERSION = 1
