@@ -14,15 +14,13 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from commands import ok, record, refused, run
 from numpy.lib import format as npy
 
 from conrl import planners
-from conrl.cli import main
 from conrl.envs import REGISTRY, make
 from conrl.io import save_model
 from conrl.planners import Frontier
@@ -36,35 +34,6 @@ home,rest,home,1,0,0
 work,go,home,1,2,1
 work,rest,work,1,0.5,0
 """
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(a) for a in arguments], prog_name="conrl")
-
-
-def ok(*arguments: object) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.stderr
-    assert result.stderr == ""
-    return result.stdout
-
-
-def record(*arguments: object) -> dict[str, Any]:
-    found = json.loads(ok(*arguments, "--json"), parse_constant=pytest.fail)  # no NaN, no Infinity
-    assert isinstance(found, dict)
-    return found
-
-
-def refused(*arguments: object, code: int = 2) -> str:
-    """The one line on stderr; nothing else happened."""
-    before = sorted(Path().rglob("*"))
-    result = run(*arguments)
-    assert result.exit_code == code, result.output
-    assert result.stdout == ""
-    assert result.stderr.count("\n") == 1
-    assert result.stderr.startswith("Error: ")
-    assert sorted(Path().rglob("*")) == before
-    return result.stderr.removeprefix("Error: ").rstrip("\n")
 
 
 @pytest.fixture(autouse=True)

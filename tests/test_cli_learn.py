@@ -10,40 +10,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from commands import ok, record, refused
 
 import conrl
-from conrl.cli import main
 from conrl.learners import ModelWorld
 
 ROVER = ("learn", "mars-rover", "--set", "rock_reward=1")
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(a) for a in arguments], prog_name="conrl")
-
-
-def ok(*arguments: object) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    assert result.stderr == ""
-    return result.stdout
-
-
-def record(*arguments: object) -> dict[str, Any]:
-    found = json.loads(ok(*arguments, "--json"), parse_constant=pytest.fail)
-    assert isinstance(found, dict)
-    return found
-
-
-def refused(*arguments: object, code: int = 2) -> str:
-    before = sorted(Path().rglob("*"))
-    result = run(*arguments)
-    assert result.exit_code == code, result.output
-    assert result.stdout == ""
-    assert result.stderr.count("\n") == 1
-    assert sorted(Path().rglob("*")) == before
-    return result.stderr
 
 
 @pytest.fixture(autouse=True)

@@ -38,7 +38,7 @@ from conrl.errors import SpecError
 from conrl.learners.parameters import read_delta, read_positive, read_preset
 from conrl.learners.places import PlacesLearner
 from conrl.learners.protocol import Arrays, Proposal
-from conrl.oracles.backward_induction import TIE
+from conrl.oracles.protocols import TIE
 from conrl.policy import Deterministic
 from conrl.problem import ConcaveConvex, Linear, Problem
 from conrl.task import Task

@@ -20,38 +20,34 @@ from numpy.typing import NDArray
 
 from conrl import kernels
 from conrl.model import ConstrainedMDP
-from conrl.oracles.protocols import Support, Supports
+from conrl.oracles.protocols import ModelOracle, Supports
 from conrl.policy import Deterministic
 
 Float = NDArray[np.float64]
 
-TIE = 4e-15  # actions within TIE * H * (the largest pay of one step) of each other tie: to the lowest index
 FEW = 2  # up to so many directions are quicker one by one than in one sweep of LANES
 
 
-class BackwardInduction:
+class BackwardInduction(ModelOracle):
     """`SupportOracle` of a model, or of its optimistic set if it carries a bonus.
 
     Not for concurrent use: it keeps scratch memory between calls. No answer depends on an earlier one.
     """
 
     def __init__(self, mdp: ConstrainedMDP) -> None:
-        self.mdp = mdp
         reach = mdp.reach
+        bonus = None if mdp.bonus is None else mdp.bonus[reach.pairs]
+        super().__init__(mdp, mdp.pay[reach.pairs], bonus)  # in positions
         self._reach = reach
         self._graph = reach.graph
         self._block_first, self._slot_start, slot_pair, self._line_successor, self._line_probability = (
             kernels.interleave(*reach.graph)
         )
-        self._pay = mdp.pay[reach.pairs]  # [P, 1+d] in positions
-        self._bonus = None if mdp.bonus is None else mdp.bonus[reach.pairs]
         missing = slot_pair == self._pay.shape[0]
         self._missing = missing if missing.any() else None
         places = np.where(missing, 0, slot_pair)
         self._slot_pay = self._pay[places]  # [slots, LANES, 1+d]
         self._slot_bonus = None if self._bonus is None else self._bonus[places]
-        scale: Float = np.abs(self._pay).max(axis=0)
-        self._scale: Float = scale if self._bonus is None else scale + self._bonus.max(axis=0)
         num_blocks = self._block_first.size - 1
         n, H = reach.order.size, mdp.horizon
         self._values = np.zeros((2, num_blocks, kernels.LANES))
@@ -59,27 +55,6 @@ class BackwardInduction:
         self._mu = np.zeros((2, n))
         self._counts = np.zeros(self._pay.shape[0])
         self._many: tuple[Float, NDArray[np.uint16]] | None = None
-
-    @property
-    def num_costs(self) -> int:
-        return self.mdp.num_costs
-
-    @property
-    def scale(self) -> Float:
-        """[1+d]: the largest size of each coordinate's pay in one step; |z_i| <= H * scale_i."""
-        return self._scale
-
-    @property
-    def box(self) -> tuple[Float, Float]:
-        """[1+d] each: between these lies every value vector."""
-        spread = 0.0 if self._bonus is None else self._bonus
-        H = self.mdp.horizon
-        return H * (self._pay - spread).min(axis=0), H * (self._pay + spread).max(axis=0)
-
-    def support(self, w: Float) -> Support:
-        """The largest w.z, a z that attains it, and its policy (made when asked for)."""
-        values, points, means = self.support_many(np.asarray(w, dtype=np.float64)[None])
-        return Support(float(values[0]), points[0], means[0], lambda: self.policy(w))
 
     def support_many(self, directions: Float) -> Supports:
         """Answers to the rows of `directions` [m, 1+d], up to LANES of them in one sweep."""
@@ -181,6 +156,3 @@ class BackwardInduction:
 
     def _choice_by_position(self) -> NDArray[np.uint16]:
         return self._choice.reshape(self.mdp.horizon, -1, 1)
-
-    def _tie(self, w: Float) -> float:
-        return TIE * self.mdp.horizon * float(np.abs(w) @ self._scale)

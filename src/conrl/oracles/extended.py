@@ -34,8 +34,7 @@ from conrl.errors import ModelError
 from conrl.graph import Graph, Int
 from conrl.inputs import float_array
 from conrl.model import ConstrainedMDP
-from conrl.oracles.backward_induction import TIE
-from conrl.oracles.protocols import Support, Supports
+from conrl.oracles.protocols import ModelOracle, Supports
 from conrl.policy import Deterministic
 
 Float = NDArray[np.float64]
@@ -54,7 +53,7 @@ class Intervals(NamedTuple):
     many: Float  # [S]
 
 
-class ExtendedBackwardInduction:
+class ExtendedBackwardInduction(ModelOracle):
     """`SupportOracle` of all models whose transitions lie within `radius` of those of `mdp`.
 
     Args:
@@ -75,7 +74,7 @@ class ExtendedBackwardInduction:
         others: ArrayLike = 0.0,
         many: ArrayLike | None = None,
     ) -> None:
-        self.mdp = mdp
+        super().__init__(mdp, mdp.pay, mdp.bonus)
         beta = float_array(radius, "radius")
         graph = mdp.graph
         if beta.ndim == 3:
@@ -99,32 +98,9 @@ class ExtendedBackwardInduction:
         room = np.minimum(graph.probability + beta, 1.0) - low
         free = np.maximum(1.0 - np.add.reduceat(low, graph.start[:-1]), 0.0)
         self._set = Intervals(graph.first, graph.start, graph.successor, low, room, free, wide, weight)
-        scale: Float = np.abs(mdp.pay).max(axis=0)
-        self._scale: Float = scale if mdp.bonus is None else scale + mdp.bonus.max(axis=0)
         self._choice = np.zeros((H, n), dtype=np.int64)
         self._orders = np.zeros((H, n), dtype=np.int64)
         self._counts = np.zeros(mdp.num_pairs)
-
-    @property
-    def num_costs(self) -> int:
-        return self.mdp.num_costs
-
-    @property
-    def scale(self) -> Float:
-        """[1+d]: the largest size of each coordinate's pay in one step; |z_i| <= H * scale_i."""
-        return self._scale
-
-    @property
-    def box(self) -> tuple[Float, Float]:
-        """[1+d] each: between these lies every value vector."""
-        spread = 0.0 if self.mdp.bonus is None else self.mdp.bonus
-        H = self.mdp.horizon
-        return H * (self.mdp.pay - spread).min(axis=0), H * (self.mdp.pay + spread).max(axis=0)
-
-    def support(self, w: Float) -> Support:
-        """The largest w.z, a z that attains it, and its policy (made when asked for)."""
-        values, points, means = self.support_many(np.asarray(w, dtype=np.float64)[None])
-        return Support(float(values[0]), points[0], means[0], lambda: self.policy(w))
 
     def support_many(self, directions: Float) -> Supports:
         """Answers to the rows of `directions` [m, 1+d]; `means` are the policies' values in the estimate itself."""
@@ -154,8 +130,7 @@ class ExtendedBackwardInduction:
     def _sweep(self, w: Float) -> float:
         mdp = self.mdp
         pay = mdp.pay_along(w)
-        tie = TIE * mdp.horizon * float(np.abs(w) @ self._scale)
-        values = kernels.extended_backward(*self._set, pay, tie, self._choice, self._orders)
+        values = kernels.extended_backward(*self._set, pay, self._tie(w), self._choice, self._orders)
         return float(values @ mdp.initial)
 
 
