@@ -22,7 +22,7 @@ FIRST = 2000  # trajectories that all algorithms have
 
 def reached(run: RunRecord, optimum: float) -> float:
     good = (run.smooth[:, 0] >= optimum - NEAR) & (run.smooth[:, 1:] <= run.limits + OVER).all(axis=1)
-    good[: 0 if run.averaging else AVERAGED - 1] = False
+    good[: 0 if run.continuing else AVERAGED - 1] = False
     return float(np.argmax(good)) + 1.0 if good.any() else np.inf
 
 

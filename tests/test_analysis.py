@@ -154,7 +154,7 @@ def test_a_learner_of_one_unending_episode_reports_running_means(tmp_path: Path)
     )
     study = load(tmp_path)
     (run,) = study.runs
-    assert run.averaging
+    assert run.continuing
     assert np.array_equal(run.smooth, averages)  # not smoothed again
     assert np.array_equal(run.final, averages[-1])
     own = study.optimum("mars-rover", "tfw-ucrl2")
@@ -448,8 +448,8 @@ def test_runs_of_the_command_line_need_no_spec(tmp_path: Path, monkeypatch: pyte
         assert run.limits.tolist() == [0.2]
         prices = history.prices
         assert prices is not None
-        assert run.multipliers is not None
-        assert np.array_equal(run.multipliers, prices, equal_nan=True)
+        assert run.prices is not None
+        assert np.array_equal(run.prices, prices, equal_nan=True)
     regret = np.mean([history.regret.reward[-1] for history in histories])
     assert row(study)["regret"] == pytest.approx(regret)
 

@@ -35,7 +35,7 @@ from conrl.planners.support_lp import FEASIBILITY
 Float = NDArray[np.float64]
 COLUMN, PROGRAM = "column-generation", "linear-program"
 
-EXACT = [name for name, kind in PLANNERS.items() if conrl.Linear in kind.settings and name != "lagrangian"]
+EXACT = [name for name, kind in PLANNERS.items() if conrl.Linear in kind.problems and name != "lagrangian"]
 every_planner = pytest.mark.parametrize("planner", EXACT)
 feasible = pytest.mark.parametrize("case", [c for c in CASES.values() if c.feasible], ids=lambda c: c.name)
 infeasible = pytest.mark.parametrize("case", [c for c in CASES.values() if not c.feasible], ids=lambda c: c.name)

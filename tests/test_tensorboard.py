@@ -218,7 +218,7 @@ def record(**changes: Any) -> SimpleNamespace:
         "costs": np.array([[0.25], [0.5]]),
         "expected_rewards": None,
         "expected_costs": None,
-        "multipliers": None,
+        "prices": None,
         "cost_names": ("crash",),
         "limits": np.array([0.5]),
     }
@@ -227,7 +227,7 @@ def record(**changes: Any) -> SimpleNamespace:
 
 def test_a_run_with_one_cost(tmp_path: Path) -> None:
     run = record(
-        multipliers=np.array([[0.0], [1.5]]),
+        prices=np.array([[0.0], [1.5]]),
         expected_rewards=np.array([math.nan, 3.0]),
         expected_costs=np.array([[math.nan], [0.125]]),
         steps=np.array([7, 8]),
@@ -242,8 +242,8 @@ def test_a_run_with_one_cost(tmp_path: Path) -> None:
 
 def test_a_run_with_several_costs_and_one_with_none(tmp_path: Path) -> None:
     costs = np.array([[0.25, 1.0], [0.5, 2.0]])
-    two = record(costs=costs, expected_costs=2 * costs, multipliers=3 * costs, cost_names=("crash", "fuel"))
-    none = record(costs=np.zeros((2, 0)), multipliers=np.zeros((2, 0)), cost_names=(), seed=1)
+    two = record(costs=costs, expected_costs=2 * costs, prices=3 * costs, cost_names=("crash", "fuel"))
+    none = record(costs=np.zeros((2, 0)), prices=np.zeros((2, 0)), cost_names=(), seed=1)
     first, second = export(SimpleNamespace(runs=[two, none]), tmp_path)
     assert read(first)[0][2] == {
         "Metrics/EpRet": 1.0,

@@ -405,7 +405,7 @@ def algorithm_record(kind: Any, parameters: Mapping[str, Any]) -> dict[str, Any]
         "name": kind.name,
         "summary": kind.summary,
         "paper": kind.paper,
-        "problems": [problem.__name__ for problem in kind.settings],
+        "problems": [problem.__name__ for problem in kind.problems],
         "parameters": dict(parameters),
     }
 

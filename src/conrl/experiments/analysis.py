@@ -157,7 +157,7 @@ class Study:
         if env is None or env.mdp is None or env.optimum is None or not mine:
             return None
         mdp, limits = env.mdp, mine[0].limits
-        if mine[0].averaging:
+        if mine[0].continuing:
             return long_run_optimum(transform.reachable_part(transform.single_episode(mdp)), limits).reward
         if np.array_equal(limits, env.limits):
             return env.optimum.reward
@@ -203,7 +203,7 @@ class Study:
     def _values(run: RunRecord, average: bool) -> Float:
         if not average:
             return run.smooth
-        return run.values if run.averaging else running_mean(run.values, run.episodes)
+        return run.values if run.continuing else running_mean(run.values, run.episodes)
 
     def summary(self) -> polars.DataFrame:
         """One row for each environment, algorithm and cost."""

@@ -70,7 +70,7 @@ def save_study_figure(study: Study, stem: str | Path, note: str = "") -> list[Pa
 
 
 def _columns(study: Study) -> list[Column]:
-    continuing = {run.algorithm for run in study.runs if run.averaging}
+    continuing = {run.algorithm for run in study.runs if run.continuing}
     found = []
     for name, env in study.environments.items():
         here = _played(study, name)

@@ -36,13 +36,13 @@ class RunRecord:
     wanted: int  # episodes asked for
     cost_names: tuple[str, ...]
     limits: Float  # [d]; inf for none
-    averaging: bool  # its expected values are running means already (TFW-UCRL2)
+    continuing: bool  # its expected values are running means already (TFW-UCRL2)
     config: dict[str, Any]
     rewards: Float  # [K]
     costs: Float  # [K, d]
     expected_rewards: Float | None
     expected_costs: Float | None
-    multipliers: Float | None  # [K, d]
+    prices: Float | None  # [K, d]: of the limits, or multipliers, that each episode was decided with
     steps: NDArray[np.int64]
 
     @property
@@ -62,19 +62,19 @@ class RunRecord:
     @cached_property
     def smooth(self) -> Float:
         """[K, 1+d]: means of the last `AVERAGED` values; of fewer at the start."""
-        return self.values if self.averaging else running_mean(self.values, AVERAGED)
+        return self.values if self.continuing else running_mean(self.values, AVERAGED)
 
     @cached_property
     def final(self) -> Float:
         """[1+d]: the mean over the last tenth of the run."""
-        count = 1 if self.averaging else max(1, round(LAST * self.episodes))
+        count = 1 if self.continuing else max(1, round(LAST * self.episodes))
         last: Float = self.values[-count:].mean(axis=0)
         return last
 
     @property
     def mean_reward(self) -> float:
         """Over all trajectories."""
-        return float(self.values[-1, 0] if self.averaging else self.values[:, 0].mean())
+        return float(self.values[-1, 0] if self.continuing else self.values[:, 0].mean())
 
     def solved(self, optimum: float | None) -> int | None:
         """The first trajectory from which it stays near the optimum and within the limits."""

@@ -1,13 +1,15 @@
 """What `conrl tune` searches: the [tune] table of a spec, checked.
 
-[tune]
-algorithm = "conrl-a2c"           # which table of the spec; may be left out if there is one
-environment = "mars-rover"
-sampler = "grid"                  # or "random", "tpe"
-trials = 50                       # of a grid: so many of its settings, drawn at random; all by default
-[tune.parameters]
-"planner.step" = [0.1, 0.2, 1.0]                          # an option of the algorithm, dots for tables within
-"planner.oracle.settings.learning_rate" = { low = 1e-4, high = 1e-2, log = true }
+    [tune]
+    algorithm = "conrl-a2c"           # which table of the spec; may be left out if there is one
+    environment = "mars-rover"
+    sampler = "grid"                  # or "random", "tpe"
+    trials = 50                       # of a grid: so many of its settings, drawn at random; all by default
+    [tune.parameters]
+    "planner.step" = [0.1, 0.2, 1.0]                          # an option of the algorithm, dots for tables within
+    "planner.oracle.settings.learning_rate" = { low = 1e-4, high = 1e-2, log = true }
+
+A grid tries every combination of the lists; the samplers draw from lists and intervals.
 """
 
 from __future__ import annotations

@@ -98,9 +98,9 @@ def _metrics(run: Any) -> dict[str, ArrayLike]:
     found |= _costs("Metrics/EpCost", run.costs, run.cost_names)
     if (steps := getattr(run, "steps", None)) is not None:
         found["Metrics/EpLen"] = steps
-    if run.multipliers is not None:
+    if run.prices is not None:
         several = len(run.cost_names) > 1  # their sum would mean nothing
-        found |= dict(_each("Metrics/LagrangeMultiplier", run.multipliers, run.cost_names, several))
+        found |= dict(_each("Metrics/LagrangeMultiplier", run.prices, run.cost_names, several))
     if run.expected_rewards is not None:
         found["Metrics/ExpectedRet"] = run.expected_rewards
     if run.expected_costs is not None:

@@ -34,7 +34,7 @@ class BaseLearner(ABC):
     name: str
     summary: str  # one line
     paper: str
-    settings: tuple[type, ...] = (Linear,)  # the problems that it takes
+    problems: tuple[type, ...] = (Linear,)  # the problems that it takes
 
     def __init__(self, task: Task, problem: Problem | None, seed: int | None, keep_policies: bool) -> None:
         if not isinstance(task, Task):
@@ -43,8 +43,8 @@ class BaseLearner(ABC):
             raise SpecError(f"seed is {seed!r}; it must be a whole number of at least 0")
         self.task = task
         self.problem: Problem = Linear(task.limits) if problem is None else problem
-        if not isinstance(self.problem, self.settings):
-            able = " or ".join(kind.__name__ for kind in self.settings)
+        if not isinstance(self.problem, self.problems):
+            able = " or ".join(kind.__name__ for kind in self.problems)
             raise SpecError(f"{self.name} takes {able} problems, not {type(self.problem).__name__}")
         self.seed = None if seed is None else int(seed)
         self.keep_policies = keep_policies

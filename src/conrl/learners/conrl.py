@@ -68,7 +68,7 @@ class ConRL(PlacesLearner):
     name = "conrl"
     summary = "optimistic model-based learning with an exact planner"
     paper = "Brantley et al. (2020)"
-    settings = (Linear, ConcaveConvex, Knapsack)
+    problems = (Linear, ConcaveConvex, Knapsack)
 
     def __init__(
         self,
@@ -306,7 +306,7 @@ def _planner(planner: str | Planner, problem: Problem) -> Any:
         planner = PLANNERS[planner]()
     if not hasattr(planner, "plan"):
         raise SpecError(f"planner is a {type(planner).__name__}; it must be a name or have plan(mdp, problem)")
-    if not isinstance(problem, getattr(planner, "settings", Problem)):
+    if not isinstance(problem, getattr(planner, "problems", Problem)):
         name = getattr(planner, "name", type(planner).__name__)
         raise SpecError(f"planner {name!r} does not take {type(problem).__name__} problems")
     return planner

@@ -68,7 +68,7 @@ class UCBVI(PlacesLearner):
     name = "ucbvi"
     summary = "optimistic learning of the reward alone: what if the limits were ignored?"
     paper = "Azar, Osband and Munos (2017)"
-    settings = (Linear, ConcaveConvex)  # no budget: it would not be kept
+    problems = (Linear, ConcaveConvex)  # no budget: it would not be kept
 
     def __init__(
         self,

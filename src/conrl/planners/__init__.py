@@ -73,8 +73,8 @@ def plan(
             raise SpecError(unknown("planner", planner, PLANNERS))
         planner = PLANNERS[planner]()
     chosen: Any = planner
-    if not isinstance(problem, getattr(chosen, "settings", Problem)):
-        able = [name for name, kind in PLANNERS.items() if isinstance(problem, kind.settings)]
+    if not isinstance(problem, getattr(chosen, "problems", Problem)):
+        able = [name for name, kind in PLANNERS.items() if isinstance(problem, kind.problems)]
         asked = type(problem).__name__
         raise SpecError(f"planner {chosen.name!r} does not take {asked} problems; {' or '.join(map(repr, able))} does")
     if tol is not None:

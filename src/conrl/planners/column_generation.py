@@ -41,7 +41,7 @@ class ColumnGeneration:
     tol: float = 1e-9
     max_sweeps: int = 1000
     name = "column-generation"
-    settings = (Linear, ConcaveConvex, Knapsack)
+    problems = (Linear, ConcaveConvex, Knapsack)
 
     def __post_init__(self) -> None:
         if not (is_number(self.tol) and self.tol > 0.0):

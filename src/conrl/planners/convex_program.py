@@ -37,7 +37,7 @@ class ConvexProgram:
 
     tol: float = 1e-6
     name = "convex-program"
-    settings = (ConcaveConvex,)
+    problems = (ConcaveConvex,)
 
     def __post_init__(self) -> None:
         if not (is_number(self.tol) and self.tol > 0.0):

@@ -126,7 +126,7 @@ class Lagrangian:
     _kept: dict[str, NDArray[Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _maker: Any = field(default=None, init=False, repr=False, compare=False)  # of oracles, or one of a fixed model
     name = "lagrangian"
-    settings = (Linear,)
+    problems = (Linear,)
 
     def __post_init__(self) -> None:
         if not is_int(self.iterations) or self.iterations < 1:

@@ -52,7 +52,7 @@ class LinearProgram:
     tol: float = 1e-9
     time_limit: float = np.inf
     name = "linear-program"
-    settings = (Linear, Knapsack)
+    problems = (Linear, Knapsack)
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
