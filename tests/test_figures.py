@@ -183,3 +183,14 @@ def test_a_study_of_a_model_without_costs_and_one_without_episodes(tmp_path: Pat
         path.write_text(path.read_text().splitlines()[0] + "\n")
     with pytest.raises(conrl.SpecError, match="no finished episodes"):
         study_figure(load(tmp_path / "ice"))
+
+
+def test_every_cost_has_its_panels(tmp_path: Path) -> None:
+    text = 'name = "two"\nepisodes = 4\n[environment.cluster]\n[environment.box]\n[algorithm.ucbvi]\n'
+    figure = study_figure(load(play(text, tmp_path)))
+    shown = [axes for axes in figure.get_axes() if axes.axison]
+    labels = [axes.get_ylabel() for axes in shown]
+    wanted = ["cost: energy", "cost: latency", "cumulative cost: energy", "cumulative cost: latency"]
+    assert sorted(labels) == sorted(["reward", "reward", *wanted, "cost: corner", "cumulative cost: corner"])
+    ends = {axes.get_ylabel() for axes in shown if axes.get_xlabel()}  # the lowest panel of each column has the axis
+    assert ends == {"cumulative cost: latency", "cumulative cost: corner"}

@@ -33,7 +33,8 @@ STYLES: tuple[tuple[str, Any, str], ...] = (
     ("#56B4E9", (0, (1, 1)), "P"),
     ("#444444", (0, (5, 1, 1, 1, 1, 1)), "X"),
 )
-ROWS = (("reward", "reward"), ("cost", "cost"), ("cumulative", "cumulative cost"))
+LABELS = {"reward": "reward", "cost": "cost", "cumulative": "cumulative cost"}
+MOST_COSTS = 4  # of one environment
 NARROWEST = 6.0  # inches
 LETTERS = 17  # of a caption, by inch
 
@@ -54,9 +55,13 @@ def study_figure(study: Study, note: str = "") -> Figure:
     columns = _columns(study)
     if not columns:
         raise SpecError("the study has no finished episodes to draw")
-    rows: Sequence[tuple[str, str]] = ROWS[:2] if study.name == "figure2" else ROWS
-    if not any(study.environments[column.environment].cost_names for column in columns):
-        rows = ROWS[:1]
+    most = max(len(study.environments[column.environment].cost_names) for column in columns)
+    costs = range(min(most, MOST_COSTS))
+    rows = [("reward", 0), *(("cost", i) for i in costs)]
+    if study.name != "figure2":
+        rows += [("cumulative", i) for i in costs]
+    if most > MOST_COSTS:
+        note = f"{note} {most - MOST_COSTS} more costs are not drawn.".strip()
     return _draw(study, columns, rows, note)
 
 
@@ -100,7 +105,7 @@ def _threshold(study: Study, environment: str) -> float | None:
     return None
 
 
-def _draw(study: Study, columns: Sequence[Column], rows: Sequence[tuple[str, str]], note: str) -> Figure:
+def _draw(study: Study, columns: Sequence[Column], rows: Sequence[tuple[str, int]], note: str) -> Figure:
     from matplotlib.figure import Figure
 
     width = max(0.9 + 3.6 * len(columns), NARROWEST)
@@ -108,17 +113,24 @@ def _draw(study: Study, columns: Sequence[Column], rows: Sequence[tuple[str, str
     panels = figure.subplots(len(rows), len(columns), squeeze=False, sharex="col")
     styles = {name: STYLES[i % len(STYLES)] for i, name in enumerate(study.algorithms)}
     handles: dict[str, Any] = {}
+    named = max((k for _, k in rows), default=0) > 0  # several costs: each panel says which
     for j, column in enumerate(columns):
         curves = study.curves(column.environment, 300, column.average, log=column.average)
-        for i, (measure, label) in enumerate(rows):
+        costs = study.environments[column.environment].cost_names
+        for i, (measure, k) in enumerate(rows):
             axes = panels[i, j]
-            mine = [c for c in curves if c.measure == measure and c.algorithm in column.algorithms]
-            first = mine[0].cost if mine else None
-            for curve in [c for c in mine if c.cost == first]:
-                line = _line(axes, curve, styles[curve.algorithm])
-                handles.setdefault(curve.algorithm, line)
-            _reference(axes, study, column, measure, first)
-            _dress(axes, column, measure, label if j == 0 else "", i == len(rows) - 1)
+            if measure != "reward" and k >= len(costs):
+                axes.set_axis_off()
+                continue
+            cost = None if measure == "reward" else costs[k]
+            for curve in curves:
+                if (curve.measure, curve.cost) == (measure, cost) and curve.algorithm in column.algorithms:
+                    line = _line(axes, curve, styles[curve.algorithm])
+                    handles.setdefault(curve.algorithm, line)
+            _reference(axes, study, column, measure, cost)
+            label = f"{LABELS[measure]}: {cost}" if named and cost is not None else LABELS[measure]
+            below = any(other == "reward" or c < len(costs) for other, c in rows[i + 1 :])
+            _dress(axes, column, measure, label if named or j == 0 else "", not below)
             if i == 0:
                 axes.set_title(column.title, fontsize=10)
     names = [name for name in study.algorithms if name in handles]
@@ -201,6 +213,7 @@ def _dress(axes: Axes, column: Column, measure: str, label: str, last: bool) -> 
     else:
         axes.margins(y=0.12)
     if last:
+        axes.tick_params(labelbottom=True)
         axes.set_xlabel("trajectories (log scale)" if column.average else "trajectories", fontsize=9)
 
 
