@@ -135,7 +135,7 @@ def test_running_averages() -> None:
     ids=["mars rover", "box"],
 )
 def test_a_constant_step_stalls_where_it_was_measured(case: Any, reward: float, cost: float) -> None:
-    """REPRODUCTION.md, 10,000 iterations; and the dual bound stalls as well."""
+    """What the program behind the paper does, 10,000 iterations; and the dual bound stalls as well."""
     mdp, problem = environment(*case[:2])
     plan = Lagrangian(10_000, case[2]).plan(mdp, problem)
     assert plan.reward == pytest.approx(reward, abs=6e-5)

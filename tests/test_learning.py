@@ -929,7 +929,7 @@ def test_frozen_lake_as_its_dynamics_say() -> None:
         ({"cost": math.nan}, "must be finite"),
         ({"cost": math.inf}, "must be finite"),
         ({"reward": math.nan}, "must be finite"),
-        ({"cost": [0.1, 0.2]}, r"costs of shape \(2,\); the task has 1"),
+        ({"cost": [0.1, 0.2]}, r"costs of shape \(2,\); expected 1 of them"),
         ({"info": {"costs": np.zeros((1, 1))}}, r"costs of shape \(1, 1\)"),
         ({"info": {"costs": []}}, r"costs of shape \(0,\)"),
         ({"cost": 1.5}, r"c 1\.5 was seen in one step; the task says 0 to 1"),

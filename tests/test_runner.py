@@ -75,7 +75,7 @@ def progress(directory: Path) -> Bytes:
 
 def stamps(directory: Path) -> Stamps:
     """Which files, and when they were written."""
-    files = [p for p in directory.rglob("*") if p.is_file() and p.name not in ("study.json", "lock")]
+    files = [p for p in directory.rglob("*") if p.is_file() and p.name not in ("study.json", "lock", ".lock")]
     return {str(p.relative_to(directory)): (p.stat().st_ino, p.stat().st_mtime_ns) for p in files}
 
 
@@ -271,11 +271,11 @@ def test_a_program_needs_no_guard_and_may_come_from_a_pipe(tmp_path: Path) -> No
 
 
 def test_two_commands_cannot_run_one_study_at_once(tmp_path: Path) -> None:
-    with (tmp_path / "lock").open("w") as lock:
+    with (tmp_path / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(conrl.RunError, match="another process is working on this study"):
             run_study(parse_spec(SMALL), tmp_path, workers=1)
-    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_a_run_that_another_process_owns_fails_alone(tmp_path: Path, small: Bytes) -> None:

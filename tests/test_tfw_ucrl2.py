@@ -437,7 +437,7 @@ def test_equal_seeds_give_equal_runs() -> None:
 
 @pytest.mark.parametrize(("make", "most"), [(lambda: mars_rover(rock_reward=1.0), 0.75), (box, 0.75)])
 def test_the_papers_environments(make: Any, most: float) -> None:
-    """1,000 trajectories are far from enough (so say the paper and REPRODUCTION); but the cost is falling."""
+    """1,000 trajectories are far from enough (so says the paper); but the cost is falling."""
     mdp = single_episode(make())
     learner = TFWUCRL2(mdp.task)
     history = learn(mdp, learner, 1000, seed=0)

@@ -384,7 +384,6 @@ def learn(
     interrupted, even killed, is continued by the same command, to the same result.
     """
     from conrl import rendering, terminal
-    from conrl.experiments.execution import played
     from conrl.experiments.jobs import Job
 
     if budgets:
@@ -412,14 +411,20 @@ def learn(
     prepared = job.prepare()
     prepared.check()  # limits that nobody can keep end here, before anything is written
     shown = not as_json
-    before = 0 if out is None else played(job.directory(out) / "progress.csv")
-    history = prepared.play(shown) if out is None else prepared.play_on_disk(out, shown)
+    played = 0
+
+    def count(history: object) -> None:
+        nonlocal played
+        played += 1
+
+    history = prepared.play(shown) if out is None else prepared.play_on_disk(out, shown, count)
+    before = len(history) - played
     if as_json:
         click.echo(rendering.to_json(rendering.learn_record(env, algorithm, seed, history)))
     else:
         where = "" if out is None else str(job.directory(out))
-        said = f"{where} was finished before: nothing was played" if before >= episodes else f"wrote {where}"
-        wrote = [f"{said}, continued after episode {before}" if 0 < before < episodes else said] if where else []
+        said = f"wrote {where}, continued after episode {before}" if before else f"wrote {where}"
+        wrote = [said if played else f"{where} was finished before: nothing was played"] if where else []
         terminal.show(*rendering.learn_parts(env, algorithm, seed, history), *wrote)
     if history.interrupted:
         hint = "" if out is None else "; the same command continues it"

@@ -190,6 +190,8 @@ def report(directory: Path, out: Path | None, table: Path | None, tensorboard: P
     for path in (out, table):  # before any of them is written
         if path is not None and not path.absolute().parent.is_dir():
             raise SpecError(f"{path}: there is no directory {path.parent}")
+        if path is not None and path.is_dir():
+            raise SpecError(f"{path}: it is a directory; name a file")
     if tensorboard is not None and tensorboard.exists() and not tensorboard.is_dir():
         raise SpecError(f"--tensorboard {tensorboard}: it is a file; name a directory")
     study = load(directory)

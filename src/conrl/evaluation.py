@@ -173,12 +173,13 @@ def _play(
     for part in which:
         totals.append(None if part < 0 else _episode(env, policies[part], generator, seed))
         seed = seed if part < 0 else None
-    widths = {total.size for total in totals if total is not None} or {1 + (0 if limits is None else np.size(limits))}
+    limited = 0 if limits is None else len(limits) if isinstance(limits, Mapping) else np.size(limits)
+    widths = {total.size for total in totals if total is not None} or {1 + limited}
     if len(widths) > 1:
         raise RunError("the environment gave different numbers of costs in different steps")
     width = widths.pop()
-    if width == 1 and limits is not None and np.size(limits):
-        raise RunError('the environment gives neither info["costs"] nor info["cost"], but it has limits')
+    if width == 1 and limited:
+        raise RunError('the environment gives neither info["costs"] nor info["cost"], but there are limits')
     table = np.array([np.zeros(width) if total is None else total for total in totals])
     names = tuple(getattr(inner, "cost_names", None) or default_cost_names(width - 1))
     return Simulation(table[:, 0], table[:, 1:], resolve_limits(limits, names, "limits"), names)
@@ -194,6 +195,8 @@ def _episode(env: gymnasium.Env[Any, Any], policy: Policy, generator: np.random.
         state = state_of(env, observation)
         costs = costs_in(info)
         count = rows[0].size - 1 if rows else None
+        if costs is None and count:
+            raise RunError('the environment gives neither info["costs"] nor info["cost"] in one step, but did before')
         rows.append(np.append(reward_of(reward), costs_of([] if costs is None else costs, count)))
         if terminated or truncated:
             break

@@ -7,7 +7,6 @@ never unpickles.
 
 from __future__ import annotations
 
-import fcntl
 import math
 import os
 import secrets
@@ -74,14 +73,16 @@ def _sync_directory(directory: Path) -> None:
 
 
 @contextmanager
-def alone(directory: Path, doing: str) -> Iterator[None]:
-    """A directory, made if need be, that no other process enters like this: its file `lock` is held.
+def alone(directory: Path, doing: str, name: str = ".lock") -> Iterator[None]:
+    """A directory, made if need be, that no other process enters like this: a file of this name in it is locked.
 
     The system gives the lock back when the process ends, also when it is killed.
     """
+    import fcntl  # here: only runs and studies need it, and not every system has it
+
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        lock = os.open(directory / "lock", os.O_CREAT | os.O_RDWR, 0o666)
+        lock = os.open(directory / name, os.O_CREAT | os.O_RDWR, 0o666)
     except OSError as error:
         raise RunError(f"cannot write in {directory}: {(error.strerror or str(error)).lower()}") from None
     try:

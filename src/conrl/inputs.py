@@ -130,8 +130,8 @@ def csr_copy(values: Any, what: str) -> sp.csr_array:
 
 def is_sparse(values: Any) -> bool:
     """Whether it is a matrix of scipy.sparse; nobody has one before that is loaded."""
-    sparse = sys.modules.get("scipy.sparse")
-    return sparse is not None and bool(sparse.issparse(values))
+    issparse = getattr(sys.modules.get("scipy.sparse"), "issparse", None)  # None also while it is being loaded
+    return issparse is not None and bool(issparse(values))
 
 
 def read_transitions(transitions: Any) -> tuple[SparseRows, int, int]:

@@ -227,7 +227,7 @@ def logged(task: Task, episodes: str | Path | Log | Iterable[Episode]) -> tuple[
     log = load_episodes(episodes) if isinstance(episodes, (str, Path)) else episodes
     if isinstance(log, Log):
         if log.state_names is not None or log.action_names is not None:
-            raise RunError("the log has texts as states or actions; a learner needs the task's indices")
+            raise RunError("the log has texts as states or actions; with a task it needs the task's indices")
         if tuple(log.cost_names) != tuple(task.cost_names):
             raise RunError(f"the log has costs {log.cost_names}; the task has {tuple(task.cost_names)}")
         log = log.episodes

@@ -176,7 +176,12 @@ def policy_part(plan: Plan) -> RenderableType:
         return Group(_states_table(plan), note)
     plain = can_print("↑█·")
     lines = [
-        Text.assemble(*((t if plain else t.translate(ASCII), style) for t, style in row), no_wrap=True) for row in rows
+        Text.assemble(
+            *((t if plain else t.translate(ASCII), style) for t, style in row),
+            no_wrap=True,
+            overflow="ignore",  # a map that is too wide is wrapped by the terminal itself, not cut
+        )
+        for row in rows
     ]
     legend = policy_legend(plan.mdp, ends=any("%" in text for row in rows for text, _ in row))
     return Group("", *lines, Text(legend if plain else legend.translate(ASCII), "dim"), note)
@@ -251,27 +256,35 @@ def learn_parts(env: str, algorithm: str, seed: int, history: History) -> list[R
     record = learn_record(env, algorithm, seed, history)
     title = f"{env}: {algorithm}, seed {seed}, {record['episodes']} episodes"
     values = "exact expected values of the policies that were played" if record["exact"] else "what was seen"
+    if history.continuing:
+        values = (
+            f"means per {history.mdp.horizon if history.mdp else 'H'} steps of one unending episode, since its start"
+        )
     if record.get("guarded"):
         values += "; of guarded episodes, what was realised"
     if not record["exact"]:
         values += ": the model is unknown"
     limit = "budget / episodes" if "budgets" in record else "limit"
-    table = Numbers("", "all episodes", f"last {history.window}", "optimum", limit, f"means of {history.window} above")
+    window = history.window
+    keys = ("mean", "optimum") if window is None else ("mean", "last", "optimum")
+    headings = ["all episodes", "optimum"] if window is None else ["all episodes", f"last {window}", "optimum"]
+    table = Numbers("", *headings, limit, "means above" if window is None else f"means of {window} above")
     reward = record["reward"]
-    table.add_row("reward", *(_cell(reward[key]) for key in ("mean", "last", "optimum")), "", "")
+    table.add_row("reward", *(_cell(reward[key]) for key in keys), "", "")
     for name, cost in record["costs"].items():
         limited = math.isfinite(cost["limit"])
-        row = [_cell(cost[key]) for key in ("mean", "last", "optimum")]
+        row = [_cell(cost[key]) for key in keys]
         table.add_row(name, *row, number(cost["limit"], 6), str(cost["violations"]) if limited else "")
     parts: list[RenderableType] = [Text(title, "bold"), Text(values, "italic"), table]
     if record["exact"]:
         solved = record["solved_from"]
         near = f"from episode {solved} on" if solved else "not reached, or not held to the end"
-        if record["episodes"] < history.window:
+        if record["episodes"] < (window or 0):
             near = "too few episodes"
         elif reward["optimum"] <= 0.0:
             near = "the optimum is not above 0"
-        parts.append(f"95% of the optimal reward, whatever the cost (mean of {history.window} episodes): {near}")
+        what = "mean since the start" if window is None else f"mean of {window} episodes"
+        parts.append(f"95% of the optimal reward, whatever the cost ({what}): {near}")
     if record["infeasible"]:
         parts.append(f"episodes planned although the estimated limits could not be kept: {record['infeasible']}")
     if "budgets" in record:

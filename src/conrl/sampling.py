@@ -19,7 +19,10 @@ WORLD, DRAW, TRAIN = range(3)  # whose randomness: what happens, what a learner 
 
 
 def randomness(seed: int | None, k: int, whose: int) -> np.random.Generator:
-    """Everything random in episode k (0: before the first) of a run, of one kind; no two share a draw."""
+    """Everything random in episode k (0: before the first) of a run, of one kind.
+
+    No two share a draw, of seeds below 2^32: numpy would read a larger one as two numbers.
+    """
     return np.random.default_rng([0 if seed is None else seed, k, whose])
 
 

@@ -7,9 +7,11 @@ NO_COLOR).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
@@ -17,19 +19,19 @@ from rich.text import Text
 if TYPE_CHECKING:
     from rich.progress import Task, TextColumn
 
-PIPE = 1000  # columns when not writing to a terminal
+PIPE = 100_000  # columns when not writing to a terminal: nothing is wrapped or cut
 
 
 def show(*parts: RenderableType) -> None:
     """Print to the terminal. Names are text: nothing in them is markup."""
     console = Console(markup=False, emoji=False, highlight=False)
     if console.is_terminal:
-        console.print(*parts, sep="\n")
+        console.print(*parts, sep="\n", crop=False)
         return
     console.width = PIPE
     with console.capture() as caught:
-        console.print(*parts, sep="\n")
-    console.out("\n".join(line.rstrip() for line in caught.get().splitlines()), highlight=False)
+        console.print(*parts, sep="\n", crop=False)
+    console.out("\n".join(line.rstrip() for line in caught.get().split("\n")), end="", highlight=False)
 
 
 def columns() -> int:
@@ -47,20 +49,33 @@ def can_print(signs: str) -> bool:
     return True
 
 
+def printable(text: str) -> str:
+    """With signs that a terminal would obey, not show, as escapes; line ends stay.
+
+    >>> printable("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+    )
+
+
 class Numbers:
     """A table: names to the left, numbers to the right; below each other where the terminal is too narrow."""
 
     def __init__(self, *headings: str) -> None:
-        self.headings = headings
+        self.headings = tuple(map(printable, headings))
         self.rows: list[tuple[str | Text, ...]] = []
 
     def add_row(self, *cells: str | Text) -> None:
-        self.rows.append(cells)
+        self.rows.append(tuple(cell if isinstance(cell, Text) else printable(cell) for cell in cells))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = self._beside()
-        fits = console.measure(table, options=options.update_width(PIPE)).maximum <= options.max_width
-        yield table if fits else self._below()
+        if console.measure(table, options=options.update_width(PIPE)).maximum <= options.max_width:
+            yield table
+        else:
+            yield from self._below(options.max_width)
 
     def _beside(self) -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
@@ -70,16 +85,19 @@ class Numbers:
             table.add_row(*row)
         return table
 
-    def _below(self) -> Table:
-        grid = words()
-        for row in self.rows:
-            grid.add_row("")
-            grid.add_row(Text(f"{self.headings[0]} {row[0]}".strip(), "bold"))
+    def _below(self, width: int) -> Iterator[Text]:
+        """One line a cell; aligned if there is room for that, and wrapped rather than cut."""
+        rows = [[" ".join(str(cell).split("\n")) for cell in row] for row in self.rows]
+        name = max(map(cell_len, self.headings))
+        aligned = 2 + name + 2 + max((cell_len(cell) for row in rows for cell in row[1:]), default=0) <= width
+        for row in rows:
+            yield Text("")
+            yield Text(f"{self.headings[0]} {row[0]}".strip(), "bold", overflow="fold")
             for heading, cell in zip(self.headings[1:], row[1:], strict=False):  # the last row may be short
-                if str(cell):
-                    grid.add_row(f"  {heading}", cell)
-        grid.add_row("")
-        return grid
+                if cell:
+                    gap = " " * (name - cell_len(heading) + 2) if aligned else ": "
+                    yield Text(f"  {heading}{gap}{cell}", overflow="fold")
+        yield Text("")
 
 
 def words() -> Table:

@@ -51,3 +51,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(importlib.import_module(f"conrl.envs.{_HOME[name]}"), name)
     raise AttributeError(f"module 'conrl.envs' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -23,6 +23,7 @@ ONE_THREAD = {
     f"{name}_NUM_THREADS": "1"
     for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "VECLIB_MAXIMUM", "NUMEXPR", "POLARS_MAX")
 }
+STARTING = threading.Lock()  # a new process gets another environment: for a moment, this one has it
 
 
 def _work(pipe: Connection, out: str) -> None:
@@ -132,22 +133,33 @@ def in_processes(queue: deque[tuple[int, Job]], out: Path, count: int, tell: Lis
             worker.stop()
 
 
+def _guarded(main: Any) -> bool:
+    """Whether a program expects to be imported by the processes that it starts: it looks at `__name__`."""
+    if getattr(main, "__spec__", None) is not None:  # python -m
+        return True
+    try:
+        return "__name__" in Path(main.__file__).read_text(encoding="utf-8", errors="replace")
+    except (AttributeError, OSError):
+        return False
+
+
 @contextmanager
 def _without_main() -> Iterator[None]:
-    """A new process would import the user's program again, to find what it does not need: a run is plain values.
-
-    So a script needs no `if __name__ == "__main__"`, and may come from a pipe.
+    """A new process imports the user's program, to find in it what it registered. One without the guard
+    `if __name__ == "__main__"` would start the study again, and one from a pipe cannot be read: those are left out.
     """
-    names: dict[str, Any] = vars(sys.modules["__main__"])
-    hidden: dict[str, Any] = {name: names.pop(name) for name in ("__file__", "__spec__") if name in names}
-    names["__spec__"] = None
+    main = sys.modules["__main__"]
+    names: dict[str, Any] = vars(main)
+    before = names.copy()
     try:
+        if not _guarded(main):
+            names.pop("__file__", None)
+            names["__spec__"] = None
         yield
     finally:
-        names.pop("__spec__")
-        names.update(hidden)
+        names.update({name: before[name] for name in ("__file__", "__spec__") if name in before})
 
 
 def _new_worker(out: Path) -> _Worker:
-    with _environment(ONE_THREAD), _without_main():
+    with STARTING, _environment(ONE_THREAD), _without_main():
         return _Worker(out)

@@ -101,7 +101,7 @@ class Run:
 
     def __enter__(self) -> Run:
         with ExitStack() as stack:
-            stack.enter_context(alone(self.directory, "working on this run"))
+            stack.enter_context(alone(self.directory, "working on this run", "lock"))
             for leftover in self.directory.glob(".conrl-*.tmp"):  # of a process killed while it wrote
                 leftover.unlink(missing_ok=True)
             self._settle()

@@ -2,7 +2,7 @@
 
     episode k:  N_k, p_hat, r_hat, c_hat from what was seen  ->  b_k  ->  pi_k = ConPlanner(p_hat, r_hat, c_hat, b_k)
 
-`conrl.counts` and `conrl.estimation` hold the first two, `conrl.planners` the third; the planner is BasicConPlanner,
+`conrl.counts` and `conrl.bonuses` hold the first two, `conrl.planners` the third; the planner is BasicConPlanner,
 ConvexConPlanner or KnapsackConPlanner as the problem is `Linear`, `ConcaveConvex` or `Knapsack`. A plan is a mixture:
 one component is drawn at the start of the episode. Randomness depends on the seed and the number of the episode alone,
 so that a learner that was saved and loaded goes on exactly as it would have.

@@ -52,8 +52,6 @@ class Row(NamedTuple):
 class History:
     """A run so far. K episodes, d costs."""
 
-    window = WINDOW
-
     def __init__(
         self,
         cost_names: tuple[str, ...],
@@ -138,6 +136,11 @@ class History:
         table = self._table("prices")
         return None if np.isnan(table).all() else table
 
+    @property
+    def window(self) -> int | None:
+        """How many episodes `smooth` takes the mean of; None: all since the start, of an unending episode."""
+        return None if self.continuing else WINDOW
+
     # -- against the optimum ------------------------------------------------------------------------------
 
     @property
@@ -212,7 +215,7 @@ class History:
 
     @property
     def violations(self) -> NDArray[np.int64]:
-        """[d]: in how many episodes the mean cost of the last `WINDOW` was above the limit or below the floor."""
+        """[d]: in how many episodes the mean cost (`smooth`) was above the limit or below the floor."""
         return np.asarray(self.broken(self.smooth()[:, 1:]).sum(axis=0), dtype=np.int64)
 
     def broken(self, costs: Float) -> Bool:
@@ -234,7 +237,7 @@ class History:
 
     @property
     def solved_from(self) -> int | None:
-        """The first episode (from 1) from which the mean reward of the last `WINDOW` stays at least 95% of the
+        """The first episode (from 1) from which the mean reward (`smooth`) stays at least 95% of the
         optimum; None if it does not, or if the optimum is unknown or not positive."""
         best = self.optimum
         if best is None or best.reward <= 0.0 or not len(self):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.learners.history import WINDOW, Float, History
+from conrl.learners.history import Float, History
 from conrl.terminal import facts_column
 
 EVERY = 0.1  # seconds between two updates
@@ -57,4 +57,4 @@ def facts(history: History, recent: Float, over: NDArray[np.int64]) -> str:
     for name, cost, limit, times in zip(history.cost_names, recent[1:], history.limits, over, strict=True):
         bound = f"/{limit:.3g}" if np.isfinite(limit) else ""
         parts.append(f"{name} {cost:.3f}{bound}" + (f" ({times} over)" if times else ""))
-    return ", ".join(parts) + f" (mean of {WINDOW})"
+    return ", ".join(parts) + (" (mean)" if history.window is None else f" (mean of {history.window})")
