@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -134,11 +135,12 @@ def in_processes(queue: deque[tuple[int, Job]], out: Path, count: int, tell: Lis
 
 
 def _guarded(main: Any) -> bool:
-    """Whether a program expects to be imported by the processes that it starts: it looks at `__name__`."""
+    """Whether a program expects to be imported by the processes that it starts: it asks whether it is `__main__`."""
     if getattr(main, "__spec__", None) is not None:  # python -m
         return True
     try:
-        return "__name__" in Path(main.__file__).read_text(encoding="utf-8", errors="replace")
+        text = Path(main.__file__).read_text(encoding="utf-8", errors="replace")
+        return re.search(r"__name__\s*[!=]=|[!=]=\s*__name__", text) is not None
     except (AttributeError, OSError):
         return False
 
