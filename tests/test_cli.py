@@ -17,10 +17,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.shell_completion import ShellComplete
 from commands import ok, record, refused, run
 from numpy.lib import format as npy
 
-from conrl import planners
+from conrl import cli, planners
 from conrl.envs import REGISTRY, make
 from conrl.io import save_model
 from conrl.planners import Frontier
@@ -501,3 +502,35 @@ def test_a_closed_pipe_is_quiet(flag: list[str]) -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == b""
+
+
+# -- completion -------------------------------------------------------------------------------------------
+
+
+def offered(*words: str) -> list[str]:
+    """What the shell offers for the last word."""
+    *before, last = words
+    found = ShellComplete(cli.main, {}, "conrl", "_CONRL_COMPLETE").get_completions(before, last)
+    return [item.value for item in found]
+
+
+def test_completion_offers_names_and_files() -> None:
+    Path("maps").mkdir()
+    Path("maps/grid.npz").touch()
+    Path("notes.txt").touch()
+    assert offered("plan", "ma") == ["mars-rover", f"maps{os.sep}"]
+    assert offered("plan", "mod") == ["model.csv"]
+    assert offered("learn", "maps/") == ["maps/grid.npz"]
+    assert offered("frontier", "no") == []
+    assert offered("plan", "nowhere/x") == []
+    assert offered("learn", "box", "--algorithm", "op") == ["optcmdp", "opt-primal-dual"]
+    assert offered("plan", "box", "--planner", "l") == ["linear-program", "lagrangian"]
+    assert offered("learn", "box", "--preset", "a") == ["authors"]
+
+
+def test_completion_knows_every_name() -> None:
+    from conrl import completion
+    from conrl.learners import LEARNERS
+
+    assert set(completion.ALGORITHMS) == set(LEARNERS)
+    assert set(completion.PLANNERS) == set(planners.PLANNERS) - {"convex-program"}

@@ -19,7 +19,7 @@ MODULES = sorted(p for p in SOURCE.rglob("*.py"))
 # Each layer may import those before it (and its own).
 LAYERS = [
     {"errors", "registration", "terminal"},
-    {"bounds", "files", "kernels"},
+    {"bounds", "completion", "files", "kernels"},
     {"graph", "inputs"},
     {"layout", "task"},
     {"model"},
@@ -143,3 +143,23 @@ def test_a_plan_loads_only_what_it_needs() -> None:
 def test_version_is_the_one_installed() -> None:
     assert importlib.metadata.version("conrl") == conrl.__version__
     assert f"({conrl.__version__})" in (SOURCE.parents[1] / "CHANGELOG.md").read_text()
+
+
+def test_what_is_printed_at_a_prompt_is_one_line(tmp_path: Path) -> None:
+    from conrl.experiments import load, parse_spec
+
+    mdp = conrl.envs.mars_rover()
+    spec = parse_spec("episodes = 3\n[environment.box]\n[algorithm.ucbvi]")
+    spec.jobs[0].prepare().play_on_disk(tmp_path)
+    study = load(tmp_path)
+    things = [mdp, mdp.task, conrl.ConRL(mdp.task), conrl.frontier(mdp, max_vertices=3), study, *study.runs]
+    for thing in [*things, *study.curves("box")]:
+        text = repr(thing)
+        assert "\n" not in text, text
+        assert 10 < len(text) < 200, text
+        assert type(thing).__name__ in text
+
+
+def test_swapped_arguments_are_told(tmp_path: Path) -> None:
+    with pytest.raises(conrl.ModelError, match=r"the path first: save_model\(path, mdp\)"):
+        conrl.save_model(conrl.envs.box(), tmp_path / "m.npz")  # type: ignore[arg-type]

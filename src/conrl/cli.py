@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from conrl import __version__, cli_studies
+from conrl import __version__, cli_studies, completion
 from conrl.errors import ConRLError, InfeasibleError, SpecError
 
 if TYPE_CHECKING:
@@ -116,6 +116,7 @@ def _load_numba() -> None:
     """As numba loads itself, but without a question that takes it a quarter of a second: whether scipy has a BLAS.
 
     numba asks for the sake of `np.convolve`, which no kernel calls. Not for a library to do, only for a program.
+    Who sits at a terminal is told if kernels must be compiled first.
     """
     if "numba" not in sys.modules and "scipy.linalg" not in sys.modules:
         sys.modules["scipy.linalg"] = None  # type: ignore[assignment]  # what is None cannot be imported
@@ -123,6 +124,10 @@ def _load_numba() -> None:
             importlib.import_module("numba.np.arraymath")
         finally:
             del sys.modules["scipy.linalg"]
+    if sys.stderr.isatty():
+        from conrl.kernels.compiling import TELL
+
+        TELL.append(lambda: click.echo("compiling, once, for some seconds ...", err=True))
 
 
 def _check_files(paths: Iterable[Path], suffixes: tuple[str, ...]) -> None:
@@ -149,7 +154,7 @@ def _repeated(read: Callable[..., dict[str, Any]]) -> dict[str, Any]:
 def _model_options(command: Callable[..., None]) -> Callable[..., None]:
     """What `plan` and `frontier` share."""
     options = (
-        click.argument("model"),
+        click.argument("model", shell_complete=completion.model),
         click.option("--limit", "limits", help="Limit on an expected total cost; inf for none.", **_repeated(_limits)),
         click.option("--horizon", type=click.IntRange(1, LONGEST), help="Steps of an episode. CSV files need it."),
         click.option("--set", "settings", help="A parameter of a built-in environment.", **_repeated(_settings)),
@@ -203,7 +208,13 @@ Exit code 3: no policy keeps the limits.""",
 @click.option("--budget", "budgets", help="Total of a cost over all --episodes.", **_repeated(_limits))
 @click.option("--episodes", type=click.IntRange(1), metavar="K", help="How many episodes share the budgets.")
 @click.option("--epsilon", show_default="0", metavar="E", help="Share held back, or 'theorem'.")
-@click.option("--planner", default="column-generation", show_default=True, help="Or linear-program, lagrangian.")
+@click.option(
+    "--planner",
+    default="column-generation",
+    show_default=True,
+    shell_complete=completion.one_of(*completion.PLANNERS),
+    help="Or linear-program, lagrangian.",
+)
 @click.option("--simulate", "played", type=click.IntRange(1, MOST_EPISODES), metavar="N", help="Play N episodes too.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of --simulate.")
 def plan(
@@ -248,7 +259,9 @@ def plan(
     if as_json:
         click.echo(rendering.to_json(rendering.plan_record(model, found, simulation)))
     else:
-        terminal.show(*rendering.plan_parts(model, found, simulation), *(f"wrote {path}" for path in out))
+        one = " (as one policy, drawn step by step)" if found.weights.size > 1 else ""
+        wrote = [f"wrote {path}{one if path.suffix in TABLES else ''}" for path in out]
+        terminal.show(*rendering.plan_parts(model, found, simulation), *wrote)
 
 
 def _knapsack(
@@ -336,8 +349,14 @@ Examples:
 
 Ctrl-C stops after the episode being played, with everything saved (exit code 130).""",
 )
-@click.argument("env")
-@click.option("--algorithm", default="conrl", show_default=True, help="Who learns; see conrl algorithms.")
+@click.argument("env", shell_complete=completion.model)
+@click.option(
+    "--algorithm",
+    default="conrl",
+    show_default=True,
+    shell_complete=completion.one_of(*completion.ALGORITHMS),
+    help="Who learns; see conrl algorithms.",
+)
 @click.option("--episodes", type=click.IntRange(1), default=600, show_default=True, metavar="K", help="How many.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of all randomness.")
 @click.option("--set", "settings", help="A parameter of a built-in environment.", **_repeated(_settings))
@@ -347,8 +366,18 @@ Ctrl-C stops after the episode being played, with everything saved (exit code 13
 @click.option("--resolve", is_flag=True, help="Plan each episode for what is left of the budgets.")
 @click.option("--horizon", type=click.IntRange(1, LONGEST), help="Steps of an episode.")
 @click.option("--start", metavar="STATE", help="First state, by name or index.")
-@click.option("--preset", default="default", show_default=True, help="Or authors: as in the paper's experiments.")
-@click.option("--planner", help="Instead of the preset's: column-generation, linear-program, lagrangian.")
+@click.option(
+    "--preset",
+    default="default",
+    show_default=True,
+    shell_complete=completion.one_of(*completion.PRESETS),
+    help="Or authors: as in the paper's experiments.",
+)
+@click.option(
+    "--planner",
+    shell_complete=completion.one_of(*completion.PLANNERS),
+    help="Instead of the preset's: column-generation, linear-program, lagrangian.",
+)
 @click.option("--bonus", metavar="B", help="Instead of the preset's: REWARD,COST (scales), theory or theory:DELTA.")
 @click.option("--pay", default="outcome", show_default=True, help="How a model pays: outcome or bernoulli.")
 @click.option("--option", "options", help="A parameter of the algorithm, such as rate.", **_repeated(_settings))
@@ -383,6 +412,7 @@ def learn(
     ENV is sampled. What is learned is compared with the optimum where the model is known. With --out a run that was
     interrupted, even killed, is continued by the same command, to the same result.
     """
+    _load_numba()
     from conrl import rendering, terminal
     from conrl.experiments.jobs import Job
 
@@ -441,6 +471,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def envs(as_json: bool) -> None:
     """What is built in: sizes, limits, and the optimum within them."""
+    _load_numba()
     from conrl import planners, rendering, terminal
     from conrl.envs import available, make
 

@@ -82,7 +82,7 @@ Exit code 4: some runs failed; the others went on."""
 def run(spec: Path, out: Path | None, workers: int | None, dask: str | None) -> int:
     """Run the study that SPEC describes: environments x algorithms x seeds.
 
-    SPEC is a TOML file, or figure1 or figure2, which come with conrl.
+    SPEC is a TOML file, or figure1, figure2 or table1, which come with conrl.
     """
     found = read_spec(spec)
     return play(found, Path(spec.stem) if out is None else out, workers, dask)

@@ -197,7 +197,8 @@ def _states_table(plan: Plan) -> Group:
     for s in order[:ALL_ROWS]:
         shown = [f"{mdp.action_name(a)} {percent(done.shares[s, a])}" for a in done.actions(int(s))]
         table.add_row(mdp.state_name(int(s)), f"{done.visits[s]:.4g}", ", ".join(shown))
-    return _titled(f"what is done where{more}", table)
+    played = ", in an episode that is played" if plan.skip > 0.0 else ""
+    return _titled(f"what is done where, as shares over the steps of an episode{played}{more}", table)
 
 
 # -- learn ------------------------------------------------------------------------------------------------
@@ -274,7 +275,9 @@ def learn_parts(env: str, algorithm: str, seed: int, history: History) -> list[R
     for name, cost in record["costs"].items():
         limited = math.isfinite(cost["limit"])
         row = [_cell(cost[key]) for key in keys]
-        table.add_row(name, *row, number(cost["limit"], 6), str(cost["violations"]) if limited else "")
+        table.add_row(
+            name, *row, number(cost["limit"], 6), f"{cost['violations']} of {record['episodes']}" if limited else ""
+        )
     parts: list[RenderableType] = [Text(title, "bold"), Text(values, "italic"), table]
     if record["exact"]:
         solved = record["solved_from"]
@@ -335,7 +338,14 @@ def frontier_parts(name: str, curve: Frontier) -> list[RenderableType]:
     cost, limit = curve.mdp.cost_names[curve.cost], _own_limit(curve)
     size = curve.limits.size
     whole = "complete" if curve.complete else f"not complete: the true curve is at most {curve.error:.1e} higher"
-    title = Text(f"{name}: the best reward against the limit on {cost}", "bold")
+    others = resolve_limits(curve.mdp.limits, curve.mdp.cost_names, "limits")
+    kept = [
+        f"{other} <= {number(others[i])}"
+        for i, other in enumerate(curve.mdp.cost_names)
+        if i != curve.cost and math.isfinite(others[i])
+    ]
+    held = f", with {', '.join(kept)}" if kept else ""
+    title = Text(f"{name}: the best reward against the limit on {cost}{held}", "bold")
     table = Numbers("vertex", "limit", "reward", "price")
     prices = np.append(curve.prices, 0.0)
     before = -1

@@ -81,6 +81,13 @@ class Task:
                 raise ModelError(f"available leaves state {state} without an action; every state needs one")
             put("available", frozen(mask))
 
+    def __repr__(self) -> str:
+        limits = dict(zip(self.cost_names, np.asarray(self.limits).tolist(), strict=True))
+        return (
+            f"Task(states={self.num_states}, actions={self.num_actions}, horizon={self.horizon}, limits={limits}, "
+            f"initial={self.initial})"
+        )
+
     @property
     def num_costs(self) -> int:
         return len(self.cost_names)

@@ -87,7 +87,7 @@ class Numbers:
 
     def _below(self, width: int) -> Iterator[Text]:
         """One line a cell; aligned if there is room for that, and wrapped rather than cut."""
-        rows = [[" ".join(str(cell).split("\n")) for cell in row] for row in self.rows]
+        rows = [[", ".join(str(cell).split("\n")) for cell in row] for row in self.rows]
         name = max(map(cell_len, self.headings))
         aligned = 2 + name + 2 + max((cell_len(cell) for row in rows for cell in row[1:]), default=0) <= width
         for row in rows:

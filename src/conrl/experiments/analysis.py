@@ -80,6 +80,10 @@ class Curve:
     high: Float
     seeds: int
 
+    def __repr__(self) -> str:
+        what = self.measure if self.cost is None else f"{self.measure} {self.cost}"
+        return f"Curve({self.environment}, {self.algorithm}, {what}, {self.x.size} points, {self.seeds} seeds)"
+
 
 @dataclass(frozen=True, eq=False)
 class Study:
@@ -94,6 +98,10 @@ class Study:
     titles: dict[str, str]  # of algorithms
     unreadable: list[str] = field(default_factory=list)  # runs that could not be read, and why
     _environments: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        failed = f", {len(self.failures)} failed" if self.failures else ""
+        return f"Study({self.name}: {len(self.runs)} runs of {', '.join(self.algorithms)}{failed})"
 
     @cached_property
     def environments(self) -> dict[str, Environment]:
@@ -139,7 +147,7 @@ class Study:
                     unfinished = f", {short} unfinished" if short else ""
                     most = max(run.episodes for run in mine)
                     seeds = f"{len(mine)} seed{'s' if len(mine) > 1 else ''}"
-                    parts.append(f"{self.titles[algorithm]} ({seeds}, {most:,} trajectories{unfinished})")
+                    parts.append(f"{self.titles[algorithm]} ({seeds}, {most:,} episodes{unfinished})")
             best = ""
             if env.optimum is not None:
                 best = f" (optimum {env.optimum.reward:.4f})"

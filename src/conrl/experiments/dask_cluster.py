@@ -15,16 +15,21 @@ from conrl.experiments.execution import Event, Listener, execute
 from conrl.experiments.jobs import Job
 
 
-def on_dask(tasks: Sequence[tuple[int, Job]], out: Path, address: str, tell: Listener) -> None:
+def import_distributed() -> Any:
+    """Dask's `distributed`, or what to install."""
     try:
-        from distributed import Client, as_completed
-        from distributed import wait as wait_for
+        import distributed
     except ImportError as error:
         raise SpecError(f"a Dask cluster needs the extra: pip install 'conrl[cluster]' ({error})") from None
+    return distributed
+
+
+def on_dask(tasks: Sequence[tuple[int, Job]], out: Path, address: str, tell: Listener) -> None:
+    distributed = import_distributed()
     if not re.fullmatch(r"(\w+://)?[\w.\[\]:-]+:\d+|inproc://.+", address):
         raise SpecError(f"{address!r} is no address of a Dask scheduler; write for example tcp://127.0.0.1:8786")
     try:
-        client = Client(address, timeout="10s", set_as_default=False)
+        client = distributed.Client(address, timeout="10s", set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         why = " ".join(str(error).split())
         raise RunError(f"no Dask scheduler answers at {address}; start one with `dask scheduler`: {why}") from None
@@ -45,7 +50,7 @@ def on_dask(tasks: Sequence[tuple[int, Job]], out: Path, address: str, tell: Lis
             client.submit(_on_worker, topic, place, job, str(out), pure=False, retries=0): place for place, job in tasks
         }
         try:
-            for future in as_completed(futures):
+            for future in distributed.as_completed(futures):
                 place = futures[future]
                 if future.status == "error":  # its workers died too often, or could not even begin
                     text = "".join(traceback.format_exception(future.exception()))
@@ -62,7 +67,7 @@ def on_dask(tasks: Sequence[tuple[int, Job]], out: Path, address: str, tell: Lis
         except KeyboardInterrupt:
             with suppress(OSError, TimeoutError):  # those that play end after their episode, the others do not begin
                 client.run(_stop, topic)
-                wait_for(list(futures), timeout=30)
+                distributed.wait(list(futures), timeout=30)
             raise
 
 

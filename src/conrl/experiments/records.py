@@ -45,6 +45,9 @@ class RunRecord:
     prices: Float | None  # [K, d]: of the limits, or multipliers, that each episode was decided with
     steps: NDArray[np.int64]
 
+    def __repr__(self) -> str:
+        return f"RunRecord({self.environment}, {self.algorithm}, seed {self.seed}, {self.episodes} episodes)"
+
     @property
     def episodes(self) -> int:
         """How many were played."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from conrl.errors import RunError, SpecError
-from conrl.experiments.dask_cluster import on_dask
+from conrl.experiments.dask_cluster import import_distributed, on_dask
 from conrl.experiments.execution import Event, Listener, clear_failure, played, record_failure
 from conrl.experiments.jobs import Job
 from conrl.experiments.processes import in_processes
@@ -61,6 +61,8 @@ def run_study(
         raise SpecError("workers are local; a Dask cluster has its own: give one of them")
     if workers is not None and workers < 1:
         raise SpecError(f"workers is {workers}; at least one is needed")
+    if dask is not None:
+        import_distributed()  # what is missed is told before anything is written
     directory = Path(out).absolute()
     finished, left = _split(spec.jobs, directory)
     jobs = spec.jobs

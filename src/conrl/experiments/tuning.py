@@ -61,6 +61,7 @@ def tune(
 ) -> list[Trial]:
     """Try settings and give all of them, the best first. `best.json` and `trials.csv` hold them too."""
     search = Search.of(spec)
+    _import_optuna()  # what is missed is told before anything is written
     directory = Path(out).absolute()
     with alone(directory, "searching here"):  # each would take the trials of the other for those of a dead one
         search.settle(directory)

@@ -68,7 +68,12 @@ def load_model(
 
 
 def save_model(path: PathLike, mdp: ConstrainedMDP) -> None:
-    """Write `mdp` to a `.npz` (everything) or `.csv` file (see above for what it keeps), whole or not at all."""
+    """Write `mdp` to a `.npz` or `.csv` file, whole or not at all.
+
+    The first keeps everything; the second holds no horizon, limits, first state, features or map.
+    """
+    if isinstance(path, ConstrainedMDP):
+        raise ModelError("save_model takes the path first: save_model(path, mdp)")
     path = Path(path)
     save = {".npz": save_npz, ".csv": save_csv}[_suffix(path)]
     for kind, names in (("state", mdp.state_names), ("action", mdp.action_names), ("cost", mdp.cost_names)):

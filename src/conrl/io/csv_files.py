@@ -138,7 +138,7 @@ def _read_header(path: Path, header: list[str], line: int) -> tuple[list[str], l
         if name not in _COLUMNS and not name.startswith("cost_"):
             apart = next((c for c in ";\t" if c in name), None)
             hint = f" (columns are separated by commas, not by {apart!r})" if apart and len(header) == 1 else ""
-            _stop(path, line, unknown("column", name, (*_COLUMNS, "cost_<name>")) + hint)
+            _stop(path, line, f"{unknown('column', name, _COLUMNS)} A cost is called cost_<name>{hint}")
         if name in seen:
             _stop(path, line, f"column {name!r} occurs twice")
         seen.add(name)

@@ -1,5 +1,6 @@
 """How kernels are compiled: numba, cached on disk, without fast-math."""
 
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -8,6 +9,15 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+PATIENCE = 0.6  # seconds before somebody who waits is told
+TELL: list[Callable[[], None]] = []  # who is told, once, that kernels are being compiled
+
+
+def tell_once() -> None:
+    while TELL:
+        TELL.pop()()
 
 
 def compiled(function: F) -> F:
@@ -27,9 +37,13 @@ def compiled(function: F) -> F:
     def compile_vectorised(signature: Any) -> Any:
         config: Any = numba.config
         before, config.SLP_VECTORIZE = config.SLP_VECTORIZE, 1
+        slow = threading.Timer(PATIENCE, tell_once)  # what is in the cache is there sooner
+        slow.daemon = True
+        slow.start()
         try:
             return compile_plain(signature)
         finally:
+            slow.cancel()
             config.SLP_VECTORIZE = before
 
     dispatcher.compile = compile_vectorised

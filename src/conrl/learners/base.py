@@ -52,6 +52,9 @@ class BaseLearner(ABC):
         self._proposal: Proposal | None = None
         self._executed = Executed()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.episodes} episodes, {self.task})"
+
     # -- what a learner is --------------------------------------------------------------------------------
 
     @abstractmethod

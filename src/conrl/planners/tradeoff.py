@@ -64,6 +64,11 @@ class Frontier:
             self.reward(limit)
         return float(self.prices[at]) if at < self.limits.size - 1 else 0.0
 
+    def __repr__(self) -> str:
+        cost = self.mdp.cost_names[self.cost]
+        ends = f"{self.limits[0]:.6g}..{self.limits[-1]:.6g}"
+        return f"Frontier({cost}: {ends}, {self.limits.size} vertices{'' if self.complete else ', not complete'})"
+
     def linear(self, limit: float) -> Linear:
         """The problem at one point of the curve; `conrl.plan(mdp, frontier.linear(x))` gives its policy."""
         limits = _limits(self.mdp)

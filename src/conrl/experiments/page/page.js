@@ -123,7 +123,7 @@ function resultsTable(section, env) {
       if (costly) {
         put(line, "td", { className: "word", text: row.cost_name });
         const cell = value(line, row.cost, row.cost_low, row.cost_high);
-        if (row.limit !== null && row.cost > row.limit) put(cell, "small", { className: "over", text: "▲ above limit" });
+        if (row.limit !== null && row.cost_low > row.limit) put(cell, "small", { className: "over", text: "▲ above limit" });
         put(line, "td", { text: show(row.limit) });
         put(line, "td", { text: row.limit === null ? "–" : percent(row.violations) });
         put(line, "td", { text: show(row.cumulative) });
