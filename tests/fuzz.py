@@ -537,7 +537,9 @@ def attempt(door: str, case: int) -> str | None:
     signal.signal(signal.SIGALRM, late)
     signal.alarm(SECONDS)
     try:
-        with tempfile.TemporaryDirectory(prefix="conrl-fuzz-") as folder, contextlib.chdir(folder):
+        folders = tempfile.TemporaryDirectory(prefix="conrl-fuzz-")
+        with folders as folder, contextlib.chdir(folder), warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)  # of numpy, about numbers that nobody checked
             DOORS[door][1](r, Path(folder))
     except Broken as error:
         return str(error)

@@ -90,15 +90,15 @@ def play_episode(world: World, learner: Learner, seed: int) -> Row:
     k = learner.episodes + 1
     episode = world.play(proposal.policy, randomness(seed, k, WORLD), learner.room())
     guarded = proposal.guarded or episode.stopped
-    costs = np.asarray(episode.costs).sum(axis=0)
     prices = getattr(learner, "prices", None)
+    learner.observe(episode)  # refuses what cannot be, such as costs whose sum is no number
+    costs = np.asarray(episode.costs).sum(axis=0)
     unguarded = costs
     if guarded:  # the same draws without the guard; the learner does not see them
         unguarded = None
         if isinstance(world, ModelWorld):
             shadow = world.play(proposal.intended, randomness(seed, k, WORLD))
             unguarded = np.asarray(shadow.costs).sum(axis=0)
-    learner.observe(episode)
     return Row(
         reward=float(np.sum(episode.rewards)),
         costs=costs,
