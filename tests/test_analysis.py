@@ -371,7 +371,7 @@ def test_runs_that_are_short_or_have_not_begun(tmp_path: Path) -> None:
     assert [c.x.tolist() for c in study.curves("mars-rover")] == [[1.0]] * 3
     (line,) = study.description
     assert f"optimum {BEST:.4f}" in line
-    assert "conrl (3 seeds, 20 trajectories, 2 unfinished)" in line
+    assert "conrl (3 seeds, 20 episodes, 2 unfinished)" in line
 
 
 DAMAGE: dict[str, tuple[str, bytes | None]] = {
