@@ -18,8 +18,8 @@ MODULES = sorted(p for p in SOURCE.rglob("*.py"))
 
 # Each layer may import those before it (and its own).
 LAYERS = [
-    {"errors", "registration", "terminal"},
-    {"bounds", "completion", "files", "kernels"},
+    {"errors", "registration"},
+    {"bounds", "completion", "files", "kernels", "terminal"},
     {"graph", "inputs"},
     {"layout", "task"},
     {"model"},

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from conrl import __version__, cli_studies, completion
-from conrl.errors import ConRLError, InfeasibleError, SpecError
+from conrl.errors import ConRLError, InfeasibleError, SpecError, printable
 
 if TYPE_CHECKING:
     from conrl.problem import Knapsack
@@ -64,8 +64,7 @@ class Commands(click.Group):
 
 
 def _complain(message: str, code: int) -> int:
-    line = " ".join(message.split())
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in line)
+    line = printable(" ".join(message.split()))
     click.echo(f"Error: {line}", err=True)
     return code
 
@@ -212,7 +211,7 @@ Exit code 3: no policy keeps the limits.""",
     "--planner",
     default="column-generation",
     show_default=True,
-    shell_complete=completion.one_of(*completion.PLANNERS),
+    shell_complete=completion.planners,
     help="Or linear-program, lagrangian.",
 )
 @click.option("--simulate", "played", type=click.IntRange(1, MOST_EPISODES), metavar="N", help="Play N episodes too.")
@@ -354,7 +353,7 @@ Ctrl-C stops after the episode being played, with everything saved (exit code 13
     "--algorithm",
     default="conrl",
     show_default=True,
-    shell_complete=completion.one_of(*completion.ALGORITHMS),
+    shell_complete=completion.algorithms,
     help="Who learns; see conrl algorithms.",
 )
 @click.option("--episodes", type=click.IntRange(1), default=600, show_default=True, metavar="K", help="How many.")
@@ -370,12 +369,12 @@ Ctrl-C stops after the episode being played, with everything saved (exit code 13
     "--preset",
     default="default",
     show_default=True,
-    shell_complete=completion.one_of(*completion.PRESETS),
+    shell_complete=completion.presets,
     help="Or authors: as in the paper's experiments.",
 )
 @click.option(
     "--planner",
-    shell_complete=completion.one_of(*completion.PLANNERS),
+    shell_complete=completion.planners,
     help="Instead of the preset's: column-generation, linear-program, lagrangian.",
 )
 @click.option("--bonus", metavar="B", help="Instead of the preset's: REWARD,COST (scales), theory or theory:DELTA.")

@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 
 from conrl.registration import FACTORIES
 
-# Said here once more, as the modules that have them take a second to load; a test compares.
+# Said here once more, as the modules that have them take a second to load; a test compares the first two.
 ALGORITHMS = ("conrl", "rcpo", "appropo", "tfw-ucrl2", "optcmdp", "opt-primal-dual", "ucbvi")
 PLANNERS = ("column-generation", "linear-program", "lagrangian")
 PRESETS = ("default", "authors", "theory")
@@ -39,3 +39,6 @@ def model(context: Any, parameter: Any, word: str) -> list[CompletionItem]:
             elif Path(entry.name).suffix.lower() in (".csv", ".npz"):
                 names.append(os.path.join(folder, entry.name))
     return [CompletionItem(name) for name in names]
+
+
+algorithms, planners, presets = one_of(*ALGORITHMS), one_of(*PLANNERS), one_of(*PRESETS)

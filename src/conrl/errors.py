@@ -59,3 +59,14 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     if not options:
         return f"unknown {kind} {name!r}; there is none here"
     return f"unknown {kind} {name!r}; known: {', '.join(options)}"
+
+
+def printable(text: str) -> str:
+    """With signs that a terminal would obey, not show, as escapes; line ends stay.
+
+    >>> printable("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+    )

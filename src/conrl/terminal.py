@@ -16,6 +16,8 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from conrl.errors import printable
+
 if TYPE_CHECKING:
     from rich.progress import Task, TextColumn
 
@@ -47,17 +49,6 @@ def can_print(signs: str) -> bool:
     except (UnicodeEncodeError, LookupError):
         return False
     return True
-
-
-def printable(text: str) -> str:
-    """With signs that a terminal would obey, not show, as escapes; line ends stay.
-
-    >>> printable("a\\x1b[2Jb")
-    'a\\\\x1b[2Jb'
-    """
-    return "".join(
-        c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "surrogatepass").decode() for c in text
-    )
 
 
 class Numbers:
