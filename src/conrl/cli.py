@@ -11,17 +11,15 @@ from __future__ import annotations
 
 import gc
 import importlib
-import json
-import math
-import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from conrl import __version__, cli_studies, completion
+from conrl.cli_options import check_files, read_limits, read_settings
 from conrl.errors import ConRLError, InfeasibleError, SpecError, printable
 
 if TYPE_CHECKING:
@@ -69,48 +67,6 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
-def _assignments(
-    split: Callable[[str, str], tuple[str, str, str]], parse: Callable[[str], Any], example: str
-) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], dict[str, Any]]:
-    """Reads a repeated option NAME=X into what each name is given; `split` cuts at the first or the last `=`."""
-
-    def read(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for text in texts:
-            name, sign, value = (part.strip() for part in split(text, "="))
-            if not sign or not name:
-                raise click.BadParameter(f"{text!r} is not of the form NAME=X; write for example {example}")
-            if name in found:
-                raise click.BadParameter(f"{name} is given twice")
-            try:
-                found[name] = parse(value)
-            except ValueError:
-                raise click.BadParameter(f"{value!r} in {text!r} is not a number") from None
-        return found
-
-    return read
-
-
-def _number(text: str) -> float:
-    number = float(text)
-    if math.isnan(number):
-        raise ValueError(text)
-    return number
-
-
-def _anything(text: str) -> Any:
-    """A number, true, false, null or a list as in JSON; else the text itself."""
-    try:
-        return json.loads({"True": "true", "False": "false", "None": "null"}.get(text, text))
-    except (ValueError, RecursionError):
-        return text
-
-
-# The name of a cost may hold any sign, that of a parameter may not.
-_limits = _assignments(str.rpartition, _number, "crash=0.3")
-_settings = _assignments(str.partition, _anything, "rock_reward=1")
-
-
 def _load_numba() -> None:
     """As numba loads itself, but without a question that takes it a quarter of a second: whether scipy has a BLAS.
 
@@ -129,23 +85,6 @@ def _load_numba() -> None:
         TELL.append(lambda: click.echo("compiling, once, for some seconds ...", err=True))
 
 
-def _check_files(paths: Iterable[Path], suffixes: tuple[str, ...]) -> None:
-    """Find out before any work whether the files can be written."""
-    seen = set()
-    for path in paths:
-        if path.suffix not in suffixes:
-            raise SpecError(f"--out {path}: the name must end in one of {' '.join(suffixes)}")
-        if path.is_dir():
-            raise SpecError(f"--out {path}: it is a directory; name a file")
-        if not path.parent.is_dir():
-            raise SpecError(f"--out {path}: there is no directory {path.parent}")
-        if not os.access(path.parent, os.W_OK):
-            raise SpecError(f"--out {path}: no permission to write in {path.parent}")
-        if path in seen:
-            raise SpecError(f"--out {path} is given twice")
-        seen.add(path)
-
-
 def _repeated(read: Callable[..., dict[str, Any]]) -> dict[str, Any]:
     return {"metavar": "NAME=X", "multiple": True, "callback": read}
 
@@ -154,9 +93,11 @@ def _model_options(command: Callable[..., None]) -> Callable[..., None]:
     """What `plan` and `frontier` share."""
     options = (
         click.argument("model", shell_complete=completion.model),
-        click.option("--limit", "limits", help="Limit on an expected total cost; inf for none.", **_repeated(_limits)),
+        click.option(
+            "--limit", "limits", help="Limit on an expected total cost; inf for none.", **_repeated(read_limits)
+        ),
         click.option("--horizon", type=click.IntRange(1, LONGEST), help="Steps of an episode. CSV files need it."),
-        click.option("--set", "settings", help="A parameter of a built-in environment.", **_repeated(_settings)),
+        click.option("--set", "settings", help="A parameter of a built-in environment.", **_repeated(read_settings)),
         click.option("--start", metavar="STATE", help="First state, by name or index."),
         click.option("--tol", type=float, show_default="1e-9", help="Tolerance of the certificate."),
         click.option("--out", type=click.Path(path_type=Path), multiple=True, help="File to write; may be repeated."),
@@ -203,8 +144,8 @@ Examples:
 Exit code 3: no policy keeps the limits.""",
 )
 @_model_options
-@click.option("--floor", "floors", help="Least expected total of a cost.", **_repeated(_limits))
-@click.option("--budget", "budgets", help="Total of a cost over all --episodes.", **_repeated(_limits))
+@click.option("--floor", "floors", help="Least expected total of a cost.", **_repeated(read_limits))
+@click.option("--budget", "budgets", help="Total of a cost over all --episodes.", **_repeated(read_limits))
 @click.option("--episodes", type=click.IntRange(1), metavar="K", help="How many episodes share the budgets.")
 @click.option("--epsilon", show_default="0", metavar="E", help="Share held back, or 'theorem'.")
 @click.option(
@@ -241,7 +182,7 @@ def plan(
     _load_numba()
     from conrl import drawing, evaluation, naming, planners, play, problem, rendering, terminal
 
-    _check_files(out, (*drawing.PICTURES, *TABLES))
+    check_files(out, (*drawing.PICTURES, *TABLES))
     mdp = naming.model(model, horizon, start, settings, limits)
     if any(path.suffix in drawing.PICTURES for path in out):
         play.grid_layout(mdp)  # refuses a model that has no map
@@ -316,7 +257,7 @@ def frontier(
     _load_numba()
     from conrl import drawing, naming, planners, rendering, terminal
 
-    _check_files(out, (*drawing.PICTURES, ".csv"))
+    check_files(out, (*drawing.PICTURES, ".csv"))
     mdp = naming.model(model, horizon, start, settings, limits)
     if mdp.num_costs == 0:
         raise SpecError(f"{model} has no costs; a frontier needs a model with at least one")
@@ -358,9 +299,11 @@ Ctrl-C stops after the episode being played, with everything saved (exit code 13
 )
 @click.option("--episodes", type=click.IntRange(1), default=600, show_default=True, metavar="K", help="How many.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of all randomness.")
-@click.option("--set", "settings", help="A parameter of a built-in environment.", **_repeated(_settings))
-@click.option("--limit", "limits", help="Limit on an expected total cost; inf for none.", **_repeated(_limits))
-@click.option("--budget", "budgets", help="Total of a cost over all episodes: never exceeded.", **_repeated(_limits))
+@click.option("--set", "settings", help="A parameter of a built-in environment.", **_repeated(read_settings))
+@click.option("--limit", "limits", help="Limit on an expected total cost; inf for none.", **_repeated(read_limits))
+@click.option(
+    "--budget", "budgets", help="Total of a cost over all episodes: never exceeded.", **_repeated(read_limits)
+)
 @click.option("--epsilon", show_default="0", metavar="E", help="Share of the budgets held back, or 'theorem'.")
 @click.option("--resolve", is_flag=True, help="Plan each episode for what is left of the budgets.")
 @click.option("--horizon", type=click.IntRange(1, LONGEST), help="Steps of an episode.")
@@ -379,7 +322,7 @@ Ctrl-C stops after the episode being played, with everything saved (exit code 13
 )
 @click.option("--bonus", metavar="B", help="Instead of the preset's: REWARD,COST (scales), theory or theory:DELTA.")
 @click.option("--pay", default="outcome", show_default=True, help="How a model pays: outcome or bernoulli.")
-@click.option("--option", "options", help="A parameter of the algorithm, such as rate.", **_repeated(_settings))
+@click.option("--option", "options", help="A parameter of the algorithm, such as rate.", **_repeated(read_settings))
 @click.option("--prime", type=click.Path(path_type=Path), help="Logged episodes to start from (.csv or .npz).")
 @click.option("--reward-range", type=float, nargs=2, help="Of one step, where the model is unknown. [default: 0 1]")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for history and checkpoint.")

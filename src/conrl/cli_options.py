@@ -1,0 +1,73 @@
+"""Reading the words of the command line: NAME=X, numbers, values as in JSON, files to be written."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from conrl.errors import SpecError
+
+
+def assignments(
+    split: Callable[[str, str], tuple[str, str, str]], parse: Callable[[str], Any], example: str
+) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], dict[str, Any]]:
+    """Reads a repeated option NAME=X into what each name is given; `split` cuts at the first or the last `=`."""
+
+    def read(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for text in texts:
+            name, sign, value = (part.strip() for part in split(text, "="))
+            if not sign or not name:
+                raise click.BadParameter(f"{text!r} is not of the form NAME=X; write for example {example}")
+            if name in found:
+                raise click.BadParameter(f"{name} is given twice")
+            try:
+                found[name] = parse(value)
+            except ValueError:
+                raise click.BadParameter(f"{value!r} in {text!r} is not a number") from None
+        return found
+
+    return read
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if math.isnan(number):
+        raise ValueError(text)
+    return number
+
+
+def _anything(text: str) -> Any:
+    """A number, true, false, null or a list as in JSON; else the text itself."""
+    try:
+        return json.loads({"True": "true", "False": "false", "None": "null"}.get(text, text))
+    except (ValueError, RecursionError):
+        return text
+
+
+# The name of a cost may hold any sign, that of a parameter may not.
+read_limits = assignments(str.rpartition, _number, "crash=0.3")
+read_settings = assignments(str.partition, _anything, "rock_reward=1")
+
+
+def check_files(paths: Iterable[Path], suffixes: tuple[str, ...]) -> None:
+    """Find out before any work whether the files can be written."""
+    seen = set()
+    for path in paths:
+        if path.suffix not in suffixes:
+            raise SpecError(f"--out {path}: the name must end in one of {' '.join(suffixes)}")
+        if path.is_dir():
+            raise SpecError(f"--out {path}: it is a directory; name a file")
+        if not path.parent.is_dir():
+            raise SpecError(f"--out {path}: there is no directory {path.parent}")
+        if not os.access(path.parent, os.W_OK):
+            raise SpecError(f"--out {path}: no permission to write in {path.parent}")
+        if path in seen:
+            raise SpecError(f"--out {path} is given twice")
+        seen.add(path)
