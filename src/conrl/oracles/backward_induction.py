@@ -72,6 +72,21 @@ class BackwardInduction(ModelOracle):
                 self._value_vector(directions[i], self._choice_by_position(), 0, points[i], means[i])
         return Supports(values, points, means)
 
+    def _operations(self) -> tuple[int, int]:
+        """Backward: w.(r, c), then a product and a sum for each outcome, H times. Forward: at most as many sums as
+        outcomes lead to a state, H times, then over the steps and over the pairs."""
+        H, more = self.mdp.horizon, 4 * self.num_costs + 8
+        outcomes = int(np.diff(self._graph.start).max())
+        arrivals = int(np.bincount(self._graph.successor).max())
+        return H * (outcomes + 1) + self._reach.order.size + more, H * (arrivals + 2) + self._pay.shape[0] + more
+
+    def _largest_totals(self) -> Float:
+        """By backward induction on the sizes; upward, as that is rounded too."""
+        mdp = self.mdp
+        sizes = np.abs(mdp.pay) if mdp.bonus is None else np.abs(mdp.pay) + mdp.bonus
+        values = BackwardInduction(mdp._copy(pay=sizes, bonus=None)).support_many(np.eye(1 + self.num_costs)).values
+        return values * (1.0 + 1e-6)
+
     def policy(self, w: Float) -> Deterministic:
         """The greedy policy for w; at (step, state) pairs that cannot be reached, the first action.
 

@@ -120,6 +120,13 @@ class ExtendedBackwardInduction(ModelOracle):
             means[i] = self._counts @ mdp.pay
         return Supports(values, points, means)
 
+    def _operations(self) -> tuple[int, int]:
+        """A pair's transitions are put together from the ends of their intervals, at most all states' of them, before
+        they are used: four operations each are more than enough."""
+        most = int(np.diff(self._set.start).max()) + self.mdp.num_states
+        each_way = self.mdp.horizon * (4 * most + 8) + 2 * self.mdp.num_costs + self.mdp.num_states
+        return each_way, each_way + self.mdp.num_pairs
+
     def policy(self, w: Float) -> Deterministic:
         """The greedy policy for w, at every step and state."""
         self._sweep(np.asarray(w, dtype=np.float64))

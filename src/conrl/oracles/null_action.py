@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.oracles.protocols import Support, SupportOracle, Supports
+from conrl.oracles.protocols import Rounding, Support, SupportOracle, Supports
 from conrl.policy import Policy
 
 Float = NDArray[np.float64]
@@ -25,8 +25,18 @@ class WithNullAction:
         return self.inner.num_costs
 
     @property
+    def horizon(self) -> int:
+        return self.inner.horizon
+
+    @property
     def scale(self) -> Float:
         return self.inner.scale
+
+    def rounding(self, sharp: bool = False) -> Rounding:
+        return self.inner.rounding(sharp)
+
+    def strict(self) -> WithNullAction:
+        return WithNullAction(self.inner.strict())
 
     def support(self, w: Float) -> Support:
         values, points, means = self.support_many(np.asarray(w, dtype=np.float64)[None])

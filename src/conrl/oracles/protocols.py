@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from conrl.policy import Policy
 Float = NDArray[np.float64]
 
 TIE = 4e-15  # times H times the largest pay of one step: what rounding may make of two equal actions
+ROUNDING = 2.0**-53  # of one operation, in proportion
+DRIFT = 1e-9  # by which the probabilities of a pair may add up to more than 1 (`conrl.model.ROW_SUM_TOLERANCE`)
+TINY = 1e-300  # what underflow may lose of a total, generously
 
 
 class Support(NamedTuple):
@@ -39,15 +43,36 @@ class Supports(NamedTuple):
     means: Float  # [m, 1+d]
 
 
+class Rounding(NamedTuple):
+    """Proven bounds on what rounding does to a value vector, coordinate by coordinate.
+
+    A computed support(w).value is off by at most |w| . support, a computed point by at most `point`.
+    """
+
+    support: Float  # [1+d]
+    point: Float  # [1+d]
+
+
 class SupportOracle(Protocol):
-    """Exact: the support function of the set Z of value vectors."""
+    """Exact up to rounding, which is bounded: the support function of the set Z of value vectors."""
 
     @property
     def num_costs(self) -> int: ...
 
     @property
+    def horizon(self) -> int: ...
+
+    @property
     def scale(self) -> Float:
         """[1+d]: the largest size of each coordinate's pay in one step."""
+        ...
+
+    def rounding(self, sharp: bool = False) -> Rounding:
+        """How far answers may be off; `sharp`: with the largest expected totals, at the price of a sweep."""
+        ...
+
+    def strict(self) -> SupportOracle:
+        """The same oracle, with actions that tie within rounding told apart: slower to agree with, never less good."""
         ...
 
     def support(self, w: Float) -> Support: ...
@@ -71,10 +96,15 @@ class ModelOracle(ABC):
         self._pay, self._bonus = pay, bonus
         scale: Float = np.abs(pay).max(axis=0)
         self._scale: Float = scale if bonus is None else scale + bonus.max(axis=0)
+        self._tie_unit = TIE
 
     @property
     def num_costs(self) -> int:
         return self.mdp.num_costs
+
+    @property
+    def horizon(self) -> int:
+        return self.mdp.horizon
 
     @property
     def scale(self) -> Float:
@@ -103,4 +133,31 @@ class ModelOracle(ABC):
 
     def _tie(self, w: Float) -> float:
         """Actions within so much of each other tie: to the lowest index."""
-        return TIE * self.mdp.horizon * float(np.abs(w) @ self._scale)
+        return self._tie_unit * self.mdp.horizon * float(np.abs(w) @ self._scale)
+
+    # -- rounding -----------------------------------------------------------------------------------------
+
+    def rounding(self, sharp: bool = False) -> Rounding:
+        """Each total is a sum of products, so that it is off by at most (operations on the way) x 2^-53 x (the expected
+        total of the *sizes* of what is added): at most H x the largest one-step pay; `sharp`: the true maximum.
+
+        One percent covers the products of two errors; probabilities that add up to more than 1 are in the totals.
+        """
+        backward, forward = self._operations()
+        totals = self._largest_totals() if sharp else self.mdp.horizon * self._scale
+        unit = 1.01 * ROUNDING * totals * float(np.exp(DRIFT * self.mdp.horizon))
+        return Rounding(backward * unit + TINY, forward * unit + TINY)
+
+    @abstractmethod
+    def _operations(self) -> tuple[int, int]:
+        """How many operations, one after the other, lead from the pay to a support value, and to a point."""
+
+    def _largest_totals(self) -> Float:
+        """[1+d]: the largest expected total of the size of each coordinate's pay, or an upper bound on it."""
+        return self.mdp.horizon * self._scale
+
+    def strict(self) -> Self:
+        """The same oracle without a tolerance for ties."""
+        oracle = copy.copy(self)
+        oracle._tie_unit = 0.0
+        return oracle

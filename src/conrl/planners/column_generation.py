@@ -19,7 +19,7 @@ from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
 from conrl.planners.cones import Cones
 from conrl.planners.conflict import infeasible, separated
-from conrl.planners.result import Plan, Start, split_prices
+from conrl.planners.result import Checked, Plan, Start, split_prices
 from conrl.planners.support_convex import Separated, maximise_convex
 from conrl.planners.support_lp import Conflict, Optimum, maximise
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem
@@ -85,7 +85,10 @@ class ColumnGeneration:
                 raise infeasible(exact, rows, conflict) from None
             found, status = maximise(oracle, reward_direction, rows, relax=True, **work), "infeasible"
         prices, floor_prices = split_prices(rows, found.multipliers, mdp.num_costs)
-        return self._result(oracle, mdp, problem, found, prices, floor_prices, status)
+        assert found.allowance is not None
+        value = (found.weights @ found.points)[1 + rows.cost]
+        checked = Checked(rows, value, found.allowance, found.multipliers)
+        return self._result(mdp, problem, found, prices, floor_prices, status, checked=checked)
 
     def _convex(self, oracle: BackwardInduction, problem: ConcaveConvex, start: Start | None, relax: bool) -> Plan:
         mdp = oracle.mdp
@@ -99,11 +102,10 @@ class ColumnGeneration:
             if not relax:
                 raise separated(oracle, problem, apart) from None
             found, status = apart.mixture, "infeasible"
-        return self._result(oracle, mdp, problem, found, found.multipliers, np.zeros(mdp.num_costs), status, box)
+        return self._result(mdp, problem, found, found.multipliers, np.zeros(mdp.num_costs), status, box)
 
     def _result(
         self,
-        oracle: SupportOracle,
         mdp: ConstrainedMDP,
         problem: Problem,
         found: Optimum,
@@ -111,8 +113,10 @@ class ColumnGeneration:
         floor_prices: Float,
         status: str | None = None,
         box: Float | None = None,
+        checked: Checked | None = None,
     ) -> Plan:
         mean = found.weights @ found.means
+        oracle = found.oracle
         null = isinstance(oracle, WithNullAction)
         skipped = np.array([null and oracle.skips(w) for w in found.directions])  # type: ignore[attr-defined]
         skip = float(found.weights[skipped].sum())
@@ -135,6 +139,7 @@ class ColumnGeneration:
             make_policy=lambda i: oracle.policy(directions[i]),
             skip=skip,
             start=Start(found.directions, found.multipliers, box),
+            checked=checked,
         )
 
 

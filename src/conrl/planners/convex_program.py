@@ -71,7 +71,7 @@ class ConvexProgram:
         # Any w gives a bound; which sign CVXPY gives the multiplier of an equation is not documented.
         bound = min(lagrangian_bound(oracle, cones, sign * w, mu) for sign in (1.0, -1.0))
         bound, proven = certify(
-            bound, objective, self.tol, float(mu.sum()) * 1e-7
+            bound, objective, self.tol * max(1.0, abs(objective)), float(mu.sum()) * 1e-7
         )  # Clarabel keeps constraints to about that
         return Plan(
             mdp=mdp,

@@ -16,7 +16,7 @@ The bound returned is the Lagrangian one (Eq. 2 of `conrl.planners.support_lp`) 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
@@ -26,9 +26,9 @@ from conrl.errors import RunError, SpecError, unknown
 from conrl.inputs import is_number
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
+from conrl.planners.allowance import Allowance
 from conrl.planners.conflict import find_conflict, infeasible
-from conrl.planners.result import Plan, certify, split_prices
-from conrl.planners.support_lp import allowance
+from conrl.planners.result import Checked, Plan, certify, split_prices
 from conrl.policy import Policy
 from conrl.problem import Knapsack, Linear, Problem, Rows
 
@@ -42,6 +42,23 @@ _GAVE_UP = (
     highspy.HighsModelStatus.kSolveError,
 )
 _INFEASIBLE = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
+
+
+class _Solution(NamedTuple):
+    """What HiGHS found, evaluated."""
+
+    policy: Policy
+    skip: float
+    played: Float  # [1+d]: the value vector of an episode that is not skipped
+    value: Float  # [1+d]: of all episodes
+    objective: float  # the reward in the best case
+    used: Float  # [R]: the cost of each row in its best case
+    multipliers: Float  # [R]
+    iterations: int
+
+    def over(self, rows: Rows) -> Float:
+        """[R]: by how much each row is exceeded."""
+        return rows.sign * self.used - rows.bound
 
 
 @dataclass(frozen=True)
@@ -70,13 +87,56 @@ class LinearProgram:
         twofold = mdp.bonus is not None and np.unique(rows.cost).size < rows.size
         if twofold and (conflict := find_conflict(oracle, rows)) is not None:
             raise infeasible(oracle, rows, conflict)
-        highs, status = self._solve(mdp, rows, null)
+        allowance = Allowance(oracle, rows)
+        found = self._within(mdp, oracle, rows, null, rows.bound)
+        over = found.over(rows)
+        if (over > allowance.computed).any():  # by HiGHS' tolerance: once more, with room for it
+            found = self._within(mdp, oracle, rows, null, rows.bound - 2.0 * np.maximum(over, 0.0))
+            over = found.over(rows)
+        if not (over <= allowance.computed).all():
+            worst = int(np.argmax(over / allowance.computed))
+            raise RunError(
+                f"HiGHS' answer breaks {rows.names(mdp.cost_names)[worst]} by {over[worst]:.3g}; use column generation"
+            )
+        multipliers = found.multipliers
+        direction = -multipliers @ rows.matrix(mdp.num_costs)
+        direction[0] += 1.0
+        asked: SupportOracle = WithNullAction(oracle) if null else oracle
+        room = self.tol * max(1.0, abs(found.objective))
+        bound = asked.support(direction).value + float(multipliers @ rows.bound)
+        bound += allowance.outward(np.eye(1 + mdp.num_costs)[0], multipliers, room)
+        bound, proven = certify(bound, found.objective, room, allowance.bought(multipliers))
+        prices, floor_prices = split_prices(rows, multipliers, mdp.num_costs)
+        policy = found.policy
+        return Plan(
+            mdp=mdp,
+            problem=problem,
+            status="optimal" if proven else "inaccurate",
+            reward=float(found.value[0]),
+            costs=found.value[1:],
+            objective=found.objective,
+            bound=bound,
+            prices=prices,
+            floor_prices=floor_prices,
+            iterations=found.iterations,
+            weights=np.ones(1),
+            values=found.played[None],
+            make_policy=lambda i: policy,
+            skip=found.skip,
+            checked=Checked(rows, found.used, allowance.stated, multipliers),
+        )
+
+    def _within(
+        self, mdp: ConstrainedMDP, oracle: BackwardInduction, rows: Rows, null: bool, bound: Float
+    ) -> _Solution:
+        """HiGHS' answer for other bounds on the rows, evaluated; an error if there is none."""
+        highs, status = self._solve(mdp, rows._replace(bound=bound), null)
         if status in _INFEASIBLE:
             if (conflict := find_conflict(oracle, rows)) is not None:
                 raise infeasible(oracle, rows, conflict)
             # Limits that are tight to rounding: kept within the allowance, as every planner understands it.
-            rows = rows._replace(bound=rows.bound + allowance(oracle, rows))
-            highs, status = self._solve(mdp, rows, null)
+            bound = rows.bound + Allowance(oracle, rows).aim
+            highs, status = self._solve(mdp, rows._replace(bound=bound), null)
         if status != highspy.HighsModelStatus.kOptimal:
             raise RunError(
                 f"HiGHS ended as {highs.modelStatusToString(status)}; raise time_limit or use column generation"
@@ -84,37 +144,16 @@ class LinearProgram:
         solution = highs.getSolution()
         values = np.maximum(np.array(solution.col_value), 0.0)
         skip = min(float(values[-1]), 1.0) if null else 0.0
-        rho = values[: mdp.horizon * mdp.num_pairs].reshape(mdp.horizon, mdp.num_pairs)
-        multipliers = np.maximum(np.array(solution.row_dual)[: rows.size], 0.0) / _units(mdp, rows)
-        policy = markov_policy(mdp, rho)
+        policy = markov_policy(mdp, values[: mdp.horizon * mdp.num_pairs].reshape(mdp.horizon, mdp.num_pairs))
         occupied = np.zeros((1, mdp.num_pairs))
         policy.add_occupation(mdp, 1.0, occupied)
         played = occupied[0] @ mdp.pay
         occupied *= 1.0 - skip
         value = occupied[0] @ mdp.pay
-        objective = float(value[0]) + (0.0 if mdp.bonus is None else float(occupied[0] @ mdp.bonus[:, 0]))
-        direction = -multipliers @ rows.matrix(mdp.num_costs)
-        direction[0] += 1.0
-        asked: SupportOracle = WithNullAction(oracle) if null else oracle
-        bound = asked.support(direction).value + float(multipliers @ rows.bound)
-        bound, proven = certify(bound, objective, self.tol, float(multipliers @ allowance(oracle, rows)))
-        prices, floor_prices = split_prices(rows, multipliers, mdp.num_costs)
-        return Plan(
-            mdp=mdp,
-            problem=problem,
-            status="optimal" if proven else "inaccurate",
-            reward=float(value[0]),
-            costs=value[1:],
-            objective=objective,
-            bound=bound,
-            prices=prices,
-            floor_prices=floor_prices,
-            iterations=_iterations(highs),
-            weights=np.ones(1),
-            values=played[None],
-            make_policy=lambda i: policy,
-            skip=skip,
-        )
+        moved = np.zeros(1 + mdp.num_costs) if mdp.bonus is None else occupied[0] @ mdp.bonus
+        used = value[1 + rows.cost] - rows.sign * moved[1 + rows.cost]
+        multipliers = np.maximum(np.array(solution.row_dual)[: rows.size], 0.0) / _units(mdp, rows)
+        return _Solution(policy, skip, played, value, float(value[0] + moved[0]), used, multipliers, _iterations(highs))
 
     def _solve(self, mdp: ConstrainedMDP, rows: Rows, null: bool) -> tuple[highspy.Highs, highspy.HighsModelStatus]:
         highs = self.solver(mdp, rows, null)

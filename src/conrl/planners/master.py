@@ -16,8 +16,6 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.errors import RunError
-
 Float = NDArray[np.float64]
 
 _OPTIONS: dict[str, Any] = {
@@ -31,7 +29,11 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-ACCEPTED = 1e-9  # violation, in units of the rows, of a point at which HiGHS gave up
+TIGHT = (1e-8, 1e-6)  # in units of the rows: how near to its bound a row is taken to be tight; what follows is checked
+
+
+class Unsolved(Exception):
+    """HiGHS gave no answer."""
 
 
 class Master:
@@ -76,31 +78,39 @@ class Master:
         return float(weights @ np.array(self._gain)) * self.objective_unit
 
     def solve(self) -> tuple[Float, Float, float]:
-        """Weights of the points [n], multipliers of the rows [R] (>= 0), and the violation t."""
+        """Weights of the points [n], multipliers of the rows [R] (>= 0), and the violation t.
+
+        To HiGHS' tolerances and in doubles: any mixture and any multipliers are of use, but they prove nothing.
+        """
         highs = self._highs
         highs.run()
         if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             highs.clearSolver()  # without the last basis; the program itself is always feasible and bounded
             highs.run()
-        optimal = highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
         solution = highs.getSolution()
         values = np.array(solution.col_value)
-        weights, violation = values[1:], float(values[0])
-        if not optimal:
-            weights, violation = self._accept(weights, violation)
+        weights, violation = np.maximum(values[1:], 0.0), float(values[0])
+        total = float(weights.sum())
+        if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal or not 0.5 < total < 2.0:
+            raise Unsolved
         multipliers = np.maximum(-np.array(solution.row_dual)[1:], 0.0) / self.unit
         if not self._violation:
             multipliers *= self.objective_unit
-        return weights, multipliers, violation
+        return weights / total, multipliers, violation
 
-    def _accept(self, weights: Float, violation: float) -> tuple[Float, float]:
-        """A point at which HiGHS gave up, if it is as good as feasible: any mixture will do, and the bound on the
-        optimum is proven elsewhere."""
-        weights = np.maximum(weights, 0.0)
-        if weights.size != len(self._use) or not 0.5 < weights.sum() < 2.0:
-            raise RunError(f"the master problem ended as {self._highs.getModelStatus()}; please report the model")
-        weights = weights / weights.sum()
-        reached = float((weights @ np.array(self._use) - self._limit).max())
-        if not self._violation and reached > violation + ACCEPTED:
-            raise RunError(f"the master problem ended as {self._highs.getModelStatus()}; please report the model")
-        return weights, reached if self._violation else violation
+    def polished(self, weights: Float, uses: Float, limit: Float) -> Float:
+        """The weights again from the rows that are tight, to rounding instead of to HiGHS' tolerance, if that can be.
+
+        `uses` [n, R] are the row values of the points that carry weight.
+        """
+        uses, limit = uses / self.unit, limit / self.unit
+        for near in TIGHT:
+            tight = np.abs(weights @ uses - limit) <= near
+            system = np.vstack((np.ones(weights.size), uses[:, tight].T))
+            target = np.concatenate(([1.0], limit[tight]))
+            exact = np.asarray(np.linalg.lstsq(system, target, rcond=None)[0], dtype=np.float64)
+            if np.abs(system @ exact - target).max() <= 1e-12 and exact.min() >= 0.0:
+                exact /= float(exact.sum())
+                if (exact @ uses <= limit + 1e-12).all():
+                    return exact
+        return weights / float(weights.sum())

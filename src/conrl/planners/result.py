@@ -16,7 +16,7 @@ from conrl.problem import Knapsack, Linear, Problem, Rows
 
 Float = NDArray[np.float64]
 
-ROUNDING = 1e-12  # in proportion to the objective
+ROUNDING = 1e-12  # in proportion to the objective: what its own sum may be off by
 
 MESSAGES = {
     "optimal": "the gap is within the tolerance",
@@ -37,6 +37,26 @@ class Start(NamedTuple):
     box: Float | None = None  # [2, 1+d]: what the concave-convex program was compiled for
 
 
+class Row(NamedTuple):
+    """A limit or a floor, and how a plan keeps it."""
+
+    name: str  # such as "crash <= 0.3"
+    value: float  # the expected total, as it was planned: in the best case, where the model carries a bonus
+    bound: float
+    price: float  # >= 0
+    excess: float  # >= 0: by how much the value is above a limit, or below a floor
+    allowance: float  # what the excess may be at most (`conrl.planners.allowance`)
+
+
+class Checked(NamedTuple):
+    """The rows that a plan was checked against, and what was found."""
+
+    rows: Rows
+    value: Float  # [R]
+    allowance: Float  # [R]
+    multipliers: Float  # [R]
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """The best policy found, with its certificate.
@@ -47,7 +67,8 @@ class Plan:
     of limit i (`Linear`, `Knapsack`) or of slack in constraint i (`ConcaveConvex`), `floor_prices[i]` >= 0 the loss
     per unit of floor i. `skip` is the probability of the null action for a whole episode (`Knapsack`): `reward` and
     `costs` count such episodes as zero, `policy` and `mixture` are what is played in the others. `trace`, where the
-    planner keeps one, holds its iterations. `start` is where a plan of a similar model may start from.
+    planner keeps one, holds its iterations. `start` is where a plan of a similar model may start from. `rows` lists every
+    limit and floor with its value and by how much it is exceeded: at most rounding, or the status says so.
     """
 
     mdp: ConstrainedMDP = field(repr=False)
@@ -66,6 +87,7 @@ class Plan:
     skip: float = 0.0
     trace: Any = field(default=None, repr=False)
     start: Start | None = field(default=None, repr=False)
+    checked: Checked | None = field(default=None, repr=False)  # None for concave-convex problems
 
     def __getstate__(self) -> dict[str, Any]:
         """For worker processes: the policies themselves instead of the way to make them."""
@@ -75,6 +97,18 @@ class Plan:
     def gap(self) -> Any:
         """bound - objective: the most that any policy within the limits could do better; None without a bound."""
         return None if self.bound is None else self.bound - self.objective
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The limits, then the floors (`Linear`, `Knapsack`): value, bound, price, excess and what it may be."""
+        if self.checked is None:
+            return ()
+        rows, values, allowances, multipliers = self.checked
+        signed = rows.sign * rows.bound
+        excess = np.maximum(rows.sign * (values - signed), 0.0)
+        columns = (values, signed, multipliers, excess, allowances)
+        names = rows.names(self.mdp.cost_names)
+        return tuple(Row(n, *map(float, row)) for n, row in zip(names, zip(*columns, strict=True), strict=True))
 
     @property
     def linear(self) -> Linear | None:
@@ -105,18 +139,17 @@ class Plan:
         return self.mixture.to_markov(self.mdp)
 
 
-def certify(bound: float, objective: float, tol: float, bought: float) -> tuple[float, bool]:
-    """The bound to report, and whether it proves the objective to within tol.
+def certify(bound: float, objective: float, room: float, bought: float) -> tuple[float, bool]:
+    """The bound to report, and whether it proves the objective to within `room`.
 
-    Rounding may leave the bound a little below an objective that meets it, and so may what exceeding limits within
-    their allowance can buy (`bought`: multipliers times allowances); then they are equal. If it is further below, the
-    objective was bought by exceeding a limit: that is no proof, and the negative gap shows it.
+    An objective that keeps its limits lies above the bound only by what exceeding them within their allowance can buy
+    (`bought`: multipliers times allowances) and by rounding; then they are equal. If it is further above, it was bought
+    by breaking a limit: that is no proof.
     """
-    size = max(1.0, abs(objective))
     over = objective - bound
-    if not np.isfinite(objective) or over > max(tol, ROUNDING) * size + bought:
+    if not np.isfinite(objective) or over > room + ROUNDING * abs(objective) + bought:
         return bound, False
-    return max(bound, objective), -over <= tol * size
+    return max(bound, objective), -over <= room
 
 
 def split_prices(rows: Rows, multipliers: Float, num_costs: int) -> tuple[Float, Float]:

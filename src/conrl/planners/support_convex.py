@@ -151,7 +151,7 @@ class _Solver:
         weights = weights[kept] / float(weights.sum())
         objective = self.cones.value(weights @ points)[0]
         nothing = np.zeros(self.cones.count)
-        return self.columns.optimum(weights, points, objective, np.inf, nothing, False, (self.asked, self.sweeps))
+        return self.columns.optimum(self.oracle, weights, points, objective, np.inf, nothing, False, (self.asked, self.sweeps))
 
     def _loosen(self, weights: Float) -> None:
         """If the master finds nothing although the distance is none, allow a little more."""
@@ -173,8 +173,8 @@ class _Solver:
             raise Separated(0.0, self._nearest(np.maximum(x[:count], 0.0)))
         kept = weights > 0.0
         work = self.asked, self.sweeps
-        bound, converged = certify(bound, objective, self.tol, bought)
-        return self.columns.optimum(weights[kept], points[kept], objective, bound, multipliers, converged, work)
+        bound, converged = certify(bound, objective, self.tol * max(1.0, abs(objective)), bought)
+        return self.columns.optimum(self.oracle, weights[kept], points[kept], objective, bound, multipliers, converged, work)
 
     def _fewest(self, weights: Float, points: Float, bound: float, bought: float) -> tuple[Float, float]:
         """A mixture of fewer points as good as this one, and its objective.
@@ -188,7 +188,7 @@ class _Solver:
             fewer = _same_mean(fewer, points, weights @ points)
             objective, constraints = self.cones.value(fewer @ points)
             kept = (constraints <= 10.0 * self.allowed * self.cones.t_unit).all()
-            if kept and certify(bound, objective, self.tol, bought)[1]:
+            if kept and certify(bound, objective, self.tol * max(1.0, abs(objective)), bought)[1]:
                 return fewer, objective
         return weights, self.cones.value(weights @ points)[0]
 

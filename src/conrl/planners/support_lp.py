@@ -16,6 +16,10 @@ neighbouring vertices passes the bound, and lambda is its slope (`one_cost`). Ot
 first made feasible by minimising the largest violation, several directions in one sweep; then the multipliers tried
 are a mean of the master's and the best so far (Wentges 1997), which takes half the steps of the master's alone when
 there are many rows.
+
+Nothing that a solver says is believed. The mixture is checked against every row, and (2) is rounded outward by what
+the oracle proves about its own rounding (`conrl.planners.allowance`). An answer that breaks a row, or a gap that does
+not close, is solved again (`in_fractions`) with a master in rational arithmetic and an oracle that tells ties apart.
 """
 
 from __future__ import annotations
@@ -27,13 +31,14 @@ from numpy.typing import NDArray
 
 from conrl.errors import RunError
 from conrl.oracles.protocols import SupportOracle
-from conrl.planners.master import Master
+from conrl.planners.allowance import Allowance
+from conrl.planners.master import Master, Unsolved
+from conrl.planners.rational_master import RationalMaster
 from conrl.planners.result import Start, certify
 from conrl.problem import Rows
 
 Float = NDArray[np.float64]
 
-FEASIBILITY = 1e-9  # a row is kept if exceeded by at most this x max(|bound|, largest one-step cost)
 SMOOTHING = 0.7  # share of the best multipliers so far in those tried next; 0.5 to 0.85 measured much alike
 MIXING = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0])  # weight of the objective while becoming feasible
 
@@ -52,6 +57,8 @@ class Optimum:
     asked: int  # directions
     sweeps: int  # calls of the oracle, each for several directions
     converged: bool
+    oracle: SupportOracle  # whose answers these are
+    allowance: Float | None = None  # [R]: by how much each row may be exceeded
 
 
 class Columns:
@@ -79,6 +86,7 @@ class Columns:
 
     def optimum(
         self,
+        oracle: SupportOracle,
         weights: Float,
         points: Float,
         objective: float,
@@ -91,7 +99,7 @@ class Columns:
         chosen = [self._place[p.tobytes()] for p in points]
         means = np.array([self.means[i] for i in chosen])
         directions = np.array([self.directions[i] for i in chosen])
-        return Optimum(weights, points, means, directions, objective, bound, multipliers, *work, converged)
+        return Optimum(weights, points, means, directions, objective, bound, multipliers, *work, converged, oracle)
 
 
 class Conflict(Exception):
@@ -125,14 +133,14 @@ def maximise(
     solver.relax = relax
     if rows.size == 0:
         return solver.no_rows()
-    if np.unique(rows.cost).size == 1 and not (relax and rows.size > 1):
-        return solver.one_cost()
-    return solver.many_costs()
-
-
-def allowance(oracle: SupportOracle, rows: Rows) -> Float:
-    """[R]: by how much each row may be exceeded and still count as kept."""
-    return FEASIBILITY * np.maximum(np.abs(rows.bound), oracle.scale[1 + rows.cost])
+    one = np.unique(rows.cost).size == 1 and not (relax and rows.size > 1)
+    try:
+        found = solver.one_cost() if one else solver.many_costs()
+    except Unsolved:
+        found = None
+    if found is not None and solver.stands(found):
+        return found
+    return solver.in_fractions()
 
 
 class _Solver:
@@ -143,14 +151,18 @@ class _Solver:
         self.a = a
         self.rows = rows
         self.G = rows.matrix(oracle.num_costs)
-        self.allow = allowance(oracle, rows)
+        self.allowance = Allowance(oracle, rows)
+        self.aim = self.allowance.aim
         self.tol = tol
         self.columns = columns
         self.max_sweeps = max_sweeps
         self.start: Start | None = None
         self.relax = False
+        self.relaxed = rows.bound  # where the rows cannot be kept, what must be allowed instead
         self.asked = 0
         self.sweeps = 0
+        # Totals are at most that large: rewards of 1e-6 are not planned to 1e-9.
+        self.largest = oracle.horizon * float(np.abs(a) @ oracle.scale)
 
     def fits(self, start: Start) -> bool:
         """Whether a start is one for these rows: its directions gain, and use no more of what is limited."""
@@ -168,20 +180,48 @@ class _Solver:
         values, points = self.ask(direction[None])
         return float(values[0]), points[0]
 
+    def room(self, objective: float) -> float:
+        """What is allowed between the bound and the objective."""
+        return self.tol * min(max(1.0, abs(objective)), self.largest)
+
     def enough(self, bound: float, objective: float) -> bool:
-        return bound - objective <= self.tol * max(1.0, abs(objective))
+        return bound - objective <= self.room(objective)
 
     def optimum(self, weights: Float, points: Float, bound: float, multipliers: Float) -> Optimum:
         objective = float(weights @ (points @ self.a))
         work = self.asked, self.sweeps
-        bound, converged = certify(bound, objective, self.tol, float(multipliers @ self.allow))
-        return self.columns.optimum(weights, points, objective, bound, multipliers, converged, work)
+        room = self.room(objective)
+        bound += self.allowance.outward(self.a, multipliers, room)
+        bought = self.allowance.bought(multipliers)
+        bound, converged = certify(bound, objective, room, bought)
+        found = self.columns.optimum(self.oracle, weights, points, objective, bound, multipliers, converged, work)
+        found.allowance = self.allowance.stated
+        return found
+
+    def stands(self, found: Optimum) -> bool:
+        """Whether an answer keeps every row, and is as good as it can be shown to be."""
+        over = self.G @ (found.weights @ found.points) - self.relaxed
+        if not (over <= self.allowance.computed).all():  # what is no number stands neither
+            return False
+        return found.converged or self.sweeps >= self.max_sweeps or self._only_rounding(found)
+
+    def _only_rounding(self, found: Optimum) -> bool:
+        """Whether the gap would do but for the rounding that was added to the bound."""
+        room = self.room(found.objective)
+        return self.enough(found.bound - self.allowance.outward(self.a, found.multipliers, room), found.objective)
 
     # -- no rows ------------------------------------------------------------------------------------------
 
     def no_rows(self) -> Optimum:
+        found = self._free()
+        if not found.converged:  # actions that tie within rounding made a difference
+            self.oracle, self.columns = self.oracle.strict(), Columns()
+            found = self._free()
+        return found
+
+    def _free(self) -> Optimum:
         value, point = self.ask_one(self.a)
-        return self.optimum(np.ones(1), point[None], value, np.zeros(0))
+        return self.optimum(np.ones(1), point[None], value, np.zeros(self.rows.size))
 
     # -- one cost -----------------------------------------------------------------------------------------
 
@@ -191,36 +231,36 @@ class _Solver:
         value, free = self.ask_one(self.a)
         uses = self.G @ free
         over = uses - self.rows.bound
-        if (over <= self.allow).all():
+        if (over <= self.aim).all():
             return self.optimum(np.ones(1), free[None], value, np.zeros(self.rows.size))
         # The best reward is concave in the cost, so only the row that the free optimum breaks can bind; if there
-        # are several such rows the tightest does.
-        r = int(np.argmax(np.where(over > self.allow, over, -np.inf)))
+        # are several such rows the tightest does. The others are checked with every answer.
+        r = int(np.argmax(np.where(over > self.aim, over, -np.inf)))
         g, h = self.G[r], float(self.rows.bound[r])
         least, h = self._least(g, h, r)
-        optimum = self._line(free, least, g, h, r)
-        if not self.relax:
-            self._check_other_side(optimum)
-        return optimum
+        return self._line(free, least, g, h, r)
 
     def _least(self, g: Float, h: float, r: int) -> tuple[Float, float]:
         """The point that uses least of row r, and what must be allowed for it."""
-        _, least = self.ask_one(-g)
-        low = float(g @ least)
-        if low > h + self.allow[r] and not self.relax:
+        value, least = self.ask_one(-g)
+        if -value > h + self.aim[r] and not self.relax:
             unit = np.zeros(self.rows.size)
             unit[r] = 1.0
-            raise Conflict(unit, low - h)
-        return least, max(h, low)
+            raise Conflict(unit, -value - h)
+        allowed = max(h, float(g @ least))
+        if self.relax:
+            self.relaxed = self.rows.bound.copy()
+            self.relaxed[r] = allowed
+        return least, allowed
 
     def _one_row(self, start: Start) -> Optimum:
         """One row, from the directions on either side of it that were best on a similar set."""
-        g, h, allow = self.G[0], float(self.rows.bound[0]), float(self.allow[0])
+        g, h, aim = self.G[0], float(self.rows.bound[0]), float(self.aim[0])
         high = low = None
         values, points = self.ask(start.directions)
         for w, value, point in zip(start.directions, values, points, strict=True):
             use = float(g @ point)
-            if use > h + allow:
+            if use > h + aim:
                 high = point if high is None or use < float(g @ high) else high
             else:
                 if np.array_equal(w, self.a):
@@ -229,7 +269,7 @@ class _Solver:
                     low = point
         if high is None:
             value, free = self.ask_one(self.a)
-            if float(g @ free) <= h + allow:
+            if float(g @ free) <= h + aim:
                 return self.optimum(np.ones(1), free[None], value, np.zeros(1))
             high = free
         if low is None:
@@ -269,14 +309,6 @@ class _Solver:
     def _use_and_gain(self, point: Float, g: Float) -> tuple[float, float]:
         return float(g @ point), float(self.a @ point)
 
-    def _check_other_side(self, optimum: Optimum) -> None:
-        """With a limit and a floor on one cost: where the one binds, the other must hold."""
-        z = optimum.weights @ optimum.points
-        over = self.G @ z - self.rows.bound
-        if (over > self.allow).any():  # the floor lies above the limit: adding the two rows proves it
-            both = np.ones(self.rows.size)
-            raise Conflict(both, float(-self.rows.bound.sum()))
-
     # -- several costs ------------------------------------------------------------------------------------
 
     def many_costs(self) -> Optimum:
@@ -287,33 +319,61 @@ class _Solver:
             directions = np.vstack((directions, dual, self.start.directions))
         values, points = self.ask(directions)
         free = self.G @ points[0] - self.rows.bound
-        if (free <= self.allow).all():
+        if (free <= self.aim).all():
             return self.optimum(np.ones(1), points[:1], float(values[0]), np.zeros(self.rows.size))
         least = -values[1:first] - self.rows.bound
-        if (least > self.allow).any() and not self.relax:
-            r = int(np.argmax(least / np.maximum(self.allow, 1e-300)))
+        if (least > self.aim).any() and not self.relax:
+            r = int(np.argmax(least / self.aim))
             unit = np.zeros(self.rows.size)
             unit[r] = 1.0
             raise Conflict(unit, float(least[r]))
-        found = points[:first]  # not those of a start: what counts as least violating must not depend on it
+        self._set_units(points[:first])  # not those of a start: what counts as least violating must not depend on it
+        self._use(Master(self.rows.bound, self.unit, self.gain_unit))
+        bound, best = float(values[0]), np.zeros(self.rows.size)  # without multipliers
+        if self.start is not None:
+            dual_bound = float(values[first]) + float(self.start.multipliers @ self.relaxed)
+            if dual_bound < bound:
+                bound, best = dual_bound, self.start.multipliers
+        return self._improve(bound, best)
+
+    def in_fractions(self) -> Optimum:
+        """The answer again, where doubles did not decide: exact weights, and ties told apart.
+
+        A row counts as kept if exceeded by its own `aim` at most, so that this is the unit in which the rows are
+        exceeded together; they are proven to conflict, or kept within twice that.
+        """
+        directions = np.vstack((self.a, -self.G, *self.columns.directions))
+        self.oracle, self.columns = self.oracle.strict(), Columns()
+        self.max_sweeps += self.sweeps
+        values, points = self.ask(directions)
+        self._set_units(points[: 1 + self.rows.size])
+        self._use(RationalMaster(self.rows.bound, self.unit if self.relax else self.aim))
+        found = self._improve(float(values[0]), np.zeros(self.rows.size))
+        over = self.G @ (found.weights @ found.points) - self.relaxed
+        if not (over <= self.allowance.computed).all():
+            worst = int(np.argmax(over / self.allowance.computed))
+            raise RunError(
+                f"the best mixture found exceeds row {worst + 1} by {over[worst]:.3g}, more than rounding explains; "
+                "measure costs in units nearer to 1"
+            )
+        return found
+
+    def _set_units(self, found: Float) -> None:
+        """Units for the rows and the objective: what the first answers [1+R, 1+d] differ by."""
         uses = found @ self.G.T
         spread = uses.max(axis=0) - uses.min(axis=0)
         # Where all policies cost the same, the spread is rounding and no unit.
         size = np.maximum(np.abs(self.rows.bound), self.oracle.scale[1 + self.rows.cost])
-        unit = np.where(spread > 1e-6 * size, spread, np.where(size > 0.0, size, 1.0))
+        self.unit = np.where(spread > 1e-6 * size, spread, np.where(size > 0.0, size, 1.0))
         gains = found @ self.a
         range_of_gains = float(gains.max() - gains.min())
         size_of_gains = float(np.abs(gains).max())
         self.gain_unit = range_of_gains if range_of_gains > 1e-6 * size_of_gains else size_of_gains or 1.0
-        self.master = Master(self.rows.bound, unit, self.gain_unit)
-        self.given = 0
+
+    def _use(self, master: Master | RationalMaster) -> None:
+        """Work with a master, from where some mixture of the columns keeps the rows."""
+        self.master, self.given = master, 0
         self._become_feasible()
-        if self.start is None:
-            return self._improve(float(values[0]), np.zeros(self.rows.size))  # the bound without multipliers
-        dual_bound = float(values[first]) + float(self.start.multipliers @ self.relaxed)
-        if dual_bound < float(values[0]):
-            return self._improve(dual_bound, self.start.multipliers)
-        return self._improve(float(values[0]), np.zeros(self.rows.size))
 
     def _refresh(self) -> tuple[Float, Float, float]:
         """Give the master what is new and solve it."""
@@ -326,7 +386,7 @@ class _Solver:
     def _become_feasible(self) -> None:
         """Drive the largest violation (in units of the rows) below zero, or prove that it cannot be."""
         unit = self.master.unit
-        allow = float((self.allow / unit).min())  # so that every row keeps to its own
+        grain = float((self.aim / unit).min())
         while True:
             _, multipliers, violation = self._refresh()
             if violation <= 0.0:
@@ -336,14 +396,17 @@ class _Solver:
             before = self.columns.count
             values, _ = self.ask(directions)
             proven = -float(values[0]) - float(multipliers @ self.rows.bound)
-            if proven > allow and not self.relax:
+            if proven > float(multipliers @ self.aim) and not self.relax:
                 raise Conflict(multipliers, proven)
-            if self.columns.count == before or violation - proven <= 0.1 * allow:
+            if self.columns.count == before or violation - proven <= 0.1 * grain:
                 break
             if self.sweeps >= self.max_sweeps:
                 raise RunError("no policy within the limits was found within max_sweeps; raise it")
         self.master.pursue_objective(max(violation, 0.0))
-        self.relaxed = self.rows.bound + max(violation, 0.0) * unit
+        relaxed = self.rows.bound + max(violation, 0.0) * unit
+        if self.relax:
+            self.relaxed = relaxed
+        self.pursued = relaxed
 
     def _improve(self, bound: float, best: Float) -> Optimum:
         share = SMOOTHING
@@ -366,17 +429,5 @@ class _Solver:
                 break
         chosen = np.flatnonzero(weights > 0.0)
         points = np.array([self.columns.points[i] for i in chosen])
-        kept = self._polish(weights[chosen], points)
+        kept = self.master.polished(weights[chosen], points @ self.G.T, self.pursued)
         return self.optimum(kept[kept > 0.0], points[kept > 0.0], bound, best)
-
-    def _polish(self, weights: Float, points: Float) -> Float:
-        """The weights again from the rows that are tight, to rounding instead of to HiGHS' tolerance."""
-        uses = points @ self.G.T / self.master.unit
-        limit = self.relaxed / self.master.unit
-        tight = np.abs(weights @ uses - limit) <= 1e-8
-        system = np.vstack((np.ones(weights.size), uses[:, tight].T))
-        target = np.concatenate(([1.0], limit[tight]))
-        exact = np.asarray(np.linalg.lstsq(system, target, rcond=None)[0], dtype=np.float64)
-        if np.abs(system @ exact - target).max() > 1e-12 or exact.min() < 0.0:
-            exact = np.maximum(weights, 0.0)
-        return exact / float(exact.sum())

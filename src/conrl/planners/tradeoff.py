@@ -23,7 +23,8 @@ from conrl.kernels import LANES
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction
 from conrl.planners.conflict import find_conflict, infeasible
-from conrl.planners.support_lp import FEASIBILITY, Columns, Conflict, maximise
+from conrl.planners.allowance import FEASIBILITY
+from conrl.planners.support_lp import Columns, Conflict, maximise
 from conrl.problem import Linear, Rows
 
 Float = NDArray[np.float64]
