@@ -19,7 +19,7 @@ from strategies import specs
 
 import conrl
 from conrl.bounds import knapsack_epsilon
-from conrl.planners.support_lp import FEASIBILITY
+from conrl.planners.allowance import FEASIBILITY
 
 Float = NDArray[np.float64]
 COLUMN, PROGRAM = "column-generation", "linear-program"

@@ -29,8 +29,8 @@ from strategies import Spec, specs
 
 import conrl
 from conrl.planners import PLANNERS
+from conrl.planners.allowance import FEASIBILITY
 from conrl.planners.result import certify
-from conrl.planners.support_lp import FEASIBILITY
 
 Float = NDArray[np.float64]
 COLUMN, PROGRAM = "column-generation", "linear-program"

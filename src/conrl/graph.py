@@ -32,6 +32,8 @@ class Reach(NamedTuple):
     blocks: NDArray[np.uint32]  # those that can be occupied at step h are blocks[lo[h]:hi[h]]
     graph: Graph  # the pairs of those states, in positions
     initial: Float  # [n]
+    outcomes: int  # of a pair, at most
+    arrivals: int  # outcomes that lead to one state, at most
 
     @classmethod
     def of(cls, graph: Graph, initial: Float, horizon: int) -> Reach:
@@ -47,7 +49,8 @@ class Reach(NamedTuple):
         first, pairs = _select(graph.first, order)
         start, kept = _select(graph.start, pairs)
         inner = Graph(first, start, position[graph.successor[kept]], graph.probability[kept])
-        return cls(order, pairs, lo, hi, blocks, inner, initial[order])
+        most = int(np.diff(start).max()), int(np.bincount(inner.successor).max())
+        return cls(order, pairs, lo, hi, blocks, inner, initial[order], *most)
 
 
 def _select(begin: Int, chosen: Int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:

@@ -75,10 +75,8 @@ class BackwardInduction(ModelOracle):
     def _operations(self) -> tuple[int, int]:
         """Backward: w.(r, c), then a product and a sum for each outcome, H times. Forward: at most as many sums as
         outcomes lead to a state, H times, then over the steps and over the pairs."""
-        H, more = self.mdp.horizon, 4 * self.num_costs + 8
-        outcomes = int(np.diff(self._graph.start).max())
-        arrivals = int(np.bincount(self._graph.successor).max())
-        return H * (outcomes + 1) + self._reach.order.size + more, H * (arrivals + 2) + self._pay.shape[0] + more
+        H, reach, more = self.mdp.horizon, self._reach, 4 * self.num_costs + 8
+        return H * (reach.outcomes + 1) + reach.order.size + more, H * (reach.arrivals + 2) + reach.pairs.size + more
 
     def _largest_totals(self) -> Float:
         """By backward induction on the sizes; upward, as that is rounded too."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, Self
@@ -18,7 +19,7 @@ Float = NDArray[np.float64]
 TIE = 4e-15  # times H times the largest pay of one step: what rounding may make of two equal actions
 ROUNDING = 2.0**-53  # of one operation, in proportion
 DRIFT = 1e-9  # by which the probabilities of a pair may add up to more than 1 (`conrl.model.ROW_SUM_TOLERANCE`)
-TINY = 1e-300  # what underflow may lose of a total, generously
+TINY = 2.0**-1022  # the least number with all its digits: what underflow may lose in one operation
 
 
 class Support(NamedTuple):
@@ -144,9 +145,13 @@ class ModelOracle(ABC):
         One percent covers the products of two errors; probabilities that add up to more than 1 are in the totals.
         """
         backward, forward = self._operations()
-        totals = self._largest_totals() if sharp else self.mdp.horizon * self._scale
-        unit = 1.01 * ROUNDING * totals * float(np.exp(DRIFT * self.mdp.horizon))
-        return Rounding(backward * unit + TINY, forward * unit + TINY)
+        H = self.mdp.horizon
+        unit = 1.01 * ROUNDING * math.exp(DRIFT * H)
+        if sharp:
+            totals = self._largest_totals()
+            lost = TINY * forward * (1.0 + self._scale)  # of probabilities, where pay is large
+            return Rounding(backward * unit * totals, forward * unit * totals + lost)
+        return Rounding(backward * unit * H * self._scale, forward * unit * H * self._scale + TINY * forward)
 
     @abstractmethod
     def _operations(self) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from conrl.problem import Rows
 Float = NDArray[np.float64]
 
 FEASIBILITY = 1e-9  # of its bound, by which a row may be exceeded
+SMALL = 1e-300  # what underflow may lose of a bound, generously
 NEGLIGIBLE = 0.1  # share of a tolerance that rounding may take before it is worth a sweep to know it better
 
 
@@ -31,19 +32,25 @@ class Allowance:
     def __init__(self, oracle: SupportOracle, rows: Rows) -> None:
         self._oracle, self._rows = oracle, rows
         self._rounding = oracle.rounding()
-        size = np.abs(rows.bound)
-        relative = FEASIBILITY * size
+        self._size = np.abs(rows.bound)
         rho = self._rounding.point[1 + rows.cost]
-        if (rho > NEGLIGIBLE * relative).any():
+        if (rho > NEGLIGIBLE * FEASIBILITY * self._size).any():
             self._rounding = oracle.rounding(sharp=True)
             rho = self._rounding.point[1 + rows.cost]
-        rho = rho + 4.0 * ROUNDING * size
-        self.aim: Float = 0.5 * relative + rho  # [R]
-        self.computed: Float = 2.0 * self.aim  # [R]
-        self.stated: Float = relative + 4.0 * rho  # [R]: Eq. (1)
+        self.aim: Float = (0.5 * FEASIBILITY + 4.0 * ROUNDING) * self._size + rho  # [R]
+
+    @property
+    def computed(self) -> Float:
+        """[R]: by how much a computed value may exceed its bound."""
+        return 2.0 * self.aim
+
+    @property
+    def stated(self) -> Float:
+        """[R]: Eq. (1)."""
+        return 4.0 * self.aim - FEASIBILITY * self._size
 
     def outward(self, a: Float, multipliers: Float, room: float) -> float:
-        """What support(a - G'multipliers) + multipliers.bound may be too low by; exactly known where `room` is small."""
+        """What support(a - G'multipliers) + multipliers.bound may be too low by; sharper where `room` is small."""
         error = self._error(a, multipliers)
         if error > NEGLIGIBLE * room:
             self._rounding = self._oracle.rounding(sharp=True)
@@ -52,8 +59,9 @@ class Allowance:
 
     def _error(self, a: Float, multipliers: Float) -> float:
         support = self._rounding.support
-        each = support[1 + self._rows.cost] + (self._rows.size + 4) * ROUNDING * np.abs(self._rows.bound)
-        return float(np.abs(a) @ support) + float(multipliers @ each)
+        each = support[1 + self._rows.cost] + (self._rows.size + 4) * ROUNDING * self._size
+        error = float(np.abs(a) @ support) + float(multipliers @ each)
+        return error + SMALL if error > 0.0 else 0.0
 
     def bought(self, multipliers: Float) -> float:
         """What exceeding every row by its allowance gains at most."""

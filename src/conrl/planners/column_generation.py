@@ -121,7 +121,9 @@ class ColumnGeneration:
         skipped = np.array([null and oracle.skips(w) for w in found.directions])  # type: ignore[attr-defined]
         skip = float(found.weights[skipped].sum())
         played = ~skipped if not skipped.all() else np.arange(skipped.size) == 0  # always skipping: any policy will do
-        directions = found.directions[played]
+        directions, values = found.directions[played], found.means[played]
+        if isinstance(oracle, WithNullAction) and skipped.all():
+            values = oracle.inner.support_many(directions).means  # of the policy, not of skipping it
         out_of_sweeps = found.sweeps >= self.max_sweeps
         return Plan(
             mdp=mdp,
@@ -135,7 +137,7 @@ class ColumnGeneration:
             floor_prices=floor_prices,
             iterations=found.asked,
             weights=found.weights[played] / found.weights[played].sum(),
-            values=found.means[played],
+            values=values,
             make_policy=lambda i: oracle.policy(directions[i]),
             skip=skip,
             start=Start(found.directions, found.multipliers, box),

@@ -40,7 +40,7 @@ class Master:
     """One warm HiGHS model. Multipliers are returned in the units of the rows as given."""
 
     def __init__(self, bound: Float, unit: Float, objective_unit: float) -> None:
-        self.unit = unit
+        self.bound, self.unit = bound, unit
         self.objective_unit = objective_unit
         self._gain: list[float] = []
         self._use: list[Float] = []

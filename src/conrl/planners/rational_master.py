@@ -30,7 +30,7 @@ class RationalMaster:
     """Slow, exact; otherwise as `Master`."""
 
     def __init__(self, bound: Float, unit: Float) -> None:
-        self.unit = unit
+        self.bound, self.unit = bound, unit
         self._gains = np.zeros(0)  # [n]: in doubles, to look for promising columns
         self._uses = np.zeros((0, bound.size))
         self._unit = [Fraction(u) for u in unit.tolist()]

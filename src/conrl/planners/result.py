@@ -67,8 +67,8 @@ class Plan:
     of limit i (`Linear`, `Knapsack`) or of slack in constraint i (`ConcaveConvex`), `floor_prices[i]` >= 0 the loss
     per unit of floor i. `skip` is the probability of the null action for a whole episode (`Knapsack`): `reward` and
     `costs` count such episodes as zero, `policy` and `mixture` are what is played in the others. `trace`, where the
-    planner keeps one, holds its iterations. `start` is where a plan of a similar model may start from. `rows` lists every
-    limit and floor with its value and by how much it is exceeded: at most rounding, or the status says so.
+    planner keeps one, holds its iterations. `start` is where a plan of a similar model may start from. `rows` lists
+    every limit and floor with its value and by how much it is exceeded: at most rounding, or the status says so.
     """
 
     mdp: ConstrainedMDP = field(repr=False)

@@ -151,7 +151,9 @@ class _Solver:
         weights = weights[kept] / float(weights.sum())
         objective = self.cones.value(weights @ points)[0]
         nothing = np.zeros(self.cones.count)
-        return self.columns.optimum(self.oracle, weights, points, objective, np.inf, nothing, False, (self.asked, self.sweeps))
+        return self.columns.optimum(
+            self.oracle, weights, points, objective, np.inf, nothing, False, (self.asked, self.sweeps)
+        )
 
     def _loosen(self, weights: Float) -> None:
         """If the master finds nothing although the distance is none, allow a little more."""
@@ -174,7 +176,9 @@ class _Solver:
         kept = weights > 0.0
         work = self.asked, self.sweeps
         bound, converged = certify(bound, objective, self.tol * max(1.0, abs(objective)), bought)
-        return self.columns.optimum(self.oracle, weights[kept], points[kept], objective, bound, multipliers, converged, work)
+        return self.columns.optimum(
+            self.oracle, weights[kept], points[kept], objective, bound, multipliers, converged, work
+        )
 
     def _fewest(self, weights: Float, points: Float, bound: float, bought: float) -> tuple[Float, float]:
         """A mixture of fewer points as good as this one, and its objective.

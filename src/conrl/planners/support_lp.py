@@ -133,7 +133,7 @@ def maximise(
     solver.relax = relax
     if rows.size == 0:
         return solver.no_rows()
-    one = np.unique(rows.cost).size == 1 and not (relax and rows.size > 1)
+    one = bool((rows.cost == rows.cost[0]).all()) and not (relax and rows.size > 1)
     try:
         found = solver.one_cost() if one else solver.many_costs()
     except Unsolved:
@@ -198,17 +198,14 @@ class _Solver:
         found.allowance = self.allowance.stated
         return found
 
-    def stands(self, found: Optimum) -> bool:
-        """Whether an answer keeps every row, and is as good as it can be shown to be."""
+    def keeps_rows(self, found: Optimum) -> bool:
+        """Whether a mixture keeps every row; one that is no number does not."""
         over = self.G @ (found.weights @ found.points) - self.relaxed
-        if not (over <= self.allowance.computed).all():  # what is no number stands neither
-            return False
-        return found.converged or self.sweeps >= self.max_sweeps or self._only_rounding(found)
+        return bool((over <= self.allowance.computed).all())
 
-    def _only_rounding(self, found: Optimum) -> bool:
-        """Whether the gap would do but for the rounding that was added to the bound."""
-        room = self.room(found.objective)
-        return self.enough(found.bound - self.allowance.outward(self.a, found.multipliers, room), found.objective)
+    def stands(self, found: Optimum) -> bool:
+        """Whether an answer can go out: it keeps every row, and its gap is closed or there is no more time."""
+        return self.keeps_rows(found) and (found.converged or self.sweeps >= self.max_sweeps)
 
     # -- no rows ------------------------------------------------------------------------------------------
 
@@ -279,8 +276,11 @@ class _Solver:
         return self._line(high, low, g, h, 0)
 
     def _line(self, high: Float, low: Float, g: Float, h: float, r: int) -> Optimum:
-        """Close in on the edge of Z that passes g.z = h, from a point beyond it and one within."""
-        bound, price = np.inf, 0.0
+        """Close in on the edge of Z that passes g.z = h, from a point beyond it and one within.
+
+        A point that exceeds h by the row's `aim` at most is within: an edge no wider than rounding has no slope.
+        """
+        bound, price, within = np.inf, 0.0, h + float(self.aim[r])
         (over, gain_over), (under, gain_under) = self._use_and_gain(high, g), self._use_and_gain(low, g)
         if over <= under:  # all points use the same
             value, _ = self.ask_one(self.a)
@@ -296,7 +296,7 @@ class _Solver:
             stalled = (use, gain) in ((over, gain_over), (under, gain_under)) or self.sweeps >= self.max_sweeps
             if stalled or self.enough(bound, objective):
                 break
-            if use > h:
+            if use > within:
                 high, over, gain_over = point, use, gain
             else:
                 low, under, gain_under = point, use, gain
@@ -340,23 +340,26 @@ class _Solver:
         """The answer again, where doubles did not decide: exact weights, and ties told apart.
 
         A row counts as kept if exceeded by its own `aim` at most, so that this is the unit in which the rows are
-        exceeded together; they are proven to conflict, or kept within twice that.
+        exceeded together; they are proven to conflict, or kept within twice that. Where the last 1e-9 of a limit is
+        worth so much that the bound cannot be told from it (a nearly vertical edge), the rows are exceeded by `aim`.
         """
         directions = np.vstack((self.a, -self.G, *self.columns.directions))
         self.oracle, self.columns = self.oracle.strict(), Columns()
         self.max_sweeps += self.sweeps
         values, points = self.ask(directions)
         self._set_units(points[: 1 + self.rows.size])
-        self._use(RationalMaster(self.rows.bound, self.unit if self.relax else self.aim))
-        found = self._improve(float(values[0]), np.zeros(self.rows.size))
-        over = self.G @ (found.weights @ found.points) - self.relaxed
-        if not (over <= self.allowance.computed).all():
-            worst = int(np.argmax(over / self.allowance.computed))
-            raise RunError(
-                f"the best mixture found exceeds row {worst + 1} by {over[worst]:.3g}, more than rounding explains; "
-                "measure costs in units nearer to 1"
-            )
-        return found
+        unit = self.unit if self.relax else self.aim
+        best: Optimum | None = None
+        for exceeded in (0.0, 1.0):
+            self._use(RationalMaster(self.rows.bound + exceeded * self.aim, unit))
+            found = self._improve(float(values[0]), np.zeros(self.rows.size))
+            if self.keeps_rows(found) and (best is None or found.bound - found.objective < best.bound - best.objective):
+                best = found
+            if best is not None and self.stands(best):
+                break
+        if best is None:
+            raise RunError("the mixture found breaks a limit by more than rounding; measure costs in units nearer to 1")
+        return best
 
     def _set_units(self, found: Float) -> None:
         """Units for the rows and the objective: what the first answers [1+R, 1+d] differ by."""
@@ -403,10 +406,9 @@ class _Solver:
             if self.sweeps >= self.max_sweeps:
                 raise RunError("no policy within the limits was found within max_sweeps; raise it")
         self.master.pursue_objective(max(violation, 0.0))
-        relaxed = self.rows.bound + max(violation, 0.0) * unit
+        self.pursued = self.master.bound + max(violation, 0.0) * unit
         if self.relax:
-            self.relaxed = relaxed
-        self.pursued = relaxed
+            self.relaxed = self.pursued
 
     def _improve(self, bound: float, best: Float) -> Optimum:
         share = SMOOTHING

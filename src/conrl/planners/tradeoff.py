@@ -22,8 +22,8 @@ from conrl.files import atomic_write
 from conrl.kernels import LANES
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction
+from conrl.planners.allowance import Allowance
 from conrl.planners.conflict import find_conflict, infeasible
-from conrl.planners.allowance import FEASIBILITY
 from conrl.planners.support_lp import Columns, Conflict, maximise
 from conrl.problem import Linear, Rows
 
@@ -112,10 +112,17 @@ class _Search:
         self.mdp = mdp
         self.index = index
         self.tol = tol
-        self.oracle = BackwardInduction(mdp)
+        self.oracle = BackwardInduction(
+            mdp
+        ).strict()  # a curve has vertices, no policies: which of equal ones is the same
+        self.largest = mdp.horizon * float(self.oracle.scale[0])
         rows = Linear(_limits(mdp)).rows(mdp)
         self.others: Rows = rows.select(rows.cost != index)
         self.columns = Columns()
+
+    def room(self, v: _Vertex) -> float:
+        """How far the curve may rise above a chord that ends in v: rewards of 1e-6 are not known to 1e-9 only."""
+        return self.tol * min(max(1.0, abs(v.y)), self.largest)
 
     def points(self, directions: Float) -> tuple[Float, Float]:
         """Upper bounds on w.z, and points (cost, reward) that reach them within tol, with the other limits kept."""
@@ -147,7 +154,7 @@ class _Search:
         def push(u: _Vertex, v: _Vertex) -> None:
             nonlocal count
             height = _height(u, v)
-            if v.x > u.x and height > self.tol * max(1.0, abs(v.y)):
+            if v.x > u.x and height > self.room(v):
                 heapq.heappush(heap, (-height, count, u, v))
                 count += 1
 
@@ -159,16 +166,16 @@ class _Search:
             values, points = self.points(np.column_stack((np.ones(slopes.size), -slopes)))
             for (_, _, u, v), slope, value, point in zip(batch, slopes, values, points, strict=True):
                 above = value - (v.y - slope * v.x)
-                if above <= self.tol * max(1.0, abs(v.y)) or not u.x <= point[0] <= v.x:
+                if above <= self.room(v) or not u.x <= point[0] <= v.x:
                     continue  # nothing above the chord: it is an edge
                 new = _Vertex(float(point[0]), float(point[1]), float(slope))
                 vertices.add(new)
                 push(u, new)
                 push(new, v)
         error = max((-item[0] for item in heap), default=0.0)
-        # At the left end the curve may be vertical: limits that count as the same (`allowance`) are one.
-        room = FEASIBILITY * max(abs(left.x), float(self.oracle.scale[1 + self.index]))
-        x, y = _upper_left(vertices, room)
+        # At the left end the curve may be vertical: limits that count as the same are one.
+        least = Rows(np.array([self.index]), np.ones(1), np.array([left.x]))
+        x, y = _upper_left(vertices, float(Allowance(self.oracle, least).aim[0]))
         return Frontier(self.mdp, self.index, x, y, complete=not heap, error=error)
 
 
