@@ -158,6 +158,7 @@ class _Search:
                 heapq.heappush(heap, (-height, count, u, v))
                 count += 1
 
+        unclear = 0.0
         push(left, right)
         while heap and (max_vertices is None or len(vertices) < max_vertices):
             most = LANES if max_vertices is None else min(LANES, max_vertices - len(vertices))
@@ -166,13 +167,17 @@ class _Search:
             values, points = self.points(np.column_stack((np.ones(slopes.size), -slopes)))
             for (_, _, u, v), slope, value, point in zip(batch, slopes, values, points, strict=True):
                 above = value - (v.y - slope * v.x)
-                if above <= self.room(v) or not u.x <= point[0] <= v.x:
+                if above <= self.room(v):
                     continue  # nothing above the chord: it is an edge
                 new = _Vertex(float(point[0]), float(point[1]), float(slope))
-                vertices.add(new)
+                if new.y - slope * new.x <= v.y - slope * v.x:
+                    unclear = max(unclear, above)  # by rounding: something may be there, but nothing was found
+                    continue
+                vertices.add(new)  # a little to the left of u, by rounding, if the curve is vertical there
                 push(u, new)
                 push(new, v)
         error = max((-item[0] for item in heap), default=0.0)
+        error = max(error, unclear)
         # At the left end the curve may be vertical: limits that count as the same are one.
         least = Rows(np.array([self.index]), np.ones(1), np.array([left.x]))
         x, y = _upper_left(vertices, float(Allowance(self.oracle, least).aim[0]))
