@@ -92,13 +92,19 @@ class Cones:
         return np.where((largest > 0.0) & (largest < 1.0), largest, 1.0)
 
     def over_box(self, w: Float, mu: Float) -> float:
-        """The maximum of f(y) - mu.g(y) - w.y over the box; inf if Clarabel finds none, which bounds nothing."""
+        """The maximum of f(y) - mu.g(y) - w.y over the box, rounded up; inf if Clarabel finds none.
+
+        The larger of Clarabel's two sides, and its tolerance on top: what it leaves undecided.
+        """
         cost = np.zeros(self.num_variables)
         cost[self.s] = -1.0
         cost[self.t] = mu * self.t_unit
         cost[self.y] = w * self.unit
         answer = _clarabel(self.A, self.b, cost, self.K)
-        return -float(cost @ np.array(answer.x)) if str(answer.status) in SOLVED else np.inf
+        if str(answer.status) not in SOLVED:
+            return np.inf
+        largest = max(-float(answer.obj_val), -float(answer.obj_val_dual))
+        return largest + ATTEMPTS[0][0] * max(1.0, abs(largest))
 
     def over_mixtures(self, cost: Float, points: Float, more: Float, more_cost: Float, allowed: float) -> Answer:
         """Minimise over (1) and x, u >= 0 with  y = sum_i x_i z_i + more u,  sum x = 1,  t <= allowed.

@@ -62,8 +62,13 @@ def maximise_convex(
 
 
 def lagrangian_bound(oracle: SupportOracle, cones: Cones, w: Float, mu: Float) -> float:
-    """Eq. (2)."""
-    return float(oracle.support(w).value) + cones.over_box(w, mu)
+    """Eq. (2), rounded outward."""
+    return float(oracle.support(w).value) + rounding_of(oracle, w) + cones.over_box(w, mu)
+
+
+def rounding_of(oracle: SupportOracle, w: Float) -> float:
+    """What support(w) may be too low by."""
+    return float(np.abs(w) @ oracle.rounding().support)
 
 
 class _Solver:
@@ -103,17 +108,18 @@ class _Solver:
             room = self.tol * max(1.0, abs(objective))
             last = self.columns.count == before or self.sweeps >= self.max_sweeps
             if last or value - inside <= 10.0 * room:  # else (2) cannot be small enough yet
-                found = value + self.cones.over_box(w, mu)
+                found = value + rounding_of(self.oracle, w) + self.cones.over_box(w, mu)
                 if found < bound:
                     bound, best = found, mu
                 if last or bound - objective <= room:
                     return self._finish(answer.more, before, bound, best)
 
-    def _master(self) -> Answer:
+    def _master(self, allowed: float | None = None) -> Answer:
         cost = np.zeros(self.cones.num_variables)
         cost[self.cones.s] = -1.0
         nothing = np.zeros((self.cones.size, 0))
-        return self.cones.over_mixtures(cost, np.array(self.columns.points), nothing, np.zeros(0), self.allowed)
+        allowed = self.allowed if allowed is None else allowed
+        return self.cones.over_mixtures(cost, np.array(self.columns.points), nothing, np.zeros(0), allowed)
 
     def _approach(self) -> None:
         """New points until some mixture is as good as allowed."""
@@ -167,6 +173,18 @@ class _Solver:
             self.allowed = looser[0]
 
     def _finish(self, x: Float, count: int, bound: float, multipliers: Float) -> Optimum:
+        """The answer, checked; one that breaks a constraint is solved for again, with room for Clarabel's error."""
+        found, broken = self._mixture(x, count, bound, multipliers)
+        if broken > 0.0:
+            again = self._master(self.allowed - 2.0 * (broken + self.allowed))
+            if again.solved:
+                found, broken = self._mixture(again.more, self.columns.count, bound, multipliers)
+        if broken > 0.0:
+            raise RunError(f"the mixture found breaks a constraint by {broken:.3g} of its size; {REMEDY}")
+        return found
+
+    def _mixture(self, x: Float, count: int, bound: float, multipliers: Float) -> tuple[Optimum, float]:
+        """A mixture from the master's weights, and by how much it breaks a constraint, in its size."""
         chosen = np.flatnonzero(x[:count] > NEGLIGIBLE)
         points = np.array([self.columns.points[i] for i in chosen])
         bought = float(multipliers @ (10.0 * self.allowed * self.cones.t_unit))
@@ -174,11 +192,13 @@ class _Solver:
         if not np.isfinite(objective):  # f is defined only where the constraints are exceeded a little
             raise Separated(0.0, self._nearest(np.maximum(x[:count], 0.0)))
         kept = weights > 0.0
+        weights, points = weights[kept], points[kept]
         work = self.asked, self.sweeps
         bound, converged = certify(bound, objective, self.tol * max(1.0, abs(objective)), bought)
-        return self.columns.optimum(
-            self.oracle, weights[kept], points[kept], objective, bound, multipliers, converged, work
-        )
+        over = self.cones.value(weights @ points)[1] / self.cones.t_unit
+        broken = float(over.max(initial=0.0)) if not np.isnan(over).any() else np.inf
+        found = self.columns.optimum(self.oracle, weights, points, objective, bound, multipliers, converged, work)
+        return found, broken if broken > 10.0 * self.allowed else 0.0
 
     def _fewest(self, weights: Float, points: Float, bound: float, bought: float) -> tuple[Float, float]:
         """A mixture of fewer points as good as this one, and its objective.
