@@ -79,6 +79,7 @@ def plan_record(name: str, plan: Plan, simulation: Simulation | None) -> dict[st
             cost: dict(zip(keys, map(float, row), strict=True))
             for cost, row in zip(mdp.cost_names, zip(*columns, strict=True), strict=True)
         },
+        "rows": [row._asdict() for row in plan.rows],
         "mixture": [
             {"weight": float(weight)} | ({} if values is None else _value(mdp, values[i]))
             for i, weight in enumerate(plan.mixture.weights)
@@ -119,6 +120,7 @@ def plan_parts(name: str, plan: Plan, simulation: Simulation | None) -> list[Ren
     parts: list[RenderableType] = [Text(title, "bold"), facts]
     if mdp.num_costs:
         parts.append(_costs_table(plan))
+        parts += _excess(plan)
     if plan.mixture.weights.size > 1:
         parts.append(_mixture_table(plan))
     if simulation is not None:
@@ -140,6 +142,16 @@ def _costs_table(plan: Plan) -> Numbers:
         row += [number(floors[i]), f"{plan.floor_prices[i]:.6g}"] if floored else []
         table.add_row(*row)
     return table
+
+
+def _excess(plan: Plan) -> list[RenderableType]:
+    """What exceeds its bound, however little."""
+    over = [row for row in plan.rows if row.excess > 0.0]
+    if not over:
+        return []
+    rounding = all(row.excess <= row.allowance for row in over)
+    listed = ", ".join(f"{row.name} by {row.excess:.1e}" for row in over)
+    return [Text(f"exceeded{' within rounding' if rounding else ''}: {listed}", "dim" if rounding else "yellow")]
 
 
 def _mixture_table(plan: Plan) -> Group:

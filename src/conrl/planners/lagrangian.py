@@ -47,7 +47,8 @@ from conrl.errors import RunError, SpecError, unknown
 from conrl.inputs import is_int, is_number
 from conrl.model import ConstrainedMDP
 from conrl.oracles import A2C, BackwardInduction, Responder, Support, SupportOracle
-from conrl.planners.result import Plan, split_prices
+from conrl.planners.allowance import Allowance
+from conrl.planners.result import Checked, Plan, split_prices
 from conrl.policy import Policy
 from conrl.problem import Linear, Problem, Rows
 
@@ -167,11 +168,14 @@ class Lagrangian:
                 bounds = np.append(bounds, answer.value + float(average @ rows.bound))
         if self.keep_multipliers:
             self._remember(rows, end, done + self.iterations)
-        prices, floor_prices = split_prices(rows, average if bounds is None else tried[bounds.argmin()], mdp.num_costs)
+        multipliers = average if bounds is None else tried[bounds.argmin()]
+        prices, floor_prices = split_prices(rows, multipliers, mdp.num_costs)
+        allowance = Allowance(BackwardInduction(mdp), rows)
+        outward = allowance.outward(np.eye(1 + mdp.num_costs)[0], multipliers, np.inf)
         weights = np.array(counts) / sum(counts)
         means = np.array([c.mean for c in columns])
         value = weights @ means
-
+        used = (weights @ np.array([c.point for c in columns]))[1 + rows.cost]
         return Plan(
             mdp=mdp,
             problem=problem,
@@ -179,7 +183,7 @@ class Lagrangian:
             reward=float(value[0]),
             costs=value[1:],
             objective=float(weights @ np.array([c.point[0] for c in columns])),
-            bound=None if bounds is None else float(bounds.min()),
+            bound=None if bounds is None else float(bounds.min()) + outward,
             prices=prices,
             floor_prices=floor_prices,
             iterations=self.iterations + (self.returns == "average-multiplier"),
@@ -187,6 +191,7 @@ class Lagrangian:
             values=means,
             make_policy=lambda i: columns[i].policy,
             trace=trace,
+            checked=Checked(rows, used, allowance.stated, multipliers),
         )
 
     def _steps(self, done: int) -> Float:

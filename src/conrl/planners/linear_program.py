@@ -171,6 +171,7 @@ class LinearProgram:
         highs = highspy.Highs()
         highs.setOptionValue("output_flag", False)
         highs.setOptionValue("solver", self.method)
+        highs.setOptionValue("small_matrix_value", 1e-12)  # the least it takes; smaller probabilities are dropped
         highs.setOptionValue("primal_feasibility_tolerance", max(1e-10, 0.1 * self.tol))
         highs.setOptionValue("dual_feasibility_tolerance", max(1e-10, 0.1 * self.tol))
         highs.setOptionValue("ipm_optimality_tolerance", max(1e-12, 0.1 * self.tol))
@@ -222,7 +223,7 @@ def flow_rows(mdp: ConstrainedMDP) -> tuple[Any, Float]:
 
 
 def _units(mdp: ConstrainedMDP, rows: Rows) -> Float:
-    """[R]: the largest one-step cost of each row, by which it is divided: HiGHS drops coefficients below 1e-9."""
+    """[R]: the largest one-step cost of each row, by which it is divided: HiGHS drops small coefficients."""
     largest = np.abs(mdp.pay[:, 1 + rows.cost]).max(axis=0, initial=0.0)
     return np.where(largest > 0.0, largest, 1.0)
 
