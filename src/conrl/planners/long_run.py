@@ -20,6 +20,8 @@ from conrl.model import ConstrainedMDP
 
 Float = NDArray[np.float64]
 
+KEPT = 1e-6  # of its size, by which a limit may be exceeded: HiGHS keeps them to about a tenth of that
+
 
 class LongRun(NamedTuple):
     """Per H steps: the best average reward within the limits, and the costs that go with it."""
@@ -50,4 +52,9 @@ def long_run_optimum(mdp: ConstrainedMDP, limits: Float) -> LongRun:
     if found.x is None:
         raise RunError(f"no long-run average keeps the limits: {found.message}")
     value = found.x @ pay
+    over = value[1:][bound] - np.asarray(limits)[bound]
+    if not (over <= KEPT * np.maximum(np.abs(pay[:, 1:]).max(axis=0), np.abs(limits))[bound]).all():
+        raise RunError(
+            f"HiGHS' long-run average exceeds a limit by {over.max():.3g}; measure costs in units nearer to 1"
+        )
     return LongRun(float(value[0]), value[1:])
