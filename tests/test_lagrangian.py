@@ -108,7 +108,8 @@ def test_the_cost_is_optimistic_also_where_the_multiplier_is_zero() -> None:
     plan = Lagrangian(5).plan(mdp, conrl.Linear([1.0]))
     assert (plan.trace.values == [2.5, 0.5]).all()
     assert (plan.trace.multipliers == 0.0).all()
-    assert (plan.reward, plan.costs[0], plan.objective, plan.bound) == (1.0, 2.0, 2.5, 2.5)
+    assert (plan.reward, plan.costs[0], plan.objective) == (1.0, 2.0, 2.5)
+    assert 2.5 <= plan.bound <= 2.5 + 1e-13
     floor = Lagrangian(5).plan(mdp, conrl.Linear(None, [3.0]))
     assert (floor.trace.values == [2.5, 3.5]).all()
 
@@ -211,7 +212,8 @@ def test_every_dual_bound_is_valid(spec: Spec) -> None:
     rounding = 1e-12 * (size + mdp.horizon * trace.multipliers @ (row_unit(mdp, rows) + 1.0))
     for bound, multipliers, room in zip(trace.dual_bounds, trace.multipliers, rounding, strict=True):
         assert abs(bound - dual_bound(mdp, rows, multipliers)) <= room
-    assert plan.bound == trace.best_bound[-1] == trace.dual_bounds.min()
+    assert trace.best_bound[-1] == trace.dual_bounds.min()
+    assert trace.dual_bounds.min() <= plan.bound <= trace.dual_bounds.min() + rounding.max()  # outward
     assert (trace.multipliers >= 0.0).all()
     reference = solve_lp(mdp, problem)
     if reference is not None:
@@ -241,7 +243,8 @@ def test_infeasible_limits_raise_nothing_and_the_bound_falls() -> None:
 def test_without_limits_it_is_one_policy() -> None:
     for mdp in (still([0.0, 1.0], [0.0, 2.0], 10), still([0.0, 1.0], [], 10)):
         plan = Lagrangian(4).plan(mdp, conrl.Linear())
-        assert (plan.reward, plan.bound, plan.gap) == (10.0, 10.0, 0.0)
+        assert plan.reward == 10.0
+        assert 10.0 <= plan.bound <= 10.0 + 1e-12
         assert len(plan.mixture.policies) == 1
         assert plan.trace.multipliers.shape == (4, 0)
 

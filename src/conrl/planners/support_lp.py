@@ -300,6 +300,9 @@ class _Solver:
                 high, over, gain_over = point, use, gain
             else:
                 low, under, gain_under = point, use, gain
+            if over <= under:  # both are within, and the new one gains more
+                share = 0.0
+                break
         multipliers = np.zeros(self.rows.size)
         multipliers[r] = price
         weights, points = np.array([share, 1.0 - share]), np.stack((high, low))
