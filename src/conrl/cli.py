@@ -60,6 +60,13 @@ class Commands(click.Group):
             code = _complain(f"{name}{error.strerror or error}", 2)
         sys.exit(code if isinstance(code, int) else 0)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Click takes an EOFError for a key pressed at a prompt. No command asks anything: it is a failure to read."""
+        try:
+            return super().invoke(ctx)
+        except EOFError as error:
+            raise OSError(f"what was being read ended too soon: {error}") from error
+
 
 def _complain(message: str, code: int) -> int:
     line = printable(" ".join(message.split()))

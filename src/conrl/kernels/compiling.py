@@ -2,10 +2,14 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numba
+from numba.core.compiler_lock import global_compiler_lock
 from numpy.typing import NDArray
+
+from conrl.kernels.cache import HealingCache
 
 Array = NDArray[Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -16,8 +20,9 @@ TELL: list[Callable[[], None]] = []  # who is told, once, that kernels are being
 
 
 def tell_once() -> None:
-    while TELL:
-        TELL.pop()()
+    with suppress(IndexError):  # two threads may wait; asking first whether one is left would be asking too early
+        while True:
+            TELL.pop()()
 
 
 def compiled(function: F) -> F:
@@ -26,25 +31,25 @@ def compiled(function: F) -> F:
     numba leaves that pass off; it keeps the LANES accumulators of a kernel in vector registers (2 to 4 times faster)
     and reorders no arithmetic.
     """
-    options = {"nogil": True, "error_model": "numpy"}
-    dispatcher: Any
-    try:
-        dispatcher = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # nowhere to write, neither beside the source nor in the user's home: compile in each process
-        dispatcher = numba.njit(**options)(function)
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    with suppress(RuntimeError):  # nowhere to write, neither beside the source nor in the user's home
+        dispatcher._cache = HealingCache(function)
     compile_plain = dispatcher.compile
 
     def compile_vectorised(signature: Any) -> Any:
-        config: Any = numba.config
-        before, config.SLP_VECTORIZE = config.SLP_VECTORIZE, 1
         slow = threading.Timer(PATIENCE, tell_once)  # what is in the cache is there sooner
         slow.daemon = True
         slow.start()
         try:
-            return compile_plain(signature)
+            with global_compiler_lock:  # one thread compiles; another must not see or undo its setting
+                config: Any = numba.config
+                before, config.SLP_VECTORIZE = config.SLP_VECTORIZE, 1
+                try:
+                    return compile_plain(signature)
+                finally:
+                    config.SLP_VECTORIZE = before
         finally:
             slow.cancel()
-            config.SLP_VECTORIZE = before
 
     dispatcher.compile = compile_vectorised
     return dispatcher  # type: ignore[no-any-return]
