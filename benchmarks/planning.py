@@ -176,7 +176,8 @@ def sweeps() -> None:
 def sweep(mdp: conrl.ConstrainedMDP, repeat: int, work: list[float], times: list[float]) -> list[str]:
     oracle = BackwardInduction(mdp)
     w = np.array([1.0, -0.2, -0.1, -0.3])
-    kernel = best(lambda: oracle._sweep(w), repeat)
+    scratch = oracle._scratch()
+    kernel = best(lambda: oracle._sweep(w, scratch), repeat)
     call = best(lambda: oracle.support(w), repeat)
     reference = quantecon(mdp, w, max(3, repeat // 10))
     in_line, in_place = machine_limits(oracle, repeat)
@@ -238,7 +239,7 @@ def _in_place(probability: Any, successor: Any, V: Any, steps: int) -> float:
 
 def machine_limits(oracle: BackwardInduction, repeat: int) -> tuple[float, float]:
     """Seconds that reading and multiplying alone take here: in line, and at the model's addresses."""
-    V = oracle._values[0]
+    V = oracle._scratch().values[0]
     some = V[: 1 << int(np.log2(V.shape[0]))]  # a power of two: the remainder is then a mask
     lines, steps = (oracle._line_probability, oracle._line_successor), oracle.mdp.horizon - 1
     _in_line(*lines, some, steps)

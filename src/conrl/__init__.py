@@ -11,6 +11,7 @@ Names are loaded when first used, so that `import conrl` and `conrl --help` stay
 from __future__ import annotations
 
 import importlib
+import threading
 from typing import TYPE_CHECKING, Any
 
 from conrl import registration as _registration  # makes gymnasium.make("conrl/MarsRover-v0") work
@@ -174,11 +175,16 @@ if TYPE_CHECKING:
     from conrl.transform import single_episode
 
 
+_LOADING = threading.RLock()  # Python lets threads that load modules in different orders see them half loaded
+
+
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f"conrl.{name}")
+        with _LOADING:
+            return importlib.import_module(f"conrl.{name}")
     if name in _HOME:
-        value = getattr(importlib.import_module(f"conrl.{_HOME[name]}"), name)
+        with _LOADING:
+            value = getattr(importlib.import_module(f"conrl.{_HOME[name]}"), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'conrl' has no attribute {name!r}")

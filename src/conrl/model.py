@@ -413,9 +413,9 @@ class ConstrainedMDP:
         return cast(NDArray[np.int64], self._once("pair_index", make))
 
     def _once(self, name: str, make: Callable[[], Any]) -> Any:
-        if name not in self._derived:
-            self._derived[name] = make()
-        return self._derived[name]
+        """Threads that ask together may each make it; all get the one that was put first."""
+        found = self._derived.get(name)
+        return self._derived.setdefault(name, make()) if found is None else found
 
     @property
     def state_names(self) -> tuple[str, ...]:

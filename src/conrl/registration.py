@@ -8,7 +8,6 @@ Gymnasium must name a module: `gymnasium.make("conrl.registration:conrl/MarsRove
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -46,34 +45,39 @@ def register() -> None:
             )
 
 
-class _Gymnasium(MetaPathFinder, Loader):
-    """Waits for `import gymnasium`, lets the usual finders load it, then registers."""
+class _Registering(Loader):
+    """Loads as the usual loader does, then registers."""
 
-    def __init__(self) -> None:
-        self.inner: Loader | None = None
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != "gymnasium" or self not in sys.meta_path:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            self.inner, spec.loader = spec.loader, self
-        return spec
+    def __init__(self, inner: Loader) -> None:
+        self.inner = inner
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        assert self.inner is not None
         return self.inner.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        assert self.inner is not None
         if module.__spec__ is not None:
             module.__spec__.loader = self.inner  # importlib.resources and reloading ask the real one
         module.__loader__ = self.inner
         self.inner.exec_module(module)
         register()
+
+
+class _Gymnasium(MetaPathFinder):
+    """Waits for `import gymnasium` and lets the usual finders find it.
+
+    It stays where it is, and remembers nothing: other threads may be walking the list of finders.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != "gymnasium":
+            return None
+        others = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
+        spec = next((found for finder in others if (found := finder.find_spec(fullname, path, target))), None)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Registering(spec.loader)
+        return spec
 
 
 if "gymnasium" in sys.modules:

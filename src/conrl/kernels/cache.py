@@ -19,7 +19,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 SEAL = hashlib.sha256().digest_size
 
 
-class SealedFiles(IndexDataCacheFile):  # type: ignore[misc]
+class SealedFiles(IndexDataCacheFile):
     """The index and the data files of one function."""
 
     def save(self, key: Any, data: Any) -> None:
@@ -60,7 +60,7 @@ class SealedFiles(IndexDataCacheFile):  # type: ignore[misc]
             file.write(hashlib.sha256(content).digest() + content)
 
 
-class HealingCache(FunctionCache):  # type: ignore[misc]
+class HealingCache(FunctionCache):
     """Any failure to read means: compile; any failure to write means: compile again next time."""
 
     def __init__(self, function: Callable[..., Any]) -> None:

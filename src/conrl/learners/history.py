@@ -69,7 +69,6 @@ class History:
 
     def append(self, row: Row) -> None:
         self._rows.append(row)
-        self._tables.clear()
         self.__dict__.pop("regret", None)
 
     def __len__(self) -> int:
@@ -81,13 +80,17 @@ class History:
     # -- columns ------------------------------------------------------------------------------------------
 
     def _table(self, name: str) -> NDArray[Any]:
-        if name not in self._tables:
-            none = np.full(len(self.cost_names) + (name == "expected"), np.nan)
-            values = [getattr(row, name) for row in self._rows]
-            self._tables[name] = np.array([none if v is None else v for v in values])
-            if not values and name in ("costs", "expected", "unguarded", "prices"):
-                self._tables[name] = np.zeros((0, none.size))
-        return self._tables[name]
+        """What all rows hold of one kind, put together once for every length."""
+        kept = self._tables.get(name)
+        if kept is not None and len(kept) == len(self._rows):
+            return kept
+        none = np.full(len(self.cost_names) + (name == "expected"), np.nan)
+        values = [getattr(row, name) for row in self._rows]
+        table = np.array([none if v is None else v for v in values])
+        if not values and name in ("costs", "expected", "unguarded", "prices"):
+            table = np.zeros((0, none.size))
+        self._tables[name] = table
+        return table
 
     @property
     def rewards(self) -> Float:

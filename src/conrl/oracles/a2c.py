@@ -13,6 +13,7 @@ policy's: fictitious ones from an estimated model (`Fictitious`, a `Responder`),
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -132,17 +133,19 @@ class _Compiled:
 
 
 _KEEP: dict[Any, _Compiled] = {}
+_KEEPING = threading.Lock()
 
 
 def _compile(network: Network, settings: A2CSettings, available: bytes | None) -> _Compiled:
     """The compiled update and table of a network; networks of one shape on the same features share them."""
     shape = (network.inputs.shape, network.which.shape)
     key = (network.inputs.tobytes(), network.which.tobytes(), shape, tuple(network.layers), settings, available)
-    if key not in _KEEP:
-        if len(_KEEP) >= 16:
-            _KEEP.pop(next(iter(_KEEP)))
-        _KEEP[key] = _make(network, settings, available)
-    return _KEEP[key]
+    with _KEEPING:
+        if key not in _KEEP:
+            if len(_KEEP) >= 16:
+                _KEEP.pop(next(iter(_KEEP)))
+            _KEEP[key] = _make(network, settings, available)
+        return _KEEP[key]
 
 
 def _make(network: Network, settings: A2CSettings, available: bytes | None) -> _Compiled:

@@ -15,6 +15,8 @@ The maximiser z is evaluated by a forward pass of the greedy policy, which touch
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,10 +30,29 @@ Float = NDArray[np.float64]
 FEW = 2  # up to so many directions are quicker one by one than in one sweep of LANES
 
 
+class Scratch:
+    """What one call works in: choices by block [H, B, LANES], those of a sweep for many by position [H, n, LANES]."""
+
+    def __init__(self, horizon: int, positions: int, pairs: int) -> None:
+        blocks = -(-positions // kernels.LANES)
+        self.horizon, self.positions = horizon, positions
+        self.values: Float = np.zeros((2, blocks, kernels.LANES))
+        self.choice = np.zeros((horizon, blocks, kernels.LANES), dtype=np.uint16)
+        self.mu: Float = np.zeros((2, positions))
+        self.counts: Float = np.zeros(pairs)
+
+    @cached_property
+    def many(self) -> tuple[Float, NDArray[np.uint16]]:
+        """Values and choice of a sweep for many directions."""
+        shape = self.positions, kernels.LANES
+        return np.zeros((2, *shape)), np.zeros((self.horizon, *shape), dtype=np.uint16)
+
+
 class BackwardInduction(ModelOracle):
     """`SupportOracle` of a model, or of its optimistic set if it carries a bonus.
 
-    Not for concurrent use: it keeps scratch memory between calls. No answer depends on an earlier one.
+    Threads may share one, and no answer depends on another: scratch memory belongs to a call. One that is free is
+    taken, as making it takes a twentieth of a small model's answer.
     """
 
     def __init__(self, mdp: ConstrainedMDP) -> None:
@@ -48,13 +69,10 @@ class BackwardInduction(ModelOracle):
         places = np.where(missing, 0, slot_pair)
         self._slot_pay = self._pay[places]  # [slots, LANES, 1+d]
         self._slot_bonus = None if self._bonus is None else self._bonus[places]
-        num_blocks = self._block_first.size - 1
-        n, H = reach.order.size, mdp.horizon
-        self._values = np.zeros((2, num_blocks, kernels.LANES))
-        self._choice = np.zeros((H, num_blocks, kernels.LANES), dtype=np.uint16)
-        self._mu = np.zeros((2, n))
-        self._counts = np.zeros(self._pay.shape[0])
-        self._many: tuple[Float, NDArray[np.uint16]] | None = None
+        self._free: list[Scratch] = []
+
+    def _scratch(self) -> Scratch:
+        return Scratch(self.mdp.horizon, self._reach.order.size, self._pay.shape[0])
 
     def support_many(self, directions: Float) -> Supports:
         """Answers to the rows of `directions` [m, 1+d], up to LANES of them in one sweep."""
@@ -62,14 +80,20 @@ class BackwardInduction(ModelOracle):
         values = np.empty(m)
         points = np.empty((m, 1 + self.num_costs))
         means = np.empty_like(points)
+        try:
+            work = self._free.pop()  # asking first whether there is one would be asking too early
+        except IndexError:
+            work = self._scratch()
         for begin in range(0, m, kernels.LANES):
             part = slice(begin, min(m, begin + kernels.LANES))
             if part.stop - part.start > FEW:
-                self._sweep_many(directions[part], values[part], points[part], means[part])
+                self._sweep_many(directions[part], work, values[part], points[part], means[part])
                 continue
             for i in range(part.start, part.stop):
-                values[i] = self._sweep(directions[i])
-                self._value_vector(directions[i], self._choice_by_position(), 0, points[i], means[i])
+                values[i] = self._sweep(directions[i], work)
+                choice = work.choice.reshape(work.horizon, -1, 1)
+                self._value_vector(directions[i], choice, 0, work, points[i], means[i])
+        self._free.append(work)
         return Supports(values, points, means)
 
     def _operations(self) -> tuple[int, int]:
@@ -92,12 +116,10 @@ class BackwardInduction(ModelOracle):
         """
         if self.mdp._visits is not None:
             return self._greedy(np.asarray(w, dtype=np.float64))
-        self._choice[:] = 0
-        self._values[:] = 0.0  # so that what is played where nobody comes depends on w alone
-        self._sweep(np.asarray(w, dtype=np.float64))
-        mdp = self.mdp
+        mdp, work = self.mdp, self._scratch()  # a new one: what is played where nobody comes depends on w alone
+        self._sweep(np.asarray(w, dtype=np.float64), work)
         actions = np.empty((mdp.horizon, mdp.num_states), dtype=np.int16)
-        choice = self._choice.reshape(mdp.horizon, -1)
+        choice = work.choice.reshape(mdp.horizon, -1)
         kernels.actions_of(mdp.graph.first, mdp.action, self._reach.order, choice, actions)
         return Deterministic(actions, mdp.num_actions)
 
@@ -108,7 +130,7 @@ class BackwardInduction(ModelOracle):
         kernels.greedy(*mdp.graph, mdp.action, pay, self._tie(w), actions)
         return Deterministic(actions, mdp.num_actions)
 
-    def _sweep(self, w: Float) -> float:
+    def _sweep(self, w: Float, work: Scratch) -> float:
         pay = self._slot_pay @ w
         if self._slot_bonus is not None:
             pay += self._slot_bonus @ np.abs(w)
@@ -125,26 +147,20 @@ class BackwardInduction(ModelOracle):
             reach.blocks,
             pay,
             self._tie(w),
-            self._values,
-            self._choice,
+            work.values,
+            work.choice,
         )
-        return float(self._values[at].reshape(-1)[: reach.order.size] @ reach.initial)
+        return float(work.values[at].reshape(-1)[: reach.order.size] @ reach.initial)
 
-    def _sweep_many(self, directions: Float, values: Float, points: Float, means: Float) -> None:
+    def _sweep_many(self, directions: Float, work: Scratch, values: Float, points: Float, means: Float) -> None:
         m = directions.shape[0]
         W = np.zeros((kernels.LANES, directions.shape[1]))
         W[:m] = directions
         pay = self._pay @ W.T
         if self._bonus is not None:
             pay += self._bonus @ np.abs(W).T
-        n = self._reach.order.size
-        if self._many is None:
-            self._many = (
-                np.zeros((2, n, kernels.LANES)),
-                np.zeros((self.mdp.horizon, n, kernels.LANES), dtype=np.uint16),
-            )
-        scratch, choice = self._many
         reach = self._reach
+        scratch, choice = work.many
         at = kernels.backward_many(
             *self._graph,
             reach.lo,
@@ -157,15 +173,12 @@ class BackwardInduction(ModelOracle):
         )
         values[:] = (reach.initial @ scratch[at])[:m]
         for i in range(m):
-            self._value_vector(directions[i], choice, i, points[i], means[i])
+            self._value_vector(directions[i], choice, i, work, points[i], means[i])
 
-    def _value_vector(self, w: Float, choice: NDArray[np.uint16], lane: int, point: Float, mean: Float) -> None:
-        reach = self._reach
-        kernels.visits(
-            *self._graph, reach.lo, reach.hi, reach.blocks, reach.initial, choice, lane, self._mu, self._counts
-        )
-        mean[:] = self._counts @ self._pay
-        point[:] = mean if self._bonus is None else mean + np.sign(w) * (self._counts @ self._bonus)
-
-    def _choice_by_position(self) -> NDArray[np.uint16]:
-        return self._choice.reshape(self.mdp.horizon, -1, 1)
+    def _value_vector(
+        self, w: Float, choice: NDArray[np.uint16], lane: int, work: Scratch, point: Float, mean: Float
+    ) -> None:
+        reach, counts = self._reach, work.counts
+        kernels.visits(*self._graph, reach.lo, reach.hi, reach.blocks, reach.initial, choice, lane, work.mu, counts)
+        mean[:] = counts @ self._pay
+        point[:] = mean if self._bonus is None else mean + np.sign(w) * (counts @ self._bonus)

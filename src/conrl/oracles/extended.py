@@ -64,7 +64,7 @@ class ExtendedBackwardInduction(ModelOracle):
         many: [S]: how many states each one stands for, as a successor that is not among the outcomes; 1 by default.
             0 means that the state cannot be entered.
 
-    Not for concurrent use: it keeps scratch memory between calls. No answer depends on an earlier one.
+    Scratch memory belongs to a call: threads may share one, and no answer depends on another.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class ExtendedBackwardInduction(ModelOracle):
             ) from None
         if not ((beta >= 0.0).all() and (wide >= 0.0).all()):
             raise ModelError("radius or others has an entry that is negative or no number")
-        n, H = mdp.num_states, mdp.horizon
+        n = mdp.num_states
         weight = np.ones(n) if many is None else float_array(many, "many")
         if weight.shape != (n,) or not (weight >= 0.0).all():
             raise ModelError(f"many has shape {weight.shape}; it must be [{n}] and at least 0")
@@ -98,9 +98,6 @@ class ExtendedBackwardInduction(ModelOracle):
         room = np.minimum(graph.probability + beta, 1.0) - low
         free = np.maximum(1.0 - np.add.reduceat(low, graph.start[:-1]), 0.0)
         self._set = Intervals(graph.first, graph.start, graph.successor, low, room, free, wide, weight)
-        self._choice = np.zeros((H, n), dtype=np.int64)
-        self._orders = np.zeros((H, n), dtype=np.int64)
-        self._counts = np.zeros(mdp.num_pairs)
 
     def support_many(self, directions: Float) -> Supports:
         """Answers to the rows of `directions` [m, 1+d]; `means` are the policies' values in the estimate itself."""
@@ -110,14 +107,15 @@ class ExtendedBackwardInduction(ModelOracle):
         means = np.empty_like(points)
         mdp = self.mdp
         estimate = *self._set[:3], self._probability
+        counts = np.empty(mdp.num_pairs)
         for i, w in enumerate(directions):
-            values[i] = self._sweep(w)
-            kernels.extended_visits(*self._set, mdp.initial, self._choice, self._orders, self._counts)
-            points[i] = self._counts @ mdp.pay
+            values[i], choice, orders = self._sweep(w)
+            kernels.extended_visits(*self._set, mdp.initial, choice, orders, counts)
+            points[i] = counts @ mdp.pay
             if mdp.bonus is not None:
-                points[i] += np.sign(w) * (self._counts @ mdp.bonus)
-            kernels.plain_visits(*estimate, mdp.initial, self._choice, self._counts)
-            means[i] = self._counts @ mdp.pay
+                points[i] += np.sign(w) * (counts @ mdp.bonus)
+            kernels.plain_visits(*estimate, mdp.initial, choice, counts)
+            means[i] = counts @ mdp.pay
         return Supports(values, points, means)
 
     def _operations(self) -> tuple[int, int]:
@@ -129,16 +127,18 @@ class ExtendedBackwardInduction(ModelOracle):
 
     def policy(self, w: Float) -> Deterministic:
         """The greedy policy for w, at every step and state."""
-        self._sweep(np.asarray(w, dtype=np.float64))
         mdp = self.mdp
-        pairs = mdp.graph.first[:-1] + self._choice
+        _, choice, _ = self._sweep(np.asarray(w, dtype=np.float64))
+        pairs = mdp.graph.first[:-1] + choice
         return Deterministic._trusted_actions(mdp.action[pairs].astype(np.int16), mdp.num_actions)
 
-    def _sweep(self, w: Float) -> float:
+    def _sweep(self, w: Float) -> tuple[float, NDArray[np.int64], NDArray[np.int64]]:
+        """The value of w, and at each step the choice of each state and the states by falling value: [H, n] each."""
         mdp = self.mdp
-        pay = mdp.pay_along(w)
-        values = kernels.extended_backward(*self._set, pay, self._tie(w), self._choice, self._orders)
-        return float(values @ mdp.initial)
+        choice = np.empty((mdp.horizon, mdp.num_states), dtype=np.int64)
+        orders = np.empty_like(choice)
+        values = kernels.extended_backward(*self._set, mdp.pay_along(w), self._tie(w), choice, orders)
+        return float(values @ mdp.initial), choice, orders
 
 
 def _all_successors(mdp: ConstrainedMDP, table: Float) -> tuple[Graph, Float]:

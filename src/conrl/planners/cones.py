@@ -13,6 +13,7 @@ costs), [lo, hi] a box that holds all of them, J the number of constraints.
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -42,10 +43,19 @@ class Answer(NamedTuple):
     status: str  # in Clarabel's words
 
 
+# CVXPY numbers its variables with one counter, and computes an expression from what its variables hold at that moment:
+# one thread at a time. The cone data that is solved afterwards is never changed, and needs no lock.
+CVXPY = threading.RLock()
+
+
 class Cones:
-    """(1) for one objective, a list of constraints and one box."""
+    """(1) for one objective, a list of constraints and one box. Threads may share one."""
 
     def __init__(self, objective: Function, constraints: Sequence[Function], lo: Float, hi: Float) -> None:
+        with CVXPY:
+            self._compile(objective, constraints, lo, hi)
+
+    def _compile(self, objective: Function, constraints: Sequence[Function], lo: Float, hi: Float) -> None:
         cp = import_cvxpy()
         self.size = lo.size
         self.count = len(constraints)
@@ -80,8 +90,8 @@ class Cones:
 
     def value(self, y: Float) -> tuple[float, Float]:
         """f(y) and every g_j(y), as CVXPY computes them; nan where undefined."""
-        self._y.value = y / self.unit
-        with np.errstate(all="ignore"):
+        with CVXPY, np.errstate(all="ignore"):
+            self._y.value = y / self.unit
             return _number(self._f), np.array([_number(g) for g in self._g])
 
     def _sizes(self, lo: Float, hi: Float) -> Float:
@@ -198,12 +208,13 @@ def evaluator(
     objective: Function, constraints: Sequence[Function], size: int
 ) -> tuple[Callable[[Float], float], Callable[[Float], list[float]]]:
     """f and all g_j as functions of a value vector [size]; nan where undefined."""
-    y = import_cvxpy().Variable(size)
-    f, gs = expressions(objective, constraints, y, y)
+    with CVXPY:
+        y = import_cvxpy().Variable(size)
+        f, gs = expressions(objective, constraints, y, y)
 
     def at(expressions: Sequence[Any], point: Float) -> list[float]:
-        y.value = point
-        with np.errstate(all="ignore"):
+        with CVXPY, np.errstate(all="ignore"):
+            y.value = point
             return [_number(e) for e in expressions]
 
     return lambda point: at([f], point)[0], lambda point: at(gs, point)

@@ -23,7 +23,7 @@ from conrl.evaluation import evaluate
 from conrl.inputs import is_number
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction
-from conrl.planners.cones import Cones, expressions, import_cvxpy
+from conrl.planners.cones import CVXPY, Cones, expressions, import_cvxpy
 from conrl.planners.conflict import separated
 from conrl.planners.linear_program import flow_rows, markov_policy
 from conrl.planners.result import Plan, certify
@@ -47,6 +47,10 @@ class ConvexProgram:
 
     def plan(self, mdp: ConstrainedMDP, problem: Problem) -> Plan:
         assert isinstance(problem, ConcaveConvex)
+        with CVXPY:
+            return self._solve(mdp, problem)
+
+    def _solve(self, mdp: ConstrainedMDP, problem: ConcaveConvex) -> Plan:
         oracle = BackwardInduction(mdp)
         cones = Cones(problem.objective, problem.constraints, *oracle.box)
         cp = import_cvxpy()
