@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from conrl.errors import ModelError
-from conrl.inputs import resolve_limits
+from conrl.inputs import LARGEST, resolve_limits
 from conrl.layout import Layout
-from conrl.model import LARGEST, ConstrainedMDP
+from conrl.model import ConstrainedMDP
 from conrl.task import Task
 
 LANES = 8  # positions in a block of `Reach`

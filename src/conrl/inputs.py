@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 Float = NDArray[np.float64]
 
+MAX_STATES = 2**31 - 1  # the kernels hold states in 32 bits
 MAX_ACTIONS = 2**15 - 1  # a policy stores its choice in 16 bits
 MAX_HORIZON = 2**31 - 1  # arrays have an entry a step
+LARGEST = 1e150  # of a reward, cost or bonus: its square, and its sum over the horizon, still fit a double
 
 _REFUSED = {
     "discount": "models are undiscounted; let every pair move to an absorbing state without reward "
@@ -116,15 +118,33 @@ class PairTable:
 
 
 def csr_copy(values: Any, what: str) -> sp.csr_array:
-    """With sorted columns and duplicates added up, in arrays of its own: both would rearrange the caller's."""
+    """With sorted columns and duplicates added up, in arrays of its own: both would rearrange the caller's.
+
+    scipy makes matrices of indices that it has not looked at (those of another program may count from 1), and reads
+    them without looking: they are checked before anything is.
+    """
     if values.ndim != 2 or values.dtype.kind not in "fiub":
         raise ModelError(
             f"{what} is sparse with shape {values.shape} and dtype {values.dtype}; expected numbers (S*A, S)"
         )
     import scipy.sparse as sp
 
-    matrix = sp.csr_array(values, dtype=np.float64, copy=True)
+    try:
+        own = values.copy() if values.format in ("csr", "csc", "bsr") else _checked(values.tocoo(copy=True))
+        if own.format != "coo":
+            own.check_format(full_check=True)
+    except (TypeError, ValueError, IndexError) as error:
+        raise ModelError(f"{what} is no sparse matrix: {error}; rows and columns count from 0") from None
+    matrix = sp.csr_array(own, dtype=np.float64)
     matrix.sum_duplicates()
+    return matrix
+
+
+def _checked(matrix: Any) -> Any:
+    """The same matrix of coordinates, if all of them lie in it."""
+    for name, index, size in zip(("row", "column"), (matrix.row, matrix.col), matrix.shape, strict=True):
+        if index.size and not (index.min() >= 0 and index.max() < size):
+            raise ValueError(f"{name} {int(index.min() if index.min() < 0 else index.max())} is not in 0..{size - 1}")
     return matrix
 
 
@@ -156,8 +176,7 @@ def read_transitions(transitions: Any) -> tuple[SparseRows, int, int]:
         table = table.reshape(num_states * num_actions, num_states)
         rows, columns = np.nonzero(table)
         entries = np.searchsorted(rows, np.arange(table.shape[0] + 1)), columns, table[rows, columns]
-    if num_actions > MAX_ACTIONS:
-        raise ModelError(f"{num_actions} actions; at most {MAX_ACTIONS} are supported")
+    check_sizes(num_states, num_actions)
     start, column, value = entries
     return SparseRows(start.astype(np.int64), column.astype(np.int32), value), num_states, num_actions
 
@@ -173,6 +192,7 @@ def read_outcomes(
     num_actions: int,
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int32], Float, list[Float]]:
     """Outcomes sorted by pair: rows s*A + a [P], start [P+1], successor [N], probability [N], columns of pay [N]."""
+    check_sizes(num_states, num_actions)
     s, a, t = (any_array(x, n) for x, n in ((state, "state"), (action, "action"), (successor, "successor")))
     p, m = float_array(probability, "probability"), float_array(pay, "pay")
     for name, index in (("state", s), ("action", a), ("successor", t)):
@@ -180,8 +200,6 @@ def read_outcomes(
             raise ModelError(f"{name} has shape {index.shape} and dtype {index.dtype}; expected {p.size} indices")
     if p.ndim != 1 or m.ndim != 2 or m.shape[0] != p.size or m.shape[1] == 0:
         raise ModelError(f"pay has shape {m.shape} for {p.size} outcomes; expected ({p.size}, 1 + number of costs)")
-    if num_actions > MAX_ACTIONS:
-        raise ModelError(f"{num_actions} actions; at most {MAX_ACTIONS} are supported")
     s, a, t = (x.astype(np.int64) for x in (s, a, t))
     row = s * num_actions + a
     for name, index, size in (("state", s, num_states), ("action", a, num_actions), ("successor", t, num_states)):
@@ -203,6 +221,15 @@ def read_outcomes(
     rows = np.unique(row)
     start = np.append(np.searchsorted(row, rows), row.size)
     return rows, start, t.astype(np.int32), p, list(m.T)
+
+
+def check_sizes(num_states: Any, num_actions: Any) -> None:
+    """Whether there are so many, and no more than the kernels can number."""
+    for name, count, most in (("states", num_states, MAX_STATES), ("actions", num_actions, MAX_ACTIONS)):
+        if not is_int(count) or count < 1:
+            raise ModelError(f"num_{name} is {count!r}; it must be a whole number of at least 1")
+        if count > most:
+            raise ModelError(f"{count} {name}; at most {most} are supported")
 
 
 def available_rows(available: ArrayLike | None, num_states: int, num_actions: int) -> NDArray[np.bool_]:
@@ -315,10 +342,12 @@ def is_number(value: Any) -> bool:
 def read_range(bounds: tuple[float, float], what: str) -> tuple[float, float]:
     try:
         low, high = (float(x) for x in bounds)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         low = high = np.nan
-    if not (np.isfinite(low) and np.isfinite(high) and low <= high):
-        raise ModelError(f"{what} is {bounds!r}; expected two finite numbers, the lower first")
+    if not -LARGEST <= low <= high <= LARGEST:
+        raise ModelError(
+            f"{what} is {bounds!r}; expected two finite numbers, the lower first, of at most {LARGEST:g} in size"
+        )
     return low, high
 
 

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from conrl.errors import ModelError
 from conrl.graph import Graph, Int, Reach
 from conrl.inputs import (
+    LARGEST,
     PairTable,
     any_array,
     available_rows,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 Float = NDArray[np.float64]
 
 ROW_SUM_TOLERANCE = 1e-9  # how far from 1 the probabilities of one pair may add up; used as given, never rescaled
-LARGEST = 1e150  # of a reward or cost: its square, and its sum over the horizon, still fit a double
 
 
 class Origin(NamedTuple):

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from conrl import kernels
 from conrl.errors import ModelError
 from conrl.files import atomic_write, read_npz, reading
+from conrl.inputs import any_array, check_sizes
 from conrl.model import ConstrainedMDP
 
 Float = NDArray[np.float64]
@@ -142,9 +143,10 @@ class Deterministic(Policy):
     """A deterministic policy: `actions` [H, S]."""
 
     def __init__(self, actions: ArrayLike, num_actions: int) -> None:
-        table = np.asarray(actions)
+        table = any_array(actions, "actions")
         if table.ndim != 2 or table.dtype.kind not in "iu":
             raise ModelError(f"actions has shape {table.shape} and type {table.dtype}; expected whole numbers (H, S)")
+        check_sizes(max(1, table.shape[1]), num_actions)
         if table.size and not (table.min() >= 0 and table.max() < num_actions):
             raise ModelError(f"actions must be in 0..{num_actions - 1}")
         self.actions = table.astype(np.int16)

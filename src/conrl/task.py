@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from conrl.errors import ModelError
 from conrl.inputs import (
-    MAX_ACTIONS,
     available_rows,
+    check_sizes,
     default_cost_names,
     frozen,
     is_int,
@@ -51,11 +51,7 @@ class Task:
 
     def __post_init__(self) -> None:
         put = setter(self)
-        for name in ("num_states", "num_actions"):
-            if not is_int(getattr(self, name)) or getattr(self, name) < 1:
-                raise ModelError(f"{name} is {getattr(self, name)!r}; it must be a whole number of at least 1")
-        if self.num_actions > MAX_ACTIONS:
-            raise ModelError(f"{self.num_actions} actions; at most {MAX_ACTIONS} are supported")
+        check_sizes(self.num_states, self.num_actions)
         put("horizon", read_horizon(self.horizon))
         count = len(self.cost_names) if isinstance(self.cost_names, Sized) else 0
         put("cost_names", read_names(self.cost_names, count, "cost_names") or ())

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from conrl.errors import ModelError, unknown
 from conrl.files import Array, atomic_write
-from conrl.inputs import MAX_ACTIONS, frozen
+from conrl.inputs import LARGEST, MAX_ACTIONS, frozen
 from conrl.io.common import about, start_index
-from conrl.model import LARGEST, ROW_SUM_TOLERANCE, ConstrainedMDP, Float
+from conrl.model import ROW_SUM_TOLERANCE, ConstrainedMDP, Float
 
 CHUNK = 2_000  # rows of a CSV file that are held as text at a time
 

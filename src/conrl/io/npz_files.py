@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from conrl.errors import ModelError, unknown
 from conrl.files import Array, Reader, atomic_write, read_npz
-from conrl.inputs import MAX_ACTIONS, frozen
+from conrl.inputs import LARGEST, MAX_ACTIONS, frozen
 from conrl.io.common import about, start_index
 from conrl.layout import Layout
-from conrl.model import LARGEST, ROW_SUM_TOLERANCE, ConstrainedMDP, Float
+from conrl.model import ROW_SUM_TOLERANCE, ConstrainedMDP, Float
 
 FORMAT = "conrl-model"
 VERSION = 1

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from conrl.bonuses import Bonus, ScaledBonus
 from conrl.episode import Episode
 from conrl.errors import InfeasibleError, RunError, SpecError, unknown
-from conrl.inputs import frozen
+from conrl.inputs import LARGEST, frozen
 from conrl.learners.base import group, prefixed
 from conrl.learners.budget import Budget
 from conrl.learners.places import PlacesLearner
@@ -202,8 +202,9 @@ class ConRL(PlacesLearner):
             b = np.repeat(b[:, None], width, axis=1)
         if b.shape != (visits.size, width):
             raise SpecError(f"the bonus has shape {b.shape}; expected ({visits.size},) or ({visits.size}, {width})")
-        if not np.isfinite(b).all():
-            raise SpecError("the bonus has an entry that is not finite")
+        wrong = ~(np.abs(b) <= LARGEST)
+        if wrong.any():
+            raise SpecError(f"the bonus has an entry {b[wrong][0]}; it must be finite and at most {LARGEST:g} in size")
         return b
 
     def _solve(self, model: ConstrainedMDP, problem: Problem) -> Plan:
