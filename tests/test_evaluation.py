@@ -179,7 +179,7 @@ def test_one_episode_has_no_standard_error() -> None:
 
 
 def test_no_episodes_are_refused() -> None:
-    with pytest.raises(conrl.ModelError, match="episodes is 0; at least 1 is needed"):
+    with pytest.raises(conrl.SpecError, match="episodes is 0; it must be a whole number of at least 1"):
         conrl.simulate(still([1.0], [2.0], 1), conrl.Deterministic([[0]], 1), episodes=0)
 
 

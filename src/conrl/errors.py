@@ -6,12 +6,16 @@
       SpecError         a question or an experiment that does not make sense (also a ValueError)
       RunError          something failed while running
 
-Every message names the culprit and, where there is one, the remedy.
+Every message names the culprit and, where there is one, the remedy, in one line.
+
+An argument that makes no sense, of whatever type, raises one of these from every public call. An argument that a call
+does not have, or that is missing, is Python's own TypeError; what does not fit into memory, its MemoryError.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
 
 class ConRLError(Exception):
     """Base of every error that conrl raises on purpose."""
+
+    def __init__(self, message: str = "", *rest: object) -> None:
+        super().__init__(re.sub(r"\s*\n\s*", " ", str(message)), *rest)  # arrays are quoted in several lines
 
 
 class ModelError(ConRLError, ValueError):
@@ -46,14 +53,14 @@ class RunError(ConRLError):
     """Something failed while running."""
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+def unknown(kind: str, name: object, known: Iterable[str]) -> str:
     """The message for a misspelt name: the nearest known one, or all of them.
 
     >>> unknown("planner", "colum-generation", ["column-generation", "linear-program"])
     "unknown planner 'colum-generation'; did you mean 'column-generation'?"
     """
     options = list(known)
-    near = difflib.get_close_matches(name, options, n=1)
+    near = difflib.get_close_matches(name, options, n=1) if isinstance(name, str) else []
     if near:
         return f"unknown {kind} {name!r}; did you mean {near[0]!r}?"
     if not options:

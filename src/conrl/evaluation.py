@@ -16,14 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 from conrl import kernels
 from conrl.envs.stepping import answer_of, costs_in, costs_of, reward_of, state_of
 from conrl.errors import ModelError, RunError, SpecError
-from conrl.inputs import default_cost_names, is_int, resolve_limits
-from conrl.model import ConstrainedMDP
+from conrl.inputs import default_cost_names, is_int, is_number, read_count, resolve_limits
+from conrl.model import ConstrainedMDP, need_model
 from conrl.policy import Mixture, Policy
 
 if TYPE_CHECKING:
     import gymnasium
 
 Float = NDArray[np.float64]
+
+MOST_EPISODES = 2**31 - 1  # of a simulation: their totals are held in memory
 
 
 class Evaluation(NamedTuple):
@@ -39,6 +41,7 @@ def evaluate(mdp: ConstrainedMDP, policy: Any) -> Evaluation:
     `policy` is a `Policy`, a `Mixture`, or a `Plan`, of which the policy is taken (episodes that it skips count as
     zero).
     """
+    need_model(mdp, "evaluate")
     rho = np.zeros((1, mdp.num_pairs))
     for weight, part in _parts(policy):
         part.add_occupation(mdp, weight, rho)
@@ -70,6 +73,8 @@ class Simulation:
 
     def quantile(self, q: float) -> Evaluation:
         """The q-quantile of the reward and of each cost over episodes."""
+        if not (is_number(q) and 0.0 <= q <= 1.0):
+            raise SpecError(f"q is {q!r}; a quantile is a number in [0, 1]")
         return Evaluation(float(np.quantile(self.rewards, q)), np.quantile(self.costs, q, axis=0))
 
     def exceed(self, limits: ArrayLike | Mapping[str, float] | None = None) -> Float:
@@ -103,8 +108,7 @@ def simulate(
 
     Models whose pay was given by outcome pay by outcome.
     """
-    if episodes < 1:
-        raise ModelError(f"episodes is {episodes}; at least 1 is needed")
+    read_count(episodes, "episodes", most=MOST_EPISODES)
     if not isinstance(seed, np.random.Generator) and not (is_int(seed) and seed >= 0):
         raise SpecError(f"seed is {seed!r}; it must be a whole number of at least 0, or a generator")
     generator = np.random.default_rng(seed)
@@ -166,7 +170,10 @@ def _play(
     generator: np.random.Generator,
     linear: Any,
 ) -> Simulation:
-    inner = env.unwrapped
+    inner = getattr(env, "unwrapped", None)
+    if inner is None:
+        raise SpecError(f"simulate needs a ConstrainedMDP or a Gymnasium environment, not {type(env).__name__}")
+    _check_spaces(env, policies)
     limits = getattr(inner, "cost_limits", None) if linear is None else linear.limits
     totals: list[Float | None] = []  # of each episode, reward and costs; None if it was skipped
     seed: int | None = int(generator.integers(2**31))  # of the first reset
@@ -183,6 +190,17 @@ def _play(
     table = np.array([np.zeros(width) if total is None else total for total in totals])
     names = tuple(getattr(inner, "cost_names", None) or default_cost_names(width - 1))
     return Simulation(table[:, 0], table[:, 1:], resolve_limits(limits, names, "limits"), names)
+
+
+def _check_spaces(env: gymnasium.Env[Any, Any], policies: list[Policy]) -> None:
+    """Whether each policy knows every state of an environment, and plays only its actions."""
+    sizes = tuple(getattr(space, "n", None) for space in (env.observation_space, env.action_space))
+    for policy in policies:
+        if policy.shape[1:] != sizes:
+            raise ModelError(
+                f"the policy has {policy.shape[1]} states and {policy.shape[2]} actions, the environment "
+                f"{env.observation_space} and {env.action_space}"
+            )
 
 
 def _episode(env: gymnasium.Env[Any, Any], policy: Policy, generator: np.random.Generator, seed: int | None) -> Float:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from conrl.errors import ModelError, unknown
+from conrl.errors import ModelError, SpecError, unknown
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -286,7 +286,7 @@ def float_array(values: Any, what: str) -> Float:
         if array.dtype.kind not in "fiub":
             array = array.astype(object).astype(np.float64)
         return np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ModelError(f"{what} is not an array of numbers: {error}") from None
 
 
@@ -300,7 +300,7 @@ def read_features(features: ArrayLike, num_states: int) -> NDArray[Any]:
 def read_names(names: Sequence[str] | None, count: int, what: str) -> tuple[str, ...] | None:
     if names is None:
         return None
-    if isinstance(names, str) or not isinstance(names, Iterable):
+    if isinstance(names, str) or not isinstance(names, Iterable) or np.ndim(any_array(names, what)) != 1:
         raise ModelError(
             f"{what} is {'one text' if isinstance(names, str) else repr(names)}; expected a list of {count}"
         )
@@ -323,6 +323,22 @@ def read_horizon(horizon: Any) -> int:
     if horizon > MAX_HORIZON:
         raise ModelError(f"horizon is {horizon}; at most {MAX_HORIZON} steps are supported")
     return int(horizon)
+
+
+def read_count(value: Any, what: str, least: int = 1, most: int = 2**53) -> int:
+    """A whole number: how many of something."""
+    if not is_int(value) or value < least:
+        raise SpecError(f"{what} is {value!r}; it must be a whole number of at least {least}")
+    if value > most:
+        raise SpecError(f"{what} is larger than {most}, the most that is supported")
+    return int(value)
+
+
+def read_flag(value: Any, what: str) -> bool:
+    """True or False, also as 0 or 1."""
+    if not isinstance(value, (bool, np.bool_)) and not (is_int(value) and value in (0, 1)):
+        raise ModelError(f"{what} is {value!r}; it must be True or False")
+    return bool(value)
 
 
 def is_int(value: Any) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from conrl.errors import ModelError
+from conrl.errors import ModelError, SpecError
 from conrl.graph import Graph, Int, Reach
 from conrl.inputs import (
     LARGEST,
@@ -28,6 +28,7 @@ from conrl.inputs import (
     float_array,
     frozen,
     read_features,
+    read_flag,
     read_horizon,
     read_names,
     read_outcomes,
@@ -274,7 +275,7 @@ class ConstrainedMDP:
         put("limits", None if limits is None else frozen(resolve_limits(limits, self.cost_names, "limits")))
         put("features", None if features is None else frozen(read_features(features, num_states)))
         put("layout", layout)
-        put("can_stop", bool(can_stop))
+        put("can_stop", read_flag(can_stop, "can_stop"))
         put("_visits", None)
         put("origin", None)
 
@@ -547,6 +548,12 @@ class ConstrainedMDP:
             can_stop=self.can_stop,
             available=None if self.available.all() else self.available,
         )
+
+
+def need_model(mdp: Any, who: str) -> None:
+    """Refuse what is no model."""
+    if not isinstance(mdp, ConstrainedMDP):
+        raise SpecError(f"{who} needs a ConstrainedMDP, not {type(mdp).__name__}")
 
 
 def _rebuild(values: dict[str, object]) -> ConstrainedMDP:

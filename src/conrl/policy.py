@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from conrl import kernels
 from conrl.errors import ModelError
 from conrl.files import atomic_write, read_npz, reading
-from conrl.inputs import any_array, check_sizes
+from conrl.inputs import any_array, check_sizes, float_array, read_horizon
 from conrl.model import ConstrainedMDP
 
 Float = NDArray[np.float64]
@@ -35,7 +35,7 @@ class Policy:
     """A Markov policy: `probabilities` [H, S, A]."""
 
     def __init__(self, probabilities: ArrayLike) -> None:
-        table = np.array(probabilities, dtype=np.float64)
+        table = np.array(float_array(probabilities, "policy"))
         if table.ndim != 3:
             raise ModelError(f"policy has shape {table.shape}; expected (H, S, A)")
         wrong = ~((table >= 0.0).all(axis=2) & (np.abs(table.sum(axis=2) - 1.0) <= SUM_TOLERANCE))
@@ -200,7 +200,8 @@ class Null(Policy):
     """The null action of the knapsack setting: the episode is not played, which pays and costs nothing."""
 
     def __init__(self, horizon: int, num_states: int, num_actions: int) -> None:
-        self._shape = horizon, num_states, num_actions
+        check_sizes(num_states, num_actions)
+        self._shape = read_horizon(horizon), num_states, num_actions
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -227,10 +228,12 @@ class Mixture:
     """
 
     def __init__(self, weights: ArrayLike, policies: Sequence[Policy], values: ArrayLike | None = None) -> None:
-        self.weights = np.array(weights, dtype=np.float64)
-        self.policies = tuple(policies)
-        self.values = None if values is None else np.array(values, dtype=np.float64)
-        if self.weights.shape != (len(self.policies),) or not self.policies:
+        self.weights = np.array(float_array(weights, "weights"))
+        self.policies = tuple(policies) if isinstance(policies, (list, tuple)) else ()
+        if not self.policies or not all(isinstance(policy, Policy) for policy in self.policies):
+            raise ModelError(f"policies is {policies!r}; expected a list of policies")
+        self.values = None if values is None else np.array(float_array(values, "values"))
+        if self.weights.shape != (len(self.policies),):
             raise ModelError(f"{self.weights.size} weights for {len(self.policies)} policies")
         if not (self.weights >= 0.0).all() or abs(self.weights.sum() - 1.0) > SUM_TOLERANCE:
             raise ModelError(f"weights {self.weights} must be at least 0 and sum to 1")

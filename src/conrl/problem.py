@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from conrl.bounds import knapsack_epsilon
 from conrl.errors import SpecError
-from conrl.inputs import resolve_limits
+from conrl.inputs import is_number, read_count, resolve_limits
 from conrl.model import ConstrainedMDP
 from conrl.task import Task
 
@@ -88,6 +88,12 @@ class ConcaveConvex:
     objective: Callable[..., Any]
     constraint: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None
 
+    def __post_init__(self) -> None:
+        numbered = ((f"constraint {j + 1}", g) for j, g in enumerate(self.constraints))
+        for what, function in (("objective", self.objective), *numbered):
+            if not callable(function):
+                raise SpecError(f"{what} is {function!r}; it must be a function of a CVXPY expression")
+
     @property
     def constraints(self) -> tuple[Callable[..., Any], ...]:
         if self.constraint is None:
@@ -118,8 +124,8 @@ class Knapsack:
 
     def held_back(self, mdp: ConstrainedMDP | Task) -> float:
         """epsilon as a number; that of the theorem depends on the sizes and ranges of the model or task."""
-        if self.epsilon != "theorem":
-            if not isinstance(self.epsilon, (int, float, np.number)) or not 0.0 <= float(self.epsilon) < 1.0:
+        if not (isinstance(self.epsilon, str) and self.epsilon == "theorem"):
+            if not is_number(self.epsilon) or not 0.0 <= float(self.epsilon) < 1.0:
                 raise SpecError(f'epsilon is {self.epsilon!r}; it must be a number in [0, 1) or "theorem"')
             return float(self.epsilon)
         budgets = self.totals(mdp)
@@ -149,8 +155,7 @@ class Knapsack:
 
     def totals(self, mdp: ConstrainedMDP | Task) -> Float:
         """[d]: the budgets; inf for none."""
-        if isinstance(self.episodes, bool) or not isinstance(self.episodes, (int, np.integer)) or self.episodes < 1:
-            raise SpecError(f"episodes is {self.episodes!r}; it must be a whole number of at least 1")
+        read_count(self.episodes, "episodes")
         budgets = resolve_limits(self.budgets, mdp.cost_names, "budgets")
         for name, budget in zip(mdp.cost_names, budgets, strict=True):
             if budget < 0.0:

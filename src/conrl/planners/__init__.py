@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, Protocol
 
 from conrl.errors import SpecError, unknown
-from conrl.model import ConstrainedMDP
+from conrl.model import ConstrainedMDP, need_model
 from conrl.planners.column_generation import ColumnGeneration
 from conrl.planners.conflict import Feasibility, feasibility
 from conrl.planners.convex_program import ConvexProgram
@@ -63,8 +63,7 @@ def plan(
     Raises:
         InfeasibleError: no policy keeps the limits; `error.feasibility` says which of them conflict.
     """
-    if not isinstance(mdp, ConstrainedMDP):
-        raise SpecError(f"plan needs a ConstrainedMDP, not {type(mdp).__name__}")
+    need_model(mdp, "plan")
     problem = Linear(mdp.limits) if problem is None else problem
     if not isinstance(problem, Problem):
         raise SpecError(f"plan needs a problem such as Linear([0.3]), not {type(problem).__name__}")
@@ -72,6 +71,8 @@ def plan(
         if planner not in PLANNERS:
             raise SpecError(unknown("planner", planner, PLANNERS))
         planner = PLANNERS[planner]()
+    if isinstance(planner, type) or not callable(getattr(planner, "plan", None)):
+        raise SpecError(f"planner is {planner!r}; it must be one of {', '.join(PLANNERS)}, or an object that plans")
     chosen: Any = planner
     if not isinstance(problem, getattr(chosen, "problems", Problem)):
         able = [name for name, kind in PLANNERS.items() if isinstance(problem, kind.problems)]

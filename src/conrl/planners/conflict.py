@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from conrl.errors import InfeasibleError
-from conrl.model import ConstrainedMDP
+from conrl.model import ConstrainedMDP, need_model
 from conrl.oracles import BackwardInduction
 from conrl.planners.cones import Cones
 from conrl.planners.support_convex import Separated, maximise_convex
@@ -59,6 +59,7 @@ def feasibility(
 
     `limits` and `floors` are as in `Linear` (which may be given itself); by default the model's own limits.
     """
+    need_model(mdp, "feasibility")
     asked = limits if isinstance(limits, Linear) else Linear(mdp.limits if limits is None else limits, floors)
     rows = asked.rows(mdp)
     oracle = BackwardInduction(mdp)

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from conrl.errors import InfeasibleError, SpecError, unknown
 from conrl.files import atomic_write
+from conrl.inputs import is_int, is_number, read_count
 from conrl.kernels import LANES
-from conrl.model import ConstrainedMDP
+from conrl.model import ConstrainedMDP, need_model
 from conrl.oracles import BackwardInduction
 from conrl.planners.allowance import Allowance
 from conrl.planners.conflict import find_conflict, infeasible
@@ -92,10 +93,10 @@ def frontier(mdp: ConstrainedMDP, cost: int | str = 0, tol: float = 1e-9, max_ve
     Exact to `tol` x max(1, |reward|) in height; stops early at `max_vertices`, and then says so in `complete`.
     """
     index = _cost_index(mdp, cost)
-    if not (np.isfinite(tol) and tol > 0.0):
-        raise SpecError(f"tol is {tol}; it must be a positive number")
-    if max_vertices is not None and max_vertices < 2:
-        raise SpecError(f"max_vertices is {max_vertices}; at least 2 are needed")
+    if not (is_number(tol) and tol > 0.0):
+        raise SpecError(f"tol is {tol!r}; it must be a positive number")
+    if max_vertices is not None:
+        read_count(max_vertices, "max_vertices", 2)
     search = _Search(mdp, index, tol)
     return search.run(max_vertices)
 
@@ -223,10 +224,13 @@ def _limits(mdp: ConstrainedMDP) -> Float:
 
 
 def _cost_index(mdp: ConstrainedMDP, cost: int | str) -> int:
+    need_model(mdp, "frontier")
     if isinstance(cost, str):
         if cost not in mdp.cost_names:
             raise SpecError(unknown("cost", cost, mdp.cost_names))
         return mdp.cost_names.index(cost)
+    if not is_int(cost):
+        raise SpecError(f"cost is {cost!r}; it must be the name or the number of a cost")
     if not 0 <= cost < mdp.num_costs:
         raise SpecError(f"cost {cost} is not in 0..{mdp.num_costs - 1}" if mdp.num_costs else "the model has no costs")
     return int(cost)

@@ -1,0 +1,325 @@
+"""Every argument of every public call: what makes no sense is refused in one line, by a ConRLError.
+
+The rule (`conrl.errors`): a value that makes no sense raises a `ConRLError`; an argument that a call does not have, or
+that is missing, is Python's own TypeError. Nothing else leaves a public call.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import conrl
+from conrl import envs, experiments, targets, theory
+
+MDP = envs.make("random", states=4, actions=2, costs=2, horizon=3)
+TASK = MDP.task
+PLAN = conrl.plan(MDP)
+EPISODES = tuple(conrl.Episode([0, 1, 2], [0, 1], [0.1, 0.2], [[0.1, 0.2], [0.3, 0.4]]) for _ in range(2))
+WALK = {"states": [0, 1], "actions": [0], "rewards": [0.5], "costs": [[0.1, 0.2]]}
+TABLE = np.full((3, 4, 2), 0.5)
+
+
+class Odd:
+    """Of no kind that anything knows."""
+
+    def __repr__(self) -> str:
+        return "Odd()"
+
+
+WRONG: dict[str, Any] = {
+    "None": None,
+    "True": True,
+    "text": "nonsense",
+    "empty text": "",
+    "bytes": b"ab",
+    "-1": -1,
+    "0": 0,
+    "1.5": 1.5,
+    "nan": float("nan"),
+    "inf": float("inf"),
+    "-inf": float("-inf"),
+    "huge": 10**400,
+    "1e307": 1e307,
+    "complex": 1j,
+    "empty": [],
+    "list": [1, 2, 3],
+    "ragged": [[1], [2, 3]],
+    "texts": ["a", "b"],
+    "mapping": {"a": 1},
+    "array of nan": np.full((3, 4, 2), np.nan),
+    "array 0-d": np.array(3.5),
+    "sparse": sp.csr_array(np.eye(3)),
+    "object": Odd(),
+    "class": int,
+    "function": lambda: None,
+    "generator": np.random.default_rng(0),
+    "model": MDP,
+    "surrogate": "\ud800",
+}
+
+
+class Call(NamedTuple):
+    """A call that works, whose arguments are then spoilt one by one."""
+
+    function: Callable[..., Any]
+    given: dict[str, Any]
+    then: Callable[[Any], Any] = lambda made: made  # what shows that the thing made is sound
+
+
+def planned(problem: Any) -> Any:
+    return conrl.plan(MDP, problem)
+
+
+def learned(learner: Any) -> Any:
+    return conrl.learn(MDP, learner, 2, seed=1)
+
+
+def bonused(bonus: Any) -> Any:
+    return bonus(np.array([0, 3]), 2, TASK), conrl.learn(MDP, conrl.ConRL(TASK, bonus=bonus), 2)
+
+
+LEARNER = {"task": TASK, "problem": None, "preset": "default", "seed": 1, "keep_policies": True}
+CALLS: dict[str, Call] = {
+    "ConstrainedMDP": Call(
+        conrl.ConstrainedMDP,
+        {
+            "transitions": MDP.transitions,
+            "rewards": MDP.rewards,
+            "costs": MDP.costs,
+            "horizon": 3,
+            "initial": 0,
+            "limits": [1.0, 1.0],
+            "available": np.ones((4, 2), bool),
+            "state_names": list("abcd"),
+            "action_names": ["x", "y"],
+            "cost_names": ["p", "q"],
+            "features": np.eye(4),
+            "layout": None,
+            "can_stop": False,
+        },
+        conrl.plan,
+    ),
+    "ConstrainedMDP.from_outcomes": Call(
+        conrl.ConstrainedMDP.from_outcomes,
+        {
+            "state": [0],
+            "action": [0],
+            "successor": [0],
+            "probability": [1.0],
+            "pay": [[1.0, 2.0]],
+            "num_states": 1,
+            "num_actions": 1,
+            "horizon": 2,
+            "initial": 0,
+            "limits": [3.0],
+        },
+    ),
+    "ConstrainedMDP.with_bonus": Call(MDP.with_bonus, {"b": np.ones((4, 2))}, conrl.plan),
+    "ConstrainedMDP.replace": Call(MDP.replace, {"horizon": 2, "initial": 1, "limits": [1.0, 1.0]}, conrl.plan),
+    "Task": Call(
+        conrl.Task,
+        {
+            "num_states": 4,
+            "num_actions": 2,
+            "horizon": 3,
+            "limits": [1.0, 1.0],
+            "cost_names": ["cost0", "cost1"],
+            "initial": 0,
+            "reward_range": (0.0, 1.0),
+            "cost_ranges": [(0.0, 1.0), (0.0, 1.0)],
+            "features": np.eye(4),
+            "can_stop": False,
+            "available": np.ones((4, 2), bool),
+        },
+        lambda task: conrl.ConRL(task).propose(),
+    ),
+    "Episode": Call(conrl.Episode, {**WALK, "terminated": False, "stopped": False, "skipped": False}),
+    "Policy": Call(conrl.Policy, {"probabilities": TABLE}, lambda policy: conrl.evaluate(MDP, policy)),
+    "Deterministic": Call(
+        conrl.Deterministic, {"actions": np.zeros((3, 4), int), "num_actions": 2}, lambda p: conrl.evaluate(MDP, p)
+    ),
+    "Null": Call(conrl.Null, {"horizon": 3, "num_states": 4, "num_actions": 2}, lambda p: conrl.evaluate(MDP, p)),
+    "Mixture": Call(
+        conrl.Mixture,
+        {"weights": [1.0], "policies": [conrl.Policy(TABLE)], "values": [[0.0, 0.0, 0.0]]},
+        lambda mixture: conrl.evaluate(MDP, mixture),
+    ),
+    "Linear": Call(conrl.Linear, {"limits": [9.0, 9.0], "floors": [0.0, 0.0]}, planned),
+    "Knapsack": Call(conrl.Knapsack, {"budgets": [9.0, 9.0], "episodes": 5, "epsilon": 0.1, "delta": 0.05}, planned),
+    "ConcaveConvex": Call(conrl.ConcaveConvex, {"objective": lambda x: x, "constraint": lambda y: y[0] - 9.0}, planned),
+    "plan": Call(conrl.plan, {"mdp": MDP, "problem": None, "planner": "column-generation", "tol": 1e-6}),
+    "frontier": Call(conrl.frontier, {"mdp": MDP, "cost": 0, "tol": 1e-6, "max_vertices": 3}),
+    "feasibility": Call(conrl.feasibility, {"mdp": MDP, "limits": [9.0, 9.0]}),
+    "evaluate": Call(conrl.evaluate, {"mdp": MDP, "policy": PLAN}),
+    "simulate": Call(conrl.simulate, {"mdp_or_env": MDP, "policy": PLAN, "episodes": 3, "seed": 0}),
+    "estimate": Call(
+        conrl.estimate, {"log": EPISODES, "task": None, "horizon": 2, "limits": [1.0, 1.0], "unvisited": "self-loop"}
+    ),
+    "learn": Call(
+        conrl.learn,
+        {
+            "env": MDP,
+            "learner": conrl.ConRL(TASK),
+            "episodes": 1,
+            "seed": 0,
+            "progress": False,
+            "pay": "outcome",
+            "cost": None,
+            "history": None,
+            "after": None,
+        },
+    ),
+    "single_episode": Call(conrl.single_episode, {"mdp": MDP, "terminal": [3]}),
+    "from_gymnasium": Call(
+        conrl.from_gymnasium, {"env": "FrozenLake-v1", "cost": lambda *step: 0.0, "horizon": 3, "initial": 0}
+    ),
+    "load_model": Call(conrl.load_model, {"path": "model.npz", "horizon": 3}),
+    "save_model": Call(conrl.save_model, {"path": "model.npz", "mdp": MDP}),
+    "load_policy": Call(conrl.load_policy, {"path": "policy.npz"}),
+    "Policy.save": Call(PLAN.policy.save, {"path": "policy.npz", "mdp": MDP}),
+    "load_episodes": Call(conrl.load_episodes, {"path": "log.csv"}),
+    "save_episodes": Call(
+        conrl.save_episodes, {"path": "log.csv", "episodes": EPISODES, "cost_names": ["p", "q"], "first": 0}
+    ),
+    "load_learner": Call(conrl.load_learner, {"path": "learner.npz"}),
+    "ColumnGeneration": Call(
+        conrl.ColumnGeneration, {"tol": 1e-6, "max_sweeps": 9}, lambda p: conrl.plan(MDP, None, p)
+    ),
+    "LinearProgram": Call(conrl.LinearProgram, {}, lambda p: conrl.plan(MDP, None, p)),
+    "ConvexProgram": Call(conrl.ConvexProgram, {"tol": 1e-6}),
+    "Lagrangian": Call(
+        conrl.Lagrangian,
+        {
+            "iterations": 3,
+            "step": 0.1,
+            "decay": True,
+            "oracle": "value-iteration",
+            "keep_multipliers": False,
+            "returns": "mixture",
+        },
+        lambda p: conrl.plan(MDP, None, p),
+    ),
+    "TheoryBonus": Call(conrl.TheoryBonus, {"delta": 0.1}, bonused),
+    "TheoryBonus()": Call(conrl.TheoryBonus(), {"visits": np.array([0, 1]), "episode": 1, "task": TASK}),
+    "ScaledBonus": Call(conrl.ScaledBonus, {"reward": 0.1, "cost": 0.1, "unvisited": 1.0, "relative": True}, bonused),
+    "ScaledBonus()": Call(conrl.ScaledBonus(), {"visits": np.array([0, 1]), "episode": 1, "task": TASK}),
+    "ConRL": Call(
+        conrl.ConRL,
+        LEARNER | {"planner": None, "bonus": None, "resolve": False, "guard": True},
+        learned,
+    ),
+    "ConRL.observe": Call(conrl.ConRL(TASK).observe, {"episode": EPISODES[0]}),
+    "ConRL.prime": Call(conrl.ConRL(TASK).prime, {"episodes": EPISODES}),
+    "UCBVI": Call(conrl.UCBVI, LEARNER | {"delta": 0.1, "scale": 0.1, "monotone": True}, learned),
+    "OptCMDP": Call(conrl.OptCMDP, LEARNER | {"delta": 0.1, "scale": 0.1}, learned),
+    "OptPrimalDual": Call(
+        conrl.OptPrimalDual,
+        LEARNER | {"delta": 0.1, "scale": 0.1, "step": 0.1, "dual_step": 0.1, "decay": True, "least": 0.0},
+        learned,
+    ),
+    "TFWUCRL2": Call(conrl.TFWUCRL2, LEARNER),
+    "A2CSettings": Call(
+        conrl.A2CSettings,
+        {
+            "learning_rate": 1e-3,
+            "value_coefficient": 0.5,
+            "value_loss": "squared",
+            "entropy": 0.0,
+            "channels": 2,
+            "hidden": 2,
+        },
+    ),
+    "A2C": Call(
+        conrl.A2C,
+        {"preset": "default", "settings": None, "reset": "none", "episodes": 1, "final_episodes": 1, "seed": 0},
+    ),
+    "RCPO": Call(conrl.RCPO, LEARNER | {"rate": 1e-3, "a2c": None, "peek": None}),
+    "ApproPO": Call(conrl.ApproPO, LEARNER | {"threshold": 0.1, "step": 1.0, "momentum": 0.9, "kappa": 2.0}),
+    "Simulation.quantile": Call(conrl.simulate(MDP, PLAN, 3).quantile, {"q": 0.5}),
+    "Simulation.exceed": Call(conrl.simulate(MDP, PLAN, 3).exceed, {"limits": [1.0, 1.0]}),
+    "Frontier.reward": Call(conrl.frontier(MDP).reward, {"limit": 5.0}),
+    "Frontier.price": Call(conrl.frontier(MDP).price, {"limit": 5.0}),
+    "Frontier.linear": Call(conrl.frontier(MDP).linear, {"limit": 5.0}, planned),
+    "Plan.component": Call(PLAN.component, {"i": 0}),
+    "Policy.act": Call(PLAN.policy.act, {"step": 0, "state": 0, "generator": np.random.default_rng(0)}),
+    "Policy.occupation": Call(PLAN.policy.occupation, {"mdp": MDP}),
+    "Mixture.draw": Call(PLAN.mixture.draw, {"generator": np.random.default_rng(0)}),
+    "Mixture.to_markov": Call(PLAN.mixture.to_markov, {"mdp": MDP}),
+    "envs.make": Call(envs.make, {"name": "box"}),
+    "envs.mars_rover": Call(envs.mars_rover, {"rock_reward": 1.0}),
+    "envs.gridworld": Call(envs.gridworld, {"rows": ["S.", ".G"]}),
+    "targets.Box": Call(targets.Box, {"low": [0.0], "high": [1.0]}),
+    "targets.HalfSpace": Call(targets.HalfSpace, {"normal": [1.0], "offset": 1.0}),
+    "targets.Ball": Call(targets.Ball, {"centre": [1.0], "radius": 1.0}),
+    "targets.Intersection": Call(targets.Intersection, {"sets": [targets.Box([0.0], [1.0])]}),
+    "targets.Cone": Call(targets.Cone, {"target": targets.Box([0.0], [1.0]), "kappa": 1.0}),
+    "targets.distance": Call(targets.distance, {"target": targets.Box([0.0], [1.0]), "z": [2.0]}),
+    "theory.values": Call(theory.values, {"mdp": MDP, "policy": PLAN.policy, "objective": 0}),
+    "theory.enhanced": Call(theory.enhanced, {"estimate": MDP, "bonus": np.ones((4, 2)), "weights": None}),
+    "experiments.load": Call(experiments.load, {"directory": "runs"}),
+}
+EXEMPT = {  # what is not called by users: results, errors, modules
+    "ConRLError", "ModelError", "InfeasibleError", "SpecError", "RunError", "Evaluation", "Feasibility", "Frontier",
+    "History", "Plan", "Simulation", "__version__", "convex", "envs", "experiments", "targets", "theory",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that can be read, and a directory to write to."""
+    monkeypatch.chdir(tmp_path)
+    conrl.save_model("model.npz", MDP)
+    PLAN.policy.save("policy.npz")
+    conrl.save_episodes("log.csv", EPISODES, ["p", "q"])
+    conrl.ConRL(TASK).save("learner.npz")
+
+
+def test_every_public_name_is_tried() -> None:
+    assert {name.split(".")[0].rstrip("()") for name in CALLS} | EXEMPT >= set(conrl.__all__)
+    for name, call in CALLS.items():
+        parameters = inspect.signature(call.function).parameters.values()
+        named = {p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
+        assert set(call.given) <= named or any(p.kind == p.VAR_KEYWORD for p in parameters), name
+        if "." not in name:
+            assert named <= set(call.given), f"{name}: {named - set(call.given)} is not tried"
+
+
+def attempt(call: Call, given: dict[str, Any]) -> str | None:
+    """What went wrong in the wrong way."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            call.then(call.function(**given))
+        except conrl.ConRLError as error:
+            return None if "\n" not in str(error) and str(error) else f"not one line: {error!r}"
+        except BaseException as error:
+            return f"{type(error).__name__}: {error}"
+    return None
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_makes_no_sense_is_refused_in_one_line(name: str) -> None:
+    call = CALLS[name]
+    assert attempt(call, call.given) is None
+    faults = []
+    for argument in call.given:
+        for kind, value in WRONG.items():
+            fault = attempt(call, call.given | {argument: value})
+            if fault is not None:
+                faults.append(f"{argument}={kind}: {fault[:150]}")
+    assert not faults, "\n".join(faults)
+
+
+def test_an_argument_that_does_not_exist_is_a_type_error() -> None:
+    for name in ("plan", "simulate", "frontier", "evaluate", "learn"):
+        call = CALLS[name]
+        with pytest.raises(TypeError, match="unexpected keyword argument 'n'"):
+            call.function(**call.given, n=3)
