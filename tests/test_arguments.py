@@ -1,7 +1,8 @@
 """Every argument of every public call: what makes no sense is refused in one line, by a ConRLError.
 
 The rule (`conrl.errors`): a value that makes no sense raises a `ConRLError`; an argument that a call does not have, or
-that is missing, is Python's own TypeError. Nothing else leaves a public call.
+that is missing, is Python's own TypeError; and what a function of the caller raises is the caller's. Nothing else
+leaves a public call.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pytest
 import scipy.sparse as sp
 
 import conrl
-from conrl import envs, experiments, targets, theory
+from conrl import envs
 
 MDP = envs.make("random", states=4, actions=2, costs=2, horizon=3)
 TASK = MDP.task
@@ -157,7 +158,7 @@ CALLS: dict[str, Call] = {
     "ConcaveConvex": Call(conrl.ConcaveConvex, {"objective": lambda x: x, "constraint": lambda y: y[0] - 9.0}, planned),
     "plan": Call(conrl.plan, {"mdp": MDP, "problem": None, "planner": "column-generation", "tol": 1e-6}),
     "frontier": Call(conrl.frontier, {"mdp": MDP, "cost": 0, "tol": 1e-6, "max_vertices": 3}),
-    "feasibility": Call(conrl.feasibility, {"mdp": MDP, "limits": [9.0, 9.0]}),
+    "feasibility": Call(conrl.feasibility, {"mdp": MDP, "limits": [9.0, 9.0], "floors": [0.0, 0.0]}),
     "evaluate": Call(conrl.evaluate, {"mdp": MDP, "policy": PLAN}),
     "simulate": Call(conrl.simulate, {"mdp_or_env": MDP, "policy": PLAN, "episodes": 3, "seed": 0}),
     "estimate": Call(
@@ -179,9 +180,17 @@ CALLS: dict[str, Call] = {
     ),
     "single_episode": Call(conrl.single_episode, {"mdp": MDP, "terminal": [3]}),
     "from_gymnasium": Call(
-        conrl.from_gymnasium, {"env": "FrozenLake-v1", "cost": lambda *step: 0.0, "horizon": 3, "initial": 0}
+        conrl.from_gymnasium,
+        {
+            "env": "FrozenLake-v1",
+            "cost": lambda *step: 0.0,
+            "horizon": 3,
+            "limits": [1.0],
+            "cost_names": ["c"],
+            "initial": 0,
+        },
     ),
-    "load_model": Call(conrl.load_model, {"path": "model.npz", "horizon": 3}),
+    "load_model": Call(conrl.load_model, {"path": "model.npz", "horizon": 3, "initial": 0, "limits": [1.0, 1.0]}),
     "save_model": Call(conrl.save_model, {"path": "model.npz", "mdp": MDP}),
     "load_policy": Call(conrl.load_policy, {"path": "policy.npz"}),
     "Policy.save": Call(PLAN.policy.save, {"path": "policy.npz", "mdp": MDP}),
@@ -193,7 +202,9 @@ CALLS: dict[str, Call] = {
     "ColumnGeneration": Call(
         conrl.ColumnGeneration, {"tol": 1e-6, "max_sweeps": 9}, lambda p: conrl.plan(MDP, None, p)
     ),
-    "LinearProgram": Call(conrl.LinearProgram, {}, lambda p: conrl.plan(MDP, None, p)),
+    "LinearProgram": Call(
+        conrl.LinearProgram, {"tol": 1e-6, "method": "simplex", "time_limit": 9.0}, lambda p: conrl.plan(MDP, None, p)
+    ),
     "ConvexProgram": Call(conrl.ConvexProgram, {"tol": 1e-6}),
     "Lagrangian": Call(
         conrl.Lagrangian,
@@ -225,7 +236,10 @@ CALLS: dict[str, Call] = {
         LEARNER | {"delta": 0.1, "scale": 0.1, "step": 0.1, "dual_step": 0.1, "decay": True, "least": 0.0},
         learned,
     ),
-    "TFWUCRL2": Call(conrl.TFWUCRL2, LEARNER),
+    "TFWUCRL2": Call(
+        conrl.TFWUCRL2,
+        LEARNER | {"objective": None, "threshold": 0.1, "reward_weight": 1.0, "penalty_weight": 1.0, "accuracy": 0.1},
+    ),
     "A2CSettings": Call(
         conrl.A2CSettings,
         {
@@ -242,7 +256,12 @@ CALLS: dict[str, Call] = {
         {"preset": "default", "settings": None, "reset": "none", "episodes": 1, "final_episodes": 1, "seed": 0},
     ),
     "RCPO": Call(conrl.RCPO, LEARNER | {"rate": 1e-3, "a2c": None, "peek": None}),
-    "ApproPO": Call(conrl.ApproPO, LEARNER | {"threshold": 0.1, "step": 1.0, "momentum": 0.9, "kappa": 2.0}),
+    "ApproPO": Call(
+        conrl.ApproPO,
+        LEARNER
+        | {"threshold": 0.1, "target": None, "step": 1.0, "momentum": 0.9, "kappa": 2.0, "a2c": None, "peek": None}
+        | {"episodes": 1, "estimate_episodes": 1},
+    ),
     "Simulation.quantile": Call(conrl.simulate(MDP, PLAN, 3).quantile, {"q": 0.5}),
     "Simulation.exceed": Call(conrl.simulate(MDP, PLAN, 3).exceed, {"limits": [1.0, 1.0]}),
     "Frontier.reward": Call(conrl.frontier(MDP).reward, {"limit": 5.0}),
@@ -254,18 +273,8 @@ CALLS: dict[str, Call] = {
     "Mixture.draw": Call(PLAN.mixture.draw, {"generator": np.random.default_rng(0)}),
     "Mixture.to_markov": Call(PLAN.mixture.to_markov, {"mdp": MDP}),
     "envs.make": Call(envs.make, {"name": "box"}),
-    "envs.mars_rover": Call(envs.mars_rover, {"rock_reward": 1.0}),
-    "envs.gridworld": Call(envs.gridworld, {"rows": ["S.", ".G"]}),
-    "targets.Box": Call(targets.Box, {"low": [0.0], "high": [1.0]}),
-    "targets.HalfSpace": Call(targets.HalfSpace, {"normal": [1.0], "offset": 1.0}),
-    "targets.Ball": Call(targets.Ball, {"centre": [1.0], "radius": 1.0}),
-    "targets.Intersection": Call(targets.Intersection, {"sets": [targets.Box([0.0], [1.0])]}),
-    "targets.Cone": Call(targets.Cone, {"target": targets.Box([0.0], [1.0]), "kappa": 1.0}),
-    "targets.distance": Call(targets.distance, {"target": targets.Box([0.0], [1.0]), "z": [2.0]}),
-    "theory.values": Call(theory.values, {"mdp": MDP, "policy": PLAN.policy, "objective": 0}),
-    "theory.enhanced": Call(theory.enhanced, {"estimate": MDP, "bonus": np.ones((4, 2)), "weights": None}),
-    "experiments.load": Call(experiments.load, {"directory": "runs"}),
 }
+CALLBACKS = {("learn", "after"), ("from_gymnasium", "cost")}
 EXEMPT = {  # what is not called by users: results, errors, modules
     "ConRLError", "ModelError", "InfeasibleError", "SpecError", "RunError", "Evaluation", "Feasibility", "Frontier",
     "History", "Plan", "Simulation", "__version__", "convex", "envs", "experiments", "targets", "theory",
@@ -312,6 +321,8 @@ def test_what_makes_no_sense_is_refused_in_one_line(name: str) -> None:
     faults = []
     for argument in call.given:
         for kind, value in WRONG.items():
+            if callable(value) and (name, argument) in CALLBACKS:
+                continue  # what it raises when it is called is its own
             fault = attempt(call, call.given | {argument: value})
             if fault is not None:
                 faults.append(f"{argument}={kind}: {fault[:150]}")

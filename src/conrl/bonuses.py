@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from conrl import bounds
 from conrl.counts import Float, Int
 from conrl.errors import SpecError
+from conrl.inputs import any_array, is_number, read_count, read_flag
 from conrl.task import Task
 
 # What turns visits [n] of pairs, before episode k (from 1), into a bonus [n] or [n, 1+d] (reward first). Positive is
@@ -28,6 +30,19 @@ def width(task: Task) -> Float:
     return np.asarray(np.maximum(high, 0.0) - np.minimum(low, 0.0))
 
 
+def _asked(visits: Any, task: Any) -> NDArray[Any]:
+    """The visits [n] of pairs in a row, as a bonus is asked about them; a table [S, A] is not: the pairs that exist."""
+    if not isinstance(task, Task):
+        raise SpecError(f"a bonus needs a Task, not {type(task).__name__}; a model has one: mdp.task")
+    table = any_array(visits, "visits")
+    if table.ndim != 1 or table.dtype.kind not in "iuf" or not (table >= 0).all():
+        raise SpecError(
+            f"visits has shape {table.shape} and dtype {table.dtype}; expected one count of at least 0 for each pair: "
+            "of a table [S, A] those of the pairs that exist, counts[model.available]"
+        )
+    return table
+
+
 @dataclass(frozen=True)
 class TheoryBonus:
     """Eq. (bonus): min{ 2H, H sqrt(2 ln(8SAH(d+1)k^2/delta) / N) }, in units of the spread of each reward and cost.
@@ -39,14 +54,15 @@ class TheoryBonus:
     delta: float = 0.05
 
     def __post_init__(self) -> None:
-        if not isinstance(self.delta, (int, float, np.number)) or not 0.0 < self.delta <= 1.0:
-            raise SpecError(f"delta is {self.delta}; a failure probability is in (0, 1]")
+        if not is_number(self.delta) or not 0.0 < self.delta <= 1.0:
+            raise SpecError(f"delta is {self.delta!r}; a failure probability is in (0, 1]")
 
     def __call__(self, visits: Int, episode: int, task: Task) -> Float:
+        visits = _asked(visits, task)
         extra = int(task.initial is None)
         b = bounds.bonus(
             visits,
-            episode=episode,
+            episode=read_count(episode, "episode"),
             num_states=task.num_states + extra,
             num_actions=task.num_actions,
             horizon=task.horizon + extra,
@@ -77,14 +93,16 @@ class ScaledBonus:
     def __post_init__(self) -> None:
         try:
             if np.ndim(self.cost):
-                object.__setattr__(self, "cost", tuple(float(c) for c in np.asarray(self.cost)))
-            _ = [float(x) for x in (self.reward, self.unvisited, *np.atleast_1d(self.cost))]
-        except (TypeError, ValueError):
+                object.__setattr__(self, "cost", tuple(float(c) for c in np.asarray(self.cost).tolist()))
+            _ = [float(x) for x in (self.reward, self.unvisited, *np.atleast_1d(self.cost).tolist())]
+            read_flag(self.relative, "relative")
+        except (TypeError, ValueError, OverflowError):
             raise SpecError(f"{self} makes no bonus: scales are numbers") from None
         if not np.isfinite([self.reward, self.unvisited, *np.atleast_1d(self.cost)]).all() or self.unvisited < 0.0:
             raise SpecError(f"{self} makes no bonus: scales are finite, and unvisited is at least 0")
 
     def __call__(self, visits: Int, episode: int, task: Task) -> Float:
+        visits = _asked(visits, task)
         scales = np.empty(1 + task.num_costs)
         scales[0] = self.reward
         try:

@@ -252,7 +252,7 @@ class Counts:
         A state END joins them if some episode terminated. Pairs never visited are self-loops without pay, or `missing`:
         then they do not exist, except that a state without any keeps them all as self-loops.
         """
-        if unvisited not in ("self-loop", "missing"):
+        if not isinstance(unvisited, str) or unvisited not in ("self-loop", "missing"):
             raise SpecError(f"unvisited is {unvisited!r}; it must be 'self-loop' or 'missing'")
         task = self.task
         S, A = task.num_states, task.num_actions

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from conrl.errors import ModelError, RunError
-from conrl.inputs import any_array, float_array
+from conrl.inputs import any_array, float_array, read_flag
 from conrl.task import Task
 
 Float = NDArray[np.float64]
@@ -37,6 +37,8 @@ class Episode:
         rewards, costs = float_array(self.rewards, "rewards"), float_array(self.costs, "costs")
         if costs.ndim == 1:
             costs = costs[:, None]
+        for name in ("terminated", "stopped", "skipped"):
+            object.__setattr__(self, name, read_flag(getattr(self, name), name))
         L = actions.size
         if self.skipped and L:
             raise ModelError(f"an episode that was skipped has no steps, and this one has {L}")

@@ -32,6 +32,17 @@ COMPARABLE = 16  # at most so many times smaller
 DEFLATE_RATIO = 1032  # deflate cannot shrink further, so a larger claim is a lie
 
 
+def file_path(path: Any) -> Path:
+    """The path of a file, as somebody named it."""
+    try:
+        named = Path(path)
+        if b"\0" not in os.fsencode(named):
+            return named
+    except (TypeError, UnicodeEncodeError):
+        pass
+    raise ModelError(f"{path!r} is not a file name")
+
+
 @contextmanager
 def atomic_write(path: PathLike) -> Iterator[BinaryIO]:
     """A binary file that takes the place of `path` only when the block ends well.

@@ -337,8 +337,29 @@ def read_count(value: Any, what: str, least: int = 1, most: int = 2**53) -> int:
 def read_flag(value: Any, what: str) -> bool:
     """True or False, also as 0 or 1."""
     if not isinstance(value, (bool, np.bool_)) and not (is_int(value) and value in (0, 1)):
-        raise ModelError(f"{what} is {value!r}; it must be True or False")
+        raise SpecError(f"{what} is {value!r}; it must be True or False")
     return bool(value)
+
+
+def read_choice(value: Any, what: str, options: Iterable[str]) -> str:
+    """One of several words."""
+    if not isinstance(value, str) or value not in options:
+        raise SpecError(unknown(what, value, options))
+    return value
+
+
+def read_number(value: Any, what: str, least: float = -LARGEST) -> float:
+    """A finite number."""
+    if not is_number(value) or not least <= value <= LARGEST:
+        wanted = "finite number" if least < 0.0 else f"number of at least {least:g}"
+        raise SpecError(f"{what} is {value!r}; it must be a {wanted}, and at most {LARGEST:g}")
+    return float(value)
+
+
+def read_generator(generator: Any) -> np.random.Generator:
+    if not isinstance(generator, np.random.Generator):
+        raise SpecError(f"generator is {generator!r}; it must be a numpy.random.Generator")
+    return generator
 
 
 def is_int(value: Any) -> bool:

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from conrl.episode import Episode, Float, Int, check_episode
 from conrl.errors import ModelError, RunError, unknown
-from conrl.files import atomic_write, read_npz, reading
+from conrl.files import atomic_write, file_path, read_npz, reading
+from conrl.inputs import read_count
 from conrl.task import Task
 
 REQUIRED = ("episode", "step", "state", "action", "reward", "next_state")
@@ -54,7 +55,7 @@ def load_episodes(path: str | Path) -> Log:
     come in any order; the steps of an episode count from 0 (or all from 1) without gaps, and each begins where the one
     before ended.
     """
-    path = Path(path)
+    path = file_path(path)
     with reading(path):
         try:
             if path.suffix.lower() == ".npz":
@@ -185,7 +186,10 @@ def _labels(column: NDArray[Any], name: str, rows: int) -> tuple[Int, tuple[str,
 
 def save_episodes(path: str | Path, episodes: Iterable[Episode], cost_names: Sequence[str], *, first: int = 0) -> None:
     """Write episodes as a log (`.csv` or `.npz`) that `load_episodes` reads; those not played are left out."""
-    path = Path(path)
+    path = file_path(path)
+    read_count(first, "first", 0)
+    if isinstance(cost_names, str) or not isinstance(cost_names, Sequence):
+        raise ModelError(f"cost_names is {cost_names!r}; expected a list of names")
     names = [*REQUIRED[:5], *(f"cost_{name}" for name in cost_names), "next_state", "terminated"]
     rows = [row for e, episode in enumerate(episodes_of(episodes)) for row in log_rows(first + e, episode)]
     wrong = next((row for row in rows if len(row) != len(names)), None)

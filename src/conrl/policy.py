@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from conrl import kernels
 from conrl.errors import ModelError
-from conrl.files import atomic_write, read_npz, reading
-from conrl.inputs import any_array, check_sizes, float_array, read_horizon
-from conrl.model import ConstrainedMDP
+from conrl.files import atomic_write, file_path, read_npz, reading
+from conrl.inputs import any_array, check_sizes, float_array, is_int, read_generator, read_horizon
+from conrl.model import ConstrainedMDP, need_model
 
 Float = NDArray[np.float64]
 
@@ -77,11 +77,20 @@ class Policy:
 
     def act(self, step: int, state: int, generator: np.random.Generator) -> int:
         """Draw the action for a step (from 0) and a state."""
-        p = self.probabilities[step, state]
+        p = self.probabilities[self._place(step, state)]
+        read_generator(generator)
         return int(generator.choice(p.size, p=p / p.sum()))
+
+    def _place(self, step: Any, state: Any) -> tuple[int, int]:
+        """Where the policy says what to do; numpy would count negative ones from the end."""
+        H, S, _ = self.shape
+        if not (is_int(step) and is_int(state) and 0 <= step < H and 0 <= state < S):
+            raise ModelError(f"step {step!r} and state {state!r}: the policy has steps 0..{H - 1}, states 0..{S - 1}")
+        return step, state
 
     def occupation(self, mdp: ConstrainedMDP) -> Float:
         """[H, S, A]: the probability of each step, state and action in a model."""
+        need_model(mdp, "occupation")
         rho = np.zeros((mdp.horizon, mdp.num_pairs))
         self.add_occupation(mdp, 1.0, rho)
         full = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
@@ -117,7 +126,7 @@ class Policy:
         With `mdp`, CSV carries the names of its states and actions. `load_policy` reads `.npz`. To save a mixture,
         save its Markov form (`Mixture.to_markov`) or its components.
         """
-        path = Path(path)
+        path = file_path(path)
         if path.suffix == ".npz":
             with atomic_write(path) as file:
                 np.savez_compressed(file, **self._arrays())
@@ -178,7 +187,7 @@ class Deterministic(Policy):
         return self.actions
 
     def act(self, step: int, state: int, generator: np.random.Generator) -> int:
-        return int(self.actions[step, state])
+        return int(self.actions[self._place(step, state)])
 
     def add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
         self.check(mdp)
@@ -229,7 +238,7 @@ class Mixture:
 
     def __init__(self, weights: ArrayLike, policies: Sequence[Policy], values: ArrayLike | None = None) -> None:
         self.weights = np.array(float_array(weights, "weights"))
-        self.policies = tuple(policies) if isinstance(policies, (list, tuple)) else ()
+        self.policies: tuple[Policy, ...] = tuple(policies) if isinstance(policies, (list, tuple)) else ()
         if not self.policies or not all(isinstance(policy, Policy) for policy in self.policies):
             raise ModelError(f"policies is {policies!r}; expected a list of policies")
         self.values = None if values is None else np.array(float_array(values, "values"))
@@ -246,11 +255,13 @@ class Mixture:
 
     def draw(self, generator: np.random.Generator) -> Policy:
         """The component to play in one episode."""
+        read_generator(generator)
         return self.policies[int(generator.choice(len(self.policies), p=self.weights / self.weights.sum()))]
 
     def to_markov(self, mdp: ConstrainedMDP) -> Policy:
         """The Markov policy with the same occupation measure in `mdp`; where nobody comes, the heaviest part's
         most likely action."""
+        need_model(mdp, "to_markov")
         if len(self.policies) == 1:
             return self.policies[0]
         rho = np.zeros((mdp.horizon, mdp.num_pairs))
@@ -264,7 +275,7 @@ class Mixture:
 
 def load_policy(path: str | Path) -> Policy:
     """Read a policy that `Policy.save` wrote as `.npz`."""
-    path = Path(path)
+    path = file_path(path)
     if path.suffix.lower() == ".csv":
         raise ModelError(f"{path}: a policy in CSV is for reading elsewhere and cannot be loaded; save it as .npz too")
     with reading(path):

@@ -16,7 +16,9 @@ from conrl.inputs import (
     default_cost_names,
     frozen,
     is_int,
+    is_sparse,
     read_features,
+    read_flag,
     read_horizon,
     read_names,
     read_range,
@@ -53,7 +55,7 @@ class Task:
         put = setter(self)
         check_sizes(self.num_states, self.num_actions)
         put("horizon", read_horizon(self.horizon))
-        count = len(self.cost_names) if isinstance(self.cost_names, Sized) else 0
+        count = len(self.cost_names) if _is_list(self.cost_names) else 0
         put("cost_names", read_names(self.cost_names, count, "cost_names") or ())
         put("limits", frozen(resolve_limits(self.limits, self.cost_names, "limits")))
         if self.initial is not None and not (is_int(self.initial) and 0 <= self.initial < self.num_states):
@@ -62,11 +64,12 @@ class Task:
             )
         put("reward_range", read_range(self.reward_range, "reward_range"))
         ranges = self.cost_ranges if self.cost_ranges is not None else ((0.0, 1.0),) * self.num_costs
-        if not isinstance(ranges, Sized):
+        if not _is_list(ranges):
             raise ModelError(f"cost_ranges is {ranges!r}; expected (low, high) for each cost")
         if len(ranges) != self.num_costs:
             raise ModelError(f"cost_ranges has {len(ranges)} entries for {self.num_costs} costs")
         put("cost_ranges", tuple(read_range(r, f"cost_ranges[{i}]") for i, r in enumerate(ranges)))
+        put("can_stop", read_flag(self.can_stop, "can_stop"))
         if self.features is not None:
             put("features", frozen(read_features(self.features, self.num_states)))
         if self.available is not None:
@@ -136,6 +139,11 @@ class Task:
             cost_ranges=cost_ranges,
             can_stop=can_stop,
         )
+
+
+def _is_list(values: Any) -> bool:
+    """Whether it has a length: arrays without dimensions and sparse ones say so, and have none."""
+    return isinstance(values, Sized) and getattr(values, "ndim", 1) > 0 and not is_sparse(values)
 
 
 def _time_limit(env: Any) -> int | None:

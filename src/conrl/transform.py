@@ -20,7 +20,7 @@ from conrl.errors import ModelError
 from conrl.graph import Graph
 from conrl.inputs import frozen, is_int
 from conrl.layout import Layout
-from conrl.model import ConstrainedMDP
+from conrl.model import ConstrainedMDP, need_model
 
 
 def single_episode(mdp: ConstrainedMDP, terminal: Iterable[int | str] | None = None) -> ConstrainedMDP:
@@ -37,6 +37,7 @@ def single_episode(mdp: ConstrainedMDP, terminal: Iterable[int | str] | None = N
     >>> single_episode(mars_rover(rock_reward=1.0))
     ConstrainedMDP(states=64, actions=4, costs=1, horizon=30, outcomes=904)
     """
+    need_model(mdp, "single_episode")
     ends = absorbing(mdp) if terminal is None else _given(mdp, terminal)
     if not ends.any():
         raise ModelError(
@@ -120,7 +121,7 @@ def absorbing(mdp: ConstrainedMDP) -> NDArray[np.bool_]:
 
 
 def _given(mdp: ConstrainedMDP, terminal: Iterable[int | str]) -> NDArray[np.bool_]:
-    if isinstance(terminal, str) or not isinstance(terminal, Iterable):
+    if isinstance(terminal, str) or not isinstance(terminal, Iterable) or getattr(terminal, "ndim", 1) != 1:
         raise ModelError(f"terminal is {terminal!r}; expected a list of states")
     ends = np.zeros(mdp.num_states, dtype=bool)
     for state in terminal:

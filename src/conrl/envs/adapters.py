@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from conrl.envs.gymnasium_env import CMDPEnv
 from conrl.envs.toy_text import describe, refusal
 from conrl.errors import ModelError
+from conrl.inputs import float_array, is_int
 from conrl.layout import Layout
 from conrl.model import ConstrainedMDP
 
@@ -56,11 +57,18 @@ def from_gymnasium(
         initial: a state or a distribution; by default the environment's `initial_state_distrib`.
     """
     if isinstance(env, str):
-        made = gymnasium.make(env)
+        try:
+            made = gymnasium.make(env)
+        except gymnasium.error.Error as error:
+            raise ModelError(f"Gymnasium makes no environment {env!r}: {error}") from None
         try:
             return from_gymnasium(made, cost, horizon, limits, cost_names, initial=initial)
         finally:
             made.close()
+    if not isinstance(env, gymnasium.Env):
+        raise ModelError(f"from_gymnasium needs an environment or its id, not {type(env).__name__}")
+    if cost is not None and not callable(cost):
+        raise ModelError(f"cost is {cost!r}; it must be a function of (s, a, next_s, reward, terminated)")
     name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
     _refuse_wrappers(env, name)
     inner: Any = env.unwrapped
@@ -156,9 +164,9 @@ def _start(inner: Any, name: str, num_states: int, initial: int | ArrayLike | No
     given = getattr(inner, "initial_state_distrib", None) if initial is None else initial
     if given is None:
         raise ModelError(f"{name} does not say where an episode starts (no initial_state_distrib); pass initial=")
-    if np.ndim(given) == 0 and isinstance(given, (int, np.integer)) and 0 <= given < num_states:
+    if is_int(given) and 0 <= given < num_states:
         return np.asarray(np.arange(num_states) == given, dtype=np.float64)
-    start = np.asarray(given, dtype=np.float64)
+    start = float_array(given, "initial")
     if start.shape != (num_states,):
         raise ModelError(
             f"initial is {given!r}; it must be a state in 0..{num_states - 1} or a distribution [{num_states}]"

@@ -64,6 +64,8 @@ def make(name: str, **parameters: Any) -> ConstrainedMDP:
     `parameters` are those of the function that makes it. With `gymnasium:<id>` they are `horizon`, `limits`,
     ... of `from_gymnasium`, and all others go to `gymnasium.make`.
     """
+    if not isinstance(name, str):
+        raise SpecError(unknown("environment", name, [*REGISTRY, f"{PREFIX}<id>"]))
     if name.startswith(PREFIX):
         return _make_gymnasium(name.removeprefix(PREFIX), parameters)
     if name not in REGISTRY:

@@ -32,10 +32,10 @@ from pathlib import Path
 from numpy.typing import ArrayLike
 
 from conrl.errors import ModelError
-from conrl.files import PathLike, reading
+from conrl.files import PathLike, file_path, reading
 from conrl.io.csv_files import load_csv, save_csv
 from conrl.io.npz_files import load_npz, save_npz
-from conrl.model import ConstrainedMDP
+from conrl.model import ConstrainedMDP, need_model
 
 __all__ = ["load_model", "save_model"]
 
@@ -60,7 +60,7 @@ def load_model(
     `initial` is a state's index or name, or a distribution. A CSV file holds no horizon: pass it. Whatever is
     wrong with the file is one line of a `ModelError` that names it.
     """
-    path = Path(path)
+    path = file_path(path)
     load = {".npz": load_npz, ".csv": load_csv}[_suffix(path)]
     given = {k: v for k, v in (("horizon", horizon), ("initial", initial), ("limits", limits)) if v is not None}
     with reading(path):
@@ -74,7 +74,8 @@ def save_model(path: PathLike, mdp: ConstrainedMDP) -> None:
     """
     if isinstance(path, ConstrainedMDP):
         raise ModelError("save_model takes the path first: save_model(path, mdp)")
-    path = Path(path)
+    path = file_path(path)
+    need_model(mdp, "save_model")
     save = {".npz": save_npz, ".csv": save_csv}[_suffix(path)]
     for kind, names in (("state", mdp.state_names), ("action", mdp.action_names), ("cost", mdp.cost_names)):
         bad = next((n for n in names if "\0" in n), None)
@@ -84,8 +85,6 @@ def save_model(path: PathLike, mdp: ConstrainedMDP) -> None:
 
 
 def _suffix(path: Path) -> str:
-    if "\0" in str(path):
-        raise ModelError(f"{str(path)!r} is not a file name")
     suffix = path.suffix.lower()
     if suffix not in FILES:
         raise ModelError(f"{path}: a model file ends in .npz or .csv, not in {suffix!r}")

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl.episode import Episode
-from conrl.errors import SpecError, unknown
+from conrl.errors import SpecError
+from conrl.inputs import read_choice
 from conrl.learners.base import BaseLearner, group, prefixed
 from conrl.learners.protocol import Arrays
 from conrl.learners.saving import GIVEN, describe
@@ -37,8 +38,7 @@ class ActorCriticLearner(BaseLearner):
         keep_policies: bool,
     ) -> None:
         super().__init__(task, problem, seed, keep_policies)
-        if preset not in PRESETS:
-            raise SpecError(unknown("preset", preset, PRESETS))
+        read_choice(preset, "preset", PRESETS)
         if a2c is not None and not isinstance(a2c, A2CSettings):
             raise SpecError(f"a2c is {a2c!r}; it must be A2CSettings")
         if peek is not None and not isinstance(peek, ConstrainedMDP):

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from conrl.episode import Episode, check_episode
 from conrl.errors import RunError, SpecError
-from conrl.inputs import is_int
+from conrl.inputs import is_int, read_flag
 from conrl.learners.executed import Executed
 from conrl.learners.protocol import Arrays, Proposal
 from conrl.learners.saving import describe, save_learner
@@ -47,7 +47,7 @@ class BaseLearner(ABC):
             able = " or ".join(kind.__name__ for kind in self.problems)
             raise SpecError(f"{self.name} takes {able} problems, not {type(self.problem).__name__}")
         self.seed = None if seed is None else int(seed)
-        self.keep_policies = keep_policies
+        self.keep_policies = read_flag(keep_policies, "keep_policies")
         self._episodes = 0
         self._proposal: Proposal | None = None
         self._executed = Executed()

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from conrl.bonuses import Bonus, ScaledBonus
 from conrl.episode import Episode
 from conrl.errors import InfeasibleError, RunError, SpecError, unknown
-from conrl.inputs import LARGEST, frozen
+from conrl.inputs import LARGEST, frozen, read_choice, read_flag
 from conrl.learners.base import group, prefixed
 from conrl.learners.budget import Budget
 from conrl.learners.places import PlacesLearner
@@ -84,14 +84,13 @@ class ConRL(PlacesLearner):
         keep_policies: bool = True,
     ) -> None:
         super().__init__(task, problem, seed, keep_policies)
-        if preset not in PRESETS:
-            raise SpecError(unknown("preset", preset, PRESETS))
+        read_choice(preset, "preset", PRESETS)
         self.preset = preset
         self.planner = _planner(PRESETS[preset]["planner"]() if planner is None else planner, self.problem)
         self.bonus: Bonus = PRESETS[preset]["bonus"]() if bonus is None else bonus
         if not callable(self.bonus):
             raise SpecError(f"bonus is {bonus!r}; it must be TheoryBonus, ScaledBonus or a function")
-        self.resolve, self.guard = resolve, guard
+        self.resolve, self.guard = read_flag(resolve, "resolve"), read_flag(guard, "guard")
         self.budget: Budget | None = None
         if isinstance(self.problem, Knapsack):
             totals = self.problem.totals(task)
@@ -101,9 +100,6 @@ class ConRL(PlacesLearner):
             self._epsilon = self.problem.held_back(task)
         elif resolve:
             raise SpecError("resolve is for Knapsack problems")
-        for name, flag in (("resolve", resolve), ("guard", guard), ("keep_policies", keep_policies)):
-            if not isinstance(flag, (bool, np.bool_)):
-                raise SpecError(f"{name} is {flag!r}; it must be True or False")
         self._caution = _caution(self.problem, task)
         self._features = self.counts.features() if isinstance(getattr(self.planner, "_maker", None), A2C) else None
         self._start: Start | None = None

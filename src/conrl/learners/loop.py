@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl.errors import SpecError
-from conrl.inputs import is_int
+from conrl.inputs import is_int, read_count, read_flag
 from conrl.learners.continuing import play_trajectory
 from conrl.learners.history import History, Row
 from conrl.learners.progress import show_progress
@@ -55,8 +55,10 @@ def learn(
     A learner of one unending episode (`learner.continuing`) is not reset between them: see `conrl.learners.continuing`.
     Ctrl-C (or SIGTERM) ends the run after the episode that is being played; `history.interrupted` then says so.
     """
-    if not is_int(episodes) or episodes < 0:
-        raise SpecError(f"episodes is {episodes!r}; it must be a whole number of at least 0")
+    read_count(episodes, "episodes", 0)
+    read_flag(progress, "progress")
+    if after is not None and not callable(after):
+        raise SpecError(f"after is {after!r}; it must be a function of the history")
     number = int(seed.integers(2**63)) if isinstance(seed, np.random.Generator) else seed
     if not is_int(number) or number < 0:
         raise SpecError(f"seed is {seed!r}; it must be a whole number of at least 0, or a generator")

@@ -5,28 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from conrl.errors import SpecError, unknown
+from conrl.errors import SpecError
+from conrl.inputs import is_number, read_choice
 
 
 def read_preset(presets: Mapping[str, Mapping[str, Any]], preset: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a preset, each replaced by what was given instead; None is nothing given."""
-    if preset not in presets:
-        raise SpecError(unknown("preset", preset, presets))
+    read_choice(preset, "preset", presets)
     return {name: value if given[name] is None else given[name] for name, value in presets[preset].items()}
 
 
 def read_positive(value: Any, name: str, zero: bool = False) -> float:
     """A finite number above 0, or of at least 0."""
-    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if not number or not np.isfinite(value) or value < 0.0 or (value == 0.0 and not zero):
+    if not is_number(value) or value < 0.0 or (value == 0.0 and not zero):
         raise SpecError(f"{name} is {value!r}; it must be a number {'of at least' if zero else 'above'} 0")
     return float(value)
 
 
 def read_delta(delta: Any) -> float:
     """A failure probability."""
-    if not isinstance(delta, (int, float, np.number)) or not 0.0 < delta <= 1.0:
+    if not is_number(delta) or not 0.0 < delta <= 1.0:
         raise SpecError(f"delta is {delta!r}; a failure probability is in (0, 1]")
     return float(delta)

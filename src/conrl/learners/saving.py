@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from conrl.bonuses import ScaledBonus, TheoryBonus
 from conrl.errors import ConRLError, ModelError, RunError, SpecError
-from conrl.files import Reader, atomic_write, read_npz, reading
+from conrl.files import Reader, atomic_write, file_path, read_npz, reading
 from conrl.learners.protocol import Learner
 from conrl.oracles import A2C, A2CSettings
 from conrl.planners import ColumnGeneration, ConvexProgram, Lagrangian, LinearProgram
@@ -115,7 +115,7 @@ def learner_arrays(learner: Learner) -> dict[str, NDArray[Any]]:
 
 def save_learner(learner: Learner, path: str | Path) -> None:
     """Write a learner whole or not at all."""
-    if Path(path).suffix != ".npz":
+    if file_path(path).suffix != ".npz":
         raise SpecError(f"{path}: a learner is written as .npz")
     with atomic_write(path) as file:
         np.savez_compressed(file, allow_pickle=False, **learner_arrays(learner))
@@ -126,7 +126,7 @@ def load_learner(path: str | Path, **given: Any) -> Any:
 
     `problem`, `planner` or `bonus` are to be given again if they hold functions of your own.
     """
-    path = Path(path)
+    path = file_path(path)
     with reading(path):
         try:
             return learner_of(read_npz(path, _check), given)

@@ -59,7 +59,7 @@ class ModelWorld:
     """
 
     def __init__(self, mdp: ConstrainedMDP, task: Task | None = None, pay: str | Sampler = "outcome") -> None:
-        if not callable(pay) and pay not in ("outcome", "bernoulli"):
+        if not callable(pay) and not (isinstance(pay, str) and pay in ("outcome", "bernoulli")):
             raise SpecError(f"pay is {pay!r}; it must be 'outcome', 'bernoulli' or a function")
         self.mdp = mdp
         self._pay = pay

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.errors import SpecError, unknown
-from conrl.inputs import is_int
+from conrl.errors import SpecError
+from conrl.inputs import is_int, read_choice, read_number
 from conrl.model import ConstrainedMDP
 from conrl.oracles.network import Float32, Network, import_jax, join
 from conrl.policy import Policy
@@ -56,12 +56,9 @@ class A2CSettings:
     hidden: int = 64
 
     def __post_init__(self) -> None:
-        if self.value_loss not in LOSSES:
-            raise SpecError(unknown("value_loss", self.value_loss, LOSSES))
+        read_choice(self.value_loss, "value_loss", LOSSES)
         for name in ("learning_rate", "value_coefficient", "entropy"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0.0):
-                raise SpecError(f"{name} is {value}; it must be a number of at least 0")
+            read_number(getattr(self, name), name, 0.0)
         for name in ("channels", "hidden"):
             if not is_int(getattr(self, name)) or getattr(self, name) < 1:
                 raise SpecError(f"{name} is {getattr(self, name)!r}; it must be a whole number of at least 1")
@@ -221,10 +218,10 @@ class A2C:
     _learner: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)  # its seed
 
     def __post_init__(self) -> None:
-        if self.preset not in PRESETS:
-            raise SpecError(unknown("preset", self.preset, PRESETS))
-        if self.reset not in RESETS:
-            raise SpecError(unknown("reset", self.reset, RESETS))
+        read_choice(self.preset, "preset", PRESETS)
+        read_choice(self.reset, "reset", RESETS)
+        if self.settings is not None and not isinstance(self.settings, A2CSettings):
+            raise SpecError(f"settings is {self.settings!r}; it must be A2CSettings")
         for name in ("episodes", "final_episodes"):
             if not is_int(getattr(self, name)) or getattr(self, name) < 1:
                 raise SpecError(f"{name} is {getattr(self, name)!r}; it must be a whole number of at least 1")

@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl.errors import RunError, SpecError, unknown
-from conrl.inputs import is_int, is_number
+from conrl.inputs import is_number, read_choice, read_count, read_flag
 from conrl.model import ConstrainedMDP
 from conrl.oracles import A2C, BackwardInduction, Responder, Support, SupportOracle
 from conrl.planners.allowance import Allowance
@@ -57,6 +57,7 @@ Oracle = SupportOracle | Responder
 
 ORACLES: dict[str, Callable[[], Any]] = {"value-iteration": lambda: BackwardInduction, "a2c": A2C}
 ORACLE = "oracle_"  # begins the names of what the oracle has learned
+MOST_ITERATIONS = 2**31 - 1  # a trace has a row for each
 RETURNS = ("mixture", "average-multiplier")
 
 # Stands for a multiplier of 0 where there is a bonus: the cost then moves in favour of its row, as printed, and the
@@ -130,12 +131,12 @@ class Lagrangian:
     problems = (Linear,)
 
     def __post_init__(self) -> None:
-        if not is_int(self.iterations) or self.iterations < 1:
-            raise SpecError(f"iterations is {self.iterations!r}; it must be a whole number of at least 1")
+        read_count(self.iterations, "iterations", most=MOST_ITERATIONS)
+        for name in ("decay", "keep_multipliers"):
+            read_flag(getattr(self, name), name)
         if not (is_number(self.step) and self.step > 0.0):
             raise SpecError(f"step is {self.step!r}; it must be a positive number")
-        if self.returns not in RETURNS:
-            raise SpecError(unknown("returns", self.returns, RETURNS))
+        read_choice(self.returns, "returns", RETURNS)
         if isinstance(self.oracle, str):
             if self.oracle not in ORACLES:
                 raise SpecError(unknown("oracle", self.oracle, ORACLES))
@@ -202,7 +203,10 @@ class Lagrangian:
         """Who answers, who answers the last question, and whether that is exact."""
         given = self._maker
         ready = not isinstance(given, type) and (_is_exact(given) or _is_responder(given))
-        made = given if ready else given(mdp)
+        try:
+            made = given if ready else given(mdp)
+        except TypeError as error:
+            raise SpecError(f"oracle {given!r} makes none from a model: {error}") from error
         if getattr(made, "mdp", mdp) is not mdp:
             raise SpecError("the oracle is of another model; pass what makes one from a model, such as its class")
         if _is_exact(made):

@@ -22,8 +22,8 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.errors import RunError, SpecError, unknown
-from conrl.inputs import is_number
+from conrl.errors import RunError, SpecError
+from conrl.inputs import is_number, read_choice
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
 from conrl.planners.allowance import Allowance
@@ -34,6 +34,7 @@ from conrl.problem import Knapsack, Linear, Problem, Rows
 
 Float = NDArray[np.float64]
 
+LONGEST = 1e9  # seconds: a longer time limit is none
 METHODS = ("choose", "simplex", "ipm")
 
 _GAVE_UP = (
@@ -72,8 +73,9 @@ class LinearProgram:
     problems = (Linear, Knapsack)
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise SpecError(unknown("method", self.method, METHODS))
+        read_choice(self.method, "method", METHODS)
+        if not (isinstance(self.time_limit, (int, float)) and self.time_limit > 0.0):
+            raise SpecError(f"time_limit is {self.time_limit!r}; it must be a number of seconds, or inf for none")
         if not (is_number(self.tol) and self.tol > 0.0):
             raise SpecError(f"tol is {self.tol!r}; it must be a positive number")
 
@@ -175,7 +177,7 @@ class LinearProgram:
         highs.setOptionValue("primal_feasibility_tolerance", max(1e-10, 0.1 * self.tol))
         highs.setOptionValue("dual_feasibility_tolerance", max(1e-10, 0.1 * self.tol))
         highs.setOptionValue("ipm_optimality_tolerance", max(1e-12, 0.1 * self.tol))
-        if np.isfinite(self.time_limit):
+        if self.time_limit <= LONGEST:
             highs.setOptionValue("time_limit", float(self.time_limit))
         highs.passModel(_program(mdp, rows, null))
         return highs

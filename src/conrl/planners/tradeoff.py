@@ -13,13 +13,14 @@ import csv
 import heapq
 import io
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conrl.errors import InfeasibleError, SpecError, unknown
 from conrl.files import atomic_write
-from conrl.inputs import is_int, is_number, read_count
+from conrl.inputs import float_array, is_int, is_number, read_count
 from conrl.kernels import LANES
 from conrl.model import ConstrainedMDP, need_model
 from conrl.oracles import BackwardInduction
@@ -49,6 +50,7 @@ class Frontier:
 
     def reward(self, limit: float) -> float:
         """The best reward under a limit; `InfeasibleError` below the least achievable cost."""
+        limit = _limit(limit)
         if limit < self.limits[0]:
             raise self._below(limit)
         return float(np.interp(limit, self.limits, self.rewards))
@@ -61,6 +63,7 @@ class Frontier:
 
     def price(self, limit: float) -> float:
         """The gain per unit of the limit just above it; 0 where the limit no longer binds."""
+        limit = _limit(limit)
         at = int(np.searchsorted(self.limits, limit, side="right")) - 1
         if at < 0:
             self.reward(limit)
@@ -74,7 +77,7 @@ class Frontier:
     def linear(self, limit: float) -> Linear:
         """The problem at one point of the curve; `conrl.plan(mdp, frontier.linear(x))` gives its policy."""
         limits = _limits(self.mdp)
-        limits[self.cost] = limit
+        limits[self.cost] = _limit(limit)
         return Linear(limits)
 
     def save(self, path: str) -> None:
@@ -217,6 +220,13 @@ def _upper_left(vertices: set[_Vertex], room: float) -> tuple[Float, Float]:
 def _turns_left(p: tuple[float, float], q: tuple[float, float], r: tuple[float, float]) -> bool:
     """Whether q lies on or below the line from p to r."""
     return (q[1] - p[1]) * (r[0] - p[0]) <= (r[1] - p[1]) * (q[0] - p[0])
+
+
+def _limit(limit: Any) -> float:
+    number = float_array(limit, "limit")
+    if number.ndim or np.isnan(number):
+        raise SpecError(f"limit is {limit!r}; it must be a number")
+    return float(number)
 
 
 def _limits(mdp: ConstrainedMDP) -> Float:
