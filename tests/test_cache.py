@@ -67,6 +67,10 @@ def test_what_was_compiled_is_found_again(files: list[Path]) -> None:
     assert hits(again) == 1
 
 
+def seals(files: list[Path]) -> list[Path]:
+    return [path.with_name(f"{path.name}.sha256") for path in files]
+
+
 def zeros_inside(content: bytes) -> bytes:
     """Blocks that never reached the disk: the pickle around them may still be read."""
     third = len(content) // 3
@@ -80,25 +84,27 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "noise": lambda content: np.random.default_rng(0).bytes(len(content)),
     "zeros": lambda content: bytes(len(content)),
     "zeros inside": zeros_inside,
-    "one bit": lambda content: content[:-40] + bytes([content[-40] ^ 1]) + content[-39:],
+    "one bit": lambda content: content[:-20] + bytes([content[-20] ^ 1]) + content[-19:],
     "another file": lambda content: pickle.dumps({"not": "ours"}),
 }
 
 
-@pytest.mark.parametrize("suffixes", [(".nbi",), (".nbc",), (".nbi", ".nbc")], ids="+".join)
+@pytest.mark.parametrize(
+    "suffixes", [(".nbi",), (".nbc",), (".nbi", ".nbc"), (".nbi.sha256",), (".nbc.sha256",)], ids="+".join
+)
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_a_damaged_file_is_written_anew(
     files: list[Path], place: Path, suffixes: tuple[str, ...], damage: Callable[[bytes], bytes]
 ) -> None:
-    for path in files:
-        if path.suffix in suffixes:
+    for path in [*files, *seals(files)]:
+        if path.name.endswith(suffixes):
             path.write_bytes(damage(path.read_bytes()))
     assert_heals(place)
 
 
-@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc", ".nbi.sha256", ".nbc.sha256"])
 def test_a_file_that_is_gone_is_written_anew(files: list[Path], place: Path, suffix: str) -> None:
-    next(path for path in files if path.suffix == suffix).unlink()
+    next(path for path in [*files, *seals(files)] if path.name.endswith(suffix)).unlink()
     assert_heals(place)
 
 
@@ -137,6 +143,7 @@ def test_a_data_file_of_another_signature_is_not_run(files: list[Path]) -> None:
     assert other(1.5) == 3.0
     one, two = sorted(path for path in files[0].parent.glob("*.nbc"))
     two.write_bytes(one.read_bytes())
+    seals([two])[0].write_bytes(seals([one])[0].read_bytes())
     again = fresh()
     assert again(1.5) == 3.0
     assert hits(again) == 0

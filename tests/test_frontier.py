@@ -223,7 +223,7 @@ def test_a_conflict_with_another_limit_sets_the_left_end() -> None:
         ({"cost": 1}, r"cost 1 is not in 0\.\.0"),
         ({"cost": -1}, r"cost -1 is not in 0\.\.0"),
         ({"tol": 0.0}, r"tol is 0\.0; it must be a positive number"),
-        ({"max_vertices": 1}, "max_vertices is 1; at least 2 are needed"),
+        ({"max_vertices": 1}, "max_vertices is 1; it must be a whole number of at least 2"),
     ],
 )
 def test_bad_questions_are_refused(arguments: dict[str, object], message: str) -> None:

@@ -34,7 +34,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from conrl.errors import SpecError
-from conrl.inputs import float_array
 
 __all__ = [
     "KnapsackRegime",
@@ -261,7 +260,7 @@ def _probability(delta: float) -> None:
 
 
 def _at_least_one(value: ArrayLike, name: str) -> Float:
-    k = float_array(value, name)
+    k = np.asarray(value, dtype=np.float64)
     if not (k >= 1.0).all():
         raise SpecError(f"{name} is {value!r}; episodes count from 1")
     return k
@@ -269,7 +268,7 @@ def _at_least_one(value: ArrayLike, name: str) -> Float:
 
 def _visits(counts: ArrayLike) -> Float:
     """Eq. (N): a pair never visited counts as visited once."""
-    n = float_array(counts, "counts")
+    n = np.asarray(counts, dtype=np.float64)
     if not (n >= 0.0).all():
         raise SpecError("counts has a negative entry or one that is no number")
     return np.maximum(1.0, n)

@@ -238,11 +238,11 @@ class Mixture:
 
     def __init__(self, weights: ArrayLike, policies: Sequence[Policy], values: ArrayLike | None = None) -> None:
         self.weights = np.array(float_array(weights, "weights"))
-        self.policies: tuple[Policy, ...] = tuple(policies) if isinstance(policies, (list, tuple)) else ()
-        if not self.policies or not all(isinstance(policy, Policy) for policy in self.policies):
+        if not isinstance(policies, (list, tuple)) or not all(isinstance(policy, Policy) for policy in policies):
             raise ModelError(f"policies is {policies!r}; expected a list of policies")
+        self.policies: tuple[Policy, ...] = tuple(policies)
         self.values = None if values is None else np.array(float_array(values, "values"))
-        if self.weights.shape != (len(self.policies),):
+        if self.weights.shape != (len(self.policies),) or not self.policies:
             raise ModelError(f"{self.weights.size} weights for {len(self.policies)} policies")
         if not (self.weights >= 0.0).all() or abs(self.weights.sum() - 1.0) > SUM_TOLERANCE:
             raise ModelError(f"weights {self.weights} must be at least 0 and sum to 1")

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from conrl.envs.gymnasium_env import CMDPEnv
 from conrl.envs.toy_text import describe, refusal
 from conrl.errors import ModelError
-from conrl.inputs import float_array, is_int
+from conrl.inputs import float_array
 from conrl.layout import Layout
 from conrl.model import ConstrainedMDP
 
@@ -164,7 +164,7 @@ def _start(inner: Any, name: str, num_states: int, initial: int | ArrayLike | No
     given = getattr(inner, "initial_state_distrib", None) if initial is None else initial
     if given is None:
         raise ModelError(f"{name} does not say where an episode starts (no initial_state_distrib); pass initial=")
-    if is_int(given) and 0 <= given < num_states:
+    if isinstance(given, (int, np.integer)) and not isinstance(given, bool) and 0 <= given < num_states:
         return np.asarray(np.arange(num_states) == given, dtype=np.float64)
     start = float_array(given, "initial")
     if start.shape != (num_states,):

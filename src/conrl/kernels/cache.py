@@ -1,13 +1,12 @@
 """Compiled kernels on disk: numba's cache, in which no file is believed unread and none can stop a program.
 
-A power cut leaves files that are empty, cut short or full of zeros, and a disk may be full. So each file begins with
-the SHA-256 of the rest, which is looked at before anything is unpickled or run, and each compiled function carries the
-key that it was saved under: two processes that begin together may both take the same number for a file. What cannot be
-read is compiled again and written anew; what cannot be written is not.
+A power cut leaves files that are empty, cut short or full of zeros, and a disk may be full. So the SHA-256 of each file
+stands in another beside it, and is compared before numba reads the first, and each compiled function carries the key
+that it was saved under: two processes that begin together may both take the same number for a file. What cannot be read
+is compiled again and written anew; what cannot be written is not.
 """
 
 import hashlib
-import pickle
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,11 +15,9 @@ from typing import Any
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
-SEAL = hashlib.sha256().digest_size
-
 
 class SealedFiles(IndexDataCacheFile):
-    """The index and the data files of one function."""
+    """The index and the data files of one function; what is not as it was written counts as not there."""
 
     def save(self, key: Any, data: Any) -> None:
         super().save(key, (key, data))
@@ -29,35 +26,37 @@ class SealedFiles(IndexDataCacheFile):
         name = self._load_index().get(key)
         if name is None:
             return None
+        self._check(self._data_path(name))
         saved, data = self._load_data(name)
         return data if saved == key else None
 
     def _load_index(self) -> dict[Any, str]:
         try:
-            version, stamp, names = self._read(self._index_path)
+            self._check(self._index_path)
+            names: dict[Any, str] = super()._load_index()
         except Exception:  # of any kind: it is written anew when something is saved
             return {}
-        return names if (version, stamp) == (self._version, self._source_stamp) else {}
+        return names
 
     def _save_index(self, names: dict[Any, str]) -> None:
-        self._write(self._index_path, (self._version, self._source_stamp, names))
-
-    def _load_data(self, name: str) -> Any:
-        return self._read(self._data_path(name))
+        super()._save_index(names)
+        self._seal(self._index_path)
 
     def _save_data(self, name: str, data: Any) -> None:
-        self._write(self._data_path(name), data)
+        super()._save_data(name, data)
+        self._seal(self._data_path(name))
 
-    def _read(self, path: str) -> Any:
-        content = Path(path).read_bytes()
-        if hashlib.sha256(content[SEAL:]).digest() != content[:SEAL]:
+    def _seal(self, path: str) -> None:
+        with self._open_for_write(f"{path}.sha256") as file:
+            file.write(_digest(path))
+
+    def _check(self, path: str) -> None:
+        if Path(f"{path}.sha256").read_bytes() != _digest(path):
             raise ValueError(f"{path} is damaged")
-        return pickle.loads(content[SEAL:])
 
-    def _write(self, path: str, value: Any) -> None:
-        content = self._dump(value)
-        with self._open_for_write(path) as file:
-            file.write(hashlib.sha256(content).digest() + content)
+
+def _digest(path: str) -> bytes:
+    return hashlib.sha256(Path(path).read_bytes()).digest()
 
 
 class HealingCache(FunctionCache):

@@ -74,7 +74,7 @@ class LinearProgram:
 
     def __post_init__(self) -> None:
         read_choice(self.method, "method", METHODS)
-        if not (isinstance(self.time_limit, (int, float)) and self.time_limit > 0.0):
+        if not (isinstance(self.time_limit, (int, float)) and self.time_limit >= 0.0):
             raise SpecError(f"time_limit is {self.time_limit!r}; it must be a number of seconds, or inf for none")
         if not (is_number(self.tol) and self.tol > 0.0):
             raise SpecError(f"tol is {self.tol!r}; it must be a positive number")
