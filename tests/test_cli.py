@@ -314,6 +314,15 @@ def test_budgets_for_many_episodes() -> None:
     assert 0.0 < played["exceed"]["crash"] < 0.05
 
 
+def test_a_simulation_of_means_says_so() -> None:
+    words = ["plan", "random", "--set", "states=5", "--simulate", "10"]
+    assert record(*words)["simulation"]["pays_means"] == ["reward", *make("random", states=5).cost_names]
+    assert "one amount for each state and action; if real pay varies" in " ".join(ok(*words).split())
+    words = ["plan", "box", "--simulate", "10"]  # pays by outcome
+    assert record(*words)["simulation"]["pays_means"] == []
+    assert "one amount" not in ok(*words)
+
+
 # -- mistakes ---------------------------------------------------------------------------------------------
 
 

@@ -169,6 +169,32 @@ def test_rounding_does_not_exceed() -> None:
     assert seen.exceed([2.9]).tolist() == [1.0]
 
 
+@pytest.mark.parametrize("unit", [1e-12, 1e-3, 1.0, 1e9])
+def test_exceedance_does_not_depend_on_the_unit_of_a_cost(unit: float) -> None:
+    costs = unit * np.array([[0.0, 0.0], [1.0, -1.0], [2.0, 1e-3], [3.0, 0.5]])
+    seen = conrl.Simulation(np.zeros(4), costs, unit * np.array([1.5, 0.0]))
+    assert seen.exceed().tolist() == [0.5, 0.5]
+
+
+def test_a_simulation_says_of_which_totals_the_model_has_one_amount_a_pair() -> None:
+    """By structure, not by how it was given: the same table by outcome, or by pair."""
+    P = np.full((2, 1, 2), 0.5)
+    by_pair, by_outcome = np.array([[1.0], [2.0]]), np.array([[[0.0, 2.0]], [[2.0, 2.0]]])
+    policy = conrl.Deterministic([[0, 0]] * 3, 1)
+    for rewards, cost, means in (
+        (by_pair, by_pair, ("reward", "fuel")),
+        (by_outcome, by_pair, ("fuel",)),
+        (by_pair, by_outcome, ("reward",)),
+        (by_outcome, by_outcome, ()),
+        (np.repeat(by_pair[:, :, None], 2, axis=2), by_outcome, ("reward",)),
+    ):
+        mdp = conrl.ConstrainedMDP(P, rewards, [cost], 3, cost_names=["fuel"])
+        seen = conrl.simulate(mdp, policy, episodes=5)
+        assert seen.pays_means == means
+        assert f"pays_means={means}" in repr(seen)
+    assert conrl.simulate(CMDPEnv(mdp), policy, episodes=2).pays_means == ()  # an environment pays as it does
+
+
 def test_one_episode_has_no_standard_error() -> None:
     seen = conrl.simulate(still([1.0], [2.0], 3), conrl.Deterministic([[0]] * 3, 1), episodes=1)
     assert seen.mean.reward == 3.0

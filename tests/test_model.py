@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import pickle
+import re
 from typing import Any
 
 import gymnasium
@@ -756,3 +758,26 @@ def test_raw_errors_of_tasks_become_model_errors(changes: dict[str, Any]) -> Non
 
 def test_the_ranges_of_a_task() -> None:
     assert Task(1, 1, 1, [2.0], ["fuel"], cost_ranges=[(-1, 4)]).ranges.tolist() == [[0.0, 1.0], [-1.0, 4.0]]
+
+
+def test_declared_ranges() -> None:
+    """What one step pays at most, where rewards and costs are means of what varies."""
+    P, pay = np.ones((1, 2, 1)), np.array([[0.4, 0.6]])
+    mdp = ConstrainedMDP(P, pay, [pay, 2.0 * pay], 3, cost_names=["fuel", "time"], cost_ranges={"time": (0, 5)})
+    assert mdp.task.ranges.tolist() == [[0.4, 0.6], [0.4, 0.6], [0.0, 5.0]]
+    wider = mdp.replace(reward_range=(0.0, 1.0), cost_ranges=[(0.4, 1.0), None])
+    assert wider.task.ranges.tolist() == [[0.0, 1.0], [0.4, 1.0], [0.0, 5.0]]
+    for other in (wider.replace(horizon=7, limits=[1.0, 2.0]), pickle.loads(pickle.dumps(wider))):
+        assert np.array_equal(other.task.ranges, wider.task.ranges)
+    assert mdp.task.ranges.tolist()[0] == [0.4, 0.6]
+    for wrong, piece in (
+        ({"reward_range": (0.5, 1.0)}, "reward_range is 0.5 to 1, but the model itself pays 0.4 to 0.6"),
+        ({"cost_ranges": {"time": (0.0, 1.0)}}, "range of cost 'time' is 0 to 1, but the model itself pays 0.8 to 1.2"),
+        ({"cost_ranges": {"tim": (0.0, 2.0)}}, "did you mean 'time'"),
+        ({"cost_ranges": [(0.0, 2.0)]}, "for each of 2 costs"),
+        ({"cost_ranges": 3}, "for each of 2 costs"),
+        ({"reward_range": (1.0, 0.0)}, "two finite numbers, the lower first"),
+        ({"reward_range": (0.0, math.inf)}, "two finite numbers"),
+    ):
+        with pytest.raises(ModelError, match=re.escape(piece)):
+            mdp.replace(**wrong)  # type: ignore[arg-type]

@@ -14,14 +14,14 @@ empirical model of the *places* is what a learner plans in: its size grows with 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conrl import kernels
-from conrl.episode import Episode
+from conrl.episode import Episode, distinct_steps
 from conrl.errors import ModelError, RunError, SpecError
 from conrl.graph import Graph
 from conrl.inputs import frozen
@@ -246,11 +246,16 @@ class Counts:
 
     # -- the whole task -----------------------------------------------------------------------------------
 
-    def full_model(self, *, unvisited: str = "self-loop", **names: Any) -> ConstrainedMDP:
+    def full_model(
+        self, *, unvisited: str = "self-loop", episodes: Sequence[Episode] | None = None, **names: Any
+    ) -> ConstrainedMDP:
         """The empirical model of the task's own states, with counts; the first state has its empirical distribution.
 
         A state END joins them if some episode terminated. Pairs never visited are self-loops without pay, or `missing`:
         then they do not exist, except that a state without any keeps them all as self-loops.
+
+        Counts keep sums, so that a pair pays its mean whatever the outcome. With `episodes`, the very ones that were
+        counted, it pays what was seen, as often as it was seen. The ranges of pay are those of the task either way.
         """
         if not isinstance(unvisited, str) or unvisited not in ("self-loop", "missing"):
             raise SpecError(f"unvisited is {unvisited!r}; it must be 'self-loop' or 'missing'")
@@ -259,10 +264,9 @@ class Counts:
         ends = self._place[self.end] >= 0
         total = S + ends
         inner, order = self.model(), np.where(self.order == self.end, S, self.order)
-        g = inner.graph
         counts = np.zeros((total, A), dtype=np.int64)
-        real = order[inner.pair_state] < total if task.initial is not None else inner.pair_state > 0
-        counts[order[inner.pair_state[real]], inner.action[real]] = inner._visits[real]  # type: ignore[index]
+        real = self.order[inner.pair_state] != self.start
+        counts[order[inner.pair_state[real]], inner.action[real]] = self.visits[real]
         exists = np.zeros((total, A), dtype=bool)
         exists[:S] = True if task.available is None else task.available
         if ends:
@@ -270,16 +274,23 @@ class Counts:
         if unvisited == "missing":
             tried = counts > 0
             exists &= tried | ~tried.any(axis=1, keepdims=True)
-        pair = np.repeat(np.arange(inner.num_pairs), np.diff(g.start))
-        kept = real[pair] & (inner._visits[pair] > 0)  # type: ignore[index]
-        pair, successor, probability = pair[kept], order[g.successor[kept]], g.probability[kept]
+        if episodes is None:
+            pair = np.repeat(np.arange(inner.num_pairs), np.diff(inner.graph.start))
+            kept = real[pair] & (self.visits[pair] > 0)
+            pair = pair[kept]
+            state, action = order[inner.pair_state[pair]], inner.action[pair]
+            successor, probability = order[inner.graph.successor[kept]], inner.graph.probability[kept]
+            pay = inner.pay[pair]
+        else:
+            state, action, successor, times, pay = distinct_steps(episodes, end=S)
+            probability = times / counts[state, action]
         s0, a0 = np.nonzero(exists & (counts == 0))
         model = ConstrainedMDP.from_outcomes(
-            np.concatenate((order[inner.pair_state[pair]], s0)),
-            np.concatenate((inner.action[pair], a0)),
+            np.concatenate((state, s0)),
+            np.concatenate((action, a0)),
             np.concatenate((successor, s0)),
             np.concatenate((probability, np.ones(s0.size))),
-            np.concatenate((inner.pay[pair], np.zeros((s0.size, 1 + task.num_costs)))),
+            np.concatenate((pay, np.zeros((s0.size, 1 + task.num_costs)))),
             num_states=total,
             num_actions=A,
             horizon=task.horizon,
@@ -289,7 +300,7 @@ class Counts:
             can_stop=task.can_stop,
             **names,
         )
-        return model._copy(_visits=frozen(counts[model.pair_state, model.action]))
+        return model._copy(_visits=frozen(counts[model.pair_state, model.action]), _ranges=frozen(task.ranges))
 
     def _initial(self, total: int) -> int | Float:
         task = self.task

@@ -7,6 +7,7 @@ what would have come is unknown), or if it was not played at all (`skipped`: the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,6 +99,27 @@ def _indices(values: ArrayLike, what: str) -> Int:
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ModelError(f"{what} has shape {array.shape} and dtype {array.dtype}; expected a list of indices")
     return array.astype(np.int64)
+
+
+def distinct_steps(episodes: Iterable[Episode], end: int) -> tuple[Int, Int, Int, Int, Float]:
+    """The different steps of some episodes, in a fixed order: state, action, next state, how often, pay [n, 1+d].
+
+    `end` is the state that an episode which terminated came to. Steps that pay differently are different.
+    """
+    played = [e for e in episodes if len(e)]
+    state = np.concatenate([np.asarray(e.states)[:-1] for e in played])
+    action = np.concatenate([np.asarray(e.actions) for e in played])
+    successor = np.concatenate([np.asarray(e.states)[1:] for e in played])
+    pay = np.concatenate([e.pay for e in played])
+    last = np.cumsum([len(e) for e in played]) - 1
+    successor[last[[e.terminated for e in played]]] = end
+    order = np.lexsort((*pay.T, successor, action, state))
+    state, action, successor, pay = state[order], action[order], successor[order], pay[order]
+    columns = (state, action, successor, *pay.T)
+    new = np.logical_or.reduce([np.concatenate(([True], x[1:] != x[:-1])) for x in columns])
+    first = np.flatnonzero(new)
+    times = np.diff(np.append(first, state.size))
+    return state[first], action[first], successor[first], times, pay[first]
 
 
 def check_episode(task: Task, episode: Episode) -> None:

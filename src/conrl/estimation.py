@@ -36,7 +36,9 @@ def estimate(
         unvisited: pairs that never occurred are a `"self-loop"` without pay (the paper's rule), or `"missing"`: a plan
             then uses only what was tried.
 
-    `model.counts` [S, A] says how often each pair occurred. The first state has its empirical distribution.
+    `model.counts` [S, A] says how often each pair occurred. The first state has its empirical distribution. The model
+    pays what was seen: steps of a pair that paid differently are outcomes of their own, each as probable as it was
+    frequent. So `simulate` has the tails of the log, and `model.task` its ranges; rewards and costs are the means.
     """
     if task is not None and (horizon is not None or limits is not None):
         raise SpecError("a task has a horizon and limits of its own; give them there")
@@ -60,7 +62,7 @@ def estimate(
         while end in names["state_names"]:
             end = f"({end})"
         names["state_names"] = (*names["state_names"], end)
-    return counts.full_model(unvisited=unvisited, **names)
+    return counts.full_model(unvisited=unvisited, episodes=episodes, **names)
 
 
 def _task_of(log: Log, horizon: int | None, limits: ArrayLike | Mapping[str, float] | None) -> Task:

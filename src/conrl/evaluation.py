@@ -1,7 +1,8 @@
 """What a policy is worth: exactly (`evaluate`) and episode by episode (`simulate`).
 
 A limit on an expectation says nothing about tails: `Simulation` gives quantiles and the share of episodes above each
-limit.
+limit. A model that has one amount for each state and action, and not what each outcome pays, may hold the mean of what
+varies; the scatter of single episodes is then too small. `Simulation.pays_means` says of which totals.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from conrl import kernels
 from conrl.envs.stepping import answer_of, costs_in, costs_of, reward_of, state_of
 from conrl.errors import ModelError, RunError, SpecError
-from conrl.inputs import default_cost_names, is_int, is_number, read_count, resolve_limits
+from conrl.inputs import default_cost_names, is_int, is_number, read_count, resolve_limits, rounding_room
 from conrl.model import ConstrainedMDP, need_model
 from conrl.policy import Mixture, Policy
 
@@ -51,12 +52,17 @@ def evaluate(mdp: ConstrainedMDP, policy: Any) -> Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """Totals of simulated episodes: `rewards` [episodes] and `costs` [episodes, d], with their `limits` [d]."""
+    """Totals of simulated episodes: `rewards` [episodes] and `costs` [episodes, d], with their `limits` [d].
+
+    `pays_means` names the totals ("reward", or a cost) of which the model has one amount for each state and action. If
+    what is really paid varies around it, single episodes scatter more than these do; means are right all the same.
+    """
 
     rewards: Float = field(repr=False)
     costs: Float = field(repr=False)
     limits: Float  # [d]; inf where there is none
     cost_names: tuple[str, ...] = ()
+    pays_means: tuple[str, ...] = ()
 
     @property
     def mean(self) -> Evaluation:
@@ -85,8 +91,7 @@ class Simulation:
         names = self.cost_names or default_cost_names(self.limits.size)
         bounds = self.limits if limits is None else resolve_limits(limits, names, "limits")
         limited = np.isfinite(bounds)
-        # Rounding: a sum of 30 costs of 1/30 is not above a limit of 1.
-        room = 1e-9 * np.maximum(1.0, np.where(limited, np.abs(bounds), 0.0))
+        room = rounding_room(bounds, np.abs(self.costs).max(axis=0))
         share: Float = (self.costs > bounds + room).mean(axis=0)
         return np.where(limited, share, np.nan)
 
@@ -106,7 +111,8 @@ def simulate(
         episodes: how many.
         seed: of all randomness; a number or a generator.
 
-    Models whose pay was given by outcome pay by outcome.
+    Models whose pay was given by outcome pay by outcome; the others pay the mean of each state and action, as
+    `Simulation.pays_means` says.
     """
     read_count(episodes, "episodes", most=MOST_EPISODES)
     if not isinstance(seed, np.random.Generator) and not (is_int(seed) and seed >= 0):
@@ -131,7 +137,9 @@ def simulate(
         if mine.size:
             totals[mine] = _simulate(mdp, part, mine.size, generator)
     limits = mdp.limits if linear is None else linear.limits
-    return Simulation(totals[:, 0], totals[:, 1:], resolve_limits(limits, mdp.cost_names, "limits"), mdp.cost_names)
+    means = tuple(n for n, varies in zip(("reward", *mdp.cost_names), mdp.varies, strict=True) if not varies)
+    bounds = resolve_limits(limits, mdp.cost_names, "limits")
+    return Simulation(totals[:, 0], totals[:, 1:], bounds, mdp.cost_names, means)
 
 
 def _simulate(mdp: ConstrainedMDP, policy: Policy, episodes: int, generator: np.random.Generator) -> Float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 Float = NDArray[np.float64]
+Ranges = Mapping[str, tuple[float, float] | None] | Sequence[tuple[float, float] | None]  # (low, high) of costs
 
 MAX_STATES = 2**31 - 1  # the kernels hold states in 32 bits
 MAX_ACTIONS = 2**15 - 1  # a policy stores its choice in 16 bits
+ROUNDING = 1e-9  # of a total, in proportion
 MAX_HORIZON = 2**31 - 1  # arrays have an entry a step
 LARGEST = 1e150  # of a reward, cost or bonus: its square, and its sum over the horizon, still fit a double
 
@@ -65,6 +67,14 @@ def resolve_limits(limits: ArrayLike | Mapping[str, float] | None, cost_names: S
             f"{what[:-1]} of cost {cost_names[bad[0]]!r} is {values[bad[0]]}; it must be a number, or {none} for none"
         )
     return values
+
+
+def rounding_room(limits: Float, largest: Float) -> Float:
+    """[d]: what a total may be above its limit by rounding alone: a sum of 30 costs of 1/30 is not above a limit of 1.
+
+    In proportion to the limit, so that the unit of a cost does not matter; of a limit 0, to the largest total there is.
+    """
+    return ROUNDING * np.where(limits == 0.0, largest, np.where(np.isfinite(limits), np.abs(limits), 0.0))
 
 
 class SparseRows(NamedTuple):
@@ -386,6 +396,25 @@ def read_range(bounds: tuple[float, float], what: str) -> tuple[float, float]:
             f"{what} is {bounds!r}; expected two finite numbers, the lower first, of at most {LARGEST:g} in size"
         )
     return low, high
+
+
+def read_ranges(reward: tuple[float, float] | None, costs: Ranges | None, cost_names: Sequence[str]) -> Float | None:
+    """[1+d, 2]: declared ranges of the reward and of each cost, nan where there is none; None without any."""
+    if reward is None and costs is None:
+        return None
+    found = np.full((1 + len(cost_names), 2), np.nan)
+    if reward is not None:
+        found[0] = read_range(reward, "reward_range")
+    fits = isinstance(costs, Mapping) or (isinstance(costs, Sized) and len(costs) == len(cost_names))
+    if costs is not None and not fits:
+        raise ModelError(f"cost_ranges is {costs!r}; expected (low, high) for each of {len(cost_names)} costs")
+    by_name = costs if isinstance(costs, Mapping) else dict(zip(cost_names, costs or (), strict=False))
+    for name, bounds in by_name.items():
+        if name not in cost_names:
+            raise ModelError(unknown("cost", str(name), cost_names))
+        if bounds is not None:
+            found[1 + list(cost_names).index(name)] = read_range(bounds, f"cost_ranges[{name!r}]")
+    return found
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:

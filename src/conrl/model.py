@@ -22,6 +22,7 @@ from conrl.graph import Graph, Int, Reach
 from conrl.inputs import (
     LARGEST,
     PairTable,
+    Ranges,
     any_array,
     available_rows,
     default_cost_names,
@@ -32,6 +33,7 @@ from conrl.inputs import (
     read_horizon,
     read_names,
     read_outcomes,
+    read_ranges,
     read_transitions,
     refuse,
     resolve_limits,
@@ -73,6 +75,8 @@ class ConstrainedMDP:
         features: `[S, ...]`, what a function approximator sees of each state.
         layout: where the states lie on a map, for drawing.
         can_stop: whether an episode may be ended early, at no cost; hard budgets can then be kept step by step.
+        reward_range, cost_ranges: the least and the most that one step really pays, where rewards and costs are means
+            of what varies; `cost_ranges` for each cost, or by cost name. By default those of what the model pays.
 
     `rewards` and `costs` are means per pair; where they were given by outcome, simulation pays the outcome's.
     `counts` [S, A] is None, but for a model that `conrl.estimate` or a learner made from data.
@@ -82,6 +86,7 @@ class ConstrainedMDP:
         "_action_names",
         "_derived",
         "_graph",
+        "_ranges",
         "_state_names",
         "_visits",
         "action",
@@ -117,6 +122,7 @@ class ConstrainedMDP:
     layout: Layout | None
     origin: Origin | None
     _visits: NDArray[np.int64] | None  # [P]: how often each pair occurred in the data that an estimate was made from
+    _ranges: Float | None  # [1+d, 2]: the declared least and most that one step pays; nan where it is not declared
     _graph: Graph
     _derived: dict[str, Any]  # what is computed from the rest when first asked for
     _state_names: tuple[str, ...] | None
@@ -138,6 +144,8 @@ class ConstrainedMDP:
         features: ArrayLike | None = None,
         layout: Layout | None = None,
         can_stop: bool = False,
+        reward_range: tuple[float, float] | None = None,
+        cost_ranges: Ranges | None = None,
         **refused: object,
     ) -> None:
         refuse(refused)
@@ -162,6 +170,8 @@ class ConstrainedMDP:
             features=features,
             layout=layout,
             can_stop=can_stop,
+            reward_range=reward_range,
+            cost_ranges=cost_ranges,
         )
 
     @classmethod
@@ -246,6 +256,8 @@ class ConstrainedMDP:
         features: ArrayLike | None = None,
         layout: Layout | None = None,
         can_stop: bool = False,
+        reward_range: tuple[float, float] | None = None,
+        cost_ranges: Ranges | None = None,
     ) -> None:
         """Validate and freeze. `columns`: reward and each cost, per pair [P] or per outcome [N].
 
@@ -270,6 +282,8 @@ class ConstrainedMDP:
         put("_graph", graph)
         put("_derived", {})
         self._put_pay(rows, columns)
+        put("_ranges", None)
+        put("_ranges", self._declared(reward_range, cost_ranges))
         put("bonus", None)
         put("initial", frozen(self._initial(initial)))
         put("limits", None if limits is None else frozen(resolve_limits(limits, self.cost_names, "limits")))
@@ -337,6 +351,22 @@ class ConstrainedMDP:
         put = setter(self)
         put("pay", frozen(pay))
         put("outcome_pay", None if outcome is None else frozen(outcome))
+
+    def _declared(self, reward_range: tuple[float, float] | None, cost_ranges: Ranges | None) -> Float | None:
+        """[1+d, 2]: what is declared of the range of one step's pay, on top of what was."""
+        given = read_ranges(reward_range, cost_ranges, self.cost_names)
+        if given is None:
+            return self._ranges
+        low, high = self._realised()
+        room = ROW_SUM_TOLERANCE * np.maximum(np.abs(low), np.abs(high))  # means are sums: they round
+        for i in np.flatnonzero((low < given[:, 0] - room) | (high > given[:, 1] + room)):
+            name = "reward_range" if i == 0 else f"the range of cost {self.cost_names[i - 1]!r}"
+            raise ModelError(
+                f"{name} is {given[i, 0]:g} to {given[i, 1]:g}, but the model itself pays {low[i]:g} to {high[i]:g}"
+            )
+        before = self._ranges
+        given = given if before is None else np.where(np.isnan(given), before, given)
+        return frozen(given)
 
     def _initial(self, initial: int | ArrayLike) -> Float:
         given = any_array(initial, "initial")
@@ -466,6 +496,22 @@ class ConstrainedMDP:
         return matrix
 
     @property
+    def varies(self) -> NDArray[np.bool_]:
+        """[1+d]: whether some pair pays a different reward, or cost, from outcome to outcome.
+
+        Where none does, the model has one amount for each pair: what is paid every time, or only the mean of it.
+        """
+        if self.outcome_pay is None:
+            return np.zeros(1 + self.num_costs, dtype=bool)
+        once = np.repeat(self.outcome_pay[self._graph.start[:-1]], np.diff(self._graph.start), axis=0)
+        return np.asarray((once != self.outcome_pay).any(axis=0))
+
+    def _realised(self) -> tuple[Float, Float]:
+        """[1+d] each: the least and the most that an outcome pays."""
+        paid = self.pay if self.outcome_pay is None else self.outcome_pay
+        return paid.min(axis=0), paid.max(axis=0)
+
+    @property
     def counts(self) -> NDArray[np.int64] | None:
         """[S, A]: how often each pair occurred in the data that this estimate was made from; None if it was not."""
         return None if self._visits is None else self._spread(self._visits)
@@ -508,8 +554,10 @@ class ConstrainedMDP:
         horizon: int | None = None,
         initial: int | ArrayLike | None = None,
         limits: ArrayLike | Mapping[str, float] | None = None,
+        reward_range: tuple[float, float] | None = None,
+        cost_ranges: Ranges | None = None,
     ) -> ConstrainedMDP:
-        """The same model with another horizon, start or default limits."""
+        """The same model with another horizon, start, default limits or declared ranges of one step's pay."""
         changes: dict[str, object] = {}
         if horizon is not None:
             changes |= {"horizon": read_horizon(horizon), "_derived": {}}
@@ -517,6 +565,7 @@ class ConstrainedMDP:
             changes |= {"initial": frozen(self._initial(initial)), "_derived": {}}
         if limits is not None:
             changes["limits"] = frozen(resolve_limits(limits, self.cost_names, "limits"))
+        changes["_ranges"] = self._declared(reward_range, cost_ranges)
         return self._copy(**changes)
 
     def _copy(self, **changes: object) -> ConstrainedMDP:
@@ -532,8 +581,9 @@ class ConstrainedMDP:
     @property
     def task(self) -> Task:
         """What a learner may know of this model: sizes, limits, ranges; never the transitions."""
-        realised = self.pay if self.outcome_pay is None else self.outcome_pay
-        low, high = realised.min(axis=0), realised.max(axis=0)
+        low, high = self._realised()
+        if self._ranges is not None:
+            low, high = np.fmin(low, self._ranges[:, 0]), np.fmax(high, self._ranges[:, 1])
         known = np.flatnonzero(self.initial == 1.0)
         return Task(
             num_states=self.num_states,

@@ -101,6 +101,7 @@ def _simulation_record(mdp: ConstrainedMDP, simulation: Simulation) -> dict[str,
             f"{q:g}": _value(mdp, (found.reward, *found.costs)) for q in QUANTILES for found in [simulation.quantile(q)]
         },
         "exceed": dict(zip(mdp.cost_names, map(float, simulation.exceed()), strict=True)),
+        "pays_means": list(simulation.pays_means),
     }
 
 
@@ -176,7 +177,14 @@ def _simulation_table(mdp: ConstrainedMDP, simulation: Simulation) -> Group:
         values = [f"{(x.reward if i == 0 else x.costs[i - 1]):.4g}" for x in columns]
         bounded = i > 0 and np.isfinite(simulation.limits[i - 1])
         table.add_row(name, *values, percent(exceed[i - 1]) if bounded else "")
-    return _titled(f"{simulation.rewards.size} simulated episodes: mean, quantiles, share above the limit", table)
+    shown = _titled(f"{simulation.rewards.size} simulated episodes: mean, quantiles, share above the limit", table)
+    return Group(shown, _means_note(simulation)) if simulation.pays_means else shown
+
+
+def _means_note(simulation: Simulation) -> Text:
+    what = ", ".join(simulation.pays_means)
+    one = "the model has one amount for each state and action; if real pay varies, the tails are wider than shown"
+    return Text(f"{what}: {one}", "italic dim")
 
 
 def policy_part(plan: Plan) -> RenderableType:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from conrl import theory
 from conrl.errors import RunError
 from conrl.files import atomic_write
-from conrl.inputs import resolve_limits
+from conrl.inputs import resolve_limits, rounding_room
 from conrl.model import ConstrainedMDP
 from conrl.planners import Plan, plan
 from conrl.planners.cones import evaluator
@@ -32,7 +32,6 @@ Bool = NDArray[np.bool_]
 
 WINDOW = 20  # episodes: single ones are draws from a mixture, of which some exceed a limit that it keeps
 NEAR = 0.95  # of the optimum
-ROUNDING = 1e-9
 
 
 class Row(NamedTuple):
@@ -224,8 +223,9 @@ class History:
     def broken(self, costs: Float) -> Bool:
         """[..., d]: which of the costs are above their limit or below their floor."""
         limits, floors = self.limits, self.floors
-        over: Bool = costs > limits + ROUNDING * np.maximum(1.0, np.abs(limits))
-        under: Bool = costs < floors - ROUNDING * np.maximum(1.0, np.abs(floors))
+        largest = np.abs(costs).reshape(-1, limits.size).max(axis=0, initial=0.0)
+        over: Bool = costs > limits + rounding_room(limits, largest)
+        under: Bool = costs < floors - rounding_room(floors, largest)
         return over | under
 
     def recent(self) -> Float:
