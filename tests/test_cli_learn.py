@@ -149,6 +149,7 @@ def test_an_environment_whose_model_is_unknown() -> None:
     assert "0 to 0.5" in refused(*words, "--reward-range", 0, 0.5)
     assert "no time limit" in refused("learn", "gymnasium:Walk-v0", "--limit", "fall=0.5")
     assert "--start" in refused(*words, "--start", "0")
+    assert "fall 1 was seen in one step; the task says 0 to 0.5" in refused(*words, "--cost-range", "fall=0,0.5")
     assert "a Gymnasium environment pays as it does" in refused(*words, "--pay", "bernoulli")
 
 
@@ -171,7 +172,10 @@ def test_an_environment_whose_model_is_unknown() -> None:
         (("learn", "box", "--budget", "corner=1", "--epsilon", "0.1", "--resolve"), "one of the two"),
         (("learn", "box", "--budget", "edge=1"), "unknown cost 'edge'"),
         (("learn", "box", "--limit", "edge=1"), "unknown cost 'edge'"),
-        (("learn", "box", "--reward-range", "0", "1"), "--reward-range is for"),
+        (("learn", "box", "--reward-range", "0.5", "1"), "reward_range is 0.5 to 1, but the model itself pays 0 to 1"),
+        (("learn", "box", "--cost-range", "edge=0,1"), "unknown cost 'edge'"),
+        (("learn", "box", "--cost-range", "corner=1"), "'1' in 'corner=1' is not LOW,HIGH"),
+        (("learn", "gymnasium:FrozenLake-v1", "--horizon", "5", "--cost-range", "x=0,1"), "unknown cost 'x'"),
         (("learn", "gymnasium:Nowhere-v0"), "Nowhere"),
         (("learn", "box", "--out", "/dev/null/x", "--episodes", "2"), "cannot write"),
     ],

@@ -1016,7 +1016,7 @@ def test_an_estimate_pays_what_was_seen_as_often_as_it_was(spec: Spec, grid: boo
     task, episodes = spec.build()
     if grid:
         episodes = [
-            conrl.Episode(e.states, e.actions, np.round(e.rewards), np.round(e.costs), terminated=e.terminated)
+            conrl.Episode(e.states, e.actions, e.pay[:, 0].round(), e.pay[:, 1:].round(), terminated=e.terminated)
             for e in episodes
         ]
     steps: dict[tuple[Any, ...], int] = {}

@@ -6,6 +6,7 @@ Values are compared with plain dynamic programming, runs with runs that were sav
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import math
@@ -32,6 +33,7 @@ from conrl.counts import Counts
 from conrl.episode import check_episode
 from conrl.learners import GymnasiumWorld, ModelWorld, loop
 from conrl.learners.history import WINDOW, Row
+from conrl.learners.worlds import with_coins
 
 Float = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -564,7 +566,7 @@ def test_the_theory_holds_in_every_episode(pay: str) -> None:
         [[0.0, 3.0], [1.0, -1.0]],
         [[[0.0], [2.0]], [[0.5], [1.0]]],
         3,
-    ).replace(limits=[2.0])
+    ).replace(limits=[2.0], reward_range=(-2.0, 3.0), cost_ranges=[(0.0, 2.5)])
     best = conrl.plan(truth)
     pi = best.policy
     bonus = conrl.TheoryBonus(0.5)
@@ -731,8 +733,40 @@ def test_bernoulli_pay_of_a_constant_cost() -> None:
     P = np.full((10, 1, 10), 0.1)
     rewards = np.random.default_rng(0).random((10, 1, 10))
     mdp = conrl.ConstrainedMDP(P, rewards, np.full((10, 1, 10, 1), 0.3), 3)
-    history = conrl.learn(mdp, conrl.ConRL(mdp.task), 2, pay="bernoulli")
-    assert history.costs == pytest.approx(0.9)
+    with pytest.raises(conrl.SpecError, match=r"of cost 'cost' only the means are known, 0.3 to 0.3"):
+        conrl.learn(mdp, conrl.ConRL(mdp.task), 2, pay="bernoulli")
+    sure = mdp.replace(cost_ranges=[(0.3, 0.3)])
+    assert conrl.learn(sure, conrl.ConRL(sure.task), 2, pay="bernoulli").costs == pytest.approx(0.9)
+    coin = mdp.replace(cost_ranges=[(0.0, 1.0)])
+    history = conrl.learn(coin, conrl.ConRL(coin.task), 200, pay="bernoulli")
+    assert set(history.costs[:, 0]) == {0.0, 1.0, 2.0, 3.0}
+    assert history.costs.mean() == pytest.approx(0.9, abs=5.0 * math.sqrt(3 * 0.21 / 200))
+
+
+def test_bernoulli_pay_needs_a_range_that_is_not_of_the_means() -> None:
+    """Pairs of 0.4 and 0.6 paid exactly that: drawn from the ends of the range of the means, they have no noise."""
+    mdp = still([0.4, 0.6], [0.0, 1.0], 2)
+    with pytest.raises(conrl.SpecError, match=r"of the reward only the means are known, 0.4 to 0.6; declare .*replace"):
+        conrl.learn(mdp, conrl.ConRL(mdp.task), 1, pay="bernoulli")
+    known = mdp.replace(reward_range=(0.0, 1.0))
+    assert set(conrl.learn(known, conrl.ConRL(known.task), 30, pay="bernoulli").rewards) == {0.0, 1.0, 2.0}
+    task = dataclasses.replace(mdp.task, reward_range=(0.2, 1.0))  # declared to the learner alone
+    assert set(conrl.learn(mdp, conrl.ConRL(task), 30, pay="bernoulli").rewards.round(9)) == {0.4, 1.2, 2.0}
+    tight = mdp.replace(reward_range=(0.4, 0.6))  # somebody said so
+    assert set(conrl.learn(tight, conrl.ConRL(tight.task), 30, pay="bernoulli").rewards.round(9)) <= {0.8, 1.0, 1.2}
+
+
+def test_coins_where_nobody_declared_a_range() -> None:
+    """What a study or the command line does: [0, 1] if all means lie in it, else it is to be declared."""
+    found = with_coins(still([0.4, 0.6], [[0.0, 0.3], [0.5, 0.3]], 2)).task.ranges
+    assert found.tolist() == [[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
+    wide = still([0.4, 1.6], [[0.0], [0.5]], 2)
+    with pytest.raises(conrl.SpecError, match=r"the means of the reward reach from 0.4 to 1.6; .* reward_range"):
+        with_coins(wide)
+    assert with_coins(wide.replace(reward_range=(0.0, 2.0))).task.ranges.tolist() == [[0.0, 2.0], [0.0, 1.0]]
+    for name in ("mars-rover", "pricing"):  # they pay by outcome: nothing is to be declared
+        mdp = conrl.envs.make(name)
+        assert np.array_equal(with_coins(mdp).task.ranges, mdp.task.ranges)
 
 
 def test_a_sampler_of_ones_own_may_be_correlated() -> None:

@@ -780,4 +780,4 @@ def test_declared_ranges() -> None:
         ({"reward_range": (0.0, math.inf)}, "two finite numbers"),
     ):
         with pytest.raises(ModelError, match=re.escape(piece)):
-            mdp.replace(**wrong)  # type: ignore[arg-type]
+            mdp.replace(**wrong)

@@ -120,9 +120,14 @@ def test_the_keys_reach_the_learner() -> None:
     assert job(spec, "box", "ucbvi", 1).prepare().settings()["learner"]["scale"] == 1e-4
 
 
-def test_a_range_of_rewards_is_for_environments_without_a_model() -> None:
-    text = "episodes = 5\n[environment.box]\nreward_range = [0, 1]\n[algorithm.ucbvi]\n"
-    assert mistakes(text)[0].startswith("s.toml:3: ucbvi on box: reward_range is for")
+def test_ranges_of_one_step() -> None:
+    text = "episodes = 5\n[environment.box]\nreward_range = [0.5, 1]\n[algorithm.ucbvi]\n"
+    assert mistakes(text)[0].startswith("s.toml:3: ucbvi on box: reward_range is 0.5 to 1, but the model itself pays")
+    text = text.replace("reward_range = [0.5, 1]", "cost_ranges = { corner = 3 }")
+    assert "a table of two numbers each" in mistakes(text)[0]
+    (job,) = parse_spec(text.replace("corner = 3", "corner = [-1, 2]")).jobs
+    task = job.prepare().settings()["learner"]["task"]
+    assert (task["reward_range"], task["cost_ranges"]) == ([0.0, 1.0], [[-1.0, 2.0]])
     if "Corridor-v0" not in gymnasium.registry:
         gymnasium.register("Corridor-v0", entry_point=lambda **_: Corridor(), disable_env_checker=True)
     text = """\

@@ -456,7 +456,7 @@ def test_unreachable_states_keep_it_searching() -> None:
 
 
 def test_pay_that_is_drawn() -> None:
-    mdp = two_ways()
+    mdp = two_ways().replace(reward_range=(0.0, 1.0), cost_ranges=[(0.0, 1.0)])
     learner = TFWUCRL2(mdp.task)
     history = learn(mdp, learner, 30, seed=0, pay="bernoulli")
     assert learner.steps == 600

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from conrl import __version__, cli_studies, completion
-from conrl.cli_options import check_files, read_limits, read_settings
+from conrl.cli_options import check_files, read_limits, read_ranges, read_settings
 from conrl.errors import ConRLError, InfeasibleError, SpecError, printable
 
 if TYPE_CHECKING:
@@ -328,10 +328,13 @@ Ctrl-C stops after the episode being played, with everything saved (exit code 13
     help="Instead of the preset's: column-generation, linear-program, lagrangian.",
 )
 @click.option("--bonus", metavar="B", help="Instead of the preset's: REWARD,COST (scales), theory or theory:DELTA.")
-@click.option("--pay", default="outcome", show_default=True, help="How a model pays: outcome or bernoulli.")
+@click.option(
+    "--pay", default="outcome", show_default=True, help="How a model pays: outcome, or bernoulli: ends of a range."
+)
 @click.option("--option", "options", help="A parameter of the algorithm, such as rate.", **_repeated(read_settings))
 @click.option("--prime", type=click.Path(path_type=Path), help="Logged episodes to start from (.csv or .npz).")
-@click.option("--reward-range", type=float, nargs=2, help="Of one step, where the model is unknown. [default: 0 1]")
+@click.option("--reward-range", type=float, nargs=2, help="Of one step. [default: the model's; 0 1 if unknown]")
+@click.option("--cost-range", "cost_ranges", help="The same of a cost: NAME=LOW,HIGH.", **_repeated(read_ranges))
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for history and checkpoint.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def learn(
@@ -353,6 +356,7 @@ def learn(
     options: dict[str, Any],
     prime: Path | None,
     reward_range: tuple[float, float] | None,
+    cost_ranges: dict[str, tuple[float, float]],
     out: Path | None,
     as_json: bool,
 ) -> int:
@@ -386,6 +390,7 @@ def learn(
         epsilon if epsilon == "theorem" else float(epsilon or 0.0),
         pay,
         None if prime is None else str(prime),
+        cost_ranges=cost_ranges,
     )
     prepared = job.prepare()
     prepared.check()  # limits that nobody can keep end here, before anything is written

@@ -15,7 +15,7 @@ from conrl.errors import SpecError
 
 
 def assignments(
-    split: Callable[[str, str], tuple[str, str, str]], parse: Callable[[str], Any], example: str
+    split: Callable[[str, str], tuple[str, str, str]], parse: Callable[[str], Any], example: str, kind: str = "a number"
 ) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], dict[str, Any]]:
     """Reads a repeated option NAME=X into what each name is given; `split` cuts at the first or the last `=`."""
 
@@ -30,7 +30,7 @@ def assignments(
             try:
                 found[name] = parse(value)
             except ValueError:
-                raise click.BadParameter(f"{value!r} in {text!r} is not a number") from None
+                raise click.BadParameter(f"{value!r} in {text!r} is not {kind}") from None
         return found
 
     return read
@@ -51,8 +51,14 @@ def _anything(text: str) -> Any:
         return text
 
 
+def _range(text: str) -> tuple[float, float]:
+    low, high = map(_number, text.split(","))
+    return low, high
+
+
 # The name of a cost may hold any sign, that of a parameter may not.
 read_limits = assignments(str.rpartition, _number, "crash=0.3")
+read_ranges = assignments(str.rpartition, _range, "crash=0,1", "LOW,HIGH")
 read_settings = assignments(str.partition, _anything, "rock_reward=1")
 
 

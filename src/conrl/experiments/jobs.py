@@ -18,6 +18,7 @@ from conrl.experiments import parts
 from conrl.experiments.store import learn_on_disk, run_directory, settings_of
 from conrl.learners import History, learn
 from conrl.learners.loop import make_world
+from conrl.learners.worlds import with_coins
 from conrl.model import ConstrainedMDP
 from conrl.problem import Knapsack, Problem
 from conrl.task import Task
@@ -27,7 +28,8 @@ from conrl.task import Task
 class Job:
     """A run that is to be played.
 
-    `env` names a model as on the command line, `settings`, `limits`, `horizon`, `start` and `reward_range` go with it.
+    `env` names a model as on the command line, `settings`, `limits`, `horizon`, `start`, `reward_range` and
+    `cost_ranges` go with it. With `pay` "bernoulli", [0, 1] is the range of what nobody declared and has means in it.
     `options` are parameters of the algorithm as plain values (see `conrl.experiments.parts`). `budgets` make the
     problem a `Knapsack` over all episodes. `env_name` and `name` are what the run's directory is called.
     """
@@ -49,6 +51,7 @@ class Job:
     prime: str | None = None
     env_name: str | None = None
     name: str | None = None
+    cost_ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def directory(self, out: str | Path) -> Path:
         """Where the run is kept."""
@@ -57,7 +60,12 @@ class Job:
     def prepare(self) -> Prepared:
         """The world and the way to make the learner; a `SpecError` if something does not fit."""
         kind = parts.algorithm(self.algorithm)
-        world, task = parts.world(self.env, self.horizon, self.start, self.settings, self.limits, self.reward_range)
+        world, task = parts.world(
+            self.env, self.horizon, self.start, self.settings, self.limits, self.reward_range, self.cost_ranges
+        )
+        if self.pay == "bernoulli" and isinstance(world, ConstrainedMDP):
+            world = with_coins(world)
+            task = world.task
         if getattr(kind, "continuing", False):
             if not isinstance(world, ConstrainedMDP):
                 raise SpecError(f"{self.algorithm} learns from one unending episode, for which the model must be known")

@@ -36,6 +36,7 @@ def world(
     settings: dict[str, Any],
     limits: dict[str, float],
     reward_range: tuple[float, float] | None,
+    cost_ranges: Mapping[str, tuple[float, float]],
 ) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
     """What is to be learned: a model to sample or, of a Gymnasium environment that publishes none, the environment."""
     if naming.is_gymnasium(name):
@@ -51,7 +52,7 @@ def world(
             if start is not None:
                 raise SpecError("--start: the environment itself says where an episode starts")
             names = getattr(made.unwrapped, "cost_names", tuple(limits))
-            for cost in limits:
+            for cost in (*limits, *cost_ranges):
                 if cost not in names:
                     raise SpecError(unknown("cost", cost, names))
             own = dict(zip(names, getattr(made.unwrapped, "cost_limits", [math.inf] * len(names)), strict=False))
@@ -61,12 +62,13 @@ def world(
                 limits=[(own | limits).get(cost, math.inf) for cost in names],
                 cost_names=names,
                 reward_range=reward_range or (0.0, 1.0),
+                cost_ranges=[cost_ranges.get(cost, (0.0, 1.0)) for cost in names],
             )
             return made, task
         made.close()
-    if reward_range is not None:
-        raise SpecError("--reward-range is for environments whose model is unknown; a model has its own")
-    mdp = naming.model(name, horizon, start, settings, limits)
+    mdp = naming.model(name, horizon, start, settings, limits).replace(
+        reward_range=reward_range, cost_ranges=cost_ranges
+    )
     return mdp, mdp.task
 
 

@@ -5,7 +5,7 @@
     seeds = 10                        # 0..9, or a list
 
     [environment.mars-rover]
-    set = { rock_reward = 1.0 }       # also model, limits, horizon, start, reward_range, title
+    set = { rock_reward = 1.0 }       # also model, limits, horizon, start, reward_range, cost_ranges
 
     [algorithm.conrl]
 
@@ -268,6 +268,7 @@ class _Reader:
                     merged.get("pay", "outcome"),
                     env_name=env_name,
                     name=name,
+                    cost_ranges={k: (float(x), float(y)) for k, (x, y) in env.get("cost_ranges", {}).items()},
                 )
                 yield from (replace(first, seed=seed) for seed in numbers)
 

@@ -37,6 +37,10 @@ def _pair(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(isinstance(x, (int, float)) for x in value)
 
 
+def _pairs(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_pair, value.values()))
+
+
 def _seeds(value: Any) -> bool:
     if is_int(value):
         return bool(1 <= value <= MOST_SEEDS)
@@ -89,6 +93,7 @@ ENVIRONMENT: dict[str, Check] = {
     "horizon": WHOLE,
     "start": TEXT,
     "reward_range": (_pair, "two numbers such as [0, 1]"),
+    "cost_ranges": (_pairs, "a table of two numbers each such as { crash = [0, 1] }"),
 }
 OVERRIDES: dict[str, Check] = {
     "preset": TEXT,

@@ -56,6 +56,10 @@ class ModelWorld:
         pay: `"outcome"`: what the model says of the outcome, or of the pair if it says no more; `"bernoulli"`: the
             reward and each cost, independently, are at the top or the bottom of their range, with that mean; or a
             function (generator, state, action, next state, mean) that draws all of them, correlated as it likes.
+
+    Bernoulli draws need the range of what one step pays. A model of means does not tell it: pairs with means 0.4 and
+    0.6, drawn from 0.4 or 0.6, would pay their means and nothing else. So it is to be declared, in the task or the
+    model; means that reach from 0 to 1 are their own declaration.
     """
 
     def __init__(self, mdp: ConstrainedMDP, task: Task | None = None, pay: str | Sampler = "outcome") -> None:
@@ -66,6 +70,13 @@ class ModelWorld:
         self._dynamics = Dynamics(mdp)
         self._paid = mdp.pay if mdp.outcome_pay is None else mdp.outcome_pay
         ranges = (task or mdp.task).ranges
+        if pay == "bernoulli":
+            for i in undeclared(mdp, ranges):
+                name, argument = _coordinate(mdp, i)
+                raise SpecError(
+                    f"pay='bernoulli': of {name} only the means are known, {ranges[i, 0]:g} to {ranges[i, 1]:g}; "
+                    f"declare what one step pays: mdp = mdp.replace({argument}=...), and make the learner with mdp.task"
+                )
         self._low, self._high = ranges.T
         room = ROUNDING * np.maximum(1.0, np.abs(ranges).max(axis=1))  # means are sums: they round
         if pay == "bernoulli" and not ((self._low - room <= mdp.pay) & (mdp.pay <= self._high + room)).all():
@@ -120,6 +131,43 @@ class ModelWorld:
         spread = self._high - self._low
         chance = np.divide(mean - self._low, spread, out=np.zeros(mean.size), where=spread > 0.0)
         return np.asarray(np.where(generator.random(mean.size) < chance, self._high, self._low))
+
+
+def undeclared(mdp: ConstrainedMDP, ranges: Float) -> list[int]:
+    """The coordinates (0: reward) of which nobody said what one step pays: `ranges` [1+d, 2] are those of the means.
+
+    Known is what varies by outcome, what was declared of the model, and ranges that differ from those of the means:
+    somebody must have given them. What pays from 0 to 1 in the mean can only be a coin of 0 and 1.
+    """
+    paid = mdp.pay if mdp.outcome_pay is None else mdp.outcome_pay
+    means = np.column_stack((paid.min(axis=0), paid.max(axis=0)))
+    coin = np.isin(means, (0.0, 1.0)).all(axis=1)
+    unknown = (means == ranges).all(axis=1) & ~coin & ~mdp.varies
+    if mdp._ranges is not None:
+        unknown &= np.isnan(mdp._ranges[:, 0])
+    return [int(i) for i in np.flatnonzero(unknown)]
+
+
+def with_coins(mdp: ConstrainedMDP) -> ConstrainedMDP:
+    """The model with [0, 1] declared as the range of what is undeclared; refused where a mean lies outside."""
+    ranges = mdp.task.ranges
+    found: dict[int, tuple[float, float]] = {}
+    for i in undeclared(mdp, ranges):
+        if ranges[i, 0] < 0.0 or ranges[i, 1] > 1.0:
+            name, argument = _coordinate(mdp, i)
+            raise SpecError(
+                f"pay 'bernoulli': the means of {name} reach from {ranges[i, 0]:g} to {ranges[i, 1]:g}; "
+                f"declare the least and the most that one step pays, with {argument}"
+            )
+        found[i] = (0.0, 1.0)
+    return mdp.replace(
+        reward_range=found.get(0), cost_ranges={name: found.get(1 + i) for i, name in enumerate(mdp.cost_names)}
+    )
+
+
+def _coordinate(mdp: ConstrainedMDP, i: int) -> tuple[str, str]:
+    """What to call it, and the argument that declares its range."""
+    return ("the reward", "reward_range") if i == 0 else (f"cost {mdp.cost_names[i - 1]!r}", "cost_ranges")
 
 
 class GymnasiumWorld:
