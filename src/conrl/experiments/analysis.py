@@ -7,9 +7,12 @@ common places.
 - *reward*, *cost*: the exact value of what each episode executed where the model is known (of TFW-UCRL2, the running
   mean), else what was seen; smoothed over the last `AVERAGED` episodes.
 - *cumulative*: realised cost summed over all trajectories so far.
-- *solved*: the first trajectory from which the smoothed reward stays within `NEAR` of the constrained optimum (or
-  above) and every smoothed cost within `OVER` of its limit (or below), to the end of the run.
-- *violations*: the share of trajectories at which the smoothed cost is above the limit by more than `OVER`.
+- *solved*: the first trajectory from which the smoothed reward stays above the constrained optimum less `NEAR` of it,
+  and every smoothed cost below its limit plus `OVER` of it, to the end of the run.
+- *violations*: the share of trajectories at which the smoothed cost is above the limit by more than `OVER` of it.
+
+Both shares are of the size of the optimum or limit or, where that is 0, of the most that one step can pay: units of
+reward and costs do not matter.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""One run as it is on disk, read back: `config.json` and `progress.csv`."""
+"""One run as it is on disk, read back: `config.json` and `progress.csv`.
+
+How near to the optimum, and how far above a limit, counts in proportion: the same run is judged the same whatever the
+units of reward and costs. What is 0 has no proportion; its measure is the most that one step can pay, in size.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,15 @@ from numpy.typing import NDArray
 from conrl.errors import RunError
 from conrl.experiments.store import read_json
 from conrl.files import reading
+from conrl.inputs import ROUNDING
 from conrl.learners import LEARNERS
 from conrl.learners.history import running_mean
 
 Float = NDArray[np.float64]
 
 AVERAGED = 100  # episodes that a smoothed value is the mean of
-NEAR, OVER = 0.1, 0.05  # how near to the optimum, and how far above a limit, a solved run may be
+NEAR = 0.1  # how far below the optimum a solved run may be, as a share of it,
+OVER = 0.1  # and how far above a limit
 LAST = 0.1  # the share of a run that its final numbers are means of
 
 
@@ -79,18 +85,43 @@ class RunRecord:
         """Over all trajectories."""
         return float(self.values[-1, 0] if self.continuing else self.values[:, 0].mean())
 
+    @cached_property
+    def largest(self) -> Float:
+        """[1+d]: the most that one step can pay, in size, by the ranges of the task; 1 where none are written."""
+        task = self.config.get("learner", {}).get("task", {})
+        unit = (0.0, 1.0)
+        costs = task.get("cost_ranges") or [unit] * len(self.cost_names)
+        ranges = np.array([task.get("reward_range") or unit, *costs], dtype=np.float64)
+        if ranges.shape != (1 + len(self.cost_names), 2):
+            raise RunError("config.json: reward_range or cost_ranges does not fit the costs")
+        largest: Float = np.abs(ranges).max(axis=1)
+        return largest
+
+    @cached_property
+    def above(self) -> NDArray[np.bool_]:
+        """[K, d]: where the smoothed cost is above its limit by more than `OVER` of it."""
+        over: NDArray[np.bool_] = self.smooth[:, 1:] > self.limits + OVER * self._measure(self.limits, self.largest[1:])
+        return over
+
+    @staticmethod
+    def _measure(aim: Float, largest: Float) -> Float:
+        """What a share of an aim is a share of; with room for rounding, so that units do not matter on the edge."""
+        size = np.where(aim == 0.0, largest, np.where(np.isfinite(aim), np.abs(aim), 0.0))
+        return size * (1.0 + ROUNDING)
+
     def solved(self, optimum: float | None) -> int | None:
         """The first trajectory from which it stays near the optimum and within the limits."""
         if optimum is None:
             return None
-        good = (self.smooth[:, 0] >= optimum - NEAR) & (self.smooth[:, 1:] <= self.limits + OVER).all(axis=1)
+        low = optimum - NEAR * float(self._measure(np.array(optimum), self.largest[0]))
+        good = (self.smooth[:, 0] >= low) & ~self.above.any(axis=1)
         bad = np.flatnonzero(~good)
         first = int(bad[-1]) + 2 if bad.size else 1
         return first if first <= self.episodes else None
 
     def violations(self) -> Float:
         """[d]: the share of trajectories with the smoothed cost above its limit."""
-        over: Float = (self.smooth[:, 1:] > self.limits + OVER).mean(axis=0)
+        over: Float = self.above.mean(axis=0)
         return over
 
 
@@ -111,7 +142,7 @@ def read_run(where: Path, environment: str, algorithm: str, seed: int) -> RunRec
     if costs is None:
         raise RunError(f"{where / 'progress.csv'} lacks a column of costs")
     expected = table.get("expected_reward")
-    return RunRecord(
+    run = RunRecord(
         environment,
         algorithm,
         seed,
@@ -128,6 +159,8 @@ def read_run(where: Path, environment: str, algorithm: str, seed: int) -> RunRec
         several("price_") if names else None,
         table["steps"].astype(np.int64),
     )
+    _ = run.largest  # a config that is damaged is found now
+    return run
 
 
 def _limits(learner: dict[str, Any], names: tuple[str, ...]) -> Float:

@@ -123,10 +123,10 @@ def _words() -> dict[str, str]:
         "the shortest run of an algorithm ends.",
         "final": f"Reward and cost in the table are means over the last {records.LAST:.0%} of a run.",
         "violations": "Violations: the share of episodes at which the smoothed cost is above its limit by more than "
-        f"{records.OVER:g}, as a mean over seeds.",
+        f"{records.OVER:.0%} of it, as a mean over seeds.",
         "solved": "Solved after: the median over seeds of the first episode from which the smoothed reward stays "
-        f"within {records.NEAR:g} of the constrained optimum and every smoothed cost within {records.OVER:g} of its "
-        "limit, to the end of the run.",
+        f"within {records.NEAR:.0%} of the constrained optimum and every smoothed cost within {records.OVER:.0%} above "
+        "its limit, to the end of the run. (Of an optimum or limit of 0: of the most that one step can pay.)",
         "regret": "Regret: how far the expected reward was below the constrained optimum, as a mean over all episodes "
         "and seeds; negative where limits were broken for more reward.",
         "total": "Total cost: realised, summed over all episodes; a mean over seeds.",
