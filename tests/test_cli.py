@@ -314,6 +314,28 @@ def test_budgets_for_many_episodes() -> None:
     assert 0.0 < played["exceed"]["crash"] < 0.05
 
 
+def test_a_planned_budget_says_how_often_it_is_exceeded() -> None:
+    words = ["plan", "pricing", "--budget", "stock=400", "--episodes", "100"]
+    found = record(*words)["budgets"]["stock"]
+    assert (found["budget"], found["episodes"], found["pays_means"]) == (400.0, 100, False)
+    assert found["expected"] == pytest.approx(400.0)
+    assert 0.4 < found["exceed"] < 0.6
+    assert 0.0 < found["standard_error"] < 0.04
+    assert found["method"].endswith("simulated runs")
+    text = " ".join(ok(*words).split())
+    assert "budgets for 100 episodes: kept in expectation only" in text
+    assert f"about {100 * found['exceed']:.0f}%" in text
+    many = ["plan", "pricing", "--budget", "stock=40000", "--episodes", "10000"]
+    found = record(*many)["budgets"]["stock"]
+    assert (found["method"], found["standard_error"]) == ("normal approximation", None)
+    assert found["exceed"] == pytest.approx(0.5, abs=0.01)
+    assert "budgets" not in record("plan", "pricing")
+    means = ["plan", "random", "--set", "states=5", "--budget", "cost=100", "--episodes", "10"]
+    assert record(*means)["budgets"]["cost"]["pays_means"]
+    assert "one amount for each state and action" in " ".join(ok(*means).split())
+    assert "kept in expectation" in " ".join(run("plan", "--help").output.split())
+
+
 def test_a_simulation_of_means_says_so() -> None:
     words = ["plan", "random", "--set", "states=5", "--simulate", "10"]
     assert record(*words)["simulation"]["pays_means"] == ["reward", *make("random", states=5).cost_names]

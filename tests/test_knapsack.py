@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 from bank import _highs, _program, best_total, dense, random_model, row_unit, rows_of, still
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -333,3 +334,67 @@ def test_skipped_episodes_are_simulated_and_evaluated_as_zero() -> None:
     assert seen.limits == pytest.approx([0.02])
     env = conrl.envs.CMDPEnv(mdp)
     assert conrl.simulate(env, plan, episodes=50).limits == pytest.approx([0.02])
+
+
+# -- how often a planned budget is exceeded -------------------------------------------------------------------
+
+
+def coins(cost: float = 1.0, horizon: int = 1) -> conrl.ConstrainedMDP:
+    """Playing pays 1 and costs `cost` with probability 0.3; resting does neither."""
+    return conrl.ConstrainedMDP.from_outcomes(
+        [0, 0, 0],
+        [0, 0, 1],
+        [0, 0, 0],
+        [0.7, 0.3, 1.0],
+        [[1.0, 0.0], [1.0, cost], [0.0, 0.0]],
+        num_states=1,
+        num_actions=2,
+        horizon=horizon,
+    )
+
+
+@pytest.mark.parametrize("cost", [1.0, 1e-6, 1e9])
+@pytest.mark.parametrize(
+    ("episodes", "budget"), [(1, 0.5), (20, 6), (20, 8), (300, 100), (20_000, 6_000), (50_000, 15_100)]
+)
+def test_the_risk_of_a_budget_is_that_of_a_binomial(episodes: int, budget: float, cost: float) -> None:
+    """Each episode costs a coin: exact tails, for few episodes (simulated) and many (normal approximation)."""
+    plan = conrl.plan(coins(cost), conrl.Knapsack([cost * budget], episodes))
+    played = min(1.0, budget / episodes / 0.3)
+    risk = conrl.budget_risk(plan)
+    exact = scipy.stats.binom.sf(budget, episodes, 0.3 * played)
+    if episodes <= 300:
+        assert risk.runs >= 200
+        assert risk.standard_error[0] == pytest.approx(np.sqrt(exact * (1.0 - exact) / risk.runs), rel=0.5)
+        assert risk.exceed[0] == pytest.approx(exact, abs=4.0 * risk.standard_error[0])
+    else:
+        assert risk.runs == 0
+        assert np.isnan(risk.standard_error[0])
+        assert risk.exceed[0] == pytest.approx(exact, abs=0.005)
+    assert risk.pays_means == ("reward",)  # a coin of one amount is no coin
+
+
+def test_the_risk_of_a_budget_in_a_shop_is_that_of_playing_it() -> None:
+    """The how-to's plan: half of the runs sell more than there is. Against other episodes than the estimate's own."""
+    shop = conrl.envs.pricing()
+    for episodes in (100, 2000):
+        plan = conrl.plan(shop, conrl.Knapsack([4.0 * episodes], episodes))
+        found = conrl.budget_risk(plan, seed=1).exceed[0]
+        runs = 400_000 // episodes
+        totals = conrl.simulate(shop, plan, 400_000, seed=2).costs.reshape(runs, episodes).sum(axis=1)
+        share = float((totals > 4.0 * episodes).mean())
+        assert 0.4 < found < 0.6
+        assert found == pytest.approx(share, abs=4.0 * 0.5 * (runs**-0.5 + 1600**-0.5))
+        less = conrl.budget_risk(conrl.plan(shop, conrl.Knapsack([4.0 * episodes], episodes, 0.05))).exceed[0]
+        assert less < 0.5 * found
+
+
+@pytest.mark.parametrize("episodes", [10, 10_000_000])
+def test_sure_costs_do_not_exceed_their_budget(episodes: int) -> None:
+    mdp = still([1.0, 0.0], [[0.1, 5.0], [0.0, 0.0]], 3)
+    risk = conrl.budget_risk(conrl.plan(mdp, conrl.Knapsack([0.3 * episodes, np.inf], episodes)))
+    assert risk.exceed[0] == 0.0
+    assert np.isnan(risk.exceed[1])
+    assert risk.pays_means == ("reward", *mdp.cost_names)
+    with pytest.raises(conrl.SpecError, match="needs a plan for a Knapsack, not for Linear"):
+        conrl.budget_risk(conrl.plan(mdp, conrl.Linear([1.0, 1.0])))

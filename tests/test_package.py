@@ -26,7 +26,7 @@ LAYERS = [
     {"dynamic", "episode", "policy", "problem", "io", "envs", "sampling", "targets", "transform"},
     {"counts", "evaluation", "logs", "naming", "oracles", "play"},
     {"bonuses", "estimation", "planners"},
-    {"convex", "theory"},
+    {"convex", "risk", "theory"},
     {"learners"},
     {"drawing"},
     {"experiments"},

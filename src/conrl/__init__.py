@@ -22,6 +22,7 @@ _HOME = {
     "A2C": "oracles",
     "A2CSettings": "oracles",
     "ApproPO": "learners",
+    "BudgetRisk": "risk",
     "ColumnGeneration": "planners",
     "ConRL": "learners",
     "ConRLError": "errors",
@@ -55,6 +56,7 @@ _HOME = {
     "Task": "task",
     "TheoryBonus": "bonuses",
     "UCBVI": "learners",
+    "budget_risk": "risk",
     "estimate": "estimation",
     "evaluate": "evaluation",
     "feasibility": "planners",
@@ -80,6 +82,7 @@ __all__ = [  # spelt out: type checkers read no other
     "UCBVI",
     "A2CSettings",
     "ApproPO",
+    "BudgetRisk",
     "ColumnGeneration",
     "ConRL",
     "ConRLError",
@@ -111,6 +114,7 @@ __all__ = [  # spelt out: type checkers read no other
     "Task",
     "TheoryBonus",
     "__version__",
+    "budget_risk",
     "convex",
     "envs",
     "estimate",
@@ -171,6 +175,7 @@ if TYPE_CHECKING:
     )
     from conrl.policy import Deterministic, Mixture, Null, Policy, load_policy
     from conrl.problem import ConcaveConvex, Knapsack, Linear
+    from conrl.risk import BudgetRisk, budget_risk
     from conrl.task import Task
     from conrl.transform import single_episode
 

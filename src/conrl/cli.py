@@ -146,13 +146,18 @@ Examples:
   conrl plan mars-rover --set rock_reward=1 --budget crash=100 --episodes 1000
   conrl plan model.csv --horizon 20 --start home --limit fuel=3
 
+--budget keeps a share of it in each episode, in expectation. A plan that uses it all up exceeds it in about half
+of the runs; the table says how often. What never exceeds a budget is conrl learn --budget, by its guard.
+
 --out writes the policy: as a picture of the map (.png .pdf .svg), or as a table (.csv .npz).
 
 Exit code 3: no policy keeps the limits.""",
 )
 @_model_options
 @click.option("--floor", "floors", help="Least expected total of a cost.", **_repeated(read_limits))
-@click.option("--budget", "budgets", help="Total of a cost over all --episodes.", **_repeated(read_limits))
+@click.option(
+    "--budget", "budgets", help="Total of a cost over all --episodes, kept in expectation.", **_repeated(read_limits)
+)
 @click.option("--episodes", type=click.IntRange(1), metavar="K", help="How many episodes share the budgets.")
 @click.option("--epsilon", show_default="0", metavar="E", help="Share held back, or 'theorem'.")
 @click.option(
@@ -163,7 +168,13 @@ Exit code 3: no policy keeps the limits.""",
     help="Or linear-program, lagrangian.",
 )
 @click.option("--simulate", "played", type=click.IntRange(1, MOST_EPISODES), metavar="N", help="Play N episodes too.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of --simulate.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Of --simulate, and of how often budgets are exceeded.",
+)
 def plan(
     model: str,
     limits: dict[str, float],
@@ -188,6 +199,7 @@ def plan(
     """
     _load_numba()
     from conrl import drawing, evaluation, naming, planners, play, problem, rendering, terminal
+    from conrl.risk import budget_risk
 
     check_files(out, (*drawing.PICTURES, *TABLES))
     mdp = naming.model(model, horizon, start, settings, limits)
@@ -198,17 +210,18 @@ def plan(
         asked = _knapsack(budgets, episodes, epsilon, limits, floors)
     found = planners.plan(mdp, asked, planner, tol)
     simulation = None if played is None else evaluation.simulate(mdp, found, played, seed)
+    risk = budget_risk(found, seed) if isinstance(asked, problem.Knapsack) else None
     for path in out:
         if path.suffix in drawing.PICTURES:
             drawing.save_figure(drawing.policy_figure(found), path)
         else:
             found.policy.save(path, mdp)
     if as_json:
-        click.echo(rendering.to_json(rendering.plan_record(model, found, simulation)))
+        click.echo(rendering.to_json(rendering.plan_record(model, found, simulation, risk)))
     else:
         one = " (as one policy, drawn step by step)" if found.weights.size > 1 else ""
         wrote = [f"wrote {path}{one if path.suffix in TABLES else ''}" for path in out]
-        terminal.show(*rendering.plan_parts(model, found, simulation), *wrote)
+        terminal.show(*rendering.plan_parts(model, found, simulation, risk), *wrote)
 
 
 def _knapsack(

@@ -20,6 +20,7 @@ from conrl.model import ConstrainedMDP
 from conrl.planners import Frontier, Plan
 from conrl.play import percent, policy_legend, policy_text, state_play
 from conrl.problem import Knapsack, Linear
+from conrl.risk import BudgetRisk
 from conrl.terminal import Numbers, can_print, columns, words
 
 if TYPE_CHECKING:  # a plan is shown without loading the learners
@@ -57,7 +58,7 @@ def _limits(plan: Plan) -> tuple[Any, Any]:
     return resolve_limits(linear.limits, names, "limits"), resolve_limits(linear.floors, names, "floors")
 
 
-def plan_record(name: str, plan: Plan, simulation: Simulation | None) -> dict[str, Any]:
+def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: BudgetRisk | None = None) -> dict[str, Any]:
     mdp, values = plan.mdp, plan.mixture.values
     limits, floors = _limits(plan)
     columns = (plan.costs, limits, floors, plan.prices, plan.floor_prices)
@@ -85,7 +86,26 @@ def plan_record(name: str, plan: Plan, simulation: Simulation | None) -> dict[st
             for i, weight in enumerate(plan.mixture.weights)
         ],
     }
+    record |= {} if risk is None else {"budgets": _budgets_record(plan, risk)}
     return record if simulation is None else record | {"simulation": _simulation_record(mdp, simulation)}
+
+
+def _budgets_record(plan: Plan, risk: BudgetRisk) -> dict[str, Any]:
+    """Of each budget: what is expected of all episodes, and how often a run exceeds it (an estimate)."""
+    problem = plan.problem
+    assert isinstance(problem, Knapsack)
+    return {
+        name: {
+            "budget": budget,
+            "episodes": problem.episodes,
+            "expected": problem.episodes * float(plan.costs[i]),
+            "exceed": risk.exceed[i],
+            "standard_error": risk.standard_error[i],
+            "pays_means": name in risk.pays_means,
+            "method": f"{risk.runs} simulated runs" if risk.runs else "normal approximation",
+        }
+        for i, (name, budget) in enumerate(zip(plan.mdp.cost_names, problem.totals(plan.mdp).tolist(), strict=True))
+    }
 
 
 def _value(mdp: ConstrainedMDP, value: Sequence[float]) -> dict[str, Any]:
@@ -105,7 +125,9 @@ def _simulation_record(mdp: ConstrainedMDP, simulation: Simulation) -> dict[str,
     }
 
 
-def plan_parts(name: str, plan: Plan, simulation: Simulation | None) -> list[RenderableType]:
+def plan_parts(
+    name: str, plan: Plan, simulation: Simulation | None, risk: BudgetRisk | None = None
+) -> list[RenderableType]:
     mdp = plan.mdp
     title = f"{name}: {mdp.num_states} states, {mdp.num_actions} actions, {mdp.horizon} steps"
     facts = words()
@@ -122,6 +144,8 @@ def plan_parts(name: str, plan: Plan, simulation: Simulation | None) -> list[Ren
     if mdp.num_costs:
         parts.append(_costs_table(plan))
         parts += _excess(plan)
+    if risk is not None and not np.isnan(risk.exceed).all():
+        parts.append(_budgets_table(plan, risk))
     if plan.mixture.weights.size > 1:
         parts.append(_mixture_table(plan))
     if simulation is not None:
@@ -155,6 +179,21 @@ def _excess(plan: Plan) -> list[RenderableType]:
     return [Text(f"exceeded{' within rounding' if rounding else ''}: {listed}", "dim" if rounding else "yellow")]
 
 
+def _budgets_table(plan: Plan, risk: BudgetRisk) -> Group:
+    table = Numbers("budget", "total", "expected", "runs that exceed it")
+    record = _budgets_record(plan, risk)
+    for name, row in record.items():
+        if math.isfinite(row["budget"]):
+            error = f" ± {percent(row['standard_error'])}" if risk.runs else ""
+            table.add_row(
+                name, number(row["budget"]), number(row["expected"]), f"about {percent(row['exceed'])}{error}"
+            )
+    first = next(iter(record.values()))
+    title = f"budgets for {first['episodes']} episodes: kept in expectation only ({first['method']}, without a guard)"
+    means = [name for name, row in record.items() if row["pays_means"] and math.isfinite(row["budget"])]
+    return Group(_titled(title, table), _means_note(means)) if means else _titled(title, table)
+
+
 def _mixture_table(plan: Plan) -> Group:
     mdp, mixture = plan.mdp, plan.mixture
     count = mixture.weights.size
@@ -178,13 +217,12 @@ def _simulation_table(mdp: ConstrainedMDP, simulation: Simulation) -> Group:
         bounded = i > 0 and np.isfinite(simulation.limits[i - 1])
         table.add_row(name, *values, percent(exceed[i - 1]) if bounded else "")
     shown = _titled(f"{simulation.rewards.size} simulated episodes: mean, quantiles, share above the limit", table)
-    return Group(shown, _means_note(simulation)) if simulation.pays_means else shown
+    return Group(shown, _means_note(simulation.pays_means)) if simulation.pays_means else shown
 
 
-def _means_note(simulation: Simulation) -> Text:
-    what = ", ".join(simulation.pays_means)
+def _means_note(names: Sequence[str]) -> Text:
     one = "the model has one amount for each state and action; if real pay varies, the tails are wider than shown"
-    return Text(f"{what}: {one}", "italic dim")
+    return Text(f"{', '.join(names)}: {one}", "italic dim")
 
 
 def policy_part(plan: Plan) -> RenderableType:
