@@ -1062,6 +1062,18 @@ def test_ranges_of_a_task_stay_those_of_its_estimates() -> None:
         assert conrl.ConRL(model.task).prime(episodes) == 12
 
 
+def test_an_estimate_is_read_back_from_a_file(tmp_path: Path) -> None:
+    """Pairs never visited pay 0, below all that was seen."""
+    episodes = [conrl.Episode([0, 1, 1], [0, 1], [3.0, 5.0], [[2.0], [2.5]])]
+    for unvisited in ("self-loop", "missing"):
+        model = conrl.estimate(episodes, unvisited=unvisited)
+        conrl.save_model(tmp_path / "model.npz", model)
+        again = conrl.load_model(tmp_path / "model.npz")
+        low = 0.0 if unvisited == "self-loop" else 1.0
+        assert again.task.ranges.tolist() == model.task.ranges.tolist() == [[3.0 * low, 5.0], [2.0 * low, 2.5]]
+        assert outcomes_of(again) == outcomes_of(model)
+
+
 def test_the_tails_of_an_estimate_are_those_of_the_log() -> None:
     """One pair that costs 10 in one step of ten: 5 such steps exceed 10 with probability 1 - 0.9^5 - 5 0.1 0.9^4."""
     costs = np.zeros((40, 5))

@@ -753,3 +753,25 @@ def test_no_pickle_is_ever_loaded(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="'horizon' holds Python objects"):
         load_model(tmp_path / "m.npz")
     assert not (tmp_path / "sprung").exists()
+
+
+def test_declared_ranges_are_kept(tmp_path: Path) -> None:
+    """They are what one step pays at most: of a model of means nothing else says it."""
+    P, pay = np.ones((1, 2, 1)), np.array([[0.4, 0.6]])
+    mdp = ConstrainedMDP(P, pay, [pay, pay], 3, cost_ranges=[None, (0.0, 5.0)])
+    path = tmp_path / "model.npz"
+    save_model(path, mdp)
+    again = load_model(path)
+    assert np.array_equal(again.task.ranges, [[0.4, 0.6], [0.4, 0.6], [0.0, 5.0]])
+    assert np.array_equal(again._ranges, mdp._ranges, equal_nan=True)  # type: ignore[arg-type]
+    with np.load(path) as file:
+        arrays = dict(file)
+    for wrong, piece in (
+        (np.zeros((3, 2)), "but the model itself pays"),
+        (np.array([[np.nan, 1.0]] * 3), "two finite numbers"),
+        (np.zeros((2, 2)), "ranges has"),
+        (np.array([["a", "b"]] * 3), "ranges has"),
+    ):
+        np.savez(path, **{**arrays, "ranges": wrong})
+        with pytest.raises(ModelError, match=piece):
+            load_model(path)

@@ -300,7 +300,9 @@ class Counts:
             can_stop=task.can_stop,
             **names,
         )
-        return model._copy(_visits=frozen(counts[model.pair_state, model.action]), _ranges=frozen(task.ranges))
+        low, high = model._realised()  # what was never visited pays 0, which may be outside the task's ranges
+        ranges = np.column_stack((np.minimum(task.ranges[:, 0], low), np.maximum(task.ranges[:, 1], high)))
+        return model._copy(_visits=frozen(counts[model.pair_state, model.action]), _ranges=frozen(ranges))
 
     def _initial(self, total: int) -> int | Float:
         task = self.task

@@ -34,7 +34,10 @@ _OWN = {
     "probability",
     "pay",
 }
-_OWN_OPTIONAL = {"outcome_pay", "bonus", "limits", "state_names", "action_names", "features", "can_stop", "visits"}
+_OWN_OPTIONAL = {
+    *("outcome_pay", "bonus", "limits", "ranges", "visits", "features", "can_stop"),
+    *("state_names", "action_names"),
+}
 _LAYOUT = {"layout_rows", "layout_cell", "layout_arrows"}
 
 
@@ -115,6 +118,10 @@ def _own_model(arrays: dict[str, Array], given: dict[str, Any]) -> ConstrainedMD
         "layout": _layout(arrays, S),
         "can_stop": bool(_table(arrays, "can_stop", "iu", ())) if "can_stop" in arrays else False,
     } | given
+    if "ranges" in arrays:  # declared, of one step's pay; nan where they were not
+        reward, *costs = _table(arrays, "ranges", "f", (1 + len(cost_names), 2))
+        rest["reward_range"] = None if np.isnan(reward).all() else reward
+        rest["cost_ranges"] = [None if np.isnan(bounds).all() else bounds for bounds in costs]
     rest["initial"] = start_index(rest["initial"], rest["state_names"], S)
     mdp = ConstrainedMDP.from_outcomes(
         np.repeat(state, counts),
@@ -216,6 +223,7 @@ def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
         "outcome_pay": mdp.outcome_pay,
         "bonus": mdp.bonus,
         "limits": mdp.limits,
+        "ranges": mdp._ranges,
         "features": mdp.features,
         "can_stop": np.array(1) if mdp.can_stop else None,
         "visits": mdp._visits,
