@@ -1,0 +1,464 @@
+"""Exact arithmetic, independent of conrl's planners: what a policy is worth, and the optimum under limits.
+
+Doubles are whole numbers over powers of two, so that a model is a table of whole numbers. With probabilities over 2^k
+and the pay of coordinate i over 2^e_i, every deterministic policy's value vector is whole over 2^(K + e_i), the same
+for all (`Model`). The optimum under limits,
+
+    maximise a.z   subject to   z in Z,  G z <= h,
+
+is found by a revised simplex whose columns come from backward induction (`Program`). Its basis inverse is kept as
+whole numbers over their determinant (Edmonds): no step rounds and none needs a greatest common divisor. The ratio test
+is lexicographic, which ends whatever column enters. No answer is believed: the mixture is checked against every row,
+and the multipliers are checked by one more backward induction, which must give the same number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+import conrl
+
+Row = tuple[int, int, Fraction]  # (cost, sign, bound): sign * z[1 + cost] <= bound
+
+
+def shift_of(values: Any) -> int:
+    """The least k >= 0 such that every double times 2^k is whole."""
+    denominators = (float(x).as_integer_ratio()[1] for x in np.asarray(values).ravel())
+    return max((q.bit_length() - 1 for q in denominators), default=0)
+
+
+def whole(x: float, shift: int) -> int:
+    """A double times 2^shift, where that is whole."""
+    n, q = float(x).as_integer_ratio()
+    return n << (shift - q.bit_length() + 1)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An action that exists in a state, in whole numbers."""
+
+    action: int
+    pay: tuple[int, ...]  # [1+d]
+    bonus: tuple[int, ...]  # [1+d]
+    outcomes: tuple[tuple[int, int], ...]  # successor, probability
+
+
+class Model:
+    """A model in whole numbers. `origin`: an episode may be skipped, which adds 0 to Z (`Knapsack`)."""
+
+    def __init__(self, mdp: conrl.ConstrainedMDP, origin: bool = False) -> None:
+        S, A, self.horizon, self.size = mdp.num_states, mdp.num_actions, mdp.horizon, 1 + mdp.num_costs
+        P = np.asarray(mdp.transitions.todense()).reshape(S, A, S)
+        pay = np.concatenate((mdp.rewards[:, :, None], mdp.costs), axis=2)
+        bonus = np.zeros_like(pay)
+        if mdp.bonus is not None:
+            bonus[mdp.pair_state, mdp.action] = mdp.bonus
+        self.origin = origin
+        self.step = shift_of(P)
+        pay_shift = [max(shift_of(pay[:, :, i]), shift_of(bonus[:, :, i])) for i in range(self.size)]
+        start = shift_of(mdp.initial)
+        total = start + self.step * (self.horizon - 1)
+        self.shift = [total + e for e in pay_shift]  # z_i is a whole number over 2^shift_i
+        self.initial = [whole(p, start) for p in mdp.initial]
+        self.pairs = [
+            [
+                Pair(
+                    a,
+                    tuple(whole(x, e) for x, e in zip(pay[s, a], pay_shift, strict=True)),
+                    tuple(whole(x, e) for x, e in zip(bonus[s, a], pay_shift, strict=True)),
+                    tuple((t, whole(P[s, a, t], self.step)) for t in range(S) if P[s, a, t] > 0.0),
+                )
+                for a in np.flatnonzero(mdp.available[s]).tolist()
+            ]
+            for s in range(S)
+        ]
+        self.has_bonus = bool((bonus > 0.0).any())
+
+    # -- one policy ----------------------------------------------------------------------------------------
+
+    def visits(self, policy: Any) -> tuple[list[list[int]], int]:
+        """How often a policy comes to each pair, over a denominator, of probabilities [H][S] -> {place of pair: n}.
+
+        The numbers of a state are proportions, divided by their sum.
+        """
+        mass, denominator = list(self.initial), 1  # over 2^start, which `shift` counts
+        counts = [[0] * len(pairs) for pairs in self.pairs]
+        for h in range(self.horizon):
+            shares = [policy(h, s) if mass[s] else {} for s in range(len(mass))]
+            totals = [sum(x.values()) for x in shares]
+            common = math.lcm(*(t for t in totals if t))
+            if h:
+                counts = [[n << self.step for n in row] for row in counts]
+            if common != 1:
+                counts = [[n * common for n in row] for row in counts]
+                denominator *= common
+            following = [0] * len(mass)
+            for s, x in enumerate(shares):
+                for place, n in x.items():
+                    here = mass[s] * n * (common // totals[s])
+                    counts[s][place] += here
+                    for t, p in self.pairs[s][place].outcomes:
+                        following[t] += here * p
+            mass = following
+        return counts, denominator
+
+    def totals(self, counts: list[list[int]], bonus: bool = False) -> list[int]:
+        """[1+d]: counts times pay (or times bonus)."""
+        found = [0] * self.size
+        for pairs, row in zip(self.pairs, counts, strict=True):
+            for pair, n in zip(pairs, row, strict=True):
+                if n:
+                    for i, x in enumerate(pair.bonus if bonus else pair.pay):
+                        found[i] += n * x
+        return found
+
+    def value(self, policy: conrl.Policy) -> tuple[list[Fraction], list[Fraction]]:
+        """The value vector of a Markov policy, its probabilities normalised, and how far the bonus can move it."""
+        place = [{pair.action: j for j, pair in enumerate(pairs)} for pairs in self.pairs]
+        table = policy.probabilities
+
+        def shares(h: int, s: int) -> dict[int, int]:
+            row = {place[s][a]: float(p) for a, p in enumerate(table[h, s].tolist()) if p > 0.0}
+            if len(row) == 1:
+                return dict.fromkeys(row, 1)
+            shift = shift_of(list(row.values()))
+            return {j: whole(p, shift) for j, p in row.items()}
+
+        counts, denominator = self.visits(shares)
+        return tuple(
+            [Fraction(n, denominator << e) for n, e in zip(self.totals(counts, b), self.shift, strict=True)]
+            for b in (False, True)
+        )  # type: ignore[return-value]
+
+    # -- all policies --------------------------------------------------------------------------------------
+
+    def support(self, w: Sequence[int], absolute: bool = False) -> tuple[int, list[int]]:
+        """max over Z of w.z and a z that attains it, z in whole numbers; with `absolute`, of the sizes of pay."""
+        q = [[self._along(pair, w, absolute) for pair in pairs] for pairs in self.pairs]
+        value = [0] * len(self.pairs)
+        choice: list[list[int]] = []
+        for h in reversed(range(self.horizon)):
+            up = self.step * (self.horizon - 1 - h)
+            best = []
+            now = []
+            for pairs, pays in zip(self.pairs, q, strict=True):
+                each = [
+                    (x << up) + sum([p * value[t] for t, p in pair.outcomes])
+                    for pair, x in zip(pairs, pays, strict=True)
+                ]
+                top = max(each)
+                now.append(top)
+                best.append(each.index(top))
+            value = now
+            choice.append(best)
+        choice.reverse()
+        total = sum(p * v for p, v in zip(self.initial, value, strict=True))
+        if self.origin and total < 0:
+            return 0, [0] * self.size
+        if absolute:
+            return total, []
+        counts, _ = self.visits(lambda h, s: {choice[h][s]: 1})
+        point = self.totals(counts)
+        if self.has_bonus:
+            moved = self.totals(counts, bonus=True)
+            point = [z + (x > 0) * b - (x < 0) * b for z, b, x in zip(point, moved, w, strict=True)]
+        assert sum(x * z for x, z in zip(w, point, strict=True)) == total
+        return total, point
+
+    @staticmethod
+    def _along(pair: Pair, w: Sequence[int], absolute: bool) -> int:
+        if absolute:
+            return sum(x * (abs(r) + b) for x, r, b in zip(w, pair.pay, pair.bonus, strict=True))
+        return sum(x * r + abs(x) * b for x, r, b in zip(w, pair.pay, pair.bonus, strict=True))
+
+    def scaled(self, w: Sequence[Fraction | int]) -> tuple[list[int], int]:
+        """A direction for z in whole numbers, and the factor by which its support is too large."""
+        fractions = [Fraction(x) for x in w]
+        used = [e for e, x in zip(self.shift, fractions, strict=True) if x]
+        factor = math.lcm(*(x.denominator for x in fractions)) << max(used, default=0)
+        return [
+            x.numerator * ((factor // x.denominator) >> e) if x else 0
+            for x, e in zip(fractions, self.shift, strict=True)
+        ], factor
+
+    def greatest(self, w: Sequence[Fraction | int]) -> Fraction:
+        """max over Z of w.z."""
+        direction, factor = self.scaled(w)
+        return Fraction(self.support(direction)[0], factor)
+
+    @cached_property
+    def sizes(self) -> list[Fraction]:
+        """[1+d]: the greatest expected total of the size of each coordinate's pay: what rounding is measured by."""
+        axes = [[int(i == j) for j in range(self.size)] for i in range(self.size)]
+        return [Fraction(self.support(w, absolute=True)[0], 1 << self.shift[i]) for i, w in enumerate(axes)]
+
+
+# -- the optimum under limits ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An exact optimum with its certificate, or a proof that there is none.
+
+    Feasible: `optimum`, attained by `point`, and multipliers whose bound max_z (a - G'multipliers).z + multipliers.h is
+    the optimum. Infeasible: `optimum` is None, and multipliers.(G z - h) >= `violation` > 0 for all z.
+    """
+
+    optimum: Fraction | None
+    point: tuple[Fraction, ...] | None
+    multipliers: tuple[Fraction, ...]
+    violation: Fraction
+    pivots: int
+
+
+class Program:
+    """maximise a.z - t subject to z in Z and sign_r z_r - room_r t <= bound_r, t >= 0; without rooms there is no t."""
+
+    def __init__(
+        self, model: Model, a: Sequence[Fraction | int], rows: Sequence[Row], room: Sequence[Fraction] | None = None
+    ) -> None:
+        self.model, self.rows, self.room = model, list(rows), room
+        self.a = [Fraction(x) for x in a]
+        self.gain, self.unit = model.scaled(self.a)
+        rooms = [Fraction(0)] * len(self.rows) if room is None else list(room)
+        # Row r in whole numbers is row r times factor_r.
+        self.factor = [
+            math.lcm(h.denominator, t.denominator) << model.shift[1 + c]
+            for (c, _, h), t in zip(self.rows, rooms, strict=True)
+        ]
+        self.b = [1] + [int(h * f) for (_, _, h), f in zip(self.rows, self.factor, strict=True)]
+        self.relief = [0] + [-int(t * f) for t, f in zip(rooms, self.factor, strict=True)]
+        self.pivots = 0
+
+    def column(self, z: Sequence[int]) -> list[int]:
+        """A point of Z in whole numbers as a column."""
+        shift = self.model.shift
+        return [1] + [
+            s * z[1 + c] * (f >> shift[1 + c]) for (c, s, _), f in zip(self.rows, self.factor, strict=True)
+        ]
+
+    def solve(self) -> Answer:
+        m = 1 + len(self.rows)
+        _, first = self.model.support(self.gain)
+        self.det = 1
+        self.inverse = [[int(i == j) for j in range(m)] for i in range(m)]
+        self.level = list(self.b)
+        # What is basic in each row: ("z", column, gain, point) or ("slack", column, gain, None) and so on.
+        self.basis: list[Any] = [None] + [("slack", self._unit(r), 0, None) for r in range(1, m)]
+        self.phase_one = False
+        self._reset()
+        self._pivot(self._point(first), 0)
+        worst = min(range(1, m), key=lambda r: Fraction(self.level[r], self._size(r)), default=0)
+        if worst and self.level[worst] < 0:
+            self.phase_one = True
+            relax = ("relax", [0] + [-self._size(r) for r in range(1, m)], -1, None)
+            self._pivot(relax, worst)
+            self._reset()
+            self._run()
+            at = self._place("relax")
+            if at is not None and self.level[at] > 0:
+                return self._infeasible()
+            self.phase_one = False
+        self._reset()
+        self._run()
+        return self._optimal()
+
+    # -- the simplex ---------------------------------------------------------------------------------------
+
+    def _unit(self, r: int) -> list[int]:
+        return [int(i == r) for i in range(1 + len(self.rows))]
+
+    def _size(self, r: int) -> int:
+        """The unit of row r in which the first phase relaxes it: any will do, its own size keeps pivots few."""
+        return 1 << max(abs(self.b[r]).bit_length(), 1)
+
+    def _point(self, z: Sequence[int]) -> Any:
+        return ("z", self.column(z), sum(x * y for x, y in zip(self.gain, z, strict=True)), tuple(z))
+
+    def _place(self, kind: str) -> int | None:
+        return next((i for i, b in enumerate(self.basis) if b[0] == kind), None)
+
+    def _reset(self) -> None:
+        """The lexicographic order starts anew at this basis."""
+        m = len(self.basis)
+        self.order = [[self.det * (i == j) for j in range(m)] for i in range(m)]
+
+    def _cost(self, variable: Any) -> int:
+        if self.phase_one:
+            return -1 if variable[0] == "relax" else 0
+        return 0 if variable[0] == "relax" else int(variable[2])
+
+    def _duals(self) -> list[int]:
+        """Multipliers of all rows times det."""
+        costs = [(self._cost(v), row) for v, row in zip(self.basis, self.inverse, strict=True)]
+        m = len(self.basis)
+        return [sum([c * row[j] for c, row in costs if c]) for j in range(m)]
+
+    def _direction(self, y: Sequence[int]) -> list[int]:
+        """The direction that prices points: det (gain - y G), in whole numbers."""
+        w = [0] * self.model.size if self.phase_one else [self.det * x for x in self.gain]
+        shift = self.model.shift
+        for (c, s, _), f, price in zip(self.rows, self.factor, y[1:], strict=True):
+            w[1 + c] -= s * price * (f >> shift[1 + c])
+        return w
+
+    def _entering(self) -> Any | None:
+        y = self._duals()
+        r = min(range(len(y)), key=lambda j: (y[j] if j else 0), default=0)
+        if r and y[r] < 0:
+            return ("slack", self._unit(r), 0, None)
+        if self.room is not None:
+            t = ("t", self.relief, -self.unit, None)
+            if self._cost(t) * self.det - sum(p * x for p, x in zip(y, self.relief, strict=True)) > 0:
+                return t
+        value, point = self.model.support(self._direction(y))
+        return self._point(point) if value - y[0] > 0 else None
+
+    def _run(self) -> None:
+        while (variable := self._entering()) is not None:
+            d = self._column_in_basis(variable[1])
+            at = self._place("relax")
+            if at is not None and not self.phase_one and d[at] != 0:
+                self._pivot(variable, at)  # it is 0 and must not grow: it leaves, whatever the sign
+                self._reset()
+                continue
+            rows = [i for i, x in enumerate(d) if x > 0]
+            leaving = rows[0]
+            for i in rows[1:]:
+                if self._before(i, leaving, d):
+                    leaving = i
+            if at is not None and self.phase_one and d[at] > 0 and self.level[at] * d[leaving] == (
+                self.level[leaving] * d[at]
+            ):
+                leaving = at
+            done = leaving == at
+            self._pivot(variable, leaving)
+            if done and self.phase_one:
+                return
+
+    def _before(self, i: int, k: int, d: Sequence[int]) -> bool:
+        """Whether row i comes before row k in the lexicographic ratio test."""
+        for x, y in zip([self.level[i], *self.order[i]], [self.level[k], *self.order[k]], strict=True):
+            left, right = x * d[k], y * d[i]
+            if left != right:
+                return left < right
+        raise AssertionError("two rows of a regular matrix are parallel")
+
+    def _column_in_basis(self, column: Sequence[int]) -> list[int]:
+        used = [(j, x) for j, x in enumerate(column) if x]
+        return [sum([row[j] * x for j, x in used]) for row in self.inverse]
+
+    def _pivot(self, variable: Any, r: int) -> None:
+        d = self._column_in_basis(variable[1])
+        pivot, det = d[r], self.det
+        sign = 1 if pivot > 0 else -1
+
+        def update(table: list[list[int]]) -> list[list[int]]:
+            own = table[r]
+            changed = []
+            for i, row in enumerate(table):
+                if i == r:
+                    changed.append([sign * x for x in own])
+                elif d[i]:
+                    changed.append([sign * ((x * pivot - d[i] * z) // det) for x, z in zip(row, own, strict=True)])
+                else:
+                    changed.append([sign * (x * pivot // det) for x in row])
+            return changed
+
+        joined = update([[*a, *b, x] for a, b, x in zip(self.inverse, self.order, self.level, strict=True)])
+        m = len(d)
+        self.inverse = [row[:m] for row in joined]
+        self.order = [row[m : 2 * m] for row in joined]
+        self.level = [row[-1] for row in joined]
+        self.det = sign * pivot
+        self.basis[r] = variable
+        self.pivots += 1
+
+    # -- certificates --------------------------------------------------------------------------------------
+
+    def _multipliers(self, scale: int) -> tuple[Fraction, ...]:
+        y = self._duals()
+        return tuple(Fraction(p * f, self.det * scale) for p, f in zip(y[1:], self.factor, strict=True))
+
+    def _optimal(self) -> Answer:
+        z = [0] * self.model.size
+        weight = relief = 0
+        for level, (kind, _, _, point) in zip(self.level, self.basis, strict=True):
+            assert level >= 0
+            if kind == "z":
+                weight += level
+                z = [x + level * p for x, p in zip(z, point, strict=True)]
+            elif kind == "t":
+                relief = level
+            elif kind == "relax":
+                assert level == 0
+        assert weight == self.det
+        found = tuple(Fraction(x, self.det << e) for x, e in zip(z, self.model.shift, strict=True))
+        t = Fraction(relief, self.det)
+        for r, (c, s, h) in enumerate(self.rows):
+            assert s * found[1 + c] <= h + (self.room[r] * t if self.room is not None else 0)
+        optimum = sum((x * y for x, y in zip(self.a, found, strict=True)), -t)
+        multipliers = self._multipliers(self.unit)
+        assert all(x >= 0 for x in multipliers)
+        assert dual_bound(self.model, self.a, self.rows, multipliers) == optimum
+        if self.room is not None:
+            assert sum((x * y for x, y in zip(multipliers, self.room, strict=True)), Fraction(0)) <= 1
+        return Answer(optimum, found, multipliers, Fraction(0), self.pivots)
+
+    def _infeasible(self) -> Answer:
+        multipliers = self._multipliers(1)
+        violation = farkas(self.model, self.rows, multipliers)
+        assert violation > 0 and all(x >= 0 for x in multipliers)
+        return Answer(None, None, multipliers, violation, self.pivots)
+
+
+def dual_bound(
+    model: Model, a: Sequence[Fraction | int], rows: Sequence[Row], multipliers: Sequence[Fraction]
+) -> Fraction:
+    """max over Z of (a - G'multipliers).z + multipliers.h: no point that keeps the rows has a greater a.z."""
+    w = [Fraction(x) for x in a]
+    for (c, s, _), x in zip(rows, multipliers, strict=True):
+        w[1 + c] -= s * x
+    return model.greatest(w) + sum((h * x for (_, _, h), x in zip(rows, multipliers, strict=True)), Fraction(0))
+
+
+def farkas(model: Model, rows: Sequence[Row], multipliers: Sequence[Fraction]) -> Fraction:
+    """min over Z of multipliers.(G z - h): if it is positive, no point keeps the rows."""
+    return -dual_bound(model, [0] * model.size, rows, multipliers)
+
+
+def rows_of(problem: conrl.Linear | conrl.Knapsack, mdp: conrl.ConstrainedMDP) -> list[Row]:
+    """The limits, then the floors, of a problem."""
+    linear = problem.linear(mdp) if isinstance(problem, conrl.Knapsack) else problem
+    rows = linear.rows(mdp)
+    return [
+        (int(c), 1 if s > 0 else -1, Fraction(float(h)))
+        for c, s, h in zip(rows.cost, rows.sign, rows.bound, strict=True)
+    ]
+
+
+def relaxed(rows: Sequence[Row], amounts: Sequence[Fraction]) -> list[Row]:
+    """Rows with their bounds raised."""
+    return [(c, s, h + x) for (c, s, h), x in zip(rows, amounts, strict=True)]
+
+
+def reward_direction(model: Model) -> list[int]:
+    return [1] + [0] * (model.size - 1)
+
+
+def best(model: Model, rows: Sequence[Row], a: Sequence[Fraction | int] | None = None) -> Answer:
+    """The best reward (or a.z) under rows."""
+    return Program(model, reward_direction(model) if a is None else a, rows).solve()
+
+
+def least_relaxation(model: Model, rows: Sequence[Row], room: Sequence[Fraction]) -> Fraction | None:
+    """The least t >= 0 such that rows with bounds raised by t room can be kept; None if there is none."""
+    found = Program(model, [0] * model.size, rows, room).solve().optimum
+    return None if found is None else -found
