@@ -16,11 +16,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from contract import Problem, Truth, attempt, judge, judge_feasibility, judge_frontier
-from exact import Model
+from exact import Model, total
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -89,8 +89,7 @@ class Spec:
         P = np.array([[_row(rng, self.transitions, S) for _ in range(A)] for _ in range(S)])
         scale = 10.0 ** rng.uniform(-self.width, self.width, 1 + d)
         pay = np.stack([_pay(rng, kind, S, A) * x for kind, x in zip(self.pay, scale, strict=True)], axis=2)
-        for i in range(1, d):
-            _relate(rng, self.related[i], pay, 1 + i)
+        source = [0] + [_relate(rng, how, pay, 1 + i) for i, how in enumerate(self.related) if i]
         available = np.ones((S, A), dtype=bool)
         if self.missing:
             available = rng.random((S, A)) < 0.5
@@ -105,6 +104,9 @@ class Spec:
             size = float(np.abs(pay).max()) * 0.1 if self.bonus == "even" else np.abs(pay).max(axis=(0, 1)) * 0.2
             mdp = mdp.with_bonus(rng.random(shape) * (rng.random(shape) < 0.7) * size)
         limits, floors = self._bounds(rng, mdp)
+        for i, how in enumerate(self.related):  # limits of nearly the same cost that nearly agree
+            if how in ("duplicate", "near") and i and self.joint == "no" and rng.random() < 0.5:
+                limits[i] = limits[source[i]] * (1.0 + float(rng.choice((0.0, 1e-16, 1e-12, -1e-12, 1e-8))))
         if self.knapsack:
             episodes = int(rng.choice([1, 3, 100, 1000]))
             return mdp, conrl.Knapsack(np.maximum(limits, 0.0) * episodes, episodes, float(rng.choice([0.0, 0.1])))
@@ -117,7 +119,7 @@ class Spec:
         if self.joint != "no":
             weights = [int(w) for w in rng.integers(1, 8, size=int(rng.integers(1, d + 2)))]
             points = [_vertex(rng, model) for _ in weights]
-            joint = [sum(w * p[i] for w, p in zip(weights, points, strict=True)) / sum(weights) for i in range(1 + d)]
+            joint = [total(w * p[i] for w, p in zip(weights, points, strict=True)) / sum(weights) for i in range(1 + d)]
         free = _value(model, _axis(d, 0, 1))
         limits, floors = np.full(d, np.inf), np.full(d, -np.inf)
         for i in range(d):
@@ -180,8 +182,8 @@ def _pay(rng: np.random.Generator, kind: str, S: int, A: int) -> Float:
     return pay
 
 
-def _relate(rng: np.random.Generator, how: str, pay: Float, i: int) -> None:
-    """Coordinate i as a copy, nearly a copy, or a sum of earlier costs."""
+def _relate(rng: np.random.Generator, how: str, pay: Float, i: int) -> int:
+    """Make coordinate i a copy, nearly a copy, or a sum of earlier costs; the cost that was copied."""
     source = int(rng.integers(1, i))
     if how == "duplicate":
         pay[:, :, i] = pay[:, :, source]
@@ -191,6 +193,7 @@ def _relate(rng: np.random.Generator, how: str, pay: Float, i: int) -> None:
         pay[:, :, i] = pay[:, :, 1:i].sum(axis=2)
     elif how == "negated":
         pay[:, :, i] = -pay[:, :, source]
+    return source - 1
 
 
 # -- where limits and floors are placed --------------------------------------------------------------------
@@ -225,7 +228,7 @@ def _hair(rng: np.random.Generator, x: Fraction, size: Fraction) -> float:
     """x and a relative 1e-15 to 1e-6 to either side."""
     near = float(x)
     by = 10.0 ** -rng.uniform(6.0, 15.5) * float(rng.choice((-1.0, 1.0)))
-    return near + by * (abs(near) if near and rng.random() < 0.7 else float(size))
+    return float(near + by * (abs(near) if near and rng.random() < 0.7 else float(size)))
 
 
 def _limit(
@@ -299,13 +302,13 @@ EACH: dict[str, tuple[Any, ...]] = {"pay": PAYS, "related": RELATED, "limit": LI
 def _draw(choose: Any, kind: str) -> Spec:
     """A spec of a kind; `choose` picks one of some options."""
     insists = KINDS[kind]
-    one = {name: choose(insists.get(name, options)) for name, options in OPTIONS.items()}
+    one: dict[str, Any] = {name: choose(insists.get(name, options)) for name, options in OPTIONS.items()}
     d = choose(insists.get("costs", COSTS))
     if one["horizon"] == 50 and d > 3:  # numbers of a hundred thousand digits otherwise
         one["transitions"] = "coarse" if d <= 6 else "deterministic"
     if one["transitions"] == "tiny" and (one["horizon"] > 10 or d > 4):
         one["horizon"], d = min(one["horizon"], 10), min(d, 4)
-    many = {
+    many: dict[str, Any] = {
         name: tuple(choose(insists.get(name, options)) for _ in range(d + (name == "pay")))
         for name, options in EACH.items()
     }
@@ -374,21 +377,22 @@ def examine(spec: Spec, planner: str = "column-generation") -> tuple[str, list[s
         found, warned = attempt(lambda: conrl.feasibility(mdp, problem))
         complaints += warned + judge_feasibility(truth, found)
         if mdp.num_costs and not any(s < 0 for _, s, _ in truth.rows) and mdp.bonus is None:
-            complaints += _examine_frontier(spec, mdp, problem, truth)
+            complaints += _examine_frontier(spec, mdp.replace(limits=problem.limits))
     return ended, complaints
 
 
-def _examine_frontier(spec: Spec, mdp: conrl.ConstrainedMDP, problem: conrl.Linear, truth: Truth) -> list[str]:
+def _examine_frontier(spec: Spec, limited: conrl.ConstrainedMDP) -> list[str]:
+    """The frontier of the first cost, with the model's limits on the others."""
     rng = np.random.default_rng([spec.seed, 1])
-    limited = mdp.replace(limits=problem.limits)
     curve, complaints = attempt(lambda: conrl.frontier(limited, 0))
     limits: list[float] = []
     if isinstance(curve, conrl.Frontier):
         low, high = curve.limits[0], curve.limits[-1]
         limits = [float(low + u * (high - low)) for u in rng.random(2)]
-        if all(row[0] != 0 for row in truth.rows):
-            truth = Truth(mdp, conrl.Linear(np.where(np.arange(mdp.num_costs) == 0, 0.0, problem.limits)))
-    return complaints + judge_frontier(truth, curve, limits)
+    assert limited.limits is not None
+    some = np.array(limited.limits)
+    some[0] = 0.0  # `judge_frontier` sets it
+    return complaints + judge_frontier(Truth(limited, conrl.Linear(some)), curve, limits)
 
 
 def _numbered(job: tuple[int, str]) -> tuple[int, str, str, list[str], float]:
@@ -409,6 +413,11 @@ def run(numbers: range, workers: int, planner: str) -> Iterator[tuple[int, str, 
         return
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         yield from pool.imap_unordered(_numbered, jobs, chunksize=4)
+
+
+def say(text: str, stream: TextIO = sys.stdout) -> None:
+    stream.write(text + "\n")
+    stream.flush()
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -432,16 +441,16 @@ def main(arguments: list[str] | None = None) -> int:
             broken += 1
             table[kind]["broken"] += 1
         for complaint in complaints:
-            print(f"case {number} ({kind}): {complaint}", flush=True)
+            say(f"case {number} ({kind}): {complaint}")
         if options.show:
-            print(f"case {number}: {dataclasses.asdict(case(number))}", flush=True)
+            say(f"case {number}: {dataclasses.asdict(case(number))}")
         if done % 100 == 0:
             rate = done / (time.perf_counter() - begin)
-            print(f"... {done} of {options.models}, {broken} broken, {rate:.1f} models/s", file=sys.stderr, flush=True)
+            say(f"... {done} of {options.models}, {broken} broken, {rate:.1f} models/s", sys.stderr)
     for kind, counts in table.items():
         if counts:
-            print(f"{kind:12s} " + ", ".join(f"{n} {what}" for what, n in sorted(counts.items())))
-    print(f"{done} models, {broken} with complaints; slowest: case {slowest[1]}, {slowest[0]:.1f} s")
+            say(f"{kind:12s} " + ", ".join(f"{n} {what}" for what, n in sorted(counts.items())))
+    say(f"{done} models, {broken} with complaints; slowest: case {slowest[1]}, {slowest[0]:.1f} s")
     return 1 if broken else 0
 
 

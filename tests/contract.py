@@ -10,11 +10,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from exact import Answer, Model, Row, best, farkas, least_relaxation, relaxed, rows_of
+from exact import Answer, Model, Row, best, farkas, least_relaxation, relaxed, rows_of, total
 
 import conrl
 
@@ -104,9 +104,9 @@ def _judge_values(truth: Truth, plan: conrl.Plan) -> list[str]:
         complaints.append(f"skip is {plan.skip!r}")
     parts = [model.value(p) for p in plan.mixture.policies]
     shares = [Fraction(float(w)) for w in plan.mixture.weights]
-    total = sum(shares, Fraction(0))
+    whole = total(shares)
     mixed = tuple(
-        [sum((w * part[k][i] for w, part in zip(shares, parts, strict=True)), Fraction(0)) / total for i in range(model.size)]
+        [total(w * part[k][i] for w, part in zip(shares, parts, strict=True)) / whole for i in range(model.size)]
         for k in range(2)
     )
     for name, (mean, moved) in (("policy", model.value(plan.policy)), ("mixture", mixed)):
@@ -128,10 +128,13 @@ def _judge_values(truth: Truth, plan: conrl.Plan) -> list[str]:
         objective = Fraction(plan.objective)
         if not lowest - truth.rounding[0] <= objective <= highest + truth.rounding[0]:
             complaints.append(f"the objective {plan.objective!r} is not that of the {name}, {show(highest)}")
-    for j, (value, part) in enumerate(zip(plan.mixture.values, parts, strict=True)):
-        for i in range(model.size):
-            if abs(Fraction(float(value[i])) - part[0][i]) > truth.rounding[i]:
-                complaints.append(f"values[{j}, {i}] is {value[i]!r}, off by {show(Fraction(float(value[i])) - part[0][i])}")
+    for j, (value, part) in enumerate(zip(plan.values, parts, strict=True)):
+        off = [Fraction(float(x)) - y for x, y in zip(value, part[0], strict=True)]
+        complaints += [
+            f"values[{j}, {i}] is {value[i]!r}, off by {show(x)}"
+            for i, x in enumerate(off)
+            if abs(x) > truth.rounding[i]
+        ]
     return complaints
 
 
@@ -176,9 +179,12 @@ def _judge_conflict(truth: Truth, found: conrl.Feasibility) -> list[str]:
     proven = farkas(truth.model, rows, multipliers)
     if proven <= 0:
         complaints.append(f"the multipliers of {found.conflict} prove {show(proven)}, not more than 0")
-    room = sum((m * truth.rounding[1 + c] for m, (c, _, _) in zip(multipliers, rows, strict=True)), Fraction(0))
-    if Fraction(float(found.violation)) > proven + room:
-        complaints.append(f"the violation is said to be {found.violation!r}, and is {show(proven)}")
+    room = total(
+        m * (truth.rounding[1 + c] + 16 * EPSILON * abs(h)) for m, (c, _, h) in zip(multipliers, rows, strict=True)
+    )
+    over = Fraction(float(found.violation)) - proven
+    if over > room:
+        complaints.append(f"the violation is said to be {found.violation!r}, {show(over)} more than it is")
     allowances = truth.allowances
     for r in chosen if len(chosen) > 1 else ():
         fewer = [k for k in chosen if k != r]
@@ -199,7 +205,10 @@ def judge_feasibility(truth: Truth, found: conrl.Feasibility | Exception) -> lis
     complaints = []
     for i in range(mdp.num_costs):
         axis = [int(j == 1 + i) for j in range(model.size)]
-        extremes = (("least", found.least[i], -model.greatest([-x for x in axis])), ("greatest", found.greatest[i], model.greatest(axis)))
+        extremes = (
+            ("least", found.least[i], -model.greatest([-x for x in axis])),
+            ("greatest", found.greatest[i], model.greatest(axis)),
+        )
         for name, said, is_ in extremes:
             if abs(Fraction(float(said)) - is_) > truth.rounding[1 + i]:
                 complaints.append(f"{name}[{i}] is said to be {said!r}, off by {show(Fraction(float(said)) - is_)}")
@@ -223,10 +232,10 @@ def _judge_slack(truth: Truth, slack: Any) -> list[str]:
         others = [k for k in range(len(truth.rows)) if k != r]
         axis = [-int(j == 1 + c) for j in range(truth.model.size)]
         rows = [truth.rows[k] for k in others]
-        room = TOLERANCE * max(1, abs(h)) + truth.rounding[1 + c]
         said = Fraction(float(slack[c]))
         least = best(truth.model, rows, axis).optimum
         assert least is not None
+        room = TOLERANCE * max(Fraction(1), abs(h), abs(least)) + truth.rounding[1 + c]
         if said < h + least - room:
             complaints.append(f"slack[{c}] is said to be {slack[c]!r}, {show(h + least - said)} too small")
         elif said > h + least + room:  # it may use what the other rows are allowed
@@ -250,7 +259,7 @@ def judge_frontier(truth: Truth, curve: conrl.Frontier | Exception, limits: Sequ
         rows = [(c, s, Fraction(float(x)) if c == curve.cost else h) for c, s, h in truth.rows]
         optimum = best(truth.model, rows).optimum
         amounts = [ALLOWED * abs(h) + truth.rounding[1 + c] for c, _, h in rows]
-        said, warned = attempt(lambda x=x: curve.reward(x))
+        said, warned = attempt(partial(curve.reward, x))
         complaints += warned
         if isinstance(said, conrl.InfeasibleError):
             if optimum is not None and best(truth.model, relaxed(rows, [-a for a in amounts])).optimum is not None:

@@ -15,7 +15,7 @@ and the multipliers are checked by one more backward induction, which must give 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -38,6 +38,10 @@ def whole(x: float, shift: int) -> int:
     """A double times 2^shift, where that is whole."""
     n, q = float(x).as_integer_ratio()
     return n << (shift - q.bit_length() + 1)
+
+
+def total(fractions: Iterable[Fraction]) -> Fraction:
+    return sum(fractions, Fraction(0))
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,8 @@ class Model:
         self.step = shift_of(P)
         pay_shift = [max(shift_of(pay[:, :, i]), shift_of(bonus[:, :, i])) for i in range(self.size)]
         start = shift_of(mdp.initial)
-        total = start + self.step * (self.horizon - 1)
-        self.shift = [total + e for e in pay_shift]  # z_i is a whole number over 2^shift_i
+        steps = start + self.step * (self.horizon - 1)
+        self.shift = [steps + e for e in pay_shift]  # z_i is a whole number over 2^shift_i
         self.initial = [whole(p, start) for p in mdp.initial]
         self.pairs = [
             [
@@ -159,18 +163,18 @@ class Model:
             value = now
             choice.append(best)
         choice.reverse()
-        total = sum(p * v for p, v in zip(self.initial, value, strict=True))
-        if self.origin and total < 0:
+        top = sum(p * v for p, v in zip(self.initial, value, strict=True))
+        if self.origin and top < 0:
             return 0, [0] * self.size
         if absolute:
-            return total, []
+            return top, []
         counts, _ = self.visits(lambda h, s: {choice[h][s]: 1})
         point = self.totals(counts)
         if self.has_bonus:
             moved = self.totals(counts, bonus=True)
             point = [z + (x > 0) * b - (x < 0) * b for z, b, x in zip(point, moved, w, strict=True)]
-        assert sum(x * z for x, z in zip(w, point, strict=True)) == total
-        return total, point
+        assert sum(x * z for x, z in zip(w, point, strict=True)) == top
+        return top, point
 
     @staticmethod
     def _along(pair: Pair, w: Sequence[int], absolute: bool) -> int:
@@ -240,9 +244,7 @@ class Program:
     def column(self, z: Sequence[int]) -> list[int]:
         """A point of Z in whole numbers as a column."""
         shift = self.model.shift
-        return [1] + [
-            s * z[1 + c] * (f >> shift[1 + c]) for (c, s, _), f in zip(self.rows, self.factor, strict=True)
-        ]
+        return [1] + [s * z[1 + c] * (f >> shift[1 + c]) for (c, s, _), f in zip(self.rows, self.factor, strict=True)]
 
     def solve(self) -> Answer:
         m = 1 + len(self.rows)
@@ -311,7 +313,7 @@ class Program:
 
     def _entering(self) -> Any | None:
         y = self._duals()
-        r = min(range(len(y)), key=lambda j: (y[j] if j else 0), default=0)
+        r = min(range(len(y)), key=lambda j: y[j] if j else 0, default=0)
         if r and y[r] < 0:
             return ("slack", self._unit(r), 0, None)
         if self.room is not None:
@@ -334,8 +336,11 @@ class Program:
             for i in rows[1:]:
                 if self._before(i, leaving, d):
                     leaving = i
-            if at is not None and self.phase_one and d[at] > 0 and self.level[at] * d[leaving] == (
-                self.level[leaving] * d[at]
+            if (
+                at is not None
+                and self.phase_one
+                and d[at] > 0
+                and self.level[at] * d[leaving] == (self.level[leaving] * d[at])
             ):
                 leaving = at
             done = leaving == at
@@ -404,18 +409,19 @@ class Program:
         t = Fraction(relief, self.det)
         for r, (c, s, h) in enumerate(self.rows):
             assert s * found[1 + c] <= h + (self.room[r] * t if self.room is not None else 0)
-        optimum = sum((x * y for x, y in zip(self.a, found, strict=True)), -t)
+        optimum = total(x * y for x, y in zip(self.a, found, strict=True)) - t
         multipliers = self._multipliers(self.unit)
         assert all(x >= 0 for x in multipliers)
         assert dual_bound(self.model, self.a, self.rows, multipliers) == optimum
         if self.room is not None:
-            assert sum((x * y for x, y in zip(multipliers, self.room, strict=True)), Fraction(0)) <= 1
+            assert total(x * y for x, y in zip(multipliers, self.room, strict=True)) <= 1
         return Answer(optimum, found, multipliers, Fraction(0), self.pivots)
 
     def _infeasible(self) -> Answer:
         multipliers = self._multipliers(1)
         violation = farkas(self.model, self.rows, multipliers)
-        assert violation > 0 and all(x >= 0 for x in multipliers)
+        assert violation > 0
+        assert all(x >= 0 for x in multipliers)
         return Answer(None, None, multipliers, violation, self.pivots)
 
 
@@ -426,7 +432,7 @@ def dual_bound(
     w = [Fraction(x) for x in a]
     for (c, s, _), x in zip(rows, multipliers, strict=True):
         w[1 + c] -= s * x
-    return model.greatest(w) + sum((h * x for (_, _, h), x in zip(rows, multipliers, strict=True)), Fraction(0))
+    return model.greatest(w) + total(h * x for (_, _, h), x in zip(rows, multipliers, strict=True))
 
 
 def farkas(model: Model, rows: Sequence[Row], multipliers: Sequence[Fraction]) -> Fraction:
