@@ -81,6 +81,7 @@ class Spec:
     knapsack: bool
     missing: bool
     spread: bool
+    tol: float
     seed: int
 
     def build(self) -> tuple[conrl.ConstrainedMDP, Problem]:
@@ -98,6 +99,7 @@ class Spec:
         if self.spread:
             initial = rng.dirichlet(np.ones(S)) * (rng.random(S) < 0.7)
             initial = initial / initial.sum() if initial.sum() > 0.0 else np.full(S, 1.0 / S)
+            initial *= 1.0 + float(rng.choice((0.0, 9e-10, -9e-10)))
         mdp = conrl.ConstrainedMDP(P, pay[:, :, 0], pay[:, :, 1:], self.horizon, initial=initial, available=available)
         if self.bonus != "none":
             shape = (S, A) if self.bonus == "even" else (S, A, 1 + d)
@@ -295,6 +297,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "knapsack": (False,) * 9 + (True,),
     "missing": (False, False, True),
     "spread": (False, False, True),
+    "tol": (1e-9,) * 6 + (1e-12, 1e-6, 1e-2),
 }
 EACH: dict[str, tuple[Any, ...]] = {"pay": PAYS, "related": RELATED, "limit": LIMITS, "floor": FLOORS}
 
@@ -304,10 +307,10 @@ def _draw(choose: Any, kind: str) -> Spec:
     insists = KINDS[kind]
     one: dict[str, Any] = {name: choose(insists.get(name, options)) for name, options in OPTIONS.items()}
     d = choose(insists.get("costs", COSTS))
-    if one["horizon"] == 50 and d > 3:  # numbers of a hundred thousand digits otherwise
-        one["transitions"] = "coarse" if d <= 6 else "deterministic"
-    if one["transitions"] == "tiny" and (one["horizon"] > 10 or d > 4):
-        one["horizon"], d = min(one["horizon"], 10), min(d, 4)
+    if one["horizon"] == 50 and d > 6:  # numbers of a hundred thousand digits otherwise
+        one["transitions"] = "coarse"
+    if one["transitions"] == "tiny":
+        one["horizon"] = min(one["horizon"], 10)
     many: dict[str, Any] = {
         name: tuple(choose(insists.get(name, options)) for _ in range(d + (name == "pay")))
         for name, options in EACH.items()
@@ -369,16 +372,33 @@ def examine(spec: Spec, planner: str = "column-generation") -> tuple[str, list[s
     """How the plan of a case ended, and all complaints about it, its feasibility and its frontier."""
     mdp, problem = spec.build()
     truth = Truth(mdp, problem)
-    outcome, complaints = attempt(lambda: conrl.plan(mdp, problem, planner=planner))
-    judged, warned = attempt(lambda: judge(mdp, problem, outcome, truth))
-    complaints += warned + (judged if isinstance(judged, list) else [f"judge: {judged!r}"])
+    tol = Fraction(spec.tol)
+    outcome, complaints = attempt(lambda: conrl.plan(mdp, problem, planner=planner, tol=spec.tol))
+    complaints += judge(mdp, problem, outcome, truth, tol)
     ended = outcome.status if isinstance(outcome, conrl.Plan) else type(outcome).__name__
-    if isinstance(problem, conrl.Linear):
+    if isinstance(problem, conrl.Linear) and planner == "column-generation":
+        complaints += _examine_start(spec, truth)
         found, warned = attempt(lambda: conrl.feasibility(mdp, problem))
         complaints += warned + judge_feasibility(truth, found)
         if mdp.num_costs and not any(s < 0 for _, s, _ in truth.rows) and mdp.bonus is None:
             complaints += _examine_frontier(spec, mdp.replace(limits=problem.limits))
     return ended, complaints
+
+
+def _examine_start(spec: Spec, truth: Truth) -> list[str]:
+    """The same plan from the end of one for other limits, as learners do it."""
+    rows = truth.problem.rows(truth.mdp) if isinstance(truth.problem, conrl.Linear) else None
+    assert rows is not None
+    limits, floors = np.full(truth.mdp.num_costs, np.inf), np.full(truth.mdp.num_costs, -np.inf)
+    for c, s, h in zip(rows.cost, rows.sign, rows.bound, strict=True):
+        (limits if s > 0 else floors)[c] = s * (h + 0.1 * abs(h))
+    planner = conrl.ColumnGeneration(tol=spec.tol)
+    other, _ = attempt(lambda: planner.plan(truth.mdp, conrl.Linear(limits, floors)))
+    if not isinstance(other, conrl.Plan):
+        return []
+    outcome, complaints = attempt(lambda: planner.plan(truth.mdp, truth.problem, start=other.start))
+    complaints += judge(truth.mdp, truth.problem, outcome, truth, Fraction(spec.tol))
+    return [f"from a start: {x}" for x in complaints]
 
 
 def _examine_frontier(spec: Spec, limited: conrl.ConstrainedMDP) -> list[str]:
@@ -388,7 +408,7 @@ def _examine_frontier(spec: Spec, limited: conrl.ConstrainedMDP) -> list[str]:
     limits: list[float] = []
     if isinstance(curve, conrl.Frontier):
         low, high = curve.limits[0], curve.limits[-1]
-        limits = [float(low + u * (high - low)) for u in rng.random(2)]
+        limits = [float(low + u * (high - low)) for u in (rng.random(), float(rng.choice((0.0, 1e-12, 1e-3, 1.0))))]
     assert limited.limits is not None
     some = np.array(limited.limits)
     some[0] = 0.0  # `judge_frontier` sets it

@@ -14,7 +14,19 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from exact import Answer, Model, Row, best, farkas, least_relaxation, relaxed, rows_of, total
+from exact import (
+    Answer,
+    Model,
+    Row,
+    best,
+    dual_bound,
+    farkas,
+    least_relaxation,
+    relaxed,
+    reward_direction,
+    rows_of,
+    total,
+)
 
 import conrl
 
@@ -22,6 +34,7 @@ ALLOWED = Fraction(1, 10**9)
 ROUNDING_UNITS = 64
 EPSILON = Fraction(1, 2**52)
 SMALLEST = Fraction(1, 2**1022)  # of a normal double: products below it lose their digits
+SLACKS = 4
 TOLERANCE = Fraction(1, 10**9)  # of `plan` by default: optimum - objective <= this x max(1, |objective|)
 
 Problem = conrl.Linear | conrl.Knapsack
@@ -92,7 +105,7 @@ def judge(
     numbers = (outcome.reward, *outcome.costs, outcome.objective, outcome.bound)
     if not np.isfinite(np.array(numbers, dtype=float)).all():
         return [f"not finite: reward, costs, objective, bound are {numbers}"]
-    return [*_judge_values(truth, outcome), *_judge_optimality(truth, outcome, tol)]
+    return [*_judge_values(truth, outcome), *_judge_rows(truth, outcome), *_judge_optimality(truth, outcome, tol)]
 
 
 def _judge_values(truth: Truth, plan: conrl.Plan) -> list[str]:
@@ -102,6 +115,7 @@ def _judge_values(truth: Truth, plan: conrl.Plan) -> list[str]:
     played = 1 - Fraction(plan.skip)
     if not 0 <= played <= 1:
         complaints.append(f"skip is {plan.skip!r}")
+    stated = [Fraction(row.allowance) for row in getattr(plan, "rows", ())] or truth.allowances
     parts = [model.value(p) for p in plan.mixture.policies]
     shares = [Fraction(float(w)) for w in plan.mixture.weights]
     whole = total(shares)
@@ -111,15 +125,14 @@ def _judge_values(truth: Truth, plan: conrl.Plan) -> list[str]:
     )
     for name, (mean, moved) in (("policy", model.value(plan.policy)), ("mixture", mixed)):
         mean, moved = [played * x for x in mean], [played * x for x in moved]
-        for (c, s, h), room in zip(truth.rows, truth.allowances, strict=True):
-            over = s * mean[1 + c] - moved[1 + c] - h
+        for (c, s, h), allowed, said in zip(truth.rows, truth.allowances, stated, strict=True):
+            over, room = s * mean[1 + c] - moved[1 + c] - h, min(allowed, said)
             if over > room:
                 complaints.append(
                     f"{name} breaks {mdp.cost_names[c]} {'<=' if s > 0 else '>='} {float(s * h):.17g} by {show(over)}, "
                     f"{show(over / room)} x what is allowed; status {plan.status}"
                 )
-        said = [plan.reward, *plan.costs]
-        for i, (x, y, room) in enumerate(zip(said, mean, truth.rounding, strict=True)):
+        for i, (x, y, room) in enumerate(zip([plan.reward, *plan.costs], mean, truth.rounding, strict=True)):
             if abs(Fraction(float(x)) - y) > room:
                 what = "reward" if i == 0 else f"cost {mdp.cost_names[i - 1]}"
                 complaints.append(f"{what} of the {name} is said to be {x!r}, off by {show(Fraction(float(x)) - y)}")
@@ -138,10 +151,32 @@ def _judge_values(truth: Truth, plan: conrl.Plan) -> list[str]:
     return complaints
 
 
+def _judge_rows(truth: Truth, plan: conrl.Plan) -> list[str]:
+    """What is said of each row: no allowance beyond the contract's, and the excess is that of the value."""
+    complaints = []
+    for row, (_, s, h), room in zip(getattr(plan, "rows", ()), truth.rows, truth.allowances, strict=False):
+        due = room + ROUNDING_UNITS * (room - ALLOWED * abs(h))  # a proven bound on rounding may be a generous one
+        if Fraction(row.allowance) > due:
+            complaints.append(
+                f"{row.name} is allowed {row.allowance!r}, {show(Fraction(row.allowance) / due)} x its due"
+            )
+        over = max(s * Fraction(row.value) - h, Fraction(0))
+        if abs(Fraction(row.excess) - over) > 4 * EPSILON * (abs(h) + abs(over)):
+            complaints.append(f"{row.name}: the excess of {row.value!r} is said to be {row.excess!r}")
+    return complaints
+
+
 def _judge_optimality(truth: Truth, plan: conrl.Plan, tol: Fraction) -> list[str]:
     complaints = []
     if plan.gap < 0.0:
         complaints.append(f"negative gap {plan.gap!r}; status {plan.status}")
+    rows = truth.rows
+    prices = [Fraction(float((plan.prices if s > 0 else plan.floor_prices)[c])) for c, s, _ in rows]
+    if min(prices, default=Fraction(0)) < 0:
+        complaints.append(f"a price is negative: {plan.prices}, {plan.floor_prices}")
+    short = dual_bound(truth.model, reward_direction(truth.model), rows, prices) - Fraction(plan.bound)
+    if short > 0:
+        complaints.append(f"the prices do not prove the bound {plan.bound!r}: {show(short)} is missing")
     optimum = truth.optimum
     if optimum is None:
         # Within the allowances that is all right, which the check of the rows has shown with the plan itself.
@@ -225,10 +260,11 @@ def judge_feasibility(truth: Truth, found: conrl.Feasibility | Exception) -> lis
 
 
 def _judge_slack(truth: Truth, slack: Any) -> list[str]:
+    """Of up to `SLACKS` of the limits: each is a program."""
     complaints = []
-    for r, (c, s, h) in enumerate(truth.rows):
-        if s < 0:
-            continue
+    limits = [r for r, (_, s, _) in enumerate(truth.rows) if s > 0]
+    for r in limits[:: 1 + (len(limits) - 1) // SLACKS]:
+        c, _, h = truth.rows[r]
         others = [k for k in range(len(truth.rows)) if k != r]
         axis = [-int(j == 1 + c) for j in range(truth.model.size)]
         rows = [truth.rows[k] for k in others]

@@ -222,11 +222,23 @@ class Answer:
     pivots: int
 
 
+GUIDE = 192  # bits that a program keeps of its numbers to find a promising basis quickly
+
+
 class Program:
-    """maximise a.z - t subject to z in Z and sign_r z_r - room_r t <= bound_r, t >= 0; without rooms there is no t."""
+    """maximise a.z - t subject to z in Z and sign_r z_r - room_r t <= bound_r, t >= 0; without rooms there is no t.
+
+    With `guide`, rows and gains are cut to a few bits: the answer is nearly right, soon, and its basis is where the
+    exact program begins.
+    """
 
     def __init__(
-        self, model: Model, a: Sequence[Fraction | int], rows: Sequence[Row], room: Sequence[Fraction] | None = None
+        self,
+        model: Model,
+        a: Sequence[Fraction | int],
+        rows: Sequence[Row],
+        room: Sequence[Fraction] | None = None,
+        guide: bool = False,
     ) -> None:
         self.model, self.rows, self.room = model, list(rows), room
         self.a = [Fraction(x) for x in a]
@@ -237,52 +249,106 @@ class Program:
             math.lcm(h.denominator, t.denominator) << model.shift[1 + c]
             for (c, _, h), t in zip(self.rows, rooms, strict=True)
         ]
-        self.b = [1] + [int(h * f) for (_, _, h), f in zip(self.rows, self.factor, strict=True)]
-        self.relief = [0] + [-int(t * f) for t, f in zip(rooms, self.factor, strict=True)]
+        b = [1] + [int(h * f) for (_, _, h), f in zip(self.rows, self.factor, strict=True)]
+        relief = [0] + [-int(t * f) for t, f in zip(rooms, self.factor, strict=True)]
+        # The size of each row in bits: of what it can be worth and of its bound.
+        worth = [int(model.sizes[1 + c] * f) for (c, _, _), f in zip(self.rows, self.factor, strict=True)]
+        size = [1] + [max(abs(x), y, 1).bit_length() for x, y in zip(b[1:], worth, strict=True)]
+        gains = int(total(abs(x) * y for x, y in zip(self.a, model.sizes, strict=True)) * self.unit).bit_length()
+        self.wide = max(gains, *size) > 2 * GUIDE
+        self.cut = [max(n - GUIDE, 0) if guide else 0 for n in size]
+        self.cut_gain = max(gains - GUIDE, 0) if guide else 0
+        self.b, self.relief = self._cut(b), self._cut(relief)
+        self.relax = [0] + [-(1 << (n - k)) for n, k in zip(size[1:], self.cut[1:], strict=True)]
         self.pivots = 0
+
+    def _cut(self, column: Sequence[int]) -> list[int]:
+        return [x >> k for x, k in zip(column, self.cut, strict=True)]
 
     def column(self, z: Sequence[int]) -> list[int]:
         """A point of Z in whole numbers as a column."""
         shift = self.model.shift
-        return [1] + [s * z[1 + c] * (f >> shift[1 + c]) for (c, s, _), f in zip(self.rows, self.factor, strict=True)]
+        rows = zip(self.rows, self.factor, strict=True)
+        return self._cut([1] + [s * z[1 + c] * (f >> shift[1 + c]) for (c, s, _), f in rows])
 
     def solve(self) -> Answer:
-        m = 1 + len(self.rows)
-        _, first = self.model.support(self.gain)
+        if not (self.wide and self._begin_at_guide()):
+            self._begin()
+        self._simplex()
+        return self._infeasible() if self.phase_one else self._optimal()
+
+    def _begin(self) -> None:
+        """One point alone, all slacks and, where the point breaks a row, what relaxes all of them."""
+        self._clear()
+        self._pivot(self._point(self.model.support(self.gain)[1]), 0)
+        worst = min(range(1, len(self.b)), key=lambda r: Fraction(self.level[r], -self.relax[r]), default=0)
+        self.phase_one = worst > 0 and self.level[worst] < 0
+        if self.phase_one:
+            self._pivot(self._relax, worst)
+
+    def _begin_at_guide(self) -> bool:
+        """Where a guide ended; False if that is not a basis here, or one that breaks a row."""
+        guide = Program(self.model, self.a, self.rows, self.room, guide=True)
+        guide._begin()
+        guide._simplex()
+        self._clear()
+        slacks = [v[1].index(1) for v in guide.basis if v[0] == "slack"]
+        free = [r for r in range(len(self.b)) if r not in slacks]
+        for kind, _, _, point in guide.basis:
+            if kind == "slack":
+                continue
+            variable = self._point(point) if kind == "z" else self._relax if kind == "relax" else self._t
+            d = self._column_in_basis(variable[1])
+            r = max(free, key=lambda i: abs(d[i]))
+            if d[r] == 0:
+                return False
+            self._pivot(variable, r)
+            free.remove(r)
+        self.phase_one = self._place("relax") is not None
+        return min(self.level) >= 0
+
+    # -- the simplex ---------------------------------------------------------------------------------------
+
+    def _clear(self) -> None:
+        m = len(self.b)
         self.det = 1
         self.inverse = [[int(i == j) for j in range(m)] for i in range(m)]
         self.level = list(self.b)
-        # What is basic in each row: ("z", column, gain, point) or ("slack", column, gain, None) and so on.
-        self.basis: list[Any] = [None] + [("slack", self._unit(r), 0, None) for r in range(1, m)]
+        # What is basic in each row: its kind, column, gain and, of a point of Z, the point.
+        self.basis: list[Any] = [("none", self._unit(0), 0, None)] + [self._slack(r) for r in range(1, m)]
         self.phase_one = False
         self._reset()
-        self._pivot(self._point(first), 0)
-        worst = min(range(1, m), key=lambda r: Fraction(self.level[r], self._size(r)), default=0)
-        if worst and self.level[worst] < 0:
-            self.phase_one = True
-            relax = ("relax", [0] + [-self._size(r) for r in range(1, m)], -1, None)
-            self._pivot(relax, worst)
+
+    def _simplex(self) -> None:
+        """To the optimum; or to the proof that there is none, and then it stays in the first phase."""
+        if self.phase_one:
             self._reset()
             self._run()
             at = self._place("relax")
             if at is not None and self.level[at] > 0:
-                return self._infeasible()
+                return
             self.phase_one = False
         self._reset()
         self._run()
-        return self._optimal()
-
-    # -- the simplex ---------------------------------------------------------------------------------------
 
     def _unit(self, r: int) -> list[int]:
-        return [int(i == r) for i in range(1 + len(self.rows))]
+        return [int(i == r) for i in range(len(self.b))]
 
-    def _size(self, r: int) -> int:
-        """The unit of row r in which the first phase relaxes it: any will do, its own size keeps pivots few."""
-        return 1 << max(abs(self.b[r]).bit_length(), 1)
+    def _slack(self, r: int) -> Any:
+        return ("slack", self._unit(r), 0, None)
+
+    @property
+    def _relax(self) -> Any:
+        """What relaxes every row, in units of its size: the first phase minimises it."""
+        return ("relax", self.relax, -1, None)
+
+    @property
+    def _t(self) -> Any:
+        return ("t", self.relief, -self.unit, None)
 
     def _point(self, z: Sequence[int]) -> Any:
-        return ("z", self.column(z), sum(x * y for x, y in zip(self.gain, z, strict=True)), tuple(z))
+        gain = sum(x * y for x, y in zip(self.gain, z, strict=True)) >> self.cut_gain
+        return ("z", self.column(z), gain, tuple(z))
 
     def _place(self, kind: str) -> int | None:
         return next((i for i, b in enumerate(self.basis) if b[0] == kind), None)
@@ -305,23 +371,27 @@ class Program:
 
     def _direction(self, y: Sequence[int]) -> list[int]:
         """The direction that prices points: det (gain - y G), in whole numbers."""
-        w = [0] * self.model.size if self.phase_one else [self.det * x for x in self.gain]
+        up = max(self.cut_gain, *self.cut)  # so that all are whole
+        w = [0 if self.phase_one else (self.det * x) << (up - self.cut_gain) for x in self.gain]
         shift = self.model.shift
-        for (c, s, _), f, price in zip(self.rows, self.factor, y[1:], strict=True):
-            w[1 + c] -= s * price * (f >> shift[1 + c])
+        for (c, s, _), f, price, cut in zip(self.rows, self.factor, y[1:], self.cut[1:], strict=True):
+            w[1 + c] -= (s * price * (f >> shift[1 + c])) << (up - cut)
         return w
 
     def _entering(self) -> Any | None:
+        """A column of positive reduced cost: of a slack, of t, or of the best point for the multipliers."""
         y = self._duals()
-        r = min(range(len(y)), key=lambda j: y[j] if j else 0, default=0)
+        r = min(range(len(y)), key=lambda j: y[j] if j else 0)
         if r and y[r] < 0:
-            return ("slack", self._unit(r), 0, None)
-        if self.room is not None:
-            t = ("t", self.relief, -self.unit, None)
-            if self._cost(t) * self.det - sum(p * x for p, x in zip(y, self.relief, strict=True)) > 0:
-                return t
-        value, point = self.model.support(self._direction(y))
-        return self._point(point) if value - y[0] > 0 else None
+            return self._slack(r)
+        if self.room is not None and self._reduced(self._t, y) > 0:
+            return self._t
+        point = self._point(self.model.support(self._direction(y))[1])
+        return point if self._reduced(point, y) > 0 else None
+
+    def _reduced(self, variable: Any, y: Sequence[int]) -> int:
+        column: list[int] = variable[1]
+        return self._cost(variable) * self.det - sum([p * x for p, x in zip(y, column, strict=True)])
 
     def _run(self) -> None:
         while (variable := self._entering()) is not None:
@@ -336,17 +406,11 @@ class Program:
             for i in rows[1:]:
                 if self._before(i, leaving, d):
                     leaving = i
-            if (
-                at is not None
-                and self.phase_one
-                and d[at] > 0
-                and self.level[at] * d[leaving] == (self.level[leaving] * d[at])
-            ):
-                leaving = at
-            done = leaving == at
+            if at is not None and d[at] > 0 and self.level[at] * d[leaving] == self.level[leaving] * d[at]:
+                leaving = at  # of those that reach 0 now, the one to be rid of
             self._pivot(variable, leaving)
-            if done and self.phase_one:
-                return
+            if leaving == at:
+                return  # the first phase is over
 
     def _before(self, i: int, k: int, d: Sequence[int]) -> bool:
         """Whether row i comes before row k in the lexicographic ratio test."""
