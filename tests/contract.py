@@ -155,7 +155,7 @@ def _judge_rows(truth: Truth, plan: conrl.Plan) -> list[str]:
     """What is said of each row: no allowance beyond the contract's, and the excess is that of the value."""
     complaints = []
     for row, (_, s, h), room in zip(getattr(plan, "rows", ()), truth.rows, truth.allowances, strict=False):
-        due = room + ROUNDING_UNITS * (room - ALLOWED * abs(h))  # a proven bound on rounding may be a generous one
+        due = 2 * ALLOWED * abs(h) + 256 * (room - ALLOWED * abs(h))  # a proven bound on rounding may be generous
         if Fraction(row.allowance) > due:
             complaints.append(
                 f"{row.name} is allowed {row.allowance!r}, {show(Fraction(row.allowance) / due)} x its due"
@@ -263,7 +263,7 @@ def _judge_slack(truth: Truth, slack: Any) -> list[str]:
     """Of up to `SLACKS` of the limits: each is a program."""
     complaints = []
     limits = [r for r, (_, s, _) in enumerate(truth.rows) if s > 0]
-    for r in limits[:: 1 + (len(limits) - 1) // SLACKS]:
+    for r in limits[:: max(1, len(limits) // SLACKS)]:
         c, _, h = truth.rows[r]
         others = [k for k in range(len(truth.rows)) if k != r]
         axis = [-int(j == 1 + c) for j in range(truth.model.size)]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 import conrl
 
-MODELS = 16  # of each kind
+MODELS = 20  # of each kind
 
 
 @pytest.mark.parametrize("name", FIXED)
