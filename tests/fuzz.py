@@ -35,6 +35,7 @@ from click.testing import CliRunner
 import conrl
 from conrl.cli import main as cli
 from conrl.experiments import load, parse_spec
+from conrl.learners.saving import write_sealed
 
 SECONDS = 60
 MEMORY = 1 << 30
@@ -297,6 +298,10 @@ def _checkpoint() -> bytes:
 _KEPT: dict[str, Any] = {}
 
 
+def _write(path: Path, arrays: dict[str, Any]) -> None:
+    np.savez(path, **arrays)
+
+
 def checkpoint(r: random.Random, folder: Path) -> None:
     """A learner's file with bits flipped, arrays replaced or left out."""
     if "checkpoint" not in _KEPT:
@@ -307,6 +312,9 @@ def checkpoint(r: random.Random, folder: Path) -> None:
     else:
         with np.load(io.BytesIO(_KEPT["checkpoint"])) as file:
             given = dict(file)
+        resealed = r.random() < 0.7  # what lies behind the seal is to be tried too
+        if resealed:
+            del given["seal"]
         name = r.choice(list(given))
         kind = r.randrange(4)
         if kind == 0:
@@ -317,7 +325,7 @@ def checkpoint(r: random.Random, folder: Path) -> None:
             given[name] = given[name][:-1]
         elif given[name].dtype.kind == "U":
             given[name] = np.array(mutate(str(given[name]), r).decode("utf-8", "replace"))
-        np.savez(path, **given)
+        (write_sealed if resealed else _write)(path, given)
 
     def work() -> None:
         again = conrl.load_learner(path)

@@ -6,6 +6,7 @@ Samplers pay the worst that the task's ranges allow, or anything else within the
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,6 +25,7 @@ import conrl
 from conrl import kernels
 from conrl.learners import GymnasiumWorld, ModelWorld
 from conrl.learners.budget import Budget, sum_up
+from conrl.learners.saving import write_sealed
 
 Float = NDArray[np.float64]
 
@@ -561,17 +563,93 @@ def test_a_saved_budget_goes_on(resolve: bool, tmp_path: Path) -> None:
         other.propose()
 
 
-@pytest.mark.parametrize("spent", [np.array([math.nan]), np.array([-5.0]), np.zeros(3), np.array(0.0)])
-def test_damaged_books_are_refused(spent: Float, tmp_path: Path) -> None:
-    mdp = still([0.0, 1.0], [0.0, 1.0], 3)
-    learner = conrl.ConRL(mdp.task, problem=conrl.Knapsack([9.0], 9))
-    conrl.learn(mdp, learner, 2)
+def kept(tmp_path: Path, logged: int = 0) -> tuple[Path, dict[str, Any]]:
+    """A learner that has spent 6 of a budget of 9 in two episodes, in a file; and its arrays without the seal."""
+    mdp, path = still([0.0, 1.0], [0.0, 1.0], 3), tmp_path / "learner.npz"
+    learner = conrl.ConRL(mdp.task, problem=conrl.Knapsack([9.0], 9), planner=Greedy(), seed=0)
+    learner.prime([conrl.Episode([0, 0], [1], [1.0], [[1.0]])] * logged)
+    for _ in range(2):
+        learner.propose()
+        learner.observe(conrl.Episode([0] * 4, [1] * 3, [1.0] * 3, [[1.0]] * 3))
+    learner.save(path)
+    with np.load(path) as file:
+        return path, {name: file[name] for name in file.files if name != "seal"}
+
+
+BOOKS: dict[str, tuple[Any, str]] = {
+    "the text of old": (np.array(["0"]), "no entries of 2 episodes"),
+    "no numbers": (np.full((3, 1, 1), math.nan), "not finite"),
+    "infinite": (np.full((3, 1, 1), math.inf), "not finite"),
+    "less than nothing": (np.array([0.0, -3.0, -3.0]).reshape(3, 1, 1), "less than nothing"),
+    "one episode short": (np.zeros((2, 1, 1)), "no entries of 2 episodes"),
+    "two costs": (np.zeros((3, 2, 1)), "no entries of 2 episodes"),
+    "of whole numbers": (np.zeros((3, 1, 1), dtype=np.int64), "no entries of 2 episodes"),
+    "one number": (np.array(0.0), "no entries of 2 episodes"),
+    "nothing spent": (np.zeros((3, 1, 1)), "do not add up to the costs that were counted"),
+    "a step forgotten": (np.array([0.0, 3.0, 2.0]).reshape(3, 1, 1), "do not add up to the costs that were counted"),
+    "written otherwise": (np.array([[[0.0, 0.0]], [[2.0, 1.0]], [[3.0, 0.0]]]), "not written as the guard writes it"),
+}
+
+
+@pytest.mark.parametrize("case", BOOKS)
+def test_damaged_books_are_refused(case: str, tmp_path: Path) -> None:
+    """By the seal of the file and, where somebody wrote a new one, by what the file holds."""
+    path, arrays = kept(tmp_path)
+    spent, why = BOOKS[case]
+    np.savez(path, **(arrays | {"state_spent": spent}))
+    with pytest.raises(conrl.RunError, match=r"learner\.npz: .*seal"):
+        conrl.load_learner(path, planner=Greedy())
+    write_sealed(path, arrays | {"state_spent": spent})
+    with pytest.raises(conrl.RunError, match=rf"learner\.npz: .*{why}"):
+        conrl.load_learner(path, planner=Greedy())
+    write_sealed(path, arrays)
+    assert conrl.load_learner(path, planner=Greedy()).budget.spent.tolist() == [6.0]
+
+
+@pytest.mark.parametrize(("key", "value"), [("guard", False), ("problem", {"kind": "Knapsack", "budgets": [1e9]})])
+def test_an_edited_budget_is_refused(key: str, value: Any, tmp_path: Path) -> None:
+    path, arrays = kept(tmp_path)
+    config = json.loads(str(arrays["config"]))
+    config[key] = config[key] | value if isinstance(value, dict) else value
+    with np.load(path) as file:
+        np.savez(path, **(dict(file) | {"config": np.array(json.dumps(config))}))
+    with pytest.raises(conrl.RunError, match=r"learner\.npz: .*seal"):
+        conrl.load_learner(path, planner=Greedy())
+
+
+def test_logged_costs_may_be_anything_that_so_many_episodes_can_cost(tmp_path: Path) -> None:
+    """How much they cost is in no book: 5 logged episodes of at most 3 may hide 15, and no more."""
+    path, arrays = kept(tmp_path, logged=5)
+    assert conrl.load_learner(path, planner=Greedy()).budget.spent.tolist() == [6.0]
+    write_sealed(path, arrays | {"state_primed": np.array(1)})
+    with pytest.raises(conrl.RunError, match="do not add up"):
+        conrl.load_learner(path, planner=Greedy())
+
+
+def test_a_refund_from_elsewhere_is_saved(tmp_path: Path) -> None:
+    mdp = still([0.0, 1.0], [-1.0, 2.0], 1)
+    learner = conrl.ConRL(mdp.task, problem=conrl.Knapsack([3.0], 10), seed=0)
+    assert learner.budget is not None
+    learner.budget.spend(np.array([[-0.1], [-0.2]]))
+    learner.propose()
+    learner.observe(conrl.Episode([0, 0], [1], [0.0], [[2.0]]))
     learner.save(tmp_path / "learner.npz")
-    with np.load(tmp_path / "learner.npz") as file:
-        arrays: dict[str, Any] = {name: file[name] for name in file.files}
-    np.savez(tmp_path / "learner.npz", **(arrays | {"state_spent": spent}))
-    with pytest.raises(conrl.RunError, match=r"learner\.npz"):
-        conrl.load_learner(tmp_path / "learner.npz")
+    again = conrl.load_learner(tmp_path / "learner.npz")
+    assert again.budget.spent.tobytes() == learner.budget.spent.tobytes()
+    assert exact([[-0.1], [-0.2], [2.0]]) == again.budget._books
+
+
+@settings(max_examples=60, deadline=None)
+@given(episodes=st.lists(st.lists(NUMBERS, max_size=5), max_size=6))
+def test_entries_add_up_exactly(episodes: list[list[float]]) -> None:
+    """What is saved is what was spent, to the last bit, and its first part is the sum rounded once."""
+    task = conrl.Task(1, 1, 5, [1.0], ["c"], cost_ranges=[(-1e12, 1e12)], initial=0)
+    books, again = Budget(task, np.array([1.0])), Budget(task, np.array([1.0]))
+    for costs in episodes:
+        books.spend_episode(np.array(costs, dtype=np.float64).reshape(-1, 1))
+    again.load_state(books.state(), len(episodes))
+    assert again._books == books._books == exact(np.array([x for e in episodes for x in e]).reshape(-1, 1))
+    assert again.booked.tolist() == [[math.fsum(costs)] for costs in episodes]
 
 
 # -- other worlds ---------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from conrl.counts import Counts
 from conrl.episode import check_episode
 from conrl.learners import GymnasiumWorld, ModelWorld, loop
 from conrl.learners.history import WINDOW, Row
+from conrl.learners.saving import write_sealed
 from conrl.learners.worlds import with_coins
 
 Float = NDArray[np.float64]
@@ -325,8 +326,9 @@ def saved(tmp_path: Path, name: str = "two costs") -> Path:
 
 
 def arrays_of(path: Path) -> Arrays:
+    """All arrays of a file but its seal."""
     with np.load(path) as file:
-        return {name: file[name] for name in file.files}
+        return {name: file[name] for name in file.files if name != "seal"}
 
 
 def test_what_holds_functions_is_to_be_given_again(tmp_path: Path) -> None:
@@ -394,7 +396,10 @@ def test_damaged_learners_are_refused(name: str, change: dict[str, Any], tmp_pat
     path = saved(tmp_path)
     arrays: dict[str, Any] = {k: v for k, v in (arrays_of(path) | change).items() if v is not None}
     np.savez(path, **arrays)
-    with pytest.raises((conrl.RunError, conrl.ModelError), match=r"learner\.npz"):
+    with pytest.raises((conrl.RunError, conrl.ModelError), match=r"learner\.npz: .*(seal|format|version)"):
+        conrl.load_learner(path)
+    write_sealed(path, arrays)
+    with pytest.raises((conrl.RunError, conrl.ModelError), match=r"learner\.npz: (?!.*seal)"):
         conrl.load_learner(path)
 
 
@@ -431,7 +436,7 @@ def test_settings_changed_at_random(data: st.DataObject, tmp_path_factory: pytes
         at = at[key]
         key = data.draw(st.sampled_from(sorted(at)))
     at[key] = data.draw(SMALL)
-    np.savez(path, **(arrays | {"config": np.array(json.dumps(config))}))
+    write_sealed(path, arrays | {"config": np.array(json.dumps(config))})
     message = path.name
     try:
         assert isinstance(conrl.load_learner(path), conrl.ConRL)

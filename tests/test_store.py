@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -15,10 +16,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import ok, refused
+from commands import run as run_command
 
 import conrl
 from conrl.experiments import Job, Run, learn_on_disk, run_directory, store
 from conrl.learners import History
+from conrl.learners.saving import write_sealed
 
 ROOT = Path(__file__).parents[1]
 ROVER = conrl.envs.mars_rover(rock_reward=1.0)
@@ -200,7 +204,7 @@ def test_a_checkpoint_damaged_anywhere_is_refused_or_is_the_same(tmp_path: Path)
                 tried += 1
                 again = History(("crash",), learner.problem, ROVER)
                 try:
-                    loaded = run.load(again)
+                    loaded = run.load(again, learner)
                 except conrl.RunError as error:
                     told.add(str(error).partition(": ")[2].partition(":")[0])
                     refused[kind] += 1
@@ -286,3 +290,153 @@ def test_a_run_goes_on_with_its_model_in_another_place(tmp_path: Path) -> None:
     for folder, episodes in (("here", 3), ("there", 5)):
         job = Job(str(tmp_path / folder / "m.npz"), "conrl", episodes)
         assert len(job.prepare().play_on_disk(tmp_path / "out")) == episodes
+
+
+# -- a checkpoint belongs to its run --------------------------------------------------------------------------
+
+
+def contents(checkpoint: Path) -> dict[str, Any]:
+    """The arrays of a checkpoint but its seal."""
+    with np.load(checkpoint) as file:
+        return {name: file[name] for name in file.files if name != "seal"}
+
+
+OTHERS: dict[str, tuple[Job, str]] = {
+    "another seed": (Job("box", "conrl", 5, seed=1), "another (learner.)?seed: 1 there, 0 here"),
+    "another learner": (Job("box", "ucbvi", 5), 'another learner.*: .*"ucbvi" there, "conrl" here|another learner'),
+    "another environment": (Job("mars-rover", "conrl", 5), 'another env: "mars-rover" there, "box" here'),
+    "another setting": (Job("box", "conrl", 5, settings={"horizon": 20}), "another (learner|settings)"),
+    "another option": (Job("box", "conrl", 5, options={"bonus": "theory"}), "another learner"),
+    "another pay": (Job("box", "conrl", 5, pay="bernoulli"), "another pay"),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_a_checkpoint_of_another_run_is_refused(case: str, tmp_path: Path) -> None:
+    mine, (other, why) = Job("box", "conrl", 5), OTHERS[case]
+    for job, out in ((mine, tmp_path / "mine"), (other, tmp_path / "other")):
+        job.prepare().play_on_disk(out)
+    where = mine.directory(tmp_path / "mine")
+    own, rows = (where / "checkpoint.npz").read_bytes(), progress(where)
+    (where / "checkpoint.npz").write_bytes((other.directory(tmp_path / "other") / "checkpoint.npz").read_bytes())
+    words = ("learn", "box", "--out", tmp_path / "mine", "--episodes")
+    for episodes in (5, 8):  # a run that seems finished, and one that is to go on
+        told = refused(*words, episodes)
+        assert re.search(f"checkpoint.npz is of a run with {why}", told), told
+        assert told.endswith("; delete it to start the run again")
+    assert progress(where) == rows
+    (where / "config.json").unlink()  # without it too
+    assert "checkpoint.npz is of a run with" in run_command(*words, 8).stderr
+    (where / "checkpoint.npz").write_bytes(own)
+    ok(*words, 8)
+    assert progress(where).decode() == Job("box", "conrl", 8).prepare().play().to_csv()
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
+    """The same learner in two models of the same sizes: only the digest tells them apart."""
+    poorer = conrl.envs.mars_rover(rock_reward=0.5)
+    for folder, env in (("mine", ROVER), ("other", poorer)):
+        learn_on_disk(tmp_path / folder, env, rover, 3)
+    (tmp_path / "mine" / "checkpoint.npz").write_bytes((tmp_path / "other" / "checkpoint.npz").read_bytes())
+    with pytest.raises(conrl.RunError, match="is of a run with another model"):
+        learn_on_disk(tmp_path / "mine", ROVER, rover, 3)
+
+
+def changed_config(arrays: dict[str, Any], name: str, **changes: Any) -> dict[str, Any]:
+    """The arrays with the description of the learner, or that within the run's settings, edited."""
+    described = json.loads(str(arrays[name]))
+    learner = described["learner"] if name == "run" else described
+    learner["problem"] |= changes.pop("problem", {})
+    learner |= changes
+    return {name: np.array(json.dumps(described, sort_keys=True))}
+
+
+def with_history(arrays: dict[str, Any]) -> dict[str, Any]:
+    """The first episode said to have cost 1 more, and the second one less."""
+    costs = arrays["history_costs"].copy()
+    costs[0] += 1.0
+    costs[1] -= 1.0
+    return {"history_costs": costs}
+
+
+EDITS: dict[str, tuple[Any, str]] = {
+    "spent, as it was saved before": (lambda a: {"state_spent": np.array(["0"])}, "no entries of 20 episodes"),
+    "nothing spent": (lambda a: {"state_spent": a["state_spent"] * 0.0}, "do not add up to the costs"),
+    "a refund": (
+        lambda a: {"state_spent": np.concatenate((-a["state_spent"][1:2], a["state_spent"][1:]))},
+        "costs that no episode of the run had|less than nothing",
+    ),
+    "another order": (lambda a: {"state_spent": a["state_spent"][[0, *range(20, 0, -1)]]}, "differ about episode"),
+    "the history": (with_history, "differ about episode 1"),
+    "larger budgets": (lambda a: changed_config(a, "config", problem={"budgets": [1e9]}), "another learner"),
+    "no guard": (lambda a: changed_config(a, "config", guard=False), "another learner"),
+    "larger budgets, in both": (
+        lambda a: (
+            changed_config(a, "config", problem={"budgets": [1e9]})
+            | changed_config(a, "run", problem={"budgets": [1e9]})
+        ),
+        r"another learner.problem.budgets: \[1000000000.0\] there, ",
+    ),
+    "no guard, in both": (
+        lambda a: changed_config(a, "config", guard=False) | changed_config(a, "run", guard=False),
+        "another learner.guard: false there, true here",
+    ),
+    "settings that are none": (lambda a: {"run": np.array("[" * 100_000)}, "damaged"),
+}
+
+
+@pytest.mark.parametrize("case", EDITS)
+def test_edited_books_are_refused(case: str, tmp_path: Path) -> None:
+    """By the seal; and where the editor wrote a new one, because the run and its history say otherwise."""
+    learn_on_disk(tmp_path, BUDGET, shop, 20)
+    path, rows = tmp_path / "checkpoint.npz", progress(tmp_path)
+    arrays = contents(path)
+    edit, why = EDITS[case]
+    assert conrl.load_learner(path).budget.spent[0] > 1.0
+    edited = arrays | edit(arrays)
+    with np.load(path) as file:
+        np.savez(path, **(edited | {"seal": file["seal"]}))
+    with pytest.raises(conrl.RunError, match="its seal does not fit what it holds"):
+        learn_on_disk(tmp_path, BUDGET, shop, 30)
+    write_sealed(path, edited)
+    with pytest.raises(conrl.RunError, match=why):
+        learn_on_disk(tmp_path, BUDGET, shop, 30)
+    assert progress(tmp_path) == rows
+    write_sealed(path, arrays)
+    learn_on_disk(tmp_path, BUDGET, shop, 30)
+    assert progress(tmp_path).decode() == conrl.learn(BUDGET, shop(), 30).to_csv()
+
+
+def test_other_features_are_another_learner(tmp_path: Path) -> None:
+    """What a network sees of a state is part of the model."""
+    learn_on_disk(tmp_path, ROVER, rover, 3)
+    assert ROVER.features is not None
+    other = ROVER._copy(features=np.asarray(ROVER.features) * 0.5)
+    with pytest.raises(conrl.RunError, match="another model"):
+        learn_on_disk(tmp_path, other, lambda: conrl.ConRL(other.task), 3)
+    arrays = contents(tmp_path / "checkpoint.npz")
+    write_sealed(tmp_path / "checkpoint.npz", arrays | {"task_features": arrays["task_features"] * 0.5})
+    with pytest.raises(conrl.RunError, match="is of a run with another learner"):
+        learn_on_disk(tmp_path, ROVER, rover, 3)
+
+
+def test_checkpoints_of_before_are_refused_with_a_remedy(tmp_path: Path) -> None:
+    learn_on_disk(tmp_path, ROVER, rover, 3)
+    arrays = contents(tmp_path / "checkpoint.npz")
+    np.savez(tmp_path / "checkpoint.npz", **(arrays | {"version": np.array(1)}))
+    with pytest.raises(conrl.RunError, match=r"its version is not 2, .*delete it to start the run again"):
+        learn_on_disk(tmp_path, ROVER, rover, 3)
+    with pytest.raises(conrl.RunError, match="go on with the conrl that wrote it, or learn again"):
+        conrl.load_learner(tmp_path / "checkpoint.npz")
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"version": 2}))
+    with pytest.raises(conrl.RunError, match="another version: 2 there, 3 here; choose another directory"):
+        learn_on_disk(tmp_path, ROVER, rover, 3)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, " " * (store.LARGEST_JSON + 1)])
+def test_settings_that_are_too_deep_or_too_long(text: str, tmp_path: Path) -> None:
+    learn_on_disk(tmp_path, ROVER, rover, 3)
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(conrl.RunError, match=r"config\.json: (not JSON|larger than)"):
+        learn_on_disk(tmp_path, ROVER, rover, 5)

@@ -123,7 +123,7 @@ def reproduce(figure: str, quick: bool, out: Path | None, workers: int | None, d
     short = any(there.get((str(job.env_name), str(job.name), job.seed), 0) < job.episodes for job in full.jobs)
     note = f"Quick: {QUICK_SEEDS} seeds and fewer trajectories than the paper's figure." if quick and short else ""
     paths = save_study_figure(study, directory / figure, note)
-    study.save_csv(directory / "summary.csv")
+    study.save_csv(directory / "summary.csv", follow=False)
     for path in (*paths, directory / "summary.csv"):
         click.echo(f"wrote {path}")
     return code

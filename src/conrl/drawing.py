@@ -36,8 +36,11 @@ INK, MARK, CURVE, BEST, WALL = "#222222", "#AA3377", "#0072B2", "#009E73", "#666
 SHADES = ("#ffffff", "#b5d6ec", "#62a9d8")
 
 
-def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write a picture, whole or not at all; the suffix says of which kind. The bytes hold no times."""
+def save_figure(figure: Figure, path: str | Path, follow: bool = True) -> None:
+    """Write a picture, whole or not at all; the suffix says of which kind. The bytes hold no times.
+
+    `follow`: as in `conrl.files.atomic_write`.
+    """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -49,7 +52,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     with (
         matplotlib.rc_context({"svg.hashsalt": "conrl"}),
         warnings.catch_warnings(),
-        atomic_write(path) as file,
+        atomic_write(path, follow) as file,
     ):
         warnings.simplefilter("ignore")  # a name with a sign that the font lacks is drawn as a box
         figure.savefig(file, format=path.suffix[1:], dpi=200, metadata=dates[path.suffix])

@@ -1,6 +1,7 @@
 """Reading and writing files safely: whole or not at all, by one process, and never trusting what a file claims.
 
 `atomic_write` writes beside the destination, syncs and renames. `alone` keeps other processes out of a directory.
+`refuse_links` keeps a directory of ours from leading to files outside.
 `read_npz` compares what the headers of an `.npz` archive claim with what the file holds before memory is taken, and
 never unpickles.
 """
@@ -44,24 +45,28 @@ def file_path(path: Any) -> Path:
 
 
 @contextmanager
-def atomic_write(path: PathLike) -> Iterator[BinaryIO]:
+def atomic_write(path: PathLike, follow: bool = True) -> Iterator[BinaryIO]:
     """A binary file that takes the place of `path` only when the block ends well.
 
     It is written beside its destination, synced and renamed; on any failure nothing is left behind and what stood
-    there before stays. What the system refuses (`OSError`) is raised as a `ModelError`.
+    there before stays. What the system refuses (`OSError`) is raised as a `ModelError`. A link that the user names is
+    followed and stays a link; one that lies in a directory of ours (`follow=False`) is replaced, as it may come from
+    elsewhere and lead anywhere.
     """
-    target = Path(os.path.realpath(path))  # a link stays a link
+    target = Path(os.path.realpath(path)) if follow else Path(path)
     temporary = target.with_name(f".conrl-{secrets.token_hex(8)}.tmp")
     try:
-        if target.is_dir():
+        link = target.is_symlink()
+        if target.is_dir() and not link:
             raise ModelError(f"cannot write {path}: it is a directory")
         # Not `tempfile`: its files are private, these get the permissions that any new file gets.
         with open(temporary, "x+b") as handle:
             yield handle
             handle.flush()
             os.fsync(handle.fileno())
-        with suppress(FileNotFoundError):
-            shutil.copymode(target, temporary)
+        if not link:
+            with suppress(FileNotFoundError):
+                shutil.copymode(target, temporary)
         os.replace(temporary, target)
         _sync_directory(target.parent)
     except OSError as error:
@@ -93,7 +98,8 @@ def alone(directory: Path, doing: str, name: str = ".lock") -> Iterator[None]:
 
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        lock = os.open(directory / name, os.O_CREAT | os.O_RDWR, 0o666)
+        refuse_links(directory / name, directory)
+        lock = os.open(directory / name, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         raise RunError(f"cannot write in {directory}: {(error.strerror or str(error)).lower()}") from None
     try:
@@ -104,6 +110,18 @@ def alone(directory: Path, doing: str, name: str = ".lock") -> Iterator[None]:
         yield
     finally:
         os.close(lock)
+
+
+def refuse_links(path: Path, root: Path) -> None:
+    """Refuse a path below `root` of which a part is a link: what lies in a directory must not lead out of it.
+
+    The root itself may be one: its user named it.
+    """
+    inner = path.relative_to(root).parts
+    for k in range(len(inner)):
+        part = root.joinpath(*inner[: k + 1])
+        if part.is_symlink():
+            raise RunError(f"{part} is a link, and may lead to files of others; put the file or directory in its place")
 
 
 @contextmanager

@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from conrl import naming, transform
 from conrl.errors import ConRLError, RunError, SpecError
 from conrl.experiments.records import RunRecord, read_run
-from conrl.experiments.store import FAILED, STUDY, read_json
-from conrl.files import atomic_write
+from conrl.experiments.store import FAILED, STUDY, own_file, read_json
+from conrl.files import atomic_write, refuse_links
 from conrl.learners.history import running_mean
 from conrl.learners.saving import DAMAGED
 from conrl.model import ConstrainedMDP
@@ -44,6 +44,7 @@ Float = NDArray[np.float64]
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95
+LONGEST_TRACEBACK = 100_000  # bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,9 +268,9 @@ class Study:
                     regret,
                 )
 
-    def save_csv(self, path: str | Path) -> None:
-        """The table as CSV."""
-        with atomic_write(path) as file:
+    def save_csv(self, path: str | Path, follow: bool = True) -> None:
+        """The table as CSV; `follow`: as in `conrl.files.atomic_write`."""
+        with atomic_write(path, follow) as file:
             file.write(self.summary().write_csv().encode())
 
 
@@ -331,13 +332,12 @@ def load(directory: str | Path) -> Study:
             seed = int(where.name.removeprefix("seed-"))
         except ValueError:
             continue
-        if (where / FAILED).exists():
-            text = (where / FAILED).read_text(encoding="utf-8", errors="replace")
-            failures.append(Failure(*names, seed, text))
-        if not (where / "progress.csv").exists() or not (where / "config.json").exists():
-            continue
         try:
-            runs.append(read_run(where, *names, seed))
+            refuse_links(where, root)
+            if (where / FAILED).exists():
+                failures.append(Failure(*names, seed, _start_of(where / FAILED)))
+            if (where / "progress.csv").exists() and (where / "config.json").exists():
+                runs.append(read_run(where, *names, seed))
         except DAMAGED as error:
             unreadable.append(f"{where}: {' '.join(str(error).split())}")
     if not runs and not failures:
@@ -361,6 +361,12 @@ def load(directory: str | Path) -> Study:
         unreadable,
         dict(_entries(about, "environments")),
     )
+
+
+def _start_of(path: Path) -> str:
+    """A traceback, as much of it as anybody reads."""
+    with own_file(path), path.open("rb") as file:
+        return file.read(LONGEST_TRACEBACK).decode(errors="replace")
 
 
 def _entries(about: dict[str, Any], kind: str) -> list[tuple[str, dict[str, Any]]]:

@@ -12,10 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from conrl.errors import ConRLError
+from conrl.errors import ConRLError, RunError
 from conrl.experiments.jobs import Job
 from conrl.experiments.store import FAILED
-from conrl.files import atomic_write
+from conrl.files import atomic_write, refuse_links
 from conrl.learners import History
 
 EVERY = 0.25  # seconds between two reports of a run
@@ -48,6 +48,11 @@ def execute(job: Job, out: str | Path, tell: Callable[[str, int, str], None]) ->
             due = time.monotonic() + EVERY
 
     where = job.directory(out)
+    try:
+        refuse_links(where, Path(out))
+    except RunError as error:  # there is no place of its own to record it in
+        tell("failed", 0, str(error))
+        return False
     clear_failure(where)
     try:
         history = job.prepare().play_on_disk(out, after=after)
@@ -71,18 +76,10 @@ def record_failure(where: Path, text: str) -> None:
     with suppress(ConRLError, OSError):
         if not (where / FAILED).exists():
             where.mkdir(parents=True, exist_ok=True)
-            with atomic_write(where / FAILED) as file:
+            with atomic_write(where / FAILED, follow=False) as file:
                 file.write(text.encode(errors="backslashreplace"))
 
 
 def clear_failure(where: Path) -> None:
     with suppress(OSError):
         (where / FAILED).unlink(missing_ok=True)
-
-
-def played(progress: Path) -> int:
-    """Episodes that are in a `progress.csv`."""
-    try:
-        return max(progress.read_bytes().count(b"\n") - 1, 0)
-    except OSError:
-        return 0

@@ -66,11 +66,11 @@ def study_figure(study: Study, note: str = "") -> Figure:
 
 
 def save_study_figure(study: Study, stem: str | Path, note: str = "") -> list[Path]:
-    """Write the figure as PNG and PDF."""
+    """Write the figure as PNG and PDF, in a study's directory: not through links there."""
     figure = study_figure(study, note)
     paths = [Path(f"{stem}{suffix}") for suffix in (".png", ".pdf")]
     for path in paths:
-        save_figure(figure, path)
+        save_figure(figure, path, follow=False)
     return paths
 
 

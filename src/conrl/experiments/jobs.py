@@ -16,6 +16,7 @@ from conrl import transform
 from conrl.errors import ConRLError, SpecError
 from conrl.experiments import parts
 from conrl.experiments.store import learn_on_disk, run_directory, settings_of
+from conrl.files import refuse_links
 from conrl.learners import History, learn
 from conrl.learners.loop import make_world
 from conrl.learners.worlds import with_coins
@@ -136,9 +137,10 @@ class Prepared:
         self, out: str | Path, progress: bool = False, after: Callable[[History], None] | None = None
     ) -> History:
         """With everything on disk, continued from wherever it was."""
-        job = self.job
+        job, where = self.job, self.job.directory(out)
+        refuse_links(where, Path(out))
         _, history = learn_on_disk(
-            job.directory(out),
+            where,
             self.world,
             self.learner,
             job.episodes,

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl.errors import RunError
-from conrl.experiments.store import read_json
-from conrl.files import reading
+from conrl.experiments.store import own_file, read_json
 from conrl.inputs import ROUNDING
 from conrl.learners import LEARNERS
 from conrl.learners.history import running_mean
@@ -178,7 +177,7 @@ def _limits(learner: dict[str, Any], names: tuple[str, ...]) -> Float:
 
 def _columns(path: Path) -> dict[str, Float]:
     """The columns of a `progress.csv`; what is empty is nan."""
-    with reading(path):
+    with own_file(path):
         text = path.read_text(encoding="utf-8")
     header = next(csv.reader([text.partition("\n")[0]]), [])
     body = text[text.find("\n") + 1 :]

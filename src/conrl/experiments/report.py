@@ -39,7 +39,7 @@ def write_report(study: Study | str | Path, out: str | Path | None = None) -> Pa
     found = study if isinstance(study, Study) else load(study)
     path = found.directory / "report.html" if out is None else Path(out)
     page = render(contents(found))
-    with atomic_write(path) as file:
+    with atomic_write(path, follow=out is not None) as file:
         file.write(page)
     return path
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conrl.errors import RunError, SpecError
+from conrl.errors import ConRLError, RunError, SpecError
 from conrl.experiments.dask_cluster import import_distributed, on_dask
-from conrl.experiments.execution import Event, Listener, clear_failure, played, record_failure
+from conrl.experiments.execution import Event, Listener, clear_failure, record_failure
 from conrl.experiments.jobs import Job
 from conrl.experiments.processes import in_processes
 from conrl.experiments.spec import Spec
-from conrl.experiments.store import STUDY, clashes, environment_directory, safe_name
-from conrl.files import alone, atomic_write
+from conrl.experiments.store import STUDY, clashes, environment_directory, played, read_json, safe_name
+from conrl.files import alone, atomic_write, refuse_links
 
 PLAYED = ("checkpoint.npz", "progress.csv")
 
@@ -96,13 +96,10 @@ def run_study(
 def write_study(spec: Spec, directory: Path) -> None:
     """`study.json`: what the directory holds. What an earlier spec put there stays."""
     path = directory / STUDY
-    before: dict[str, Any] = {}
-    if path.exists():
-        try:
-            before = json.loads(path.read_text(encoding="utf-8"))
-            before = before if isinstance(before, dict) else {}
-        except (OSError, ValueError):
-            before = {}
+    try:
+        before = read_json(path)
+    except ConRLError:  # none, or one that is damaged or not ours: it is written anew
+        before = {}
     titles = spec.titles()
     environments = {
         job.env_name: {
@@ -130,7 +127,7 @@ def write_study(spec: Spec, directory: Path) -> None:
         "environments": _kept(before, "environments") | environments,
         "algorithms": _kept(before, "algorithms") | algorithms,
     }
-    with atomic_write(path) as file:
+    with atomic_write(path, follow=False) as file:
         file.write((json.dumps(study, indent=2) + "\n").encode())
 
 
@@ -145,6 +142,7 @@ def _split(jobs: Sequence[Job], directory: Path) -> tuple[list[int], list[int]]:
     settings: dict[tuple[str | None, str | None], dict[str, Any]] = {}
     for place, job in enumerate(jobs):
         where = job.directory(directory)
+        refuse_links(where, directory)
         if not (where / "config.json").exists() or not any((where / name).exists() for name in PLAYED):
             left.append(place)  # nothing has been played: the settings may change
             continue

@@ -28,6 +28,7 @@ from typing import Any
 from conrl.errors import ConRLError, RunError, SpecError, unknown
 from conrl.experiments.jobs import Job
 from conrl.experiments.spec import Spec
+from conrl.experiments.store import own_file
 from conrl.files import atomic_write
 from conrl.io import is_model_file
 
@@ -115,10 +116,12 @@ class Search:
         }
         text = json.dumps(asked, indent=2, sort_keys=True) + "\n"
         if path.exists():
-            if path.read_text(encoding="utf-8") != text:
+            with own_file(path):
+                same = path.read_bytes() == text.encode()
+            if not same:
                 raise RunError(f"{directory} holds another search; choose another directory")
             return
-        with atomic_write(path) as file:
+        with atomic_write(path, follow=False) as file:
             file.write(text.encode())
 
 

@@ -3,6 +3,11 @@
 A checkpoint is the learner and the history, written whole to a temporary file, synced and renamed. What happens in an
 episode depends on the seed and the number of the episode alone, so that a run killed at any moment and started again
 ends with the same bytes in `progress.csv` as one that was never killed. No file holds a time or can run code.
+
+A checkpoint belongs to its run: it holds the run's settings (environment, seed, learner, digest of the model), which
+are compared when it is continued, and the books of a hard budget must be those of the history. Who forges a whole
+checkpoint consistently, history, counts, books and seal, is not found out (`conrl.learners.saving`). Nothing is read
+or written through a link inside a run's directory.
 """
 
 from __future__ import annotations
@@ -12,27 +17,31 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from conrl.errors import RunError
-from conrl.files import alone, atomic_write, read_npz, reading
+from conrl.errors import ConRLError, RunError
+from conrl.files import alone, atomic_write, reading, refuse_links
 from conrl.io import is_model_file
 from conrl.learners import History, learn
 from conrl.learners.loop import make_world
-from conrl.learners.saving import DAMAGED, learner_arrays, learner_of
+from conrl.learners.saving import DAMAGED, learner_arrays, learner_of, made_arrays, read_sealed, write_sealed
 from conrl.model import ConstrainedMDP
+
+Arrays = dict[str, NDArray[Any]]
 
 STUDY = "study.json"  # what a directory of runs holds
 FAILED = "failed.txt"  # the traceback of a run that failed
-VERSION = 2  # of what a run with given settings does
+VERSION = 3  # of what a run with given settings does, and of what its checkpoint holds
 FIRST_SAVE = 0.25  # seconds after the start
 LEAST_PAUSE = 0.5  # seconds between two checkpoints,
 SHARE = 20.0  # and at least so many times what the last one took
+LARGEST_JSON = 1 << 24  # bytes
 
 
 def run_directory(out: str | Path, env: str, algorithm: str, seed: int) -> Path:
@@ -52,30 +61,42 @@ def safe_name(name: str, otherwise: str = "unnamed") -> str:
 
 def read_json(path: Path) -> dict[str, Any]:
     """What `config.json` or `study.json` holds."""
-    with reading(path):
+    with own_file(path):
+        if path.stat().st_size > LARGEST_JSON:
+            raise RunError(f"{path}: larger than {LARGEST_JSON:,} bytes; these are no settings")
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
+        except (ValueError, RecursionError):
             raise RunError(f"{path}: not JSON; delete it to start again") from None
     if not isinstance(found, dict):
         raise RunError(f"{path}: not the settings of a run or a study")
     return found
 
 
+@contextmanager
+def own_file(path: Path) -> Iterator[None]:
+    """To read a file of a run or a study: `reading`, and no link."""
+    refuse_links(path, path.parent)
+    with reading(path):
+        yield
+
+
 def clashes(directory: Path, config: dict[str, Any]) -> str | None:
     """Why a run with these settings cannot go on in a directory; None if it can."""
-    before = read_json(directory / "config.json")
-    now = json.loads(json.dumps({"version": VERSION, **config}))
+    found = _clash(read_json(directory / "config.json"), json.loads(json.dumps({"version": VERSION, **config})))
+    remedy = "choose another directory or, in a spec, another name"
+    return None if found is None else f"{directory} holds a run with {found}; {remedy}"
+
+
+def _clash(before: dict[str, Any], now: dict[str, Any]) -> str | None:
+    """The first thing in which the settings of two runs differ, in words; None if one continues the other."""
     same = {"episodes"}
     if before.get("model") == now.get("model") and all(_is_file(side.get("env")) for side in (before, now)):
         same.add("env")  # the same model in a file that was moved
     # Where a parameter differs the model's digest does too, and says less.
     for key, there, here in sorted(_differences(before, now), key=lambda found: found[0] == "model"):
         if key not in same:
-            return (
-                f"{directory} holds a run with another {key}: {_short(there)} there, {_short(here)} here; "
-                "choose another directory or, in a spec, another name"
-            )
+            return f"another {key}: {_short(there)} there, {_short(here)} here"
     return None
 
 
@@ -119,41 +140,90 @@ class Run:
         if path.exists() and self.checkpoint.exists():  # without the latter nothing has been played
             if (why := clashes(self.directory, self.config)) is not None:
                 raise RunError(why)
-            before = json.loads(path.read_text(encoding="utf-8")).get("episodes")
+            before = read_json(path).get("episodes")
             if isinstance(before, int) and before >= self.config.get("episodes", 0):
                 return
-        with atomic_write(path) as file:
+        with atomic_write(path, follow=False) as file:
             file.write((json.dumps(self.config, indent=2, sort_keys=True) + "\n").encode())
 
-    def load(self, history: History, **given: Any) -> Any:
-        """The learner as it was at the last checkpoint, and its history into `history`; None if there is none."""
+    def load(self, history: History, fresh: Any, **given: Any) -> Any:
+        """The learner as it was at the last checkpoint, and its history into `history`; None if there is none.
+
+        Args:
+            history: an empty one of this run.
+            fresh: the learner that the run would begin with; another one is not continued.
+            given: what `load_learner` needs again.
+        """
         path = self.checkpoint
         if not path.exists():
             return None
-        with reading(path):
+        with own_file(path):
             try:
-                arrays = read_npz(path, lambda names, read: None)
-                learner = learner_of(arrays, given)
-                columns = {k.removeprefix("history_"): a for k, a in arrays.items() if k.startswith("history_")}
-                history.load_state(columns)
-                if len(history) != learner.episodes:
-                    raise RunError("the history and the learner are of different lengths")
+                arrays = read_sealed(path)
+                if (foreign := self._foreign(arrays, fresh)) is None:
+                    return _resumed(arrays, history, given)
             except DAMAGED as error:
                 raise RunError(f"{path}: damaged: {error}; delete it to start the run again") from None
-        return learner
+        raise RunError(f"{path} is of a run with {foreign}; delete it to start the run again")
+
+    def _foreign(self, arrays: Arrays, fresh: Any) -> str | None:
+        """What a checkpoint, or the learner in it, has that this run has not, in words; None if it is of this run."""
+        if (why := _clash(json.loads(str(arrays["run"])), self.config)) is not None:
+            return why
+        made = made_arrays(fresh)
+        theirs = {name: array for name, array in arrays.items() if name in made or name.startswith("task_")}
+        if theirs.keys() != made.keys() or any(not np.array_equal(theirs[name], made[name]) for name in made):
+            return "another learner"
+        return None
 
     def save(self, learner: Any, history: History) -> None:
         """Write a checkpoint, then the table that people read."""
         arrays = learner_arrays(learner) | {f"history_{name}": array for name, array in history.state().items()}
-        with atomic_write(self.checkpoint) as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-        history.save(self.progress)
+        settings = {name: value for name, value in self.config.items() if name != "episodes"}  # more continue it
+        arrays["run"] = np.array(json.dumps(settings, sort_keys=True))
+        write_sealed(self.checkpoint, arrays, follow=False)
+        self._write_progress(history.to_csv().encode())
+
+    def complete(self, history: History) -> None:
+        """Write the table again if it is not that of the history: killed between the two files of the last save."""
+        whole = history.to_csv().encode()
+        if _bytes_of(self.progress) != whole:
+            self._write_progress(whole)
+
+    def _write_progress(self, whole: bytes) -> None:
+        with atomic_write(self.progress, follow=False) as file:
+            file.write(whole)
+
+
+def _resumed(arrays: Arrays, history: History, given: dict[str, Any]) -> Any:
+    """The learner that a checkpoint of this run holds, and its history into `history`; refuses what does not agree."""
+    learner = learner_of(arrays, given)
+    history.load_state({k.removeprefix("history_"): a for k, a in arrays.items() if k.startswith("history_")})
+    if len(history) != learner.episodes:
+        raise RunError("the history and the learner are of different lengths")
+    if (budget := getattr(learner, "budget", None)) is not None:
+        budget.check_history(history.costs, history.steps)
+    return learner
+
+
+def _bytes_of(path: Path) -> bytes | None:
+    """What a file of ours holds; None where there is no such file."""
+    try:
+        with own_file(path):
+            return path.read_bytes()
+    except ConRLError:
+        return None
+
+
+def played(progress: Path) -> int:
+    """Episodes that are in a `progress.csv`."""
+    return max((_bytes_of(progress) or b"").count(b"\n") - 1, 0)
 
 
 def digest(mdp: ConstrainedMDP) -> str:
     """Tells one model from another: a run is continued on the same only."""
     found = hashlib.blake2b(digest_size=16)
-    for array in (*mdp.graph, mdp.action, mdp.pay, mdp.outcome_pay, mdp.initial):
+    for array in (*mdp.graph, mdp.action, mdp.pay, mdp.outcome_pay, mdp.initial, mdp.features):
         found.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
     return found.hexdigest()
 
@@ -216,12 +286,10 @@ def learn_on_disk(
     truth = env if isinstance(env, ConstrainedMDP) else None
     history = History(tuple(fresh.task.cost_names), fresh.problem, truth, getattr(fresh, "continuing", False))
     with Run(directory, settings) as run:
-        learner = run.load(history, **(given or {})) or fresh
+        learner = run.load(history, fresh, **(given or {})) or fresh
         left = episodes - learner.episodes
         if left <= 0:
-            whole = history.to_csv().encode()  # killed between the two files of the last save, it would be short
-            if not run.progress.exists() or run.progress.read_bytes() != whole:
-                history.save(run.progress)
+            run.complete(history)
             return learner, history
         due = time.monotonic() + FIRST_SAVE
 

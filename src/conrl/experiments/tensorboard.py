@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from conrl.errors import RunError, SpecError
 from conrl.experiments.store import run_directory, safe_name
-from conrl.files import atomic_write
+from conrl.files import atomic_write, refuse_links
 
 __all__ = ["FILE_NAME", "export", "write_events"]
 
@@ -62,6 +62,7 @@ def export(study: Any, out: str | Path) -> list[Path]:
                 f"two runs with seed {run.seed} would both be written to {place}: {other.algorithm!r} on "
                 f"{other.environment!r} and {run.algorithm!r} on {run.environment!r}; export them apart"
             )
+        refuse_links(place, Path(out))
         places[place] = run
     return [write_events(place, _metrics(run)) for place, run in places.items()]
 
@@ -81,7 +82,7 @@ def write_events(path: str | Path, rows: Mapping[str, ArrayLike], steps: ArrayLi
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"cannot write in {directory}: {(error.strerror or str(error)).lower()}") from None
-    with atomic_write(directory / FILE_NAME) as file:
+    with atomic_write(directory / FILE_NAME, follow=False) as file:
         version = WALL_TIME + bytes(8) + VERSION + _delimited(FILE_VERSION)
         file.write(_records(_constant(version, np.ones(1, dtype=np.bool_))))
         for begin in range(0, at.size, BLOCK):

@@ -33,7 +33,7 @@ from conrl.experiments.processes import in_processes
 from conrl.experiments.records import RunRecord, read_run
 from conrl.experiments.search import Search
 from conrl.experiments.spec import Spec
-from conrl.experiments.store import run_directory
+from conrl.experiments.store import own_file, run_directory
 from conrl.files import alone, atomic_write
 
 RUNGS = (0.25, 0.5, 1.0)  # shares of the trajectories
@@ -79,13 +79,17 @@ class _Tuner:
         self.search, self.directory, self.listener = search, directory, listener
         self.optuna = _import_optuna()
         pruner = self.optuna.pruners.MedianPruner(STARTUP) if search.prune else self.optuna.pruners.NopPruner()
-        url = f"sqlite:///{directory / DATABASE}"
+        database = directory / DATABASE
+        for path in directory.glob(f"{DATABASE}*"):  # SQLite keeps files beside its own
+            with own_file(path):
+                pass
+        url = f"sqlite:///{database}"
         try:
             self.study = self.optuna.create_study(storage=url, study_name="conrl", pruner=pruner, load_if_exists=True)
             before = len(self.study.get_trials(deepcopy=False))
         except Exception as error:  # of SQLAlchemy, of many kinds
             last = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise RunError(f"{directory / DATABASE}: {last}") from None
+            raise RunError(f"{database}: {last}") from None
         # With its first seed a search that goes on would draw the settings again that it began with.
         seed = int(np.random.SeedSequence([search.seed, before]).generate_state(1)[0]) if before else search.seed
         samplers = self.optuna.samplers
@@ -239,11 +243,11 @@ def _write(directory: Path, trials: list[Trial]) -> None:
     for trial in trials:
         numbers = [f"{x:.7g}" for x in (trial.loss, trial.reward, trial.excess)]
         writer.writerow([*(trial.setting.get(n) for n in names), trial.state, *numbers, trial.episodes])
-    with atomic_write(directory / TRIALS) as file:
+    with atomic_write(directory / TRIALS, follow=False) as file:
         file.write(text.getvalue().encode())
     if trials[0].state == "complete":
         best = {"setting": trials[0].setting, "loss": trials[0].loss, "reward": trials[0].reward}
-        with atomic_write(directory / BEST) as file:
+        with atomic_write(directory / BEST, follow=False) as file:
             file.write((json.dumps(best, indent=2) + "\n").encode())
 
 

@@ -5,12 +5,15 @@ ranges. If not, the null action is played for the whole episode. Where an episod
 same is asked step by step instead, with the worst step. Books are kept in rational numbers, which the sums of floating
 point numbers are: no rounding breaks a budget, and none keeps an episode from being played that fits. Within an episode
 sums are rounded up where they are not exact.
+
+The books are one entry an episode, what it cost exactly; what was spent is their sum and is stored nowhere, so that no
+file can claim another. An entry is kept as floating point numbers x_1, x_2, ... that add up to it exactly: x_1 is the
+sum of the episode's costs rounded once, which is what a history holds, x_2 what is left of it, and so on.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -37,7 +40,10 @@ class Budget:
         self.budgets = budgets
         self.limited = [i for i in range(budgets.size) if np.isfinite(budgets[i])]
         self._books = [Fraction(0)] * budgets.size  # what was spent
-        ranges = task.ranges[1:].tolist()
+        self._elsewhere = [Fraction(0)] * budgets.size  # of it, what no episode cost
+        self._entries: list[list[tuple[float, ...]]] = []  # [K][d]: what each episode cost
+        self._ranges, self._horizon = task.ranges[1:], task.horizon
+        ranges = self._ranges.tolist()
         highs = [max(high, 0.0) for _, high in ranges]
         self._never_negative = [low >= 0.0 for low, _ in ranges]
         self.step = np.array(highs)  # the worst step
@@ -68,27 +74,104 @@ class Budget:
         return bool((sum_up(np.asarray(spent, dtype=np.float64), self.step) <= self.left).all())
 
     def spend(self, costs: Float) -> None:
-        """Book the costs [L, d] of the steps of an episode."""
-        for i in range(self.budgets.size):
-            self._books[i] += sum(map(Fraction, costs[:, i].tolist()), Fraction(0))
+        """Book costs [L, d] that arose elsewhere, not in an episode of the learner; refunds are negative."""
+        for i, paid in enumerate(_totals(costs)):
+            self._elsewhere[i] += paid
+            self._books[i] += paid
 
-    # -- saving -------------------------------------------------------------------------------------------
+    def spend_episode(self, costs: Float) -> None:
+        """Book the costs [L, d] of the steps of an episode; [0, d] of one that was skipped."""
+        paid = _totals(costs)
+        self._books = [x + y for x, y in zip(self._books, paid, strict=True)]
+        self._entries.append([_parts(x) for x in paid])
 
-    def state(self) -> NDArray[np.str_]:
-        """[d]: what was spent, exactly, as texts."""
-        return np.array([str(x) for x in self._books], dtype=np.str_)
+    # -- saving and checking ------------------------------------------------------------------------------
 
-    def load_state(self, texts: Sequence[str]) -> None:
-        """Go on from what `state` gave."""
-        try:
-            books = [Fraction(x) for x in texts]
-        except (ValueError, TypeError, ZeroDivisionError, OverflowError):
-            books = []
-        if len(books) != self.budgets.size or any(
-            x < 0 and never for x, never in zip(books, self._never_negative, strict=True)
+    def state(self) -> Float:
+        """[1+K, d, m]: what was booked from elsewhere, then the entry of each episode, filled up with zeros."""
+        rows = [[_parts(x) for x in self._elsewhere], *self._entries]
+        table = np.zeros((len(rows), self.budgets.size, max((len(x) for row in rows for x in row), default=1)))
+        for row, entries in zip(table, rows, strict=True):
+            for numbers, parts in zip(row, entries, strict=True):
+                numbers[: len(parts)] = parts
+        return table
+
+    def load_state(self, table: NDArray[np.generic], episodes: int) -> None:
+        """Go on from what `state` gave after so many episodes; what was spent is added up anew."""
+        d = self.budgets.size
+        if table.dtype != np.float64 or table.ndim != 3 or table.shape[:2] != (1 + episodes, d):
+            raise RunError(f"the books are no entries of {episodes} episodes")
+        if not np.isfinite(table).all():
+            raise RunError("an entry in the books is not finite")
+        exact = [[sum(map(Fraction, parts), Fraction(0)) for parts in row] for row in table.tolist()]
+        entries = [[_parts(x) for x in row] for row in exact]
+        if any(
+            _trimmed(parts) != x
+            for row, kept in zip(table.tolist(), entries, strict=True)
+            for parts, x in zip(row, kept, strict=True)
         ):
-            raise RunError("what was spent of the budgets makes no sense")
-        self._books = books
+            raise RunError("an entry in the books is not written as the guard writes it")
+        spent = [sum(column, Fraction(0)) for column in zip(*exact, strict=True)]
+        if any(x < 0 and never for x, never in zip(spent, self._never_negative, strict=True)):
+            raise RunError("less than nothing was spent of a cost that is never negative")
+        self._elsewhere, self._entries, self._books = exact[0], entries[1:], spent
+
+    @property
+    def booked(self) -> Float:
+        """[K, d]: what each episode cost, rounded once."""
+        return np.array([[parts[0] for parts in row] for row in self._entries]).reshape(-1, self.budgets.size)
+
+    def check_history(self, costs: Float, steps: NDArray[np.int64]) -> None:
+        """Refuse books that are not those of a run in which these episodes [K, d] were realised, and nothing else."""
+        if any(self._elsewhere):
+            raise RunError("the books hold costs that no episode of the run had")
+        wrong = ((self.booked != costs) | ((steps == 0)[:, None] & (costs != 0.0))).any(axis=1)
+        if wrong.any():
+            raise RunError(f"the books and the history differ about episode {int(np.argmax(wrong)) + 1}")
+
+    def check_counts(self, visits: NDArray[np.int64], sums: Float, primed: int) -> None:
+        """Refuse books that do not fit what was counted: visits [P] and costs [P, d] of all pairs.
+
+        Counted is what was booked for the episodes and what `primed` logged ones cost, of which only their number is
+        known: each costs something between 0 or H times the least and 0 or H times the largest cost of a step. A sum
+        of n floating point numbers of size c is off by at most n^2 c times the rounding of one.
+        """
+        size = np.abs(self._ranges).max(axis=1, initial=0.0)
+        room = np.finfo(np.float64).eps * float(visits.astype(np.float64).sum()) ** 2 * size
+        low, high = np.minimum(self._ranges[:, 0], 0.0), np.maximum(self._ranges[:, 1], 0.0)
+        logged = sums.sum(axis=0) - np.array([float(x - y) for x, y in zip(self._books, self._elsewhere, strict=True)])
+        many = primed * self._horizon
+        if not ((many * low - room <= logged) & (logged <= many * high + room)).all():
+            raise RunError("the books do not add up to the costs that were counted")
+
+
+def exact_total(costs: Float) -> Float:
+    """[d]: the sum of costs [L, d], rounded once."""
+    try:
+        return np.array([math.fsum(column) for column in costs.T.tolist()])
+    except OverflowError:
+        raise RunError("the costs of an episode add up to more than a number can hold; use larger units") from None
+
+
+def _totals(costs: Float) -> list[Fraction]:
+    """[d]: the exact sums of costs [L, d]."""
+    return [sum(map(Fraction, column), Fraction(0)) for column in costs.T.tolist()]
+
+
+def _parts(exact: Fraction) -> tuple[float, ...]:
+    """Floating point numbers that add up to a sum of such numbers, each the nearest to what is left; at least one."""
+    parts = [float(exact)]
+    while exact := exact - Fraction(parts[-1]):
+        parts.append(float(exact))
+    return tuple(parts)
+
+
+def _trimmed(parts: list[float]) -> tuple[float, ...]:
+    """Without the zeros that fill an entry up."""
+    count = len(parts)
+    while count > 1 and parts[count - 1] == 0.0:
+        count -= 1
+    return tuple(parts[:count])
 
 
 def _rounded(exact: Fraction, up: bool) -> float:

@@ -116,7 +116,7 @@ class ConRL(PlacesLearner):
     def _learn(self, episode: Episode, proposal: Proposal) -> None:
         super()._learn(episode, proposal)
         if self.budget is not None:
-            self.budget.spend(np.asarray(episode.costs))
+            self.budget.spend_episode(np.asarray(episode.costs))
         if self._plan is not None:
             self._start = self._plan.start
         self._planner_before = {}
@@ -275,8 +275,9 @@ class ConRL(PlacesLearner):
         if hasattr(self.planner, "load_state"):
             self.planner.load_state(group(state, "planner_"))
         if self.budget is not None:
-            spent = state["spent"]
-            self.budget.load_state(spent.tolist() if spent.ndim == 1 else [])
+            self.budget.load_state(state["spent"], self._episodes)
+            sums = self.counts.state()["sums"][:, 1:]
+            self.budget.check_counts(self.counts.visits, sums, self.primed)
         self._plan = None
 
 

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from conrl.errors import SpecError
 from conrl.inputs import is_int, read_count, read_flag
+from conrl.learners.budget import exact_total
 from conrl.learners.continuing import play_trajectory
 from conrl.learners.history import History, Row
 from conrl.learners.progress import show_progress
@@ -24,6 +25,8 @@ from conrl.sampling import WORLD, randomness
 
 if TYPE_CHECKING:
     import gymnasium
+
+Float = NDArray[np.float64]
 
 
 def learn(
@@ -94,13 +97,13 @@ def play_episode(world: World, learner: Learner, seed: int) -> Row:
     guarded = proposal.guarded or episode.stopped
     prices = getattr(learner, "prices", None)
     learner.observe(episode)  # refuses what cannot be, such as costs whose sum is no number
-    costs = np.asarray(episode.costs).sum(axis=0)
-    unguarded = costs
+    costs = exact_total(np.asarray(episode.costs))
+    unguarded: Float | None = costs
     if guarded:  # the same draws without the guard; the learner does not see them
         unguarded = None
         if isinstance(world, ModelWorld):
             shadow = world.play(proposal.intended, randomness(seed, k, WORLD))
-            unguarded = np.asarray(shadow.costs).sum(axis=0)
+            unguarded = exact_total(np.asarray(shadow.costs))
     return Row(
         reward=float(np.sum(episode.rewards)),
         costs=costs,

@@ -1,17 +1,23 @@
 """Learners in files: `.npz` archives of plain arrays and one JSON text; nothing in them can run code.
 
     format = "conrl-learner", version, config (JSON: what makes the learner), task_features, task_available,
-    state_<name>: what it has learned
+    state_<name>: what it has learned, seal: a digest of all the other arrays
 
 Functions of the user's own (concave-convex problems, bonuses, planners) cannot be stored: `load_learner` is given them
 again.
+
+A file is believed if its seal fits and what it holds hangs together: counts are counts of the task, and the books of a
+hard budget have one entry an episode that add up to the costs counted. The seal finds a file that was edited or put
+together from several; it is no signature. Who writes a whole file anew, seal, counts and books alike, is not found
+out: that would take a secret key.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +34,8 @@ from conrl.problem import Knapsack, Linear
 from conrl.task import Task
 
 FORMAT = "conrl-learner"
-VERSION = 1
+VERSION = 2  # 1 had no seal, and no entries in its books
+SEAL = "seal"
 # What reading a file can end in that is not what it claims to be.
 DAMAGED = (
     ConRLError,
@@ -102,6 +109,11 @@ def rebuild(description: dict[str, Any], **more: Any) -> Any:
 
 def learner_arrays(learner: Learner) -> dict[str, NDArray[Any]]:
     """A learner as arrays."""
+    return made_arrays(learner) | {f"state_{name}": np.asarray(array) for name, array in learner.state().items()}
+
+
+def made_arrays(learner: Learner) -> dict[str, NDArray[Any]]:
+    """What a learner was made from, as arrays: everything but what it has learned."""
     arrays = {
         "format": np.array(FORMAT),
         "version": np.array(VERSION),
@@ -110,15 +122,40 @@ def learner_arrays(learner: Learner) -> dict[str, NDArray[Any]]:
     for name in _APART:
         if getattr(learner.task, name) is not None:
             arrays[f"task_{name}"] = np.asarray(getattr(learner.task, name))
-    return arrays | {f"state_{name}": np.asarray(array) for name, array in learner.state().items()}
+    return arrays
 
 
 def save_learner(learner: Learner, path: str | Path) -> None:
     """Write a learner whole or not at all."""
     if file_path(path).suffix != ".npz":
         raise SpecError(f"{path}: a learner is written as .npz")
-    with atomic_write(path) as file:
-        np.savez_compressed(file, allow_pickle=False, **learner_arrays(learner))
+    write_sealed(path, learner_arrays(learner))
+
+
+def write_sealed(path: str | Path, arrays: Mapping[str, NDArray[Any]], follow: bool = True) -> None:
+    """Write arrays and their seal, whole or not at all."""
+    with atomic_write(path, follow) as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays, seal=np.array(_digest(arrays)))
+
+
+def read_sealed(path: Path) -> dict[str, NDArray[Any]]:
+    """What `write_sealed` wrote, of this format and version, without the seal; refuses what does not fit it."""
+    arrays = read_npz(path, _check)
+    seal = arrays.pop(SEAL, None)
+    if seal is None or seal.shape != () or str(seal) != _digest(arrays):
+        raise ModelError("its seal does not fit what it holds: it was edited, or put together from several files")
+    return arrays
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Tells the contents of one file from those of another, texts by their characters."""
+    found = hashlib.blake2b(digest_size=16)
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name])
+        text = array.dtype.kind in "UO"
+        found.update(json.dumps([name, "text" if text else array.dtype.str, array.shape]).encode())
+        found.update(json.dumps(array.tolist()).encode() if text else np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
 
 
 def load_learner(path: str | Path, **given: Any) -> Any:
@@ -129,7 +166,7 @@ def load_learner(path: str | Path, **given: Any) -> Any:
     path = file_path(path)
     with reading(path):
         try:
-            return learner_of(read_npz(path, _check), given)
+            return learner_of(read_sealed(path), given)
         except (SpecError, RunError) as error:
             raise type(error)(f"{path}: {error}") from None
         except DAMAGED as error:
@@ -141,7 +178,10 @@ def _check(found: Set[str], read: Reader) -> None:
     if "format" not in found or read("format").shape != () or str(read("format")) != FORMAT:
         raise ModelError(f"its format is not {FORMAT!r}")
     if "version" not in found or read("version").shape != () or int(read("version")) != VERSION:
-        raise ModelError(f"its version is not {VERSION}, the one that this conrl reads")
+        raise ModelError(
+            f"its version is not {VERSION}, the only one that this conrl reads; "
+            "go on with the conrl that wrote it, or learn again"
+        )
 
 
 def learner_of(arrays: dict[str, NDArray[Any]], given: dict[str, Any]) -> Any:
