@@ -1229,6 +1229,32 @@ def test_a_second_interrupt_ends_it_at_once() -> None:
     assert len(conrl.learn(mdp, learner, 2)) == 2
 
 
+def test_sigterm_asks_however_often() -> None:
+    """Who ends a study sends it to its workers too: they get it twice, and still save what they have."""
+    mdp, learner = make("default")
+
+    def stop(history: conrl.History) -> None:
+        for _ in range(3):
+            signal.raise_signal(signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    with loop.interruptible() as interrupted:
+        history = conrl.learn(mdp, learner, 50, after=stop)
+        signal.raise_signal(signal.SIGTERM)  # while it is saved
+        assert interrupted()
+    assert (len(history), history.interrupted) == (1, True)
+    assert signal.getsignal(signal.SIGTERM) is before
+    with loop.interruptible() as interrupted:
+        assert not interrupted()
+
+
+def test_what_was_asked_before_the_first_episode_counts() -> None:
+    mdp, learner = make("default")
+    with loop.interruptible():
+        signal.raise_signal(signal.SIGTERM)
+        assert len(conrl.learn(mdp, learner, 50)) == 1
+
+
 def test_an_interrupt_in_the_middle_of_an_episode() -> None:
     """It waits until the episode has been observed."""
     mdp = model(1)

@@ -451,17 +451,20 @@ def test_killed_at_random_moments_and_resumed(tmp_path: Path, long: Bytes) -> No
     assert not list(out.rglob("*.tmp"))
 
 
-@pytest.mark.parametrize("terminal", [False, True])
-def test_ctrl_c_saves_and_the_same_command_goes_on(terminal: bool, tmp_path: Path, long: Bytes) -> None:
-    """A terminal sends it to all processes; `kill` to one."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("all_of_them", [False, True])
+def test_a_signal_saves_and_the_same_command_goes_on(
+    number: signal.Signals, all_of_them: bool, tmp_path: Path, long: Bytes
+) -> None:
+    """A terminal sends Ctrl-C to all processes, and so do those that stop a service; `kill` sends to one."""
     out = tmp_path / "out"
     text = LONG.replace("800", "20000")
     process = start(text, out)
     wait_until(lambda: list(out.rglob("progress.csv")), process)
     workers = children(process.pid)
     assert len(workers) >= 2
-    (os.killpg if terminal else os.kill)(process.pid, signal.SIGINT)
-    told, errors = process.communicate(timeout=25)  # far from the end, and from any timeout within
+    (os.killpg if all_of_them else os.kill)(process.pid, number)
+    told, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, errors
     assert errors == "Error: interrupted; the same command goes on from here\n"
     assert told.startswith("long: 0 runs played, of 4; in ")
@@ -472,9 +475,58 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(terminal: bool, tmp_path: Pat
         episodes = conrl.load_learner(out / name / "checkpoint.npz").episodes
         assert table.count(b"\n") - 1 == episodes < 20_000
         assert long[name].startswith(table) or table.startswith(long[name])
-    if not terminal:
+    if not all_of_them:
         assert run_study(parse_spec(LONG), out, workers=2).failed == {}
         assert all(table.startswith(long[name]) for name, table in progress(out).items())
+
+
+def listens(pid: int) -> bool:
+    """Whether a process has said what SIGTERM shall do."""
+    caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    assert caught is not None
+    return bool(int(caught[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+
+@pytest.mark.parametrize("moment", ["it listens", "a worker starts"])
+def test_sigterm_before_anything_is_played(moment: str, tmp_path: Path) -> None:
+    process = start(LONG, tmp_path / "out")
+    wait_until(lambda: listens(process.pid) and (moment == "it listens" or children(process.pid)), process)
+    workers = children(process.pid)
+    process.terminate()
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, errors
+    assert re.fullmatch("Error: interrupted(; the same command goes on from here)?\n", errors)
+    wait_until(lambda: not any(map(alive, workers)))
+
+
+def test_sigterm_of_a_search(tmp_path: Path) -> None:
+    path = tmp_path / "spec.toml"
+    path.write_text("episodes = 20000\n[environment.box]\n[algorithm.ucbvi]\n[tune.parameters]\nscale = [0.1, 0.2]\n")
+    words = [sys.executable, "-m", "conrl", "tune", str(path), "--out", str(tmp_path / "out"), "--workers", "1"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: list(tmp_path.rglob("progress.csv")), process)
+    workers = children(process.pid)
+    process.terminate()
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, errors) == (130, "Error: interrupted; the same command goes on from here\n")
+    wait_until(lambda: not any(map(alive, workers)))
+
+
+def test_workers_that_do_not_end_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An episode may be very long: what was saved stands, and nothing is left running."""
+    monkeypatch.setattr(processes, "GRACE", 0.0)
+    pids: list[int] = []
+
+    def interrupt(event: Event) -> None:
+        if event.kind == "playing":
+            pids[:] = worker_pids()
+            os.kill(pids[0], signal.SIGSTOP)  # as if it were in the middle of one
+            raise KeyboardInterrupt
+
+    text = LONG.replace("800", "20000")
+    assert run_study(parse_spec(text), tmp_path, workers=1, listener=interrupt).interrupted
+    assert pids
+    wait_until(lambda: not any(map(alive, pids)))
 
 
 # -- Dask -------------------------------------------------------------------------------------------------

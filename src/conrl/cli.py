@@ -2,7 +2,7 @@
 
 Exit codes: 0 done; 2 the input makes no sense, with one line on stderr that names the culprit and the remedy;
 3 no policy keeps the limits, with the conflict. Then nothing was written. 4 some runs of a study failed, the others are
-there; 130 interrupted, with everything saved that was played.
+there; 130 interrupted, by Ctrl-C or SIGTERM, with everything saved that was played.
 
 Heavy imports are local to the commands, so that `conrl --help` answers at once.
 """
@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import gc
 import importlib
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -38,7 +41,8 @@ class Commands(click.Group):
             sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no failure
         gc.set_threshold(100_000)  # what a command loads stays: looking for garbage in it is a tenth of its time
         try:
-            code = super().main(*args, **{**kwargs, "standalone_mode": False})
+            with _terminable():
+                code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except InfeasibleError as error:
             code = _complain(str(error), 3)
         except ConRLError as error:
@@ -60,12 +64,37 @@ class Commands(click.Group):
             code = _complain(f"{name}{error.strerror or error}", 2)
         sys.exit(code if isinstance(code, int) else 0)
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Click takes an EOFError for a key pressed at a prompt. No command asks anything: it is a failure to read."""
+    def invoke(self, context: click.Context) -> Any:
+        """What click would make of two exceptions is said as it is.
+
+        It takes an EOFError for a key pressed at a prompt; no command asks anything, so that it is a failure to read.
+        It ends the line on which a terminal shows ^C; where there is none, nothing stands before the message.
+        """
         try:
-            return super().invoke(ctx)
+            return super().invoke(context)
         except EOFError as error:
             raise OSError(f"what was being read ended too soon: {error}") from error
+        except KeyboardInterrupt:
+            if sys.stderr.isatty():
+                raise
+            raise click.Abort from None
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """While inside, SIGTERM is Ctrl-C: what it ends is left as it should be, and so are the processes of a study."""
+
+    def interrupt(number: int, frame: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # only that one may listen
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _complain(message: str, code: int) -> int:
@@ -202,7 +231,7 @@ def plan(
     from conrl.risk import budget_risk
 
     check_files(out, (*drawing.PICTURES, *TABLES))
-    mdp = naming.model(model, horizon, start, settings, limits)
+    mdp = naming.model(model, horizon, start, settings, limits, allow_import=True)  # typed by the user
     if any(path.suffix in drawing.PICTURES for path in out):
         play.grid_layout(mdp)  # refuses a model that has no map
     asked: problem.Problem = problem.Linear(mdp.limits, floors)
@@ -278,7 +307,7 @@ def frontier(
     from conrl import drawing, naming, planners, rendering, terminal
 
     check_files(out, (*drawing.PICTURES, ".csv"))
-    mdp = naming.model(model, horizon, start, settings, limits)
+    mdp = naming.model(model, horizon, start, settings, limits, allow_import=True)  # typed by the user
     if mdp.num_costs == 0:
         raise SpecError(f"{model} has no costs; a frontier needs a model with at least one")
     if cost is None and mdp.num_costs > 1:
@@ -307,7 +336,7 @@ Examples:
 
 --out writes DIR/ENV/ALGORITHM/seed-000: progress.csv, a row an episode; checkpoint.npz; config.json.
 
-Ctrl-C stops after the episode being played, with everything saved (exit code 130).""",
+Ctrl-C or SIGTERM stops after the episode being played, with everything saved (exit code 130).""",
 )
 @click.argument("env", shell_complete=completion.model)
 @click.option(
@@ -404,6 +433,7 @@ def learn(
         pay,
         None if prime is None else str(prime),
         cost_ranges=cost_ranges,
+        allow_import=True,  # typed by the user
     )
     prepared = job.prepare()
     prepared.check()  # limits that nobody can keep end here, before anything is written

@@ -24,12 +24,17 @@ _workers = click.option("--workers", type=click.IntRange(1), metavar="N", help="
 _dask = click.option("--dask", metavar="ADDRESS", help="A Dask scheduler, such as tcp://127.0.0.1:8786.")
 
 
-def read_spec(path: Path) -> Spec:
+_allow_import = click.option(
+    "--allow-import", is_flag=True, help="Import the modules that SPEC names: gymnasium:MODULE:ID."
+)
+
+
+def read_spec(path: Path, allow_import: bool = False) -> Spec:
     """A spec in a file, or one that comes with the package by its name."""
     from conrl.experiments import builtin_spec, load_spec
 
     # A directory of that name is no spec: `reproduce figure1` makes one.
-    return builtin_spec(str(path)) if not path.suffix and not path.is_file() else load_spec(path)
+    return builtin_spec(str(path)) if not path.suffix and not path.is_file() else load_spec(path, allow_import)
 
 
 def play(spec: Spec, out: Path, workers: int | None, dask: str | None) -> int:
@@ -79,12 +84,13 @@ Exit code 4: some runs failed; the others went on."""
 @click.option("--out", type=click.Path(path_type=Path), help=f"{OUT} [default: the spec's name]")
 @_workers
 @_dask
-def run(spec: Path, out: Path | None, workers: int | None, dask: str | None) -> int:
+@_allow_import
+def run(spec: Path, out: Path | None, workers: int | None, dask: str | None, allow_import: bool) -> int:
     """Run the study that SPEC describes: environments x algorithms x seeds.
 
     SPEC is a TOML file, or figure1, figure2 or table1, which come with conrl.
     """
-    found = read_spec(spec)
+    found = read_spec(spec, allow_import)
     return play(found, Path(spec.stem) if out is None else out, workers, dask)
 
 
@@ -150,13 +156,14 @@ and the runs. Run the same command again to go on after an interruption."""
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), default="tuning", show_default=True, help=OUT)
 @_workers
-def tune(spec: Path, out: Path, workers: int | None) -> int:
+@_allow_import
+def tune(spec: Path, out: Path, workers: int | None, allow_import: bool) -> int:
     """Search for the best setting of an algorithm: a grid, or Optuna's samplers."""
     from conrl import rendering, terminal
     from conrl.experiments.tuning import tune as search
     from conrl.experiments.view import counting
 
-    found = read_spec(spec)
+    found = read_spec(spec, allow_import)
     try:
         with counting() as listener:
             trials = search(found, out, workers, listener)

@@ -7,22 +7,34 @@ import warnings
 from typing import Any
 
 from conrl import envs, io
+from conrl.envs import registry
 from conrl.errors import SpecError, unknown
 from conrl.model import ConstrainedMDP
 
 
 def model(
-    name: str, horizon: int | None, start: str | None, settings: dict[str, Any], limits: dict[str, float]
+    name: str,
+    horizon: int | None,
+    start: str | None,
+    settings: dict[str, Any],
+    limits: dict[str, float],
+    allow_import: bool = False,
 ) -> ConstrainedMDP:
-    """The model of that name or file, with the limits asked for in place of its own."""
+    """The model of that name or file, with the limits asked for in place of its own.
+
+    `allow_import`: the user, and not a file, named the module in `gymnasium:<module>:<id>`.
+    """
     if horizon is not None and "horizon" in settings:
         raise SpecError("the horizon is given twice, by --horizon and by --set")
     parameters = settings if horizon is None else settings | {"horizon": horizon}
-    mdp = _make(name, parameters)
+    mdp = _make(name, parameters, allow_import)
     if start is not None:
         index = _state(mdp, start)
         # What ends an episode of a Gymnasium environment depends on where it starts.
-        mdp = _make(name, parameters | {"initial": index}) if is_gymnasium(name) else mdp.replace(initial=index)
+        if is_gymnasium(name):
+            mdp = _make(name, parameters | {"initial": index}, allow_import)
+        else:
+            mdp = mdp.replace(initial=index)
     if limits:
         own = {} if mdp.limits is None else dict(zip(mdp.cost_names, mdp.limits.tolist(), strict=True))
         mdp = mdp.replace(limits=own | limits)
@@ -33,7 +45,7 @@ def is_gymnasium(model: str) -> bool:
     return model.startswith("gymnasium:")
 
 
-def _make(model: str, parameters: dict[str, Any]) -> ConstrainedMDP:
+def _make(model: str, parameters: dict[str, Any], allow_import: bool) -> ConstrainedMDP:
     if not is_gymnasium(model) and model not in envs.REGISTRY:
         if not io.is_model_file(model) and not os.path.exists(model) and os.sep not in model:
             known = unknown("model", model, [*envs.REGISTRY, "gymnasium:<id>"])
@@ -44,7 +56,7 @@ def _make(model: str, parameters: dict[str, Any]) -> ConstrainedMDP:
         return io.load_model(model, horizon=parameters.get("horizon"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what matters is raised
-        return envs.make(model, **parameters)
+        return registry.resolve(model, parameters, allow_import)
 
 
 def _state(mdp: ConstrainedMDP, text: str) -> int:

@@ -1,20 +1,28 @@
-"""Models by name, as the command line asks for them."""
+"""Models by name, as the command line asks for them.
+
+A name may come from a file that somebody else wrote, and `gymnasium:<module>:<id>` names a module to be imported, which
+is code that runs. So nothing is imported because of a name unless `allow_import` says that the user asked for it.
+"""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from conrl.errors import ConRLError, SpecError, unknown
 from conrl.model import ConstrainedMDP
 from conrl.registration import FACTORIES, gymnasium_id
+
+if TYPE_CHECKING:
+    import gymnasium
 
 PREFIX = "gymnasium:"
 
@@ -62,14 +70,27 @@ def make(name: str, **parameters: Any) -> ConstrainedMDP:
     """The model of that name: a built-in one, or `gymnasium:<id>` for one that Gymnasium registered.
 
     `parameters` are those of the function that makes it. With `gymnasium:<id>` they are `horizon`, `limits`,
-    ... of `from_gymnasium`, and all others go to `gymnasium.make`.
+    ... of `from_gymnasium`, and all others go to `gymnasium.make`. As there, `gymnasium:<module>:<id>` imports the
+    module first: do not pass a name that comes from somebody else's file.
     """
+    return resolve(name, parameters, allow_import=True)
+
+
+def resolve(name: str, parameters: Mapping[str, Any], allow_import: bool) -> ConstrainedMDP:
+    """What `make` gives, with parameters that may come from a file too: none of them is the permission."""
     if not isinstance(name, str):
         raise SpecError(unknown("environment", name, [*REGISTRY, f"{PREFIX}<id>"]))
     if name.startswith(PREFIX):
-        return _make_gymnasium(name.removeprefix(PREFIX), parameters)
+        return _make_gymnasium(name.removeprefix(PREFIX), parameters, allow_import)
     if name not in REGISTRY:
         raise SpecError(unknown("environment", name, [*REGISTRY, f"{PREFIX}<id>"]))
+    return make_built_in(name, parameters)
+
+
+def make_built_in(name: str, parameters: Mapping[str, Any]) -> ConstrainedMDP:
+    """The model of a built-in environment."""
+    if name not in REGISTRY:
+        raise SpecError(unknown("environment", name, REGISTRY))
     entry = REGISTRY[name]
     hints = typing.get_type_hints(entry.factory)
     for key, value in parameters.items():
@@ -110,18 +131,35 @@ def _check_type(name: str, key: str, value: object, hint: Any) -> None:
         raise SpecError(f"parameter {key!r} of {name} is {value!r}; it must be {wanted}")
 
 
-def _make_gymnasium(env_id: str, parameters: dict[str, Any]) -> ConstrainedMDP:
+def open_gymnasium(env_id: str, parameters: Mapping[str, Any], allow_import: bool) -> gymnasium.Env[Any, Any]:
+    """The environment that Gymnasium registered under an id, or that a module registers: `<module>:<id>`.
+
+    A module that is loaded already may be named, as nothing is imported then.
+    """
     import gymnasium
 
+    module, colon, _ = env_id.partition(":")
+    if colon and not allow_import and module not in sys.modules:
+        raise SpecError(
+            f"{PREFIX}{env_id} names the module {module!r}, and importing it runs its code; if you trust it, say "
+            "--allow-import to conrl run or tune (in Python allow_import=True)"
+        )
+    try:
+        return gymnasium.make(env_id, **parameters)
+    except ModuleNotFoundError as error:
+        why = f"{error.name or module} cannot be imported; install it, or name its directory in PYTHONPATH: the current"
+        raise SpecError(f"{PREFIX}{env_id}: {why} directory is not searched") from error
+    except Exception as error:  # constructors that are not ours raise anything on bad parameters
+        raise _refused(PREFIX + env_id, parameters, error) from error
+
+
+def _make_gymnasium(env_id: str, parameters: Mapping[str, Any], allow_import: bool) -> ConstrainedMDP:
     from conrl.envs.adapters import from_gymnasium
 
     own = inspect.signature(from_gymnasium).parameters
     ours = {key: value for key, value in parameters.items() if key in own and key != "env"}
     theirs = {key: value for key, value in parameters.items() if key not in ours}
-    try:
-        env = gymnasium.make(env_id, **theirs)
-    except Exception as error:  # constructors that are not ours raise anything on bad parameters
-        raise _refused(PREFIX + env_id, theirs, error) from error
+    env = open_gymnasium(env_id, theirs, allow_import)
     try:
         return from_gymnasium(env, **ours)
     except ConRLError:

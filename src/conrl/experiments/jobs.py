@@ -33,6 +33,7 @@ class Job:
     `cost_ranges` go with it. With `pay` "bernoulli", [0, 1] is the range of what nobody declared and has means in it.
     `options` are parameters of the algorithm as plain values (see `conrl.experiments.parts`). `budgets` make the
     problem a `Knapsack` over all episodes. `env_name` and `name` are what the run's directory is called.
+    `allow_import`: a module that `env` names may be imported; the user says so, never a file.
     """
 
     env: str
@@ -53,6 +54,7 @@ class Job:
     env_name: str | None = None
     name: str | None = None
     cost_ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    allow_import: bool = False
 
     def directory(self, out: str | Path) -> Path:
         """Where the run is kept."""
@@ -62,7 +64,14 @@ class Job:
         """The world and the way to make the learner; a `SpecError` if something does not fit."""
         kind = parts.algorithm(self.algorithm)
         world, task = parts.world(
-            self.env, self.horizon, self.start, self.settings, self.limits, self.reward_range, self.cost_ranges
+            self.env,
+            self.horizon,
+            self.start,
+            self.settings,
+            self.limits,
+            self.reward_range,
+            self.cost_ranges,
+            self.allow_import,
         )
         if self.pay == "bernoulli" and isinstance(world, ConstrainedMDP):
             world = with_coins(world)

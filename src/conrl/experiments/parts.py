@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from conrl import naming
 from conrl.bonuses import ScaledBonus, TheoryBonus
+from conrl.envs.registry import open_gymnasium
 from conrl.errors import SpecError, unknown
 from conrl.learners import LEARNERS
 from conrl.model import ConstrainedMDP
@@ -37,17 +38,13 @@ def world(
     limits: dict[str, float],
     reward_range: tuple[float, float] | None,
     cost_ranges: Mapping[str, tuple[float, float]],
+    allow_import: bool = False,
 ) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
     """What is to be learned: a model to sample or, of a Gymnasium environment that publishes none, the environment."""
     if naming.is_gymnasium(name):
-        import gymnasium
-
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                made = gymnasium.make(name.partition(":")[2], **settings)
-        except Exception as error:  # constructors that are not ours raise anything
-            raise SpecError(f"{name}: {' '.join(str(error).split())}") from None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = open_gymnasium(name.partition(":")[2], settings, allow_import)
         if not hasattr(made.unwrapped, "P") and not hasattr(made.unwrapped, "mdp"):
             if start is not None:
                 raise SpecError("--start: the environment itself says where an episode starts")
@@ -66,7 +63,7 @@ def world(
             )
             return made, task
         made.close()
-    mdp = naming.model(name, horizon, start, settings, limits).replace(
+    mdp = naming.model(name, horizon, start, settings, limits, allow_import).replace(
         reward_range=reward_range, cost_ranges=cost_ranges
     )
     return mdp, mdp.task

@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,11 +25,18 @@ ONE_THREAD = {
     f"{name}_NUM_THREADS": "1"
     for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "VECLIB_MAXIMUM", "NUMEXPR", "POLARS_MAX")
 }
+# A new process looks for its own first modules in the current directory, unless it is told not to.
+SAFE_PATH, OURS = "PYTHONSAFEPATH", "conrl"  # anything but nothing
+GRACE = 30.0  # seconds for the episodes that are being played when a study is interrupted
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 STARTING = threading.Lock()  # a new process gets another environment: for a moment, this one has it
 
 
 def _work(pipe: Connection, out: str) -> None:
     """A worker: runs that come through the pipe, until None comes."""
+    if os.environ.get(SAFE_PATH) == OURS:
+        del os.environ[SAFE_PATH]  # programs that an environment starts are not ours
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
         while (task := pipe.recv()) is not None:
@@ -53,8 +61,9 @@ class _Worker:
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, str(out)), daemon=True)
-        # Ctrl-C at a terminal is sent to all processes. This one tells the workers, once: two signals end them at once.
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        # No signal may leave a process half started. The worker inherits what is blocked: SIGTERM, by which it is asked
+        # to end, it unblocks; Ctrl-C, which a terminal sends to all processes, is for this one alone.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
             self.process.start()
         finally:
@@ -97,9 +106,11 @@ def in_processes(queue: deque[tuple[int, Job]], out: Path, count: int, tell: Lis
         else:
             tell(Event(place, "failed", text=f"its worker died {ATTEMPTS} times"))
 
-    idle = [_new_worker(out) for _ in range(count)]
+    idle: list[_Worker] = []
     busy: list[_Worker] = []
     try:
+        while len(idle) < count:
+            idle.append(_new_worker(out))
         while queue or busy:
             while queue and idle:
                 worker = idle.pop()
@@ -123,15 +134,26 @@ def in_processes(queue: deque[tuple[int, Job]], out: Path, count: int, tell: Lis
                 else:
                     tell(event)
     except KeyboardInterrupt:
-        for worker in busy:  # each ends after its episode, and saves
-            worker.process.terminate()
-            worker.stop()
-        for worker in busy:
-            worker.process.join(timeout=30)
+        _end(busy)
         raise
     finally:
         for worker in idle:
             worker.stop()
+
+
+def _end(busy: list[_Worker]) -> None:
+    """Each ends after its episode, and saves; of one that takes too long, or after a second signal, what it last saved
+    stands."""
+    for worker in busy:
+        worker.process.terminate()
+        worker.stop()
+    late = time.monotonic() + GRACE
+    try:
+        for worker in busy:
+            worker.process.join(timeout=max(0.0, late - time.monotonic()))
+    finally:
+        for worker in busy:
+            worker.process.kill()
 
 
 def _guarded(main: Any) -> bool:
@@ -163,5 +185,6 @@ def _without_main() -> Iterator[None]:
 
 
 def _new_worker(out: Path) -> _Worker:
-    with STARTING, _environment(ONE_THREAD), _without_main():
+    safe = {SAFE_PATH: os.environ.get(SAFE_PATH) or OURS}
+    with STARTING, _environment(ONE_THREAD | safe), _without_main():
         return _Worker(out)

@@ -55,7 +55,8 @@ def run_study(
         dask: the address of a scheduler, instead of local processes.
         listener: told about everything that happens.
 
-    Ctrl-C ends every run after the episode that it is playing; the same call goes on from there.
+    Ctrl-C ends every run after the episode that it is playing; the same call goes on from there. (On the command line
+    SIGTERM does the same.)
     """
     if workers is not None and dask is not None:
         raise SpecError("workers are local; a Dask cluster has its own: give one of them")

@@ -107,8 +107,11 @@ class Search:
     def settle(self, directory: Path) -> None:
         """A directory holds one search; another would mix two sets of numbers. More trials continue one."""
         path = directory / "search.json"
+        jobs = [dataclasses.asdict(job) | {"env": _place_free(job.env)} for job in self.jobs]
+        for job in jobs:
+            del job["allow_import"]  # whether it may be searched is not what is searched
         asked = {
-            "jobs": [dataclasses.asdict(job) | {"env": _place_free(job.env)} for job in self.jobs],
+            "jobs": jobs,
             "parameters": self.parameters,
             "sampler": self.sampler,
             "prune": self.prune,

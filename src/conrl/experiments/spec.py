@@ -91,10 +91,11 @@ class Spec:
         return {kind: {name: t.get("title", name) for name, t in found.items()} for kind, found in tables.items()}
 
 
-def load_spec(path: str | Path) -> Spec:
+def load_spec(path: str | Path, allow_import: bool = False) -> Spec:
     """Read and check a spec; `SpecMistakes` names the line of everything that is wrong.
 
-    Models in files are found beside the spec.
+    Models in files are found beside the spec. `model = "gymnasium:<module>:<id>"` runs the code of a module, which a
+    file alone cannot ask for: `allow_import` does.
     """
     path = Path(path)
     with reading(path):
@@ -105,7 +106,7 @@ def load_spec(path: str | Path) -> Spec:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise SpecError(f"{path}: not UTF-8: {error}") from None
-    return parse_spec(text, str(path), path.parent)
+    return parse_spec(text, str(path), path.parent, allow_import)
 
 
 def builtin_spec(name: str) -> Spec:
@@ -117,22 +118,22 @@ def builtin_spec(name: str) -> Spec:
     return parse_spec((folder / f"{name}.toml").read_text(encoding="utf-8"), f"{name}.toml", Path())
 
 
-def parse_spec(text: str, source: str = "spec", folder: Path | None = None) -> Spec:
-    """A spec from its text."""
+def parse_spec(text: str, source: str = "spec", folder: Path | None = None, allow_import: bool = False) -> Spec:
+    """A spec from its text; `allow_import` as in `load_spec`."""
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
         found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
         where, why = (f"{source}:{found[2]}", f"{found[1]}, column {found[3]}") if found else (source, str(error))
         raise SpecError(f"{where}: not TOML: {why}") from None
-    return _Reader(data, text, source, Path() if folder is None else folder).read()
+    return _Reader(data, text, source, Path() if folder is None else folder, allow_import).read()
 
 
 class _Reader:
     """Checks the tables of a spec and collects what is wrong."""
 
-    def __init__(self, data: dict[str, Any], text: str, source: str, folder: Path) -> None:
-        self.data, self.source, self.folder = data, source, folder
+    def __init__(self, data: dict[str, Any], text: str, source: str, folder: Path, allow_import: bool) -> None:
+        self.data, self.source, self.folder, self.allow_import = data, source, folder, allow_import
         self.lines = Lines(text)
         self.mistakes: list[tuple[tuple[str, ...], str]] = []
 
@@ -269,6 +270,7 @@ class _Reader:
                     env_name=env_name,
                     name=name,
                     cost_ranges={k: (float(x), float(y)) for k, (x, y) in env.get("cost_ranges", {}).items()},
+                    allow_import=self.allow_import,
                 )
                 yield from (replace(first, seed=seed) for seed in numbers)
 
@@ -287,8 +289,12 @@ class _Reader:
             try:
                 job.prepare().check()
             except ConRLError as error:
-                # What is an option of the command line is a key here.
-                text = re.sub(r"--([a-z-]+)", lambda found: found[1].replace("-", "_"), " ".join(str(error).split()))
+                # What is an option of the command line is a key here, but for the one that no file can give.
+                text = re.sub(
+                    r"--(?!allow-import)([a-z-]+)",
+                    lambda found: found[1].replace("-", "_"),
+                    " ".join(str(error).split()),
+                )
                 path = self.culprit(job, text)
                 if (path, text) not in told:  # a model that is not there is told once, not for each algorithm
                     self.complain(path, f"{job.name} on {job.env_name}: {text}")

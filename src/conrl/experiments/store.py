@@ -29,7 +29,7 @@ from conrl.errors import ConRLError, RunError
 from conrl.files import alone, atomic_write, reading, refuse_links
 from conrl.io import is_model_file
 from conrl.learners import History, learn
-from conrl.learners.loop import make_world
+from conrl.learners.loop import interruptible, make_world
 from conrl.learners.saving import DAMAGED, learner_arrays, learner_of, made_arrays, read_sealed, write_sealed
 from conrl.model import ConstrainedMDP
 
@@ -303,7 +303,8 @@ def learn_on_disk(
                 took = time.monotonic() - begun
                 due = begun + took + max(LEAST_PAUSE, SHARE * took)
 
-        # An error may strike in the middle of an episode: then the last checkpoint stands.
-        learn(env, learner, left, seed, progress, history=history, after=keep, **options)
-        run.save(learner, history)
+        # An error may strike in the middle of an episode: then the last checkpoint stands. A signal waits for the save.
+        with interruptible():
+            learn(env, learner, left, seed, progress, history=history, after=keep, **options)
+            run.save(learner, history)
         return learner, history

@@ -56,7 +56,8 @@ def learn(
         after: called with the history after each episode.
 
     A learner of one unending episode (`learner.continuing`) is not reset between them: see `conrl.learners.continuing`.
-    Ctrl-C (or SIGTERM) ends the run after the episode that is being played; `history.interrupted` then says so.
+    Ctrl-C (or SIGTERM) ends the run after the episode that is being played; `history.interrupted` then says so. A
+    second Ctrl-C ends it at once.
     """
     read_count(episodes, "episodes", 0)
     read_flag(progress, "progress")
@@ -77,7 +78,7 @@ def learn(
         raise SpecError("the history is not that of this learner: it has other costs or another number of episodes")
     history.interrupted = False
     play = play_trajectory if getattr(learner, "continuing", False) else play_episode
-    with _interruptible() as interrupted, show_progress(progress, history, episodes) as tick:
+    with interruptible() as interrupted, show_progress(progress, history, episodes) as tick:
         for left in reversed(range(episodes)):
             history.append(play(world, learner, int(number)))
             tick()
@@ -141,22 +142,34 @@ def make_world(
     return GymnasiumWorld(env, learner.task, cost), None
 
 
+_listening: list[threading.Event] = []  # what signals set now; one at most
+
+
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """While inside, the first Ctrl-C (or SIGTERM) only asks to stop; a second one interrupts at once."""
-    asked = threading.Event()
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """While inside, Ctrl-C and SIGTERM only ask to stop. A second Ctrl-C interrupts at once, a second SIGTERM does not:
+    who stops a group of processes sends it to each of them, and those that have workers pass it on to them.
+
+    Within another such block it is that one's question: what was asked outside counts inside.
+    """
     if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
+        yield lambda: False
         return
+    if _listening:
+        yield _listening[0].is_set
+        return
+    asked = threading.Event()
 
     def handler(number: int, frame: object) -> None:
-        if asked.is_set():
+        if asked.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         asked.set()
 
+    _listening.append(asked)
     before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield asked.is_set
     finally:
         for number, old in before.items():
             signal.signal(number, old)
+        _listening.remove(asked)
