@@ -1,8 +1,8 @@
 """`python -m conrl` is `conrl`: the current directory is not searched for modules.
 
 `-m` puts it first on the path, where a file `click.py` beside somebody's data would be imported for the module. It is
-taken off before anything else is imported. Python itself has looked there for `conrl`: where a directory of that name
-could be hostile, use `conrl` or `python -P -m conrl`.
+taken off before anything else is imported. Python itself has looked there before, for `conrl` and for the few modules
+of its own that it needs to find it: among hostile files use `conrl`, or `python -P -m conrl`.
 """
 
 import os

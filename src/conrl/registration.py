@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader  # importing it would load a dozen modules more with `import conrl`
+    from importlib.machinery import ModuleSpec
 
 # The one list of what is built in: name -> the function that makes the model.
 FACTORIES = {
@@ -45,7 +48,7 @@ def register() -> None:
             )
 
 
-class _Registering(Loader):
+class _Registering:
     """Loads as the usual loader does, then registers."""
 
     def __init__(self, inner: Loader) -> None:
@@ -62,7 +65,7 @@ class _Registering(Loader):
         register()
 
 
-class _Gymnasium(MetaPathFinder):
+class _Gymnasium:
     """Waits for `import gymnasium` and lets the usual finders find it.
 
     It stays where it is, and remembers nothing: other threads may be walking the list of finders.
@@ -76,7 +79,7 @@ class _Gymnasium(MetaPathFinder):
         others = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
         spec = next((found for finder in others if (found := finder.find_spec(fullname, path, target))), None)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Registering(spec.loader)
+            spec.loader = cast("Loader", _Registering(spec.loader))
         return spec
 
 
