@@ -19,7 +19,8 @@ MODULES = sorted(p for p in SOURCE.rglob("*.py"))
 # Each layer may import those before it (and its own).
 LAYERS = [
     {"errors", "registration"},
-    {"bounds", "cli_options", "completion", "files", "kernels", "terminal"},
+    {"sizes"},
+    {"bounds", "cells", "cli_options", "completion", "files", "kernels", "terminal"},
     {"graph", "inputs"},
     {"layout", "task"},
     {"model"},

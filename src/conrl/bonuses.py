@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from conrl import bounds
 from conrl.counts import Float, Int
-from conrl.errors import SpecError
+from conrl.errors import SpecError, shown
 from conrl.inputs import any_array, is_number, read_count, read_flag
 from conrl.task import Task
 
@@ -97,9 +97,9 @@ class ScaledBonus:
             _ = [float(x) for x in (self.reward, self.unvisited, *np.atleast_1d(self.cost).tolist())]
             read_flag(self.relative, "relative")
         except (TypeError, ValueError, OverflowError):
-            raise SpecError(f"{self} makes no bonus: scales are numbers") from None
+            raise SpecError(f"{shown(self)} makes no bonus: scales are numbers") from None
         if not np.isfinite([self.reward, self.unvisited, *np.atleast_1d(self.cost)]).all() or self.unvisited < 0.0:
-            raise SpecError(f"{self} makes no bonus: scales are finite, and unvisited is at least 0")
+            raise SpecError(f"{shown(self)} makes no bonus: scales are finite, and unvisited is at least 0")
 
     def __call__(self, visits: Int, episode: int, task: Task) -> Float:
         visits = _asked(visits, task)

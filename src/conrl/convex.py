@@ -219,7 +219,7 @@ def _index(i: Any) -> int:
 def _target(target: ArrayLike) -> Float:
     try:
         aim = np.array(target, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise SpecError(f"target is {target!r}; it must be a list of numbers, one per cost") from None
     if aim.ndim != 1 or not np.isfinite(aim).all():
         raise SpecError(f"target is {target!r}; it must be a list of finite numbers, one per cost")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from conrl.errors import ModelError, RunError
-from conrl.inputs import any_array, float_array, read_flag
+from conrl.inputs import any_array, float_array, frozen, read_flag
 from conrl.task import Task
 
 Float = NDArray[np.float64]
@@ -55,7 +55,7 @@ class Episode:
                     f"{name} of step {int(np.argwhere(~np.isfinite(values))[0][0])} is not a finite number"
                 )
         for name, value in (("states", states), ("actions", actions), ("rewards", rewards), ("costs", costs)):
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, name, frozen(value))
 
     @classmethod
     def _of(cls, states: Int, actions: Int, pay: Float, **flags: bool) -> Episode:

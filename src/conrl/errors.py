@@ -68,6 +68,19 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> str:
     return f"unknown {kind} {name!r}; known: {', '.join(options)}"
 
 
+def shown(value: object, most: int = 60) -> str:
+    """What somebody passed, as it stands in a message: on one line, and not longer than that.
+
+    >>> shown(10**400)
+    '1000000000000000000000000000000000000000000000000000000000...'
+    """
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python writes no number of more than some thousand digits
+        return f"a {type(value).__name__} too long to write"
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
 def printable(text: str) -> str:
     """With signs that a terminal would obey, not show, as escapes; line ends stay.
 

@@ -1,36 +1,39 @@
 """Reading and writing files safely: whole or not at all, by one process, and never trusting what a file claims.
 
 `atomic_write` writes beside the destination, syncs and renames. `alone` keeps other processes out of a directory.
-`refuse_links` keeps a directory of ours from leading to files outside.
-`read_npz` compares what the headers of an `.npz` archive claim with what the file holds before memory is taken, and
-never unpickles.
+`refuse_links` keeps a directory of ours from leading to files outside. `read_bytes` reads regular files only.
+`read_npz` compares what the headers of an `.npz` archive claim with what the file holds, and both with `conrl.sizes`,
+before memory is taken, and never unpickles. `read_json` and `check_depth` refuse what is nested so deeply that reading
+or writing it would exhaust the stack.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import secrets
 import shutil
 import stat
 import zipfile
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from conrl.errors import ModelError, RunError
+from conrl.sizes import MAX_ARCHIVE, check_archive
 
 Array = NDArray[Any]
 PathLike = str | os.PathLike[str]
 
-MAX_BYTES = 2**32  # of all arrays of an .npz together, unless the file itself is of comparable size:
-COMPARABLE = 16  # at most so many times smaller
 DEFLATE_RATIO = 1032  # deflate cannot shrink further, so a larger claim is a lie
+NUMBER, TEXT = 8, 56  # bytes that an entry takes at least: as a 64-bit number; as a Python text, on top of its letters
+MAX_DEPTH = 50  # of tables and lists within each other in JSON or TOML
 
 
 def file_path(path: Any) -> Path:
@@ -142,7 +145,48 @@ def reading(path: Path) -> Iterator[None]:
         raise ModelError(f"cannot read {path}: not enough memory") from None
 
 
+def read_bytes(path: Path, most: int | None = None) -> bytes:
+    """All of a regular file, if it has at most so many bytes."""
+    with reading(path), path.open("rb") as handle:
+        data = handle.read() if most is None else handle.read(most + 1)
+    if most is not None and len(data) > most:
+        raise ModelError(f"{path}: larger than {most:,} bytes")
+    return data
+
+
+def read_json(text: str) -> Any:
+    """What a JSON text says; a `ValueError` if it is none, or one that is nested too deeply."""
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        value = None
+        for _ in range(MAX_DEPTH + 1):
+            value = [value]
+    check_depth(value)
+    return value
+
+
+def check_depth(value: Any) -> None:
+    """A `ValueError` if tables and lists lie too deeply within each other: all that walks them would end badly."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, (dict, list))]
+        level = [x for values in inner for x in values]
+        if not level:
+            return
+    raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
+
+
 Reader = Callable[[str], Array]
+
+
+class _Member(NamedTuple):
+    """An array of an archive, before it is read."""
+
+    name: str
+    entry: zipfile.ZipInfo
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
 
 
 def read_npz(path: Path, check: Callable[[Set[str], Reader], None]) -> dict[str, Array]:
@@ -153,9 +197,9 @@ def read_npz(path: Path, check: Callable[[Set[str], Reader], None]) -> dict[str,
     with path.open("rb") as handle:
         try:
             with zipfile.ZipFile(handle) as archive:
-                entries = _entries(archive, os.fstat(handle.fileno()).st_size)
-                check(entries.keys(), lambda name: _read_array(archive, entries[name]))
-                arrays = {name: _read_array(archive, entry) for name, entry in entries.items()}
+                members = _members(archive, os.fstat(handle.fileno()).st_size)
+                check(members.keys(), lambda name: _read_array(archive, members[name]))
+                arrays = {name: _read_array(archive, member) for name, member in members.items()}
             # This also finds a code that is no character.
             return arrays | {k: array.astype(object) for k, array in arrays.items() if array.dtype.kind == "U"}
         except (ModelError, MemoryError):
@@ -164,22 +208,29 @@ def read_npz(path: Path, check: Callable[[Set[str], Reader], None]) -> dict[str,
             raise ModelError(f"not a readable .npz file: {' '.join(str(error).split())}") from None
 
 
-def _entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
-    """The arrays by name, once names and sizes make sense."""
-    entries: dict[str, zipfile.ZipInfo] = {}
+def write_npz(handle: BinaryIO, arrays: Mapping[str, Any]) -> None:
+    """Arrays as `.npz`; compressed, unless they are so large that `read_npz` would take the file for a bomb."""
+    needed = sum(_needed(np.shape(array), np.asarray(array).dtype) for array in arrays.values())
+    save = np.savez_compressed if needed <= MAX_ARCHIVE else np.savez
+    save(handle, allow_pickle=False, **arrays)
+
+
+def _needed(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    """Bytes that an array takes at least once it is used: numbers as 64-bit ones, texts as Python objects."""
+    return math.prod(shape) * (dtype.itemsize + TEXT if dtype.kind in "US" else max(dtype.itemsize, NUMBER))
+
+
+def _members(archive: zipfile.ZipFile, size: int) -> dict[str, _Member]:
+    """The arrays by name, once names and sizes make sense; no more than headers is read."""
+    members: dict[str, _Member] = {}
     for entry in archive.infolist():
         name = entry.filename.removesuffix(".npy")
-        if name in entries or name == entry.filename:
+        if name in members or name == entry.filename:
             raise ModelError(f"member {entry.filename!r} occurs twice or is not an array")
-        entries[name] = entry
         _check_entry(name, entry, size)
-    total = sum(entry.file_size for entry in entries.values())
-    if total > max(MAX_BYTES, COMPARABLE * size):
-        raise ModelError(
-            f"its arrays would take {total:,} bytes from a file of {size:,}; "
-            f"at most {MAX_BYTES:,}, or {COMPARABLE} times the file, are read"
-        )
-    return entries
+        members[name] = _read_header(archive, name, entry)
+    check_archive(sum(_needed(member.shape, member.dtype) for member in members.values()), size)
+    return members
 
 
 def _check_entry(name: str, entry: zipfile.ZipInfo, size: int) -> None:
@@ -190,10 +241,13 @@ def _check_entry(name: str, entry: zipfile.ZipInfo, size: int) -> None:
         raise ModelError(f"array {name!r} claims {entry.file_size:,} bytes; the file does not hold them")
 
 
-def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
-    name = entry.filename.removesuffix(".npy")
+def _read_header(archive: zipfile.ZipFile, name: str, entry: zipfile.ZipInfo) -> _Member:
+    """What an array claims to be, once that is numbers or texts and as large as the archive says."""
     with archive.open(entry) as stream:
-        shape, dtype = _read_array_header(stream)
+        version = npy.read_magic(stream)
+        if version != (1, 0):  # others are for headers of any length, which numbers and texts do not need
+            raise ModelError(f"array {name!r}: array format {version} is not one that numbers or texts need")
+        shape, _, dtype = npy.read_array_header_1_0(stream)
         held = entry.file_size - stream.tell()
     if dtype.hasobject:
         raise ModelError(f"array {name!r} holds Python objects, which could run code; save names with dtype=str")
@@ -202,20 +256,13 @@ def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
     claimed = math.prod(shape) * max(dtype.itemsize, 1)
     if claimed != held:
         raise ModelError(f"array {name!r} claims {claimed:,} bytes; the file holds {held:,}")
-    with archive.open(entry) as stream:
+    return _Member(name, entry, shape, dtype)
+
+
+def _read_array(archive: zipfile.ZipFile, member: _Member) -> Array:
+    with archive.open(member.entry) as stream:
         array = npy.read_array(stream, allow_pickle=False)
         if stream.read(1):  # also makes zipfile compare the checksum
-            raise ModelError(f"array {name!r} is followed by other bytes")
+            raise ModelError(f"array {member.name!r} is followed by other bytes")
     # A byte other than 0 and 1 is a damaged boolean that numpy would carry along.
-    return array.view(np.uint8) != 0 if dtype.kind == "b" else array
-
-
-def _read_array_header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    version = npy.read_magic(stream)
-    if version == (1, 0):
-        shape, _, dtype = npy.read_array_header_1_0(stream)
-    elif version == (2, 0):
-        shape, _, dtype = npy.read_array_header_2_0(stream)
-    else:
-        raise ModelError(f"array format {version} is not one that numbers or texts need")
-    return shape, dtype
+    return array.view(np.uint8) != 0 if member.dtype.kind == "b" else array

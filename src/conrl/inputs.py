@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from conrl.errors import ModelError, SpecError, unknown
+from conrl.errors import ConRLError, ModelError, SpecError, shown, unknown
+from conrl.sizes import MAX_HORIZON, check_table
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -24,7 +25,6 @@ Ranges = Mapping[str, tuple[float, float] | None] | Sequence[tuple[float, float]
 MAX_STATES = 2**31 - 1  # the kernels hold states in 32 bits
 MAX_ACTIONS = 2**15 - 1  # a policy stores its choice in 16 bits
 ROUNDING = 1e-9  # of a total, in proportion
-MAX_HORIZON = 2**31 - 1  # arrays have an entry a step
 LARGEST = 1e150  # of a reward, cost or bonus: its square, and its sum over the horizon, still fit a double
 
 _REFUSED = {
@@ -38,23 +38,24 @@ _REFUSED = {
 
 
 def resolve_limits(limits: ArrayLike | Mapping[str, float] | None, cost_names: Sequence[str], what: str) -> Float:
-    """[d] from a list or a mapping by cost name. Absent: +inf for limits, -inf for floors."""
+    """[d] from a list or a mapping by cost name, in an array of its own. Absent: +inf for limits, -inf for floors."""
     none = -np.inf if what == "floors" else np.inf
     d = len(cost_names)
     if limits is None:
         return np.full(d, none)
     if isinstance(limits, Mapping):
         values = np.full(d, none)
+        place = {name: i for i, name in enumerate(cost_names)}
         for name, limit in limits.items():
-            if name not in cost_names:
+            if name not in place:
                 raise ModelError(unknown("cost", str(name), cost_names))
-            number = float_array(none if limit is None else limit, f"{what}[{name!r}]")
+            number = _limit_array(none if limit is None else limit, f"{what}[{name!r}]")
             if number.ndim:
-                raise ModelError(f"{what}[{name!r}] is {limit!r}; expected one number")
-            values[list(cost_names).index(name)] = number
+                raise ModelError(f"{what}[{name!r}] is {shown(limit)}; expected one number")
+            values[place[name]] = number
     else:
         given = [none if x is None else x for x in limits] if isinstance(limits, (list, tuple)) else limits
-        values = float_array(given, what)
+        values = _limit_array(given, what).copy()
         if values.ndim == 0 and d == 1:
             values = values[None]  # one cost, one number
     if values.shape != (d,):
@@ -75,6 +76,14 @@ def rounding_room(limits: Float, largest: Float) -> Float:
     In proportion to the limit, so that the unit of a cost does not matter; of a limit 0, to the largest total there is.
     """
     return ROUNDING * np.where(limits == 0.0, largest, np.where(np.isfinite(limits), np.abs(limits), 0.0))
+
+
+def _limit_array(values: Any, what: str) -> Float:
+    """Numbers; a truth value is a slip, as `Linear(True)` would otherwise be a limit of 1."""
+    for value in values if isinstance(values, (list, tuple)) else (values,):
+        if isinstance(value, (bool, np.bool_)) or getattr(value, "dtype", None) == np.bool_:
+            raise ModelError(f"{what} holds {shown(value)}, a truth value; give a number, or None for none")
+    return float_array(values, what)
 
 
 class SparseRows(NamedTuple):
@@ -211,6 +220,11 @@ def read_outcomes(
     if p.ndim != 1 or m.ndim != 2 or m.shape[0] != p.size or m.shape[1] == 0:
         raise ModelError(f"pay has shape {m.shape} for {p.size} outcomes; expected ({p.size}, 1 + number of costs)")
     s, a, t = (x.astype(np.int64) for x in (s, a, t))
+    if num_states > p.size:
+        raise ModelError(
+            f"{p.size} outcome{'s' * (p.size != 1)} for {shown(num_states)} states: some state has no action; "
+            "give it one, for example one that stays there with probability 1"
+        )
     row = s * num_actions + a
     for name, index, size in (("state", s, num_states), ("action", a, num_actions), ("successor", t, num_states)):
         if index.size and (index.min() < 0 or index.max() >= size):
@@ -237,9 +251,9 @@ def check_sizes(num_states: Any, num_actions: Any) -> None:
     """Whether there are so many, and no more than the kernels can number."""
     for name, count, most in (("states", num_states, MAX_STATES), ("actions", num_actions, MAX_ACTIONS)):
         if not is_int(count) or count < 1:
-            raise ModelError(f"num_{name} is {count!r}; it must be a whole number of at least 1")
+            raise ModelError(f"num_{name} is {shown(count)}; it must be a whole number of at least 1")
         if count > most:
-            raise ModelError(f"{count} {name}; at most {most} are supported")
+            raise ModelError(f"{shown(count)} {name}; at most {most} are supported")
 
 
 def available_rows(available: ArrayLike | None, num_states: int, num_actions: int) -> NDArray[np.bool_]:
@@ -283,21 +297,48 @@ def refuse(given: Mapping[str, object]) -> None:
         raise TypeError(f"ConstrainedMDP() got an unexpected keyword argument {name!r}")
 
 
-def any_array(values: Any, what: str) -> NDArray[Any]:
+def any_array(values: Any, what: str, of: str = "") -> NDArray[Any]:
+    if is_masked(values) or (isinstance(values, (list, tuple)) and any(map(is_masked, values))):
+        raise ModelError(
+            f"{what} is a masked array, whose mask would be ignored; pass {what}.filled(0) or other numbers, "
+            "and leave out actions with `available`"
+        )
     try:
         return np.asarray(values)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"{what} is not an array: {error}") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ModelError(f"{what} is not an array{of}: {error}") from None
 
 
 def float_array(values: Any, what: str) -> Float:
+    array = any_array(values, what, " of numbers")
     try:
-        array = np.asarray(values)
         if array.dtype.kind not in "fiub":
             array = array.astype(object).astype(np.float64)
         return np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise ModelError(f"{what} is not an array of numbers: {error}") from None
+
+
+def is_masked(values: Any) -> bool:
+    """Whether it is a masked array of numpy; nobody has one before that part is loaded."""
+    kind = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    return kind is not None and isinstance(values, kind)
+
+
+def held(values: Any) -> Any:
+    """What somebody passed, for keeping: if they change their list, mapping or array, this does not change."""
+    if isinstance(values, Mapping):
+        return {name: held(value) for name, value in values.items()}
+    if isinstance(values, tuple):
+        return tuple(map(held, values))
+    if isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
+        return list(map(held, values))
+    # A masked array is refused by those who read it; a number of numpy cannot be changed.
+    if is_masked(values) or isinstance(values, np.generic) or not hasattr(values, "__array__"):
+        return values
+    own = np.array(values)
+    own.flags.writeable = False
+    return own
 
 
 def read_features(features: ArrayLike, num_states: int) -> NDArray[Any]:
@@ -314,7 +355,7 @@ def read_names(names: Sequence[str] | None, count: int, what: str) -> tuple[str,
         raise ModelError(
             f"{what} is {'one text' if isinstance(names, str) else repr(names)}; expected a list of {count}"
         )
-    texts = tuple(str(n) for n in names)
+    texts = tuple(check_text(str(n), what) for n in names)
     if len(texts) != count:
         raise ModelError(f"{what} has {len(texts)} entries; expected {count}")
     if len(set(texts)) != count:
@@ -323,24 +364,35 @@ def read_names(names: Sequence[str] | None, count: int, what: str) -> tuple[str,
     return texts
 
 
+def check_text(text: str, what: str) -> str:
+    """A name that every file can keep: no half of a character (a lone surrogate), and no NUL."""
+    if "\0" in text or any("\ud800" <= c <= "\udfff" for c in (() if text.isascii() else text)):
+        bad = next(c for c in text if c == "\0" or "\ud800" <= c <= "\udfff")
+        raise ModelError(f"{what} has {shown(text)}; {bad!r} is no character that files can keep: rename it")
+    return text
+
+
 def default_cost_names(count: int) -> tuple[str, ...]:
     return ("cost",) if count == 1 else tuple(f"cost{i}" for i in range(count))
 
 
-def read_horizon(horizon: Any) -> int:
-    if not is_int(horizon) or horizon < 1:
-        raise ModelError(f"horizon is {horizon!r}; it must be a whole number of at least 1")
-    if horizon > MAX_HORIZON:
-        raise ModelError(f"horizon is {horizon}; at most {MAX_HORIZON} steps are supported")
-    return int(horizon)
+def read_horizon(horizon: Any, num_states: int = 1) -> int:
+    """The number of steps, once a policy for so many steps and states can be kept in memory."""
+    steps = read_count(horizon, "horizon", most=2**1000, error=ModelError)
+    if steps > MAX_HORIZON:
+        raise ModelError(
+            f"horizon is {shown(horizon)}; at most {MAX_HORIZON:,} steps are supported: tables have an entry for each"
+        )
+    check_table(steps, num_states)
+    return steps
 
 
-def read_count(value: Any, what: str, least: int = 1, most: int = 2**53) -> int:
+def read_count(value: Any, what: str, least: int = 1, most: int = 2**53, error: type[ConRLError] = SpecError) -> int:
     """A whole number: how many of something."""
     if not is_int(value) or value < least:
-        raise SpecError(f"{what} is {value!r}; it must be a whole number of at least {least}")
+        raise error(f"{what} is {shown(value)}; it must be a whole number of at least {least}")
     if value > most:
-        raise SpecError(f"{what} is larger than {most}, the most that is supported")
+        raise error(f"{what} is larger than {most}, the most that is supported")
     return int(value)
 
 
@@ -393,7 +445,7 @@ def read_range(bounds: tuple[float, float], what: str) -> tuple[float, float]:
         low = high = np.nan
     if not -LARGEST <= low <= high <= LARGEST:
         raise ModelError(
-            f"{what} is {bounds!r}; expected two finite numbers, the lower first, of at most {LARGEST:g} in size"
+            f"{what} is {shown(bounds)}; expected two finite numbers, the lower first, of at most {LARGEST:g} in size"
         )
     return low, high
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.inputs import frozen, setter
+from conrl.inputs import check_text, frozen, setter
 
 
 @dataclass(frozen=True)
@@ -23,4 +23,7 @@ class Layout:
     arrows: tuple[str, ...] = ("↑", "↓", "←", "→")
 
     def __post_init__(self) -> None:
-        setter(self)("cell", frozen(np.asarray(self.cell, dtype=np.int64)))
+        put = setter(self)
+        for name in ("rows", "arrows"):
+            put(name, tuple(check_text(str(text), f"layout {name}") for text in getattr(self, name)))
+        put("cell", frozen(np.asarray(self.cell, dtype=np.int64)))

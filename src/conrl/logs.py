@@ -8,7 +8,6 @@ Logs are tables with one row a step, as `.csv` or as arrays of these names in an
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from conrl.cells import csv_text, from_cell
 from conrl.episode import Episode, Float, Int, check_episode
 from conrl.errors import ModelError, RunError, unknown
-from conrl.files import atomic_write, file_path, read_npz, reading
-from conrl.inputs import read_count
+from conrl.files import atomic_write, file_path, read_npz, reading, write_npz
+from conrl.inputs import read_count, read_names
+from conrl.sizes import check_costs
 from conrl.task import Task
 
 REQUIRED = ("episode", "step", "state", "action", "reward", "next_state")
+NAMED = {"state", "action", "next_state"}  # what may be texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,18 +72,23 @@ def load_episodes(path: str | Path) -> Log:
 
 
 def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
+    body = []
     with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = list(csv.reader(file, strict=True))
-    if not rows:
+        reader = csv.reader(file, strict=True)
+        header = [name.strip() for name in next(reader, [])]
+        check_costs(len(header) - len(REQUIRED) - 1)
+        if len(set(header)) != len(header):
+            raise ModelError("line 1: a column is there twice")
+        for row in filter(None, reader):
+            if len(row) != len(header):
+                raise ModelError(f"line {reader.line_num}: {len(row)} fields; the header has {len(header)}")
+            body.append(row)
+    if not header:
         raise ModelError("the file is empty")
-    header = [name.strip() for name in rows[0]]
-    if len(set(header)) != len(header):
-        raise ModelError("line 1: a column is there twice")
-    body = [(i + 2, row) for i, row in enumerate(rows[1:]) if row]
-    for line, row in body:
-        if len(row) != len(header):
-            raise ModelError(f"line {line}: {len(row)} fields; the header has {len(header)}")
-    return {name: np.array([row[c].strip() for _, row in body], dtype=object) for c, name in enumerate(header)}
+    columns = {name: np.array([row[c].strip() for row in body], dtype=object) for c, name in enumerate(header)}
+    for name in columns.keys() & NAMED:
+        columns[name] = np.array([from_cell(text) for text in columns[name]], dtype=object)
+    return columns
 
 
 def _log(table: Mapping[str, NDArray[Any]]) -> Log:
@@ -190,6 +197,7 @@ def save_episodes(path: str | Path, episodes: Iterable[Episode], cost_names: Seq
     read_count(first, "first", 0)
     if isinstance(cost_names, str) or not isinstance(cost_names, Sequence):
         raise ModelError(f"cost_names is {cost_names!r}; expected a list of names")
+    cost_names = read_names(cost_names, len(cost_names), "cost_names") or ()
     names = [*REQUIRED[:5], *(f"cost_{name}" for name in cost_names), "next_state", "terminated"]
     rows = [row for e, episode in enumerate(episodes_of(episodes)) for row in log_rows(first + e, episode)]
     wrong = next((row for row in rows if len(row) != len(names)), None)
@@ -197,12 +205,8 @@ def save_episodes(path: str | Path, episodes: Iterable[Episode], cost_names: Seq
         found = len(wrong) - len(names) + len(cost_names)
         raise ModelError(f"{len(cost_names)} names for the {found} costs of an episode")
     if path.suffix == ".csv":
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows(rows)
         with atomic_write(path) as file:
-            file.write(text.getvalue().encode())
+            file.write(csv_text([names, *rows]).encode())
     elif path.suffix == ".npz":
         columns = list(zip(*rows, strict=True)) or [()] * len(names)
         whole = {"episode", "step", "state", "action", "next_state", "terminated"}
@@ -211,7 +215,7 @@ def save_episodes(path: str | Path, episodes: Iterable[Episode], cost_names: Seq
             for name, column in zip(names, columns, strict=True)
         }
         with atomic_write(path) as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
+            write_npz(file, arrays)
     else:
         raise ModelError(f"{path}: a log is written as .csv or .npz")
 

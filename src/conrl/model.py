@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from conrl.errors import ModelError, SpecError
+from conrl.errors import ModelError, SpecError, shown
 from conrl.graph import Graph, Int, Reach
 from conrl.inputs import (
     LARGEST,
@@ -41,6 +41,7 @@ from conrl.inputs import (
     split_costs,
 )
 from conrl.layout import Layout
+from conrl.sizes import check_costs
 from conrl.task import Task
 
 if TYPE_CHECKING:
@@ -264,6 +265,8 @@ class ConstrainedMDP:
         The two are told apart by their size; where P = N, each pair has one outcome and they are the same.
         """
         put = setter(self)
+        check_costs(len(columns) - 1)
+        put("horizon", read_horizon(horizon, num_states))
         put("num_states", num_states)
         put("num_actions", num_actions)
         put("num_costs", len(columns) - 1)
@@ -271,7 +274,6 @@ class ConstrainedMDP:
         put("_action_names", read_names(action_names, num_actions, "action_names"))
         names = read_names(cost_names, self.num_costs, "cost_names")
         put("cost_names", names or default_cost_names(self.num_costs))
-        put("horizon", read_horizon(horizon))
         put("action", frozen(rows % num_actions))
         first = np.searchsorted(rows // num_actions, np.arange(num_states + 1))
         self._check_actions(first)
@@ -373,7 +375,8 @@ class ConstrainedMDP:
         if given.ndim == 0:
             if not np.issubdtype(given.dtype, np.integer) or not 0 <= int(given) < self.num_states:
                 raise ModelError(
-                    f"initial is {initial!r}; it must be a state index in 0..{self.num_states - 1} or a distribution"
+                    f"initial is {shown(initial)}; "
+                    f"it must be a state index in 0..{self.num_states - 1} or a distribution"
                 )
             start = np.zeros(self.num_states)
             start[int(given)] = 1.0
@@ -560,7 +563,7 @@ class ConstrainedMDP:
         """The same model with another horizon, start, default limits or declared ranges of one step's pay."""
         changes: dict[str, object] = {}
         if horizon is not None:
-            changes |= {"horizon": read_horizon(horizon), "_derived": {}}
+            changes |= {"horizon": read_horizon(horizon, self.num_states), "_derived": {}}
         if initial is not None:
             changes |= {"initial": frozen(self._initial(initial)), "_derived": {}}
         if limits is not None:

@@ -10,8 +10,6 @@ model it was planned in it has the same value as the Markov policy with the same
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -21,8 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from conrl import kernels
-from conrl.errors import ModelError
-from conrl.files import atomic_write, file_path, read_npz, reading
+from conrl.cells import csv_text
+from conrl.errors import ModelError, shown
+from conrl.files import atomic_write, file_path, read_npz, reading, write_npz
 from conrl.inputs import any_array, check_sizes, float_array, is_int, read_generator, read_horizon
 from conrl.model import ConstrainedMDP, need_model
 
@@ -129,18 +128,14 @@ class Policy:
         path = file_path(path)
         if path.suffix == ".npz":
             with atomic_write(path) as file:
-                np.savez_compressed(file, **self._arrays())
+                write_npz(file, self._arrays())
         elif path.suffix == ".csv":
             states = mdp.state_names if mdp else tuple(map(str, range(self.shape[1])))
             actions = mdp.action_names if mdp else tuple(map(str, range(self.shape[2])))
             table = self.probabilities
-            text = io.StringIO()
-            writer = csv.writer(text, lineterminator="\n")
-            writer.writerow(["step", "state", "action", "probability"])
-            for h, s, a in np.argwhere(table > 0.0):
-                writer.writerow([h, states[s], actions[a], repr(float(table[h, s, a]))])
+            played = ([h, states[s], actions[a], float(table[h, s, a])] for h, s, a in np.argwhere(table > 0.0))
             with atomic_write(path) as file:
-                file.write(text.getvalue().encode())
+                file.write(csv_text([["step", "state", "action", "probability"], *played]).encode())
         else:
             raise ModelError(f"{path}: a policy is written as .npz or .csv")
 
@@ -239,7 +234,7 @@ class Mixture:
     def __init__(self, weights: ArrayLike, policies: Sequence[Policy], values: ArrayLike | None = None) -> None:
         self.weights = np.array(float_array(weights, "weights"))
         if not isinstance(policies, (list, tuple)) or not all(isinstance(policy, Policy) for policy in policies):
-            raise ModelError(f"policies is {policies!r}; expected a list of policies")
+            raise ModelError(f"policies is {shown(policies)}; expected a list of policies")
         self.policies: tuple[Policy, ...] = tuple(policies)
         self.values = None if values is None else np.array(float_array(values, "values"))
         if self.weights.shape != (len(self.policies),) or not self.policies:

@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from conrl.bounds import knapsack_epsilon
-from conrl.errors import SpecError
-from conrl.inputs import is_number, read_count, resolve_limits
+from conrl.errors import SpecError, shown
+from conrl.inputs import held, is_number, read_count, resolve_limits, setter
 from conrl.model import ConstrainedMDP
 from conrl.task import Task
 
 Float = NDArray[np.float64]
+
+MOST_EPISODES = 2**53  # a budget is divided by them, and larger whole numbers are not all doubles
 
 
 class Rows(NamedTuple):
@@ -60,6 +62,10 @@ class Linear:
     limits: ArrayLike | Mapping[str, float] | None = None
     floors: ArrayLike | Mapping[str, float] | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("limits", "floors"):
+            setter(self)(name, held(getattr(self, name)))
+
     def rows(self, mdp: ConstrainedMDP | Task) -> Rows:
         """The finite limits, then the finite floors, of a model's costs."""
         limits = resolve_limits(self.limits, mdp.cost_names, "limits")
@@ -89,10 +95,11 @@ class ConcaveConvex:
     constraint: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None
 
     def __post_init__(self) -> None:
+        setter(self)("constraint", held(self.constraint))
         numbered = ((f"constraint {j + 1}", g) for j, g in enumerate(self.constraints))
         for what, function in (("objective", self.objective), *numbered):
             if not callable(function):
-                raise SpecError(f"{what} is {function!r}; it must be a function of a CVXPY expression")
+                raise SpecError(f"{what} is {shown(function)}; it must be a function of a CVXPY expression")
 
     @property
     def constraints(self) -> tuple[Callable[..., Any], ...]:
@@ -122,12 +129,19 @@ class Knapsack:
     epsilon: float | str = 0.0
     delta: float = 0.05
 
+    def __post_init__(self) -> None:
+        setter(self)("budgets", held(self.budgets))
+
     def held_back(self, mdp: ConstrainedMDP | Task) -> float:
         """epsilon as a number; that of the theorem depends on the sizes and ranges of the model or task."""
-        if not (isinstance(self.epsilon, str) and self.epsilon == "theorem"):
+        if not isinstance(self.epsilon, str):
             if not is_number(self.epsilon) or not 0.0 <= float(self.epsilon) < 1.0:
-                raise SpecError(f'epsilon is {self.epsilon!r}; it must be a number in [0, 1) or "theorem"')
+                raise SpecError(f'epsilon is {shown(self.epsilon)}; it must be a number in [0, 1) or "theorem"')
             return float(self.epsilon)
+        if self.epsilon != "theorem":
+            raise SpecError(f'epsilon is {shown(self.epsilon)}; it must be a number in [0, 1) or "theorem"')
+        if not is_number(self.delta) or not 0.0 < self.delta <= 1.0:
+            raise SpecError(f"delta is {shown(self.delta)}; a failure probability is in (0, 1]")
         budgets = self.totals(mdp)
         regime = knapsack_epsilon(
             budgets,
@@ -155,7 +169,7 @@ class Knapsack:
 
     def totals(self, mdp: ConstrainedMDP | Task) -> Float:
         """[d]: the budgets; inf for none."""
-        read_count(self.episodes, "episodes")
+        read_count(self.episodes, "episodes", most=MOST_EPISODES)
         budgets = resolve_limits(self.budgets, mdp.cost_names, "budgets")
         for name, budget in zip(mdp.cost_names, budgets, strict=True):
             if budget < 0.0:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from conrl.errors import SpecError
+from conrl.inputs import float_array
 
 Float = NDArray[np.float64]
 
@@ -39,7 +40,7 @@ class Box:
     """low <= z <= high, elementwise; infinities for no bound."""
 
     def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
-        self.low, self.high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+        self.low, self.high = float_array(low, "low").copy(), float_array(high, "high").copy()
         if self.low.shape != self.high.shape or self.low.ndim != 1 or not (self.low <= self.high).all():
             raise SpecError(f"a box needs low <= high of one length, not {self.low} and {self.high}")
 
@@ -51,7 +52,7 @@ class HalfSpace:
     """normal.z <= offset."""
 
     def __init__(self, normal: ArrayLike, offset: float) -> None:
-        self.normal, self.offset = np.asarray(normal, dtype=np.float64), float(offset)
+        self.normal, self.offset = float_array(normal, "normal").copy(), float(float_array(offset, "offset"))
         self._size = float(self.normal @ self.normal)
         if not (np.isfinite(self._size) and self._size > 0.0 and np.isfinite(self.offset)):
             raise SpecError("a half-space needs a finite normal that is not zero, and a finite offset")
@@ -66,7 +67,7 @@ class Ball:
     """|z - centre| <= radius."""
 
     def __init__(self, centre: ArrayLike, radius: float) -> None:
-        self.centre, self.radius = np.asarray(centre, dtype=np.float64), float(radius)
+        self.centre, self.radius = float_array(centre, "centre").copy(), float(float_array(radius, "radius"))
         if not (np.isfinite(self.centre).all() and np.isfinite(self.radius) and self.radius >= 0.0):
             raise SpecError("a ball needs a finite centre and a radius of at least 0")
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from conrl.errors import ModelError
+from conrl.errors import ModelError, shown
 from conrl.inputs import (
     available_rows,
     check_sizes,
     default_cost_names,
+    float_array,
     frozen,
     is_int,
     is_sparse,
@@ -25,6 +26,7 @@ from conrl.inputs import (
     resolve_limits,
     setter,
 )
+from conrl.sizes import check_costs
 
 if TYPE_CHECKING:
     import gymnasium
@@ -54,18 +56,20 @@ class Task:
     def __post_init__(self) -> None:
         put = setter(self)
         check_sizes(self.num_states, self.num_actions)
-        put("horizon", read_horizon(self.horizon))
+        put("horizon", read_horizon(self.horizon, self.num_states))
         count = len(self.cost_names) if _is_list(self.cost_names) else 0
+        check_costs(count)
         put("cost_names", read_names(self.cost_names, count, "cost_names") or ())
         put("limits", frozen(resolve_limits(self.limits, self.cost_names, "limits")))
         if self.initial is not None and not (is_int(self.initial) and 0 <= self.initial < self.num_states):
             raise ModelError(
-                f"initial is {self.initial!r}; it must be a state index in 0..{self.num_states - 1}, or None if unknown"
+                f"initial is {shown(self.initial)}; "
+                f"it must be a state index in 0..{self.num_states - 1}, or None if unknown"
             )
         put("reward_range", read_range(self.reward_range, "reward_range"))
         ranges = self.cost_ranges if self.cost_ranges is not None else ((0.0, 1.0),) * self.num_costs
         if not _is_list(ranges):
-            raise ModelError(f"cost_ranges is {ranges!r}; expected (low, high) for each cost")
+            raise ModelError(f"cost_ranges is {shown(ranges)}; expected (low, high) for each cost")
         if len(ranges) != self.num_costs:
             raise ModelError(f"cost_ranges has {len(ranges)} entries for {self.num_costs} costs")
         put("cost_ranges", tuple(read_range(r, f"cost_ranges[{i}]") for i, r in enumerate(ranges)))
@@ -127,7 +131,7 @@ class Task:
         inner = env.unwrapped
         if limits is None:
             limits = getattr(inner, "cost_limits", [])
-        values = np.atleast_1d(np.asarray(limits, dtype=np.float64))
+        values = np.atleast_1d(float_array(limits, "limits"))
         names = cost_names if cost_names is not None else getattr(inner, "cost_names", None)
         return cls(
             sizes[0],

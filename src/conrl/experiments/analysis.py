@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl import naming, transform
+from conrl.cells import to_cell
 from conrl.errors import ConRLError, RunError, SpecError
 from conrl.experiments.records import RunRecord, read_run
 from conrl.experiments.store import FAILED, STUDY, own_file, read_json
@@ -271,7 +272,11 @@ class Study:
     def save_csv(self, path: str | Path, follow: bool = True) -> None:
         """The table as CSV; `follow`: as in `conrl.files.atomic_write`."""
         with atomic_write(path, follow) as file:
-            file.write(self.summary().write_csv().encode())
+            polars, table = import_polars(), self.summary()
+            for column in table.select(polars.col(polars.String)).iter_columns():
+                cells = [None if text is None else to_cell(text) for text in column]
+                table = table.with_columns(polars.Series(column.name, cells, polars.String))
+            file.write(table.write_csv().encode())
 
 
 def places(episodes: int, points: int, log: bool = False) -> NDArray[np.int64]:

@@ -12,9 +12,7 @@ disk as those of any study and trials in `trials.db` (SQLite): the same command 
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import json
 import math
 import os
@@ -26,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from conrl.cells import csv_text
 from conrl.errors import RunError, SpecError
 from conrl.experiments.execution import Event
 from conrl.experiments.jobs import Job
@@ -236,15 +235,13 @@ def _words(setting: Mapping[str, Any]) -> str:
 def _write(directory: Path, trials: list[Trial]) -> None:
     if not trials:
         return
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     names = list(trials[0].setting)
-    writer.writerow([*names, "state", "loss", "reward", "excess", "episodes"])
+    table: list[list[Any]] = [[*names, "state", "loss", "reward", "excess", "episodes"]]
     for trial in trials:
         numbers = [f"{x:.7g}" for x in (trial.loss, trial.reward, trial.excess)]
-        writer.writerow([*(trial.setting.get(n) for n in names), trial.state, *numbers, trial.episodes])
+        table.append([*(trial.setting.get(n) for n in names), trial.state, *numbers, trial.episodes])
     with atomic_write(directory / TRIALS, follow=False) as file:
-        file.write(text.getvalue().encode())
+        file.write(csv_text(table).encode())
     if trials[0].state == "complete":
         best = {"setting": trials[0].setting, "loss": trials[0].loss, "reward": trials[0].reward}
         with atomic_write(directory / BEST, follow=False) as file:

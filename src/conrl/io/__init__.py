@@ -7,8 +7,9 @@
 States and actions are any text, numbered by first appearance (an action that exists nowhere is lost, and one that
 the first states lack may change its place); pairs without a row do not exist. It holds no horizon, limits,
 initial state (the first state of the file, unless given), features or layout; a model with a bonus is refused.
-Numbers are written so that they read back exactly. A reward or cost that all outcomes of each pair share is read
-as one per pair: its mean is then that number and not a rounded sum.
+A name that a spreadsheet would execute, such as `=1+1`, is written with an apostrophe in front, which is taken off
+again when the file is read (`conrl.cells`). Numbers are written so that they read back exactly. A reward or cost that
+all outcomes of each pair share is read as one per pair: its mean is then that number and not a rounded sum.
 
 `.npz` as written by `save_model` keeps every bit of a model:
 
@@ -77,10 +78,6 @@ def save_model(path: PathLike, mdp: ConstrainedMDP) -> None:
     path = file_path(path)
     need_model(mdp, "save_model")
     save = {".npz": save_npz, ".csv": save_csv}[_suffix(path)]
-    for kind, names in (("state", mdp.state_names), ("action", mdp.action_names), ("cost", mdp.cost_names)):
-        bad = next((n for n in names if "\0" in n), None)
-        if bad is not None:
-            raise ModelError(f"{path}: {kind} name {bad!r} holds a NUL character, which files cannot keep; rename it")
     save(path, mdp)
 
 

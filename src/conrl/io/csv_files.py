@@ -16,11 +16,13 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from conrl.cells import csv_writer, from_cell, to_cell
 from conrl.errors import ModelError, unknown
 from conrl.files import Array, atomic_write
 from conrl.inputs import LARGEST, MAX_ACTIONS, frozen
 from conrl.io.common import about, start_index
 from conrl.model import ROW_SUM_TOLERANCE, ConstrainedMDP, Float
+from conrl.sizes import check_costs
 
 CHUNK = 2_000  # rows of a CSV file that are held as text at a time
 
@@ -28,14 +30,17 @@ _COLUMNS = ("state", "action", "next_state", "probability", "reward")
 
 
 class _Codes(dict[str, int]):
-    """Numbers texts by first appearance."""
+    """Numbers names by first appearance; the keys are cells, which may write one name in two ways."""
 
-    def __missing__(self, text: str) -> int:
-        self[text] = code = len(self)
+    def __init__(self) -> None:
+        self.place: dict[str, int] = {}  # of each name
+
+    def __missing__(self, cell: str) -> int:
+        self[cell] = code = self.place.setdefault(from_cell(cell), len(self.place))
         return code
 
-    def of(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        return np.fromiter(map(self.__getitem__, texts), np.int64, len(texts))
+    def of(self, cells: Sequence[str]) -> NDArray[np.int64]:
+        return np.fromiter(map(self.__getitem__, cells), np.int64, len(cells))
 
 
 class _Outcomes(NamedTuple):
@@ -54,9 +59,9 @@ def load_csv(path: Path, given: dict[str, Any]) -> ConstrainedMDP:
     _check_text(path)
     states, actions = _Codes(), _Codes()
     cost_names, rows = _read_csv(path, states, actions)
-    if len(actions) > MAX_ACTIONS:
-        raise ModelError(f"{path}: {len(actions)} actions; at most {MAX_ACTIONS} are supported")
-    names, labels = list(states), list(actions)
+    names, labels = list(states.place), list(actions.place)
+    if len(labels) > MAX_ACTIONS:
+        raise ModelError(f"{path}: {len(labels)} actions; at most {MAX_ACTIONS} are supported")
     _check_sums(path, rows, names, labels)
     with about(path):
         if "initial" in given:
@@ -117,11 +122,11 @@ def _read_csv(path: Path, states: _Codes, actions: _Codes) -> tuple[list[str], _
     if not seen:
         raise ModelError(f"{path} has a header and no rows")
     state, action, successor, probability, *pay = (np.concatenate(column) for column in zip(*parts, strict=True))
-    for name, code in next_states.items():
-        if name not in states:
+    for name, code in next_states.place.items():
+        if name not in states.place:
             row = int(np.flatnonzero(successor == code)[0])
-            _stop(path, _line(path, row), _no_way_on(name, states))
-    place = np.array([states[name] for name in next_states], dtype=np.int64)
+            _stop(path, _line(path, row), _no_way_on(name, states.place))
+    place = np.array([states.place[name] for name in next_states.place], dtype=np.int64)
     return cost_names, _Outcomes(state, action, place[successor], probability, np.stack(pay, axis=1))
 
 
@@ -148,6 +153,8 @@ def _read_header(path: Path, header: list[str], line: int) -> tuple[list[str], l
         if name not in seen:
             _stop(path, line, f"no column {name!r}; expected {','.join(_COLUMNS)},cost_<name>...")
     costs = [i for i, name in enumerate(header) if name.startswith("cost_")]
+    with about(path):
+        check_costs(len(costs))
     return [header[i].removeprefix("cost_") for i in costs], [*map(header.index, _COLUMNS), *costs]
 
 
@@ -251,7 +258,7 @@ def save_csv(path: Path, mdp: ConstrainedMDP) -> None:
         raise ModelError(f"{path}: a CSV file cannot keep the model's bonus; save it as .npz")
     graph = mdp.graph
     counts = np.diff(graph.start)
-    states, actions = mdp.state_names, mdp.action_names
+    states, actions = [[to_cell(name) for name in names] for names in (mdp.state_names, mdp.action_names)]
     pay = mdp.outcome_pay if mdp.outcome_pay is not None else np.repeat(mdp.pay, counts, axis=0)
     columns = (
         map(states.__getitem__, np.repeat(mdp.pair_state, counts).tolist()),
@@ -260,16 +267,13 @@ def save_csv(path: Path, mdp: ConstrainedMDP) -> None:
         graph.probability.tolist(),
         *pay.T.tolist(),
     )
-    # The csv module quotes what its line ends consist of, and so would leave a carriage return bare.
-    bare = any("\r" in name for name in (*states, *actions, *mdp.cost_names))
+    returns = any("\r" in name for name in (*states, *actions, *mdp.cost_names))
     with atomic_write(path) as handle:
         text = io.TextIOWrapper(handle, encoding="utf-8", newline="")
-        writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC if bare else csv.QUOTE_MINIMAL)
+        writer = csv_writer(text, returns)
         try:
             writer.writerow([*_COLUMNS, *(f"cost_{name}" for name in mdp.cost_names)])
             writer.writerows(zip(*columns, strict=True))
             text.flush()
-        except UnicodeEncodeError as error:
-            raise ModelError(f"{path}: a name holds {error.object[error.start]!r}, which UTF-8 cannot write") from None
         finally:
             text.detach()

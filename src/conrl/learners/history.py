@@ -7,8 +7,6 @@ regret with what was realised.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl import theory
+from conrl.cells import csv_text
 from conrl.errors import RunError
 from conrl.files import atomic_write
 from conrl.inputs import resolve_limits, rounding_room
@@ -279,23 +278,21 @@ class History:
 
     def to_csv(self) -> str:
         """One row an episode, counted from 1; no times, so that equal runs give equal bytes."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
         names = self.cost_names
         known = self.mdp is not None
         header = ["episode", "reward", *(f"cost_{n}" for n in names)]
         header += ["expected_reward", *(f"expected_cost_{n}" for n in names)] if known else []
         priced = self.prices is not None
         flagged = ["steps", "skipped", "guarded", "infeasible"]
-        writer.writerow([*header, *flagged, *(f"price_{n}" for n in names if priced)])
+        table: list[list[Any]] = [[*header, *flagged, *(f"price_{n}" for n in names if priced)]]
         for k, row in enumerate(self._rows):
             numbers = [row.reward, *row.costs]
             if known:
                 numbers += [""] * (1 + len(names)) if row.expected is None else list(row.expected)
             flags = [row.steps, int(row.skipped), int(row.guarded), int(row.infeasible)]
             prices = ([""] * len(names) if row.prices is None else list(row.prices)) if priced else []
-            writer.writerow([k + 1, *map(_digits, numbers), *flags, *map(_digits, prices)])
-        return text.getvalue()
+            table.append([k + 1, *map(_digits, numbers), *flags, *map(_digits, prices)])
+        return csv_text(table)
 
     def save(self, path: str | Path) -> None:
         """Write `to_csv` to a file, whole or not at all."""

@@ -9,15 +9,14 @@ the tallest triangle not yet asked about is the proven error, and the tallest ar
 
 from __future__ import annotations
 
-import csv
 import heapq
-import io
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from conrl.cells import csv_text
 from conrl.errors import InfeasibleError, SpecError, unknown
 from conrl.files import atomic_write
 from conrl.inputs import float_array, is_int, is_number, read_count
@@ -82,12 +81,10 @@ class Frontier:
 
     def save(self, path: str) -> None:
         """Write the vertices as CSV: limit, reward and price to the right of each."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([f"limit_{self.mdp.cost_names[self.cost]}", "reward", "price"])
-        writer.writerows(np.column_stack((self.limits, self.rewards, np.append(self.prices, 0.0))).tolist())
+        header = [f"limit_{self.mdp.cost_names[self.cost]}", "reward", "price"]
+        rows = np.column_stack((self.limits, self.rewards, np.append(self.prices, 0.0))).tolist()
         with atomic_write(path) as file:
-            file.write(text.getvalue().encode())
+            file.write(csv_text([header, *rows]).encode())
 
 
 def frontier(mdp: ConstrainedMDP, cost: int | str = 0, tol: float = 1e-9, max_vertices: int | None = None) -> Frontier:
