@@ -34,6 +34,7 @@ PathLike = str | os.PathLike[str]
 DEFLATE_RATIO = 1032  # deflate cannot shrink further, so a larger claim is a lie
 NUMBER, TEXT = 8, 56  # bytes that an entry takes at least: as a 64-bit number; as a Python text, on top of its letters
 MAX_DEPTH = 50  # of tables and lists within each other in JSON or TOML
+TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 
 
 def file_path(path: Any) -> Path:
@@ -159,9 +160,7 @@ def read_json(text: str) -> Any:
     try:
         value = json.loads(text)
     except RecursionError:
-        value = None
-        for _ in range(MAX_DEPTH + 1):
-            value = [value]
+        raise ValueError(TOO_DEEP) from None
     check_depth(value)
     return value
 
@@ -174,7 +173,7 @@ def check_depth(value: Any) -> None:
         level = [x for values in inner for x in values]
         if not level:
             return
-    raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
+    raise ValueError(TOO_DEEP)
 
 
 Reader = Callable[[str], Array]

@@ -16,7 +16,7 @@ from conrl import transform
 from conrl.errors import ConRLError, SpecError
 from conrl.experiments import parts
 from conrl.experiments.store import learn_on_disk, run_directory, settings_of
-from conrl.files import refuse_links
+from conrl.files import read_bytes, refuse_links
 from conrl.learners import History, learn
 from conrl.learners.loop import make_world
 from conrl.learners.worlds import with_coins
@@ -131,7 +131,7 @@ class Prepared:
     def config(self) -> dict[str, Any]:
         """What the results depend on, apart from the learner, the model and the seed."""
         job = self.job
-        log = None if job.prime is None else hashlib.blake2b(Path(job.prime).read_bytes(), digest_size=16).hexdigest()
+        log = None if job.prime is None else hashlib.blake2b(read_bytes(Path(job.prime)), digest_size=16).hexdigest()
         return {"env": job.env, "settings": job.settings, "start": job.start, "pay": job.pay, "prime": log}
 
     def settings(self) -> dict[str, Any]:

@@ -44,7 +44,7 @@ from conrl.experiments.spec_keys import (
 )
 from conrl.experiments.store import environment_directory, safe_name
 from conrl.experiments.toml_lines import Lines, paths
-from conrl.files import reading
+from conrl.files import MAX_DEPTH, TOO_DEEP, check_depth, read_bytes
 from conrl.inputs import is_int
 from conrl.io import is_model_file
 
@@ -52,6 +52,10 @@ MOST_RUNS = 100_000
 LARGEST_FILE = 1 << 20
 LONGEST_NAME = 200  # bytes
 NAME = re.compile(r"[^\x00-\x1f\x7f/\\]{1,100}")
+# `tomllib` takes quadratic time for a.b.c...; a part begins where no letter stands before it, so that this is linear.
+DEEP_KEY = re.compile(
+    rf"""(?<![\w-])(?:(?:"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+'|[\w-]++)[ \t]*+\.[ \t]*+){{{MAX_DEPTH}}}""", re.ASCII
+)
 # Words that messages hold by chance.
 UNTOLD = {"title", "episodes", "seeds", "environments", "learner", "model", "on", "set", "limits", "options", "name"}
 
@@ -98,12 +102,8 @@ def load_spec(path: str | Path, allow_import: bool = False) -> Spec:
     file alone cannot ask for: `allow_import` does.
     """
     path = Path(path)
-    with reading(path):
-        if path.stat().st_size > LARGEST_FILE:
-            raise SpecError(f"{path}: larger than {LARGEST_FILE:,} bytes; this is no spec")
-        data = path.read_bytes()
     try:
-        text = data.decode("utf-8")
+        text = read_bytes(path, LARGEST_FILE).decode("utf-8")
     except UnicodeDecodeError as error:
         raise SpecError(f"{path}: not UTF-8: {error}") from None
     return parse_spec(text, str(path), path.parent, allow_import)
@@ -120,9 +120,14 @@ def builtin_spec(name: str) -> Spec:
 
 def parse_spec(text: str, source: str = "spec", folder: Path | None = None, allow_import: bool = False) -> Spec:
     """A spec from its text; `allow_import` as in `load_spec`."""
+    if DEEP_KEY.search(text):
+        raise SpecError(f"{source}: a key of more than {MAX_DEPTH} parts; this is no spec")
     try:
         data = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
+        check_depth(data)
+    except RecursionError:
+        raise SpecError(f"{source}: not TOML: {TOO_DEEP}") from None
+    except ValueError as error:  # a number of thousands of digits is a plain ValueError
         found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
         where, why = (f"{source}:{found[2]}", f"{found[1]}, column {found[3]}") if found else (source, str(error))
         raise SpecError(f"{where}: not TOML: {why}") from None

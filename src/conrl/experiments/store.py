@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from conrl.errors import ConRLError, RunError
 from conrl.files import alone, atomic_write, reading, refuse_links
+from conrl.files import read_json as json_value
 from conrl.io import is_model_file
 from conrl.learners import History, learn
 from conrl.learners.loop import interruptible, make_world
@@ -65,8 +66,8 @@ def read_json(path: Path) -> dict[str, Any]:
         if path.stat().st_size > LARGEST_JSON:
             raise RunError(f"{path}: larger than {LARGEST_JSON:,} bytes; these are no settings")
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError):
+            found = json_value(path.read_text(encoding="utf-8"))
+        except ValueError:
             raise RunError(f"{path}: not JSON; delete it to start again") from None
     if not isinstance(found, dict):
         raise RunError(f"{path}: not the settings of a run or a study")
