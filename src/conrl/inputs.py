@@ -26,6 +26,7 @@ MAX_STATES = 2**31 - 1  # the kernels hold states in 32 bits
 MAX_ACTIONS = 2**15 - 1  # a policy stores its choice in 16 bits
 ROUNDING = 1e-9  # of a total, in proportion
 LARGEST = 1e150  # of a reward, cost or bonus: its square, and its sum over the horizon, still fit a double
+NO_ACTION = "some state has no action; give it one, for example one that stays there with probability 1"
 
 _REFUSED = {
     "discount": "models are undiscounted; let every pair move to an absorbing state without reward "
@@ -176,6 +177,8 @@ def is_sparse(values: Any) -> bool:
 def read_transitions(transitions: Any) -> tuple[SparseRows, int, int]:
     """The probabilities that are not 0, a row a pair; how many states; how many actions."""
     if is_sparse(transitions):
+        if transitions.nnz < transitions.shape[-1]:  # before rows are made for states that cannot all have an action
+            raise ModelError(f"transitions has shape {transitions.shape} and {transitions.nnz} entries: {NO_ACTION}")
         matrix = csr_copy(transitions, "transitions")
         num_pairs, num_states = matrix.shape
         if num_states == 0 or num_pairs == 0 or num_pairs % num_states:
@@ -221,10 +224,7 @@ def read_outcomes(
         raise ModelError(f"pay has shape {m.shape} for {p.size} outcomes; expected ({p.size}, 1 + number of costs)")
     s, a, t = (x.astype(np.int64) for x in (s, a, t))
     if num_states > p.size:
-        raise ModelError(
-            f"{p.size} outcome{'s' * (p.size != 1)} for {shown(num_states)} states: some state has no action; "
-            "give it one, for example one that stays there with probability 1"
-        )
+        raise ModelError(f"{p.size} outcome{'s' * (p.size != 1)} for {shown(num_states)} states: {NO_ACTION}")
     row = s * num_actions + a
     for name, index, size in (("state", s, num_states), ("action", a, num_actions), ("successor", t, num_states)):
         if index.size and (index.min() < 0 or index.max() >= size):

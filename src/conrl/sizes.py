@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from conrl.errors import ModelError, SpecError
+from conrl.errors import ModelError, shown
 
 MAX_HORIZON = 10**7  # steps are computed one after the other, and arrays have an entry for each
 MAX_COSTS = 10**4  # the planner's small program has a row a cost, and solves with (d+1) x (d+1) numbers: 800 MB
@@ -26,7 +26,7 @@ def most(variable: str, usual: int) -> int:
     if text is None:
         return usual
     if not (text.isascii() and text.isdecimal() and len(text) < 20):
-        raise SpecError(f"{variable} is {text!r}; it must be a whole number")
+        raise ModelError(f"{variable} is {text!r}; it must be a whole number")
     return int(text)
 
 
@@ -35,7 +35,7 @@ def check_table(horizon: int, num_states: int) -> None:
     bound = most("CONRL_MAX_TABLE", MAX_TABLE)
     if horizon * num_states > bound:
         raise ModelError(
-            f"a policy of {horizon:,} steps in {num_states:,} states has {horizon * num_states:,} entries; "
+            f"a policy of {horizon:,} steps in {shown(num_states)} states has {shown(horizon * num_states)} entries; "
             f"at most {bound:,} are planned with: take fewer steps or states, or set CONRL_MAX_TABLE"
         )
 

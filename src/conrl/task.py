@@ -56,6 +56,8 @@ class Task:
     def __post_init__(self) -> None:
         put = setter(self)
         check_sizes(self.num_states, self.num_actions)
+        put("num_states", int(self.num_states))
+        put("num_actions", int(self.num_actions))
         put("horizon", read_horizon(self.horizon, self.num_states))
         count = len(self.cost_names) if _is_list(self.cost_names) else 0
         check_costs(count)

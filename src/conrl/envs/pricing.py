@@ -34,6 +34,7 @@ from conrl.envs.chains import drift, read_distribution, read_named, read_number,
 from conrl.errors import ModelError
 from conrl.inputs import float_array, read_horizon
 from conrl.model import ConstrainedMDP, Float
+from conrl.sizes import check_table
 
 REGIMES: Mapping[str, float] = MappingProxyType({"low": 30.0, "normal": 50.0, "high": 70.0})
 
@@ -68,6 +69,7 @@ def pricing(
     ladder = _ladder(prices)
     names, worth = read_named(regimes, "regimes")
     R, A = len(names), ladder.size
+    check_table(H, H * R)
     first = read_distribution(initial, "initial", R)
     chain = drift(R, read_probability(persistence, "persistence"))
     midday = read_number(rush, "rush") * np.sin(np.pi * (np.arange(H) + 0.5) / H)

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from conrl.errors import ModelError
+from conrl.inputs import read_horizon
 from conrl.model import ConstrainedMDP, Float
+from conrl.sizes import check_costs
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -53,6 +55,8 @@ def random_cmdp(
     ):
         if not isinstance(size, (int, np.integer)) or isinstance(size, bool) or size < least:
             raise ModelError(f"{name} is {size!r}; it must be a whole number of at least {least}")
+    read_horizon(horizon, states)  # before the sizes take memory, and the limits time
+    check_costs(costs)
     rng = np.random.default_rng(seed)
     pairs = states * actions
     if band is None:

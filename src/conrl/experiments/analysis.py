@@ -32,6 +32,7 @@ from conrl.errors import ConRLError, RunError, SpecError
 from conrl.experiments.records import RunRecord, read_run
 from conrl.experiments.store import FAILED, STUDY, own_file, read_json
 from conrl.files import atomic_write, refuse_links
+from conrl.inputs import check_text
 from conrl.learners.history import running_mean
 from conrl.learners.saving import DAMAGED
 from conrl.model import ConstrainedMDP
@@ -338,6 +339,8 @@ def load(directory: str | Path) -> Study:
         except ValueError:
             continue
         try:
+            for name in names:
+                check_text(name, "its path")
             refuse_links(where, root)
             if (where / FAILED).exists():
                 failures.append(Failure(*names, seed, _start_of(where / FAILED)))
