@@ -31,6 +31,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from click.testing import CliRunner
+from numpy.lib import format as npy
 
 import conrl
 from conrl.cli import main as cli
@@ -80,7 +81,8 @@ environment = "box"
 ODD = (
     *("", " ", "nan", "inf", "-inf", "1e400", "-1", "0", "1e-320", "1e308", "0.30000000000000004", "٣", "½"),
     *("\x00", "\ufeff", "'", '"', ",", "\n", "\r\n", "../../etc/passwd", "%s%n", "=1+1", "<script>", "x" * 5000),
-    *("true", "null", "[]", "{}", "0x10", "1_000", "é", "\U0001f600", "9" * 400, "-0.0"),
+    *("true", "null", "[]", "{}", "0x10", "1_000", "é", "\U0001f600", "9" * 400, "-0.0", "e\u0301", "\ud800"),
+    *("1e1000000000", "9" * 5000, "[" * 2000, "a." * 80, "=cmd|'/c calc'!A0", "'=x", "+1-1", "@", "\t"),
 )
 
 
@@ -104,7 +106,10 @@ def odd(r: random.Random) -> str:
 
 def odd_number(r: random.Random) -> Any:
     return r.choice(
-        (0, 1, -1, 0.5, 1e308, -1e308, 1e-320, np.nan, np.inf, -np.inf, 10**30, 2**63, True, None, "x", [], 3)
+        (
+            *(0, 1, -1, 0.5, 1e308, -1e308, 1e-320, np.nan, np.inf, -np.inf, 10**30, 2**63, True, None, "x", [], 3),
+            *(10**400, 10**5000, np.bool_(True), np.ma.masked, np.ma.array([1.0], mask=[True]), "1e1000000000", b"x"),
+        )
     )
 
 
@@ -266,6 +271,99 @@ def model_npz(r: random.Random, folder: Path) -> None:
     command("plan", path)
     if trap.exists():
         raise Broken("a file ran code")
+
+
+def zeros(shape: tuple[int, ...], dtype: str) -> bytes:
+    """A member of an archive that shrinks a thousandfold."""
+    head = io.BytesIO()
+    npy.write_array_header_1_0(head, {"descr": dtype, "fortran_order": False, "shape": shape})
+    return head.getvalue() + bytes(int(np.prod(shape)) * np.dtype(dtype).itemsize)
+
+
+def archive_bomb(r: random.Random, folder: Path) -> None:
+    """Archives that claim or hold too much, or hold it under odd names, at each reader."""
+    path = folder / "x.npz"
+    names = ("transitions", "rewards", "state", "actions", "probabilities", "config", "../../x", "/etc/x", "a" * 500)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a name is there already
+        for _ in range(r.randint(1, 4)):
+            size = r.choice((0, 1, 1000, 5_000_000, 30_000_000))
+            shape = r.choice(((size,), (size, 1, 1), (1, size), ()))
+            member = zeros(shape, r.choice(("|i1", "|b1", "<f2", "<U1", "|S1") if size > 10**6 else ("<f8", "<U3")))
+            if r.random() < 0.3:
+                member = bytes(flipped(member[:200], r)) + member[200:]
+            archive.writestr(f"{r.choice(names)}.npy", member)
+    reader = r.choice((conrl.load_model, conrl.load_policy, conrl.load_episodes, conrl.load_learner))
+    call(lambda: reader(path))
+
+
+def sizes(r: random.Random, folder: Path) -> None:
+    """Counts that make no sense, at every door that takes one."""
+    count: Any = r.choice((0, -1, 10**8, 2 * 10**9, 2**40, 10**30, 10**5000, 1.5, "x", None))
+    number = count if isinstance(count, int) and count < 10**400 else 10**9
+    outcome: tuple[Any, ...] = ([0], [0], [0], [1.0], [[1.0]])
+    kinds: tuple[Callable[[], Any], ...] = (
+        lambda: conrl.ConstrainedMDP.from_outcomes(*outcome, num_states=count, num_actions=1, horizon=1),
+        lambda: conrl.ConstrainedMDP.from_outcomes(*outcome, num_states=1, num_actions=count, horizon=1),
+        lambda: conrl.ConstrainedMDP.from_outcomes(*outcome, num_states=1, num_actions=1, horizon=count),
+        lambda: conrl.Task(count, 2, 3, [1.0], ["c"]),
+        lambda: conrl.Task(2, count, 3, [1.0], ["c"]),
+        lambda: conrl.Task(2, 2, count, [1.0], ["c"]),
+        lambda: conrl.envs.box().replace(horizon=count),
+        lambda: conrl.Deterministic([[0]], count),
+        lambda: conrl.plan(conrl.envs.box(), conrl.Knapsack([1.0], count)),
+        lambda: command("plan", r.choice(("box", "pricing", "random")), "--horizon", number),
+    )
+    call(r.choice(kinds))
+
+
+def names(r: random.Random, folder: Path) -> None:
+    """Names of any kind: refused, or the same after they were written and read."""
+    few = "'=+-@\t\r\n\0 ,;\"a1é\u0301\ud800\ufeff"
+    texts = ["".join(r.choice(few) for _ in range(r.randint(0, 4))) for _ in range(3)]
+
+    def work() -> None:
+        stay = np.full((2, 1, 2), 0.5)
+        made = conrl.ConstrainedMDP(
+            stay, [[1.0], [2.0]], [[[1.0]], [[0.0]]], 2, state_names=texts[:2], action_names=texts[2:], cost_names=["c"]
+        )
+        path = folder / r.choice(("m.csv", "m.npz"))
+        conrl.save_model(path, made)
+        again = conrl.load_model(path, horizon=2)
+        if (again.state_names, again.action_names) != (made.state_names, made.action_names):
+            raise Broken(f"{texts} became {again.state_names, again.action_names}")
+        conrl.plan(made).policy.save(folder / "p.csv", made)
+
+    call(work)
+
+
+def odd_files(r: random.Random, folder: Path) -> None:
+    """Pipes, devices, directories, links to nothing and empty files, where a file is asked for."""
+    path = folder / f"x{r.choice(('.csv', '.npz', '.toml'))}"
+    put: tuple[Callable[[], Any], ...] = (
+        lambda: os.mkfifo(path),
+        lambda: path.symlink_to("/dev/zero"),
+        lambda: path.symlink_to("/dev/tty"),
+        lambda: path.symlink_to(path),
+        lambda: path.symlink_to(folder / "nothing"),
+        path.mkdir,
+        path.touch,
+    )
+    r.choice(put)()
+    if r.random() < 0.5:
+        readers: tuple[Callable[[Any], Any], ...] = (
+            lambda x: conrl.load_model(x, horizon=1),
+            conrl.load_policy,
+            conrl.load_episodes,
+            conrl.load_learner,
+            conrl.experiments.load_spec,
+            conrl.estimate,
+        )
+        reader = r.choice(readers)
+        call(lambda: reader(path))
+    else:
+        words = (("plan", path, "--horizon", 2), ("run", path), ("tune", path), ("report", path))
+        command(*r.choice((*words, ("learn", "box", "--episodes", 1, "--prime", path))))
 
 
 def log_file(r: random.Random, folder: Path) -> None:
@@ -520,6 +618,10 @@ DOORS: dict[str, tuple[int, Callable[[random.Random, Path], None]]] = {
     "model-csv": (4, model_csv),
     "model-arrays": (3, model_arrays),
     "model-npz": (3, model_npz),
+    "archive-bomb": (1, archive_bomb),
+    "sizes": (2, sizes),
+    "names": (3, names),
+    "odd-files": (1, odd_files),
     "log": (2, log_file),
     "spec": (2, spec_file),
     "checkpoint": (2, checkpoint),
