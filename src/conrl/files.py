@@ -146,13 +146,10 @@ def reading(path: Path) -> Iterator[None]:
         raise ModelError(f"cannot read {path}: not enough memory") from None
 
 
-def read_bytes(path: Path, most: int | None = None) -> bytes:
-    """All of a regular file, if it has at most so many bytes."""
+def read_bytes(path: Path, most: int = -1) -> bytes:
+    """All of a regular file, or its first bytes."""
     with reading(path), path.open("rb") as handle:
-        data = handle.read() if most is None else handle.read(most + 1)
-    if most is not None and len(data) > most:
-        raise ModelError(f"{path}: larger than {most:,} bytes")
-    return data
+        return handle.read(most)
 
 
 def read_json(text: str) -> Any:

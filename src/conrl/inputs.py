@@ -353,7 +353,7 @@ def read_names(names: Sequence[str] | None, count: int, what: str) -> tuple[str,
         return None
     if isinstance(names, str) or not isinstance(names, Iterable) or np.ndim(any_array(names, what)) != 1:
         raise ModelError(
-            f"{what} is {'one text' if isinstance(names, str) else repr(names)}; expected a list of {count}"
+            f"{what} is {'one text' if isinstance(names, str) else shown(names)}; expected a list of {count}"
         )
     texts = tuple(check_text(str(n), what) for n in names)
     if len(texts) != count:

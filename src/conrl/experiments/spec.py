@@ -102,8 +102,11 @@ def load_spec(path: str | Path, allow_import: bool = False) -> Spec:
     file alone cannot ask for: `allow_import` does.
     """
     path = Path(path)
+    data = read_bytes(path, LARGEST_FILE + 1)
+    if len(data) > LARGEST_FILE:
+        raise SpecError(f"{path}: larger than {LARGEST_FILE:,} bytes; this is no spec")
     try:
-        text = read_bytes(path, LARGEST_FILE).decode("utf-8")
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise SpecError(f"{path}: not UTF-8: {error}") from None
     return parse_spec(text, str(path), path.parent, allow_import)
