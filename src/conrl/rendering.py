@@ -296,6 +296,12 @@ def learn_record(env: str, algorithm: str, seed: int, history: History) -> dict[
         "window": history.window,
         "infeasible": int(history.infeasible.sum()),
     }
+    for shown, values in (("reported", history.reported), ("mixture", history.mixture)):
+        if values is not None:
+            record[shown] = {
+                "reward": values[-1, 0],
+                "costs": dict(zip(history.cost_names, values[-1, 1:], strict=True)),
+            }
     if remaining is not None:
         record["budgets"] = {
             name: {
@@ -346,6 +352,10 @@ def learn_parts(env: str, algorithm: str, seed: int, history: History) -> list[R
             near = "the optimum is not above 0"
         what = "mean since the start" if window is None else f"mean of {window} episodes"
         parts.append(f"95% of the optimal reward, whatever the cost ({what}): {near}")
+    for shown, what in (("reported", "its newest policy, exactly"), ("mixture", "its mixture so far, exactly")):
+        if shown in record:
+            costs = ", ".join(f"{name} {number(cost, 6)}" for name, cost in record[shown]["costs"].items())
+            parts.append(f"{what}: reward {number(record[shown]['reward'], 6)}" + (f", {costs}" if costs else ""))
     if record["infeasible"]:
         parts.append(f"episodes planned although the estimated limits could not be kept: {record['infeasible']}")
     if "budgets" in record:

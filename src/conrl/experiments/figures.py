@@ -227,6 +227,10 @@ def _caption(study: Study, columns: Sequence[Column], note: str) -> str:
     count = f"{many} seed{'s' if many > 1 else ''}" if few == many else f"{few} to {many} seeds"
     what = f"Mean and standard deviation over {count}."
     values = f"Reward and cost: exact values of the executed policies, means of the last {AVERAGED}."
+    shown = {run.algorithm for run in study.runs if run.reported is not None}
+    if shown:
+        names = ", ".join(study.titles[name] for name in study.algorithms if name in shown)
+        values += f" {names}: of the newest policy reported, not of the one in training."
     if all(column.average for column in columns):
         values = "Reward and cost: running means per step, times the horizon."
     total = "" if study.name == "figure2" else "Cumulative: realised cost."

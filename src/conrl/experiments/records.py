@@ -49,6 +49,8 @@ class RunRecord:
     expected_costs: Float | None
     prices: Float | None  # [K, d]: of the limits, or multipliers, that each episode was decided with
     steps: NDArray[np.int64]
+    reported: Float | None = None  # [K, 1+d]: of what the learner showed, where that is not what it played
+    mixture: Float | None = None  # [K, 1+d]: of its result so far, where it has one
 
     def __repr__(self) -> str:
         return f"RunRecord({self.environment}, {self.algorithm}, seed {self.seed}, {self.episodes} episodes)"
@@ -59,13 +61,18 @@ class RunRecord:
         return int(self.rewards.size)
 
     @cached_property
-    def values(self) -> Float:
+    def executed(self) -> Float:
         """[K, 1+d]: exact values of what was executed, or what was seen where they are unknown."""
         seen = np.column_stack((self.rewards, self.costs))
         if self.expected_rewards is None or self.expected_costs is None:
             return seen
         exact = np.column_stack((self.expected_rewards, self.expected_costs))
         return np.where(np.isnan(exact), seen, exact)
+
+    @property
+    def values(self) -> Float:
+        """[K, 1+d]: of what the learner showed, nan where it had nothing to show; `executed` if it shows that."""
+        return self.executed if self.reported is None else self.reported
 
     @cached_property
     def smooth(self) -> Float:
@@ -81,8 +88,8 @@ class RunRecord:
 
     @property
     def mean_reward(self) -> float:
-        """Over all trajectories."""
-        return float(self.values[-1, 0] if self.continuing else self.values[:, 0].mean())
+        """Over all trajectories, of what was executed."""
+        return float(self.executed[-1, 0] if self.continuing else self.executed[:, 0].mean())
 
     @cached_property
     def largest(self) -> Float:
@@ -96,10 +103,9 @@ class RunRecord:
         largest: Float = np.abs(ranges).max(axis=1)
         return largest
 
-    @cached_property
-    def above(self) -> NDArray[np.bool_]:
-        """[K, d]: where the smoothed cost is above its limit by more than `OVER` of it."""
-        over: NDArray[np.bool_] = self.smooth[:, 1:] > self.limits + OVER * self._measure(self.limits, self.largest[1:])
+    def _above(self, costs: Float) -> NDArray[np.bool_]:
+        """[K, d]: where smoothed costs are above their limit by more than `OVER` of it."""
+        over: NDArray[np.bool_] = costs > self.limits + OVER * self._measure(self.limits, self.largest[1:])
         return over
 
     @staticmethod
@@ -113,14 +119,15 @@ class RunRecord:
         if optimum is None:
             return None
         low = optimum - NEAR * float(self._measure(np.array(optimum), self.largest[0]))
-        good = (self.smooth[:, 0] >= low) & ~self.above.any(axis=1)
+        good = (self.smooth[:, 0] >= low) & ~self._above(self.smooth[:, 1:]).any(axis=1)
         bad = np.flatnonzero(~good)
         first = int(bad[-1]) + 2 if bad.size else 1
         return first if first <= self.episodes else None
 
     def violations(self) -> Float:
-        """[d]: the share of trajectories with the smoothed cost above its limit."""
-        over: Float = self.above.mean(axis=0)
+        """[d]: the share of trajectories with the smoothed cost of what was executed above its limit."""
+        executed = self.executed if self.continuing else running_mean(self.executed, AVERAGED)
+        over: Float = self._above(executed[:, 1:]).mean(axis=0)
         return over
 
 
@@ -140,7 +147,16 @@ def read_run(where: Path, environment: str, algorithm: str, seed: int) -> RunRec
     costs = several("cost_")
     if costs is None:
         raise RunError(f"{where / 'progress.csv'} lacks a column of costs")
+
+    def values(name: str) -> Float | None:
+        reward, costs = table.get(f"{name}_reward"), several(f"{name}_cost_")
+        return None if reward is None or costs is None else np.column_stack((reward, costs))
+
     expected = table.get("expected_reward")
+    kind = LEARNERS.get(str(learner["learner"]))
+    reported = values("reported")
+    if reported is None and getattr(kind, "reports", False) and expected is not None:
+        reported = np.full((K, 1 + len(names)), np.nan)  # it came to no answer
     run = RunRecord(
         environment,
         algorithm,
@@ -149,7 +165,7 @@ def read_run(where: Path, environment: str, algorithm: str, seed: int) -> RunRec
         int(config["episodes"]),
         names,
         _limits(learner, names),
-        bool(getattr(LEARNERS.get(str(learner["learner"])), "continuing", False)),
+        bool(getattr(kind, "continuing", False)),
         config,
         table["reward"],
         costs,
@@ -157,6 +173,8 @@ def read_run(where: Path, environment: str, algorithm: str, seed: int) -> RunRec
         None if expected is None else several("expected_cost_"),
         several("price_") if names else None,
         table["steps"].astype(np.int64),
+        reported,
+        values("mixture"),
     )
     _ = run.largest  # a config that is damaged is found now
     return run

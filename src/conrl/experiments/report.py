@@ -119,8 +119,9 @@ def _words() -> dict[str, str]:
         "band": f"Lines are means over seeds; bands and [brackets] are {analysis.CONFIDENCE:.0%} bootstrap intervals "
         "of the mean over seeds. With a single seed there is no interval.",
         "curve": "Reward and cost are the exact expected values of what each episode executed where the model is "
-        f"known, else what was seen; smoothed as the mean of the last {records.AVERAGED} episodes. Curves end where "
-        "the shortest run of an algorithm ends.",
+        f"known, else what was seen; smoothed as the mean of the last {records.AVERAGED} episodes. Of a learner that "
+        "shows something else than what it plays (ApproPO: its newest answer), they are of what it shows; violations, "
+        "regret and total cost are of what it plays. Curves end where the shortest run of an algorithm ends.",
         "final": f"Reward and cost in the table are means over the last {records.LAST:.0%} of a run.",
         "violations": "Violations: the share of episodes at which the smoothed cost is above its limit by more than "
         f"{records.OVER:.0%} of it, as a mean over seeds.",

@@ -208,7 +208,7 @@ class _Tuner:
 
 def loss_of(run: RunRecord, optimum: float | None, episodes: int) -> tuple[float, float, float]:
     """Loss over the first episodes, and the reward and the largest excess over a limit at their end."""
-    values = run.values[:episodes]
+    values = run.executed[:episodes]  # what a run costs while it learns
     short = np.maximum(0.0, optimum - values[:, 0]) if optimum is not None else -values[:, 0]
     over = np.maximum(0.0, values[:, 1:] - run.limits).sum(axis=1)
     last = run.smooth[episodes - 1]

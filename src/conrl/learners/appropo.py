@@ -1,17 +1,27 @@
 """ApproPO: a mixture of policies whose value vector lies in a convex target set (Miryoosefi et al. 2019).
 
 The target C is lifted to the cone K over C x {kappa}, and z to (z, kappa). A direction lambda in K's polar cone, cut
-with the unit ball, separates a z outside. The game, for t = 1, 2, ...:
+with the unit ball, separates a z outside. The game, for t = 1, 2, ..., as the program behind the figures of Brantley et
+al. (2020) plays it:
 
-    pi_t:      a positive response: lambda_t.(z(pi_t), kappa) <= 0, by the cache of earlier policies or by training A2C
-               on the reward -lambda_t.(r, c)
-    lambda:    m <- momentum m + (z(pi_t), kappa);   lambda_{t+1} = project( lambda_t + step / sqrt(t) m )
+    lambda_1:  the projection of (tiny random numbers, kappa): nearly "reward only" for a threshold on the reward
+    pi_t:      a positive response: lambda_t.(z(pi_t), kappa) <= 0, by the cache of earlier answers or by training A2C
+               on the reward -lambda_t.(r, c), as long as it takes: the direction waits, weights and optimiser are kept
+    lambda:    v <- momentum v + (1 - momentum) step / sqrt(t) (z(pi_t), kappa);   lambda_{t+1} = project(lambda_t + v)
 
-With an exact oracle the mean of z(pi_1..t) approaches C like t^(-1/2). The result is the uniform mixture of pi_1..t.
+The result is the uniform mixture of pi_1..t. A round that the cache answers costs no episode.
 
-A learner sees episodes only. Each call of the oracle trains on `episodes` of them and then plays the policy that came
-out for `estimate_episodes` more, whose mean is its value vector. The program behind the figures of Brantley et al.
-(2020) knows value vectors exactly: `peek` gives it the true model, and the preset "authors" asks for it.
+**Play ends** when the mixture lies in C. Then lambda.(z, kappa) <= 0 of the mixture for every lambda of the polar cone,
+hence also of one of its parts: the cache answers every direction for good, and nothing is left to train. It also ends
+after `MOST_CACHED` rounds in a row that the cache answered: a mixture that only touches C comes near it like t^(-1/2).
+From then on the mixture is what is played.
+
+What is reported is the newest answer and, apart from it, the mixture; never the network that is still in training.
+
+A learner sees episodes only. When the `episodes` of a call of A2C look like a positive response on average, the policy
+that came out is played for `estimate_episodes` more, untrained. Their mean is its value vector, and decides. It answers
+if it was lucky, too: mixtures of such answers cost more than they seem to (docs/results.md). The program knows value
+vectors exactly: `peek` gives them, and the preset "authors" asks for it.
 """
 
 from __future__ import annotations
@@ -26,29 +36,35 @@ from conrl.errors import RunError, SpecError
 from conrl.evaluation import evaluate
 from conrl.inputs import is_int, is_number, resolve_limits
 from conrl.learners.actor_critic import ActorCriticLearner
+from conrl.learners.base import whole
 from conrl.learners.parameters import read_positive
 from conrl.learners.protocol import Arrays, Proposal
 from conrl.learners.saving import GIVEN
 from conrl.model import ConstrainedMDP
 from conrl.oracles.a2c import A2CSettings, stationary
-from conrl.policy import Mixture
+from conrl.policy import Mixture, Policy
 from conrl.problem import Linear
-from conrl.targets import Box, Cone, ConvexSet
+from conrl.sampling import DRAW, randomness
+from conrl.targets import Box, Cone, ConvexSet, distance
 from conrl.task import Task
 
 Float = NDArray[np.float64]
 
-MOST_CACHED = 1000  # answers from the cache between two episodes, at most
+POSITIVE = 1e-9  # a product up to here is a positive response, and a mixture so near is in the target
+FIRST = 1e-4  # size of the random numbers that the first direction is made of
+MOST_CACHED = 10_000  # rounds in a row that the cache answers, after which play ends
 
 
 class Game:
     """The directions: projected gradient ascent over the polar cone within the unit ball."""
 
-    def __init__(self, target: ConvexSet, size: int, kappa: float, step: float, momentum: float) -> None:
+    def __init__(
+        self, target: ConvexSet, size: int, kappa: float, step: float, momentum: float, first: Float | None = None
+    ) -> None:
         self.cone, self.step, self.momentum = Cone(target, kappa), step, momentum
         self.t = 0
         self.velocity = np.zeros(size + 1)
-        self.direction = np.zeros(size + 1)  # lambda
+        self.direction = self._project(self.lifted(np.zeros(size) if first is None else first))  # lambda
 
     def lifted(self, z: Float) -> Float:
         return np.append(z, self.cone.kappa)
@@ -60,9 +76,89 @@ class Game:
     def update(self, z: Float) -> None:
         """One round, with the value vector of the response."""
         self.t += 1
-        self.velocity = self.momentum * self.velocity + self.lifted(z)
-        moved = self.cone.project_polar(self.direction + self.step / self.t**0.5 * self.velocity)
-        self.direction = moved / max(1.0, float(np.linalg.norm(moved)))
+        pull = self.step / self.t**0.5 * self.lifted(z)
+        self.velocity = self.momentum * self.velocity + (1.0 - self.momentum) * pull
+        self.direction = self._project(self.direction + self.velocity)
+
+    def _project(self, moved: Float) -> Float:
+        polar = self.cone.project_polar(moved)
+        return polar / max(1.0, float(np.linalg.norm(polar)))
+
+
+class Answers:
+    """The cache: policies that answered, and how often each did."""
+
+    def __init__(self, horizon: int) -> None:
+        self.horizon = horizon
+        self.tables: list[NDArray[np.float32]] = []  # [S, A] each: what a network of float32 plays
+        self.values: list[Float] = []  # [1+d] each
+        self.rounds: list[int] = []
+        self.newest = -1
+        self._policies: list[Policy] = []
+        self._mixture: Mixture | None = None
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    def add(self, table: Float, value: Float) -> None:
+        """A new answer; its round is counted by `count`."""
+        self.tables.append(table.astype(np.float32))
+        self.values.append(value)
+        self.rounds.append(0)
+
+    def best(self, game: Game) -> int | None:
+        """The answer with the least product, if it is a positive response."""
+        if not self.tables:
+            return None
+        products = np.array(self.values) @ game.direction[:-1] + game.direction[-1] * game.cone.kappa
+        least = int(np.argmin(products))
+        return least if products[least] <= POSITIVE else None
+
+    def count(self, which: int) -> Float:
+        """One round more for an answer; its value vector."""
+        self.rounds[which] += 1
+        self.newest, self._mixture = which, None
+        return self.values[which]
+
+    @property
+    def mean(self) -> Float:
+        """[1+d]: the value vector of the mixture, as far as it is known."""
+        mean: Float = np.array(self.rounds, dtype=np.float64) @ np.array(self.values) / sum(self.rounds)
+        return mean
+
+    def policy(self, which: int) -> Policy:
+        """One answer; asked twice, the same object."""
+        for table in self.tables[len(self._policies) :]:
+            self._policies.append(stationary(table.astype(np.float64), self.horizon))
+        return self._policies[which]
+
+    @property
+    def mixture(self) -> Mixture:
+        """All of them, each as often as it answered."""
+        if self._mixture is None:
+            rounds = np.array(self.rounds, dtype=np.float64)
+            parts = [self.policy(i) for i in range(len(self))]
+            self._mixture = Mixture(rounds / rounds.sum(), parts, np.array(self.values))
+        return self._mixture
+
+    def state(self, shape: tuple[int, int, int]) -> dict[str, NDArray[Any]]:
+        """Arrays; `shape` is (S, A, 1+d)."""
+        return {
+            "cache_tables": np.array(self.tables, dtype=np.float32).reshape(-1, *shape[:2]),
+            "cache_values": np.array(self.values).reshape(-1, shape[2]),
+            "cache_rounds": np.array(self.rounds, dtype=np.int64),
+            "cache_newest": np.array(self.newest),
+        }
+
+    def load_state(self, state: Arrays, shape: tuple[int, int, int]) -> None:
+        tables, values, rounds = (np.array(state[f"cache_{name}"]) for name in ("tables", "values", "rounds"))
+        n, newest = len(tables), int(state["cache_newest"])
+        fits = tables.shape == (n, *shape[:2]) and values.shape == (n, shape[2]) and rounds.shape == (n,)
+        if not fits or not (rounds >= 1).all() or not (newest in range(n) or n == 0) or not np.isfinite(values).all():
+            raise SpecError("the answers make no sense")
+        self.tables, self.values = list(tables.astype(np.float32)), list(values.astype(np.float64))
+        self.rounds, self.newest = rounds.astype(int).tolist(), newest
+        self._policies, self._mixture = [], None
 
 
 class ApproPO(ActorCriticLearner):
@@ -73,19 +169,22 @@ class ApproPO(ActorCriticLearner):
         problem: `Linear`; its limits (and floors) bound the costs of the default target.
         threshold: the least reward of the default target. The paper's program has 1.4 for Mars rover and 1.58 for Box.
         target: any set with `project(z)`, z = (reward, costs): see `conrl.targets`; instead of limits and threshold.
-        preset: `"default"` or `"authors"` (the loss of the paper's program, and exact value vectors through `peek`).
+        preset: `"default"` or `"authors"` (the loss and first weights of the paper's program, and exact value vectors
+            through `peek`).
         step, momentum, kappa: of the game; step 1 for Mars rover and 10 for Box in the paper's program.
-        episodes: that A2C trains on in one call of the oracle; 20 and 25 in the paper's program.
-        estimate_episodes: that are played to estimate the value vector of what came out.
+        episodes: that A2C trains on in one call of the oracle, all of them; 20 and 25 in the paper's program.
+        estimate_episodes: that are played, without training, to confirm what looks like a positive response; not used
+            with `peek`.
         a2c: numbers of A2C; overrides the preset.
         peek: the true model, for exact value vectors instead of estimates.
-        seed: of the first weights; `learn` gives it its own if there is none.
+        seed: of the first weights and direction; `learn` gives it its own if there is none.
         keep_policies: remember what was executed; each policy is a table [H, S, A].
     """
 
     name = "appropo"
     summary = "feasibility by a game between directions and A2C; the result is a mixture"
     paper = "Miryoosefi, Brantley, Daume, Dudik and Schapire (2019)"
+    reports = True
 
     def __init__(
         self,
@@ -99,7 +198,7 @@ class ApproPO(ActorCriticLearner):
         momentum: float = 0.9,
         kappa: float = 20.0,
         episodes: int = 20,
-        estimate_episodes: int = 10,
+        estimate_episodes: int = 50,
         a2c: A2CSettings | None = None,
         peek: ConstrainedMDP | None = None,
         seed: int | None = None,
@@ -116,13 +215,15 @@ class ApproPO(ActorCriticLearner):
         self.threshold, self.target = threshold, target
         self.step, self.kappa = read_positive(step, "step"), read_positive(kappa, "kappa")
         self.momentum = read_positive(momentum, "momentum", zero=True)
+        if self.momentum >= 1.0:
+            raise SpecError(f"momentum is {momentum!r}; it must be below 1: it is the share that is kept")
         self.training_episodes, self.estimate_episodes = int(episodes), int(estimate_episodes)
-        self.game = Game(target or self._default_target(), 1 + task.num_costs, self.kappa, self.step, self.momentum)
-        self._tables: list[NDArray[np.float32]] = []  # policies in the cache [S, A]
-        self._values: list[Float] = []  # and their value vectors
-        self._rounds: list[int] = []  # how often each answered
-        self._trained = 0  # episodes of the call that is going on
-        self._seen: list[Float] = []  # totals of episodes played to estimate
+        self._set = target or self._default_target()
+        self._game: Game | None = None
+        self.answers = Answers(task.horizon)
+        self.used = 0  # episodes until play ended: for training, and to confirm
+        self.over = False  # play has ended
+        self._seen: list[Float] = []  # totals of the call's episodes so far: first those of training, then to confirm
 
     def _default_target(self) -> Box:
         if self.threshold is None:
@@ -133,59 +234,63 @@ class ApproPO(ActorCriticLearner):
         floors = resolve_limits(self.problem.floors, names, "floors")
         return Box(np.append(self.threshold, floors), np.append(np.inf, limits))
 
+    @property
+    def game(self) -> Game:
+        """Made when first needed: only then is the seed settled."""
+        if self._game is None:
+            size = 1 + self.task.num_costs
+            first = FIRST * randomness(self.seed, 0, DRAW).standard_normal(size)
+            self._game = Game(self._set, size, self.kappa, self.step, self.momentum, first)
+        return self._game
+
     # -- the oracle, episode by episode -------------------------------------------------------------------
 
     def _decide(self) -> Proposal:
-        policy = self.network_policy()
-        return Proposal(policy, policy)
+        policy = self.policy.draw(self.generator()) if self.over else self.network_policy()
+        if not len(self.answers):
+            return Proposal(policy, policy)
+        return Proposal(policy, policy, reported=self.answers.policy(self.answers.newest), mixture=self.policy)
 
     def _learn(self, episode: Episode, proposal: Proposal) -> None:
-        if self._trained < self.training_episodes:
-            self.train(episode, -self.game.direction[:-1])
-            self._trained += 1
-            if self.peek is not None and self._enough():
-                self._trained = self.training_episodes
-            if self._trained < self.training_episodes or self.peek is None:
-                return
-        if self.peek is not None:
-            exact = evaluate(self.peek, self.network_policy())
-            self._answer(np.append(exact.reward, exact.costs))
+        if self.over:
             return
+        self.used += 1
         self._seen.append(episode.total)
-        if len(self._seen) == self.estimate_episodes:
-            self._answer(np.mean(self._seen, axis=0))
+        n = len(self._seen)
+        if n <= self.training_episodes and np.linalg.norm(self.game.direction) > POSITIVE:  # 0 teaches nothing
+            self.train(episode, -self.game.direction[:-1])
+        if self.peek is not None and n == self.training_episodes:
+            exact = evaluate(self.peek, self.network_policy())
+            self._try(np.append(exact.reward, exact.costs))
+        elif n == self.training_episodes:
+            if self.game.product(np.mean(self._seen, axis=0)) > POSITIVE:
+                self._seen = []
+        elif n == self.training_episodes + self.estimate_episodes:
+            self._try(np.mean(self._seen[self.training_episodes :], axis=0))
 
-    def _enough(self) -> bool:
-        """Whether the network, as it is now, is a positive response already."""
-        assert self.peek is not None
-        exact = evaluate(self.peek, self.network_policy())
-        return self.game.product(np.append(exact.reward, exact.costs)) <= 0.0
-
-    def _answer(self, value: Float) -> None:
-        """The network's policy answers; then the cache, as long as it can."""
-        self._tables.append(self.agent.table.astype(np.float32))
-        self._values.append(value)
-        self._rounds.append(1)
-        self.game.update(value)
-        values = np.array(self._values)
+    def _try(self, value: Float) -> None:
+        """The network answers if that is a positive response, and then the cache as long as it can; else the direction
+        stays, and the network is trained on."""
+        self._seen = []
+        if self.game.product(value) > POSITIVE:
+            return
+        self.answers.add(self.agent.table, value)
+        which: int | None = len(self.answers) - 1
         for _ in range(MOST_CACHED):
-            products = values @ self.game.direction[:-1] + self.game.direction[-1] * self.kappa
-            best = int(np.argmin(products))
-            if products[best] > 0.0:
+            if which is None:
+                return
+            self.game.update(self.answers.count(which))
+            if distance(self._set, self.answers.mean) <= POSITIVE:
                 break
-            self._rounds[best] += 1
-            self.game.update(self._values[best])
-        self._trained, self._seen = 0, []
+            which = self.answers.best(self.game)
+        self.over = True
 
     @property
     def policy(self) -> Mixture:
         """The uniform mixture of all responses so far: the result."""
-        if not self._tables:
-            most = self.training_episodes + (0 if self.peek is not None else self.estimate_episodes)
-            raise RunError(f"no response yet: the first one takes up to {most} episodes")
-        rounds = np.array(self._rounds, dtype=np.float64)
-        parts = [stationary(table.astype(np.float64), self.task.horizon) for table in self._tables]
-        return Mixture(rounds / rounds.sum(), parts, np.array(self._values))
+        if not len(self.answers):
+            raise RunError("no positive response yet; A2C is trained on until there is one")
+        return self.answers.mixture
 
     # -- saving -------------------------------------------------------------------------------------------
 
@@ -200,24 +305,27 @@ class ApproPO(ActorCriticLearner):
             "estimate_episodes": self.estimate_episodes,
         }
 
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        return self.task.num_states, self.task.num_actions, 1 + self.task.num_costs
+
     def state(self) -> dict[str, NDArray[Any]]:
-        S, A, n = self.task.num_states, self.task.num_actions, 1 + self.task.num_costs
         return super().state() | {
             "game": np.stack((self.game.direction, self.game.velocity)),
             "game_t": np.array(self.game.t),
-            "cache_tables": np.array(self._tables, dtype=np.float32).reshape(-1, S, A),
-            "cache_values": np.array(self._values).reshape(-1, n),
-            "cache_rounds": np.array(self._rounds, dtype=np.int64),
-            "trained": np.array(self._trained),
-            "seen": np.array(self._seen).reshape(-1, n),
+            **self.answers.state(self._shape),
+            "used": np.array(self.used),
+            "over": np.array(self.over),
+            "seen": np.array(self._seen).reshape(-1, self._shape[2]),
         }
 
     def load_state(self, state: Arrays) -> None:
         super().load_state(state)
-        self.game.direction, self.game.velocity = np.array(state["game"], dtype=np.float64)
-        self.game.t = int(state["game_t"])
-        self._tables = list(np.array(state["cache_tables"], dtype=np.float32))
-        self._values = list(np.array(state["cache_values"], dtype=np.float64))
-        self._rounds = [int(n) for n in state["cache_rounds"]]
-        self._trained = int(state["trained"])
-        self._seen = list(np.array(state["seen"], dtype=np.float64))
+        game = np.array(state["game"], dtype=np.float64)
+        if game.shape != (2, self._shape[2] + 1) or not np.isfinite(game).all():
+            raise SpecError("the direction makes no sense")
+        self.game.direction, self.game.velocity = game
+        self.game.t = whole(state, "game_t")
+        self.answers.load_state(state, self._shape)
+        self.used, self.over = whole(state, "used"), bool(state["over"])
+        self._seen = list(np.array(state["seen"], dtype=np.float64).reshape(-1, self._shape[2]))

@@ -35,6 +35,7 @@ class BaseLearner(ABC):
     summary: str  # one line
     paper: str
     problems: tuple[type, ...] = (Linear,)  # the problems that it takes
+    reports: bool = False  # it shows something else than what it plays, as soon as it has something
 
     def __init__(self, task: Task, problem: Problem | None, seed: int | None, keep_policies: bool) -> None:
         if not isinstance(task, Task):

@@ -36,12 +36,15 @@ from conrl.task import Task
 
 Float = NDArray[np.float64]
 
-# The program behind the paper: a tiny bonus, ten steps of a multiplier that is kept, the answer to its mean is played.
+EXECUTES = ("policy", "most-probable")
+# The program behind the paper: a tiny bonus, ten steps of a multiplier that is kept, the answer to its mean is played;
+# of a network's policy the most probable actions are played, and the policy itself is reported.
 PRESETS: dict[str, dict[str, Any]] = {
-    "default": {"planner": ColumnGeneration, "bonus": ScaledBonus},
+    "default": {"planner": ColumnGeneration, "bonus": ScaledBonus, "executes": "policy"},
     "authors": {
         "planner": lambda: Lagrangian(10, 0.2, keep_multipliers=True, returns="average-multiplier"),
         "bonus": lambda: ScaledBonus(0.001, 0.001, relative=False),
+        "executes": "most-probable",
     },
 }
 
@@ -58,6 +61,8 @@ class ConRL(PlacesLearner):
             the limits, the one that exceeds them least is played, whichever planner was given.
         bonus: `TheoryBonus`, `ScaledBonus`, or a function of (visits [n], episode, task) that gives [n] or [n, 1+d],
             positive for optimism and negative for caution; overrides the preset. Logged episodes count.
+        executes: what is played of a policy that draws its actions, as A2C's does: the `"policy"` itself, or its
+            `"most-probable"` action in every state, while the policy is what is reported; overrides the preset.
         resolve: `Knapsack` only. Plan each episode for what is left, (B - spent) / (K - k + 1), with epsilon = 0,
             instead of for (1 - epsilon) B / K.
         guard: `Knapsack` only. Never exceed a budget (`conrl.learners.budget`).
@@ -78,6 +83,7 @@ class ConRL(PlacesLearner):
         preset: str = "default",
         planner: str | Planner | None = None,
         bonus: Bonus | None = None,
+        executes: str | None = None,
         resolve: bool = False,
         guard: bool = True,
         seed: int | None = None,
@@ -90,6 +96,8 @@ class ConRL(PlacesLearner):
         self.bonus: Bonus = PRESETS[preset]["bonus"]() if bonus is None else bonus
         if not callable(self.bonus):
             raise SpecError(f"bonus is {bonus!r}; it must be TheoryBonus, ScaledBonus or a function")
+        self.executes: str = PRESETS[preset]["executes"] if executes is None else executes
+        read_choice(self.executes, "executes", EXECUTES)
         self.resolve, self.guard = read_flag(resolve, "resolve"), read_flag(guard, "guard")
         self.budget: Budget | None = None
         if isinstance(self.problem, Knapsack):
@@ -148,10 +156,12 @@ class ConRL(PlacesLearner):
         if skip >= plan.skip:
             chosen = int(np.searchsorted(np.cumsum(plan.weights), share * plan.weights.sum(), side="right"))
             intended = self._whole(plan.component(min(chosen, plan.weights.size - 1)))
+        reported = None
+        if self.executes == "most-probable" and not isinstance(intended, (Deterministic, Null)):
+            reported, intended = intended, Deterministic(intended.mode, self.task.num_actions)
         guarded = self.budget is not None and self.guard and not isinstance(intended, Null) and not self.budget.admits()
-        return Proposal(
-            self._null if guarded else intended, intended, guarded=guarded, infeasible=plan.status == "infeasible"
-        )
+        played, infeasible = self._null if guarded else intended, plan.status == "infeasible"
+        return Proposal(played, intended, guarded=guarded, infeasible=infeasible, reported=reported)
 
     @property
     def _null(self) -> Null:
@@ -254,6 +264,7 @@ class ConRL(PlacesLearner):
             "preset": self.preset,
             "planner": describe(self.planner),
             "bonus": describe(self.bonus),
+            "executes": self.executes,
             "resolve": self.resolve,
             "guard": self.guard,
         }

@@ -3,6 +3,10 @@
 `expected_rewards[k]` is the exact value of the policy that episode k executed, where the model is known. An episode
 that a budget cut short or forbade (`guarded`) says nothing of its policy's value: it has none (nan), and counts in the
 regret with what was realised.
+
+A learner may show something else than what it plays (`reported`; ApproPO: its newest answer, while it plays the network
+in training), and have a result that is a third thing (`mixture`). They are columns of their own: regrets and violations
+are of what was executed.
 """
 
 from __future__ import annotations
@@ -31,6 +35,8 @@ Bool = NDArray[np.bool_]
 
 WINDOW = 20  # episodes: single ones are draws from a mixture, of which some exceed a limit that it keeps
 NEAR = 0.95  # of the optimum
+VALUES = ("expected", "reported", "mixture")  # columns that are value vectors [1+d]
+LATER = ("reported", "mixture")  # columns that files of version 0.1 do not have
 
 
 class Row(NamedTuple):
@@ -45,6 +51,8 @@ class Row(NamedTuple):
     guarded: bool = False  # the guard changed what was played
     infeasible: bool = False  # the estimated limits could not be kept
     prices: Float | None = None  # [d]: the multipliers or prices of the limits that it was decided with
+    reported: Float | None = None  # [1+d]: of what the learner showed; None: of what it played, or nothing yet
+    mixture: Float | None = None  # [1+d]: of its result so far; None where it has none
 
 
 class History:
@@ -82,10 +90,10 @@ class History:
         kept = self._tables.get(name)
         if kept is not None and len(kept) == len(self._rows):
             return kept
-        none = np.full(len(self.cost_names) + (name == "expected"), np.nan)
+        none = np.full(len(self.cost_names) + (name in VALUES), np.nan)
         values = [getattr(row, name) for row in self._rows]
         table = np.array([none if v is None else v for v in values])
-        if not values and name in ("costs", "expected", "unguarded", "prices"):
+        if not values and name in ("costs", "unguarded", "prices", *VALUES):
             table = np.zeros((0, none.size))
         self._tables[name] = table
         return table
@@ -111,6 +119,21 @@ class History:
         return None if self.mdp is None else self._table("expected")[:, 1:]
 
     @property
+    def reported(self) -> Float | None:
+        """[K, 1+d]: exact values of what the learner showed as its policy before each episode, nan where it had none;
+        None if it shows what it plays, or without a model."""
+        return self._optional("reported")
+
+    @property
+    def mixture(self) -> Float | None:
+        """[K, 1+d]: exact values of its result so far, nan where it had none; None if it has no such result."""
+        return self._optional("mixture")
+
+    def _optional(self, name: str) -> Float | None:
+        table = self._table(name)
+        return None if np.isnan(table).all() else table
+
+    @property
     def steps(self) -> NDArray[np.int64]:
         """[K]: steps played."""
         return self._table("steps").astype(np.int64)
@@ -134,8 +157,7 @@ class History:
     @property
     def prices(self) -> Float | None:
         """[K, d]: the multiplier or price of each limit that each episode was decided with; None if there were none."""
-        table = self._table("prices")
-        return None if np.isnan(table).all() else table
+        return self._optional("prices")
 
     @property
     def window(self) -> int | None:
@@ -284,14 +306,18 @@ class History:
         header += ["expected_reward", *(f"expected_cost_{n}" for n in names)] if known else []
         priced = self.prices is not None
         flagged = ["steps", "skipped", "guarded", "infeasible"]
-        table: list[list[Any]] = [[*header, *flagged, *(f"price_{n}" for n in names if priced)]]
+        shown = [name for name in LATER if self._optional(name) is not None]
+        extra = [f"{name}_{what}" for name in shown for what in ("reward", *(f"cost_{n}" for n in names))]
+        table: list[list[Any]] = [[*header, *flagged, *(f"price_{n}" for n in names if priced), *extra]]
         for k, row in enumerate(self._rows):
             numbers = [row.reward, *row.costs]
             if known:
                 numbers += [""] * (1 + len(names)) if row.expected is None else list(row.expected)
             flags = [row.steps, int(row.skipped), int(row.guarded), int(row.infeasible)]
-            prices = ([""] * len(names) if row.prices is None else list(row.prices)) if priced else []
-            table.append([k + 1, *map(_digits, numbers), *flags, *map(_digits, prices)])
+            more = ([""] * len(names) if row.prices is None else list(row.prices)) if priced else []
+            for value in (getattr(row, name) for name in shown):
+                more += [""] * (1 + len(names)) if value is None else list(value)
+            table.append([k + 1, *map(_digits, numbers), *flags, *map(_digits, more)])
         return csv_text(table)
 
     def save(self, path: str | Path) -> None:
@@ -305,25 +331,33 @@ class History:
 
     def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what `state` gave."""
-        columns = [state[name] for name in Row._fields]
+        K = len(state["reward"])
+        nothing = np.full((K, 1 + len(self.cost_names)), np.nan)
+        columns = [state.get(name, nothing) if name in LATER else state[name] for name in Row._fields]
         if len({column.shape[0] for column in columns}) != 1:
             raise RunError("the columns of the history have different lengths")
         self._rows = []
         for values in zip(*columns, strict=True):
             row = Row(*values)
-            expected = None if np.isnan(row.expected).all() else row.expected  # type: ignore[arg-type]
+            read: dict[str, Any] = {name: _known(getattr(row, name)) for name in (*VALUES, "prices")}
+            read |= {name: bool(getattr(row, name)) for name in ("skipped", "guarded", "infeasible")}
             unguarded = None if np.isnan(row.unguarded).any() else row.unguarded  # type: ignore[arg-type]
-            flags = {name: bool(getattr(row, name)) for name in ("skipped", "guarded", "infeasible")}
-            prices = None if np.isnan(row.prices).all() else row.prices  # type: ignore[arg-type]
-            self.append(Row(float(row.reward), row.costs, expected, unguarded, int(row.steps), **flags, prices=prices))
+            self.append(row._replace(reward=float(row.reward), steps=int(row.steps), unguarded=unguarded, **read))
 
 
 def running_mean(values: Float, window: int) -> Float:
-    """Means of the last `window` rows; of fewer at the start."""
-    sums = np.cumsum(np.vstack((np.zeros(values.shape[1]), values)), axis=0)
+    """Means of the last `window` rows, of fewer at the start; rows of nan do not count."""
+    there: Bool = ~np.asarray(np.isnan(values).any(axis=1))
+    rows = np.column_stack((np.where(there[:, None], values, 0.0), there))
+    sums = np.cumsum(np.vstack((np.zeros(rows.shape[1]), rows)), axis=0)
     k = np.arange(1, len(values) + 1)
-    first = np.maximum(k - window, 0)
-    return (sums[k] - sums[first]) / (k - first)[:, None]
+    last = sums[k] - sums[np.maximum(k - window, 0)]
+    with np.errstate(invalid="ignore"):  # nothing over nothing is nan
+        return np.asarray(last[:, :-1] / last[:, -1:])
+
+
+def _known(value: Float) -> Float | None:
+    return None if np.isnan(value).all() else value
 
 
 def _digits(x: Any) -> str:

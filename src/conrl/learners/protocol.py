@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from conrl.episode import Episode
-from conrl.policy import Policy
+from conrl.policy import Mixture, Policy
 from conrl.problem import Problem
 from conrl.task import Task
 
@@ -23,13 +23,16 @@ class Proposal:
 
     `policy` is to be executed; it is a `Null` for an episode that is not to be played. `guarded`: a hard budget forbids
     what the plan would have played (`intended`). `infeasible`: the estimated limits could not be kept, and the policy
-    that exceeds them least was planned.
+    that exceeds them least was planned. `reported`: what the learner shows as its policy, where that is not what it
+    plays; `mixture`: its result so far, where that is a third thing.
     """
 
     policy: Policy
     intended: Policy
     guarded: bool = False
     infeasible: bool = False
+    reported: Policy | None = None
+    mixture: Mixture | None = None
 
 
 class Learner(Protocol):

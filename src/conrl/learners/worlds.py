@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +20,7 @@ from conrl.errors import ModelError, RunError, SpecError
 from conrl.evaluation import evaluate
 from conrl.learners.budget import sum_up
 from conrl.model import ConstrainedMDP
-from conrl.policy import Deterministic, Null, Policy
+from conrl.policy import Deterministic, Mixture, Null, Policy
 from conrl.sampling import Dynamics
 from conrl.task import Task
 
@@ -42,7 +43,7 @@ class World(Protocol):
         """One episode; before each step it must be certain that it stays within `room`, else it is stopped."""
         ...
 
-    def value(self, policy: Policy) -> Float | None:
+    def value(self, policy: Policy | Mixture) -> Float | None:
         """[1+d]: the exact value of a policy, or None if it cannot be known."""
         ...
 
@@ -68,6 +69,7 @@ class ModelWorld:
         self.mdp = mdp
         self._pay = pay
         self._dynamics = Dynamics(mdp)
+        self._values: WeakKeyDictionary[Policy | Mixture, Float] = WeakKeyDictionary()
         self._paid = mdp.pay if mdp.outcome_pay is None else mdp.outcome_pay
         ranges = (task or mdp.task).ranges
         if pay == "bernoulli":
@@ -82,9 +84,12 @@ class ModelWorld:
         if pay == "bernoulli" and not ((self._low - room <= mdp.pay) & (mdp.pay <= self._high + room)).all():
             raise SpecError("pay='bernoulli': a mean lies outside the task's ranges")
 
-    def value(self, policy: Policy) -> Float:
-        found = evaluate(self.mdp, policy)
-        return np.concatenate(([found.reward], found.costs))
+    def value(self, policy: Policy | Mixture) -> Float:
+        """Of one that is asked for again and again, as learners report theirs, computed once."""
+        if policy not in self._values:
+            found = evaluate(self.mdp, policy)
+            self._values[policy] = np.append(found.reward, found.costs)
+        return self._values[policy]
 
     def play(self, policy: Policy, generator: np.random.Generator, room: Room = NO_ROOM_NEEDED) -> Episode:
         mdp = self.mdp
@@ -192,7 +197,7 @@ class GymnasiumWorld:
             if getattr(space, "n", None) != size or int(getattr(space, "start", 0)) != 0:
                 raise ModelError(f"the {name} space is {space}; the task needs Discrete({size}) counting from 0")
 
-    def value(self, policy: Policy) -> None:
+    def value(self, policy: Policy | Mixture) -> None:
         return None
 
     def play(self, policy: Policy, generator: np.random.Generator, room: Room = NO_ROOM_NEEDED) -> Episode:

@@ -4,8 +4,8 @@
 
 one gradient step (Adam) per episode; the advantage R - V in the first term is held constant, as usual. There is no
 discount, and the network does not see the step. The paper's tables and its program differ from Algorithm 3: there the
-value error is a smooth L1, and an entropy bonus of 1e-3 is added (`preset="authors"`). Sums are divided by the number
-of steps.
+value error is a smooth L1, an entropy bonus of 1e-3 is added, and every layer starts with gain 1 (`preset="authors"`).
+Sums are divided by the number of steps.
 
 The network is tabulated over all states after each update, so that episodes are played by the same kernel as any other
 policy's: fictitious ones from an estimated model (`Fictitious`, a `Responder`), or real ones through a learner.
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl.errors import SpecError
-from conrl.inputs import is_int, read_choice, read_number
+from conrl.inputs import is_int, is_number, read_choice, read_number
 from conrl.model import ConstrainedMDP
 from conrl.oracles.network import Float32, Network, import_jax, join
 from conrl.policy import Policy
@@ -33,7 +33,10 @@ Float = NDArray[np.float64]
 
 RESETS = ("warm-start", "continue", "none")
 LOSSES = ("squared", "smooth-l1")
-PRESETS: dict[str, dict[str, Any]] = {"default": {}, "authors": {"value_loss": "smooth-l1", "entropy": 1e-3}}
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "authors": {"value_loss": "smooth-l1", "entropy": 1e-3, "gain": 1.0},
+}
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class A2CSettings:
         value_loss: `"squared"` (Algorithm 3) or `"smooth-l1"` (the program).
         entropy: weight of the entropy bonus.
         channels, hidden: of the network.
+        gain: of the orthogonal first weights of every layer, 1 in the program; None: sqrt(2) before a ReLU, 0.01 for
+            the policy and 1 for the value.
     """
 
     learning_rate: float = 1e-3
@@ -54,6 +59,7 @@ class A2CSettings:
     entropy: float = 0.0
     channels: int = 16
     hidden: int = 64
+    gain: float | None = None
 
     def __post_init__(self) -> None:
         read_choice(self.value_loss, "value_loss", LOSSES)
@@ -62,6 +68,8 @@ class A2CSettings:
         for name in ("channels", "hidden"):
             if not is_int(getattr(self, name)) or getattr(self, name) < 1:
                 raise SpecError(f"{name} is {getattr(self, name)!r}; it must be a whole number of at least 1")
+        if self.gain is not None and not (is_number(self.gain) and self.gain > 0.0):
+            raise SpecError(f"gain is {self.gain!r}; it must be a number above 0")
 
 
 class Agent:
@@ -82,7 +90,7 @@ class Agent:
 
     def draw(self, generator: np.random.Generator) -> None:
         """New weights and a new optimiser."""
-        self._restore(self._network.initial(generator), 0, None, None)
+        self._restore(self._network.initial(generator, self.settings.gain), 0, None, None)
 
     def reset_optimiser(self) -> None:
         """Forget Adam's averages."""

@@ -92,12 +92,15 @@ class Network:
         """Number of weights."""
         return self.layers[-1].end if self.layers else 0
 
-    def initial(self, generator: np.random.Generator) -> Float32:
-        """Orthogonal matrices, biases of 0. Gains: sqrt(2) before a ReLU, 0.01 for the policy, 1 for the value."""
+    def initial(self, generator: np.random.Generator, gain: float | None = None) -> Float32:
+        """Orthogonal matrices times a gain, biases of 0.
+
+        Without a gain: sqrt(2) before a ReLU, 0.01 for the policy, 1 for the value.
+        """
         weights = np.zeros(self.size, dtype=np.float32)
-        gains = [2.0**0.5] * (len(self.layers) - 2) + [0.01, 1.0]
-        for layer, gain in zip(self.layers, gains, strict=True):
-            matrix = gain * _orthogonal(generator, layer.rows, layer.columns)
+        gains = [2.0**0.5] * (len(self.layers) - 2) + [0.01, 1.0] if gain is None else [gain] * len(self.layers)
+        for layer, own in zip(self.layers, gains, strict=True):
+            matrix = own * _orthogonal(generator, layer.rows, layer.columns)
             weights[layer.begin : layer.begin + matrix.size] = matrix.reshape(-1)
         return weights
 
