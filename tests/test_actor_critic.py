@@ -77,13 +77,20 @@ def test_the_network_is_a_convolution() -> None:
     assert np.allclose(values, linear(value, hidden)[:, 0], atol=1e-4)
 
 
-def test_first_weights_are_orthogonal() -> None:
+@pytest.mark.parametrize(("gain", "squares"), [(None, (2.0, 2.0, 1e-4, 1.0)), (1.0, (1.0, 1.0, 1.0, 1.0))])
+def test_first_weights_are_orthogonal(gain: float | None, squares: tuple[float, ...]) -> None:
     network = Network(np.zeros((3, 2, 20, 20)), 4, channels=16, hidden=32)
-    weights = network.initial(np.random.default_rng(1))
-    for layer, gain in zip(network.layers, (2.0, 2.0, 1e-4, 1.0), strict=True):
+    weights = network.initial(np.random.default_rng(1), gain)
+    for layer, square in zip(network.layers, squares, strict=True):
         matrix = weights[layer.begin : layer.begin + layer.rows * layer.columns].reshape(layer.rows, layer.columns)
-        assert np.allclose(matrix.T @ matrix, gain * np.eye(layer.columns), atol=1e-4 * gain + 1e-8)
+        assert np.allclose(matrix.T @ matrix, square * np.eye(layer.columns), atol=1e-4 * square + 1e-8)
         assert not weights[layer.begin + layer.rows * layer.columns : layer.end].any()
+
+
+def test_the_preset_of_the_program_starts_with_gain_1() -> None:
+    agent = Agent(np.eye(3), None, 2, A2C("authors").numbers, np.random.default_rng(1))
+    network = Network(np.eye(3), 2)
+    assert np.array_equal(agent.state()["weights"], network.initial(np.random.default_rng(1), 1.0))
 
 
 @pytest.mark.parametrize("loss", ["squared", "smooth-l1"])
@@ -182,14 +189,43 @@ def test_reset_modes_and_state(reset: str) -> None:
     assert not np.array_equal(other[0], whole[0])
 
 
-def test_conrl_with_a2c_resumes_exactly(tmp_path: Path) -> None:
+def conrl_a2c(mdp: conrl.ConstrainedMDP, **settings: Any) -> conrl.ConRL:
+    oracle = A2C("authors", final_episodes=2)
+    planner = conrl.Lagrangian(2, 0.2, keep_multipliers=True, returns="average-multiplier", oracle=oracle)
+    return conrl.ConRL(mdp.task, planner=planner, **settings)
+
+
+def test_the_program_plays_the_most_probable_action_and_reports_the_policy() -> None:
+    mdp = two_states(4.0)
+    learner = conrl_a2c(mdp, preset="authors", seed=0)
+    proposal = learner.proposal
+    assert isinstance(proposal.policy, conrl.Deterministic)
+    assert proposal.reported is not None
+    assert np.array_equal(proposal.policy.actions, proposal.reported.probabilities.argmax(axis=2))
+    assert proposal.reported.probabilities[0, 0].max() < 1.0
+    history = conrl.learn(mdp, learner, 3, seed=0)
+    shown = conrl.evaluate(mdp, proposal.reported)
+    played = conrl.evaluate(mdp, proposal.policy)
+    assert history.reported is not None
+    assert history.executed is not None
+    assert np.allclose(history.reported[0], [shown.reward, *shown.costs])
+    assert np.allclose(history.executed[0], [played.reward, *played.costs])
+    assert history.mixture is None
+    own = conrl_a2c(mdp, preset="authors", executes="policy", seed=0)
+    assert own.proposal.reported is None
+    assert np.array_equal(own.proposal.policy.probabilities, proposal.reported.probabilities)
+    exact = conrl.ConRL(mdp.task, preset="authors", seed=0)  # its policies draw nothing
+    assert exact.proposal.reported is None
+    with pytest.raises(conrl.SpecError, match="did you mean 'most-probable'"):
+        conrl.ConRL(mdp.task, executes="most-probably")
+
+
+@pytest.mark.parametrize("executes", ["policy", "most-probable"])
+def test_conrl_with_a2c_resumes_exactly(executes: str, tmp_path: Path) -> None:
     rover = conrl.envs.mars_rover(rock_reward=1.0)
 
     def make() -> conrl.ConRL:
-        planner = conrl.Lagrangian(
-            2, 0.2, keep_multipliers=True, returns="average-multiplier", oracle=A2C("authors", final_episodes=2)
-        )
-        return conrl.ConRL(rover.task, planner=planner)
+        return conrl_a2c(rover, executes=executes)
 
     whole = conrl.learn(rover, make(), 8, seed=1)
     learner = make()
@@ -209,6 +245,8 @@ def test_bad_settings() -> None:
         (lambda: A2CSettings(value_loss="cubed"), "unknown value_loss"),
         (lambda: A2CSettings(learning_rate=float("nan")), "learning_rate"),
         (lambda: A2CSettings(hidden=0), "hidden"),
+        (lambda: A2CSettings(gain=0.0), "gain"),
+        (lambda: ApproPO(corridor().task, threshold=1.0, momentum=1.0), "below 1"),
         (lambda: conrl.Lagrangian(oracle="a2d"), "did you mean 'a2c'"),
         (lambda: RCPO(corridor().task, preset="authors"), "peek="),
         (lambda: RCPO(corridor().task, rate=0.0), "rate"),
