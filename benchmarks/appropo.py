@@ -157,6 +157,7 @@ def draw() -> None:
                 axes.plot(ends[seed], y[-1], "o", color=BLUE, markersize=4)
             bound = env.threshold if measure == "reward" else env.limit
             axes.axhline(bound, color="#222222", linestyle="--", linewidth=1)
+            axes.set_xlim(left=0)
             axes.set_ylabel(measure)
             axes.grid(color="#dddddd", linewidth=0.5)
         panels[0, j].set_title(f"{name}: reward >= {env.threshold:g}, cost <= {env.limit:g}", fontsize=10)
