@@ -58,8 +58,10 @@ def main() -> None:
         for run in study.runs:
             reward, *costs = run.smooth[-1]
             names = (run.environment, run.algorithm, str(run.seed), str(run.episodes))
-            each.append((*names, f"{reward:.2f}", " ".join(f"{cost:.2f}" for cost in costs)))
-        table(("environment", "algorithm", "seed", "trajectories", "reward", "costs"), each)
+            played = run.executed[-AVERAGED:].mean(axis=0)  # the same, unless the learner shows something else
+            shown = (f"{reward:.2f}", " ".join(f"{cost:.2f}" for cost in costs))
+            each.append((*names, *shown, " @ ".join(f"{x:.2f}" for x in played)))
+        table(("environment", "algorithm", "seed", "trajectories", "reward", "costs", "played"), each)
         return
     rows = []
     for name, env in study.environments.items():
