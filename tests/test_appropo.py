@@ -30,7 +30,13 @@ def two_states(limit: float = 4.0) -> conrl.ConstrainedMDP:
 
 
 def make(mdp: conrl.ConstrainedMDP, *, exact: bool = True, **settings: Any) -> ApproPO:
-    chosen = {"threshold": 3.0, "episodes": 5, "estimate_episodes": 4, "a2c": FAST, "seed": 0} | settings
+    chosen: dict[str, Any] = {
+        "threshold": 3.0,
+        "episodes": 5,
+        "estimate_episodes": 4,
+        "a2c": FAST,
+        "seed": 0,
+    } | settings
     return ApproPO(mdp.task, peek=mdp if exact else None, **chosen)
 
 
@@ -71,7 +77,7 @@ def test_momentum_averages() -> None:
     for t, z in enumerate(([1.8, 1.8], [0.2, 0.1], [1.5, 0.4]), start=1):
         velocity = 0.9 * velocity + 0.1 * 3.0 / t**0.5 * np.array([*z, 20.0])
         moved = game.cone.project_polar(direction + velocity)
-        direction = moved / max(1.0, np.linalg.norm(moved))
+        direction = moved / max(1.0, float(np.linalg.norm(moved)))
         game.update(np.array(z))
         assert np.allclose(game.velocity, velocity)
         assert np.allclose(game.direction, direction)
@@ -230,11 +236,15 @@ def test_a_run_on_disk_shows_its_newest_answer(tmp_path: Path) -> None:
         where = tmp_path / "two" / "appropo" / "seed-000"
         _, history = learn_on_disk(where, mdp, begin, episodes, 0, given={"peek": mdp})
     run = read_run(where, "two", "appropo", 0)
+    shown, mixture, executed = history.reported, history.mixture, history.executed
+    assert shown is not None
+    assert mixture is not None
+    assert executed is not None
     assert run.mixture is not None
-    assert np.allclose(run.values, history.reported, equal_nan=True)
-    assert np.allclose(run.mixture, history.mixture, equal_nan=True)
-    assert np.allclose(run.executed, history.executed)
-    assert np.allclose(run.final, history.reported[-150:].mean(axis=0))
+    assert np.allclose(run.values, shown, equal_nan=True)
+    assert np.allclose(run.mixture, mixture, equal_nan=True)
+    assert np.allclose(run.executed, executed)
+    assert np.allclose(run.final, shown[-150:].mean(axis=0))
     assert np.allclose(run.smooth[-1], run.values[-1])
 
 
