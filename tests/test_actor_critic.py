@@ -15,7 +15,8 @@ from hypothesis.extra.numpy import arrays
 
 import conrl
 from conrl.learners import ModelWorld
-from conrl.learners.appropo import ApproPO, Game
+from conrl.learners.approach import Game
+from conrl.learners.appropo import ApproPO
 from conrl.learners.rcpo import RCPO
 from conrl.oracles import A2C, A2CSettings, BackwardInduction
 from conrl.oracles.a2c import Agent

@@ -12,7 +12,8 @@ import conrl
 from conrl.experiments.records import read_run
 from conrl.experiments.store import learn_on_disk
 from conrl.learners import ModelWorld
-from conrl.learners.appropo import ApproPO, Game
+from conrl.learners.approach import Game
+from conrl.learners.appropo import ApproPO
 from conrl.oracles import A2CSettings
 from conrl.targets import Box, distance
 
