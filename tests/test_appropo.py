@@ -14,6 +14,7 @@ from conrl.experiments.store import learn_on_disk
 from conrl.learners import ModelWorld
 from conrl.learners.approach import Game
 from conrl.learners.appropo import ApproPO
+from conrl.learners.history import running_mean
 from conrl.oracles import A2CSettings
 from conrl.targets import Box, distance
 
@@ -257,3 +258,25 @@ def test_a_run_without_an_answer_shows_nothing(tmp_path: Path) -> None:
     assert np.isnan(run.values).all()
     assert not np.isnan(run.executed).any()
     assert run.solved(1.0) is None
+
+
+def test_files_of_version_0_1_are_read(played: Any) -> None:
+    """Their histories have no columns for what was shown."""
+    _, _, history = played
+    state = history.state()
+    old = {name: column for name, column in state.items() if name not in ("reported", "mixture")}
+    for columns, there in ((state, True), (old, False)):
+        again = conrl.History(history.cost_names, history.problem, history.mdp)
+        again.load_state(columns)
+        assert (again.reported is not None) == (again.mixture is not None) == there
+        executed = again.executed
+        assert executed is not None
+        assert np.array_equal(executed, history.executed)
+    assert again.to_csv().partition("\n")[0] + "," in history.to_csv().partition("\n")[0] + ","
+
+
+def test_a_mean_over_what_was_shown_leaves_out_what_was_not() -> None:
+    nothing = [np.nan, np.nan]
+    values = np.array([nothing, nothing, [1.0, 2.0], [3.0, 4.0], [5.0, 8.0]])
+    wanted = [nothing, nothing, [1.0, 2.0], [2.0, 3.0], [4.0, 6.0]]
+    assert np.allclose(running_mean(values, 2), wanted, equal_nan=True)
