@@ -1,7 +1,7 @@
 """Two versions of conrl side by side: the time of the same plans, asked in turns, and the median of the ratios.
 
-    git worktree add /tmp/before v0.1
-    .venv/bin/python benchmarks/versus.py /tmp/before/src
+    git worktree add ../before COMMIT
+    .venv/bin/python benchmarks/versus.py ../before/src
 
 Each version has a process of its own, which answers one question at a time, so that whatever else the machine does
 slows both alike; what counts is its processor time (both run on one thread). A ratio is taken of neighbours, and the

@@ -55,7 +55,7 @@ class TheoryBonus:
 
     def __post_init__(self) -> None:
         if not is_number(self.delta) or not 0.0 < self.delta <= 1.0:
-            raise SpecError(f"delta is {self.delta!r}; a failure probability is in (0, 1]")
+            raise SpecError(f"delta is {shown(self.delta)}; a failure probability is in (0, 1]")
 
     def __call__(self, visits: Int, episode: int, task: Task) -> Float:
         visits = _asked(visits, task)
@@ -91,11 +91,11 @@ class ScaledBonus:
     relative: bool = True
 
     def __post_init__(self) -> None:
+        read_flag(self.relative, "relative")
         try:
             if np.ndim(self.cost):
                 object.__setattr__(self, "cost", tuple(float(c) for c in np.asarray(self.cost).tolist()))
             _ = [float(x) for x in (self.reward, self.unvisited, *np.atleast_1d(self.cost).tolist())]
-            read_flag(self.relative, "relative")
         except (TypeError, ValueError, OverflowError):
             raise SpecError(f"{shown(self)} makes no bonus: scales are numbers") from None
         if not np.isfinite([self.reward, self.unvisited, *np.atleast_1d(self.cost)]).all() or self.unvisited < 0.0:

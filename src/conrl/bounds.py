@@ -33,7 +33,7 @@ from typing import TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from conrl.errors import SpecError
+from conrl.errors import SpecError, shown
 
 __all__ = [
     "KnapsackRegime",
@@ -179,7 +179,7 @@ def knapsack_epsilon(budgets: ArrayLike, episodes: int, **sizes: Unpack[Sizes]) 
     _, _, H, d, delta = _read(**sizes)
     B = np.atleast_1d(np.asarray(budgets, dtype=np.float64))
     if B.shape != (d,) or not (B >= 0.0).all():
-        raise SpecError(f"budgets is {budgets!r}; expected {d} numbers of at least 0 (inf for none), one per cost")
+        raise SpecError(f"budgets is {shown(budgets)}; expected {d} numbers of at least 0 (inf for none), one per cost")
     aggregate = float(realised_aggregate_bound(episodes, **sizes))
     least, trivial = float(B.min(initial=np.inf)), float(episodes * H)
     if least >= trivial:
@@ -262,7 +262,7 @@ def _probability(delta: float) -> None:
 def _at_least_one(value: ArrayLike, name: str) -> Float:
     k = np.asarray(value, dtype=np.float64)
     if not (k >= 1.0).all():
-        raise SpecError(f"{name} is {value!r}; episodes count from 1")
+        raise SpecError(f"{name} is {shown(value)}; episodes count from 1")
     return k
 
 

@@ -23,7 +23,7 @@ import click
 
 from conrl import __version__, cli_studies, completion
 from conrl.cli_options import check_files, read_limits, read_ranges, read_settings
-from conrl.errors import ConRLError, InfeasibleError, SpecError, printable
+from conrl.errors import ConRLError, InfeasibleError, SpecError, printable, shown
 
 if TYPE_CHECKING:
     from conrl.problem import Knapsack
@@ -270,7 +270,7 @@ def _knapsack(
     try:
         share: float | str = epsilon if epsilon == "theorem" else float(epsilon or 0.0)
     except ValueError:
-        raise SpecError(f"--epsilon is {epsilon!r}; it must be a number in [0, 1) or 'theorem'") from None
+        raise SpecError(f"--epsilon is {shown(epsilon)}; it must be a number in [0, 1) or 'theorem'") from None
     return problem.Knapsack(budgets, episodes, share)
 
 

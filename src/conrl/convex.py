@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from conrl.errors import SpecError, unknown
+from conrl.errors import SpecError, shown, unknown
 from conrl.inputs import is_int
 
 __all__ = [
@@ -205,14 +205,14 @@ def _number(value: float, what: str) -> float:
     except (TypeError, ValueError):
         number = float("nan")
     if not np.isfinite(number):
-        raise SpecError(f"{what} is {value!r}; it must be a finite number")
+        raise SpecError(f"{what} is {shown(value)}; it must be a finite number")
     return number
 
 
 def _index(i: Any) -> int:
     if not is_int(i) or i < 0:
         hint = " (names are known to Linear and Knapsack only)" if isinstance(i, str) else ""
-        raise SpecError(f"i is {i!r}; it must be the index of a cost, counted from 0{hint}")
+        raise SpecError(f"i is {shown(i)}; it must be the index of a cost, counted from 0{hint}")
     return int(i)
 
 
@@ -220,9 +220,9 @@ def _target(target: ArrayLike) -> Float:
     try:
         aim = np.array(target, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise SpecError(f"target is {target!r}; it must be a list of numbers, one per cost") from None
+        raise SpecError(f"target is {shown(target)}; it must be a list of numbers, one per cost") from None
     if aim.ndim != 1 or not np.isfinite(aim).all():
-        raise SpecError(f"target is {target!r}; it must be a list of finite numbers, one per cost")
+        raise SpecError(f"target is {shown(target)}; it must be a list of finite numbers, one per cost")
     return aim
 
 
@@ -231,7 +231,7 @@ def _norm(norm: float | str) -> int | str:
     for known in NORMS:
         if kind == known and not isinstance(kind, bool):
             return known
-    raise SpecError(f'norm is {norm!r}; it must be 1, 2 or "inf"')
+    raise SpecError(f'norm is {shown(norm)}; it must be 1, 2 or "inf"')
 
 
 def _cost(costs: Any, i: int) -> Any:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from conrl import kernels
 from conrl.episode import Episode, distinct_steps
-from conrl.errors import ModelError, RunError, SpecError
+from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.graph import Graph
 from conrl.inputs import frozen
 from conrl.model import ConstrainedMDP
@@ -258,7 +258,7 @@ class Counts:
         counted, it pays what was seen, as often as it was seen. The ranges of pay are those of the task either way.
         """
         if not isinstance(unvisited, str) or unvisited not in ("self-loop", "missing"):
-            raise SpecError(f"unvisited is {unvisited!r}; it must be 'self-loop' or 'missing'")
+            raise SpecError(f"unvisited is {shown(unvisited)}; it must be 'self-loop' or 'missing'")
         task = self.task
         S, A = task.num_states, task.num_actions
         ends = self._place[self.end] >= 0

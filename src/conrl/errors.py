@@ -77,7 +77,7 @@ def shown(value: object, most: int = 60) -> str:
     try:
         text = " ".join(repr(value).split())
     except ValueError:  # Python writes no number of more than some thousand digits
-        return f"a {type(value).__name__} too long to write"
+        return f"<{type(value).__name__} too long to write>"
     return text if len(text) <= most else text[: most - 3] + "..."
 
 

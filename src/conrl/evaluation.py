@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from conrl import kernels
 from conrl.envs.stepping import answer_of, costs_in, costs_of, reward_of, state_of
-from conrl.errors import ModelError, RunError, SpecError
+from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.inputs import default_cost_names, is_int, is_number, read_count, resolve_limits, rounding_room
 from conrl.model import ConstrainedMDP, need_model
 from conrl.policy import Mixture, Policy
@@ -80,7 +80,7 @@ class Simulation:
     def quantile(self, q: float) -> Evaluation:
         """The q-quantile of the reward and of each cost over episodes."""
         if not (is_number(q) and 0.0 <= q <= 1.0):
-            raise SpecError(f"q is {q!r}; a quantile is a number in [0, 1]")
+            raise SpecError(f"q is {shown(q)}; a quantile is a number in [0, 1]")
         return Evaluation(float(np.quantile(self.rewards, q)), np.quantile(self.costs, q, axis=0))
 
     def exceed(self, limits: ArrayLike | Mapping[str, float] | None = None) -> Float:
@@ -116,7 +116,7 @@ def simulate(
     """
     read_count(episodes, "episodes", most=MOST_EPISODES)
     if not isinstance(seed, np.random.Generator) and not (is_int(seed) and seed >= 0):
-        raise SpecError(f"seed is {seed!r}; it must be a whole number of at least 0, or a generator")
+        raise SpecError(f"seed is {shown(seed)}; it must be a whole number of at least 0, or a generator")
     generator = np.random.default_rng(seed)
     parts = list(_parts(policy))
     weights = np.array([w for w, _ in parts])

@@ -71,12 +71,15 @@ def resolve_limits(limits: ArrayLike | Mapping[str, float] | None, cost_names: S
     return values
 
 
-def rounding_room(limits: Float, largest: Float) -> Float:
-    """[d]: what a total may be above its limit by rounding alone: a sum of 30 costs of 1/30 is not above a limit of 1.
+def size_of(aim: Float, largest: Float) -> Float:
+    """What a share of a limit or an optimum is a share of: its size, so that units do not matter; of 0, the largest."""
+    size: Float = np.where(aim == 0.0, largest, np.where(np.isfinite(aim), np.abs(aim), 0.0))
+    return size
 
-    In proportion to the limit, so that the unit of a cost does not matter; of a limit 0, to the largest total there is.
-    """
-    return ROUNDING * np.where(limits == 0.0, largest, np.where(np.isfinite(limits), np.abs(limits), 0.0))
+
+def rounding_room(limits: Float, largest: Float) -> Float:
+    """[d]: what a total may exceed its limit by, by rounding alone: 30 costs of 1/30 are not above a limit of 1."""
+    return ROUNDING * size_of(limits, largest)
 
 
 def _limit_array(values: Any, what: str) -> Float:
@@ -378,11 +381,7 @@ def default_cost_names(count: int) -> tuple[str, ...]:
 
 def read_horizon(horizon: Any, num_states: int = 1) -> int:
     """The number of steps, once a policy for so many steps and states can be kept in memory."""
-    steps = read_count(horizon, "horizon", most=2**1000, error=ModelError)
-    if steps > MAX_HORIZON:
-        raise ModelError(
-            f"horizon is {shown(horizon)}; at most {MAX_HORIZON:,} steps are supported: tables have an entry for each"
-        )
+    steps = read_count(horizon, "horizon", most=MAX_HORIZON, error=ModelError)
     check_table(steps, num_states)
     return steps
 
@@ -392,14 +391,14 @@ def read_count(value: Any, what: str, least: int = 1, most: int = 2**53, error: 
     if not is_int(value) or value < least:
         raise error(f"{what} is {shown(value)}; it must be a whole number of at least {least}")
     if value > most:
-        raise error(f"{what} is larger than {most}, the most that is supported")
+        raise error(f"{what} is {shown(value)}; at most {most:,} are supported")
     return int(value)
 
 
 def read_flag(value: Any, what: str) -> bool:
     """True or False, also as 0 or 1."""
     if not isinstance(value, (bool, np.bool_)) and not (is_int(value) and value in (0, 1)):
-        raise SpecError(f"{what} is {value!r}; it must be True or False")
+        raise SpecError(f"{what} is {shown(value)}; it must be True or False")
     return bool(value)
 
 
@@ -414,13 +413,13 @@ def read_number(value: Any, what: str, least: float = -LARGEST) -> float:
     """A finite number."""
     if not is_number(value) or not least <= value <= LARGEST:
         wanted = "finite number" if least < 0.0 else f"number of at least {least:g}"
-        raise SpecError(f"{what} is {value!r}; it must be a {wanted}, and at most {LARGEST:g}")
+        raise SpecError(f"{what} is {shown(value)}; it must be a {wanted}, and at most {LARGEST:g}")
     return float(value)
 
 
 def read_generator(generator: Any) -> np.random.Generator:
     if not isinstance(generator, np.random.Generator):
-        raise SpecError(f"generator is {generator!r}; it must be a numpy.random.Generator")
+        raise SpecError(f"generator is {shown(generator)}; it must be a numpy.random.Generator")
     return generator
 
 
@@ -459,7 +458,7 @@ def read_ranges(reward: tuple[float, float] | None, costs: Ranges | None, cost_n
         found[0] = read_range(reward, "reward_range")
     fits = isinstance(costs, Mapping) or (isinstance(costs, Sized) and len(costs) == len(cost_names))
     if costs is not None and not fits:
-        raise ModelError(f"cost_ranges is {costs!r}; expected (low, high) for each of {len(cost_names)} costs")
+        raise ModelError(f"cost_ranges is {shown(costs)}; expected (low, high) for each of {len(cost_names)} costs")
     by_name = costs if isinstance(costs, Mapping) else dict(zip(cost_names, costs or (), strict=False))
     for name, bounds in by_name.items():
         if name not in cost_names:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from conrl.cells import csv_text, from_cell
 from conrl.episode import Episode, Float, Int, check_episode
-from conrl.errors import ModelError, RunError, unknown
+from conrl.errors import ModelError, RunError, shown, unknown
 from conrl.files import atomic_write, file_path, read_npz, reading, write_npz
 from conrl.inputs import read_count, read_names
 from conrl.sizes import check_costs
@@ -196,7 +196,7 @@ def save_episodes(path: str | Path, episodes: Iterable[Episode], cost_names: Seq
     path = file_path(path)
     read_count(first, "first", 0)
     if isinstance(cost_names, str) or not isinstance(cost_names, Sequence):
-        raise ModelError(f"cost_names is {cost_names!r}; expected a list of names")
+        raise ModelError(f"cost_names is {shown(cost_names)}; expected a list of names")
     cost_names = read_names(cost_names, len(cost_names), "cost_names") or ()
     names = [*REQUIRED[:5], *(f"cost_{name}" for name in cost_names), "next_state", "terminated"]
     rows = [row for e, episode in enumerate(episodes_of(episodes)) for row in log_rows(first + e, episode)]

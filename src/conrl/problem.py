@@ -108,7 +108,7 @@ class ConcaveConvex:
         if callable(self.constraint):
             return (self.constraint,)
         if not isinstance(self.constraint, (list, tuple)):
-            raise SpecError(f"constraint is {self.constraint!r}; it must be a function or a list of functions")
+            raise SpecError(f"constraint is {shown(self.constraint)}; it must be a function or a list of functions")
         return tuple(self.constraint)
 
 

@@ -26,7 +26,7 @@ def most(variable: str, usual: int) -> int:
     if text is None:
         return usual
     if not (text.isascii() and text.isdecimal() and len(text) < 20):
-        raise ModelError(f"{variable} is {text!r}; it must be a whole number")
+        raise ModelError(f"{variable} is {shown(text)}; it must be a whole number")
     return int(text)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.errors import ModelError
+from conrl.errors import ModelError, shown
 from conrl.graph import Graph
 from conrl.inputs import frozen, is_int
 from conrl.layout import Layout
@@ -122,7 +122,7 @@ def absorbing(mdp: ConstrainedMDP) -> NDArray[np.bool_]:
 
 def _given(mdp: ConstrainedMDP, terminal: Iterable[int | str]) -> NDArray[np.bool_]:
     if isinstance(terminal, str) or not isinstance(terminal, Iterable) or getattr(terminal, "ndim", 1) != 1:
-        raise ModelError(f"terminal is {terminal!r}; expected a list of states")
+        raise ModelError(f"terminal is {shown(terminal)}; expected a list of states")
     ends = np.zeros(mdp.num_states, dtype=bool)
     for state in terminal:
         if isinstance(state, str) and state in mdp.state_names:

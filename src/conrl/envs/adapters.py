@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from conrl.envs.gymnasium_env import CMDPEnv
 from conrl.envs.toy_text import describe, refusal
-from conrl.errors import ModelError
+from conrl.errors import ModelError, shown
 from conrl.inputs import float_array
 from conrl.layout import Layout
 from conrl.model import ConstrainedMDP
@@ -68,7 +68,7 @@ def from_gymnasium(
     if not isinstance(env, gymnasium.Env):
         raise ModelError(f"from_gymnasium needs an environment or its id, not {type(env).__name__}")
     if cost is not None and not callable(cost):
-        raise ModelError(f"cost is {cost!r}; it must be a function of (s, a, next_s, reward, terminated)")
+        raise ModelError(f"cost is {shown(cost)}; it must be a function of (s, a, next_s, reward, terminated)")
     name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
     _refuse_wrappers(env, name)
     inner: Any = env.unwrapped
@@ -169,7 +169,7 @@ def _start(inner: Any, name: str, num_states: int, initial: int | ArrayLike | No
     start = float_array(given, "initial")
     if start.shape != (num_states,):
         raise ModelError(
-            f"initial is {given!r}; it must be a state in 0..{num_states - 1} or a distribution [{num_states}]"
+            f"initial is {shown(given)}; it must be a state in 0..{num_states - 1} or a distribution [{num_states}]"
         )
     return start
 
@@ -200,7 +200,7 @@ def _pay(outcomes: Sequence[Outcome], cost: CostFunction | None) -> NDArray[np.f
         row = _numbers(cost(*arguments))
         if row is None or (rows and row.shape != rows[0].shape):
             said = f"{rows[0].size} numbers, as it first did" if rows else "a number or a list of them"
-            raise ModelError(f"cost{arguments} is {cost(*arguments)!r}; it must be {said}")
+            raise ModelError(f"cost{arguments} is {shown(cost(*arguments))}; it must be {said}")
         rows.append(row)
     return np.concatenate([rewards, np.stack(rows)], axis=1) if rows else rewards
 

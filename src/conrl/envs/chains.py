@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from conrl.errors import ModelError
+from conrl.errors import ModelError, shown
 from conrl.inputs import float_array, is_int, is_number
 from conrl.model import ROW_SUM_TOLERANCE, Float
 
@@ -36,27 +36,29 @@ def binomial(trials: int, success: float) -> Float:
 
 def read_count(value: Any, what: str, least: int = 1) -> int:
     if not is_int(value) or value < least:
-        raise ModelError(f"{what} is {value!r}; it must be a whole number of at least {least}")
+        raise ModelError(f"{what} is {shown(value)}; it must be a whole number of at least {least}")
     return int(value)
 
 
 def read_probability(value: Any, what: str) -> float:
     if not is_number(value) or not 0.0 <= value <= 1.0:
-        raise ModelError(f"{what} is {value!r}; it must be a probability, from 0 to 1")
+        raise ModelError(f"{what} is {shown(value)}; it must be a probability, from 0 to 1")
     return float(value)
 
 
 def read_number(value: Any, what: str, *, least: float = -np.inf, positive: bool = False) -> float:
     if not is_number(value) or value < least or (positive and value <= 0.0):
         bound = " above 0" if positive else f" of at least {least:g}" if np.isfinite(least) else ""
-        raise ModelError(f"{what} is {value!r}; it must be a finite number{bound}")
+        raise ModelError(f"{what} is {shown(value)}; it must be a finite number{bound}")
     return float(value)
 
 
 def read_named(given: Any, what: str) -> tuple[list[str], Float]:
     """Names and numbers of a mapping such as {"low": 30, "high": 70}."""
     if not isinstance(given, Mapping) or not given:
-        raise ModelError(f'{what} is {given!r}; it must name at least one number, as {{"low": 0.2, "high": 0.7}} does')
+        raise ModelError(
+            f'{what} is {shown(given)}; it must name at least one number, as {{"low": 0.2, "high": 0.7}} does'
+        )
     return [str(name) for name in given], np.array([read_number(x, f"{what}[{name!r}]") for name, x in given.items()])
 
 

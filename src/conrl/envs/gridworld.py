@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl.envs.maps import MOVES, per_step, read_map, slip_matrix
-from conrl.errors import ModelError
+from conrl.errors import ModelError, shown
 from conrl.inputs import is_number
 from conrl.layout import Layout
 from conrl.model import ConstrainedMDP
@@ -66,7 +66,7 @@ def gridworld(
         ("stay", later),
     ):
         if not is_number(value):
-            raise ModelError(f"{name} is {value!r}; it must be a finite number")
+            raise ModelError(f"{name} is {shown(value)}; it must be a finite number")
 
     entry = np.zeros((grid.size, 2))  # reward and cost on entering each cell
     entry[grid.where("G"), 0] = goal_reward

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.errors import ModelError
-from conrl.inputs import is_number
+from conrl.errors import ModelError, shown
+from conrl.inputs import is_number, read_horizon
 
 MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 
@@ -74,7 +74,7 @@ def read_map(rows: str | Sequence[str], *, once: str = "S", legend: str = "SG0PW
         for c, sign in enumerate(line):
             if sign not in legend:
                 raise ModelError(
-                    f"map row {r}, column {c} (counting from 0) is {sign!r}; known signs: {' '.join(legend)}"
+                    f"map row {r}, column {c} (counting from 0) is {shown(sign)}; known signs: {' '.join(legend)}"
                 )
     grid = np.array([list(line) for line in lines])
     for sign in once:
@@ -120,12 +120,10 @@ def _number(lines: tuple[str, ...], grid: NDArray[np.str_]) -> GridMap:
 def slip_matrix(slip: float) -> NDArray[np.float64]:
     """[4, 4]: the probability that choosing one move makes another."""
     if not is_number(slip) or not 0.0 <= slip <= 1.0:
-        raise ModelError(f"slip is {slip!r}; it must be a probability, from 0 to 1")
+        raise ModelError(f"slip is {shown(slip)}; it must be a probability, from 0 to 1")
     return (1.0 - slip) * np.eye(4) + slip / 4.0
 
 
 def per_step(horizon: int) -> float:
     """1/H, what is paid a step after an end was reached."""
-    if not isinstance(horizon, (int, np.integer)) or isinstance(horizon, bool) or horizon < 1:
-        raise ModelError(f"horizon is {horizon!r}; it must be a whole number of at least 1")
-    return 1.0 / int(horizon)
+    return 1.0 / read_horizon(horizon)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from conrl.errors import ModelError
+from conrl.errors import ModelError, shown
 from conrl.inputs import read_horizon
 from conrl.model import ConstrainedMDP, Float
 from conrl.sizes import check_costs
@@ -54,7 +54,7 @@ def random_cmdp(
         ("band", 0 if band is None else band, 0),
     ):
         if not isinstance(size, (int, np.integer)) or isinstance(size, bool) or size < least:
-            raise ModelError(f"{name} is {size!r}; it must be a whole number of at least {least}")
+            raise ModelError(f"{name} is {shown(size)}; it must be a whole number of at least {least}")
     read_horizon(horizon, states)  # before the sizes take memory, and the limits time
     check_costs(costs)
     rng = np.random.default_rng(seed)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from conrl.errors import ConRLError, SpecError, unknown
+from conrl.errors import ConRLError, SpecError, shown, unknown
 from conrl.model import ConstrainedMDP
 from conrl.registration import FACTORIES, gymnasium_id
 
@@ -128,7 +128,7 @@ def _check_type(name: str, key: str, value: object, hint: Any) -> None:
     if not any(fits[kind] for kind in kinds):
         words = {int: "a whole number", float: "a number", str: "a text", types.NoneType: "None"}
         wanted = " or ".join(words[kind] for kind in kinds if kind in words)
-        raise SpecError(f"parameter {key!r} of {name} is {value!r}; it must be {wanted}")
+        raise SpecError(f"parameter {key!r} of {name} is {shown(value)}; it must be {wanted}")
 
 
 def open_gymnasium(env_id: str, parameters: Mapping[str, Any], allow_import: bool) -> gymnasium.Env[Any, Any]:

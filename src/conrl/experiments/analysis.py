@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from conrl import naming, transform
 from conrl.cells import to_cell
-from conrl.errors import ConRLError, RunError, SpecError
+from conrl.errors import ConRLError, RunError, SpecError, shown
 from conrl.experiments.records import RunRecord, read_run
 from conrl.experiments.store import FAILED, STUDY, own_file, read_json
 from conrl.files import atomic_write, refuse_links
@@ -289,7 +289,7 @@ def places(episodes: int, points: int, log: bool = False) -> NDArray[np.int64]:
 def _common(at: Sequence[int] | NDArray[np.int64], episodes: int) -> NDArray[np.int64]:
     found = np.asarray(at)
     if found.ndim != 1 or found.dtype.kind not in "iu" or (found.size and found.min() < 1):
-        raise SpecError(f"at is {at!r}; it must be numbers of trajectories, from 1")
+        raise SpecError(f"at is {shown(at)}; it must be numbers of trajectories, from 1")
     return found[found <= episodes].astype(np.int64)
 
 

@@ -230,7 +230,7 @@ def _caption(study: Study, columns: Sequence[Column], note: str) -> str:
     shown = {run.algorithm for run in study.runs if run.reported is not None}
     if shown:
         names = ", ".join(study.titles[name] for name in study.algorithms if name in shown)
-        values += f" {names}: of the newest policy reported, not of the one in training."
+        values += f" {names}: of the policy that it shows, not of what it plays."
     if all(column.average for column in columns):
         values = "Reward and cost: running means per step, times the horizon."
     total = "" if study.name == "figure2" else "Cumulative: realised cost."

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from conrl import naming
 from conrl.bonuses import ScaledBonus, TheoryBonus
 from conrl.envs.registry import open_gymnasium
-from conrl.errors import SpecError, unknown
+from conrl.errors import SpecError, shown, unknown
 from conrl.learners import LEARNERS
 from conrl.model import ConstrainedMDP
 from conrl.oracles import A2C, A2CSettings
@@ -64,7 +64,7 @@ def world(
             return made, task
         made.close()
     mdp = naming.model(name, horizon, start, settings, limits, allow_import).replace(
-        reward_range=reward_range, cost_ranges=cost_ranges
+        reward_range=reward_range, cost_ranges=cost_ranges or None
     )
     return mdp, mdp.task
 
@@ -147,7 +147,7 @@ def a2c(value: Table) -> A2CSettings:
 
 def _table(name: str, value: Any) -> Table:
     if not isinstance(value, Mapping):
-        raise SpecError(f"{name} is {value!r}; it must be a table of its fields")
+        raise SpecError(f"{name} is {shown(value)}; it must be a table of its fields")
     return value
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from conrl.errors import RunError
 from conrl.experiments.store import own_file, read_json
-from conrl.inputs import ROUNDING
+from conrl.inputs import ROUNDING, size_of
 from conrl.learners import LEARNERS
 from conrl.learners.history import running_mean
 
@@ -83,7 +83,7 @@ class RunRecord:
     def final(self) -> Float:
         """[1+d]: the mean over the last tenth of the run."""
         count = 1 if self.continuing else max(1, round(LAST * self.episodes))
-        last: Float = self.values[-count:].mean(axis=0)
+        last: Float = running_mean(self.values, count)[-1]
         return last
 
     @property
@@ -111,8 +111,7 @@ class RunRecord:
     @staticmethod
     def _measure(aim: Float, largest: Float) -> Float:
         """What a share of an aim is a share of; with room for rounding, so that units do not matter on the edge."""
-        size = np.where(aim == 0.0, largest, np.where(np.isfinite(aim), np.abs(aim), 0.0))
-        return size * (1.0 + ROUNDING)
+        return size_of(aim, largest) * (1.0 + ROUNDING)
 
     def solved(self, optimum: float | None) -> int | None:
         """The first trajectory from which it stays near the optimum and within the limits."""

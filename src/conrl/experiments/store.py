@@ -169,7 +169,9 @@ class Run:
 
     def _foreign(self, arrays: Arrays, fresh: Any) -> str | None:
         """What a checkpoint, or the learner in it, has that this run has not, in words; None if it is of this run."""
-        if (why := _clash(json.loads(str(arrays["run"])), self.config)) is not None:
+        if "run" not in arrays:
+            return "no settings"
+        if (why := _clash(json_value(str(arrays["run"])), self.config)) is not None:
             return why
         made = made_arrays(fresh)
         theirs = {name: array for name, array in arrays.items() if name in made or name.startswith("task_")}

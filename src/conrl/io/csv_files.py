@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl.cells import csv_writer, from_cell, to_cell
-from conrl.errors import ModelError, unknown
+from conrl.errors import ModelError, shown, unknown
 from conrl.files import Array, atomic_write
 from conrl.inputs import LARGEST, MAX_ACTIONS, frozen
 from conrl.io.common import about, start_index
@@ -180,7 +180,7 @@ def _read_chunk(
             what = need if _number(text) is not None else "a number"
             if need == "finite" and math.isfinite(values[row]):
                 what = f"at most {LARGEST:g} in size"
-            _stop(path, _line(path, seen + row), f"{header[at]} is {text!r}; it must be {what}")
+            _stop(path, _line(path, seen + row), f"{header[at]} is {shown(text)}; it must be {what}")
         numbers.append(values)
     return texts + numbers
 

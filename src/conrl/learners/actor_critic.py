@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl.episode import Episode
-from conrl.errors import SpecError
+from conrl.errors import SpecError, shown
 from conrl.inputs import read_choice
 from conrl.learners.base import BaseLearner, group, prefixed
 from conrl.learners.protocol import Arrays
@@ -40,9 +40,9 @@ class ActorCriticLearner(BaseLearner):
         super().__init__(task, problem, seed, keep_policies)
         read_choice(preset, "preset", PRESETS)
         if a2c is not None and not isinstance(a2c, A2CSettings):
-            raise SpecError(f"a2c is {a2c!r}; it must be A2CSettings")
+            raise SpecError(f"a2c is {shown(a2c)}; it must be A2CSettings")
         if peek is not None and not isinstance(peek, ConstrainedMDP):
-            raise SpecError(f"peek is {peek!r}; it must be the true model, a ConstrainedMDP")
+            raise SpecError(f"peek is {shown(peek)}; it must be the true model, a ConstrainedMDP")
         if preset == "authors" and peek is None:
             raise SpecError("preset 'authors' knows exact values; pass peek=the true model")
         self.preset, self.peek = preset, peek

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl.episode import Episode
-from conrl.errors import RunError, SpecError
+from conrl.errors import RunError, SpecError, shown
 from conrl.evaluation import evaluate
 from conrl.inputs import is_int, is_number, resolve_limits
 from conrl.learners.actor_critic import ActorCriticLearner
@@ -100,17 +100,17 @@ class ApproPO(ActorCriticLearner):
     ) -> None:
         super().__init__(task, problem, preset, a2c, peek, seed, keep_policies)
         if target is not None and not hasattr(target, "project"):
-            raise SpecError(f"target is {target!r}; it must be a set with project(z), such as conrl.targets.Box")
+            raise SpecError(f"target is {shown(target)}; it must be a set with project(z), such as conrl.targets.Box")
         for name, count in (("episodes", episodes), ("estimate_episodes", estimate_episodes)):
             if not is_int(count) or count < 1:
-                raise SpecError(f"{name} is {count!r}; it must be a whole number of at least 1")
+                raise SpecError(f"{name} is {shown(count)}; it must be a whole number of at least 1")
         if threshold is not None and not is_number(threshold):
-            raise SpecError(f"threshold is {threshold!r}; it must be a number")
+            raise SpecError(f"threshold is {shown(threshold)}; it must be a number")
         self.threshold, self.target = threshold, target
         self.step, self.kappa = read_positive(step, "step"), read_positive(kappa, "kappa")
         self.momentum = read_positive(momentum, "momentum", zero=True)
         if self.momentum >= 1.0:
-            raise SpecError(f"momentum is {momentum!r}; it must be below 1: it is the share that is kept")
+            raise SpecError(f"momentum is {shown(momentum)}; it must be below 1: it is the share that is kept")
         self.training_episodes, self.estimate_episodes = int(episodes), int(estimate_episodes)
         self._set = target or self._default_target()
         self._game: Game | None = None

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from conrl.episode import Episode, check_episode
-from conrl.errors import RunError, SpecError
+from conrl.errors import RunError, SpecError, shown
 from conrl.inputs import is_int, read_flag
 from conrl.learners.executed import Executed
 from conrl.learners.protocol import Arrays, Proposal
@@ -41,7 +41,7 @@ class BaseLearner(ABC):
         if not isinstance(task, Task):
             raise SpecError(f"a learner needs a Task, not {type(task).__name__}; a model has one: mdp.task")
         if seed is not None and (not is_int(seed) or seed < 0):
-            raise SpecError(f"seed is {seed!r}; it must be a whole number of at least 0")
+            raise SpecError(f"seed is {shown(seed)}; it must be a whole number of at least 0")
         self.task = task
         self.problem: Problem = Linear(task.limits) if problem is None else problem
         if not isinstance(self.problem, self.problems):

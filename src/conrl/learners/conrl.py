@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from conrl.bonuses import Bonus, ScaledBonus
 from conrl.episode import Episode
-from conrl.errors import InfeasibleError, RunError, SpecError, unknown
+from conrl.errors import InfeasibleError, RunError, SpecError, shown, unknown
 from conrl.inputs import LARGEST, frozen, read_choice, read_flag
 from conrl.learners.base import group, prefixed
 from conrl.learners.budget import Budget
@@ -95,7 +95,7 @@ class ConRL(PlacesLearner):
         self.planner = _planner(PRESETS[preset]["planner"]() if planner is None else planner, self.problem)
         self.bonus: Bonus = PRESETS[preset]["bonus"]() if bonus is None else bonus
         if not callable(self.bonus):
-            raise SpecError(f"bonus is {bonus!r}; it must be TheoryBonus, ScaledBonus or a function")
+            raise SpecError(f"bonus is {shown(bonus)}; it must be TheoryBonus, ScaledBonus or a function")
         self.executes: str = PRESETS[preset]["executes"] if executes is None else executes
         read_choice(self.executes, "executes", EXECUTES)
         self.resolve, self.guard = read_flag(resolve, "resolve"), read_flag(guard, "guard")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from conrl.errors import SpecError
+from conrl.errors import SpecError, shown
 from conrl.inputs import is_int, read_count, read_flag
 from conrl.learners.budget import exact_total
 from conrl.learners.continuing import play_trajectory
@@ -62,10 +62,10 @@ def learn(
     read_count(episodes, "episodes", 0)
     read_flag(progress, "progress")
     if after is not None and not callable(after):
-        raise SpecError(f"after is {after!r}; it must be a function of the history")
+        raise SpecError(f"after is {shown(after)}; it must be a function of the history")
     number = int(seed.integers(2**63)) if isinstance(seed, np.random.Generator) else seed
     if not is_int(number) or number < 0:
-        raise SpecError(f"seed is {seed!r}; it must be a whole number of at least 0, or a generator")
+        raise SpecError(f"seed is {shown(seed)}; it must be a whole number of at least 0, or a generator")
     if not hasattr(learner, "propose") or not hasattr(learner, "observe"):
         raise SpecError(f"learn needs a learner such as ConRL(env.task), not {type(learner).__name__}")
     world, truth = make_world(env, learner, pay, cost)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from conrl.errors import SpecError
+from conrl.errors import SpecError, shown
 from conrl.inputs import float_array
 
 Float = NDArray[np.float64]
@@ -64,7 +64,7 @@ def read_objective(given: Any, size: int) -> Objective:
         return Functions(*given)
     if not callable(getattr(given, "value", None)) or not callable(getattr(given, "gradient", None)):
         raise SpecError(
-            f"objective is {given!r}; it must have value(w) and gradient(w), or be a pair of such functions"
+            f"objective is {shown(given)}; it must have value(w) and gradient(w), or be a pair of such functions"
         )
     found: Objective = given
     return found

@@ -58,7 +58,7 @@ from numpy.typing import NDArray
 from conrl import kernels
 from conrl.bonuses import width
 from conrl.episode import Episode
-from conrl.errors import SpecError
+from conrl.errors import SpecError, shown
 from conrl.learners.optcmdp import log_factor
 from conrl.learners.parameters import read_delta, read_positive, read_preset
 from conrl.learners.places import PlacesLearner
@@ -130,11 +130,11 @@ class OptPrimalDual(PlacesLearner):
             for name in ("step", "dual_step")
         )
         if not isinstance(chosen["decay"], bool):
-            raise SpecError(f"decay is {decay!r}; it must be True or False")
+            raise SpecError(f"decay is {shown(decay)}; it must be True or False")
         self.decay: bool = chosen["decay"]
         self.least = read_positive(chosen["least"], "least", zero=True)
         if self.least > 1.0:
-            raise SpecError(f"least is {least!r}; it is a share of the likeliest action's probability, at most 1")
+            raise SpecError(f"least is {shown(least)}; it is a share of the likeliest action's probability, at most 1")
         self._weights = np.zeros((self.counts.horizon, self.counts.num_pairs))  # logarithms, the largest of a state 0
         self._multipliers = np.zeros(rows.size)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from conrl.errors import SpecError
+from conrl.errors import SpecError, shown
 from conrl.inputs import is_number, read_choice
 
 
@@ -18,12 +18,12 @@ def read_preset(presets: Mapping[str, Mapping[str, Any]], preset: str, given: Ma
 def read_positive(value: Any, name: str, zero: bool = False) -> float:
     """A finite number above 0, or of at least 0."""
     if not is_number(value) or value < 0.0 or (value == 0.0 and not zero):
-        raise SpecError(f"{name} is {value!r}; it must be a number {'of at least' if zero else 'above'} 0")
+        raise SpecError(f"{name} is {shown(value)}; it must be a number {'of at least' if zero else 'above'} 0")
     return float(value)
 
 
 def read_delta(delta: Any) -> float:
     """A failure probability."""
     if not is_number(delta) or not 0.0 < delta <= 1.0:
-        raise SpecError(f"delta is {delta!r}; a failure probability is in (0, 1]")
+        raise SpecError(f"delta is {shown(delta)}; a failure probability is in (0, 1]")
     return float(delta)

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from conrl import kernels
 from conrl.bonuses import width
-from conrl.errors import SpecError
+from conrl.errors import SpecError, shown
 from conrl.learners.parameters import read_delta, read_positive, read_preset
 from conrl.learners.places import PlacesLearner
 from conrl.learners.protocol import Arrays, Proposal
@@ -88,7 +88,7 @@ class UCBVI(PlacesLearner):
         chosen = read_preset(PRESETS, preset, {"scale": scale, "monotone": monotone})
         self.scale = read_positive(chosen["scale"], "scale", zero=True)
         if not isinstance(chosen["monotone"], bool):
-            raise SpecError(f"monotone is {monotone!r}; it must be True or False")
+            raise SpecError(f"monotone is {shown(monotone)}; it must be True or False")
         self.monotone: bool = chosen["monotone"]
         self._before = np.zeros((self.counts.horizon, 0))  # [H, pairs then]: Q of the episode before
         self._values: Float = self._before

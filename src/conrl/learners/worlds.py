@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from conrl.envs.stepping import answer_of, costs_in, costs_of, reward_of, state_of
 from conrl.episode import Episode
-from conrl.errors import ModelError, RunError, SpecError
+from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.evaluation import evaluate
 from conrl.learners.budget import sum_up
 from conrl.model import ConstrainedMDP
@@ -65,7 +65,7 @@ class ModelWorld:
 
     def __init__(self, mdp: ConstrainedMDP, task: Task | None = None, pay: str | Sampler = "outcome") -> None:
         if not callable(pay) and not (isinstance(pay, str) and pay in ("outcome", "bernoulli")):
-            raise SpecError(f"pay is {pay!r}; it must be 'outcome', 'bernoulli' or a function")
+            raise SpecError(f"pay is {shown(pay)}; it must be 'outcome', 'bernoulli' or a function")
         self.mdp = mdp
         self._pay = pay
         self._dynamics = Dynamics(mdp)
@@ -144,8 +144,7 @@ def undeclared(mdp: ConstrainedMDP, ranges: Float) -> list[int]:
     Known is what varies by outcome, what was declared of the model, and ranges that differ from those of the means:
     somebody must have given them. What pays from 0 to 1 in the mean can only be a coin of 0 and 1.
     """
-    paid = mdp.pay if mdp.outcome_pay is None else mdp.outcome_pay
-    means = np.column_stack((paid.min(axis=0), paid.max(axis=0)))
+    means = np.column_stack(mdp._realised())
     coin = np.isin(means, (0.0, 1.0)).all(axis=1)
     unknown = (means == ranges).all(axis=1) & ~coin & ~mdp.varies
     if mdp._ranges is not None:
@@ -172,7 +171,9 @@ def with_coins(mdp: ConstrainedMDP) -> ConstrainedMDP:
 
 def _coordinate(mdp: ConstrainedMDP, i: int) -> tuple[str, str]:
     """What to call it, and the argument that declares its range."""
-    return ("the reward", "reward_range") if i == 0 else (f"cost {mdp.cost_names[i - 1]!r}", "cost_ranges")
+    if i == 0:
+        return "the reward", "reward_range (--reward-range LOW,HIGH)"
+    return f"cost {mdp.cost_names[i - 1]!r}", "cost_ranges (--cost-range NAME=LOW,HIGH)"
 
 
 class GymnasiumWorld:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.errors import SpecError
+from conrl.errors import SpecError, shown
 from conrl.inputs import is_int, is_number, read_choice, read_number
 from conrl.model import ConstrainedMDP
 from conrl.oracles.network import Float32, Network, import_jax, join
@@ -67,9 +67,9 @@ class A2CSettings:
             read_number(getattr(self, name), name, 0.0)
         for name in ("channels", "hidden"):
             if not is_int(getattr(self, name)) or getattr(self, name) < 1:
-                raise SpecError(f"{name} is {getattr(self, name)!r}; it must be a whole number of at least 1")
+                raise SpecError(f"{name} is {shown(getattr(self, name))}; it must be a whole number of at least 1")
         if self.gain is not None and not (is_number(self.gain) and self.gain > 0.0):
-            raise SpecError(f"gain is {self.gain!r}; it must be a number above 0")
+            raise SpecError(f"gain is {shown(self.gain)}; it must be a number above 0")
 
 
 class Agent:
@@ -229,12 +229,12 @@ class A2C:
         read_choice(self.preset, "preset", PRESETS)
         read_choice(self.reset, "reset", RESETS)
         if self.settings is not None and not isinstance(self.settings, A2CSettings):
-            raise SpecError(f"settings is {self.settings!r}; it must be A2CSettings")
+            raise SpecError(f"settings is {shown(self.settings)}; it must be A2CSettings")
         for name in ("episodes", "final_episodes"):
             if not is_int(getattr(self, name)) or getattr(self, name) < 1:
-                raise SpecError(f"{name} is {getattr(self, name)!r}; it must be a whole number of at least 1")
+                raise SpecError(f"{name} is {shown(getattr(self, name))}; it must be a whole number of at least 1")
         if self.seed is not None and (not is_int(self.seed) or self.seed < 0):
-            raise SpecError(f"seed is {self.seed!r}; it must be a whole number of at least 0")
+            raise SpecError(f"seed is {shown(self.seed)}; it must be a whole number of at least 0")
         import_jax()
 
     def reseed(self, seed: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Protocol
 
-from conrl.errors import SpecError, unknown
+from conrl.errors import SpecError, shown, unknown
 from conrl.model import ConstrainedMDP, need_model
 from conrl.planners.column_generation import ColumnGeneration
 from conrl.planners.conflict import Feasibility, feasibility
@@ -72,7 +72,9 @@ def plan(
             raise SpecError(unknown("planner", planner, PLANNERS))
         planner = PLANNERS[planner]()
     if isinstance(planner, type) or not callable(getattr(planner, "plan", None)):
-        raise SpecError(f"planner is {planner!r}; it must be one of {', '.join(PLANNERS)}, or an object that plans")
+        raise SpecError(
+            f"planner is {shown(planner)}; it must be one of {', '.join(PLANNERS)}, or an object that plans"
+        )
     chosen: Any = planner
     if not isinstance(problem, getattr(chosen, "problems", Problem)):
         able = [name for name, kind in PLANNERS.items() if isinstance(problem, kind.problems)]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.errors import SpecError
+from conrl.errors import SpecError, shown
 from conrl.inputs import is_int, is_number
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
@@ -32,7 +32,8 @@ CONVEX_TOLERANCE = 1e-7  # the least that is asked of the convex master, which i
 
 @dataclass(frozen=True)
 class ColumnGeneration:
-    """Plan by column generation until bound - objective <= tol * max(1, |objective|).
+    """Plan by column generation until bound - objective <= tol * max(1, |objective|), and tol * the largest possible
+    total.
 
     In the concave-convex setting the tolerance is at least 1e-7. `max_sweeps` bounds the work; a plan that stops there
     says so in its status.
@@ -45,9 +46,9 @@ class ColumnGeneration:
 
     def __post_init__(self) -> None:
         if not (is_number(self.tol) and self.tol > 0.0):
-            raise SpecError(f"tol is {self.tol!r}; it must be a positive number")
+            raise SpecError(f"tol is {shown(self.tol)}; it must be a positive number")
         if not is_int(self.max_sweeps) or self.max_sweeps < 1:
-            raise SpecError(f"max_sweeps is {self.max_sweeps!r}; it must be a whole number of at least 1")
+            raise SpecError(f"max_sweeps is {shown(self.max_sweeps)}; it must be a whole number of at least 1")
 
     def plan(self, mdp: ConstrainedMDP, problem: Problem, start: Start | None = None, relax: bool = False) -> Plan:
         """The best policy within the limits.

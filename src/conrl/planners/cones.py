@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.errors import ConRLError, SpecError
+from conrl.errors import ConRLError, SpecError, shown
 
 Float = NDArray[np.float64]
 Function = Callable[..., Any]
@@ -247,7 +247,9 @@ def _arguments(objective: Function, y: Any) -> tuple[Any, ...]:
 def _expression(cp: Any, function: Function, arguments: tuple[Any, ...], what: str, variable: Any) -> Any:
     """What the user's function makes of CVXPY expressions, as a scalar expression."""
     if not callable(function):
-        raise SpecError(f"{what} is {function!r}; it must be a function from a CVXPY expression to a CVXPY expression")
+        raise SpecError(
+            f"{what} is {shown(function)}; it must be a function from a CVXPY expression to a CVXPY expression"
+        )
     try:
         result = function(*arguments)
         expression = result if isinstance(result, cp.Expression) else cp.Constant(result)

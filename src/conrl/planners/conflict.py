@@ -5,7 +5,7 @@ those multipliers are the proof, and one backward induction checks it. A conflic
 one row after another and keeping out those whose absence changes nothing (a deletion filter, Chinneck and Dravnieks
 1991): without any one of those that remain, the others can be kept.
 
-A row counts as kept if exceeded by at most `FEASIBILITY` (1e-9) x max(|its bound|, the largest one-step cost).
+When a row counts as kept: `conrl.planners.allowance`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from conrl.errors import RunError, SpecError
+from conrl.errors import RunError, SpecError, shown
 from conrl.evaluation import evaluate
 from conrl.inputs import is_number
 from conrl.model import ConstrainedMDP
@@ -43,7 +43,7 @@ class ConvexProgram:
 
     def __post_init__(self) -> None:
         if not (is_number(self.tol) and self.tol > 0.0):
-            raise SpecError(f"tol is {self.tol!r}; it must be a positive number")
+            raise SpecError(f"tol is {shown(self.tol)}; it must be a positive number")
 
     def plan(self, mdp: ConstrainedMDP, problem: Problem) -> Plan:
         assert isinstance(problem, ConcaveConvex)

@@ -43,7 +43,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.errors import RunError, SpecError, unknown
+from conrl.errors import RunError, SpecError, shown, unknown
 from conrl.inputs import is_number, read_choice, read_count, read_flag
 from conrl.model import ConstrainedMDP
 from conrl.oracles import A2C, BackwardInduction, Responder, Support, SupportOracle
@@ -135,7 +135,7 @@ class Lagrangian:
         for name in ("decay", "keep_multipliers"):
             read_flag(getattr(self, name), name)
         if not (is_number(self.step) and self.step > 0.0):
-            raise SpecError(f"step is {self.step!r}; it must be a positive number")
+            raise SpecError(f"step is {shown(self.step)}; it must be a positive number")
         read_choice(self.returns, "returns", RETURNS)
         if isinstance(self.oracle, str):
             if self.oracle not in ORACLES:

@@ -22,7 +22,7 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.errors import RunError, SpecError
+from conrl.errors import RunError, SpecError, shown
 from conrl.inputs import is_number, read_choice
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
@@ -75,9 +75,9 @@ class LinearProgram:
     def __post_init__(self) -> None:
         read_choice(self.method, "method", METHODS)
         if not (isinstance(self.time_limit, (int, float)) and self.time_limit >= 0.0):
-            raise SpecError(f"time_limit is {self.time_limit!r}; it must be a number of seconds, or inf for none")
+            raise SpecError(f"time_limit is {shown(self.time_limit)}; it must be a number of seconds, or inf for none")
         if not (is_number(self.tol) and self.tol > 0.0):
-            raise SpecError(f"tol is {self.tol!r}; it must be a positive number")
+            raise SpecError(f"tol is {shown(self.tol)}; it must be a positive number")
 
     def plan(self, mdp: ConstrainedMDP, problem: Problem) -> Plan:
         null = isinstance(problem, Knapsack)

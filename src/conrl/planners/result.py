@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.errors import SpecError
+from conrl.errors import SpecError, shown
 from conrl.inputs import is_int
 from conrl.model import ConstrainedMDP
 from conrl.policy import Mixture, Policy
@@ -133,7 +133,7 @@ class Plan:
     def component(self, i: int) -> Policy:
         """One of the policies that are mixed, without making the others."""
         if not is_int(i) or not 0 <= i < self.weights.size:
-            raise SpecError(f"i is {i!r}; the plan mixes the policies 0..{self.weights.size - 1}")
+            raise SpecError(f"i is {shown(i)}; the plan mixes the policies 0..{self.weights.size - 1}")
         made = self.__dict__.get("mixture")
         return made.policies[i] if made is not None else self.make_policy(i)
 

@@ -122,7 +122,8 @@ def maximise(
     start: Start | None = None,
     relax: bool = False,
 ) -> Optimum:
-    """Solve (1) to bound - objective <= tol * max(1, |objective|), or raise `Conflict`.
+    """Solve (1) to bound - objective <= tol * max(1, |objective|) (and tol * the largest possible total), or raise
+    `Conflict`.
 
     `start`: directions and multipliers that did well on a similar set. `relax`: where the rows cannot be kept, exceed
     all of them by the least amount (in units of each row) that can be.

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl.cells import csv_text
-from conrl.errors import InfeasibleError, SpecError, unknown
+from conrl.errors import InfeasibleError, SpecError, shown, unknown
 from conrl.files import atomic_write
 from conrl.inputs import float_array, is_int, is_number, read_count
 from conrl.kernels import LANES
@@ -90,11 +90,12 @@ class Frontier:
 def frontier(mdp: ConstrainedMDP, cost: int | str = 0, tol: float = 1e-9, max_vertices: int | None = None) -> Frontier:
     """The optimal reward as a function of the limit on one cost; the model's limits hold for the others.
 
-    Exact to `tol` x max(1, |reward|) in height; stops early at `max_vertices`, and then says so in `complete`.
+    Exact to `tol` x max(1, |reward|) in height, and to `tol` x the largest possible total; stops early at
+    `max_vertices`, and then says so in `complete`.
     """
     index = _cost_index(mdp, cost)
     if not (is_number(tol) and tol > 0.0):
-        raise SpecError(f"tol is {tol!r}; it must be a positive number")
+        raise SpecError(f"tol is {shown(tol)}; it must be a positive number")
     if max_vertices is not None:
         read_count(max_vertices, "max_vertices", 2)
     search = _Search(mdp, index, tol)
@@ -113,9 +114,8 @@ class _Search:
         self.mdp = mdp
         self.index = index
         self.tol = tol
-        self.oracle = BackwardInduction(
-            mdp
-        ).strict()  # a curve has vertices, no policies: which of equal ones is the same
+        # A curve has vertices, no policies: which of those that tie is the same.
+        self.oracle = BackwardInduction(mdp).strict()
         self.largest = mdp.horizon * float(self.oracle.scale[0])
         rows = Linear(_limits(mdp)).rows(mdp)
         self.others: Rows = rows.select(rows.cost != index)
@@ -222,7 +222,7 @@ def _turns_left(p: tuple[float, float], q: tuple[float, float], r: tuple[float, 
 def _limit(limit: Any) -> float:
     number = float_array(limit, "limit")
     if number.ndim or np.isnan(number):
-        raise SpecError(f"limit is {limit!r}; it must be a number")
+        raise SpecError(f"limit is {shown(limit)}; it must be a number")
     return float(number)
 
 
@@ -237,7 +237,7 @@ def _cost_index(mdp: ConstrainedMDP, cost: int | str) -> int:
             raise SpecError(unknown("cost", cost, mdp.cost_names))
         return mdp.cost_names.index(cost)
     if not is_int(cost):
-        raise SpecError(f"cost is {cost!r}; it must be the name or the number of a cost")
+        raise SpecError(f"cost is {shown(cost)}; it must be the name or the number of a cost")
     if not 0 <= cost < mdp.num_costs:
         raise SpecError(f"cost {cost} is not in 0..{mdp.num_costs - 1}" if mdp.num_costs else "the model has no costs")
     return int(cost)
