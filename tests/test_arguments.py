@@ -105,6 +105,8 @@ CALLS: dict[str, Call] = {
             "features": np.eye(4),
             "layout": None,
             "can_stop": False,
+            "reward_range": (0.0, 1.0),
+            "cost_ranges": [(0.0, 1.0), (0.0, 1.0)],
         },
         conrl.plan,
     ),
@@ -124,7 +126,17 @@ CALLS: dict[str, Call] = {
         },
     ),
     "ConstrainedMDP.with_bonus": Call(MDP.with_bonus, {"b": np.ones((4, 2))}, conrl.plan),
-    "ConstrainedMDP.replace": Call(MDP.replace, {"horizon": 2, "initial": 1, "limits": [1.0, 1.0]}, conrl.plan),
+    "ConstrainedMDP.replace": Call(
+        MDP.replace,
+        {
+            "horizon": 2,
+            "initial": 1,
+            "limits": [1.0, 1.0],
+            "reward_range": (0.0, 1.0),
+            "cost_ranges": [(0.0, 1.0), (0.0, 1.0)],
+        },
+        conrl.plan,
+    ),
     "Task": Call(
         conrl.Task,
         {
@@ -224,7 +236,7 @@ CALLS: dict[str, Call] = {
     "ScaledBonus()": Call(conrl.ScaledBonus(), {"visits": np.array([0, 1]), "episode": 1, "task": TASK}),
     "ConRL": Call(
         conrl.ConRL,
-        LEARNER | {"planner": None, "bonus": None, "resolve": False, "guard": True},
+        LEARNER | {"planner": None, "bonus": None, "executes": "policy", "resolve": False, "guard": True},
         learned,
     ),
     "ConRL.observe": Call(conrl.ConRL(TASK).observe, {"episode": EPISODES[0]}),
@@ -267,6 +279,7 @@ CALLS: dict[str, Call] = {
     "Frontier.reward": Call(conrl.frontier(MDP).reward, {"limit": 5.0}),
     "Frontier.price": Call(conrl.frontier(MDP).price, {"limit": 5.0}),
     "Frontier.linear": Call(conrl.frontier(MDP).linear, {"limit": 5.0}, planned),
+    "budget_risk": Call(conrl.budget_risk, {"plan": conrl.plan(MDP, conrl.Knapsack([9.0, 9.0], 5)), "seed": 0}),
     "Plan.component": Call(PLAN.component, {"i": 0}),
     "Policy.act": Call(PLAN.policy.act, {"step": 0, "state": 0, "generator": np.random.default_rng(0)}),
     "Policy.occupation": Call(PLAN.policy.occupation, {"mdp": MDP}),
@@ -277,7 +290,7 @@ CALLS: dict[str, Call] = {
 CALLBACKS = {("learn", "after"), ("from_gymnasium", "cost")}
 EXEMPT = {  # what is not called by users: results, errors, modules
     "ConRLError", "ModelError", "InfeasibleError", "SpecError", "RunError", "Evaluation", "Feasibility", "Frontier",
-    "History", "Plan", "Simulation", "__version__", "convex", "envs", "experiments", "targets", "theory",
+    "BudgetRisk", "History", "Plan", "Simulation", "__version__", "convex", "envs", "experiments", "targets", "theory",
 }  # fmt: skip
 
 

@@ -237,7 +237,7 @@ def test_json_has_null_where_there_is_no_number() -> None:
 
 def test_frontier_table_is_abbreviated() -> None:
     text = ok("frontier", "mars-rover", "--set", "rock_reward=1")
-    assert "394 vertices, complete" in text
+    assert "393 vertices, complete" in text
     assert "more)" in text
     assert len(text.splitlines()) < 40
     assert "At the model's limit 0.3: reward 1.536288439, price 0.192982" in text
@@ -248,7 +248,7 @@ def test_frontier_json() -> None:
     found = record("frontier", "mars-rover", "--set", "rock_reward=1", "--cost", "crash")
     assert found["complete"] is True
     assert found["cost"] == "crash"
-    assert len(found["vertices"]) == 394
+    assert len(found["vertices"]) == 393
     prices = [v["price"] for v in found["vertices"]]
     assert prices == sorted(prices, reverse=True)
     assert prices[-1] == 0.0
@@ -385,7 +385,7 @@ def test_a_simulation_of_means_says_so() -> None:
         (["plan", "box", "--set", "slip"], ["--set", "NAME=X"]),
         (["plan", "box", "--set", "slip=much"], ["'slip'", "'much'"]),
         (["plan", "box", "--set", "slip=NaN"], ["slip", "nan"]),
-        (["plan", "random", "--set", "states=100000000000000000000"], ["states=100000000000000000000"]),
+        (["plan", "random", "--set", "states=100000000000000000000"], ["100000000000000000000 states"]),
         (["plan", "random", "--set", "seed=-1"], ["seed=-1"]),
         (["plan", "box", "--planner", "colum-generation"], ["did you mean 'column-generation'?"]),
         (["plan", "box", "--tol", "0"], ["tol is 0"]),

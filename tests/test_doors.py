@@ -26,7 +26,7 @@ from numpy.lib import format as npy
 import conrl
 from conrl import ModelError, RunError, SpecError
 from conrl.cells import csv_text, from_cell, to_cell
-from conrl.errors import shown
+from conrl.errors import ConRLError, shown
 from conrl.experiments import load, load_spec, parse_spec
 from conrl.experiments.search import Search
 from conrl.experiments.store import played
@@ -174,13 +174,15 @@ def test_states_that_no_outcome_leaves_take_no_memory() -> None:
 @pytest.mark.parametrize("value", [0, -1, 1.0, "1", None, True, 10**5000], ids=shown)
 def test_counts_are_whole_numbers(count: str, value: Any) -> None:
     sizes: dict[str, Any] = {"num_states": 1, "num_actions": 1, "horizon": 1, count: value}
-    with pytest.raises(ModelError, match=f"{count} is|actions; at most|outcome for|no action|planned with"):
+    with pytest.raises(
+        ModelError, match=f"{count} is|actions; at most|outcome for|no action|planned with|states; at most"
+    ):
         conrl.ConstrainedMDP.from_outcomes([0], [0], [0], [1.0], [[1.0]], **sizes)
 
 
 def test_horizons_are_bounded_by_what_tables_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for wrong in (10**8, 10**30, 10**5000):
-        with pytest.raises(ModelError, match="at most 10,000,000 steps are supported: tables have an entry for each"):
+        with pytest.raises(ModelError, match="at most 10,000,000 are supported"):
             make(horizon=wrong)
     with pytest.raises(ModelError, match=r"5,000,001 steps in 21 states has 105000021 entries.*CONRL_MAX_TABLE"):
         conrl.envs.random_cmdp(21, horizon=5_000_001)
@@ -189,7 +191,7 @@ def test_horizons_are_bounded_by_what_tables_take(tmp_path: Path, monkeypatch: p
     assert make(horizon=10**7).horizon == 10**7
     monkeypatch.chdir(tmp_path)
     for name in ("box", "pricing", "random", "cluster"):
-        assert "at most 10,000,000 steps" in refused("plan", name, "--horizon", 10**8)
+        assert "at most 10,000,000 are supported" in refused("plan", name, "--horizon", 10**8)
         assert "CONRL_MAX_TABLE" in refused("plan", name, "--horizon", 9_999_999)
     monkeypatch.setenv("CONRL_MAX_TABLE", "1000")
     with pytest.raises(ModelError, match="at most 1,000 are planned with"):
@@ -339,13 +341,13 @@ def test_odd_files_among_runs_do_not_hang(tmp_path: Path, odd_file: Callable[[Pa
     job.prepare().play_on_disk(tmp_path)
     where = job.directory(tmp_path)
     odd_file(where / "failed.txt")
-    with soon(), pytest.raises(RunError, match=r"not a regular file|is a directory"):
+    with soon(), pytest.raises(RunError, match=r"failed\.txt"):
         load(tmp_path)
     odd_file(where / "progress.csv")
-    with soon(), pytest.raises(ModelError, match=r"not a regular file|is a directory"):
-        played(where / "progress.csv")
+    with soon():
+        assert played(where / "progress.csv") == 0
     odd_file(tmp_path / "search.json")
-    with soon(), pytest.raises(ModelError, match=r"not a regular file|is a directory"):
+    with soon(), pytest.raises(ConRLError, match=r"search\.json"):
         Search.of(spec).settle(tmp_path)
 
 

@@ -178,7 +178,7 @@ def test_frontier_picture(rover: Plan) -> None:
     curve = frontier(rover.mdp)
     figure = drawing.frontier_figure(curve)
     text = words(figure)
-    for piece in ("crash", "all 394 vertices", "limit 0.3: reward 1.53629", "price 0.193", "infeasible", "1.81682"):
+    for piece in ("crash", "all 393 vertices", "limit 0.3: reward 1.53629", "price 0.193", "infeasible", "1.81682"):
         assert piece in text
     line = figure.axes[0].lines[0]
     np.testing.assert_array_equal(np.asarray(line.get_xdata())[:-1], curve.limits)

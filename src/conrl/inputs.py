@@ -180,12 +180,13 @@ def is_sparse(values: Any) -> bool:
 def read_transitions(transitions: Any) -> tuple[SparseRows, int, int]:
     """The probabilities that are not 0, a row a pair; how many states; how many actions."""
     if is_sparse(transitions):
-        if transitions.nnz < transitions.shape[-1]:  # before rows are made for states that cannot all have an action
-            raise ModelError(f"transitions has shape {transitions.shape} and {transitions.nnz} entries: {NO_ACTION}")
+        shape = transitions.shape
+        if len(shape) != 2 or 0 in shape or shape[0] % shape[1]:
+            raise ModelError(f"transitions is sparse with shape {shape}; expected (S*A, S)")
+        num_pairs, num_states = shape
+        if transitions.nnz < num_states:  # before rows are made for states that cannot all have an action
+            raise ModelError(f"transitions has shape {shape} and {transitions.nnz} entries: {NO_ACTION}")
         matrix = csr_copy(transitions, "transitions")
-        num_pairs, num_states = matrix.shape
-        if num_states == 0 or num_pairs == 0 or num_pairs % num_states:
-            raise ModelError(f"transitions is sparse with shape {matrix.shape}; expected (S*A, S)")
         num_actions = num_pairs // num_states
         matrix.eliminate_zeros()
         entries = matrix.indptr, matrix.indices, matrix.data
@@ -423,6 +424,11 @@ def read_generator(generator: Any) -> np.random.Generator:
     return generator
 
 
+def is_list(values: Any) -> bool:
+    """Whether it has a length: arrays without dimensions and sparse ones say so, and have none."""
+    return isinstance(values, Sized) and getattr(values, "ndim", 1) > 0 and not is_sparse(values)
+
+
 def is_int(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
@@ -456,11 +462,12 @@ def read_ranges(reward: tuple[float, float] | None, costs: Ranges | None, cost_n
     found = np.full((1 + len(cost_names), 2), np.nan)
     if reward is not None:
         found[0] = read_range(reward, "reward_range")
-    fits = isinstance(costs, Mapping) or (isinstance(costs, Sized) and len(costs) == len(cost_names))
-    if costs is not None and not fits:
-        raise ModelError(f"cost_ranges is {shown(costs)}; expected (low, high) for each of {len(cost_names)} costs")
-    by_name = costs if isinstance(costs, Mapping) else dict(zip(cost_names, costs or (), strict=False))
-    for name, bounds in by_name.items():
+    listed: Any = () if costs is None else costs
+    if not isinstance(listed, Mapping):
+        if costs is not None and not (is_list(listed) and len(listed) == len(cost_names)):
+            raise ModelError(f"cost_ranges is {shown(costs)}; expected (low, high) for each of {len(cost_names)} costs")
+        listed = dict(zip(cost_names, listed, strict=False))
+    for name, bounds in listed.items():
         if name not in cost_names:
             raise ModelError(unknown("cost", str(name), cost_names))
         if bounds is not None:

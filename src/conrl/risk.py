@@ -11,7 +11,7 @@ approximation with the exact mean of an episode and the deviation of simulated o
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 from conrl.errors import SpecError
 from conrl.evaluation import simulate
 from conrl.inputs import rounding_room
+from conrl.planners.result import Plan
 from conrl.problem import Knapsack
-
-if TYPE_CHECKING:
-    from conrl.planners import Plan
 
 Float = NDArray[np.float64]
 
@@ -45,8 +43,8 @@ def budget_risk(plan: Plan, seed: int = 0) -> BudgetRisk:
 
     The episodes are those of `simulate(plan.mdp, plan)`: `plan.policy`, skipped as often as the plan says.
     """
-    problem = plan.problem
-    if not isinstance(problem, Knapsack):
+    problem = getattr(plan, "problem", plan)
+    if not isinstance(plan, Plan) or not isinstance(problem, Knapsack):
         raise SpecError(f"budget_risk needs a plan for a Knapsack, not for {type(problem).__name__}")
     budgets, K = problem.totals(plan.mdp), problem.episodes
     affordable = max(FEWEST_EPISODES, STEPS // plan.mdp.horizon)

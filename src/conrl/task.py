@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from conrl.inputs import (
     float_array,
     frozen,
     is_int,
-    is_sparse,
+    is_list,
     read_features,
     read_flag,
     read_horizon,
@@ -59,7 +59,7 @@ class Task:
         put("num_states", int(self.num_states))
         put("num_actions", int(self.num_actions))
         put("horizon", read_horizon(self.horizon, self.num_states))
-        count = len(self.cost_names) if _is_list(self.cost_names) else 0
+        count = len(self.cost_names) if is_list(self.cost_names) else 0
         check_costs(count)
         put("cost_names", read_names(self.cost_names, count, "cost_names") or ())
         put("limits", frozen(resolve_limits(self.limits, self.cost_names, "limits")))
@@ -70,7 +70,7 @@ class Task:
             )
         put("reward_range", read_range(self.reward_range, "reward_range"))
         ranges = self.cost_ranges if self.cost_ranges is not None else ((0.0, 1.0),) * self.num_costs
-        if not _is_list(ranges):
+        if not is_list(ranges):
             raise ModelError(f"cost_ranges is {shown(ranges)}; expected (low, high) for each cost")
         if len(ranges) != self.num_costs:
             raise ModelError(f"cost_ranges has {len(ranges)} entries for {self.num_costs} costs")
@@ -145,11 +145,6 @@ class Task:
             cost_ranges=cost_ranges,
             can_stop=can_stop,
         )
-
-
-def _is_list(values: Any) -> bool:
-    """Whether it has a length: arrays without dimensions and sparse ones say so, and have none."""
-    return isinstance(values, Sized) and getattr(values, "ndim", 1) > 0 and not is_sparse(values)
 
 
 def _time_limit(env: Any) -> int | None:
