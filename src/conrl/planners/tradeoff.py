@@ -23,6 +23,7 @@ from conrl.inputs import float_array, is_int, is_number, read_count
 from conrl.kernels import LANES
 from conrl.model import ConstrainedMDP, need_model
 from conrl.oracles import BackwardInduction
+from conrl.oracles.protocols import ROUNDING
 from conrl.planners.allowance import Allowance
 from conrl.planners.conflict import find_conflict, infeasible
 from conrl.planners.support_lp import Columns, Conflict, maximise
@@ -116,14 +117,20 @@ class _Search:
         self.tol = tol
         # A curve has vertices, no policies: which of those that tie is the same.
         self.oracle = BackwardInduction(mdp).strict()
+        self.rounding = self.oracle.rounding()
         self.largest = mdp.horizon * float(self.oracle.scale[0])
         rows = Linear(_limits(mdp)).rows(mdp)
         self.others: Rows = rows.select(rows.cost != index)
         self.columns = Columns()
 
-    def room(self, v: _Vertex) -> float:
-        """How far the curve may rise above a chord that ends in v: rewards of 1e-6 are not known to 1e-9 only."""
-        return self.tol * min(max(1.0, abs(v.y)), self.largest)
+    def room(self, u: _Vertex, v: _Vertex) -> float:
+        """How far the curve may rise above their chord: of the smaller reward, and of rewards of 1e-6 not 1e-9."""
+        return self.tol * min(max(1.0, min(abs(u.y), abs(v.y))), self.largest)
+
+    def noise(self, slope: float, v: _Vertex) -> float:
+        """What rounding alone can lift the support above a chord with that slope that ends in v."""
+        support = self.rounding.support
+        return float(support[0] + slope * support[1 + self.index]) + 8.0 * ROUNDING * (abs(v.y) + slope * abs(v.x))
 
     def points(self, directions: Float) -> tuple[Float, Float]:
         """Upper bounds on w.z, and points (cost, reward) that reach them within tol, with the other limits kept."""
@@ -155,7 +162,7 @@ class _Search:
         def push(u: _Vertex, v: _Vertex) -> None:
             nonlocal count
             height = _height(u, v)
-            if v.x > u.x and height > self.room(v):
+            if v.x > u.x and height > self.room(u, v):
                 heapq.heappush(heap, (-height, count, u, v))
                 count += 1
 
@@ -168,11 +175,11 @@ class _Search:
             values, points = self.points(np.column_stack((np.ones(slopes.size), -slopes)))
             for (_, _, u, v), slope, value, point in zip(batch, slopes, values, points, strict=True):
                 above = value - (v.y - slope * v.x)
-                if above <= self.room(v):
+                if above <= self.room(u, v):
                     continue  # nothing above the chord: it is an edge
                 new = _Vertex(float(point[0]), float(point[1]), float(slope))
-                if new.y - slope * new.x <= v.y - slope * v.x:
-                    unclear = max(unclear, above)  # by rounding: something may be there, but nothing was found
+                if new.y - slope * new.x <= v.y - slope * v.x + self.noise(slope, v):
+                    unclear = max(unclear, above)  # something may be there, but nothing that rounding does not explain
                     continue
                 vertices.add(new)  # a little to the left of u, by rounding, if the curve is vertical there
                 push(u, new)
