@@ -261,6 +261,7 @@ CALLS: dict[str, Call] = {
             "entropy": 0.0,
             "channels": 2,
             "hidden": 2,
+            "gain": 1.0,
         },
     ),
     "A2C": Call(

@@ -240,7 +240,7 @@ MISTAKES: dict[str, tuple[str, int, str]] = {
     "wrong option": (UCBVI + "options.scale = 'x'\n", 7, "scale"),
     "wrong field": (CONRL + "options.planner = { name = 'lagrangian', step = 'x' }\n", 7, "planner"),
     "infinite": (HEAD + "[algorithm.appropo]\noptions = { threshold = 1, episodes = inf }\n", 6, "a whole number"),
-    "date": (UCBVI + "options.keep_policies = 2020-01-01\n", 6, "cannot use one of its options"),
+    "date": (UCBVI + "options.keep_policies = 2020-01-01\n", 7, "keep_policies is"),
     "infeasible": (ROVER + "limits = { crash = 0 }\n" + LATER, 3, "crash <= 0 cannot be kept"),
     "twice": (HEAD + "horizon = 3\nset = { horizon = 4 }\n" + LATER, 7, "given twice"),
     "no table": ("environment = 3\nepisodes = 5\n" + LATER, 1, "environment is 3"),

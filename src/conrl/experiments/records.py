@@ -83,7 +83,9 @@ class RunRecord:
     def final(self) -> Float:
         """[1+d]: the mean over the last tenth of the run."""
         count = 1 if self.continuing else max(1, round(LAST * self.episodes))
-        last: Float = running_mean(self.values, count)[-1]
+        shown = self.values[-count:]
+        shown = shown[~np.isnan(shown).any(axis=1)]
+        last: Float = shown.mean(axis=0) if shown.size else np.full(self.values.shape[1], np.nan)
         return last
 
     @property

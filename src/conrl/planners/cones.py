@@ -13,6 +13,7 @@ costs), [lo, hi] a box that holds all of them, J the number of constraints.
 from __future__ import annotations
 
 import inspect
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -30,6 +31,9 @@ Function = Callable[..., Any]
 ATTEMPTS = ((1e-10, True), (1e-8, True), (1e-8, False), (1e-7, False))
 SOLVED = ("Solved", "AlmostSolved")
 REMEDY = "bring rewards and costs nearer to 1 in size"
+LARGE, LOST = 30.0, 1e300  # from this size on a function is large; where it is undefined
+KEPT = 1e-8  # of what it compares, by which a constraint may be exceeded
+SMALL = 1e-11  # and on top: constraints such as c^2 <= 0 compare nothing
 
 
 class Answer(NamedTuple):
@@ -59,12 +63,13 @@ class Cones:
         cp = import_cvxpy()
         self.size = lo.size
         self.count = len(constraints)
+        self.lo, self.hi = lo, hi
         self.unit = np.where(hi > lo, hi - lo, 1.0)
         y, s = cp.Variable(lo.size, name="y"), cp.Variable(name="s")
         t = cp.Variable(self.count, name="t") if self.count else None
         self._y = y
         self._f, self._g = expressions(objective, constraints, cp.multiply(self.unit, y), y)
-        self.t_unit = self._sizes(lo, hi)
+        self.doubtful, self.t_unit = self._sizes(lo, hi)
         rows = [y >= lo / self.unit, y <= hi / self.unit, s <= self._f]
         rows += [g / self.t_unit[j] <= t[j] for j, g in enumerate(self._g)] if t is not None else []
         goal = cp.Maximize(s - cp.sum(t) if t is not None else s)
@@ -94,27 +99,65 @@ class Cones:
             self._y.value = y / self.unit
             return _number(self._f), np.array([_number(g) for g in self._g])
 
-    def _sizes(self, lo: Float, hi: Float) -> Float:
-        """A unit for each g_j: its size where that is small throughout the box. Never above 1: a function that grows
-        steeply elsewhere must not loosen its own limit."""
-        seen = np.abs([self.value(y)[1] for y in (lo, hi, 0.5 * (lo + hi))])
+    def _sizes(self, lo: Float, hi: Float) -> tuple[bool, Float]:
+        """Whether functions are large, and a unit for each g_j: its size where that is small throughout the box. Never
+        above 1: Clarabel would be too coarse for a function that grows steeply elsewhere."""
+        values = [self.value(y) for y in (lo, hi, 0.5 * (lo + hi))]
+        seen = np.abs([[f, *gs] for f, gs in values])
         largest = np.where(np.isfinite(seen), seen, 0.0).max(axis=0)
-        return np.where((largest > 0.0) & (largest < 1.0), largest, 1.0)
+        small = (largest > 0.0) & (largest < 1.0)
+        return bool(largest.max() > LARGE), np.where(small, largest, 1.0)[1:]
 
-    def over_box(self, w: Float, mu: Float) -> float:
-        """The maximum of f(y) - mu.g(y) - w.y over the box, rounded up; inf if Clarabel finds none.
+    def allowance(self, y: Float, rounding: Float, looser: float = 1.0) -> Float:
+        """[J]: by how much g_j(y) may exceed 0 and count as kept, for a point that is known to `rounding` [1+d].
 
-        The larger of Clarabel's two sides, and its tolerance on top: what it leaves undecided.
+        In proportion to what the constraint compares: the sum over i of |dg_j / dy_i| |y_i| is the limit of a linear
+        constraint, and twice that of a square. To first order, rounding of y moves g_j by |dg_j / dy| . rounding.
+        """
+        with CVXPY, np.errstate(all="ignore"):
+            self._y.value = y / self.unit
+            slopes = np.abs([_gradient(g, self._y) for g in self._g]).reshape(self.count, self.size)
+        size = np.abs(y) / self.unit
+        return looser * (KEPT * (slopes @ size) + SMALL * self.t_unit) + 4.0 * (slopes @ (rounding / self.unit))
+
+    def over_box(self, w: Float, mu: Float, objective: float = 1.0) -> float:
+        """The maximum of f(y) - mu.g(y) - w.y over the box (with `objective` 0, without f), rounded up; inf if Clarabel
+        is not sure.
+
+        The larger of Clarabel's two sides and of what is really there at its answer, and its tolerance on top. Where
+        functions are large Clarabel has been seen to be wrong and sure: there one climbs on from its answer.
         """
         cost = np.zeros(self.num_variables)
-        cost[self.s] = -1.0
+        cost[self.s] = -objective
         cost[self.t] = mu * self.t_unit
         cost[self.y] = w * self.unit
-        answer = _clarabel(self.A, self.b, cost, self.K)
-        if str(answer.status) not in SOLVED:
+        scale = max(1.0, float(np.abs(cost).max()))
+        if not np.isfinite(scale):
             return np.inf
-        largest = max(-float(answer.obj_val), -float(answer.obj_val_dual))
-        return largest + ATTEMPTS[0][0] * max(1.0, abs(largest))
+        answer = _clarabel(self.A, self.b, cost / scale, self.K)
+        if str(answer.status) != "Solved":
+            return np.inf
+        found = np.array(answer.x)
+        y = found[self.y] * self.unit
+        here = self._climb(w, mu, objective, y) if self.doubtful else self._at(w, mu, objective, y)
+        largest = scale * max(-float(answer.obj_val), -float(answer.obj_val_dual))
+        size = objective * abs(float(found[self.s])) + float(np.abs(cost[self.y]) @ np.abs(found[self.y]))
+        return max(largest, here if np.isfinite(here) else largest) + ATTEMPTS[0][0] * max(1.0, size)
+
+    def _at(self, w: Float, mu: Float, objective: float, y: Float) -> float:
+        f, g = self.value(y)
+        return objective * f - float(mu @ g) - float(w @ y)
+
+    def _climb(self, w: Float, mu: Float, objective: float, y: Float) -> float:
+        """The highest that L-BFGS-B finds from y on; the function is concave, so that there is one summit."""
+        from scipy.optimize import minimize
+
+        def depth(x: Float) -> float:
+            value = self._at(w, mu, objective, x * self.unit)
+            return -value if np.isfinite(value) else LOST
+
+        ends = list(zip(self.lo / self.unit, self.hi / self.unit, strict=True))
+        return -float(minimize(depth, y / self.unit, method="L-BFGS-B", bounds=ends).fun)
 
     def over_mixtures(self, cost: Float, points: Float, more: Float, more_cost: Float, allowed: float) -> Answer:
         """Minimise over (1) and x, u >= 0 with  y = sum_i x_i z_i + more u,  sum x = 1,  t <= allowed.
@@ -267,6 +310,29 @@ def _expression(cp: Any, function: Function, arguments: tuple[Any, ...], what: s
     if expression.size != 1:
         raise SpecError(f"{what} has shape {expression.shape}; it must be a single number")
     return expression if expression.shape == () else cp.reshape(expression, (), order="C")
+
+
+def _gradient(expression: Any, variable: Any) -> Float:
+    """[size]: a subgradient where the variable is, by differences where CVXPY has none; 0 where nothing is defined."""
+    try:
+        found = expression.grad.get(variable)
+    except NotImplementedError:
+        return _differences(expression, variable)
+    if found is None:
+        return np.zeros(variable.size)
+    table = np.asarray(found.todense() if hasattr(found, "todense") else found, dtype=np.float64).reshape(-1)
+    return np.where(np.isfinite(table), table, 0.0)
+
+
+def _differences(expression: Any, variable: Any) -> Float:
+    """The steeper of the two sides: at a kink both count."""
+    at, here, slopes = np.array(variable.value), _number(expression), np.zeros(variable.size)
+    for i, sign in itertools.product(range(variable.size), (1.0, -1.0)):
+        step = 1e-6 * max(abs(at[i]), 1e-6)
+        variable.value = at + sign * step * np.eye(variable.size)[i]
+        slopes[i] = max(slopes[i], np.nan_to_num(abs(_number(expression) - here) / step))
+    variable.value = at
+    return slopes
 
 
 def _number(expression: Any) -> float:

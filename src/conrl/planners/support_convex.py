@@ -134,7 +134,7 @@ class _Solver:
                 if "Infeasible" not in answer.status:
                     raise RunError(f"Clarabel ended as {answer.status}; {REMEDY}")
                 # Nothing in the whole box is allowed.
-                raise Separated(np.inf, self._nearest(np.full(count, 1.0 / count)))
+                raise self._separated(np.inf, np.full(count, 1.0 / count), answer)
             distance = float(price @ answer.more[count:])
             if distance <= APART:
                 return self._loosen(answer.more[:count])
@@ -143,11 +143,29 @@ class _Solver:
             if value - inside <= max(0.1 * distance, APART) or self.columns.count == count:
                 proven = distance - max(value - inside, 0.0)
                 if proven > APART:
-                    raise Separated(proven, self._nearest(answer.more[:count]))
+                    raise self._separated(proven, answer.more[:count], answer)
                 if self.columns.count == count:
                     return self._loosen(answer.more[:count])
             elif self.sweeps >= self.max_sweeps:
                 raise RunError("no allowed mixture was found within max_sweeps; raise it")
+
+    def _separated(self, distance: float, weights: Float, answer: Answer) -> Exception:
+        """What to raise where Clarabel finds nothing allowed: another error if that is not so, or it is not sure."""
+        nearest = self._nearest(weights)
+        for y in (nearest.weights @ nearest.points, *self.columns.points):
+            if np.isfinite(self.cones.value(y)[0]) and self._over(y) == 0.0:
+                return RunError(f"Clarabel calls constraints infeasible that a mixture meets; {REMEDY}")
+        if not self._apart(answer):
+            return RunError(f"Clarabel cannot tell whether the constraints can be met ({answer.status}); {REMEDY}")
+        return Separated(distance, nearest)
+
+    def _apart(self, answer: Answer) -> bool:
+        """Whether w and mu prove it, by another program: min over the box of w.y + mu.g(y) lies above support(w)."""
+        if "Infeasible" in answer.status:  # nothing in the whole box: there is no z to compare with
+            return not answer.status.startswith("Almost")
+        w, mu = answer.w, answer.mu
+        lowest = -self.cones.over_box(w, mu, 0.0) - self.allowed * float(mu @ self.cones.t_unit)
+        return lowest > float(self.oracle.support(w).value) + rounding_of(self.oracle, w)
 
     def _nearest(self, weights: Float) -> Optimum:
         """A mixture of the columns found so far that proves nothing."""
@@ -174,20 +192,31 @@ class _Solver:
 
     def _finish(self, x: Float, count: int, bound: float, multipliers: Float) -> Optimum:
         """The answer, checked; one that breaks a constraint is solved for again, with room for Clarabel's error."""
-        found, broken = self._mixture(x, count, bound, multipliers)
-        if broken > 0.0:
-            again = self._master(self.allowed - 2.0 * (broken + self.allowed))
+        found = self._mixture(x, count, bound, multipliers)
+        over = self._over(found.weights @ found.points)
+        if over > 0.0:
+            again = self._master(-2.0 * over)
             if again.solved:
-                found, broken = self._mixture(again.more, self.columns.count, bound, multipliers)
-        if broken > 0.0:
-            raise RunError(f"the mixture found breaks a constraint by {broken:.3g} of its size; {REMEDY}")
+                found = self._mixture(again.more, self.columns.count, bound, multipliers)
+                over = self._over(found.weights @ found.points)
+        if over > 0.0:
+            raise RunError(f"the mixture found breaks a constraint by {over:.3g} of its size; {REMEDY}")
+        if found.bound < found.objective:
+            found.bound = np.inf  # Clarabel's bound was none: nothing is proven
         return found
 
-    def _mixture(self, x: Float, count: int, bound: float, multipliers: Float) -> tuple[Optimum, float]:
-        """A mixture from the master's weights, and by how much it breaks a constraint, in its size."""
+    def _over(self, y: Float) -> float:
+        """By how much a value vector breaks a constraint, in its unit; 0 if it breaks none."""
+        excess = self.cones.value(y)[1]
+        broken = ~(excess <= self.cones.allowance(y, self.oracle.rounding().point))  # what is no number is broken
+        return float(np.nan_to_num(excess[broken] / self.cones.t_unit[broken], nan=np.inf).max(initial=0.0))
+
+    def _mixture(self, x: Float, count: int, bound: float, multipliers: Float) -> Optimum:
+        """A mixture from the master's weights."""
         chosen = np.flatnonzero(x[:count] > NEGLIGIBLE)
         points = np.array([self.columns.points[i] for i in chosen])
-        bought = float(multipliers @ (10.0 * self.allowed * self.cones.t_unit))
+        mean = np.maximum(x[chosen], 0.0) @ points / x[chosen].sum()
+        bought = float(multipliers @ self.cones.allowance(mean, self.oracle.rounding().point))
         weights, objective = self._fewest(np.maximum(x[chosen], 0.0) / x[chosen].sum(), points, bound, bought)
         if not np.isfinite(objective):  # f is defined only where the constraints are exceeded a little
             raise Separated(0.0, self._nearest(np.maximum(x[:count], 0.0)))
@@ -195,10 +224,7 @@ class _Solver:
         weights, points = weights[kept], points[kept]
         work = self.asked, self.sweeps
         bound, converged = certify(bound, objective, self.tol * max(1.0, abs(objective)), bought)
-        over = self.cones.value(weights @ points)[1] / self.cones.t_unit
-        broken = float(over.max(initial=0.0)) if not np.isnan(over).any() else np.inf
-        found = self.columns.optimum(self.oracle, weights, points, objective, bound, multipliers, converged, work)
-        return found, broken if broken > 10.0 * self.allowed else 0.0
+        return self.columns.optimum(self.oracle, weights, points, objective, bound, multipliers, converged, work)
 
     def _fewest(self, weights: Float, points: Float, bound: float, bought: float) -> tuple[Float, float]:
         """A mixture of fewer points as good as this one, and its objective.
@@ -210,9 +236,11 @@ class _Solver:
             fewer = np.where(weights > small, weights, 0.0)
             fewer = reduce_mixture(fewer / fewer.sum(), points, 0.01 * small)
             fewer = _same_mean(fewer, points, weights @ points)
-            objective, constraints = self.cones.value(fewer @ points)
-            kept = (constraints <= 10.0 * self.allowed * self.cones.t_unit).all()
-            if kept and certify(bound, objective, self.tol * max(1.0, abs(objective)), bought)[1]:
+            objective = self.cones.value(fewer @ points)[0]
+            if (
+                self._over(fewer @ points) == 0.0
+                and certify(bound, objective, self.tol * max(1.0, abs(objective)), bought)[1]
+            ):
                 return fewer, objective
         return weights, self.cones.value(weights @ points)[0]
 
