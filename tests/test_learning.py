@@ -280,7 +280,7 @@ def test_presets_and_what_overrides_them() -> None:
     mixed = conrl.ConRL(task, preset="authors", bonus=conrl.TheoryBonus(0.2))
     assert mixed.bonus == conrl.TheoryBonus(0.2)
     assert mixed.planner == authors.planner
-    assert np.array_equal(conrl.ConRL(task).problem.limits, task.limits)  # type: ignore[union-attr]
+    assert conrl.ConRL(task).problem.limits == task.limits  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

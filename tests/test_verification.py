@@ -239,13 +239,12 @@ def test_a_square_in_any_unit_is_right_or_an_error(unit: float, planner: str) ->
         assert found.reward == pytest.approx(5.0, abs=1e-5)
 
 
-@pytest.mark.parametrize("planner", ["column-generation", "convex-program"])
-def test_a_rare_catastrophe_counts_in_a_constraint_too(planner: str) -> None:
+def test_a_rare_catastrophe_counts_in_a_constraint_too() -> None:
     pytest.importorskip("cvxpy")
     for cost in (1.0, 1e3, 1e9):
         limit = 0.5 * cost * 1e-9
         try:
-            found = conrl.plan(rare(cost), conrl.ConcaveConvex(lambda x: x, lambda c: c[0] - limit), planner=planner)  # noqa: B023
+            found = conrl.plan(rare(cost), conrl.ConcaveConvex(lambda x: x, lambda c: c[0] - limit))  # noqa: B023
         except conrl.RunError:
             continue
-        assert found.costs[0] <= limit * (1.0 + 1e-4) + 2e-9
+        assert found.costs[0] <= limit * (1.0 + 1e-4) + 2e-11

@@ -108,17 +108,20 @@ class Cones:
         small = (largest > 0.0) & (largest < 1.0)
         return bool(largest.max() > LARGE), np.where(small, largest, 1.0)[1:]
 
-    def allowance(self, y: Float, rounding: Float, looser: float = 1.0) -> Float:
+    def allowance(self, y: Float, rounding: Float, kept: float = KEPT, of_box: float = 0.0) -> Float:
         """[J]: by how much g_j(y) may exceed 0 and count as kept, for a point that is known to `rounding` [1+d].
 
         In proportion to what the constraint compares: the sum over i of |dg_j / dy_i| |y_i| is the limit of a linear
         constraint, and twice that of a square. To first order, rounding of y moves g_j by |dg_j / dy| . rounding.
+        `of_box`: and in proportion to what y moves in the box.
         """
         with CVXPY, np.errstate(all="ignore"):
             self._y.value = y / self.unit
             slopes = np.abs([_gradient(g, self._y) for g in self._g]).reshape(self.count, self.size)
         size = np.abs(y) / self.unit
-        return looser * (KEPT * (slopes @ size) + SMALL * self.t_unit) + 4.0 * (slopes @ (rounding / self.unit))
+        moved = 4.0 * (slopes @ (rounding / self.unit)) + of_box * slopes.sum(axis=1)
+        allowed: Float = kept * (slopes @ size) + SMALL * self.t_unit + moved
+        return allowed
 
     def over_box(self, w: Float, mu: Float, objective: float = 1.0) -> float:
         """The maximum of f(y) - mu.g(y) - w.y over the box (with `objective` 0, without f), rounded up; inf if Clarabel

@@ -30,7 +30,7 @@ from conrl.planners.result import Plan, certify
 from conrl.planners.support_convex import Separated, lagrangian_bound, maximise_convex
 from conrl.problem import ConcaveConvex, Problem
 
-LOOSER = 100.0  # times what column generation allows a constraint: Clarabel keeps them to 1e-7 or so
+KEPT, OF_BOX = 1e-6, 1e-8  # of what it compares, and of the box: what Clarabel may exceed a constraint by
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class ConvexProgram:
         objective, constraints = cones.value(moved)
         if not np.isfinite(objective):
             raise self._unsolved(oracle, problem, cones, "the objective is not finite")
-        allowed = cones.allowance(moved, oracle.rounding().point, LOOSER)
+        allowed = cones.allowance(moved, oracle.rounding().point, KEPT, OF_BOX)
         if not (constraints <= allowed).all():
             raise self._unsolved(oracle, problem, cones, f"a constraint is exceeded by {constraints.max():.3g}")
         tied = [np.asarray(row.dual_value, dtype=np.float64) for row in link]
