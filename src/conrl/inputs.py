@@ -331,6 +331,8 @@ def is_masked(values: Any) -> bool:
 
 def held(values: Any) -> Any:
     """What somebody passed, for keeping: if they change their list, mapping or array, this does not change."""
+    if type(values) is np.ndarray and not values.flags.writeable and values.base is None:
+        return values  # nobody can change it
     if isinstance(values, Mapping):
         return {name: held(value) for name, value in values.items()}
     if isinstance(values, tuple):

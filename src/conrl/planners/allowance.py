@@ -30,14 +30,19 @@ class Allowance:
     """What rounding means for some rows."""
 
     def __init__(self, oracle: SupportOracle, rows: Rows) -> None:
-        self._oracle, self._rows = oracle, rows
+        self._oracle = oracle
+        self._cost, self._size = rows.cost.tolist(), [abs(x) for x in rows.bound.tolist()]  # few: quicker than numpy
         self._rounding = oracle.rounding()
-        self._size = np.abs(rows.bound)
-        rho = self._rounding.point[1 + rows.cost]
-        if (rho > NEGLIGIBLE * FEASIBILITY * self._size).any():
+        rho = self._of_rows(self._rounding.point)
+        if any(r > NEGLIGIBLE * FEASIBILITY * size for r, size in zip(rho, self._size, strict=True)):
             self._rounding = oracle.rounding(sharp=True)
-            rho = self._rounding.point[1 + rows.cost]
-        self.aim: Float = (0.5 * FEASIBILITY + 4.0 * ROUNDING) * self._size + rho  # [R]
+            rho = self._of_rows(self._rounding.point)
+        share = 0.5 * FEASIBILITY + 4.0 * ROUNDING
+        self.aim: Float = np.array([share * size + r for r, size in zip(rho, self._size, strict=True)])  # [R]
+
+    def _of_rows(self, values: Float) -> list[float]:
+        each = values.tolist()
+        return [each[1 + i] for i in self._cost]
 
     @property
     def computed(self) -> Float:
@@ -47,7 +52,7 @@ class Allowance:
     @property
     def stated(self) -> Float:
         """[R]: Eq. (1)."""
-        return 4.0 * self.aim - FEASIBILITY * self._size
+        return 4.0 * self.aim - FEASIBILITY * np.array(self._size)
 
     def outward(self, a: Float, multipliers: Float, room: float) -> float:
         """What support(a - G'multipliers) + multipliers.bound may be too low by; sharper where `room` is small."""
@@ -58,11 +63,8 @@ class Allowance:
         return error
 
     def _error(self, a: Float, multipliers: Float) -> float:
-        support = self._rounding.support
-        each = support[1 + self._rows.cost] + (self._rows.size + 4) * ROUNDING * self._size
-        error = float(np.abs(a) @ support) + float(multipliers @ each)
-        return error + SMALL if error > 0.0 else 0.0
-
-    def bought(self, multipliers: Float) -> float:
-        """What exceeding every row by its allowance gains at most."""
-        return float(multipliers @ self.stated)
+        support, unit = self._rounding.support, (len(self._size) + 4) * ROUNDING
+        error = sum(abs(x) * e for x, e in zip(a.tolist(), support.tolist(), strict=True))
+        for m, e, size in zip(multipliers.tolist(), self._of_rows(support), self._size, strict=True):
+            error += m * (e + unit * size)
+        return float(error) + SMALL if error > 0.0 else 0.0

@@ -87,8 +87,7 @@ class ColumnGeneration:
             found, status = maximise(oracle, reward_direction, rows, relax=True, **work), "infeasible"
         prices, floor_prices = split_prices(rows, found.multipliers, mdp.num_costs)
         assert found.allowance is not None
-        value = (found.weights @ found.points)[1 + rows.cost]
-        checked = Checked(rows, value, found.allowance, found.multipliers)
+        checked = Checked(rows, (found.weights @ found.points)[1 + rows.cost], found.allowance, found.multipliers)
         return self._result(mdp, problem, found, prices, floor_prices, status, checked=checked)
 
     def _convex(self, oracle: BackwardInduction, problem: ConcaveConvex, start: Start | None, relax: bool) -> Plan:

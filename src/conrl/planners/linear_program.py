@@ -107,7 +107,7 @@ class LinearProgram:
         room = self.tol * max(1.0, abs(found.objective))
         bound = asked.support(direction).value + float(multipliers @ rows.bound)
         bound += allowance.outward(np.eye(1 + mdp.num_costs)[0], multipliers, room)
-        bound, proven = certify(bound, found.objective, room, allowance.bought(multipliers))
+        bound, proven = certify(bound, found.objective, room, float(multipliers @ allowance.stated))
         prices, floor_prices = split_prices(rows, multipliers, mdp.num_costs)
         policy = found.policy
         return Plan(
@@ -204,7 +204,8 @@ def _program(mdp: ConstrainedMDP, rows: Rows, null: bool) -> highspy.HighsLp:
     lp.col_cost_ = gain
     lp.col_lower_, lp.col_upper_ = np.zeros(gain.size), np.full(gain.size, highspy.kHighsInf)
     lp.row_lower_ = np.concatenate((np.full(rows.size, -highspy.kHighsInf), right))
-    lp.row_upper_ = np.concatenate((rows.bound / unit, right))
+    with np.errstate(over="ignore"):  # a limit of 1e300 on what costs 1e-9 is none
+        lp.row_upper_ = np.concatenate((rows.bound / unit, right))
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     lp.a_matrix_.start_ = matrix.indptr
     lp.a_matrix_.index_ = matrix.indices

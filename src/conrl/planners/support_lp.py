@@ -73,11 +73,13 @@ class Columns:
     def ask(self, oracle: SupportOracle, directions: Float) -> tuple[Float, Float]:
         """Answers to directions [m, 1+d]: support values and points; new points become columns."""
         values, points, means = oracle.support_many(directions)
-        for direction, point, mean in zip(directions, points, means, strict=True):
-            if self._place.setdefault(point.tobytes(), len(self.points)) == len(self.points):
-                self.directions.append(direction)
+        for i, point in enumerate(points):
+            key = point.tobytes()
+            if key not in self._place:
+                self._place[key] = len(self.points)
+                self.directions.append(directions[i])
                 self.points.append(point)
-                self.means.append(mean)
+                self.means.append(means[i])
         return values, points
 
     @property
@@ -193,10 +195,10 @@ class _Solver:
         work = self.asked, self.sweeps
         room = self.room(objective)
         bound += self.allowance.outward(self.a, multipliers, room)
-        bought = self.allowance.bought(multipliers)
-        bound, converged = certify(bound, objective, room, bought)
+        stated = self.allowance.stated
+        bound, converged = certify(bound, objective, room, float(multipliers @ stated))
         found = self.columns.optimum(self.oracle, weights, points, objective, bound, multipliers, converged, work)
-        found.allowance = self.allowance.stated
+        found.allowance = stated
         return found
 
     def keeps_rows(self, found: Optimum) -> bool:
@@ -282,7 +284,7 @@ class _Solver:
         A point that exceeds h by the row's `aim` at most is within: an edge no wider than rounding has no slope.
         """
         bound, price, within = np.inf, 0.0, h + float(self.aim[r])
-        (over, gain_over), (under, gain_under) = self._use_and_gain(high, g), self._use_and_gain(low, g)
+        (over, gain_over), (under, gain_under) = self._use_and_gain(high, r), self._use_and_gain(low, r)
         if over <= under:  # all points use the same
             value, _ = self.ask_one(self.a)
             return self.optimum(np.ones(1), high[None], value, np.zeros(self.rows.size))
@@ -293,7 +295,7 @@ class _Solver:
             value, point = self.ask_one(self.a - slope * g)
             if value + slope * h < bound:
                 bound, price = value + slope * h, slope
-            use, gain = self._use_and_gain(point, g)
+            use, gain = self._use_and_gain(point, r)
             stalled = (use, gain) in ((over, gain_over), (under, gain_under)) or self.sweeps >= self.max_sweeps
             if stalled or self.enough(bound, objective):
                 break
@@ -310,8 +312,8 @@ class _Solver:
         keep = weights > 0.0
         return self.optimum(weights[keep], points[keep], bound, multipliers)
 
-    def _use_and_gain(self, point: Float, g: Float) -> tuple[float, float]:
-        return float(g @ point), float(self.a @ point)
+    def _use_and_gain(self, point: Float, r: int) -> tuple[float, float]:
+        return float(self.rows.sign[r] * point[1 + self.rows.cost[r]]), float(self.a @ point)
 
     # -- several costs ------------------------------------------------------------------------------------
 
