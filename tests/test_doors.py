@@ -318,7 +318,10 @@ def odd_file(request: pytest.FixtureRequest) -> Callable[[Path], Path]:
     return put
 
 
-def test_only_regular_files_are_read(tmp_path: Path, odd_file: Callable[[Path], Path]) -> None:
+def test_only_regular_files_are_read(
+    tmp_path: Path, odd_file: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     told = "not a regular file|is a directory"
     for suffix in ("csv", "npz"):
         path = odd_file(tmp_path / f"x.{suffix}")
