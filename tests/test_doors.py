@@ -30,7 +30,7 @@ from conrl.errors import ConRLError, shown
 from conrl.experiments import load, load_spec, parse_spec
 from conrl.experiments.search import Search
 from conrl.experiments.store import played
-from conrl.files import MAX_DEPTH, read_json, write_npz
+from conrl.files import MAX_DEPTH, parse_json, write_npz
 from conrl.layout import Layout
 from conrl.learners.budget import Budget
 from conrl.logs import load_episodes, save_episodes
@@ -277,11 +277,11 @@ def test_all_books_are_read_back() -> None:
 def test_what_is_nested_deeply_is_one_line(tmp_path: Path) -> None:
     deep = "[" * 100_000
     with pytest.raises(ValueError, match="nested more than 50 levels"):
-        read_json(deep)
+        parse_json(deep)
     closed = "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1)
     with pytest.raises(ValueError, match="nested more than 50 levels"):
-        read_json(closed)
-    assert read_json(closed[1:-1]) is not None
+        parse_json(closed)
+    assert parse_json(closed[1:-1]) is not None
     for text in (f"a = {deep}", f"a = {'{a=' * 100_000}", f"a{'.a' * 60} = 1", f"episodes{'.a' * 49} = {closed}"):
         with soon(), pytest.raises(SpecError, match=r"nested more than 50|more than 50 parts"):
             parse_spec(text)
@@ -294,7 +294,7 @@ def test_what_is_nested_deeply_is_one_line(tmp_path: Path) -> None:
     learner.save(tmp_path / "l.npz")
     with np.load(tmp_path / "l.npz") as file:
         given = dict(file)
-    for config in (deep, json.dumps({"learner": "conrl", "task": {"kind": read_json(closed[1:-1])}})):
+    for config in (deep, json.dumps({"learner": "conrl", "task": {"kind": parse_json(closed[1:-1])}})):
         np.savez(tmp_path / "l.npz", **(given | {"config": np.array(config)}))
         with pytest.raises(RunError, match="not a learner, or damaged"):
             conrl.load_learner(tmp_path / "l.npz")

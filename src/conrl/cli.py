@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from conrl import __version__, cli_studies, completion
-from conrl.cli_options import check_files, read_limits, read_ranges, read_settings
+from conrl.cli_options import check_files, read_bounds, read_limits, read_settings
 from conrl.errors import ConRLError, InfeasibleError, SpecError, printable, shown
 
 if TYPE_CHECKING:
@@ -376,7 +376,7 @@ Ctrl-C or SIGTERM stops after the episode being played, with everything saved (e
 @click.option("--option", "options", help="A parameter of the algorithm, such as rate.", **_repeated(read_settings))
 @click.option("--prime", type=click.Path(path_type=Path), help="Logged episodes to start from (.csv or .npz).")
 @click.option("--reward-range", type=float, nargs=2, help="Of one step. [default: the model's; 0 1 if unknown]")
-@click.option("--cost-range", "cost_ranges", help="The same of a cost: NAME=LOW,HIGH.", **_repeated(read_ranges))
+@click.option("--cost-range", "cost_ranges", help="The same of a cost: NAME=LOW,HIGH.", **_repeated(read_bounds))
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for history and checkpoint.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def learn(

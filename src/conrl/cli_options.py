@@ -58,7 +58,7 @@ def _range(text: str) -> tuple[float, float]:
 
 # The name of a cost may hold any sign, that of a parameter may not.
 read_limits = assignments(str.rpartition, _number, "crash=0.3")
-read_ranges = assignments(str.rpartition, _range, "crash=0,1", "LOW,HIGH")
+read_bounds = assignments(str.rpartition, _range, "crash=0,1", "LOW,HIGH")
 read_settings = assignments(str.partition, _anything, "rock_reward=1")
 
 

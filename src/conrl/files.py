@@ -3,7 +3,7 @@
 `atomic_write` writes beside the destination, syncs and renames. `alone` keeps other processes out of a directory.
 `refuse_links` keeps a directory of ours from leading to files outside. `read_bytes` reads regular files only.
 `read_npz` compares what the headers of an `.npz` archive claim with what the file holds, and both with `conrl.sizes`,
-before memory is taken, and never unpickles. `read_json` and `check_depth` refuse what is nested so deeply that reading
+before memory is taken, and never unpickles. `parse_json` and `check_depth` refuse what is nested so deeply that reading
 or writing it would exhaust the stack.
 """
 
@@ -152,7 +152,7 @@ def read_bytes(path: Path, most: int = -1) -> bytes:
         return handle.read(most)
 
 
-def read_json(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """What a JSON text says; a `ValueError` if it is none, or one that is nested too deeply."""
     try:
         value = json.loads(text)

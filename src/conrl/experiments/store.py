@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl.errors import ConRLError, RunError
-from conrl.files import alone, atomic_write, reading, refuse_links
-from conrl.files import read_json as json_value
+from conrl.files import alone, atomic_write, parse_json, reading, refuse_links
 from conrl.io import is_model_file
 from conrl.learners import History, learn
 from conrl.learners.loop import interruptible, make_world
@@ -66,7 +65,7 @@ def read_json(path: Path) -> dict[str, Any]:
         if path.stat().st_size > LARGEST_JSON:
             raise RunError(f"{path}: larger than {LARGEST_JSON:,} bytes; these are no settings")
         try:
-            found = json_value(path.read_text(encoding="utf-8"))
+            found = parse_json(path.read_text(encoding="utf-8"))
         except ValueError:
             raise RunError(f"{path}: not JSON; delete it to start again") from None
     if not isinstance(found, dict):
@@ -171,7 +170,7 @@ class Run:
         """What a checkpoint, or the learner in it, has that this run has not, in words; None if it is of this run."""
         if "run" not in arrays:
             return "no settings"
-        if (why := _clash(json_value(str(arrays["run"])), self.config)) is not None:
+        if (why := _clash(parse_json(str(arrays["run"])), self.config)) is not None:
             return why
         made = made_arrays(fresh)
         theirs = {name: array for name, array in arrays.items() if name in made or name.startswith("task_")}

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from conrl.bonuses import ScaledBonus, TheoryBonus
 from conrl.errors import ConRLError, ModelError, RunError, SpecError
-from conrl.files import Reader, atomic_write, file_path, read_json, read_npz, reading, write_npz
+from conrl.files import Reader, atomic_write, file_path, parse_json, read_npz, reading, write_npz
 from conrl.learners.protocol import Learner
 from conrl.oracles import A2C, A2CSettings
 from conrl.planners import ColumnGeneration, ConvexProgram, Lagrangian, LinearProgram
@@ -188,7 +188,7 @@ def learner_of(arrays: dict[str, NDArray[Any]], given: dict[str, Any]) -> Any:
     """The learner that `learner_arrays` took apart."""
     from conrl.learners import LEARNERS  # here, as the learners themselves save
 
-    config = read_json(str(arrays["config"]))
+    config = parse_json(str(arrays["config"]))
     if not isinstance(config, dict) or not isinstance(config.get("task"), dict):
         raise ModelError("its config describes no learner")
     kind = LEARNERS.get(config.pop("learner"))

@@ -17,7 +17,7 @@ from conrl.policy import Policy
 Float = NDArray[np.float64]
 
 TIE = 4e-15  # times H times the largest pay of one step: what rounding may make of two equal actions
-ROUNDING = 2.0**-53  # of one operation, in proportion
+HALF_ULP = 2.0**-53  # what one operation is off by, in proportion
 DRIFT = 1e-9  # by which the probabilities of a pair may add up to more than 1 (`conrl.model.ROW_SUM_TOLERANCE`)
 TINY = 2.0**-1022  # the least number with all its digits: what underflow may lose in one operation
 
@@ -146,7 +146,7 @@ class ModelOracle(ABC):
         """
         backward, forward = self._operations()
         H = self.mdp.horizon
-        unit = 1.01 * ROUNDING * math.exp(DRIFT * H)
+        unit = 1.01 * HALF_ULP * math.exp(DRIFT * H)
         if sharp:
             totals = self._largest_totals()
             lost = TINY * forward * (1.0 + self._scale)  # of probabilities, where pay is large

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.oracles.protocols import ROUNDING, SupportOracle
+from conrl.oracles.protocols import HALF_ULP, SupportOracle
 from conrl.problem import Rows
 
 Float = NDArray[np.float64]
@@ -37,7 +37,7 @@ class Allowance:
         if any(r > NEGLIGIBLE * FEASIBILITY * size for r, size in zip(rho, self._size, strict=True)):
             self._rounding = oracle.rounding(sharp=True)
             rho = self._of_rows(self._rounding.point)
-        share = 0.5 * FEASIBILITY + 4.0 * ROUNDING
+        share = 0.5 * FEASIBILITY + 4.0 * HALF_ULP
         self.aim: Float = np.array([share * size + r for r, size in zip(rho, self._size, strict=True)])  # [R]
 
     def _of_rows(self, values: Float) -> list[float]:
@@ -63,7 +63,7 @@ class Allowance:
         return error
 
     def _error(self, a: Float, multipliers: Float) -> float:
-        support, unit = self._rounding.support, (len(self._size) + 4) * ROUNDING
+        support, unit = self._rounding.support, (len(self._size) + 4) * HALF_ULP
         error = sum(abs(x) * e for x, e in zip(a.tolist(), support.tolist(), strict=True))
         for m, e, size in zip(multipliers.tolist(), self._of_rows(support), self._size, strict=True):
             error += m * (e + unit * size)

@@ -172,7 +172,9 @@ class Lagrangian:
         multipliers = average if bounds is None else tried[bounds.argmin()]
         prices, floor_prices = split_prices(rows, multipliers, mdp.num_costs)
         allowance = Allowance(BackwardInduction(mdp), rows)
-        outward = allowance.outward(np.eye(1 + mdp.num_costs)[0], multipliers, np.inf)
+        bound = None
+        if bounds is not None:
+            bound = float(bounds.min()) + allowance.outward(np.eye(1 + mdp.num_costs)[0], multipliers, np.inf)
         weights = np.array(counts) / sum(counts)
         means = np.array([c.mean for c in columns])
         value = weights @ means
@@ -184,7 +186,7 @@ class Lagrangian:
             reward=float(value[0]),
             costs=value[1:],
             objective=float(weights @ np.array([c.point[0] for c in columns])),
-            bound=None if bounds is None else float(bounds.min()) + outward,
+            bound=bound,
             prices=prices,
             floor_prices=floor_prices,
             iterations=self.iterations + (self.returns == "average-multiplier"),

@@ -27,7 +27,7 @@ VIOLATION = -1  # the column of t; slacks are -2, -3, ..; points 0, 1, ..
 
 
 class RationalMaster:
-    """Slow, exact; otherwise as `Master`."""
+    """Slow, exact; otherwise as `Master`, whose arguments its methods take, needed or not."""
 
     def __init__(self, bound: Float, unit: Float) -> None:
         self.bound, self.unit = bound, unit

@@ -23,7 +23,7 @@ from conrl.inputs import float_array, is_int, is_number, read_count
 from conrl.kernels import LANES
 from conrl.model import ConstrainedMDP, need_model
 from conrl.oracles import BackwardInduction
-from conrl.oracles.protocols import ROUNDING
+from conrl.oracles.protocols import HALF_ULP
 from conrl.planners.allowance import Allowance
 from conrl.planners.conflict import find_conflict, infeasible
 from conrl.planners.support_lp import Columns, Conflict, maximise
@@ -130,7 +130,7 @@ class _Search:
     def noise(self, slope: float, v: _Vertex) -> float:
         """What rounding alone can lift the support above a chord with that slope that ends in v."""
         support = self.rounding.support
-        return float(support[0] + slope * support[1 + self.index]) + 8.0 * ROUNDING * (abs(v.y) + slope * abs(v.x))
+        return float(support[0] + slope * support[1 + self.index]) + 8.0 * HALF_ULP * (abs(v.y) + slope * abs(v.x))
 
     def points(self, directions: Float) -> tuple[Float, Float]:
         """Upper bounds on w.z, and points (cost, reward) that reach them within tol, with the other limits kept."""
