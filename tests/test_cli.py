@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import shlex
+import signal
 import struct
 import subprocess
 import sys
@@ -514,6 +515,31 @@ def test_what_the_machine_does(monkeypatch: pytest.MonkeyPatch, error: BaseExcep
     assert result.stdout == ""
     assert piece in result.stderr.strip()
     assert len(result.stderr.split("Error:")) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_within_an_import_waits_for_its_end(number: int) -> None:
+    """An extension module would turn it into an ImportError, a callback of the import system would swallow it."""
+    Path("slow.py").write_text(
+        f"import os, time\ntry:\n    os.kill(os.getpid(), {number})\n    time.sleep(0.1)\n"
+        "except KeyboardInterrupt:\n    raise ImportError('initialization failed') from None\n"
+    )
+    Path("program.py").write_text(
+        "import importlib, time\nfrom conrl import cli, planners\n"
+        "planners.plan = lambda *_: (importlib.import_module('slow'), time.sleep(60))\ncli.main(['plan', 'box'])\n"
+    )
+    told = spawn("-m", "program")
+    assert (told.returncode, told.stderr) == (130, b"Error: interrupted\n")
+
+
+def test_an_interrupt_within_exec_is_an_exit_code() -> None:
+    """Python remembers it, and would end `python -m conrl` by SIGINT."""
+    Path("program.py").write_text(
+        "from conrl import cli, planners\n"
+        "planners.plan = lambda *_: exec('raise KeyboardInterrupt')\ncli.main(['plan', 'box'])\n"
+    )
+    told = spawn("-m", "program")
+    assert (told.returncode, told.stderr) == (130, b"Error: interrupted\n")
 
 
 def test_errors_of_the_program_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

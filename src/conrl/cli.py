@@ -11,11 +11,8 @@ from __future__ import annotations
 
 import gc
 import importlib
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -23,6 +20,7 @@ import click
 
 from conrl import __version__, cli_studies, completion
 from conrl.cli_options import check_files, read_bounds, read_limits, read_settings
+from conrl.cli_signals import interruptible_command
 from conrl.errors import ConRLError, InfeasibleError, SpecError, printable, shown
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ class Commands(click.Group):
             sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no failure
         gc.set_threshold(100_000)  # what a command loads stays: looking for garbage in it is a tenth of its time
         try:
-            with _terminable():
+            with interruptible_command():
                 code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except InfeasibleError as error:
             code = _complain(str(error), 3)
@@ -62,6 +60,9 @@ class Commands(click.Group):
         except OSError as error:
             name = f"{error.filename}: " if error.filename else ""
             code = _complain(f"{name}{error.strerror or error}", 2)
+        # After an interrupt within an `exec`, CPython ends `python -m` by SIGINT, whatever the code. Another one makes
+        # it forget.
+        exec("")
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, context: click.Context) -> Any:
@@ -78,23 +79,6 @@ class Commands(click.Group):
             if sys.stderr.isatty():
                 raise
             raise click.Abort from None
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """While inside, SIGTERM is Ctrl-C: what it ends is left as it should be, and so are the processes of a study."""
-
-    def interrupt(number: int, frame: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():  # only that one may listen
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _complain(message: str, code: int) -> int:

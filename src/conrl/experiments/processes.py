@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -56,18 +56,37 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """No signal may leave a process half started. Blocking them is not enough: another thread may take them."""
+    if threading.current_thread() is not threading.main_thread():  # where no signal is handled
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for waiting in came:
+            signal.raise_signal(waiting)
+
+
 class _Worker:
     def __init__(self, out: Path) -> None:
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, str(out)), daemon=True)
-        # No signal may leave a process half started. The worker inherits what is blocked: SIGTERM, by which it is asked
-        # to end, it unblocks; Ctrl-C, which a terminal sends to all processes, is for this one alone.
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        try:
-            self.process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        resource_tracker.ensure_running()  # which unblocks signals when it starts
+        # The worker inherits what is blocked: SIGTERM, by which it is asked to end, it unblocks; Ctrl-C, which a
+        # terminal sends to all processes, is for this one alone.
+        with _signals_wait():
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+            try:
+                self.process.start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         theirs.close()
 
     def give(self, task: tuple[int, Job]) -> None:
