@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= out/demo
 
-.PHONY: setup demo test lint types tests trust fuzz docs bench clean
+.PHONY: setup demo test lint types tests explore trust fuzz docs bench clean
 
 setup: .venv/installed
 
@@ -29,6 +29,9 @@ types: setup
 
 tests: setup
 	$(BIN)/pytest -n 2 --durations=10
+
+explore: setup
+	HYPOTHESIS_PROFILE=explore $(BIN)/pytest -n 2 -m hypothesis
 
 trust: setup
 	$(BIN)/python tests/adversary.py --models 10000 --workers 2

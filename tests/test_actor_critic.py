@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -321,6 +321,7 @@ def test_projections_are_nearest_points(name: str, z: Any, other: Any) -> None:
 @pytest.mark.parametrize("name", SETS)
 @settings(max_examples=12, deadline=None)
 @given(z=arrays(np.float64, 4, elements=st.floats(-5, 5, width=32)), other=POINT, scale=st.floats(0, 3))
+@example(z=np.array([-2.0, -1.25, 2.0, 0.0]), other=np.array([1.0, 0.0, 0.0]), scale=1.0)  # points near infinity
 def test_cones_and_their_polars(name: str, z: Any, other: Any, scale: float) -> None:
     cone = Cone(SETS[name], 2.0)
     nearest, polar = cone.project(z), cone.project_polar(z)

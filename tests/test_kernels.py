@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from bank import CASES, best_total, dense, random_model, reached, still, value_of
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from strategies import Spec, specs
 
@@ -138,6 +139,24 @@ def test_support_of_random_models(spec: Spec) -> None:
         assert abs(w @ point - truth) <= size
         found = conrl.evaluate(mdp, oracle.policy(w))
         assert abs(w @ np.concatenate(([found.reward], found.costs)) - truth) <= size
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(specs(), st.integers(3, 17), st.booleans())
+def test_a_direction_has_the_same_answer_alone_and_among_others(spec: Spec, many: int, strict: bool) -> None:
+    """To the bit, and the policy made for it later is the one whose value was found: whatever ties, and nearly ties."""
+    mdp, _ = spec.build()
+    if spec.seed % 2:
+        mdp = mdp.with_bonus(np.random.default_rng(spec.seed).random((mdp.num_states, mdp.num_actions)))
+    oracle = BackwardInduction(mdp).strict() if strict else BackwardInduction(mdp)
+    W = directions(spec.seed % 1000, many, mdp.num_costs) / 3.0
+    together = oracle.support_many(W)
+    for i, w in enumerate(W):
+        alone = oracle.support_many(w[None])
+        assert [x.tobytes() for x in alone] == [x[i : i + 1].tobytes() for x in together]
+        mean = conrl.evaluate(mdp, oracle.policy(w))
+        size = 1e-12 * mdp.horizon * oracle.scale
+        assert (np.abs(np.array([mean.reward, *mean.costs]) - together.means[i]) <= size).all()
 
 
 def test_support_with_a_bonus_moves_each_coordinate_in_favour_of_w() -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from conrl import kernels
 from conrl.errors import ModelError, SpecError, shown
 from conrl.graph import Graph, Int, Reach
 from conrl.inputs import (
@@ -482,8 +483,10 @@ class ConstrainedMDP:
 
     def pay_along(self, w: Float) -> Float:
         """[P]: w.(reward, costs) of each pair, in the best case for w within the bonus: w.pay + |w|.bonus."""
-        pay: Float = self.pay @ w
-        return pay if self.bonus is None else pay + self.bonus @ np.abs(w)
+        pay: Float = np.empty(self.num_pairs)
+        bonus = np.empty((0, w.size)) if self.bonus is None else self.bonus
+        kernels.along(self.pay, bonus, w, pay)
+        return pay
 
     @property
     def transitions(self) -> sp.csr_array:

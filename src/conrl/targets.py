@@ -19,7 +19,8 @@ Float = NDArray[np.float64]
 
 ROUNDS = 5000  # of alternating projections, at most
 SETTLED = 1e-12
-TINY = 1e-15  # smallest scale of a cone that is told from 0, relative to the largest
+TINY = 1e-8  # smallest scale of a cone that is told from 0, relative to the largest: rounding decides below
+SHARP = 1e-15  # how well a scale is found, relative to the largest
 
 
 class ConvexSet(Protocol):
@@ -130,7 +131,7 @@ class Cone:
         if slope(least) >= 0.0 or slope(most) <= 0.0:
             alpha = least if slope(least) >= 0.0 else most
         else:
-            alpha = float(brentq(slope, least, most, xtol=least, rtol=1e-15))
+            alpha = float(brentq(slope, least, most, xtol=SHARP * most, rtol=SHARP))
         return np.append(alpha * self.target.project(x / alpha), alpha * self.kappa)
 
     def project_polar(self, z: Float) -> Float:

@@ -20,7 +20,9 @@ neighbouring positions are a *block*; `blocks[lo[h]:hi[h]]` are those that can b
 `backward` carries one direction through the LANES states of a block at once, `backward_many` LANES directions
 through one state at once. Both fill the vector registers: the one by interleaving the outcomes of a block
 (`interleave`: a missing outcome has probability 0, a missing action pays -inf), the other by reading each
-outcome once for all directions. They add in the same order and give the same bits.
+outcome once for all directions. They add in the same order and give the same bits, as do `along`
+and `along_many`, which take the pay along a direction: a library's products of matrices and of vectors do not, and the
+policy that is made for a direction would not be the one whose value was found among others.
 
 Nothing here is compiled with fast-math and nothing runs in parallel. Ties between actions go to the lowest
 index: an action replaces an earlier one only if it is better by more than `tie`, while the value passed on is
@@ -33,7 +35,18 @@ from conrl.kernels.continuing import follow_all, walk
 from conrl.kernels.lanes import LANES, add, every, gather, row
 from conrl.kernels.learning import count_steps, empirical, rollout, sum_up
 from conrl.kernels.optimism import extended_backward, extended_visits, plain_visits
-from conrl.kernels.planning import backward, backward_many, greedy, interleave, occupied_blocks, reachable, visits
+from conrl.kernels.planning import (
+    along,
+    along_many,
+    at_start,
+    backward,
+    backward_many,
+    greedy,
+    interleave,
+    occupied_blocks,
+    reachable,
+    visits,
+)
 from conrl.kernels.policies import actions_of, markov, occupation, occupation_deterministic, simulate
 from conrl.kernels.truncated import clipped_greedy, truncated_values
 
@@ -41,6 +54,9 @@ __all__ = [
     "LANES",
     "actions_of",
     "add",
+    "along",
+    "along_many",
+    "at_start",
     "backward",
     "backward_many",
     "clipped_greedy",

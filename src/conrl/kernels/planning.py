@@ -138,6 +138,45 @@ def interleave(
     return block_first, slot_start, slot_pair, line_successor, line_probability
 
 
+# -- directions -------------------------------------------------------------------------------------------
+
+
+@compiled
+def along(pay: Array, bonus: Array, w: Array, out: Array) -> None:
+    """w.pay + |w|.bonus of each row of pay [n, 1+d], in out [n]; bonus [n, 1+d], or of no rows."""
+    for k in range(out.size):
+        q = 0.0
+        for i in range(w.size):
+            q += pay[k, i] * w[i]
+        if bonus.shape[0]:
+            for i in range(w.size):
+                q += bonus[k, i] * abs(w[i])
+        out[k] = q
+
+
+@compiled
+def along_many(pay: Array, bonus: Array, W: Array, sizes: Array, out: Array) -> None:
+    """The same, bit for bit, for LANES directions W [1+d, LANES] of `sizes` |W|; out [n, LANES]."""
+    for k in range(out.shape[0]):
+        q = every(0.0)
+        for i in range(W.shape[0]):
+            q = add(q, every(pay[k, i]), row(W, i))
+        if bonus.shape[0]:
+            for i in range(W.shape[0]):
+                q = add(q, every(bonus[k, i]), row(sizes, i))
+        put(out, k, q)
+
+
+@compiled
+def at_start(initial: Array, values: Array, lane: int) -> float:
+    """The value of the start, from values [n, lanes]."""
+    total = 0.0
+    for s in range(initial.size):
+        if initial[s] > 0.0:
+            total += initial[s] * values[s, lane]
+    return total
+
+
 # -- backward induction -----------------------------------------------------------------------------------
 
 

@@ -67,8 +67,9 @@ class BackwardInduction(ModelOracle):
         missing = slot_pair == self._pay.shape[0]
         self._missing = missing if missing.any() else None
         places = np.where(missing, 0, slot_pair)
-        self._slot_pay = self._pay[places]  # [slots, LANES, 1+d]
-        self._slot_bonus = None if self._bonus is None else self._bonus[places]
+        self._slot_pay = self._pay[places].reshape(-1, 1 + self.num_costs)  # [slots * LANES, 1+d]
+        self._no_bonus: Float = np.empty((0, 1 + self.num_costs))
+        self._slot_bonus = self._no_bonus if self._bonus is None else self._bonus[places].reshape(self._slot_pay.shape)
         self._free: list[Scratch] = []
 
     def _scratch(self) -> Scratch:
@@ -131,9 +132,8 @@ class BackwardInduction(ModelOracle):
         return Deterministic(actions, mdp.num_actions)
 
     def _sweep(self, w: Float, work: Scratch) -> float:
-        pay = self._slot_pay @ w
-        if self._slot_bonus is not None:
-            pay += self._slot_bonus @ np.abs(w)
+        pay = np.empty((self._slot_pay.shape[0] // kernels.LANES, kernels.LANES))
+        kernels.along(self._slot_pay, self._slot_bonus, w, pay.reshape(-1))
         if self._missing is not None:
             pay[self._missing] = -np.inf
         reach = self._reach
@@ -150,15 +150,16 @@ class BackwardInduction(ModelOracle):
             work.values,
             work.choice,
         )
-        return float(work.values[at].reshape(-1)[: reach.order.size] @ reach.initial)
+        return kernels.at_start(reach.initial, work.values[at].reshape(-1, 1), 0)
 
     def _sweep_many(self, directions: Float, work: Scratch, values: Float, points: Float, means: Float) -> None:
         m = directions.shape[0]
         W = np.zeros((kernels.LANES, directions.shape[1]))
         W[:m] = directions
-        pay = self._pay @ W.T
-        if self._bonus is not None:
-            pay += self._bonus @ np.abs(W).T
+        pay = np.empty((self._pay.shape[0], kernels.LANES))
+        columns = np.ascontiguousarray(W.T)
+        bonus = self._no_bonus if self._bonus is None else self._bonus
+        kernels.along_many(self._pay, bonus, columns, np.abs(columns), pay)
         reach = self._reach
         scratch, choice = work.many
         at = kernels.backward_many(
@@ -171,8 +172,8 @@ class BackwardInduction(ModelOracle):
             scratch,
             choice,
         )
-        values[:] = (reach.initial @ scratch[at])[:m]
         for i in range(m):
+            values[i] = kernels.at_start(reach.initial, scratch[at], i)
             self._value_vector(directions[i], choice, i, work, points[i], means[i])
 
     def _value_vector(
