@@ -532,6 +532,16 @@ def test_an_interrupt_within_an_import_waits_for_its_end(number: int) -> None:
     assert (told.returncode, told.stderr) == (130, b"Error: interrupted\n")
 
 
+def test_a_script_that_is_imported_can_be_interrupted() -> None:
+    """An import below the command is not over before the command is."""
+    Path("program.py").write_text(
+        "import os, signal, time\nfrom conrl import cli, planners\n"
+        "planners.plan = lambda *_: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(60))\ncli.main(['plan', 'box'])\n"
+    )
+    told = spawn("-c", "import program")
+    assert (told.returncode, told.stderr) == (130, b"Error: interrupted\n")
+
+
 def test_an_interrupt_within_exec_is_an_exit_code() -> None:
     """Python remembers it, and would end `python -m conrl` by SIGINT."""
     Path("program.py").write_text(

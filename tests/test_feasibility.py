@@ -135,7 +135,7 @@ def test_no_limits_at_all() -> None:
     assert none.least.size == none.greatest.size == 0
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(specs())
 def test_random_limits(spec: Spec) -> None:
     """The verdict outside the band; every proof holds; every conflict is irreducible."""
@@ -153,7 +153,7 @@ def test_random_limits(spec: Spec) -> None:
         assert least_violation(mdp, without(mdp, problem, name, found.conflict)) <= BAND
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(specs())
 def test_limits_below_the_least_are_always_a_conflict_alone(spec: Spec) -> None:
     if not spec.costs:

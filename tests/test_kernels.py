@@ -125,7 +125,7 @@ def test_support_is_the_maximum_over_all_states(mdp: conrl.ConstrainedMDP) -> No
         assert np.array_equal(single.mean, single.point)  # no bonus
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(specs())
 def test_support_of_random_models(spec: Spec) -> None:
     mdp, _ = spec.build()

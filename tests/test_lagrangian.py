@@ -197,7 +197,7 @@ def test_floors_and_bonuses_of_the_bank(name: str) -> None:
 # -- what is proven -------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(specs())
 def test_every_dual_bound_is_valid(spec: Spec) -> None:
     """It is that of an independent backward induction, and not below the optimum; whatever the step and the limits."""

@@ -35,6 +35,7 @@ from conrl.learners import GymnasiumWorld, ModelWorld, loop
 from conrl.learners.history import WINDOW, Row
 from conrl.learners.saving import write_sealed
 from conrl.learners.worlds import with_coins
+from conrl.signals import interruptible
 
 Float = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -1238,19 +1239,19 @@ def test_sigterm_asks_however_often() -> None:
             signal.raise_signal(signal.SIGTERM)
 
     before = signal.getsignal(signal.SIGTERM)
-    with loop.interruptible() as interrupted:
+    with interruptible() as interrupted:
         history = conrl.learn(mdp, learner, 50, after=stop)
         signal.raise_signal(signal.SIGTERM)  # while it is saved
         assert interrupted()
     assert (len(history), history.interrupted) == (1, True)
     assert signal.getsignal(signal.SIGTERM) is before
-    with loop.interruptible() as interrupted:
+    with interruptible() as interrupted:
         assert not interrupted()
 
 
 def test_what_was_asked_before_the_first_episode_counts() -> None:
     mdp, learner = make("default")
-    with loop.interruptible():
+    with interruptible():
         signal.raise_signal(signal.SIGTERM)
         assert len(conrl.learn(mdp, learner, 50)) == 1
 

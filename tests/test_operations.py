@@ -35,7 +35,7 @@ FACTORIES: dict[str, Callable[..., ConstrainedMDP]] = {
     "bidding": envs.bidding,
     "cluster": envs.cluster,
 }
-many = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 some = settings(many, max_examples=30)
 
 

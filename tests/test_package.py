@@ -20,7 +20,7 @@ MODULES = sorted(p for p in SOURCE.rglob("*.py"))
 LAYERS = [
     {"errors", "registration"},
     {"sizes"},
-    {"bounds", "cells", "cli_options", "cli_signals", "completion", "files", "kernels", "terminal"},
+    {"bounds", "cells", "cli_options", "completion", "files", "kernels", "signals", "terminal"},
     {"graph", "inputs"},
     {"layout", "task"},
     {"model"},

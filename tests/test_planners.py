@@ -223,7 +223,7 @@ def assert_same_verdict(
             assert found.violation / weight <= least + 1e-9 * max(1.0, abs(least))
 
 
-@settings(max_examples=1000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(specs())
 def test_column_generation_agrees_with_the_linear_program(spec: Spec) -> None:
     mdp, problem = spec.build()
@@ -279,7 +279,7 @@ def test_found_once(why: str) -> None:
         assert_same_value(mdp, problem, found.objective, reference.objective)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(specs())
 def test_column_generation_agrees_with_scipy(spec: Spec) -> None:
     mdp, problem = spec.build()
@@ -296,7 +296,7 @@ def test_column_generation_agrees_with_scipy(spec: Spec) -> None:
         assert_same_verdict(mdp, problem, found, found)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(specs())
 def test_a_bonus_is_the_best_case(spec: Spec) -> None:
     """With limits only, planning with a bonus b is planning r + b, c - b."""

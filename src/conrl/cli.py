@@ -20,8 +20,8 @@ import click
 
 from conrl import __version__, cli_studies, completion
 from conrl.cli_options import check_files, read_bounds, read_limits, read_settings
-from conrl.cli_signals import interruptible_command
 from conrl.errors import ConRLError, InfeasibleError, SpecError, printable, shown
+from conrl.signals import interruptible_command
 
 if TYPE_CHECKING:
     from conrl.problem import Knapsack

@@ -18,6 +18,7 @@ from typing import Any
 
 from conrl.experiments.execution import Event, Listener, execute
 from conrl.experiments.jobs import Job
+from conrl.signals import STOP, postponed
 
 ATTEMPTS = 5  # of a run whose workers are lost
 # Set for workers before they import anything: a run is one thread.
@@ -28,7 +29,6 @@ ONE_THREAD = {
 # A new process looks for its own first modules in the current directory, unless it is told not to.
 SAFE_PATH, OURS = "PYTHONSAFEPATH", "conrl"  # anything but nothing
 GRACE = 30.0  # seconds for the episodes that are being played when a study is interrupted
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 STARTING = threading.Lock()  # a new process gets another environment: for a moment, this one has it
 
 
@@ -56,33 +56,16 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-@contextmanager
-def _signals_wait() -> Iterator[None]:
-    """No signal may leave a process half started. Blocking them is not enough: another thread may take them."""
-    if threading.current_thread() is not threading.main_thread():  # where no signal is handled
-        yield
-        return
-    came: list[int] = []
-    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        for waiting in came:
-            signal.raise_signal(waiting)
-
-
 class _Worker:
     def __init__(self, out: Path) -> None:
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, str(out)), daemon=True)
         resource_tracker.ensure_running()  # which unblocks signals when it starts
-        # The worker inherits what is blocked: SIGTERM, by which it is asked to end, it unblocks; Ctrl-C, which a
-        # terminal sends to all processes, is for this one alone.
-        with _signals_wait():
-            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        # No signal may leave a process half started. The worker inherits what is blocked: SIGTERM, by which it is asked
+        # to end, it unblocks; Ctrl-C, which a terminal sends to all processes, is for this one alone.
+        with postponed():
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, STOP)
             try:
                 self.process.start()
             finally:

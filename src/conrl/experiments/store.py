@@ -29,9 +29,10 @@ from conrl.errors import ConRLError, RunError
 from conrl.files import alone, atomic_write, parse_json, reading, refuse_links
 from conrl.io import is_model_file
 from conrl.learners import History, learn
-from conrl.learners.loop import interruptible, make_world
+from conrl.learners.loop import make_world
 from conrl.learners.saving import DAMAGED, learner_arrays, learner_of, made_arrays, read_sealed, write_sealed
 from conrl.model import ConstrainedMDP
+from conrl.signals import interruptible
 
 Arrays = dict[str, NDArray[Any]]
 

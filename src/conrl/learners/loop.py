@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +19,7 @@ from conrl.learners.worlds import GymnasiumWorld, ModelWorld, Sampler, World
 from conrl.model import ConstrainedMDP
 from conrl.policy import Null
 from conrl.sampling import WORLD, randomness
+from conrl.signals import interruptible
 
 if TYPE_CHECKING:
     import gymnasium
@@ -142,36 +140,3 @@ def make_world(
     if pay != "outcome":
         raise SpecError("pay is for models; a Gymnasium environment pays as it does")
     return GymnasiumWorld(env, learner.task, cost), None
-
-
-_listening: list[threading.Event] = []  # what signals set now; one at most
-
-
-@contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
-    """While inside, Ctrl-C and SIGTERM only ask to stop. A second Ctrl-C interrupts at once, a second SIGTERM does not:
-    who stops a group of processes sends it to each of them, and those that have workers pass it on to them.
-
-    Within another such block it is that one's question: what was asked outside counts inside.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    if _listening:
-        yield _listening[0].is_set
-        return
-    asked = threading.Event()
-
-    def handler(number: int, frame: object) -> None:
-        if asked.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        asked.set()
-
-    _listening.append(asked)
-    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked.is_set
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)
-        _listening.remove(asked)

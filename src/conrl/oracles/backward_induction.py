@@ -68,8 +68,9 @@ class BackwardInduction(ModelOracle):
         self._missing = missing if missing.any() else None
         places = np.where(missing, 0, slot_pair)
         self._slot_pay = self._pay[places].reshape(-1, 1 + self.num_costs)  # [slots * LANES, 1+d]
-        self._no_bonus: Float = np.empty((0, 1 + self.num_costs))
-        self._slot_bonus = self._no_bonus if self._bonus is None else self._bonus[places].reshape(self._slot_pay.shape)
+        # As the kernels read it: no rows for none.
+        self._pair_bonus: Float = np.empty((0, 1 + self.num_costs)) if bonus is None else bonus
+        self._slot_bonus = self._pair_bonus if bonus is None else bonus[places].reshape(self._slot_pay.shape)
         self._free: list[Scratch] = []
 
     def _scratch(self) -> Scratch:
@@ -154,12 +155,10 @@ class BackwardInduction(ModelOracle):
 
     def _sweep_many(self, directions: Float, work: Scratch, values: Float, points: Float, means: Float) -> None:
         m = directions.shape[0]
-        W = np.zeros((kernels.LANES, directions.shape[1]))
-        W[:m] = directions
+        W = np.zeros((directions.shape[1], kernels.LANES))
+        W[:, :m] = directions.T
         pay = np.empty((self._pay.shape[0], kernels.LANES))
-        columns = np.ascontiguousarray(W.T)
-        bonus = self._no_bonus if self._bonus is None else self._bonus
-        kernels.along_many(self._pay, bonus, columns, np.abs(columns), pay)
+        kernels.along_many(self._pay, self._pair_bonus, W, np.abs(W), pay)
         reach = self._reach
         scratch, choice = work.many
         at = kernels.backward_many(
@@ -168,7 +167,7 @@ class BackwardInduction(ModelOracle):
             reach.hi,
             reach.blocks,
             pay,
-            np.array([self._tie(w) for w in W]),
+            np.array([self._tie(w) for w in W.T]),
             scratch,
             choice,
         )
