@@ -12,7 +12,8 @@ from __future__ import annotations
 import gc
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -65,20 +66,30 @@ class Commands(click.Group):
         exec("")
         sys.exit(code if isinstance(code, int) else 0)
 
-    def invoke(self, context: click.Context) -> Any:
-        """What click would make of two exceptions is said as it is.
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _said_as_it_is():
+            return super().make_context(*args, **kwargs)
 
-        It takes an EOFError for a key pressed at a prompt; no command asks anything, so that it is a failure to read.
-        It ends the line on which a terminal shows ^C; where there is none, nothing stands before the message.
-        """
-        try:
+    def invoke(self, context: click.Context) -> Any:
+        with _said_as_it_is():
             return super().invoke(context)
-        except EOFError as error:
-            raise OSError(f"what was being read ended too soon: {error}") from error
-        except KeyboardInterrupt:
-            if sys.stderr.isatty():
-                raise
-            raise click.Abort from None
+
+
+@contextmanager
+def _said_as_it_is() -> Iterator[None]:
+    """What click would make of two exceptions is not made of them.
+
+    It takes an EOFError for a key pressed at a prompt; no command asks anything, so that it is a failure to read.
+    It ends the line on which a terminal shows ^C; where there is none, nothing stands before the message.
+    """
+    try:
+        yield
+    except EOFError as error:
+        raise OSError(f"what was being read ended too soon: {error}") from error
+    except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            raise
+        raise click.Abort from None
 
 
 def _complain(message: str, code: int) -> int:
