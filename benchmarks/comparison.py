@@ -24,17 +24,17 @@ from numpy.typing import NDArray
 from studies import DATA, Float, as_they_end, read_rows, table, write_rows
 
 import conrl
-from conrl.bonuses import width
 from conrl.envs import box, mars_rover
+from conrl.estimation.bonuses import width
 from conrl.learners.appropo import ApproPO
-from conrl.learners.history import running_mean
 from conrl.learners.optcmdp import OptCMDP
 from conrl.learners.optprimaldual import OptPrimalDual
 from conrl.learners.rcpo import RCPO
 from conrl.learners.tfw_ucrl2 import TFWUCRL2, radius
 from conrl.learners.ucbvi import UCBVI
+from conrl.model.transform import reachable_part, single_episode
 from conrl.oracles import A2C, A2CSettings
-from conrl.transform import reachable_part, single_episode
+from conrl.running.history import running_mean
 
 SEEDS = range(3)
 AVERAGED = 100

@@ -175,7 +175,7 @@ import itertools, sys, time
 hours = itertools.count(0, -3600)
 time.time = lambda: 1e9 + next(hours)
 time.time_ns = lambda: int(1e18) + 10**9 * next(hours)
-from conrl.cli import main
+from conrl.cli.main import main
 main()
 """
 

@@ -36,8 +36,8 @@ import conrl
 from conrl import kernels
 from conrl.envs import box, mars_rover, random_cmdp
 from conrl.learners import base
-from conrl.learners.loop import play_episode
 from conrl.oracles import BackwardInduction
+from conrl.running.loop import play_episode
 
 FIRST, LAST = 50, 1_000
 GOAL = 1.0  # milliseconds an episode
@@ -128,7 +128,7 @@ def run_times(mdp: conrl.ConstrainedMDP, preset: str, repeat: int) -> tuple[floa
 def where(mdp: conrl.ConstrainedMDP, preset: str) -> tuple[dict[str, float], float]:
     """The share of each part of an episode, and the mean number of directions of a plan."""
     learner = conrl.ConRL(mdp.task, preset=preset)
-    world = conrl.learners.ModelWorld(mdp, learner.task)
+    world = conrl.running.ModelWorld(mdp, learner.task)
     conrl.learn(mdp, learner, FIRST, seed=1)
     clock = Clock()
     directions = 0
@@ -231,7 +231,7 @@ def explore(mdp: conrl.ConstrainedMDP, learner: conrl.ConRL, visits: int) -> Non
     """Prime a learner with random episodes."""
     A, H, S = mdp.num_actions, mdp.horizon, mdp.num_states
     policy = conrl.Policy(np.full((H, S, A), 1.0 / A))
-    world = conrl.learners.ModelWorld(mdp)
+    world = conrl.running.ModelWorld(mdp)
     left = visits * S * A // H
     generator = np.random.default_rng(0)
     while left > 0:
@@ -242,7 +242,7 @@ def explore(mdp: conrl.ConstrainedMDP, learner: conrl.ConRL, visits: int) -> Non
 
 def episode_times(mdp: conrl.ConstrainedMDP, learner: conrl.ConRL, repeat: int) -> tuple[float, float, float]:
     """Seconds of a proposal and of a whole episode, medians; and the mean number of directions."""
-    world = conrl.learners.ModelWorld(mdp, learner.task)
+    world = conrl.running.ModelWorld(mdp, learner.task)
     propose, whole, directions = [], [], []
     for _ in range(repeat):
         begin = time.perf_counter()

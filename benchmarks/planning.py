@@ -25,10 +25,10 @@ from conrl import kernels
 from conrl.envs import box, mars_rover, random_cmdp
 from conrl.oracles import BackwardInduction
 from conrl.planners import ColumnGeneration, LinearProgram
-from conrl.planners.cones import Cones
+from conrl.planners.column_generation.cones import Cones
+from conrl.planners.column_generation.convex import maximise_convex
+from conrl.planners.column_generation.linear import Optimum
 from conrl.planners.convex_program import full_program
-from conrl.planners.support_convex import maximise_convex
-from conrl.planners.support_lp import Optimum
 
 Float = NDArray[np.float64]
 

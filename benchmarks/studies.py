@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.files import atomic_write
+from conrl.io.files import atomic_write
 
 Float = NDArray[np.float64]
 Job = TypeVar("Job")

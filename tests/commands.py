@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from conrl.cli import main
+from conrl.cli.main import main
 
 CACHES = {"__pycache__", ".venv", ".git", ".hypothesis", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
 

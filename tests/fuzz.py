@@ -34,7 +34,7 @@ from click.testing import CliRunner
 from numpy.lib import format as npy
 
 import conrl
-from conrl.cli import main as cli
+from conrl.cli.main import main as cli
 from conrl.experiments import load, parse_spec
 from conrl.learners.saving import write_sealed
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import conrl
-from conrl.learners import ModelWorld
 from conrl.learners.approach import Game
 from conrl.learners.appropo import ApproPO
 from conrl.learners.rcpo import RCPO
 from conrl.oracles import A2C, A2CSettings, BackwardInduction
 from conrl.oracles.a2c import Agent
 from conrl.oracles.network import Network
+from conrl.running import ModelWorld
 from conrl.sampling import DRAW, TRAIN, WORLD, randomness
 from conrl.targets import Ball, Box, Cone, HalfSpace, Intersection, distance
 

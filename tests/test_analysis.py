@@ -20,11 +20,11 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import ArrayLike, NDArray
 
 import conrl
-from conrl.cli import main
+from conrl.cli.main import main
 from conrl.experiments import RunRecord, Study, load, parse_spec, run_study
 from conrl.experiments.analysis import bootstrap, places
 from conrl.experiments.records import AVERAGED, NEAR, OVER
-from conrl.learners.history import running_mean
+from conrl.running.history import running_mean
 
 Float = NDArray[np.float64]
 

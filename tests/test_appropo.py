@@ -11,11 +11,11 @@ import pytest
 import conrl
 from conrl.experiments.records import read_run
 from conrl.experiments.store import learn_on_disk
-from conrl.learners import ModelWorld
 from conrl.learners.approach import Game
 from conrl.learners.appropo import ApproPO
-from conrl.learners.history import running_mean
 from conrl.oracles import A2CSettings
+from conrl.running import ModelWorld
+from conrl.running.history import running_mean
 from conrl.targets import Box, distance
 
 pytest.importorskip("jax")

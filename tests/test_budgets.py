@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 import conrl
 from conrl import kernels
-from conrl.learners import GymnasiumWorld, ModelWorld
 from conrl.learners.budget import Budget, sum_up
 from conrl.learners.saving import write_sealed
+from conrl.running import GymnasiumWorld, ModelWorld
 
 Float = NDArray[np.float64]
 

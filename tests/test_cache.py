@@ -170,7 +170,7 @@ def test_a_command_heals_the_cache(place: Path, tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-c",
-        "from conrl.cli import main; main()",
+        "from conrl.cli.main import main; main()",
         "plan",
         str(model),
         "--horizon",
@@ -187,5 +187,5 @@ def test_the_end_of_a_file_is_no_interruption(monkeypatch: pytest.MonkeyPatch) -
     def ends(*_: Any, **__: Any) -> None:
         raise EOFError("Ran out of input")
 
-    monkeypatch.setattr("conrl.naming.model", ends)
+    monkeypatch.setattr("conrl.envs.naming.model", ends)
     assert refused("plan", "mars-rover") == "what was being read ended too soon: Ran out of input"

@@ -22,12 +22,13 @@ from click.shell_completion import ShellComplete
 from commands import ok, record, refused, run
 from numpy.lib import format as npy
 
-from conrl import cli, planners
+from conrl import planners
+from conrl.cli.main import main as cli
+from conrl.cli.rendering import ALL_ROWS, to_json
 from conrl.envs import REGISTRY, make
 from conrl.io import save_model
 from conrl.planners import Frontier
 from conrl.policy import load_policy
-from conrl.rendering import ALL_ROWS, to_json
 
 MODEL = """state,action,next_state,probability,reward,cost_fuel
 home,go,work,0.9,1,1
@@ -81,7 +82,7 @@ def test_help_without_arguments_and_version() -> None:
 
 def test_help_starts_without_numpy() -> None:
     code = (
-        "import sys\nfrom conrl.cli import main\n"
+        "import sys\nfrom conrl.cli.main import main\n"
         "try:\n    main(['plan', '--help'])\nexcept SystemExit:\n    pass\n"
         "heavy = {'numpy', 'numba', 'scipy', 'matplotlib', 'rich', 'gymnasium', 'highspy'} & set(sys.modules)\n"
         "sys.exit(f'loaded: {heavy}' if heavy else 0)"
@@ -92,7 +93,7 @@ def test_help_starts_without_numpy() -> None:
 
 def test_tables_do_not_load_matplotlib() -> None:
     code = (
-        "import sys\nfrom conrl.cli import main\n"
+        "import sys\nfrom conrl.cli.main import main\n"
         "try:\n    main(['plan', 'box'])\nexcept SystemExit as end:\n    assert not end.code\n"
         "sys.exit('matplotlib' in sys.modules)"
     )
@@ -596,7 +597,7 @@ def test_completion_offers_names_and_files() -> None:
 
 
 def test_completion_knows_every_name() -> None:
-    from conrl import completion
+    from conrl.cli import completion
     from conrl.learners import LEARNERS
 
     assert set(completion.ALGORITHMS) == set(LEARNERS)

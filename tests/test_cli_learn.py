@@ -13,7 +13,7 @@ import pytest
 from commands import ok, record, refused
 
 import conrl
-from conrl.learners import ModelWorld
+from conrl.running import ModelWorld
 
 ROVER = ("learn", "mars-rover", "--set", "rock_reward=1")
 

@@ -25,15 +25,15 @@ from numpy.lib import format as npy
 
 import conrl
 from conrl import ModelError, RunError, SpecError
-from conrl.cells import csv_text, from_cell, to_cell
 from conrl.errors import ConRLError, shown
+from conrl.estimation.logs import load_episodes, save_episodes
 from conrl.experiments import load, load_spec, parse_spec
 from conrl.experiments.search import Search
 from conrl.experiments.store import played
-from conrl.files import MAX_DEPTH, parse_json, write_npz
-from conrl.layout import Layout
+from conrl.io.cells import csv_text, from_cell, to_cell
+from conrl.io.files import MAX_DEPTH, parse_json, write_npz
 from conrl.learners.budget import Budget
-from conrl.logs import load_episodes, save_episodes
+from conrl.model.layout import Layout
 
 P = np.array([[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.25, 0.75]]])  # [S, A, S]
 R = np.array([[1.0, 2.0], [3.0, 4.0]])
@@ -135,7 +135,7 @@ def test_the_bound_on_archives_can_be_raised(tmp_path: Path, monkeypatch: pytest
 
 def test_what_is_written_is_read_however_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where compression would make a file look like a bomb, it is left out."""
-    monkeypatch.setattr("conrl.files.MAX_ARCHIVE", 100_000)
+    monkeypatch.setattr("conrl.io.files.MAX_ARCHIVE", 100_000)
     monkeypatch.setenv("CONRL_MAX_ARCHIVE", "100000")
     policy = conrl.Deterministic(np.zeros((10, 5000), dtype=int), 2)
     policy.save(tmp_path / "p.npz")

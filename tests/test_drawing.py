@@ -9,12 +9,14 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 
-from conrl import drawing, play
+from conrl import drawing
+from conrl import policy_map as play
 from conrl.envs import box, make, mars_rover
 from conrl.errors import SpecError
-from conrl.layout import Layout
 from conrl.model import ConstrainedMDP
-from conrl.planners import Plan, frontier, plan
+from conrl.model.layout import Layout
+from conrl.planners import Plan, plan
+from conrl.planners.frontier import frontier
 
 
 @pytest.fixture(scope="module")

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 import conrl
 from conrl import theory
-from conrl.bonuses import Bonus, width
-from conrl.counts import Counts
 from conrl.episode import check_episode
-from conrl.learners import ModelWorld
+from conrl.estimation.bonuses import Bonus, width
+from conrl.estimation.counts import Counts
+from conrl.running import ModelWorld
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from conrl.errors import ModelError
-from conrl.files import atomic_write
 from conrl.io import load_model, save_model
-from conrl.layout import Layout
+from conrl.io.files import atomic_write
 from conrl.model import ConstrainedMDP
+from conrl.model.layout import Layout
 
 HEADER = "state,action,next_state,probability,reward,cost_fuel"
 STAY = "A,stay,A,1,0,0"

@@ -29,12 +29,12 @@ from numpy.typing import NDArray
 
 import conrl
 from conrl import theory
-from conrl.counts import Counts
 from conrl.episode import check_episode
-from conrl.learners import GymnasiumWorld, ModelWorld, loop
-from conrl.learners.history import WINDOW, Row
+from conrl.estimation.counts import Counts
 from conrl.learners.saving import write_sealed
-from conrl.learners.worlds import with_coins
+from conrl.running import GymnasiumWorld, ModelWorld, loop
+from conrl.running.history import WINDOW, Row
+from conrl.running.worlds import with_coins
 from conrl.signals import interruptible
 
 Float = NDArray[np.float64]
@@ -800,7 +800,7 @@ def test_a_sampler_of_ones_own_may_be_correlated() -> None:
 
 def test_one_action_and_a_policy_of_probabilities() -> None:
     code = (
-        "import numpy as np, conrl; from conrl.learners import ModelWorld\n"
+        "import numpy as np, conrl; from conrl.running import ModelWorld\n"
         "mdp = conrl.ConstrainedMDP(np.ones((1, 1, 1)), [[1.0]], [[[0.5]]], 3, limits=[2.0])\n"
         "e = ModelWorld(mdp).play(conrl.Policy(np.ones((3, 1, 1))), np.random.default_rng(0))\n"
         "assert e.total.tolist() == [3.0, 1.5]\n"

@@ -20,7 +20,7 @@ from conrl.experiments.figures import save_study_figure
 from conrl.experiments.report import write_report
 from conrl.experiments.tensorboard import export
 from conrl.experiments.tuning import tune
-from conrl.files import alone, atomic_write
+from conrl.io.files import alone, atomic_write
 
 SPEC = "episodes = 4\n[environment.box]\n[algorithm.ucbvi]\n"
 TUNE = f"{SPEC}[tune]\n[tune.parameters]\nscale = [0.1]\n"

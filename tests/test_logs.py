@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import conrl
-from conrl.logs import REQUIRED, Log, log_rows
+from conrl.estimation.logs import REQUIRED, Log, log_rows
 
 Float = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import conrl
-from conrl import transform
+from conrl.model import transform
 from conrl.planners.long_run import long_run_optimum
 
 

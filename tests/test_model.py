@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from conrl.arguments import LARGEST
 from conrl.errors import ModelError
-from conrl.inputs import LARGEST, resolve_limits
-from conrl.layout import Layout
-from conrl.model import ConstrainedMDP
-from conrl.task import Task
+from conrl.model import ConstrainedMDP, Task
+from conrl.model.layout import Layout
+from conrl.model.limits import resolve_limits
 
 LANES = 8  # positions in a block of `Reach`
 

@@ -28,7 +28,7 @@ from conrl.learners.places import PlacesLearner
 from conrl.learners.ucbvi import UCBVI
 from conrl.oracles import BackwardInduction, WithNullAction
 from conrl.oracles.extended import ExtendedBackwardInduction
-from conrl.planners.support_lp import Conflict, maximise
+from conrl.planners.column_generation.linear import Conflict, maximise
 
 Float = NDArray[np.float64]
 LEARNERS: list[type[PlacesLearner]] = [OptCMDP, OptPrimalDual, UCBVI]
@@ -257,7 +257,7 @@ def primed(kind: type[PlacesLearner], mdp: conrl.ConstrainedMDP, episodes: int, 
     rng = np.random.default_rng(seed)
     uniform = mdp.available / mdp.available.sum(axis=1, keepdims=True)
     policy = conrl.Policy(np.broadcast_to(uniform, (mdp.horizon, *uniform.shape)))
-    world = conrl.learners.ModelWorld(mdp, mdp.task)
+    world = conrl.running.ModelWorld(mdp, mdp.task)
     learner.prime([world.play(policy, rng, learner.room()) for _ in range(episodes)])
     return learner
 
@@ -344,7 +344,7 @@ def test_the_steps_of_theory_are_best_for_the_bounds() -> None:
 # -- what they learn ------------------------------------------------------------------------------------------
 
 
-def late(learner: Any, mdp: conrl.ConstrainedMDP, episodes: int, seed: int = 0) -> tuple[Float, conrl.learners.History]:
+def late(learner: Any, mdp: conrl.ConstrainedMDP, episodes: int, seed: int = 0) -> tuple[Float, conrl.History]:
     history = conrl.learn(mdp, learner, episodes, seed=seed)
     assert history.executed is not None
     return history.executed[episodes // 2 :].mean(axis=0), history

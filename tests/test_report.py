@@ -20,7 +20,8 @@ from conrl.experiments.analysis import Environment, Failure
 from conrl.experiments.records import RunRecord
 from conrl.experiments.report import contents, render, write_report
 from conrl.model import ConstrainedMDP
-from conrl.planners import frontier, plan
+from conrl.planners import plan
+from conrl.planners.frontier import frontier
 
 EVIL = "<script>alert(1)</script>"
 IMAGE = "%{x}</script><img src=x onerror=alert(2)>&amp;"

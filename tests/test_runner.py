@@ -27,7 +27,7 @@ import rich.console
 from click.testing import CliRunner, Result
 
 import conrl
-from conrl.cli import main
+from conrl.cli.main import main
 from conrl.experiments import Event, Spec, load, parse_spec, processes, run_study
 from conrl.experiments.processes import ONE_THREAD
 from conrl.experiments.view import watching

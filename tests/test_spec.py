@@ -15,8 +15,8 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import conrl
-from conrl.cli import main
-from conrl.cli_studies import read_spec
+from conrl.cli.main import main
+from conrl.cli.studies import read_spec
 from conrl.experiments import Job, Spec, SpecMistakes, builtin_spec, load_spec, parse_spec
 from conrl.experiments.spec import LARGEST_FILE
 from conrl.experiments.toml_lines import Lines

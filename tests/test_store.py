@@ -21,8 +21,8 @@ from commands import run as run_command
 
 import conrl
 from conrl.experiments import Job, Run, learn_on_disk, run_directory, store
-from conrl.learners import History
 from conrl.learners.saving import write_sealed
+from conrl.running import History
 
 ROOT = Path(__file__).parents[1]
 ROVER = conrl.envs.mars_rover(rock_reward=1.0)

@@ -19,7 +19,8 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from conrl.terminal import Numbers, facts_column
+from conrl.cli.terminal import Numbers
+from conrl.running.progress import facts_column
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 COLOUR = re.compile(r"\x1b\[(?:[0-9;]*;)?(?:3[0-7]|9[0-7]|38|4[0-7])(?:;[0-9;]*)?m")

@@ -17,12 +17,12 @@ from conrl.envs import box, mars_rover
 from conrl.episode import Episode
 from conrl.errors import ModelError, RunError, SpecError
 from conrl.learners import LEARNERS
-from conrl.learners.history import History
 from conrl.learners.objectives import Penalised
 from conrl.learners.saving import load_learner
 from conrl.learners.tfw_ucrl2 import TFWUCRL2, radius
+from conrl.model.transform import absorbing, reachable_part, single_episode
 from conrl.problem import Linear
-from conrl.transform import absorbing, reachable_part, single_episode
+from conrl.running.history import History
 
 Float = NDArray[np.float64]
 EXACT = 1e-9

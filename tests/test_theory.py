@@ -21,7 +21,7 @@ from strategies import Spec, specs
 
 import conrl
 from conrl import theory
-from conrl.theory import Sizes
+from conrl.bounds import Sizes
 
 Float = NDArray[np.float64]
 

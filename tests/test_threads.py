@@ -18,7 +18,7 @@ import conrl
 from conrl.kernels import compiling
 from conrl.oracles import BackwardInduction, Supports
 from conrl.oracles.extended import ExtendedBackwardInduction
-from conrl.planners.cones import Cones
+from conrl.planners.column_generation.cones import Cones
 
 THREADS = 8
 

@@ -18,14 +18,14 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from conrl.cli import main
+from conrl.cli.main import main
 from conrl.errors import RunError, SpecError
 from conrl.experiments import Event, load, parse_spec
 from conrl.experiments.search import Search
 from conrl.experiments.spec import SpecMistakes, builtin_spec
 from conrl.experiments.tuning import loss_of, tune
 from conrl.experiments.view import counting
-from conrl.files import alone
+from conrl.io.files import alone
 
 SPEC = """
 episodes = 24

@@ -13,11 +13,11 @@ from scipy.optimize import linprog
 
 import conrl
 from conrl.oracles import BackwardInduction
-from conrl.planners import master as highs_master
 from conrl.planners.allowance import Allowance
-from conrl.planners.cones import Cones
+from conrl.planners.column_generation import master as highs_master
+from conrl.planners.column_generation.cones import Cones
+from conrl.planners.column_generation.fractions import RationalMaster
 from conrl.planners.linear_program import LinearProgram
-from conrl.planners.rational_master import RationalMaster
 from conrl.problem import Rows
 
 Float = NDArray[np.float64]

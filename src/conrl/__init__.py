@@ -22,7 +22,7 @@ _HOME = {
     "A2C": "oracles",
     "A2CSettings": "oracles",
     "ApproPO": "learners",
-    "BudgetRisk": "risk",
+    "BudgetRisk": "theory.risk",
     "ColumnGeneration": "planners",
     "ConRL": "learners",
     "ConRLError": "errors",
@@ -34,7 +34,7 @@ _HOME = {
     "Evaluation": "evaluation",
     "Feasibility": "planners",
     "Frontier": "planners",
-    "History": "learners",
+    "History": "running",
     "InfeasibleError": "errors",
     "Knapsack": "problem",
     "Lagrangian": "planners",
@@ -49,29 +49,29 @@ _HOME = {
     "Policy": "policy",
     "RCPO": "learners",
     "RunError": "errors",
-    "ScaledBonus": "bonuses",
+    "ScaledBonus": "estimation",
     "Simulation": "evaluation",
     "SpecError": "errors",
     "TFWUCRL2": "learners",
-    "Task": "task",
-    "TheoryBonus": "bonuses",
+    "Task": "model",
+    "TheoryBonus": "estimation",
     "UCBVI": "learners",
-    "budget_risk": "risk",
-    "estimate": "estimation",
+    "budget_risk": "theory.risk",
+    "estimate": "estimation.estimate",
     "evaluate": "evaluation",
-    "feasibility": "planners",
+    "feasibility": "planners.feasibility",
     "from_gymnasium": "envs",
-    "frontier": "planners",
-    "learn": "learners",
-    "load_episodes": "logs",
+    "frontier": "planners.frontier",
+    "learn": "running",
+    "load_episodes": "estimation",
     "load_learner": "learners",
     "load_model": "io",
     "load_policy": "policy",
     "plan": "planners",
-    "save_episodes": "logs",
+    "save_episodes": "estimation",
     "save_model": "io",
     "simulate": "evaluation",
-    "single_episode": "transform",
+    "single_episode": "model.transform",
 }
 _MODULES = ("convex", "envs", "experiments", "targets", "theory")
 
@@ -139,27 +139,17 @@ __all__ = [  # spelt out: type checkers read no other
 
 if TYPE_CHECKING:
     from conrl import convex, envs, experiments, targets, theory
-    from conrl.bonuses import ScaledBonus, TheoryBonus
     from conrl.envs import from_gymnasium
     from conrl.episode import Episode
     from conrl.errors import ConRLError, InfeasibleError, ModelError, RunError, SpecError
-    from conrl.estimation import estimate
+    from conrl.estimation.bonuses import ScaledBonus, TheoryBonus
+    from conrl.estimation.estimate import estimate
+    from conrl.estimation.logs import load_episodes, save_episodes
     from conrl.evaluation import Evaluation, Simulation, evaluate, simulate
     from conrl.io import load_model, save_model
-    from conrl.learners import (
-        RCPO,
-        TFWUCRL2,
-        UCBVI,
-        ApproPO,
-        ConRL,
-        History,
-        OptCMDP,
-        OptPrimalDual,
-        learn,
-        load_learner,
-    )
-    from conrl.logs import load_episodes, save_episodes
-    from conrl.model import ConstrainedMDP
+    from conrl.learners import RCPO, TFWUCRL2, UCBVI, ApproPO, ConRL, OptCMDP, OptPrimalDual, load_learner
+    from conrl.model import ConstrainedMDP, Task
+    from conrl.model.transform import single_episode
     from conrl.oracles import A2C, A2CSettings
     from conrl.planners import (
         ColumnGeneration,
@@ -169,15 +159,14 @@ if TYPE_CHECKING:
         Lagrangian,
         LinearProgram,
         Plan,
-        feasibility,
-        frontier,
         plan,
     )
+    from conrl.planners.feasibility import feasibility
+    from conrl.planners.frontier import frontier
     from conrl.policy import Deterministic, Mixture, Null, Policy, load_policy
     from conrl.problem import ConcaveConvex, Knapsack, Linear
-    from conrl.risk import BudgetRisk, budget_risk
-    from conrl.task import Task
-    from conrl.transform import single_episode
+    from conrl.running import History, learn
+    from conrl.theory.risk import BudgetRisk, budget_risk
 
 
 _LOADING = threading.RLock()  # Python lets threads that load modules in different orders see them half loaded

@@ -15,6 +15,6 @@ if __name__ == "__main__":
         home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         if sys.path[0] in ("", here) and home != here:  # else it is where conrl itself lies
             del sys.path[0]
-    from conrl.cli import main
+    from conrl.cli.main import main
 
     main(prog_name="conrl")

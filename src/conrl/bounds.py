@@ -31,8 +31,9 @@ from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from conrl._types import Float
 from conrl.errors import SpecError, shown
 
 __all__ = [
@@ -50,7 +51,6 @@ __all__ = [
     "trivial_until",
 ]
 
-Float = NDArray[np.float64]
 
 DECREASING_FROM = 8  # regret_bound falls from here on: d/dk ln(k) ln(ck) / k < 0 once ln k >= 2 and c >= 1
 

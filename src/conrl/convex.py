@@ -22,10 +22,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from conrl._types import Float
+from conrl.arguments import is_int
 from conrl.errors import SpecError, shown, unknown
-from conrl.inputs import is_int
 
 __all__ = [
     "at_least",
@@ -39,7 +40,6 @@ __all__ = [
     "within",
 ]
 
-Float = NDArray[np.float64]
 Constraint = Callable[[Any], Any]  # costs [d] -> kept where at most 0
 Objective = Callable[[Any], Any]  # reward -> maximised
 JointObjective = Callable[[Any, Any], Any]  # reward, costs [d] -> maximised
@@ -194,7 +194,9 @@ def closeness(target: ArrayLike, norm: float | str = 2) -> JointObjective:
 
 
 def _cvxpy() -> Any:
-    from conrl.planners.cones import import_cvxpy  # here: this module is read without CVXPY, and without numba
+    from conrl.planners.column_generation.cones import (
+        import_cvxpy,  # here: this module is read without CVXPY, and without numba
+    )
 
     return import_cvxpy()
 

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from conrl.errors import SpecError
-from conrl.files import atomic_write
-from conrl.layout import Layout
+from conrl.io.files import atomic_write
+from conrl.model.layout import Layout
 from conrl.planners import Frontier, Plan
-from conrl.play import DIRECTIONS, FREE, KINDS, RARE, SHOWN, WALLS, Play, grid_layout, grid_play, percent
+from conrl.policy_map import DIRECTIONS, FREE, KINDS, RARE, SHOWN, WALLS, Play, grid_layout, grid_play, percent
 from conrl.problem import Linear
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
-Float = NDArray[np.float64]
 
 PICTURES = (".png", ".pdf", ".svg")
 
@@ -39,7 +37,7 @@ SHADES = ("#ffffff", "#b5d6ec", "#62a9d8")
 def save_figure(figure: Figure, path: str | Path, follow: bool = True) -> None:
     """Write a picture, whole or not at all; the suffix says of which kind. The bytes hold no times.
 
-    `follow`: as in `conrl.files.atomic_write`.
+    `follow`: as in `conrl.io.files.atomic_write`.
     """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -11,14 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from conrl._types import Float, Int
+from conrl.arguments import any_array, float_array, frozen, read_flag
 from conrl.errors import ModelError, RunError
-from conrl.inputs import any_array, float_array, frozen, read_flag
-from conrl.task import Task
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
+from conrl.model import Task
 
 
 @dataclass(frozen=True, eq=False)

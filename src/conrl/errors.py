@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from conrl.planners.conflict import Feasibility
+    from conrl.planners.feasibility import Feasibility
 
 
 class ConRLError(Exception):

@@ -12,19 +12,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from conrl import kernels
+from conrl._types import Array, Float
+from conrl.arguments import is_int, is_number, read_count
 from conrl.envs.stepping import answer_of, costs_in, costs_of, reward_of, state_of
 from conrl.errors import ModelError, RunError, SpecError, shown
-from conrl.inputs import default_cost_names, is_int, is_number, read_count, resolve_limits, rounding_room
-from conrl.model import ConstrainedMDP, need_model
+from conrl.model import ConstrainedMDP
+from conrl.model.limits import resolve_limits, rounding_room
+from conrl.model.mdp import need_model
+from conrl.model.reading import default_cost_names
 from conrl.policy import Mixture, Policy
 
 if TYPE_CHECKING:
     import gymnasium
 
-Float = NDArray[np.float64]
 
 MOST_EPISODES = 2**31 - 1  # of a simulation: their totals are held in memory
 
@@ -164,7 +167,7 @@ def _simulate(mdp: ConstrainedMDP, policy: Policy, episodes: int, generator: np.
     return totals
 
 
-def _cumulated(values: Float, start: NDArray[Any]) -> Float:
+def _cumulated(values: Float, start: Array) -> Float:
     """Running sums that begin anew at each start."""
     total: Float = np.concatenate(([0.0], np.cumsum(values)))
     before: Float = np.repeat(total[start[:-1]], np.diff(start))
@@ -174,7 +177,7 @@ def _cumulated(values: Float, start: NDArray[Any]) -> Float:
 def _play(
     env: gymnasium.Env[Any, Any],
     policies: list[Policy],
-    which: NDArray[Any],
+    which: Array,
     generator: np.random.Generator,
     linear: Any,
 ) -> Simulation:

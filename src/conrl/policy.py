@@ -19,13 +19,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from conrl import kernels
-from conrl.cells import csv_text
+from conrl._types import Float, Int
+from conrl.arguments import any_array, float_array, is_int, read_generator
 from conrl.errors import ModelError, shown
-from conrl.files import atomic_write, file_path, read_npz, reading, write_npz
-from conrl.inputs import any_array, check_sizes, float_array, is_int, read_generator, read_horizon
-from conrl.model import ConstrainedMDP, need_model
-
-Float = NDArray[np.float64]
+from conrl.io.cells import csv_text
+from conrl.io.files import atomic_write, file_path, read_npz, reading, write_npz
+from conrl.model import ConstrainedMDP
+from conrl.model.mdp import need_model
+from conrl.model.reading import check_sizes, read_horizon
 
 SUM_TOLERANCE = 1e-9  # how far from 1 the action probabilities of one state may add up
 
@@ -71,7 +72,7 @@ class Policy:
     @property
     def mode(self) -> NDArray[np.integer[Any]]:
         """[H, S]: the most likely action, of equal ones the first."""
-        table: NDArray[np.int64] = np.argmax(self.probabilities, axis=2)
+        table: Int = np.argmax(self.probabilities, axis=2)
         return table
 
     def act(self, step: int, state: int, generator: np.random.Generator) -> int:

@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from conrl._types import Float, Int
+from conrl.arguments import held, is_number, read_count, setter
 from conrl.bounds import knapsack_epsilon
 from conrl.errors import SpecError, shown
-from conrl.inputs import held, is_number, read_count, resolve_limits, setter
-from conrl.model import ConstrainedMDP
-from conrl.task import Task
-
-Float = NDArray[np.float64]
+from conrl.model import ConstrainedMDP, Task
+from conrl.model.limits import resolve_limits
 
 MOST_EPISODES = 2**53  # a budget is divided by them, and larger whole numbers are not all doubles
 
@@ -27,7 +26,7 @@ MOST_EPISODES = 2**53  # a budget is divided by them, and larger whole numbers a
 class Rows(NamedTuple):
     """Linear constraints on a value vector."""
 
-    cost: NDArray[np.int64]  # [R]: which cost
+    cost: Int  # [R]: which cost
     sign: Float  # [R]: +1 a limit, -1 a floor
     bound: Float  # [R]
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from conrl import kernels
+from conrl._types import Array, Float, Int
 from conrl.model import ConstrainedMDP
-
-Float = NDArray[np.float64]
 
 NOTHING: Float = np.zeros(0)
 
@@ -29,8 +27,8 @@ def randomness(seed: int | None, k: int, whose: int) -> np.random.Generator:
 class Trajectory(NamedTuple):
     """What was drawn; only the first `played` steps were."""
 
-    states: NDArray[np.int64]  # [H+1]
-    actions: NDArray[np.int64]  # [H]
+    states: Int  # [H+1]
+    actions: Int  # [H]
     paid: Float  # [H, n]
     played: int
 
@@ -48,7 +46,7 @@ class Dynamics:
 
     def rollout(
         self,
-        table: NDArray[Any],
+        table: Array,
         pay: Float,
         uniform: Float,
         *,

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from conrl._types import Float
+from conrl.arguments import float_array
 from conrl.errors import SpecError
-from conrl.inputs import float_array
-
-Float = NDArray[np.float64]
 
 ROUNDS = 5000  # of alternating projections, at most
 SETTLED = 1e-12

@@ -17,14 +17,15 @@ from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from conrl._types import Float
+from conrl.arguments import float_array
 from conrl.envs.gymnasium_env import CMDPEnv
 from conrl.envs.toy_text import describe, refusal
 from conrl.errors import ModelError, shown
-from conrl.inputs import float_array
-from conrl.layout import Layout
 from conrl.model import ConstrainedMDP
+from conrl.model.layout import Layout
 
 CostFunction = Callable[[int, int, int, float, bool], ArrayLike]
 
@@ -160,7 +161,7 @@ def _outcomes(inner: Any, name: str, num_states: int, num_actions: int) -> list[
     return found
 
 
-def _start(inner: Any, name: str, num_states: int, initial: int | ArrayLike | None) -> NDArray[np.float64]:
+def _start(inner: Any, name: str, num_states: int, initial: int | ArrayLike | None) -> Float:
     given = getattr(inner, "initial_state_distrib", None) if initial is None else initial
     if given is None:
         raise ModelError(f"{name} does not say where an episode starts (no initial_state_distrib); pass initial=")
@@ -174,7 +175,7 @@ def _start(inner: Any, name: str, num_states: int, initial: int | ArrayLike | No
     return start
 
 
-def _entered(outcomes: Sequence[Outcome], start: NDArray[np.float64]) -> set[int]:
+def _entered(outcomes: Sequence[Outcome], start: Float) -> set[int]:
     """The states in which an episode can be without having terminated."""
     onward: dict[int, set[int]] = {}
     for o in outcomes:
@@ -189,12 +190,12 @@ def _entered(outcomes: Sequence[Outcome], start: NDArray[np.float64]) -> set[int
     return entered
 
 
-def _pay(outcomes: Sequence[Outcome], cost: CostFunction | None) -> NDArray[np.float64]:
+def _pay(outcomes: Sequence[Outcome], cost: CostFunction | None) -> Float:
     """[n, 1+d]: the reward, then what `cost` says."""
     rewards = np.array([o.reward for o in outcomes])[:, None]
     if cost is None:
         return rewards
-    rows: list[NDArray[np.float64]] = []
+    rows: list[Float] = []
     for o in outcomes:
         arguments = (o.state, o.action, o.successor, o.reward, o.terminated)
         row = _numbers(cost(*arguments))
@@ -205,7 +206,7 @@ def _pay(outcomes: Sequence[Outcome], cost: CostFunction | None) -> NDArray[np.f
     return np.concatenate([rewards, np.stack(rows)], axis=1) if rows else rewards
 
 
-def _numbers(value: ArrayLike) -> NDArray[np.float64] | None:
+def _numbers(value: ArrayLike) -> Float | None:
     try:
         row = np.atleast_1d(np.asarray(value, dtype=np.float64))
     except (TypeError, ValueError):

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from conrl._types import Int
 from conrl.envs.maps import MOVES, GridMap, per_step, read_map, slip_matrix
-from conrl.graph import Int
-from conrl.layout import Layout
 from conrl.model import ConstrainedMDP
+from conrl.model.layout import Layout
 
 BOX = """
 W W W W W W

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from conrl._types import Float
+from conrl.arguments import float_array, is_int, is_number
 from conrl.errors import ModelError, shown
-from conrl.inputs import float_array, is_int, is_number
-from conrl.model import ROW_SUM_TOLERANCE, Float
+from conrl.model.mdp import ROW_SUM_TOLERANCE
 
 
 def drift(count: int, persistence: float) -> Float:

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from conrl.arguments import is_number
 from conrl.envs.maps import MOVES, per_step, read_map, slip_matrix
 from conrl.errors import ModelError, shown
-from conrl.inputs import is_number
-from conrl.layout import Layout
 from conrl.model import ConstrainedMDP
+from conrl.model.layout import Layout
 
 MARS_ROVER = """
 S 0 0 0 0 0 0 0

@@ -21,6 +21,7 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
+from conrl._types import Float
 from conrl.envs import render
 from conrl.errors import SpecError, unknown
 from conrl.model import ConstrainedMDP
@@ -47,7 +48,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         self._step = 0
 
     @property
-    def cost_limits(self) -> NDArray[np.float64]:
+    def cost_limits(self) -> Float:
         """[d]: the model's default limits; `inf` where there is none."""
         limits = self.mdp.limits
         return np.full(self.mdp.num_costs, np.inf) if limits is None else limits.copy()
@@ -81,7 +82,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
             return render.picture(self.mdp, self._state)
         return f"step {self._step} of {self.mdp.horizon}, {render.text(self.mdp, self._state)}\n"
 
-    def _draw(self, cumulative: NDArray[np.float64]) -> int:
+    def _draw(self, cumulative: Float) -> int:
         # Scaled by the actual sum, so that rounding never draws past the last outcome or an impossible one.
         u = self.np_random.random() * cumulative[-1]
         return int(np.searchsorted(cumulative, u, side="right"))
@@ -103,7 +104,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
             )
         return int(lo) + place
 
-    def _info(self, costs: NDArray[np.float64]) -> dict[str, Any]:
+    def _info(self, costs: Float) -> dict[str, Any]:
         info: dict[str, Any] = {"cost": float(costs.sum()), "costs": costs}
         if not self._all_exist and self._state is not None:
             first = self.mdp.graph.first

@@ -19,8 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from conrl._types import Float, Float32, Int
+from conrl.arguments import is_number
 from conrl.errors import ModelError, shown
-from conrl.inputs import is_number, read_horizon
+from conrl.model.reading import read_horizon
 
 MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 
@@ -32,11 +34,11 @@ class GridMap:
     """A checked map. Cells here are the free ones, numbered row by row; n of them."""
 
     rows: tuple[str, ...]
-    row: NDArray[np.int64]  # [n]
-    column: NDArray[np.int64]  # [n]
+    row: Int  # [n]
+    column: Int  # [n]
     kind: NDArray[np.str_]  # [n]: the character of each
-    target: NDArray[np.int64]  # [n, 4]: the cell that each move leads to
-    walls: NDArray[np.int64]  # [n]: on how many of its four sides a cell has a wall or the edge of the map
+    target: Int  # [n, 4]: the cell that each move leads to
+    walls: Int  # [n]: on how many of its four sides a cell has a wall or the edge of the map
 
     @property
     def size(self) -> int:
@@ -51,14 +53,14 @@ class GridMap:
         return [f"r{r}c{c}" for r, c in zip(self.row, self.column, strict=True)]
 
     @property
-    def position(self) -> NDArray[np.int64]:
+    def position(self) -> Int:
         """[n]: the index of each cell in the whole map, walls included, row by row."""
         return self.row * self.shape[1] + self.column
 
-    def where(self, kind: str) -> NDArray[np.int64]:
+    def where(self, kind: str) -> Int:
         return np.flatnonzero(self.kind == kind)
 
-    def images(self) -> NDArray[np.float32]:
+    def images(self) -> Float32:
         """[n, rows, columns]: a picture for each cell that is 1 there and 0 elsewhere."""
         pictures = np.zeros((self.size, *self.shape), dtype=np.float32)
         pictures[np.arange(self.size), self.row, self.column] = 1.0
@@ -117,7 +119,7 @@ def _number(lines: tuple[str, ...], grid: NDArray[np.str_]) -> GridMap:
     )
 
 
-def slip_matrix(slip: float) -> NDArray[np.float64]:
+def slip_matrix(slip: float) -> Float:
     """[4, 4]: the probability that choosing one move makes another."""
     if not is_number(slip) or not 0.0 <= slip <= 1.0:
         raise ModelError(f"slip is {shown(slip)}; it must be a probability, from 0 to 1")

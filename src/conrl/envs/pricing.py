@@ -30,10 +30,12 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike
 
+from conrl._types import Float
+from conrl.arguments import float_array
 from conrl.envs.chains import drift, read_distribution, read_named, read_number, read_probability
 from conrl.errors import ModelError
-from conrl.inputs import float_array, read_horizon
-from conrl.model import ConstrainedMDP, Float
+from conrl.model import ConstrainedMDP
+from conrl.model.reading import read_horizon
 from conrl.sizes import check_table
 
 REGIMES: Mapping[str, float] = MappingProxyType({"low": 30.0, "normal": 50.0, "high": 70.0})

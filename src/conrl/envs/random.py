@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from conrl._types import Float, Int
 from conrl.errors import ModelError, shown
-from conrl.inputs import read_horizon
-from conrl.model import ConstrainedMDP, Float
+from conrl.model import ConstrainedMDP
+from conrl.model.reading import read_horizon
 from conrl.sizes import check_costs
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _between(transitions: sp.csr_array, rewards: Float, costs: Float, horizon: i
     return np.asarray(np.maximum(cautious, (cautious + greedy) / 2.0) * (1.0 + 1e-9))
 
 
-def _totals(transitions: sp.csr_array, choice: NDArray[np.int64], costs: Float, horizon: int) -> Float:
+def _totals(transitions: sp.csr_array, choice: Int, costs: Float, horizon: int) -> Float:
     """[d]: expected total costs from state 0 if state s always takes action choice[s]."""
     S, A = costs.shape[:2]
     backward = transitions[np.arange(S) * A + choice].T.tocsr()

@@ -13,10 +13,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from conrl._types import Bool, Float
 from conrl.model import ConstrainedMDP
 
 Image = NDArray[np.uint8]
-Mask = NDArray[np.bool_]
+Mask = Bool
 
 CELL = 48  # pixels
 FINE = 4  # each is the mean of FINE x FINE, which smooths the edges
@@ -114,54 +115,54 @@ def _tile(sign: str, thing: bool, agent: bool) -> Image:
     return smooth
 
 
-def _ground(sign: str) -> Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], None]:
+def _ground(sign: str) -> Callable[[Float, Float, Float], None]:
     return {"W": _wall, "#": _wall, "G": _flag, "S": _mat, "P": _rock, "H": _hole, "C": _cliff}.get(sign, _bare)
 
 
-def _bare(canvas: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+def _bare(canvas: Float, x: Float, y: Float) -> None:
     """Free floor; also for signs that only the text shows."""
 
 
-def _wall(canvas: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+def _wall(canvas: Float, x: Float, y: Float) -> None:
     canvas[...] = WALL
     course = np.floor((y + 1.0) * 2.0)
     joint = np.abs(np.mod(x + 0.5 * np.mod(course, 2.0), 1.0) - 0.5) < 0.04
     canvas[joint | (np.mod((y + 1.0) * 2.0, 1.0) < 0.14)] = BRICK
 
 
-def _mat(canvas: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+def _mat(canvas: Float, x: Float, y: Float) -> None:
     canvas[np.maximum(np.abs(x), np.abs(y)) < 0.8] = START
 
 
-def _flag(canvas: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+def _flag(canvas: Float, x: Float, y: Float) -> None:
     canvas[((x + 0.36) ** 2 + ((y - 0.72) * 3.0) ** 2) < 0.16] = LINE
     canvas[(np.abs(x + 0.36) < 0.06) & (np.abs(y) < 0.74)] = POLE
     canvas[(x > -0.3) & (np.abs(y + 0.34) < 0.38 * (1.0 - (x + 0.3) / 0.95)) & (x < 0.65)] = GOAL
 
 
-def _rock(canvas: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+def _rock(canvas: Float, x: Float, y: Float) -> None:
     turn = np.arctan2(y, x)
     edge = 0.78 + 0.06 * np.cos(3.0 * turn + 0.6) + 0.04 * np.cos(5.0 * turn)
     canvas[np.hypot(x, y) < edge] = ROCK
     canvas[np.hypot(x + 0.3, y + 0.32) < 0.24] = SHINE
 
 
-def _hole(canvas: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+def _hole(canvas: Float, x: Float, y: Float) -> None:
     canvas[np.hypot(x, y) < 0.68] = HOLE
 
 
-def _cliff(canvas: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+def _cliff(canvas: Float, x: Float, y: Float) -> None:
     canvas[...] = CLIFF
     canvas[y < -0.72 + 0.12 * np.cos(3.0 * np.pi * x)] = FLOOR
 
 
-def _crate(canvas: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+def _crate(canvas: Float, x: Float, y: Float) -> None:
     reach = np.maximum(np.abs(x), np.abs(y))
     canvas[reach < 0.72] = PLANK
     canvas[(reach < 0.58) & (np.abs(np.abs(x) - np.abs(y)) > 0.1)] = BOX
 
 
-def _rover(canvas: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+def _rover(canvas: Float, x: Float, y: Float) -> None:
     canvas[np.hypot(x, y) < 0.56] = LENS  # a rim, to stand out from whatever lies below
     canvas[np.hypot(x, y) < 0.49] = AGENT
     canvas[np.hypot(x - 0.17, y + 0.17) < 0.16] = LENS

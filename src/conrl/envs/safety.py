@@ -10,8 +10,8 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
 
+from conrl._types import Float
 from conrl.errors import RunError
 
 
@@ -47,6 +47,6 @@ class FromSafetyGymnasium(gymnasium.Wrapper[Any, Any, Any, Any]):
                 f"{self.env} gave {len(result)} values from step(); expected six, with the cost as the third"
             )
         observation, reward, cost, terminated, truncated, info = result
-        costs: NDArray[np.float64] = np.array(info.get("costs", cost), dtype=np.float64, ndmin=1)
+        costs: Float = np.array(info.get("costs", cost), dtype=np.float64, ndmin=1)
         self._num_costs = costs.size
         return observation, float(reward), terminated, truncated, {**info, "cost": float(costs.sum()), "costs": costs}

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from conrl._types import Float
 from conrl.errors import RunError
 
 if TYPE_CHECKING:
     import gymnasium
-
-Float = NDArray[np.float64]
 
 
 def answer_of(method: str, answer: Any, count: int) -> tuple[Any, ...]:

@@ -24,25 +24,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from conrl import naming, transform
-from conrl.cells import to_cell
+from conrl._types import Float, Int
+from conrl.arguments import check_text
+from conrl.envs import naming
 from conrl.errors import ConRLError, RunError, SpecError, shown
 from conrl.experiments.records import RunRecord, read_run
 from conrl.experiments.store import FAILED, STUDY, own_file, read_json
-from conrl.files import atomic_write, refuse_links
-from conrl.inputs import check_text
-from conrl.learners.history import running_mean
+from conrl.io.cells import to_cell
+from conrl.io.files import atomic_write, refuse_links
 from conrl.learners.saving import DAMAGED
-from conrl.model import ConstrainedMDP
+from conrl.model import ConstrainedMDP, transform
 from conrl.planners import Plan, plan
 from conrl.planners.long_run import long_run_optimum
+from conrl.running.history import running_mean
 
 if TYPE_CHECKING:
     import polars
 
-Float = NDArray[np.float64]
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95
@@ -185,7 +184,7 @@ class Study:
         points: int = 200,
         average: bool = False,
         log: bool = False,
-        at: Sequence[int] | NDArray[np.int64] | None = None,
+        at: Sequence[int] | Int | None = None,
     ) -> list[Curve]:
         """Every algorithm's curves in an environment.
 
@@ -271,7 +270,7 @@ class Study:
                 )
 
     def save_csv(self, path: str | Path, follow: bool = True) -> None:
-        """The table as CSV; `follow`: as in `conrl.files.atomic_write`."""
+        """The table as CSV; `follow`: as in `conrl.io.files.atomic_write`."""
         with atomic_write(path, follow) as file:
             polars, table = import_polars(), self.summary()
             for column in table.select(polars.col(polars.String)).iter_columns():
@@ -280,20 +279,20 @@ class Study:
             file.write(table.write_csv().encode())
 
 
-def places(episodes: int, points: int, log: bool = False) -> NDArray[np.int64]:
+def places(episodes: int, points: int, log: bool = False) -> Int:
     """At most so many numbers of trajectories, the first and the last among them."""
     found = np.geomspace(1, episodes, points) if log else np.linspace(1, episodes, points)
     return np.unique(np.round(found).astype(np.int64))
 
 
-def _common(at: Sequence[int] | NDArray[np.int64], episodes: int) -> NDArray[np.int64]:
+def _common(at: Sequence[int] | Int, episodes: int) -> Int:
     found = np.asarray(at)
     if found.ndim != 1 or found.dtype.kind not in "iu" or (found.size and found.min() < 1):
         raise SpecError(f"at is {shown(at)}; it must be numbers of trajectories, from 1")
     return found[found <= episodes].astype(np.int64)
 
 
-def _curve(environment: str, algorithm: str, measure: str, cost: str | None, at: NDArray[np.int64], y: Float) -> Curve:
+def _curve(environment: str, algorithm: str, measure: str, cost: str | None, at: Int, y: Float) -> Curve:
     low, high = bootstrap(y)
     std = y.std(axis=0, ddof=1) if len(y) > 1 else np.zeros(y.shape[1])
     return Curve(environment, algorithm, measure, cost, at.astype(np.float64), y.mean(axis=0), std, low, high, len(y))

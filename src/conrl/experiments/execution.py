@@ -15,8 +15,8 @@ from pathlib import Path
 from conrl.errors import ConRLError, RunError
 from conrl.experiments.jobs import Job
 from conrl.experiments.store import FAILED
-from conrl.files import atomic_write, refuse_links
-from conrl.learners import History
+from conrl.io.files import atomic_write, refuse_links
+from conrl.running import History
 
 EVERY = 0.25  # seconds between two reports of a run
 

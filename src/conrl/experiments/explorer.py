@@ -15,16 +15,14 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from conrl import play
+from conrl import policy_map as play
+from conrl._types import Float, Int
 from conrl.errors import ConRLError, SpecError
 from conrl.experiments.analysis import Environment
 from conrl.model import ConstrainedMDP
-from conrl.planners import Frontier, Plan, frontier, plan
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
+from conrl.planners import Frontier, Plan, plan
+from conrl.planners.frontier import frontier
 
 VERTICES = 60
 FEWEST = 12  # vertices, and places listed at a step

@@ -12,17 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conrl import transform
 from conrl.errors import ConRLError, SpecError
 from conrl.experiments import parts
 from conrl.experiments.store import learn_on_disk, run_directory, settings_of
-from conrl.files import read_bytes, refuse_links
-from conrl.learners import History, learn
-from conrl.learners.loop import make_world
-from conrl.learners.worlds import with_coins
-from conrl.model import ConstrainedMDP
+from conrl.io.files import read_bytes, refuse_links
+from conrl.model import ConstrainedMDP, Task, transform
 from conrl.problem import Knapsack, Problem
-from conrl.task import Task
+from conrl.running import History, learn
+from conrl.running.loop import make_world
+from conrl.running.worlds import with_coins
 
 
 @dataclass(frozen=True)

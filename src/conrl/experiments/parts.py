@@ -14,15 +14,14 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from conrl import naming
-from conrl.bonuses import ScaledBonus, TheoryBonus
+from conrl.envs import naming
 from conrl.envs.registry import open_gymnasium
 from conrl.errors import SpecError, shown, unknown
+from conrl.estimation.bonuses import ScaledBonus, TheoryBonus
 from conrl.learners import LEARNERS
-from conrl.model import ConstrainedMDP
+from conrl.model import ConstrainedMDP, Task
 from conrl.oracles import A2C, A2CSettings
 from conrl.planners import PLANNERS, Lagrangian
-from conrl.task import Task
 
 if TYPE_CHECKING:
     import gymnasium

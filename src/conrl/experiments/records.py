@@ -14,15 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from conrl._types import Bool, Float, Int
 from conrl.errors import RunError
 from conrl.experiments.store import own_file, read_json
-from conrl.inputs import ROUNDING, size_of
 from conrl.learners import LEARNERS
-from conrl.learners.history import running_mean
-
-Float = NDArray[np.float64]
+from conrl.model.limits import ROUNDING, size_of
+from conrl.running.history import running_mean
 
 AVERAGED = 100  # episodes that a smoothed value is the mean of
 NEAR = 0.1  # how far below the optimum a solved run may be, as a share of it,
@@ -48,7 +46,7 @@ class RunRecord:
     expected_rewards: Float | None
     expected_costs: Float | None
     prices: Float | None  # [K, d]: of the limits, or multipliers, that each episode was decided with
-    steps: NDArray[np.int64]
+    steps: Int
     reported: Float | None = None  # [K, 1+d]: of what the learner showed, where that is not what it played
     mixture: Float | None = None  # [K, 1+d]: of its result so far, where it has one
 
@@ -105,9 +103,9 @@ class RunRecord:
         largest: Float = np.abs(ranges).max(axis=1)
         return largest
 
-    def _above(self, costs: Float) -> NDArray[np.bool_]:
+    def _above(self, costs: Float) -> Bool:
         """[K, d]: where smoothed costs are above their limit by more than `OVER` of it."""
-        over: NDArray[np.bool_] = costs > self.limits + OVER * self._measure(self.limits, self.largest[1:])
+        over: Bool = costs > self.limits + OVER * self._measure(self.limits, self.largest[1:])
         return over
 
     @staticmethod

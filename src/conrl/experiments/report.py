@@ -19,16 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from conrl.errors import SpecError
 from conrl.experiments import analysis, records
 from conrl.experiments.analysis import Environment, Study, load
 from conrl.experiments.explorer import explorer, number
-from conrl.files import atomic_write
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
+from conrl.io.files import atomic_write
 
 SCRIPTS = ("page.js", "curves.js", "explorer.js")
 EVEN, EARLY = 130, 70  # places along a curve: equally far apart, and closer together at the start

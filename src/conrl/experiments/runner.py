@@ -22,7 +22,7 @@ from conrl.experiments.jobs import Job
 from conrl.experiments.processes import in_processes
 from conrl.experiments.spec import Spec
 from conrl.experiments.store import STUDY, clashes, environment_directory, played, read_json, safe_name
-from conrl.files import alone, atomic_write, refuse_links
+from conrl.io.files import alone, atomic_write, refuse_links
 
 PLAYED = ("checkpoint.npz", "progress.csv")
 

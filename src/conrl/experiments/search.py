@@ -29,8 +29,8 @@ from conrl.errors import ConRLError, RunError, SpecError, unknown
 from conrl.experiments.jobs import Job
 from conrl.experiments.spec import Spec
 from conrl.experiments.store import own_file
-from conrl.files import atomic_write
 from conrl.io import is_model_file
+from conrl.io.files import atomic_write
 
 SAMPLERS = ("grid", "random", "tpe")
 MOST_SETTINGS = 100_000

@@ -28,6 +28,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from conrl.arguments import is_int
 from conrl.errors import ConRLError, SpecError, unknown
 from conrl.experiments.jobs import Job
 from conrl.experiments.spec_keys import (
@@ -44,9 +45,8 @@ from conrl.experiments.spec_keys import (
 )
 from conrl.experiments.store import environment_directory, safe_name
 from conrl.experiments.toml_lines import Lines, paths
-from conrl.files import MAX_DEPTH, TOO_DEEP, check_depth, read_bytes
-from conrl.inputs import is_int
 from conrl.io import is_model_file
+from conrl.io.files import MAX_DEPTH, TOO_DEEP, check_depth, read_bytes
 
 MOST_RUNS = 100_000
 LARGEST_FILE = 1 << 20

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from conrl.inputs import is_int
+from conrl.arguments import is_int
 
 MOST_SEEDS = 10_000
 

@@ -23,18 +23,16 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from conrl._types import Array
 from conrl.errors import ConRLError, RunError
-from conrl.files import alone, atomic_write, parse_json, reading, refuse_links
 from conrl.io import is_model_file
-from conrl.learners import History, learn
-from conrl.learners.loop import make_world
+from conrl.io.files import alone, atomic_write, parse_json, reading, refuse_links
 from conrl.learners.saving import DAMAGED, learner_arrays, learner_of, made_arrays, read_sealed, write_sealed
 from conrl.model import ConstrainedMDP
+from conrl.running import History, learn
+from conrl.running.loop import make_world
 from conrl.signals import interruptible
-
-Arrays = dict[str, NDArray[Any]]
 
 STUDY = "study.json"  # what a directory of runs holds
 FAILED = "failed.txt"  # the traceback of a run that failed
@@ -167,7 +165,7 @@ class Run:
                 raise RunError(f"{path}: damaged: {error}; delete it to start the run again") from None
         raise RunError(f"{path} is of a run with {foreign}; delete it to start the run again")
 
-    def _foreign(self, arrays: Arrays, fresh: Any) -> str | None:
+    def _foreign(self, arrays: dict[str, Array], fresh: Any) -> str | None:
         """What a checkpoint, or the learner in it, has that this run has not, in words; None if it is of this run."""
         if "run" not in arrays:
             return "no settings"
@@ -198,7 +196,7 @@ class Run:
             file.write(whole)
 
 
-def _resumed(arrays: Arrays, history: History, given: dict[str, Any]) -> Any:
+def _resumed(arrays: dict[str, Array], history: History, given: dict[str, Any]) -> Any:
     """The learner that a checkpoint of this run holds, and its history into `history`; refuses what does not agree."""
     learner = learner_of(arrays, given)
     history.load_state({k.removeprefix("history_"): a for k, a in arrays.items() if k.startswith("history_")})

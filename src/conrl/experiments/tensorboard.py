@@ -26,16 +26,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from conrl._types import Array, Bool, Float, Int
 from conrl.errors import RunError, SpecError
 from conrl.experiments.store import run_directory, safe_name
-from conrl.files import atomic_write, refuse_links
+from conrl.io.files import atomic_write, refuse_links
 
 __all__ = ["FILE_NAME", "export", "write_events"]
 
-Bool = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 Word = NDArray[np.uint32]
 
 FILE_NAME = "events.out.tfevents.0.conrl"  # fixed: a second export takes the place of the first
@@ -209,7 +207,7 @@ def _constant(text: bytes, used: Bool) -> _Slots:
     return _Slots(np.broadcast_to(np.frombuffer(text, np.uint8)[:, None], shape), np.broadcast_to(used, shape))
 
 
-def _fixed(numbers: NDArray[Any], used: Bool) -> _Slots:
+def _fixed(numbers: Array, used: Bool) -> _Slots:
     """Little-endian numbers [n] of fixed width."""
     data = np.ascontiguousarray(numbers).view(np.uint8).reshape(numbers.size, numbers.itemsize).T
     return _Slots(data, np.broadcast_to(used, data.shape))
@@ -250,7 +248,7 @@ def _crc32c_table() -> Word:
 CRC32C = _crc32c_table()
 
 
-def _masked_crc32c(messages: _Slots) -> NDArray[Any]:
+def _masked_crc32c(messages: _Slots) -> Array:
     """[n]: of each message. TFRecords mask the checksum because that of data that holds checksums is weak."""
     crc = np.full(messages.used.shape[1], 0xFFFFFFFF, dtype=np.uint32)
     for data, used in zip(*messages, strict=True):

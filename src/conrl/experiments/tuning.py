@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from conrl.cells import csv_text
 from conrl.errors import RunError, SpecError
 from conrl.experiments.execution import Event
 from conrl.experiments.jobs import Job
@@ -33,7 +32,8 @@ from conrl.experiments.records import RunRecord, read_run
 from conrl.experiments.search import Search
 from conrl.experiments.spec import Spec
 from conrl.experiments.store import own_file, run_directory
-from conrl.files import alone, atomic_write
+from conrl.io.cells import csv_text
+from conrl.io.files import alone, atomic_write
 
 RUNGS = (0.25, 0.5, 1.0)  # shares of the trajectories
 STARTUP = 5  # settings that are played to their end before any is pruned

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from conrl.experiments.execution import Event
 from conrl.experiments.jobs import Job
-from conrl.terminal import facts_column
+from conrl.running.progress import facts_column
 
 MOST_LINES = 12  # of runs that are going on
 PAUSE = 30.0  # seconds between two lines where there is no terminal

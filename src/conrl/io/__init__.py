@@ -8,8 +8,8 @@ States and actions are any text, numbered by first appearance (an action that ex
 the first states lack may change its place); pairs without a row do not exist. It holds no horizon, limits,
 initial state (the first state of the file, unless given), features or layout; a model with a bonus is refused.
 A name that a spreadsheet would execute, such as `=1+1`, is written with an apostrophe in front, which is taken off
-again when the file is read (`conrl.cells`). Numbers are written so that they read back exactly. A reward or cost that
-all outcomes of each pair share is read as one per pair: its mean is then that number and not a rounded sum.
+again when the file is read (`conrl.io.cells`). Numbers are written so that they read back exactly. A reward or cost
+that all outcomes of each pair share is read as one per pair: its mean is then that number and not a rounded sum.
 
 `.npz` as written by `save_model` keeps every bit of a model:
 
@@ -33,10 +33,11 @@ from pathlib import Path
 from numpy.typing import ArrayLike
 
 from conrl.errors import ModelError
-from conrl.files import PathLike, file_path, reading
 from conrl.io.csv_files import load_csv, save_csv
+from conrl.io.files import PathLike, file_path, reading
 from conrl.io.npz_files import load_npz, save_npz
-from conrl.model import ConstrainedMDP, need_model
+from conrl.model import ConstrainedMDP
+from conrl.model.mdp import need_model
 
 __all__ = ["load_model", "save_model"]
 

@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
-from conrl.cells import csv_writer, from_cell, to_cell
+from conrl._types import Array, Float, Int
+from conrl.arguments import LARGEST, frozen
 from conrl.errors import ModelError, shown, unknown
-from conrl.files import Array, atomic_write
-from conrl.inputs import LARGEST, MAX_ACTIONS, frozen
+from conrl.io.cells import csv_writer, from_cell, to_cell
 from conrl.io.common import about, start_index
-from conrl.model import ROW_SUM_TOLERANCE, ConstrainedMDP, Float
+from conrl.io.files import atomic_write
+from conrl.model import ConstrainedMDP
+from conrl.model.mdp import ROW_SUM_TOLERANCE
+from conrl.model.reading import MAX_ACTIONS
 from conrl.sizes import check_costs
 
 CHUNK = 2_000  # rows of a CSV file that are held as text at a time
@@ -39,16 +41,16 @@ class _Codes(dict[str, int]):
         self[cell] = code = self.place.setdefault(from_cell(cell), len(self.place))
         return code
 
-    def of(self, cells: Sequence[str]) -> NDArray[np.int64]:
+    def of(self, cells: Sequence[str]) -> Int:
         return np.fromiter(map(self.__getitem__, cells), np.int64, len(cells))
 
 
 class _Outcomes(NamedTuple):
     """The rows of a CSV file, one entry a row."""
 
-    state: NDArray[np.int64]
-    action: NDArray[np.int64]
-    successor: NDArray[np.int64]
+    state: Int
+    action: Int
+    successor: Int
     probability: Float
     pay: Float  # [n, 1+d]
 

@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from conrl._types import Array, Float, Int
+from conrl.arguments import LARGEST, frozen
 from conrl.errors import ModelError, unknown
-from conrl.files import Array, Reader, atomic_write, read_npz
-from conrl.inputs import LARGEST, MAX_ACTIONS, frozen
 from conrl.io.common import about, start_index
-from conrl.layout import Layout
-from conrl.model import ROW_SUM_TOLERANCE, ConstrainedMDP, Float
+from conrl.io.files import Reader, atomic_write, read_npz
+from conrl.model import ConstrainedMDP
+from conrl.model.layout import Layout
+from conrl.model.mdp import ROW_SUM_TOLERANCE
+from conrl.model.reading import MAX_ACTIONS
 
 FORMAT = "conrl-model"
 VERSION = 1
@@ -151,7 +153,7 @@ def _own_model(arrays: dict[str, Array], given: dict[str, Any]) -> ConstrainedMD
     )
 
 
-def _check_ranges(begin: NDArray[np.int64], end: int, what: str) -> None:
+def _check_ranges(begin: Int, end: int, what: str) -> None:
     inside = ((begin >= 0) & (begin <= end)).all()  # else the differences could wrap around
     if not inside or begin[0] != 0 or begin[-1] != end or not (np.diff(begin) > 0).all():
         raise ModelError(f"{what} does not rise from 0 to {end}")

@@ -14,8 +14,8 @@ A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *
 Letters: h step, s state, k pair, j outcome, V value to go, mu state distribution. A deterministic policy is
 `choice` [H, S], the *place* of the action among the state's pairs: it plays pair first[s] + choice[h, s].
 
-Backward induction runs in an order of its own. `conrl.graph.Reach` drops the states that the start cannot lead to and
-numbers the others by the step at which they are first reached: `order[i]` is the state at position i. LANES
+Backward induction runs in an order of its own. `conrl.model.graph.Reach` drops the states that the start cannot lead
+to and numbers the others by the step at which they are first reached: `order[i]` is the state at position i. LANES
 neighbouring positions are a *block*; `blocks[lo[h]:hi[h]]` are those that can be occupied at step h.
 `backward` carries one direction through the LANES states of a block at once, `backward_many` LANES directions
 through one state at once. Both fill the vector registers: the one by interleaving the outcomes of a block

@@ -6,22 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from conrl._types import Array, Arrays, Float
+from conrl.arguments import read_choice
 from conrl.episode import Episode
 from conrl.errors import SpecError, shown
-from conrl.inputs import read_choice
 from conrl.learners.base import BaseLearner, group, prefixed
-from conrl.learners.protocol import Arrays
 from conrl.learners.saving import GIVEN, describe
-from conrl.model import ConstrainedMDP
+from conrl.model import ConstrainedMDP, Task
 from conrl.oracles.a2c import PRESETS, A2CSettings, Agent, one_hot, stationary
 from conrl.policy import Policy
 from conrl.problem import Problem
 from conrl.sampling import TRAIN, randomness
-from conrl.task import Task
-
-Float = NDArray[np.float64]
 
 
 class ActorCriticLearner(BaseLearner):
@@ -48,7 +44,7 @@ class ActorCriticLearner(BaseLearner):
         self.preset, self.peek = preset, peek
         self.a2c = A2CSettings(**PRESETS[preset]) if a2c is None else a2c
         self._agent: Agent | None = None
-        self._saved: Mapping[str, NDArray[Any]] = {}
+        self._saved: Mapping[str, Array] = {}
 
     @property
     def agent(self) -> Agent:
@@ -75,7 +71,7 @@ class ActorCriticLearner(BaseLearner):
         peek = None if self.peek is None else GIVEN
         return super().config() | {"preset": self.preset, "a2c": describe(self.a2c), "peek": peek}
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, Array]:
         return super().state() | prefixed("agent_", self.agent.state())
 
     def load_state(self, state: Arrays) -> None:

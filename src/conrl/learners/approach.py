@@ -5,18 +5,13 @@ Letters: z [1+d] a value vector, lambda [2+d] a direction of the polar cone, kap
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from conrl._types import Array, Arrays, Float, Float32
 from conrl.errors import SpecError
-from conrl.learners.protocol import Arrays
 from conrl.oracles.a2c import stationary
 from conrl.policy import Mixture, Policy
 from conrl.targets import Cone, ConvexSet
-
-Float = NDArray[np.float64]
 
 POSITIVE = 1e-9  # a product up to here is a positive response, and a mixture so near is in the target
 
@@ -56,7 +51,7 @@ class Answers:
 
     def __init__(self, horizon: int) -> None:
         self.horizon = horizon
-        self.tables: list[NDArray[np.float32]] = []  # [S, A] each: what a network of float32 plays
+        self.tables: list[Float32] = []  # [S, A] each: what a network of float32 plays
         self.values: list[Float] = []  # [1+d] each
         self.rounds: list[int] = []
         self.newest = -1
@@ -107,7 +102,7 @@ class Answers:
             self._mixture = Mixture(rounds / rounds.sum(), parts, np.array(self.values))
         return self._mixture
 
-    def state(self, shape: tuple[int, int, int]) -> dict[str, NDArray[Any]]:
+    def state(self, shape: tuple[int, int, int]) -> dict[str, Array]:
         """Arrays; `shape` is (S, A, 1+d)."""
         return {
             "cache_tables": np.array(self.tables, dtype=np.float32).reshape(-1, *shape[:2]),

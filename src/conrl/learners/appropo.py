@@ -29,27 +29,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from conrl._types import Array, Arrays, Float
+from conrl.arguments import is_int, is_number, read_positive
 from conrl.episode import Episode
 from conrl.errors import RunError, SpecError, shown
 from conrl.evaluation import evaluate
-from conrl.inputs import is_int, is_number, resolve_limits
 from conrl.learners.actor_critic import ActorCriticLearner
 from conrl.learners.approach import POSITIVE, Answers, Game
-from conrl.learners.base import whole
-from conrl.learners.parameters import read_positive
-from conrl.learners.protocol import Arrays, Proposal
+from conrl.learners.base import Proposal, whole
 from conrl.learners.saving import GIVEN
-from conrl.model import ConstrainedMDP
+from conrl.model import ConstrainedMDP, Task
+from conrl.model.limits import resolve_limits
 from conrl.oracles.a2c import A2CSettings
 from conrl.policy import Mixture
 from conrl.problem import Linear
 from conrl.sampling import DRAW, randomness
 from conrl.targets import Box, ConvexSet, distance
-from conrl.task import Task
-
-Float = NDArray[np.float64]
 
 FIRST = 1e-4  # size of the random numbers that the first direction is made of
 MOST_CACHED = 10_000  # rounds in a row that the cache answers, after which play ends
@@ -203,7 +199,7 @@ class ApproPO(ActorCriticLearner):
     def _shape(self) -> tuple[int, int, int]:
         return self.task.num_states, self.task.num_actions, 1 + self.task.num_costs
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, Array]:
         return super().state() | {
             "game": np.stack((self.game.direction, self.game.velocity)),
             "game_t": np.array(self.game.t),

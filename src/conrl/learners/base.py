@@ -1,27 +1,113 @@
-"""What all learners share: propose, observe, remember what was executed, save."""
+"""What every learner is (`Learner`), and what all of them share: propose, observe, remember what was executed, save."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from conrl._types import Array, Arrays, Float, Int
+from conrl.arguments import is_int, read_flag
 from conrl.episode import Episode, check_episode
 from conrl.errors import RunError, SpecError, shown
-from conrl.inputs import is_int, read_flag
 from conrl.learners.executed import Executed
-from conrl.learners.protocol import Arrays, Proposal
 from conrl.learners.saving import describe, save_learner
+from conrl.model import Task
 from conrl.policy import Mixture, Null, Policy
 from conrl.problem import Linear, Problem
 from conrl.sampling import DRAW, randomness
-from conrl.task import Task
 
-Float = NDArray[np.float64]
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """What a learner wants played in the next episode.
+
+    `policy` is to be executed; it is a `Null` for an episode that is not to be played. `guarded`: a hard budget forbids
+    what the plan would have played (`intended`). `infeasible`: the estimated limits could not be kept, and the policy
+    that exceeds them least was planned. `reported`: what the learner shows as its policy, where that is not what it
+    plays; `mixture`: its result so far, where that is a third thing.
+    """
+
+    policy: Policy
+    intended: Policy
+    guarded: bool = False
+    infeasible: bool = False
+    reported: Policy | None = None
+    mixture: Mixture | None = None
+
+
+class Learner(Protocol):
+    """A state machine: propose, play, observe, propose, ... It can be saved between any two calls."""
+
+    name: str
+    task: Task
+    problem: Problem
+    seed: int | None
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes were observed."""
+        ...
+
+    @property
+    def proposal(self) -> Proposal:
+        """What `propose` gives, with its circumstances."""
+        ...
+
+    def reseed(self, seed: int) -> None:
+        """All randomness to come from this seed."""
+        ...
+
+    def propose(self) -> Policy:
+        """The policy of the next episode; asked twice, the same one."""
+        ...
+
+    def observe(self, episode: Episode) -> None:
+        """Learn from the episode that was played."""
+        ...
+
+    def may_step(self, spent: ArrayLike) -> bool:
+        """Whether one more step may be played in an episode that has cost `spent` [d] so far."""
+        ...
+
+    def room(self) -> tuple[Float, Float]:
+        """[d] each, for `may_step` in compiled loops: what one episode may cost, and what one step can."""
+        ...
+
+    def config(self) -> dict[str, Any]:
+        """What makes this learner, as JSON."""
+        ...
+
+    def state(self) -> dict[str, Array]:
+        """What it has learned, as arrays."""
+        ...
+
+    def load_state(self, state: Arrays) -> None:
+        """Go on from what `state` gave."""
+        ...
+
+
+class Pause(NamedTuple):
+    """When a learner wants to plan anew; the letters are those of `kernels.walk`.
+
+    After a step whose pair (s, a) has then been played left[s, a] times, or when the gradient of a penalty has moved
+    too far; after each step if `each_step`. It may be early or late: the learner itself decides in `observe`.
+    """
+
+    each_step: bool
+    left: Int  # [S, A]
+    total: Float  # [1+d]: paid so far
+    steps: int  # played so far
+    slope: Float  # [1+d], or empty
+    target: Float  # [1+d]
+    reference: Float  # [1+d]
+    change: float
+    threshold: float
 
 
 class BaseLearner(ABC):
@@ -153,7 +239,7 @@ class BaseLearner(ABC):
             "keep_policies": self.keep_policies,
         }
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, Array]:
         """What it has learned, as arrays. A proposal not yet observed is not among them: it is made again."""
         executed = {f"policy_{name}": array for name, array in self._executed.state().items()}
         return {"episodes": np.array(self._episodes), **executed}
@@ -174,11 +260,11 @@ def whole(state: Arrays, name: str) -> int:
     return int(array)
 
 
-def group(state: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
+def group(state: Arrays, prefix: str) -> dict[str, Array]:
     """The arrays whose names begin so, without the prefix."""
     return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
 
 
-def prefixed(prefix: str, state: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def prefixed(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
     """The other way round."""
     return {f"{prefix}{name}": array for name, array in state.items()}

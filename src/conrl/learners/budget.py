@@ -19,17 +19,16 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from conrl._types import Bool, Float, Int
 from conrl.errors import RunError
-from conrl.task import Task
-
-Float = NDArray[np.float64]
+from conrl.model import Task
 
 
 def sum_up(a: Float, b: Float) -> Float:
     """a + b elementwise, rounded up where it is not exact."""
     s = a + b
     rest = s - a
-    inexact: NDArray[np.bool_] = (a - (s - rest)) + (b - rest) > 0.0
+    inexact: Bool = (a - (s - rest)) + (b - rest) > 0.0
     return np.where(inexact, np.nextafter(s, np.inf), s)
 
 
@@ -121,7 +120,7 @@ class Budget:
         """[K, d]: what each episode cost, rounded once."""
         return np.array([[parts[0] for parts in row] for row in self._entries]).reshape(-1, self.budgets.size)
 
-    def check_history(self, costs: Float, steps: NDArray[np.int64]) -> None:
+    def check_history(self, costs: Float, steps: Int) -> None:
         """Refuse books that are not those of a run in which these episodes [K, d] were realised, and nothing else."""
         if any(self._elsewhere):
             raise RunError("the books hold costs that no episode of the run had")
@@ -129,7 +128,7 @@ class Budget:
         if wrong.any():
             raise RunError(f"the books and the history differ about episode {int(np.argmax(wrong)) + 1}")
 
-    def check_counts(self, visits: NDArray[np.int64], sums: Float, primed: int) -> None:
+    def check_counts(self, visits: Int, sums: Float, primed: int) -> None:
         """Refuse books that do not fit what was counted: visits [P] and costs [P, d] of all pairs.
 
         Counted is what was booked for the episodes and what `primed` logged ones cost, of which only their number is

@@ -2,7 +2,7 @@
 
     episode k:  N_k, p_hat, r_hat, c_hat from what was seen  ->  b_k  ->  pi_k = ConPlanner(p_hat, r_hat, c_hat, b_k)
 
-`conrl.counts` and `conrl.bonuses` hold the first two, `conrl.planners` the third; the planner is BasicConPlanner,
+`conrl.estimation` has the first two, `conrl.planners` the third; the planner is BasicConPlanner,
 ConvexConPlanner or KnapsackConPlanner as the problem is `Linear`, `ConcaveConvex` or `Knapsack`. A plan is a mixture:
 one component is drawn at the start of the episode. Randomness depends on the seed and the number of the episode alone,
 so that a learner that was saved and loaded goes on exactly as it would have.
@@ -17,24 +17,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from conrl.bonuses import Bonus, ScaledBonus
+from conrl._types import Array, Arrays, Float
+from conrl.arguments import LARGEST, frozen, read_choice, read_flag
 from conrl.episode import Episode
 from conrl.errors import InfeasibleError, RunError, SpecError, shown, unknown
-from conrl.inputs import LARGEST, frozen, read_choice, read_flag
-from conrl.learners.base import group, prefixed
+from conrl.estimation.bonuses import Bonus, ScaledBonus
+from conrl.learners.base import Proposal, group, prefixed
 from conrl.learners.budget import Budget
 from conrl.learners.places import PlacesLearner
-from conrl.learners.protocol import Arrays, Proposal
 from conrl.learners.saving import describe
-from conrl.model import ConstrainedMDP, Origin
+from conrl.model import ConstrainedMDP, Task
+from conrl.model.mdp import Origin
 from conrl.oracles import A2C
 from conrl.planners import PLANNERS, ColumnGeneration, Lagrangian, Plan, Planner
 from conrl.planners.result import Start
 from conrl.policy import Deterministic, Mixture, Null, Policy
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem
-from conrl.task import Task
-
-Float = NDArray[np.float64]
 
 EXECUTES = ("policy", "most-probable")
 # The program behind the paper: a tiny bonus, ten steps of a multiplier that is kept, the answer to its mean is played;
@@ -269,7 +267,7 @@ class ConRL(PlacesLearner):
             "guard": self.guard,
         }
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, Array]:
         arrays = super().state()
         if self._start is not None:
             arrays |= {f"start_{name}": part for name, part in self._start._asdict().items() if part is not None}
@@ -292,7 +290,7 @@ class ConRL(PlacesLearner):
         self._plan = None
 
 
-def _start(arrays: dict[str, NDArray[Any]], width: int) -> Start:
+def _start(arrays: dict[str, Array], width: int) -> Start:
     """Where planning starts, from a file."""
     start = Start(**arrays)
     box = start.box is None or (start.box.shape == (2, width) and np.isfinite(start.box).all())

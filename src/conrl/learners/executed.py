@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from conrl._types import Array
 from conrl.policy import Deterministic, Mixture, Null, Policy
 
 NULL, DETERMINISTIC, MARKOV = range(3)
@@ -35,11 +35,11 @@ class Executed:
         times = np.array(list(self._times.values()), dtype=np.float64)
         return Mixture(times / times.sum(), list(self._policies.values()))
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, Array]:
         """kinds [n], times [n], and the tables of each kind one after the other."""
         policies = list(self._policies.values())
         kinds = np.array([_kind(p) for p in policies], dtype=np.int64)
-        arrays: dict[str, NDArray[Any]] = {"kinds": kinds, "times": np.array(list(self._times.values()), np.int64)}
+        arrays: dict[str, Array] = {"kinds": kinds, "times": np.array(list(self._times.values()), np.int64)}
         if (kinds == DETERMINISTIC).any():
             arrays["actions"] = _narrow(np.stack([p.actions for p in policies if isinstance(p, Deterministic)]))
         if (kinds == MARKOV).any():
@@ -47,7 +47,7 @@ class Executed:
         return arrays
 
     @classmethod
-    def load(cls, state: Mapping[str, NDArray[Any]], shape: tuple[int, int, int]) -> Executed:
+    def load(cls, state: Mapping[str, Array], shape: tuple[int, int, int]) -> Executed:
         """From what `state` gave; policies have `shape` (H, S, A)."""
         executed = cls()
         actions, tables = iter(state.get("actions", ())), iter(state.get("tables", ()))
@@ -63,7 +63,7 @@ class Executed:
         return executed
 
 
-def _narrow(actions: NDArray[np.int16]) -> NDArray[Any]:
+def _narrow(actions: NDArray[np.int16]) -> Array:
     """In bytes, where they fit."""
     return actions.astype(np.uint8) if actions.size and actions.max() < 256 else actions
 

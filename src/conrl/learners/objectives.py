@@ -7,12 +7,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from conrl._types import Float
+from conrl.arguments import float_array
 from conrl.errors import SpecError, shown
-from conrl.inputs import float_array
-
-Float = NDArray[np.float64]
 
 
 class Objective(Protocol):

@@ -43,24 +43,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from conrl.counts import Int
-from conrl.graph import Graph
-from conrl.inputs import frozen
-from conrl.learners.base import group, prefixed
-from conrl.learners.parameters import read_delta, read_positive, read_preset
+from conrl._types import Array, Arrays, Float, Int
+from conrl.arguments import frozen, read_delta, read_positive, read_preset
+from conrl.learners.base import Proposal, group, prefixed
 from conrl.learners.places import PlacesLearner
-from conrl.learners.protocol import Arrays, Proposal
-from conrl.model import ConstrainedMDP
+from conrl.model import ConstrainedMDP, Task
+from conrl.model.graph import Graph
 from conrl.oracles.extended import ExtendedBackwardInduction
+from conrl.planners.column_generation.linear import Conflict, maximise
 from conrl.planners.result import Start, split_prices
-from conrl.planners.support_lp import Conflict, maximise
 from conrl.policy import Mixture
 from conrl.problem import Linear, Problem
-from conrl.task import Task
-
-Float = NDArray[np.float64]
 
 PRESETS: dict[str, dict[str, Any]] = {"default": {"scale": 3e-5}, "theory": {"scale": 1.0}}
 TOLERANCE = 1e-9
@@ -167,7 +161,7 @@ class OptCMDP(PlacesLearner):
     def config(self) -> dict[str, Any]:
         return super().config() | {"preset": self.preset, "delta": self.delta, "scale": self.scale}
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, Array]:
         start = {} if self._start is None else self._start._asdict()
         return super().state() | prefixed("start_", {name: part for name, part in start.items() if part is not None})
 

@@ -53,21 +53,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from conrl import kernels
-from conrl.bonuses import width
+from conrl._types import Array, Arrays, Float
+from conrl.arguments import read_delta, read_positive, read_preset
 from conrl.episode import Episode
 from conrl.errors import SpecError, shown
+from conrl.estimation.bonuses import width
+from conrl.learners.base import Proposal
 from conrl.learners.optcmdp import log_factor
-from conrl.learners.parameters import read_delta, read_positive, read_preset
 from conrl.learners.places import PlacesLearner
-from conrl.learners.protocol import Arrays, Proposal
+from conrl.model import Task
 from conrl.planners.result import split_prices
 from conrl.problem import Linear, Problem
-from conrl.task import Task
-
-Float = NDArray[np.float64]
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {"scale": 1e-4, "step": 0.3, "dual_step": 0.1, "decay": False, "least": 1e-4},
@@ -228,7 +226,7 @@ class OptPrimalDual(PlacesLearner):
         names = ("preset", "delta", "scale", "step", "dual_step", "decay", "least")
         return super().config() | {name: getattr(self, name) for name in names}
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, Array]:
         return super().state() | {"weights": self._weights, "multipliers": self._multipliers}
 
     def load_state(self, state: Arrays) -> None:

@@ -1,4 +1,4 @@
-"""What learners share that count what they see and plan in the model of the *places* (`conrl.counts`).
+"""What learners share that count what they see and plan in the model of the *places* (`conrl.estimation.counts`).
 
 Places are the states seen so far, START (place 0, where the first state is unknown) and END among them. A policy of the
 places is turned into one of the task here, and logged episodes are read in.
@@ -13,18 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl.counts import Counts
+from conrl._types import Array, Arrays, Bool, Float
 from conrl.episode import Episode
-from conrl.learners.base import BaseLearner, group, prefixed, whole
-from conrl.learners.protocol import Arrays, Proposal
-from conrl.logs import Log, logged
-from conrl.model import ConstrainedMDP
+from conrl.estimation.counts import Counts
+from conrl.estimation.logs import Log, logged
+from conrl.learners.base import BaseLearner, Proposal, group, prefixed, whole
+from conrl.model import ConstrainedMDP, Task
 from conrl.policy import Deterministic, Policy
 from conrl.problem import Problem
-from conrl.task import Task
-
-Float = NDArray[np.float64]
-Bool = NDArray[np.bool_]
 
 
 class PlacesLearner(BaseLearner):
@@ -100,7 +96,7 @@ class PlacesLearner(BaseLearner):
 
     # -- saving -------------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, Array]:
         return super().state() | prefixed("counts_", self.counts.state()) | {"primed": np.array(self.primed)}
 
     def load_state(self, state: Arrays) -> None:

@@ -12,21 +12,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from conrl._types import Array, Arrays, Float
+from conrl.arguments import read_positive
 from conrl.episode import Episode
 from conrl.errors import SpecError
 from conrl.evaluation import evaluate
 from conrl.learners.actor_critic import ActorCriticLearner
-from conrl.learners.parameters import read_positive
-from conrl.learners.protocol import Arrays, Proposal
-from conrl.model import ConstrainedMDP
+from conrl.learners.base import Proposal
+from conrl.model import ConstrainedMDP, Task
 from conrl.oracles.a2c import A2CSettings
 from conrl.planners.result import split_prices
 from conrl.problem import Linear
-from conrl.task import Task
-
-Float = NDArray[np.float64]
 
 
 class RCPO(ActorCriticLearner):
@@ -87,7 +84,7 @@ class RCPO(ActorCriticLearner):
     def config(self) -> dict[str, Any]:
         return super().config() | {"rate": self.rate}
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, Array]:
         return super().state() | {"multipliers": self.multipliers}
 
     def load_state(self, state: Arrays) -> None:

@@ -19,19 +19,21 @@ import hashlib
 import json
 from collections.abc import Mapping, Set
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from conrl.bonuses import ScaledBonus, TheoryBonus
+from conrl._types import Array
 from conrl.errors import ConRLError, ModelError, RunError, SpecError
-from conrl.files import Reader, atomic_write, file_path, parse_json, read_npz, reading, write_npz
-from conrl.learners.protocol import Learner
+from conrl.estimation.bonuses import ScaledBonus, TheoryBonus
+from conrl.io.files import Reader, atomic_write, file_path, parse_json, read_npz, reading, write_npz
+from conrl.model import Task
 from conrl.oracles import A2C, A2CSettings
 from conrl.planners import ColumnGeneration, ConvexProgram, Lagrangian, LinearProgram
 from conrl.problem import Knapsack, Linear
-from conrl.task import Task
+
+if TYPE_CHECKING:
+    from conrl.learners.base import Learner
 
 FORMAT = "conrl-learner"
 VERSION = 2  # 1 had no seal, and no entries in its books
@@ -107,12 +109,12 @@ def rebuild(description: dict[str, Any], **more: Any) -> Any:
     return _PLAIN[kind](**fields, **more)
 
 
-def learner_arrays(learner: Learner) -> dict[str, NDArray[Any]]:
+def learner_arrays(learner: Learner) -> dict[str, Array]:
     """A learner as arrays."""
     return made_arrays(learner) | {f"state_{name}": np.asarray(array) for name, array in learner.state().items()}
 
 
-def made_arrays(learner: Learner) -> dict[str, NDArray[Any]]:
+def made_arrays(learner: Learner) -> dict[str, Array]:
     """What a learner was made from, as arrays: everything but what it has learned."""
     arrays = {
         "format": np.array(FORMAT),
@@ -132,13 +134,13 @@ def save_learner(learner: Learner, path: str | Path) -> None:
     write_sealed(path, learner_arrays(learner))
 
 
-def write_sealed(path: str | Path, arrays: Mapping[str, NDArray[Any]], follow: bool = True) -> None:
+def write_sealed(path: str | Path, arrays: Mapping[str, Array], follow: bool = True) -> None:
     """Write arrays and their seal, whole or not at all."""
     with atomic_write(path, follow) as file:
         write_npz(file, {**arrays, SEAL: np.array(_digest(arrays))})
 
 
-def read_sealed(path: Path) -> dict[str, NDArray[Any]]:
+def read_sealed(path: Path) -> dict[str, Array]:
     """What `write_sealed` wrote, of this format and version, without the seal; refuses what does not fit it."""
     arrays = read_npz(path, _check)
     seal = arrays.pop(SEAL, None)
@@ -147,7 +149,7 @@ def read_sealed(path: Path) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
+def _digest(arrays: Mapping[str, Array]) -> str:
     """Tells the contents of one file from those of another, texts by their characters."""
     found = hashlib.blake2b(digest_size=16)
     for name in sorted(arrays):
@@ -184,7 +186,7 @@ def _check(found: Set[str], read: Reader) -> None:
         )
 
 
-def learner_of(arrays: dict[str, NDArray[Any]], given: dict[str, Any]) -> Any:
+def learner_of(arrays: dict[str, Array], given: dict[str, Any]) -> Any:
     """The learner that `learner_arrays` took apart."""
     from conrl.learners import LEARNERS  # here, as the learners themselves save
 

@@ -32,23 +32,20 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from conrl import kernels
-from conrl.counts import Counts
+from conrl._types import Array, Arrays, Float
+from conrl.arguments import read_positive, read_preset
 from conrl.episode import Episode, check_episode
 from conrl.errors import RunError, SpecError
-from conrl.learners.base import BaseLearner, group, prefixed
-from conrl.learners.continuing import Pause
+from conrl.estimation.counts import Counts
+from conrl.learners.base import BaseLearner, Pause, Proposal, group, prefixed
 from conrl.learners.objectives import Objective, Penalised, read_objective
-from conrl.learners.parameters import read_positive, read_preset
-from conrl.learners.protocol import Arrays, Proposal
 from conrl.learners.saving import GIVEN
+from conrl.model import Task
 from conrl.policy import Deterministic
 from conrl.problem import Linear, Problem
-from conrl.task import Task
-
-Float = NDArray[np.float64]
 
 WEIGHTS = {"reward_weight": 1e-4, "penalty_weight": 1.0}
 PRESETS = {"default": WEIGHTS, "authors": WEIGHTS}  # the second knows that rewards and costs are in [0, 1]
@@ -299,7 +296,7 @@ class TFWUCRL2(BaseLearner):
             "accuracy": self.accuracy,
         }
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, Array]:
         position = -1 if self._position is None else self._position
         return (
             super().state()

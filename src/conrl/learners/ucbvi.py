@@ -30,20 +30,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from conrl import kernels
-from conrl.bonuses import width
+from conrl._types import Array, Arrays, Float
+from conrl.arguments import read_delta, read_positive, read_preset
 from conrl.errors import SpecError, shown
-from conrl.learners.parameters import read_delta, read_positive, read_preset
+from conrl.estimation.bonuses import width
+from conrl.learners.base import Proposal
 from conrl.learners.places import PlacesLearner
-from conrl.learners.protocol import Arrays, Proposal
+from conrl.model import Task
 from conrl.oracles.protocols import TIE
 from conrl.policy import Deterministic
 from conrl.problem import ConcaveConvex, Linear, Problem
-from conrl.task import Task
-
-Float = NDArray[np.float64]
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {"scale": 1e-5, "monotone": False},
@@ -135,7 +133,7 @@ class UCBVI(PlacesLearner):
         more = {"preset": self.preset, "delta": self.delta, "scale": self.scale, "monotone": self.monotone}
         return super().config() | more
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, Array]:
         return super().state() | {"before": self._before}
 
     def load_state(self, state: Arrays) -> None:

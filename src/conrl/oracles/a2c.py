@@ -20,16 +20,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from conrl._types import Array, Bool, Float, Float32, Int
+from conrl.arguments import is_int, is_number, read_choice, read_number
 from conrl.errors import SpecError, shown
-from conrl.inputs import is_int, is_number, read_choice, read_number
 from conrl.model import ConstrainedMDP
-from conrl.oracles.network import Float32, Network, import_jax, join
+from conrl.oracles.network import Network, import_jax, join
 from conrl.policy import Policy
 from conrl.sampling import TRAIN, Dynamics, randomness
-
-Float = NDArray[np.float64]
 
 RESETS = ("warm-start", "continue", "none")
 LOSSES = ("squared", "smooth-l1")
@@ -77,8 +75,8 @@ class Agent:
 
     def __init__(
         self,
-        features: NDArray[Any],
-        available: NDArray[np.bool_] | None,
+        features: Array,
+        available: Bool | None,
         num_actions: int,
         settings: A2CSettings,
         generator: np.random.Generator,
@@ -103,7 +101,7 @@ class Agent:
         self._weights, self._optimiser = parts, (np.array(count, np.int32), means, squares)
         self.table: Float = np.asarray(self._compiled.table(parts), dtype=np.float64)
 
-    def train(self, states: NDArray[Any], actions: NDArray[Any], rewards: Float, length: int) -> None:
+    def train(self, states: Array, actions: Array, rewards: Float, length: int) -> None:
         """One step of Adam on an episode of `length` steps that earned `rewards` [length]; rows beyond do not count."""
         L = int(rewards.size)
         returns = np.zeros(length, dtype=np.float32)
@@ -116,12 +114,12 @@ class Agent:
         )
         self.table = np.asarray(table, dtype=np.float64)
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, Array]:
         count, mean, square = self._optimiser
         averages = {"mean": join(mean), "square": join(square)}
         return {"weights": join(self._weights), "count": np.array(count)} | averages
 
-    def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def load_state(self, state: Mapping[str, Array]) -> None:
         shape = (self._network.size,)
         for name, wanted in (("weights", shape), ("mean", shape), ("square", shape), ("count", ())):
             if state[name].shape != wanted or not np.isfinite(state[name]).all():
@@ -192,7 +190,7 @@ def _make(network: Network, settings: A2CSettings, available: bytes | None) -> _
 
 
 @lru_cache(maxsize=4)
-def one_hot(num_states: int) -> NDArray[np.float32]:
+def one_hot(num_states: int) -> Float32:
     """[S, S]: what a network sees where a task has no features."""
     return np.eye(num_states, dtype=np.float32)
 
@@ -263,13 +261,13 @@ class A2C:
         self._kept.update(agent=agent, calls=calls + 1)
         return Fictitious(mdp, agent, origin, generator, self.episodes, self.final_episodes)
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, Array]:
         """Weights, optimiser and the number of calls, as arrays to save."""
         agent: Agent | None = self._kept.get("agent")
         saved = self._kept.get("saved", {}) if agent is None else agent.state()
         return {**saved, "calls": np.array(self._kept.get("calls", 0))} if self._kept else {}
 
-    def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def load_state(self, state: Mapping[str, Array]) -> None:
         """Go on from what `state` gave."""
         self._kept.clear()
         if state:
@@ -279,7 +277,7 @@ class A2C:
                 self._kept["saved"] = weights
 
 
-def _seen(mdp: ConstrainedMDP) -> tuple[NDArray[Any], NDArray[np.bool_] | None, NDArray[np.int64]]:
+def _seen(mdp: ConstrainedMDP) -> tuple[Array, Bool | None, Int]:
     """What the network sees, of all states of the task; which actions exist; and the task's state at each place."""
     if mdp.origin is not None:
         return mdp.origin
@@ -294,7 +292,7 @@ class Fictitious:
         self,
         mdp: ConstrainedMDP,
         agent: Agent,
-        origin: NDArray[np.int64],
+        origin: Int,
         generator: np.random.Generator,
         episodes: int,
         final_episodes: int,

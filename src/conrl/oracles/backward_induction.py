@@ -21,11 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl import kernels
+from conrl._types import Float
 from conrl.model import ConstrainedMDP
 from conrl.oracles.protocols import ModelOracle, Supports
 from conrl.policy import Deterministic
-
-Float = NDArray[np.float64]
 
 FEW = 2  # up to so many directions are quicker one by one than in one sweep of LANES
 

@@ -27,25 +27,24 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from conrl import kernels
+from conrl._types import Float, Index
+from conrl.arguments import float_array
 from conrl.errors import ModelError
-from conrl.graph import Graph, Int
-from conrl.inputs import float_array
 from conrl.model import ConstrainedMDP
+from conrl.model.graph import Graph
 from conrl.oracles.protocols import ModelOracle, Supports
 from conrl.policy import Deterministic
-
-Float = NDArray[np.float64]
 
 
 class Intervals(NamedTuple):
     """The confidence set as the kernels read it; letters as in `conrl.kernels.optimism`."""
 
-    first: Int  # [S+1]
-    start: Int  # [P+1]
-    successor: Int  # [N]
+    first: Index  # [S+1]
+    start: Index  # [P+1]
+    successor: Index  # [N]
     low: Float  # [N]
     room: Float  # [N]
     free: Float  # [P]
@@ -132,7 +131,7 @@ class ExtendedBackwardInduction(ModelOracle):
         pairs = mdp.graph.first[:-1] + choice
         return Deterministic._trusted_actions(mdp.action[pairs].astype(np.int16), mdp.num_actions)
 
-    def _sweep(self, w: Float) -> tuple[float, NDArray[np.int64], NDArray[np.int64]]:
+    def _sweep(self, w: Float) -> tuple[float, Index, Index]:
         """The value of w, and at each step the choice of each state and the states by falling value: [H, n] each."""
         mdp = self.mdp
         choice = np.empty((mdp.horizon, mdp.num_states), dtype=np.int64)

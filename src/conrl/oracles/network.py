@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from conrl._types import Array, Float32
 from conrl.errors import SpecError
-
-Float32 = NDArray[np.float32]
 
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
@@ -65,7 +64,7 @@ class Layer:
 class Network:
     """The shape of the network for given features [S, ...] and actions; weights are passed in."""
 
-    def __init__(self, features: NDArray[Any], num_actions: int, channels: int = 16, hidden: int = 64) -> None:
+    def __init__(self, features: Array, num_actions: int, channels: int = 16, hidden: int = 64) -> None:
         S = features.shape[0]
         image = features.ndim in (3, 4) and min(features.shape[-2:]) >= 3
         seen, which = features.reshape(S, -1), np.arange(S)
@@ -126,7 +125,7 @@ def join(parts: Any) -> Float32:
     return np.concatenate([np.asarray(array, dtype=np.float32).reshape(-1) for part in parts for array in part])
 
 
-def _orthogonal(generator: np.random.Generator, rows: int, columns: int) -> NDArray[Any]:
+def _orthogonal(generator: np.random.Generator, rows: int, columns: int) -> Array:
     """Uniform among the matrices with orthogonal columns (rows, if there are fewer)."""
     tall, narrow = max(rows, columns), min(rows, columns)
     drawn = generator.standard_normal((tall, narrow))
@@ -151,7 +150,7 @@ def _by_cholesky() -> Any:
     return jax.jit(factor)
 
 
-def _patches(images: NDArray[Any]) -> NDArray[Any]:
+def _patches(images: Array) -> Array:
     """[S, m*n, 9C] of images [S, C, m, n]: what a 3x3 convolution sees at each cell, zeros beyond the edge."""
     S, C, m, n = images.shape
     padded = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)))

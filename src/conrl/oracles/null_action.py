@@ -6,12 +6,10 @@ It adds the origin to the set of value vectors: support(w) becomes max(0, suppor
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from conrl._types import Float
 from conrl.oracles.protocols import Rounding, Support, SupportOracle, Supports
 from conrl.policy import Policy
-
-Float = NDArray[np.float64]
 
 
 class WithNullAction:

@@ -9,12 +9,10 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from conrl._types import Float
 from conrl.model import ConstrainedMDP
 from conrl.policy import Policy
-
-Float = NDArray[np.float64]
 
 TIE = 4e-15  # times H times the largest pay of one step: what rounding may make of two equal actions
 HALF_ULP = 2.0**-53  # what one operation is off by, in proportion

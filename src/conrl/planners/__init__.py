@@ -6,14 +6,15 @@ import dataclasses
 from typing import Any, Protocol
 
 from conrl.errors import SpecError, shown, unknown
-from conrl.model import ConstrainedMDP, need_model
-from conrl.planners.column_generation import ColumnGeneration
-from conrl.planners.conflict import Feasibility, feasibility
+from conrl.model import ConstrainedMDP
+from conrl.model.mdp import need_model
+from conrl.planners.column_generation.planner import ColumnGeneration
 from conrl.planners.convex_program import ConvexProgram
+from conrl.planners.feasibility import Feasibility
+from conrl.planners.frontier import Frontier
 from conrl.planners.lagrangian import Lagrangian, Trace
 from conrl.planners.linear_program import LinearProgram
 from conrl.planners.result import Plan
-from conrl.planners.tradeoff import Frontier, frontier
 from conrl.problem import Linear, Problem
 
 __all__ = [
@@ -27,8 +28,6 @@ __all__ = [
     "Plan",
     "Planner",
     "Trace",
-    "feasibility",
-    "frontier",
     "plan",
 ]
 

@@ -14,12 +14,10 @@ that of the mixture's Markov form.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from conrl._types import Float
 from conrl.oracles.protocols import HALF_ULP, SupportOracle
 from conrl.problem import Rows
-
-Float = NDArray[np.float64]
 
 FEASIBILITY = 1e-9  # of its bound, by which a row may be exceeded
 SMALL = 1e-300  # what underflow may lose of a bound, generously

@@ -7,7 +7,7 @@
 
 The program of Appendix A.2 of Brantley et al. (2020), with the initial-state row that it omits; the inner maximum over
 rewards and minimum over costs within their intervals is the slack of y, zero without a bonus. The bound is Eq. 2 of
-`conrl.planners.support_convex` at the multipliers that Clarabel found.
+`conrl.planners.column_generation.convex` at the multipliers that Clarabel found.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Any
 
 import numpy as np
 
+from conrl.arguments import is_number
 from conrl.errors import RunError, SpecError, shown
 from conrl.evaluation import evaluate
-from conrl.inputs import is_number
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction
-from conrl.planners.cones import CVXPY, Cones, expressions, import_cvxpy
-from conrl.planners.conflict import separated
+from conrl.planners.column_generation.cones import CVXPY, Cones, expressions, import_cvxpy
+from conrl.planners.column_generation.convex import Separated, lagrangian_bound, maximise_convex
+from conrl.planners.feasibility import separated
 from conrl.planners.linear_program import flow_rows, markov_policy
 from conrl.planners.result import Plan, certify
-from conrl.planners.support_convex import Separated, lagrangian_bound, maximise_convex
 from conrl.problem import ConcaveConvex, Problem
 
 KEPT, OF_BOX = 1e-6, 1e-8  # of what it compares, and of the box: what Clarabel may exceed a constraint by

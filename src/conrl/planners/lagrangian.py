@@ -41,10 +41,10 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from conrl._types import Array, Float
+from conrl.arguments import is_number, read_choice, read_count, read_flag
 from conrl.errors import RunError, SpecError, shown, unknown
-from conrl.inputs import is_number, read_choice, read_count, read_flag
 from conrl.model import ConstrainedMDP
 from conrl.oracles import A2C, BackwardInduction, Responder, Support, SupportOracle
 from conrl.planners.allowance import Allowance
@@ -52,7 +52,6 @@ from conrl.planners.result import Checked, Plan, split_prices
 from conrl.policy import Policy
 from conrl.problem import Linear, Problem, Rows
 
-Float = NDArray[np.float64]
 Oracle = SupportOracle | Responder
 
 ORACLES: dict[str, Callable[[], Any]] = {"value-iteration": lambda: BackwardInduction, "a2c": A2C}
@@ -125,7 +124,7 @@ class Lagrangian:
     oracle: str | Oracle | Callable[[ConstrainedMDP], Oracle] = "value-iteration"
     keep_multipliers: bool = False
     returns: str = "mixture"
-    _kept: dict[str, NDArray[Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _kept: dict[str, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
     _maker: Any = field(default=None, init=False, repr=False, compare=False)  # of oracles, or one of a fixed model
     name = "lagrangian"
     problems = (Linear,)
@@ -238,13 +237,13 @@ class Lagrangian:
         if hasattr(self._maker, "load_state"):
             self._maker.load_state({})
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, Array]:
         """What is kept, as arrays to save; empty before the first call if nothing is."""
         kept = {name: array.copy() for name, array in self._kept.items()}
         learned = self._maker.state() if hasattr(self._maker, "load_state") else {}
         return kept | {f"{ORACLE}{name}": array for name, array in learned.items()}
 
-    def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def load_state(self, state: Mapping[str, Array]) -> None:
         """Go on from what `state` gave."""
         learned = {name.removeprefix(ORACLE): a for name, a in state.items() if name.startswith(ORACLE)}
         kept = {name: np.array(array) for name, array in state.items() if not name.startswith(ORACLE)}

@@ -10,7 +10,7 @@ Eq. (LP_basicSetting), Appendix A.1 of Brantley et al. (2020), with the initial-
 omits; its rows sum rho = 1 and its bounds rho <= 1 follow from the others. It has H * P variables and H * S rows:
 built from the transitions as they are, without the pruning that `conrl.kernels` does, so that it checks that too.
 
-The bound returned is the Lagrangian one (Eq. 2 of `conrl.planners.support_lp`) at the multipliers that HiGHS found.
+The bound returned is the Lagrangian one (Eq. 2 of `column_generation/linear.py`) at the multipliers that HiGHS found.
 """
 
 from __future__ import annotations
@@ -20,19 +20,17 @@ from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 
+from conrl._types import Float
+from conrl.arguments import is_number, read_choice
 from conrl.errors import RunError, SpecError, shown
-from conrl.inputs import is_number, read_choice
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
 from conrl.planners.allowance import Allowance
-from conrl.planners.conflict import find_conflict, infeasible
+from conrl.planners.feasibility import find_conflict, infeasible
 from conrl.planners.result import Checked, Plan, certify, split_prices
 from conrl.policy import Policy
 from conrl.problem import Knapsack, Linear, Problem, Rows
-
-Float = NDArray[np.float64]
 
 LONGEST = 1e9  # seconds: a longer time limit is none
 METHODS = ("choose", "simplex", "ipm")

@@ -13,12 +13,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from conrl._types import Float
 from conrl.errors import RunError
 from conrl.model import ConstrainedMDP
-
-Float = NDArray[np.float64]
 
 KEPT = 1e-6  # of its size, by which a limit may be exceeded: HiGHS keeps them to about a tenth of that
 

@@ -8,15 +8,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from conrl._types import Float
+from conrl.arguments import is_int
 from conrl.errors import SpecError, shown
-from conrl.inputs import is_int
 from conrl.model import ConstrainedMDP
 from conrl.policy import Mixture, Policy
 from conrl.problem import Knapsack, Linear, Problem, Rows
-
-Float = NDArray[np.float64]
 
 ROUNDING = 1e-12  # in proportion to the objective: what its own sum may be off by
 

@@ -1,0 +1,219 @@
+"""The commands for studies: run, reproduce, tune, report. Heavy imports are local to them."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from conrl.errors import RunError, SpecError
+
+if TYPE_CHECKING:
+    from conrl.experiments import Outcome, Spec
+
+OUT = "Directory of the study."
+FAILED = 4  # exit code: some runs failed
+QUICK_SEEDS = 2
+# Trajectories of `reproduce --quick`, by learner.
+QUICK = {"conrl": 600, "rcpo": 3000, "appropo": 3000, "tfw-ucrl2": 5000}
+
+
+_workers = click.option("--workers", type=click.IntRange(1), metavar="N", help="Local processes. [default: all cores]")
+_dask = click.option("--dask", metavar="ADDRESS", help="A Dask scheduler, such as tcp://127.0.0.1:8786.")
+
+
+_allow_import = click.option(
+    "--allow-import", is_flag=True, help="Import the modules that SPEC names: gymnasium:MODULE:ID."
+)
+
+
+def read_spec(path: Path, allow_import: bool = False) -> Spec:
+    """A spec in a file, or one that comes with the package by its name."""
+    from conrl.experiments import builtin_spec, load_spec
+
+    # A directory of that name is no spec: `reproduce figure1` makes one.
+    return builtin_spec(str(path)) if not path.suffix and not path.is_file() else load_spec(path, allow_import)
+
+
+def play(spec: Spec, out: Path, workers: int | None, dask: str | None) -> int:
+    """Run a study with its live view; the exit code."""
+    from conrl.experiments import run_study
+    from conrl.experiments.view import watching
+
+    with watching(spec.jobs) as listener:
+        outcome = run_study(spec, out, workers, dask, listener)
+    return tell(spec, outcome, out)
+
+
+def tell(spec: Spec, outcome: Outcome, out: Path) -> int:
+    """Say what came of a study."""
+    parts = [f"{outcome.finished} run{'' if outcome.finished == 1 else 's'} played"]
+    if outcome.before:
+        parts.append(f"{outcome.before} were finished before")
+    click.echo(f"{spec.name}: {', '.join(parts)}, of {outcome.runs}; in {out}")
+    for place, text in sorted(outcome.failed.items()):
+        job = spec.jobs[place]
+        last = next((line for line in reversed(text.splitlines()) if line.strip()), "")
+        click.echo(f"Failed: {job.env_name} {job.name} seed {job.seed}: {' '.join(last.split())}", err=True)
+    if outcome.interrupted:
+        click.echo("Error: interrupted; the same command goes on from here", err=True)
+        return 130
+    if outcome.failed:
+        count = len(outcome.failed)
+        runs = "run" if count == 1 else "runs"
+        click.echo(f"Error: {count} {runs} failed; failed.txt in a run's directory has the traceback", err=True)
+        return FAILED
+    return 0
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  conrl run study.toml --out study
+  conrl run study.toml --out study --workers 2
+  conrl run study.toml --out /shared/study --dask tcp://127.0.0.1:8786
+
+Run the same command again to go on after an interruption; finished runs are not played again, and what a changed spec
+adds is added. On a cluster the directory must be one that all workers see.
+
+Exit code 4: some runs failed; the others went on."""
+)
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help=f"{OUT} [default: the spec's name]")
+@_workers
+@_dask
+@_allow_import
+def run(spec: Path, out: Path | None, workers: int | None, dask: str | None, allow_import: bool) -> int:
+    """Run the study that SPEC describes: environments x algorithms x seeds.
+
+    SPEC is a TOML file, or figure1, figure2 or table1, which come with conrl.
+    """
+    found = read_spec(spec, allow_import)
+    return play(found, Path(spec.stem) if out is None else out, workers, dask)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  conrl reproduce figure1 --quick
+  conrl reproduce figure1 --out figure1
+  conrl reproduce figure2
+
+Writes the runs, figure1.png, figure1.pdf and summary.csv into the directory. The full figure 1 takes half an hour to
+an hour on two cores, --quick about two minutes. Both go on where they were interrupted."""
+)
+@click.argument("figure", type=click.Choice(["figure1", "figure2"]))
+@click.option("--quick", is_flag=True, help="Fewer seeds and trajectories; the figure says so.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Directory of the study. [default: FIGURE or FIGURE-quick]"
+)
+@_workers
+@_dask
+def reproduce(figure: str, quick: bool, out: Path | None, workers: int | None, dask: str | None) -> int:
+    """Draw a figure of the paper from new runs."""
+    from conrl.experiments import builtin_spec, load
+    from conrl.experiments.analysis import import_polars
+    from conrl.experiments.figures import save_study_figure
+
+    import_polars()  # what the summary needs is missed now, not after half an hour
+    full = builtin_spec(figure)
+    spec = quickened(full) if quick else full
+    directory = Path(f"{figure}-quick" if quick else figure) if out is None else out
+    code = play(spec, directory, workers, dask)
+    if code == 130:
+        return code
+    study = load(directory)
+    there = {(run.environment, run.algorithm, run.seed): run.episodes for run in study.runs}
+    short = any(there.get((str(job.env_name), str(job.name), job.seed), 0) < job.episodes for job in full.jobs)
+    note = f"Quick: {QUICK_SEEDS} seeds and fewer trajectories than the paper's figure." if quick and short else ""
+    paths = save_study_figure(study, directory / figure, note)
+    study.save_csv(directory / "summary.csv", follow=False)
+    for path in (*paths, directory / "summary.csv"):
+        click.echo(f"wrote {path}")
+    return code
+
+
+def quickened(spec: Spec) -> Spec:
+    """The same study with few seeds and trajectories."""
+    jobs = [
+        dataclasses.replace(job, episodes=min(job.episodes, QUICK[job.algorithm]))
+        for job in spec.jobs
+        if job.seed < QUICK_SEEDS
+    ]
+    return dataclasses.replace(spec, jobs=jobs, title=f"{spec.title} (quick)")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  conrl tune study.toml --out tuning
+
+SPEC has a table [tune], or is table1, the paper's grid of 504 settings. The directory gets trials.csv, best.json
+and the runs. Run the same command again to go on after an interruption."""
+)
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), default="tuning", show_default=True, help=OUT)
+@_workers
+@_allow_import
+def tune(spec: Path, out: Path, workers: int | None, allow_import: bool) -> int:
+    """Search for the best setting of an algorithm: a grid, or Optuna's samplers."""
+    from conrl.cli import rendering, terminal
+    from conrl.experiments.tuning import tune as search
+    from conrl.experiments.view import counting
+
+    found = read_spec(spec, allow_import)
+    try:
+        with counting() as listener:
+            trials = search(found, out, workers, listener)
+    except KeyboardInterrupt:
+        click.echo("Error: interrupted; the same command goes on from here", err=True)
+        return 130
+    best = " and best.json" if any(trial.state == "complete" for trial in trials) else ""
+    terminal.show(*rendering.tuning_parts(trials), *([f"wrote {out / 'trials.csv'}{best}"] if trials else []))
+    return FAILED if any(trial.state == "failed" for trial in trials) else 0
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  conrl report figure1
+  conrl report runs --out report.html
+  conrl report figure1 --csv summary.csv --tensorboard events
+
+The page works without a network: curves, the table with intervals over seeds, and for each environment a slider over
+its limit. --tensorboard writes events files for TensorBoard."""
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="The page. [default: DIRECTORY/report.html]")
+@click.option("--csv", "table", type=click.Path(path_type=Path), help="Also write the table, as CSV.")
+@click.option("--tensorboard", type=click.Path(path_type=Path), help="Also write events files under this directory.")
+def report(directory: Path, out: Path | None, table: Path | None, tensorboard: Path | None) -> None:
+    """One self-contained HTML page of all runs under DIRECTORY."""
+    from conrl.experiments import load
+    from conrl.experiments.report import write_report
+
+    for path in (out, table):  # before any of them is written
+        if path is not None and not path.absolute().parent.is_dir():
+            raise SpecError(f"{path}: there is no directory {path.parent}")
+        if path is not None and path.is_dir():
+            raise SpecError(f"{path}: it is a directory; name a file")
+    if tensorboard is not None and tensorboard.exists() and not tensorboard.is_dir():
+        raise SpecError(f"--tensorboard {tensorboard}: it is a file; name a directory")
+    study = load(directory)
+    if not study.runs:
+        raise RunError(f"{directory} holds no run that was played; {len(study.failures)} failed")
+    wrote = [write_report(study, out)]
+    if table is not None:
+        study.save_csv(table)
+        wrote.append(table)
+    if tensorboard is not None:
+        from conrl.experiments.tensorboard import export
+
+        export(study, tensorboard)
+        wrote.append(tensorboard)
+    for path in wrote:
+        click.echo(f"wrote {path}")
+    for line in study.unreadable:
+        click.echo(f"left out: {line}", err=True)

@@ -1,0 +1,115 @@
+"""Bonuses: how far the estimate of a pair may be off.
+
+Eq. (bonus) of Brantley et al. (2020), or what works better at the scale of experiments. The estimates themselves are in
+`conrl.estimation.counts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from conrl import bounds
+from conrl._types import Array, Float, Int
+from conrl.arguments import any_array, is_number, read_count, read_flag
+from conrl.errors import SpecError, shown
+from conrl.model import Task
+
+# What turns visits [n] of pairs, before episode k (from 1), into a bonus [n] or [n, 1+d] (reward first). Positive is
+# optimism, negative caution.
+Bonus = Callable[[Int, int, Task], ArrayLike]
+
+
+def width(task: Task) -> Float:
+    """[1+d]: the spread of the reward and of each cost of one step, the 0 of an unvisited pair included."""
+    low, high = task.ranges.T
+    return np.asarray(np.maximum(high, 0.0) - np.minimum(low, 0.0))
+
+
+def _asked(visits: Any, task: Any) -> Array:
+    """The visits [n] of pairs in a row, as a bonus is asked about them; a table [S, A] is not: the pairs that exist."""
+    if not isinstance(task, Task):
+        raise SpecError(f"a bonus needs a Task, not {type(task).__name__}; a model has one: mdp.task")
+    table = any_array(visits, "visits")
+    if table.ndim != 1 or table.dtype.kind not in "iuf" or not (table >= 0).all():
+        raise SpecError(
+            f"visits has shape {table.shape} and dtype {table.dtype}; expected one count of at least 0 for each pair: "
+            "of a table [S, A] those of the pairs that exist, counts[model.available]"
+        )
+    return table
+
+
+@dataclass(frozen=True)
+class TheoryBonus:
+    """Eq. (bonus): min{ 2H, H sqrt(2 ln(8SAH(d+1)k^2/delta) / N) }, in units of the spread of each reward and cost.
+
+    Valid for all episodes at once with probability at least 1 - delta (Lemma 3.2). Where the first state is unknown,
+    S and H are those of the model with the extra state.
+    """
+
+    delta: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not is_number(self.delta) or not 0.0 < self.delta <= 1.0:
+            raise SpecError(f"delta is {shown(self.delta)}; a failure probability is in (0, 1]")
+
+    def __call__(self, visits: Int, episode: int, task: Task) -> Float:
+        visits = _asked(visits, task)
+        extra = int(task.initial is None)
+        b = bounds.bonus(
+            visits,
+            episode=read_count(episode, "episode"),
+            num_states=task.num_states + extra,
+            num_actions=task.num_actions,
+            horizon=task.horizon + extra,
+            num_costs=task.num_costs,
+            delta=self.delta,
+        )
+        return b[:, None] * width(task)
+
+
+@dataclass(frozen=True)
+class ScaledBonus:
+    """scale / sqrt(N), and `unvisited` for a pair never visited; with scales of their own for reward and costs.
+
+    A positive scale is optimism: more reward, less cost than estimated. A negative one is caution: at pairs that were
+    visited the estimate is moved the other way. Unvisited pairs are always optimistic, or nothing would be tried.
+
+    Args:
+        reward, cost: the scales; `cost` may be one per cost.
+        unvisited: the bonus of pairs never visited.
+        relative: in units of the spread of each reward and cost (`Task.reward_range`, `Task.cost_ranges`).
+    """
+
+    reward: float = 0.02
+    cost: float | Sequence[float] = -0.01
+    unvisited: float = 1.0
+    relative: bool = True
+
+    def __post_init__(self) -> None:
+        read_flag(self.relative, "relative")
+        try:
+            if np.ndim(self.cost):
+                object.__setattr__(self, "cost", tuple(float(c) for c in np.asarray(self.cost).tolist()))
+            _ = [float(x) for x in (self.reward, self.unvisited, *np.atleast_1d(self.cost).tolist())]
+        except (TypeError, ValueError, OverflowError):
+            raise SpecError(f"{shown(self)} makes no bonus: scales are numbers") from None
+        if not np.isfinite([self.reward, self.unvisited, *np.atleast_1d(self.cost)]).all() or self.unvisited < 0.0:
+            raise SpecError(f"{shown(self)} makes no bonus: scales are finite, and unvisited is at least 0")
+
+    def __call__(self, visits: Int, episode: int, task: Task) -> Float:
+        visits = _asked(visits, task)
+        scales = np.empty(1 + task.num_costs)
+        scales[0] = self.reward
+        try:
+            scales[1:] = self.cost
+        except ValueError:
+            raise SpecError(f"cost has {np.size(self.cost)} scales for {task.num_costs} costs") from None
+        unit = width(task) if self.relative else np.ones(scales.size)
+        b = (scales * unit) / np.sqrt(np.maximum(visits, 1))[:, None]
+        b[visits == 0] = self.unvisited * unit
+        return b

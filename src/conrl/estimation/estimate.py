@@ -1,0 +1,88 @@
+"""Models from logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from conrl.episode import Episode
+from conrl.errors import RunError, SpecError
+from conrl.estimation.counts import Counts
+from conrl.estimation.logs import Log, episodes_of, load_episodes, logged
+from conrl.model import ConstrainedMDP, Task
+from conrl.model.reading import default_cost_names
+
+
+def estimate(
+    log: str | Path | Log | Iterable[Episode],
+    *,
+    task: Task | None = None,
+    horizon: int | None = None,
+    limits: ArrayLike | Mapping[str, float] | None = None,
+    unvisited: str = "self-loop",
+) -> ConstrainedMDP:
+    """A model with counts from logged episodes; no learner needed.
+
+    Args:
+        log: a file (`load_episodes`), what it gave, or episodes.
+        task: what is known of the process; by default its sizes, and the ranges of rewards and costs, are those seen.
+        horizon: steps of an episode; by default the longest seen.
+        limits: default limits of the model.
+        unvisited: pairs that never occurred are a `"self-loop"` without pay (the paper's rule), or `"missing"`: a plan
+            then uses only what was tried.
+
+    `model.counts` [S, A] says how often each pair occurred. The first state has its empirical distribution. The model
+    pays what was seen: steps of a pair that paid differently are outcomes of their own, each as probable as it was
+    frequent. So `simulate` has the tails of the log, and `model.task` its ranges; rewards and costs are the means.
+    """
+    if task is not None and (horizon is not None or limits is not None):
+        raise SpecError("a task has a horizon and limits of its own; give them there")
+    names: dict[str, Any] = {}
+    if task is not None:
+        counts = Counts(task)
+        episodes = logged(task, log)
+    else:
+        if isinstance(log, (str, Path)):
+            log = load_episodes(log)
+        if not isinstance(log, Log):
+            given = episodes_of(log)
+            log = Log(given, default_cost_names(given[0].pay.shape[1] - 1 if given else 0))
+        counts = Counts(_task_of(log, horizon, limits))
+        episodes = logged(counts.task, log.episodes)
+        names = {"state_names": log.state_names, "action_names": log.action_names}
+    for episode in episodes:
+        counts.add(episode)
+    if counts.known is not None and names.get("state_names") is not None:  # END has no name yet
+        end = "(end)"
+        while end in names["state_names"]:
+            end = f"({end})"
+        names["state_names"] = (*names["state_names"], end)
+    return counts.full_model(unvisited=unvisited, episodes=episodes, **names)
+
+
+def _task_of(log: Log, horizon: int | None, limits: ArrayLike | Mapping[str, float] | None) -> Task:
+    """The task that a log shows."""
+    played = [e for e in log.episodes if len(e)]
+    if not played:
+        raise RunError("the log holds no step; nothing can be estimated from it")
+    if len({e.pay.shape[1] for e in played}) != 1:
+        raise RunError("the episodes have different numbers of costs")
+    pay = np.concatenate([e.pay for e in played])
+    states = max(int(np.max(e.states)) for e in played) + 1
+    actions = max(int(np.max(e.actions)) for e in played) + 1
+    first = {int(np.asarray(e.states)[0]) for e in played}
+    low, high = pay.min(axis=0), pay.max(axis=0)
+    return Task(
+        states if log.state_names is None else len(log.state_names),
+        actions if log.action_names is None else len(log.action_names),
+        max(map(len, played)) if horizon is None else horizon,
+        np.full(pay.shape[1] - 1, np.inf) if limits is None else limits,  # type: ignore[arg-type]
+        log.cost_names,
+        initial=first.pop() if len(first) == 1 else None,
+        reward_range=(float(low[0]), float(high[0])),
+        cost_ranges=tuple((float(x), float(y)) for x, y in zip(low[1:], high[1:], strict=True)),
+    )

@@ -1,0 +1,154 @@
+"""What a learner may know of a problem: sizes, horizon, limits and ranges; never the transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from conrl._types import Array, Bool, Float
+from conrl.arguments import float_array, frozen, is_int, is_list, read_flag, setter
+from conrl.errors import ModelError, shown
+from conrl.model.limits import resolve_limits
+from conrl.model.reading import (
+    available_rows,
+    check_sizes,
+    default_cost_names,
+    read_features,
+    read_horizon,
+    read_names,
+    read_range,
+)
+from conrl.sizes import check_costs
+
+if TYPE_CHECKING:
+    import gymnasium
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a learner may know: sizes, horizon, limits and the ranges of what it will see.
+
+    `reward_range` and `cost_ranges` bound the *realised* reward and costs of one step: a hard budget rests on
+    them. `initial` is the first state if it is known and fixed. `features` ([S, ...]) is what function
+    approximation sees. `can_stop`: an episode may be ended early. `available` ([S, A]) masks actions.
+    """
+
+    num_states: int
+    num_actions: int
+    horizon: int
+    limits: ArrayLike
+    cost_names: Sequence[str]
+    initial: int | None = None
+    reward_range: tuple[float, float] = (0.0, 1.0)
+    cost_ranges: Sequence[tuple[float, float]] | None = None
+    features: Array | None = None
+    can_stop: bool = False
+    available: Bool | None = None
+
+    def __post_init__(self) -> None:
+        put = setter(self)
+        check_sizes(self.num_states, self.num_actions)
+        put("num_states", int(self.num_states))
+        put("num_actions", int(self.num_actions))
+        put("horizon", read_horizon(self.horizon, self.num_states))
+        count = len(self.cost_names) if is_list(self.cost_names) else 0
+        check_costs(count)
+        put("cost_names", read_names(self.cost_names, count, "cost_names") or ())
+        put("limits", frozen(resolve_limits(self.limits, self.cost_names, "limits")))
+        if self.initial is not None and not (is_int(self.initial) and 0 <= self.initial < self.num_states):
+            raise ModelError(
+                f"initial is {shown(self.initial)}; "
+                f"it must be a state index in 0..{self.num_states - 1}, or None if unknown"
+            )
+        put("reward_range", read_range(self.reward_range, "reward_range"))
+        ranges = self.cost_ranges if self.cost_ranges is not None else ((0.0, 1.0),) * self.num_costs
+        if not is_list(ranges):
+            raise ModelError(f"cost_ranges is {shown(ranges)}; expected (low, high) for each cost")
+        if len(ranges) != self.num_costs:
+            raise ModelError(f"cost_ranges has {len(ranges)} entries for {self.num_costs} costs")
+        put("cost_ranges", tuple(read_range(r, f"cost_ranges[{i}]") for i, r in enumerate(ranges)))
+        put("can_stop", read_flag(self.can_stop, "can_stop"))
+        if self.features is not None:
+            put("features", frozen(read_features(self.features, self.num_states)))
+        if self.available is not None:
+            sizes = self.num_states, self.num_actions
+            mask = available_rows(self.available, *sizes).reshape(sizes)
+            if not mask.any(axis=1).all():
+                state = int(np.argmin(mask.any(axis=1)))
+                raise ModelError(f"available leaves state {state} without an action; every state needs one")
+            put("available", frozen(mask))
+
+    def __repr__(self) -> str:
+        limits = dict(zip(self.cost_names, np.asarray(self.limits).tolist(), strict=True))
+        return (
+            f"Task(states={self.num_states}, actions={self.num_actions}, horizon={self.horizon}, limits={limits}, "
+            f"initial={self.initial})"
+        )
+
+    @property
+    def num_costs(self) -> int:
+        return len(self.cost_names)
+
+    @property
+    def ranges(self) -> Float:
+        """[1+d, 2]: the least and the most that one step pays, of the reward and of each cost."""
+        return np.array((self.reward_range, *(self.cost_ranges or ())), dtype=np.float64)
+
+    @classmethod
+    def from_gymnasium(
+        cls,
+        env: gymnasium.Env[Any, Any],
+        *,
+        horizon: int | None = None,
+        limits: ArrayLike | None = None,
+        cost_names: Sequence[str] | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        cost_ranges: Sequence[tuple[float, float]] | None = None,
+        can_stop: bool = False,
+    ) -> Task:
+        """The task of a Gymnasium environment with discrete spaces whose model is unknown.
+
+        The horizon comes from the environment's time limit where it has one; limits and cost names from
+        `cost_limits` and `cost_names` of the unwrapped environment where it has them.
+        """
+        sizes = []
+        for name, space in (("observation", env.observation_space), ("action", env.action_space)):
+            if not hasattr(space, "n") or int(getattr(space, "start", 0)) != 0:
+                raise ModelError(
+                    f"the {name} space is {space}; conrl needs Discrete(n) counting from 0: "
+                    "wrap the environment so that it numbers what it observes and takes"
+                )
+            sizes.append(int(space.n))
+        steps = horizon if horizon is not None else _time_limit(env)
+        if steps is None:
+            raise ModelError("the environment states no time limit; pass horizon=")
+        inner = env.unwrapped
+        if limits is None:
+            limits = getattr(inner, "cost_limits", [])
+        values = np.atleast_1d(float_array(limits, "limits"))
+        names = cost_names if cost_names is not None else getattr(inner, "cost_names", None)
+        return cls(
+            sizes[0],
+            sizes[1],
+            steps,
+            values,
+            tuple(names) if names is not None else default_cost_names(values.size),
+            reward_range=reward_range,
+            cost_ranges=cost_ranges,
+            can_stop=can_stop,
+        )
+
+
+def _time_limit(env: Any) -> int | None:
+    """Steps of an episode, from the environment's specification, its wrappers, or the model behind it."""
+    if env.spec is not None and env.spec.max_episode_steps is not None:
+        return int(env.spec.max_episode_steps)
+    while env is not env.unwrapped:
+        if isinstance(getattr(env, "_max_episode_steps", None), int):
+            return int(env._max_episode_steps)
+        env = env.env
+    return getattr(getattr(env, "mdp", None), "horizon", None)

@@ -1,0 +1,136 @@
+"""Models made from models: an episodic one as a single unending episode; the part that the start can reach.
+
+`single_episode` is the reduction of Section 6 of Brantley et al. (2020): learners for the average reward of one
+unending episode (TFW-UCRL2) are run on an episodic model by connecting its terminal states to the start. A terminal
+state takes one step before the return, and that step pays what a step there pays.
+
+Such learners assume that every state can be reached from every other. One that cannot be reached is never visited, so
+that its optimistic value never falls; and as no successor is ever ruled out, plans go on searching for a way to it
+instead of using what was learned. `reachable_part` leaves such states out (Box has them: half of its 121 states).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from conrl._types import Bool
+from conrl.arguments import frozen, is_int
+from conrl.errors import ModelError, shown
+from conrl.model.graph import Graph
+from conrl.model.layout import Layout
+from conrl.model.mdp import ConstrainedMDP, need_model
+
+
+def single_episode(mdp: ConstrainedMDP, terminal: Iterable[int | str] | None = None) -> ConstrainedMDP:
+    """The model in which every action of a terminal state leads back to the start.
+
+    Args:
+        mdp: an episodic model. Its horizon H stays: it is the length of a trajectory, and limits are per H steps.
+        terminal: the terminal states, by index or name; by default those that no action leaves.
+
+    The return goes to each state with its initial probability, and pays what the step paid; rewards and costs of all
+    pairs are those of `mdp`.
+
+    >>> from conrl.envs import mars_rover
+    >>> single_episode(mars_rover(rock_reward=1.0))
+    ConstrainedMDP(states=64, actions=4, costs=1, horizon=30, outcomes=904)
+    """
+    need_model(mdp, "single_episode")
+    ends = absorbing(mdp) if terminal is None else _given(mdp, terminal)
+    if not ends.any():
+        raise ModelError(
+            "the model has no terminal state: some action leaves each of them. "
+            "It may be one unending episode already; else name them with terminal=[...]"
+        )
+    origin = np.flatnonzero(mdp.initial > 0.0)
+    if ends[origin].all():
+        raise ModelError(f"the start {mdp.state_name(int(origin[0]))!r} is itself terminal: there is nothing to play")
+    g = mdp.graph
+    outcomes = np.diff(g.start)
+    returns = np.repeat(ends[mdp.pair_state], outcomes)  # [N]: the outcomes to be sent back
+    times = np.where(returns, origin.size, 1)
+    back = np.repeat(returns, times)
+    successor, probability = np.repeat(g.successor, times), np.repeat(g.probability, times)
+    successor[back] = np.tile(origin, int(returns.sum()))
+    probability[back] *= np.tile(mdp.initial[origin], int(returns.sum()))
+    start = np.concatenate(([0], np.cumsum(times)))[g.start.astype(np.int64)]
+    return mdp._copy(
+        _graph=Graph(g.first, frozen(start), frozen(successor), frozen(probability)),
+        outcome_pay=None if mdp.outcome_pay is None else frozen(np.repeat(mdp.outcome_pay, times, axis=0)),
+        _visits=None,
+        _derived={},
+    )
+
+
+def reachable_part(mdp: ConstrainedMDP) -> ConstrainedMDP:
+    """The model without the states that the start can never lead to; the others keep their names and their order.
+
+    >>> from conrl.envs import box
+    >>> reachable_part(single_episode(box())).num_states
+    60
+    """
+    keep = _reached(mdp)
+    g, number = mdp.graph, np.cumsum(keep) - 1
+    pairs = keep[mdp.pair_state]
+    counts = np.diff(g.start).astype(np.int64)
+    outcomes = np.repeat(pairs, counts)
+    graph = Graph(
+        frozen(np.concatenate(([0], np.cumsum(np.diff(g.first)[keep]))).astype(np.int64)),
+        frozen(np.concatenate(([0], np.cumsum(counts[pairs])))),
+        frozen(number[g.successor[outcomes]].astype(np.int32)),
+        frozen(g.probability[outcomes]),
+    )
+    layout = mdp.layout
+    return mdp._copy(
+        num_states=int(keep.sum()),
+        _graph=graph,
+        action=frozen(mdp.action[pairs]),
+        pay=frozen(mdp.pay[pairs]),
+        outcome_pay=None if mdp.outcome_pay is None else frozen(mdp.outcome_pay[outcomes]),
+        bonus=None if mdp.bonus is None else frozen(mdp.bonus[pairs]),
+        initial=frozen(mdp.initial[keep]),
+        features=None if mdp.features is None else frozen(mdp.features[keep]),
+        layout=None if layout is None else Layout(layout.rows, layout.cell[keep], layout.arrows),
+        _state_names=tuple(mdp.state_names[s] for s in np.flatnonzero(keep)),
+        _visits=None if mdp._visits is None else frozen(mdp._visits[pairs]),
+        _derived={},
+    )
+
+
+def _reached(mdp: ConstrainedMDP) -> Bool:
+    """[S]: states that some policy comes to, in however many steps."""
+    source = np.repeat(mdp.pair_state, np.diff(mdp.graph.start))
+    some = mdp.graph.probability > 0.0
+    reached = mdp.initial > 0.0
+    while True:
+        more = reached.copy()
+        more[mdp.graph.successor[some & reached[source]]] = True
+        if (more == reached).all():
+            return reached
+        reached = more
+
+
+def absorbing(mdp: ConstrainedMDP) -> Bool:
+    """[S]: states that no action leaves."""
+    source = np.repeat(mdp.pair_state, np.diff(mdp.graph.start))
+    leaves = np.zeros(mdp.num_states, dtype=bool)
+    leaves[source[(mdp.graph.successor != source) & (mdp.graph.probability > 0.0)]] = True
+    return ~leaves
+
+
+def _given(mdp: ConstrainedMDP, terminal: Iterable[int | str]) -> Bool:
+    if isinstance(terminal, str) or not isinstance(terminal, Iterable) or getattr(terminal, "ndim", 1) != 1:
+        raise ModelError(f"terminal is {shown(terminal)}; expected a list of states")
+    ends = np.zeros(mdp.num_states, dtype=bool)
+    for state in terminal:
+        if isinstance(state, str) and state in mdp.state_names:
+            ends[mdp.state_names.index(state)] = True
+        elif is_int(state) and 0 <= int(state) < mdp.num_states:
+            ends[int(state)] = True
+        else:
+            raise ModelError(
+                f"terminal state {state!r} is not in the model; it must be a name or in 0..{mdp.num_states - 1}"
+            )
+    return ends

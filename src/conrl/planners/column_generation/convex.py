@@ -1,0 +1,278 @@
+"""Maximise f(z) over the value vectors z of a model with every g_j(z) <= 0, by column generation.
+
+    maximise f(y)   subject to   y in Z,  g_j(y) <= 0                                     (1)
+
+f concave, g_j convex, Z known only through its support function. The master problem mixes the points z_i of Z found so
+far (`conrl.planners.column_generation.cones` solves it):
+
+    maximise s   subject to   s <= f(y),  g_j(y) <= t_j <= 0,  y = sum_i x_i z_i,  sum_i x_i = 1,  x >= 0
+
+The multiplier w of y = sum x z is the next direction; with the multipliers mu of t <= 0,
+
+    bound(w, mu) = support(w) + max over the box of [ f(y) - mu.g(y) - w.y ]              (2)
+
+is an upper bound on (1) for *any* w and mu >= 0 (weak duality), so that it does not rest on the master being solved
+exactly. It is the concave-convex form of Eq. 2 of `conrl.planners.column_generation.linear`, and with a bonus it is
+ConvexConPlanner of Section 4 of Brantley et al. (2020): the support function then takes the best case within the
+intervals.
+
+While no mixture of the points is allowed (some g_j > 0, or f undefined), the distance
+
+    minimise sum_i |y_i - (sum x z)_i| / width_i   over allowed y and mixtures x
+
+is driven to zero instead; its multiplier separates Z from what is allowed if it cannot be.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conrl._types import Float
+from conrl.errors import RunError
+from conrl.oracles.protocols import SupportOracle
+from conrl.planners.column_generation.cones import REMEDY, Answer, Cones
+from conrl.planners.column_generation.linear import Columns, Optimum
+from conrl.planners.result import Start, certify
+
+ALLOWED = (1e-10, 1e-9, 1e-8)  # by how much a constraint may be exceeded, in its size; more only if less finds nothing
+APART = 1e-9  # a distance, in widths of the box, that counts as none
+NEGLIGIBLE = 1e-9  # weight of a point that is left out of the mixture
+
+
+class Separated(Exception):
+    """No value vector is allowed: for some w, w.y > w.z by at least `distance` for every allowed y and every z in Z."""
+
+    def __init__(self, distance: float, mixture: Optimum) -> None:
+        super().__init__(distance)
+        self.distance = distance
+        self.mixture = mixture  # that comes nearest
+        self.nearest: Float = mixture.weights @ mixture.points  # its value vector
+
+
+def maximise_convex(
+    oracle: SupportOracle, cones: Cones, *, tol: float, max_sweeps: int, start: Start | None = None
+) -> Optimum:
+    """Solve (1) to bound - objective <= tol * max(1, |objective|), or raise `Separated`.
+
+    `start`: directions that did well on a similar set.
+    """
+    return _Solver(oracle, cones, tol, max_sweeps).run(None if start is None else start.directions)
+
+
+def lagrangian_bound(oracle: SupportOracle, cones: Cones, w: Float, mu: Float) -> float:
+    """Eq. (2), rounded outward."""
+    return float(oracle.support(w).value) + rounding_of(oracle, w) + cones.over_box(w, mu)
+
+
+def rounding_of(oracle: SupportOracle, w: Float) -> float:
+    """What support(w) may be too low by."""
+    return float(np.abs(w) @ oracle.rounding().support)
+
+
+class _Solver:
+    def __init__(self, oracle: SupportOracle, cones: Cones, tol: float, max_sweeps: int) -> None:
+        self.oracle = oracle
+        self.cones = cones
+        self.tol = tol
+        self.max_sweeps = max_sweeps
+        self.columns = Columns()
+        self.asked = 0
+        self.sweeps = 0
+        self.allowed = ALLOWED[0]
+
+    def ask(self, directions: Float) -> Float:
+        self.asked += directions.shape[0]
+        self.sweeps += 1
+        return self.columns.ask(self.oracle, directions)[0]
+
+    def run(self, start: Float | None = None) -> Optimum:
+        axes = np.eye(self.cones.size)
+        first = np.vstack((axes[:1], -axes[1:]))
+        self.ask(first if start is None else np.vstack((first, start)))
+        bound, best = np.inf, np.zeros(self.cones.count)
+        while True:
+            answer = self._master()
+            if not answer.solved:
+                if self.sweeps == 1:  # see more of Z first: f may be undefined at all that was found
+                    self.ask(np.vstack((-axes[:1], axes[1:])))
+                else:
+                    self._approach()
+                continue
+            w, mu = answer.w, answer.mu
+            inside = float((np.array(self.columns.points) @ w).max())
+            before = self.columns.count
+            value = float(self.ask(w[None])[0])
+            objective = float(answer.v[self.cones.s])
+            room = self.tol * max(1.0, abs(objective))
+            last = self.columns.count == before or self.sweeps >= self.max_sweeps
+            if last or value - inside <= 10.0 * room:  # else (2) cannot be small enough yet
+                found = value + rounding_of(self.oracle, w) + self.cones.over_box(w, mu)
+                if found < bound:
+                    bound, best = found, mu
+                if last or bound - objective <= room:
+                    return self._finish(answer.more, before, bound, best)
+
+    def _master(self, allowed: float | None = None) -> Answer:
+        cost = np.zeros(self.cones.num_variables)
+        cost[self.cones.s] = -1.0
+        nothing = np.zeros((self.cones.size, 0))
+        allowed = self.allowed if allowed is None else allowed
+        return self.cones.over_mixtures(cost, np.array(self.columns.points), nothing, np.zeros(0), allowed)
+
+    def _approach(self) -> None:
+        """New points until some mixture is as good as allowed."""
+        size = self.cones.size
+        apart, price = np.hstack((np.eye(size), -np.eye(size))), np.ones(2 * size)
+        nothing = np.zeros(self.cones.num_variables)
+        while True:
+            count = self.columns.count
+            points = np.array(self.columns.points)
+            answer = self.cones.over_mixtures(nothing, points, apart, price, self.allowed)
+            if not answer.solved:
+                if "Infeasible" not in answer.status:
+                    raise RunError(f"Clarabel ended as {answer.status}; {REMEDY}")
+                # Nothing in the whole box is allowed.
+                raise self._separated(np.inf, np.full(count, 1.0 / count), answer)
+            distance = float(price @ answer.more[count:])
+            if distance <= APART:
+                return self._loosen(answer.more[:count])
+            inside = float((points @ answer.w).max())
+            value = float(self.ask(answer.w[None])[0])
+            if value - inside <= max(0.1 * distance, APART) or self.columns.count == count:
+                proven = distance - max(value - inside, 0.0)
+                if proven > APART:
+                    raise self._separated(proven, answer.more[:count], answer)
+                if self.columns.count == count:
+                    return self._loosen(answer.more[:count])
+            elif self.sweeps >= self.max_sweeps:
+                raise RunError("no allowed mixture was found within max_sweeps; raise it")
+
+    def _separated(self, distance: float, weights: Float, answer: Answer) -> Exception:
+        """What to raise where Clarabel finds nothing allowed: another error if that is not so, or it is not sure."""
+        nearest = self._nearest(weights)
+        for y in (nearest.weights @ nearest.points, *self.columns.points):
+            if np.isfinite(self.cones.value(y)[0]) and self._over(y) == 0.0:
+                return RunError(f"Clarabel calls constraints infeasible that a mixture meets; {REMEDY}")
+        if not self._apart(answer):
+            return RunError(f"Clarabel cannot tell whether the constraints can be met ({answer.status}); {REMEDY}")
+        return Separated(distance, nearest)
+
+    def _apart(self, answer: Answer) -> bool:
+        """Whether w and mu prove it, by another program: min over the box of w.y + mu.g(y) lies above support(w)."""
+        if "Infeasible" in answer.status:  # nothing in the whole box: there is no z to compare with
+            return not answer.status.startswith("Almost")
+        w, mu = answer.w, answer.mu
+        lowest = -self.cones.over_box(w, mu, 0.0) - self.allowed * float(mu @ self.cones.t_unit)
+        return lowest > float(self.oracle.support(w).value) + rounding_of(self.oracle, w)
+
+    def _nearest(self, weights: Float) -> Optimum:
+        """A mixture of the columns found so far that proves nothing."""
+        weights = np.where(weights > NEGLIGIBLE, weights, 0.0)
+        kept = np.flatnonzero(weights)
+        points = np.array([self.columns.points[i] for i in kept])
+        weights = weights[kept] / float(weights.sum())
+        objective = self.cones.value(weights @ points)[0]
+        nothing = np.zeros(self.cones.count)
+        return self.columns.optimum(
+            self.oracle, weights, points, objective, np.inf, nothing, False, (self.asked, self.sweeps)
+        )
+
+    def _loosen(self, weights: Float) -> None:
+        """If the master finds nothing although the distance is none, allow a little more."""
+        while not self._master().solved:
+            looser = [a for a in ALLOWED if a > self.allowed]
+            if not looser:
+                nearest = self._nearest(weights)
+                if not np.isfinite(nearest.objective):  # at the edge of where f is defined, but not inside
+                    raise Separated(0.0, nearest)
+                raise RunError("the constraints are met at a single point, beyond the solver's precision; relax them")
+            self.allowed = looser[0]
+
+    def _finish(self, x: Float, count: int, bound: float, multipliers: Float) -> Optimum:
+        """The answer, checked; one that breaks a constraint is solved for again, with room for Clarabel's error."""
+        found = self._mixture(x, count, bound, multipliers)
+        over = self._over(found.weights @ found.points)
+        if over > 0.0:
+            again = self._master(-2.0 * over)
+            if again.solved:
+                found = self._mixture(again.more, self.columns.count, bound, multipliers)
+                over = self._over(found.weights @ found.points)
+        if over > 0.0:
+            raise RunError(f"the mixture found breaks a constraint by {over:.3g} of its size; {REMEDY}")
+        if found.bound < found.objective:
+            found.bound = np.inf  # Clarabel's bound was none: nothing is proven
+        return found
+
+    def _over(self, y: Float) -> float:
+        """By how much a value vector breaks a constraint, in its unit; 0 if it breaks none."""
+        excess = self.cones.value(y)[1]
+        broken = ~(excess <= self.cones.allowance(y, self.oracle.rounding().point))  # what is no number is broken
+        return float(np.nan_to_num(excess[broken] / self.cones.t_unit[broken], nan=np.inf).max(initial=0.0))
+
+    def _mixture(self, x: Float, count: int, bound: float, multipliers: Float) -> Optimum:
+        """A mixture from the master's weights."""
+        chosen = np.flatnonzero(x[:count] > NEGLIGIBLE)
+        points = np.array([self.columns.points[i] for i in chosen])
+        mean = np.maximum(x[chosen], 0.0) @ points / x[chosen].sum()
+        bought = float(multipliers @ self.cones.allowance(mean, self.oracle.rounding().point))
+        weights, objective = self._fewest(np.maximum(x[chosen], 0.0) / x[chosen].sum(), points, bound, bought)
+        if not np.isfinite(objective):  # f is defined only where the constraints are exceeded a little
+            raise Separated(0.0, self._nearest(np.maximum(x[:count], 0.0)))
+        kept = weights > 0.0
+        weights, points = weights[kept], points[kept]
+        work = self.asked, self.sweeps
+        bound, converged = certify(bound, objective, self.tol * max(1.0, abs(objective)), bought)
+        return self.columns.optimum(self.oracle, weights, points, objective, bound, multipliers, converged, work)
+
+    def _fewest(self, weights: Float, points: Float, bound: float, bought: float) -> tuple[Float, float]:
+        """A mixture of fewer points as good as this one, and its objective.
+
+        The points that matter lie on a face of Z, so that d+1 are enough, but on it only to the solver's precision:
+        ask for less and less until the answer stands.
+        """
+        for small in (1e-5, 1e-7, NEGLIGIBLE):
+            fewer = np.where(weights > small, weights, 0.0)
+            fewer = reduce_mixture(fewer / fewer.sum(), points, 0.01 * small)
+            fewer = _same_mean(fewer, points, weights @ points)
+            objective = self.cones.value(fewer @ points)[0]
+            if (
+                self._over(fewer @ points) == 0.0
+                and certify(bound, objective, self.tol * max(1.0, abs(objective)), bought)[1]
+            ):
+                return fewer, objective
+        return weights, self.cones.value(weights @ points)[0]
+
+
+def _same_mean(weights: Float, points: Float, mean: Float) -> Float:
+    """The active weights again, so that the costs are those of `mean` to rounding."""
+    active = np.flatnonzero(weights > 0.0)
+    from_cost = 1 if active.size < points.shape[1] + 1 else 0  # on a face the costs fix the reward
+    system = np.vstack((points[active, from_cost:].T, np.ones(active.size)))
+    exact = np.asarray(np.linalg.lstsq(system, np.append(mean[from_cost:], 1.0), rcond=None)[0], dtype=np.float64)
+    if exact.min() < 0.0:
+        return weights
+    again = np.zeros(weights.size)
+    again[active] = exact / float(exact.sum())
+    return again
+
+
+def reduce_mixture(weights: Float, points: Float, precision: float) -> Float:
+    """The same mean from fewer points (Caratheodory): follow directions that leave it until a weight vanishes.
+
+    A direction counts as leaving it if it moves it by no more than `precision` in proportion.
+    """
+    weights = weights.copy()
+    while True:
+        active = np.flatnonzero(weights > 0.0)
+        system = np.vstack((points[active].T, np.ones(active.size)))
+        scale = np.maximum(np.abs(system).max(axis=1, keepdims=True), 1e-300)
+        _, sizes, directions = np.linalg.svd(system / scale)
+        if active.size <= sizes.size and sizes[active.size - 1] > precision * sizes[0]:
+            return weights / float(weights.sum())
+        step = directions[-1]
+        shrinking = step < 0.0 if (step < 0.0).any() else step > 0.0
+        step = step if (step < 0.0).any() else -step
+        ratio = np.min(weights[active][shrinking] / -step[shrinking])
+        moved = weights[active] + ratio * step
+        moved[np.argmin(np.where(shrinking, moved, np.inf))] = 0.0
+        weights[active] = np.maximum(moved, 0.0)

@@ -1,0 +1,155 @@
+"""Can the limits be kept, how much room is left, and if not, which of them conflict?
+
+Limits conflict exactly if some multipliers lambda >= 0 have lambda.(G z - h) > 0 for every value vector z (Farkas):
+those multipliers are the proof, and one backward induction checks it. A conflict is made irreducible by leaving out
+one row after another and keeping out those whose absence changes nothing (a deletion filter, Chinneck and Dravnieks
+1991): without any one of those that remain, the others can be kept.
+
+When a row counts as kept: `conrl.planners.allowance`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from conrl._types import Float
+from conrl.errors import InfeasibleError
+from conrl.model import ConstrainedMDP
+from conrl.model.mdp import need_model
+from conrl.oracles import BackwardInduction
+from conrl.planners.column_generation.cones import Cones
+from conrl.planners.column_generation.convex import Separated, maximise_convex
+from conrl.planners.column_generation.linear import Columns, Conflict, maximise
+from conrl.problem import ConcaveConvex, Linear, Rows
+
+SLACK_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Feasibility:
+    """Whether limits can be kept, and how nearly.
+
+    `feasible`; `least` and `greatest` [d], what each cost can be brought to if nothing else mattered; `slack` [d], by
+    how much each limit could be lowered alone while the others are kept (None if infeasible). If infeasible: `conflict`
+    names an irreducible set of limits and floors (without any one of them the others can be kept), and `multipliers`,
+    in the same order and adding up to 1, prove it: every policy exceeds the bounds, weighted by them, by at least
+    `violation`.
+    """
+
+    feasible: bool
+    least: Float  # [d]: the least achievable expected total of each cost, alone
+    greatest: Float  # [d]: and the greatest
+    slack: Float | None  # [d]: by how much each limit could be lowered with the others kept; None if infeasible
+    conflict: tuple[str, ...] = ()  # limits, floors or constraints that cannot be kept together, none superfluous
+    multipliers: Float | None = None  # [len(conflict)]: the proof for limits and floors, adding up to 1
+    violation: float = 0.0  # every policy has sum of multipliers x (excess over the bound) at least this; for
+    # concave-convex constraints, the distance of all value vectors from what is allowed, in widths of their box
+
+
+def feasibility(
+    mdp: ConstrainedMDP,
+    limits: ArrayLike | Mapping[str, float] | Linear | None = None,
+    floors: ArrayLike | Mapping[str, float] | None = None,
+) -> Feasibility:
+    """Whether some policy keeps the limits, without planning for reward.
+
+    `limits` and `floors` are as in `Linear` (which may be given itself); by default the model's own limits.
+    """
+    need_model(mdp, "feasibility")
+    asked = limits if isinstance(limits, Linear) else Linear(mdp.limits if limits is None else limits, floors)
+    rows = asked.rows(mdp)
+    oracle = BackwardInduction(mdp)
+    columns = Columns()
+    conflict = find_conflict(oracle, rows, columns)
+    if conflict is not None:
+        return _explain(oracle, rows, conflict)
+    least, greatest = _extremes(oracle)
+    slack = np.full(mdp.num_costs, np.inf)
+    for r in np.flatnonzero(rows.sign > 0.0):
+        others = rows.select(np.arange(rows.size) != r)
+        direction = -rows.matrix(mdp.num_costs)[r]
+        found = maximise(oracle, direction, others, tol=SLACK_TOLERANCE, columns=columns)
+        slack[rows.cost[r]] = max(float(rows.bound[r]) + found.objective, 0.0)
+    return Feasibility(True, least, greatest, slack)
+
+
+def infeasible(oracle: BackwardInduction, rows: Rows, conflict: Conflict) -> InfeasibleError:
+    """The error for rows that cannot be kept, with its proof."""
+    found = _explain(oracle, rows, conflict)
+    names = oracle.mdp.cost_names
+    together = " and ".join(found.conflict)
+    verb = "cannot be kept" if len(found.conflict) == 1 else "cannot be kept together"
+    involved = sorted({int(rows.cost[r]) for r, n in enumerate(rows.names(names)) if n in found.conflict})
+    ranges = ", ".join(f"{names[i]} {found.least[i]:.6g} to {found.greatest[i]:.6g}" for i in involved)
+    return InfeasibleError(f"infeasible: {together} {verb}; achievable alone: {ranges}", found)
+
+
+def separated(oracle: BackwardInduction, problem: ConcaveConvex, apart: Separated) -> InfeasibleError:
+    """The error for concave-convex constraints that no value vector meets; the irreducible ones are named."""
+    kept = list(range(len(problem.constraints)))
+    for j in list(kept):
+        fewer = [k for k in kept if k != j]
+        if (without := _separation(oracle, problem, fewer)) is not None:
+            kept, apart = fewer, without
+    names = tuple(f"constraint {j + 1}" for j in kept) or ("the objective's domain",)
+    least, greatest = _extremes(oracle)
+    found = Feasibility(False, least, greatest, None, names, None, apart.distance)
+    costs = ", ".join(f"{n} {x:.6g}" for n, x in zip(oracle.mdp.cost_names, apart.nearest[1:], strict=True))
+    verb = "cannot be met" if len(names) == 1 else "cannot be met together"
+    nearest = f"reward {apart.nearest[0]:.6g}{', ' + costs if costs else ''}"
+    return InfeasibleError(f"infeasible: {' and '.join(names)} {verb}; nearest achievable: {nearest}", found)
+
+
+def _separation(oracle: BackwardInduction, problem: ConcaveConvex, kept: list[int]) -> Separated | None:
+    cones = Cones(problem.objective, [problem.constraints[j] for j in kept], *oracle.box)
+    try:
+        maximise_convex(oracle, cones, tol=1e-3, max_sweeps=1000)
+    except Separated as apart:
+        return apart
+    return None
+
+
+def find_conflict(oracle: BackwardInduction, rows: Rows, columns: Columns | None = None) -> Conflict | None:
+    """A proof that the rows cannot all be kept, or None if they can; points of Z found on the way join `columns`."""
+    try:
+        maximise(oracle, np.zeros(1 + oracle.num_costs), rows, tol=1.0, columns=columns)
+    except Conflict as conflict:
+        return conflict
+    return None
+
+
+def _explain(oracle: BackwardInduction, rows: Rows, conflict: Conflict) -> Feasibility:
+    columns = Columns()
+    kept = np.flatnonzero(conflict.multipliers > 0.0)
+    # Multipliers too small to matter may be missed or superfluous: ask anew.
+    conflict = find_conflict(oracle, rows.select(kept), columns) or conflict
+    if conflict.multipliers.size != kept.size:
+        kept = np.arange(rows.size)
+    for r in list(kept):
+        fewer = kept[kept != r]
+        without = find_conflict(oracle, rows.select(fewer), columns) if fewer.size else None
+        if without is not None:
+            kept, conflict = fewer, without
+    least, greatest = _extremes(oracle)
+    total = conflict.multipliers.sum()
+    return Feasibility(
+        False,
+        least,
+        greatest,
+        None,
+        rows.select(kept).names(oracle.mdp.cost_names),
+        conflict.multipliers / total,
+        conflict.violation / total,
+    )
+
+
+def _extremes(oracle: BackwardInduction) -> tuple[Float, Float]:
+    """The least and the greatest achievable total of each cost."""
+    d = oracle.num_costs
+    axes = np.eye(1 + d)[1:]
+    values = oracle.support_many(np.vstack((-axes, axes))).values if d else np.zeros(0)
+    return 0.0 - values[:d], values[d:]  # not -values: that would show as -0

@@ -1,0 +1,249 @@
+"""The exact trade-off: the best reward as a function of one limit, the others fixed.
+
+The function is concave and piecewise linear; its graph is the upper left boundary of the polygon of attainable
+(cost, reward). Its vertices are found by asking for the best point in the direction normal to a chord: a point above
+the chord splits it, none proves it (the "dichotomic search" of Aneja and Nair 1979). Each vertex is known together
+with a line that supports the curve there, so that between two neighbours the curve lies in a triangle: the height of
+the tallest triangle not yet asked about is the proven error, and the tallest are asked first, several in one sweep.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from conrl._types import Float
+from conrl.arguments import float_array, is_int, is_number, read_count
+from conrl.errors import InfeasibleError, SpecError, shown, unknown
+from conrl.io.cells import csv_text
+from conrl.io.files import atomic_write
+from conrl.kernels import LANES
+from conrl.model import ConstrainedMDP
+from conrl.model.mdp import need_model
+from conrl.oracles import BackwardInduction
+from conrl.oracles.protocols import HALF_ULP
+from conrl.planners.allowance import Allowance
+from conrl.planners.column_generation.linear import Columns, Conflict, maximise
+from conrl.planners.feasibility import find_conflict, infeasible
+from conrl.problem import Linear, Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """The curve: vertices by rising limit. Below `limits[0]` nothing is feasible; from `limits[-1]` on it is flat."""
+
+    mdp: ConstrainedMDP = field(repr=False)
+    cost: int
+    limits: Float  # [n]
+    rewards: Float  # [n]
+    complete: bool  # every vertex that rises more than tol above its neighbours' chord is there
+    error: float  # how far the true curve can lie above this one
+
+    @property
+    def prices(self) -> Float:
+        """[n-1]: gain in reward per unit of the limit between neighbouring vertices; falling."""
+        return np.diff(self.rewards) / np.diff(self.limits)
+
+    def reward(self, limit: float) -> float:
+        """The best reward under a limit; `InfeasibleError` below the least achievable cost."""
+        limit = _limit(limit)
+        if limit < self.limits[0]:
+            raise self._below(limit)
+        return float(np.interp(limit, self.limits, self.rewards))
+
+    def _below(self, limit: float) -> InfeasibleError:
+        oracle, rows = BackwardInduction(self.mdp), self.linear(limit).rows(self.mdp)
+        # Within the allowance of the least limit nothing conflicts; the curve still ends there.
+        conflict = find_conflict(oracle, rows) or Conflict((rows.cost == self.cost).astype(np.float64), 0.0)
+        return infeasible(oracle, rows, conflict)
+
+    def price(self, limit: float) -> float:
+        """The gain per unit of the limit just above it; 0 where the limit no longer binds."""
+        limit = _limit(limit)
+        at = int(np.searchsorted(self.limits, limit, side="right")) - 1
+        if at < 0:
+            self.reward(limit)
+        return float(self.prices[at]) if at < self.limits.size - 1 else 0.0
+
+    def __repr__(self) -> str:
+        cost = self.mdp.cost_names[self.cost]
+        ends = f"{self.limits[0]:.6g}..{self.limits[-1]:.6g}"
+        return f"Frontier({cost}: {ends}, {self.limits.size} vertices{'' if self.complete else ', not complete'})"
+
+    def linear(self, limit: float) -> Linear:
+        """The problem at one point of the curve; `conrl.plan(mdp, frontier.linear(x))` gives its policy."""
+        limits = _limits(self.mdp)
+        limits[self.cost] = _limit(limit)
+        return Linear(limits)
+
+    def save(self, path: str) -> None:
+        """Write the vertices as CSV: limit, reward and price to the right of each."""
+        header = [f"limit_{self.mdp.cost_names[self.cost]}", "reward", "price"]
+        rows = np.column_stack((self.limits, self.rewards, np.append(self.prices, 0.0))).tolist()
+        with atomic_write(path) as file:
+            file.write(csv_text([header, *rows]).encode())
+
+
+def frontier(mdp: ConstrainedMDP, cost: int | str = 0, tol: float = 1e-9, max_vertices: int | None = None) -> Frontier:
+    """The optimal reward as a function of the limit on one cost; the model's limits hold for the others.
+
+    Exact to `tol` x max(1, |reward|) in height, and to `tol` x the largest possible total; stops early at
+    `max_vertices`, and then says so in `complete`.
+    """
+    index = _cost_index(mdp, cost)
+    if not (is_number(tol) and tol > 0.0):
+        raise SpecError(f"tol is {shown(tol)}; it must be a positive number")
+    if max_vertices is not None:
+        read_count(max_vertices, "max_vertices", 2)
+    search = _Search(mdp, index, tol)
+    return search.run(max_vertices)
+
+
+@dataclass(frozen=True)
+class _Vertex:
+    x: float  # cost
+    y: float  # reward
+    slope: float  # of a line that supports the curve here; inf for a vertical one
+
+
+class _Search:
+    def __init__(self, mdp: ConstrainedMDP, index: int, tol: float) -> None:
+        self.mdp = mdp
+        self.index = index
+        self.tol = tol
+        # A curve has vertices, no policies: which of those that tie is the same.
+        self.oracle = BackwardInduction(mdp).strict()
+        self.rounding = self.oracle.rounding()
+        self.largest = mdp.horizon * float(self.oracle.scale[0])
+        rows = Linear(_limits(mdp)).rows(mdp)
+        self.others: Rows = rows.select(rows.cost != index)
+        self.columns = Columns()
+
+    def room(self, u: _Vertex, v: _Vertex) -> float:
+        """How far the curve may rise above their chord: of the smaller reward, and of rewards of 1e-6 not 1e-9."""
+        return self.tol * min(max(1.0, min(abs(u.y), abs(v.y))), self.largest)
+
+    def noise(self, slope: float, v: _Vertex) -> float:
+        """What rounding alone can lift the support above a chord with that slope that ends in v."""
+        support = self.rounding.support
+        return float(support[0] + slope * support[1 + self.index]) + 8.0 * HALF_ULP * (abs(v.y) + slope * abs(v.x))
+
+    def points(self, directions: Float) -> tuple[Float, Float]:
+        """Upper bounds on w.z, and points (cost, reward) that reach them within tol, with the other limits kept."""
+        full = np.zeros((directions.shape[0], 1 + self.mdp.num_costs))
+        full[:, 0], full[:, 1 + self.index] = directions.T
+        if self.others.size == 0:
+            values, points, _ = self.oracle.support_many(full)
+            return values, points[:, [1 + self.index, 0]]
+        bounds, found = [], []
+        for w in full:
+            # The other limits are the same each time, and so is which columns are useful: keep them.
+            best = maximise(self.oracle, w, self.others, tol=0.1 * self.tol, columns=self.columns)
+            z = best.weights @ best.points
+            bounds.append(best.bound)
+            found.append((z[1 + self.index], z[0]))
+        return np.array(bounds), np.array(found)
+
+    def run(self, max_vertices: int | None) -> Frontier:
+        try:
+            _, ends = self.points(np.array([[0.0, -1.0], [1.0, 0.0]]))
+        except Conflict as conflict:
+            raise infeasible(self.oracle, self.others, conflict) from None
+        left = _Vertex(float(ends[0, 0]), float(ends[0, 1]), np.inf)
+        right = _Vertex(float(ends[1, 0]), float(ends[1, 1]), 0.0)
+        vertices = {left, right}
+        heap: list[tuple[float, int, _Vertex, _Vertex]] = []
+        count = 0
+
+        def push(u: _Vertex, v: _Vertex) -> None:
+            nonlocal count
+            height = _height(u, v)
+            if v.x > u.x and height > self.room(u, v):
+                heapq.heappush(heap, (-height, count, u, v))
+                count += 1
+
+        unclear = 0.0
+        push(left, right)
+        while heap and (max_vertices is None or len(vertices) < max_vertices):
+            most = LANES if max_vertices is None else min(LANES, max_vertices - len(vertices))
+            batch = [heapq.heappop(heap) for _ in range(min(most, len(heap)))]
+            slopes = np.array([max((v.y - u.y) / (v.x - u.x), 0.0) for _, _, u, v in batch])
+            values, points = self.points(np.column_stack((np.ones(slopes.size), -slopes)))
+            for (_, _, u, v), slope, value, point in zip(batch, slopes, values, points, strict=True):
+                above = value - (v.y - slope * v.x)
+                if above <= self.room(u, v):
+                    continue  # nothing above the chord: it is an edge
+                new = _Vertex(float(point[0]), float(point[1]), float(slope))
+                if new.y - slope * new.x <= v.y - slope * v.x + self.noise(slope, v):
+                    unclear = max(unclear, above)  # something may be there, but nothing that rounding does not explain
+                    continue
+                vertices.add(new)  # a little to the left of u, by rounding, if the curve is vertical there
+                push(u, new)
+                push(new, v)
+        error = max((-item[0] for item in heap), default=0.0)
+        error = max(error, unclear)
+        # At the left end the curve may be vertical: limits that count as the same are one.
+        least = Rows(np.array([self.index]), np.ones(1), np.array([left.x]))
+        x, y = _upper_left(vertices, float(Allowance(self.oracle, least).aim[0]))
+        return Frontier(self.mdp, self.index, x, y, complete=not heap, error=error)
+
+
+def _height(u: _Vertex, v: _Vertex) -> float:
+    """How far the curve between two vertices can rise above their chord: to where their supporting lines meet."""
+    width = v.x - u.x
+    if width <= 0.0:
+        return 0.0
+    chord = (v.y - u.y) / width
+    if np.isinf(u.slope):
+        return (chord - v.slope) * width
+    if u.slope <= v.slope:
+        return 0.0
+    x = (v.y - u.y + u.slope * u.x - v.slope * v.x) / (u.slope - v.slope)
+    return (u.slope - chord) * (min(max(x, u.x), v.x) - u.x)
+
+
+def _upper_left(vertices: set[_Vertex], room: float) -> tuple[Float, Float]:
+    """Rising limits with strictly rising rewards and falling slopes: no doubles, no flat end, nothing on an edge."""
+    hull: list[tuple[float, float]] = []
+    for x, y in sorted((v.x, v.y) for v in vertices):
+        if hull and y <= hull[-1][1]:
+            continue
+        while hull and x <= hull[-1][0] + (room if len(hull) == 1 else 0.0):
+            hull.pop()
+        while len(hull) > 1 and _turns_left(hull[-2], hull[-1], (x, y)):
+            hull.pop()
+        hull.append((x, y))
+    table = np.array(hull)
+    return table[:, 0], table[:, 1]
+
+
+def _turns_left(p: tuple[float, float], q: tuple[float, float], r: tuple[float, float]) -> bool:
+    """Whether q lies on or below the line from p to r."""
+    return (q[1] - p[1]) * (r[0] - p[0]) <= (r[1] - p[1]) * (q[0] - p[0])
+
+
+def _limit(limit: Any) -> float:
+    number = float_array(limit, "limit")
+    if number.ndim or np.isnan(number):
+        raise SpecError(f"limit is {shown(limit)}; it must be a number")
+    return float(number)
+
+
+def _limits(mdp: ConstrainedMDP) -> Float:
+    return np.full(mdp.num_costs, np.inf) if mdp.limits is None else np.array(mdp.limits)
+
+
+def _cost_index(mdp: ConstrainedMDP, cost: int | str) -> int:
+    need_model(mdp, "frontier")
+    if isinstance(cost, str):
+        if cost not in mdp.cost_names:
+            raise SpecError(unknown("cost", cost, mdp.cost_names))
+        return mdp.cost_names.index(cost)
+    if not is_int(cost):
+        raise SpecError(f"cost is {shown(cost)}; it must be the name or the number of a cost")
+    if not 0 <= cost < mdp.num_costs:
+        raise SpecError(f"cost {cost} is not in 0..{mdp.num_costs - 1}" if mdp.num_costs else "the model has no costs")
+    return int(cost)

@@ -1,0 +1,141 @@
+"""The loop that joins a learner to an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from conrl._types import Float
+from conrl.arguments import is_int, read_count, read_flag
+from conrl.errors import SpecError, shown
+from conrl.learners.base import Learner
+from conrl.learners.budget import exact_total
+from conrl.model import ConstrainedMDP
+from conrl.policy import Null
+from conrl.running.continuing import play_trajectory
+from conrl.running.history import History, Row
+from conrl.running.progress import show_progress
+from conrl.running.worlds import GymnasiumWorld, ModelWorld, Sampler, World
+from conrl.sampling import WORLD, randomness
+from conrl.signals import interruptible
+
+if TYPE_CHECKING:
+    import gymnasium
+
+
+def learn(
+    env: ConstrainedMDP | gymnasium.Env[Any, Any],
+    learner: Learner,
+    episodes: int,
+    seed: int | np.random.Generator = 0,
+    progress: bool = False,
+    *,
+    pay: str | Sampler = "outcome",
+    cost: Callable[..., ArrayLike] | None = None,
+    history: History | None = None,
+    after: Callable[[History], None] | None = None,
+) -> History:
+    """Play episodes with a learner.
+
+    Args:
+        env: a model, which is sampled, or a Gymnasium environment with discrete spaces.
+        learner: such as `ConRL(env.task)`.
+        episodes: how many to play, after those that the learner has already seen.
+        seed: of all randomness. What happens in an episode depends on it and on the number of the episode alone: a
+            learner that was saved and loaded goes on, with the same seed, as it would have.
+        progress: show a bar on the terminal.
+        pay: how a model pays: `"outcome"`, `"bernoulli"` or a function; see `ModelWorld`.
+        cost: the costs of a step of a Gymnasium environment; see `GymnasiumWorld`.
+        history: of earlier episodes, to be continued.
+        after: called with the history after each episode.
+
+    A learner of one unending episode (`learner.continuing`) is not reset between them: see `conrl.running.continuing`.
+    Ctrl-C (or SIGTERM) ends the run after the episode that is being played; `history.interrupted` then says so. A
+    second Ctrl-C ends it at once.
+    """
+    read_count(episodes, "episodes", 0)
+    read_flag(progress, "progress")
+    if after is not None and not callable(after):
+        raise SpecError(f"after is {shown(after)}; it must be a function of the history")
+    number = int(seed.integers(2**63)) if isinstance(seed, np.random.Generator) else seed
+    if not is_int(number) or number < 0:
+        raise SpecError(f"seed is {shown(seed)}; it must be a whole number of at least 0, or a generator")
+    if not hasattr(learner, "propose") or not hasattr(learner, "observe"):
+        raise SpecError(f"learn needs a learner such as ConRL(env.task), not {type(learner).__name__}")
+    world, truth = make_world(env, learner, pay, cost)
+    if learner.seed is None:
+        learner.reseed(int(number))
+    names = tuple(learner.task.cost_names)
+    if history is None:
+        history = History(names, learner.problem, truth, getattr(learner, "continuing", False))
+    elif not isinstance(history, History) or history.cost_names != names or len(history) != learner.episodes:
+        raise SpecError("the history is not that of this learner: it has other costs or another number of episodes")
+    history.interrupted = False
+    play = play_trajectory if getattr(learner, "continuing", False) else play_episode
+    with interruptible() as interrupted, show_progress(progress, history, episodes) as tick:
+        for left in reversed(range(episodes)):
+            history.append(play(world, learner, int(number)))
+            tick()
+            if after is not None:
+                after(history)
+            if interrupted() and left:
+                history.interrupted = True
+                break
+    return history
+
+
+def play_episode(world: World, learner: Learner, seed: int) -> Row:
+    """One episode: propose, play, observe."""
+    proposal = learner.proposal
+    k = learner.episodes + 1
+    episode = world.play(proposal.policy, randomness(seed, k, WORLD), learner.room())
+    guarded = proposal.guarded or episode.stopped
+    prices = getattr(learner, "prices", None)
+    learner.observe(episode)  # refuses what cannot be, such as costs whose sum is no number
+    costs = exact_total(np.asarray(episode.costs))
+    unguarded: Float | None = costs
+    if guarded:  # the same draws without the guard; the learner does not see them
+        unguarded = None
+        if isinstance(world, ModelWorld):
+            shadow = world.play(proposal.intended, randomness(seed, k, WORLD))
+            unguarded = exact_total(np.asarray(shadow.costs))
+    return Row(
+        reward=float(np.sum(episode.rewards)),
+        costs=costs,
+        expected=None if guarded else world.value(proposal.policy),
+        unguarded=unguarded,
+        steps=len(episode),
+        skipped=isinstance(proposal.policy, Null),
+        guarded=guarded,
+        infeasible=proposal.infeasible,
+        prices=None if prices is None or prices.shape != costs.shape else prices,
+        reported=None if proposal.reported is None else world.value(proposal.reported),
+        mixture=None if proposal.mixture is None else world.value(proposal.mixture),
+    )
+
+
+def make_world(
+    env: Any, learner: Learner, pay: str | Sampler, cost: Callable[..., ArrayLike] | None
+) -> tuple[World, ConstrainedMDP | None]:
+    if isinstance(env, ConstrainedMDP):
+        if cost is not None:
+            raise SpecError("cost is for Gymnasium environments; a model has costs of its own")
+        task = learner.task
+        sizes = (task.num_states, task.num_actions, task.horizon, task.num_costs)
+        theirs = (env.num_states, env.num_actions, env.horizon, env.num_costs)
+        if sizes != theirs:
+            raise SpecError(f"the learner's task has (states, actions, steps, costs) {sizes}, the model {theirs}")
+        exist = env.available
+        allowed = np.ones_like(exist) if task.available is None else task.available
+        if (allowed & ~exist).any():
+            s, a = (int(x) for x in np.argwhere(allowed & ~exist)[0])
+            raise SpecError(f"action {a} does not exist in state {s} of the model; make the task with available=")
+        return ModelWorld(env, task, pay), env
+    if not hasattr(env, "step") or not hasattr(env, "reset"):
+        raise SpecError(f"learn needs a ConstrainedMDP or a Gymnasium environment, not {type(env).__name__}")
+    if pay != "outcome":
+        raise SpecError("pay is for models; a Gymnasium environment pays as it does")
+    return GymnasiumWorld(env, learner.task, cost), None
