@@ -1,8 +1,7 @@
 """How a number travels from a CSV file to a figure: draws `docs/journey.svg` (`python docs/journey.py`).
 
-The number is the energy that the tutorial's machine takes when it is new and runs fast. The journey is really made: a
-model is read from a file, two runs learn in it, their files are read back, and what stands in each box is what was
-found there.
+The number is the energy that the tutorial's machine uses when it is new and runs fast. The journey is real: the script
+reads the model from a file, two runs learn in it, their files are read back, and each box shows the value found there.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from conrl.drawing import save_figure
 from conrl.experiments import load, parse_spec, run_study
 
 DOCS = Path(__file__).parent
-EPISODE, AT = 40, 100  # what is looked at: an episode of the first seed, and a place on the axis of the figure
+EPISODE, AT = 40, 100  # what we look at: an episode of the first seed, and a point on the axis of the figure
 STUDY = """
 name = "machine"
 episodes = 200
@@ -38,16 +37,16 @@ FILES, MODEL, RUN, AFTER = "#f3e7c9", "#d7e8f5", "#d9eedd", "#f2dceb"
 
 
 class Stop(NamedTuple):
-    """A box: what the number is there, which modules have it, and what was found."""
+    """A box: what the number is at this point, which modules handle it, and its value."""
 
     title: str
     modules: tuple[str, ...]
-    found: str
+    value: str
     colour: str
 
 
 def travel(folder: Path) -> list[Stop]:
-    """Make the journey."""
+    """Make the journey and note the value at each stop."""
     tutorial = (DOCS / "tutorial.md").read_text(encoding="utf-8")
     table = re.search(r"```csv machine\.csv\n(.*?)```", tutorial, re.DOTALL)
     assert table is not None
@@ -79,7 +78,7 @@ def travel(folder: Path) -> list[Stop]:
     assert float(lines[EPISODE].split(",")[column]) == history.costs[-1, 1]  # the same run, in memory and on disk
 
     return [
-        Stop("a cell of a table", ("io/csv_files.py",), f"machine.csv, line 2:\n{row}", FILES),
+        Stop("a cell in a table", ("io/csv_files.py",), f"machine.csv, line 2:\n{row}", FILES),
         Stop(
             "the cost of an outcome,\nchecked",
             ("model/reading.py", "model/mdp.py", "model/graph.py"),
@@ -89,11 +88,11 @@ def travel(folder: Path) -> list[Stop]:
         Stop(
             "paid in a step",
             ("sampling.py", "kernels/learning.py", "running/worlds.py"),
-            f"episode {EPISODE}, 20 steps,\nenergy {history.costs[-1, 1]:g} in all (an Episode)",
+            f"episode {EPISODE}, 20 steps,\n{history.costs[-1, 1]:g} energy in total (an Episode)",
             RUN,
         ),
         Stop(
-            "one of many\nthat were seen",
+            "one of many\nobservations",
             ("estimation/counts.py",),
             f"(new, run fast): {counts[place, action]} visits,\nmean {estimate[place, action, 1]:g}",
             RUN,
@@ -105,9 +104,9 @@ def travel(folder: Path) -> list[Stop]:
             RUN,
         ),
         Stop(
-            "what an episode cost",
+            "the cost of an episode",
             ("running/loop.py", "running/history.py", "evaluation.py"),
-            f"realised {history.costs[-1, 1]:g},\nexpected {history.expected_costs[-1, 1]:.2f} (exact)",
+            f"realized {history.costs[-1, 1]:g},\nexpected {history.expected_costs[-1, 1]:.2f} (exact)",
             RUN,
         ),
         Stop(
@@ -117,28 +116,28 @@ def travel(folder: Path) -> list[Stop]:
             FILES,
         ),
         Stop(
-            "a point of\none run's curve",
+            "a point on\none run's curve",
             ("experiments/records.py",),
             f"mean of the last 100 at {AT}:\nseed 0 {smooth[0]:.2f}, seed 1 {smooth[1]:.2f}",
             AFTER,
         ),
         Stop(
-            "a point of\nthe study's curve",
+            "a point on\nthe study's curve",
             ("experiments/analysis.py",),
             f"mean over seeds {curve.mean[0]:.2f},\ninterval [{curve.low[0]:.2f}, {curve.high[0]:.2f}]",
             AFTER,
         ),
         Stop(
-            "a line in a picture",
+            "a line in a figure",
             ("experiments/figures.py", "experiments/report.py", "drawing.py"),
-            f"y = {curve.mean[0]:.2f} at x = {AT},\nbeside the limit, 35",
+            f"y = {curve.mean[0]:.2f} at x = {AT},\nnext to the limit, 35",
             AFTER,
         ),
     ]
 
 
 def draw(stops: list[Stop]) -> Figure:
-    """Boxes in two rows, the second from right to left; arrows between neighbours."""
+    """Boxes in two rows, the second from right to left; arrows between neighbors."""
     figure = Figure(figsize=(13.0, 5.8))
     axes: Any = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set_xlim(0.0, 13.0)
@@ -158,7 +157,7 @@ def draw(stops: list[Stop]) -> Figure:
         axes.add_patch(box)
         common = {"ha": "center", "color": INK}
         axes.text(x, y + 0.95, f"{i + 1}. {stop.title}", va="top", fontsize=9.5, fontweight="bold", **common)
-        axes.text(x, y + 0.02, stop.found, va="center", fontsize=8.2, **common)
+        axes.text(x, y + 0.02, stop.value, va="center", fontsize=8.2, **common)
         axes.text(x, y - 0.98, "\n".join(stop.modules), va="bottom", fontsize=7.8, family="monospace", **common)
     for (x, y), (to_x, to_y) in pairwise(centres):
         if x == to_x:
@@ -175,8 +174,8 @@ def draw(stops: list[Stop]) -> Figure:
     )  # fmt: skip
     axes.add_patch(loop)
     said = {"fontsize": 8.2, "color": INK, "style": "italic"}
-    axes.text((x + to_x) / 2, y + 1.32, "is played in the next episode", ha="center", va="center", **said)
-    axes.text(x - 0.1, (y + centres[5][1]) / 2, "is played, and evaluated exactly", ha="right", va="center", **said)
+    axes.text((x + to_x) / 2, y + 1.32, "played in the next episode", ha="center", va="center", **said)
+    axes.text(x - 0.1, (y + centres[5][1]) / 2, "played, and evaluated exactly", ha="right", va="center", **said)
     return figure
 
 

@@ -1,7 +1,7 @@
 """Pacing an advertising budget while learning: 150 days, one budget, nothing known about clicks or competitors.
 
-A learner bids in 24 auctions a day. What was spent can never exceed the budget, whatever it believes. It is compared
-with one that bids high until the money is gone, and with the optimum that knows everything.
+A learner bids in 24 auctions a day. Its spending can never exceed the budget, whatever it believes. We compare it with
+a bidder that bids high until the money is gone, and with the optimum that knows everything.
 
 Run: python examples/ad_pacing.py [picture.png]
 """
@@ -27,7 +27,7 @@ def learned(market: conrl.ConstrainedMDP, seed: int) -> conrl.History:
 
 
 def greedy(market: conrl.ConstrainedMDP, seed: int) -> np.ndarray:
-    """Clicks so far, by day, of always bidding the most, until the budget is gone."""
+    """Clicks so far, by day, if we always bid the most until the budget is gone."""
     policy = conrl.Deterministic(
         np.full((market.horizon, market.num_states), market.num_actions - 1), market.num_actions
     )

@@ -1,9 +1,9 @@
 """Imitation: collect rewards while staying close to where an expert goes.
 
-What is asked: a delivery robot earns more by short cuts through a yard, but people trust the route of an experienced
-driver. The visits to each zone are the "costs" of the model; the expert's expected visits, estimated from
-demonstrations, are the target; and the constraint is  ||visits - target|| <= radius,  convex in the expected costs
-(Section 4 of Brantley et al. 2020). Radius 0 imitates; a large radius forgets the expert.
+A delivery robot earns more by taking shortcuts through a yard, but people trust the route of an experienced driver.
+The visits to each zone are the "costs" of the model. The expert's expected visits, estimated from demonstrations, are
+the target. The constraint is  ||visits - target|| <= radius,  which is convex in the expected costs (Section 4 of
+Brantley et al. 2020). Radius 0 imitates the expert; a large radius forgets the expert.
 
 Run: python examples/imitation.py (needs the extra: pip install 'conrl[convex]')
 """
@@ -50,7 +50,7 @@ def town() -> conrl.ConstrainedMDP:
 
 
 def expert(mdp: conrl.ConstrainedMDP) -> conrl.Policy:
-    """Goes round by the road, never through the yard, and leaves the market as soon as it can."""
+    """Takes the road, never the yard, and leaves the market as soon as it can."""
     probabilities = np.zeros((STEPS, mdp.num_states, mdp.num_actions))
     probabilities[:, :, 0] = 1.0
     return conrl.Policy(probabilities)
@@ -78,10 +78,10 @@ def main() -> None:
     away = float(np.linalg.norm(free.costs - target))
     print(row("without the expert", free.costs, free.reward, f"{away:8.3f}   0.000   {free.gap:7.1e}"))
 
-    # Demonstrations are a sample: the closest that any policy comes to them is not exactly 0.
+    # Demonstrations are a sample, so no policy comes exactly as close as 0.
     closest = conrl.plan(mdp, conrl.ConcaveConvex(closeness(target)))
-    print(f"\nThe closest that a policy comes to the demonstrations: {max(-closest.objective, 0.0):.4f}")
-    print("The price is what one more unit of distance would earn; where it is 0, the expert no longer matters.")
+    print(f"\nThe closest any policy comes to the demonstrations: {max(-closest.objective, 0.0):.4f}")
+    print("The price is what one more unit of distance would earn. Where it is 0, the expert no longer matters.")
 
 
 if __name__ == "__main__":

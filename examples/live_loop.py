@@ -1,17 +1,17 @@
-"""Learn prices from a running shop, with a journal: the program can be killed at any moment and loses nothing.
+"""Learn prices from a running shop, with a journal: you can kill the program at any moment and lose nothing.
 
     python examples/live_loop.py [--days 120] [--stock 480] [--folder live]
 
-The shop is another process (this file with --shop): it has customers, a till and books of its own, and is asked hour by
+The shop is another process (this file with --shop). It has its own customers, till and books, and we ask it hour by
 hour what happened at a price. ConRL learns from it with two calls a day, `propose` and `observe`, and never sells more
 than the stock. Three rules make it safe against crashes:
 
-1. What happened is in the journal, synced to the disk, before the next thing is done.
-2. Every request names its day and hour, and the shop answers a repeated request as it did before: an hour that was
-   being played when the program died is asked for again.
-3. What a learner proposes depends on what it has observed and on its seed alone: after a crash the same policy comes.
+1. Whatever happened is in the journal, synced to disk, before the next thing is done.
+2. Every request names its day and hour, and the shop answers a repeated request as it did before. If the program dies
+   in the middle of an hour, it asks for that hour again.
+3. What a learner proposes depends only on its observations and its seed: after a crash it proposes the same policy.
 
-Start it again with the same folder and it goes on where it was; kill it as often as you like.
+Start it again with the same folder and it resumes where it stopped. Kill it as often as you like.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ NOTHING_DRAWN = np.random.default_rng(0)  # ConRL proposes deterministic policie
 
 
 class Journal:
-    """Lines of JSON, each on the disk before `append` returns. A line cut short by a crash is dropped.
+    """Lines of JSON, each on disk before `append` returns. A line cut short by a crash is dropped.
 
-    A second process waits until the first is gone.
+    A second process waits until the first one ends.
     """
 
     def __init__(self, path: Path) -> None:
@@ -54,7 +54,7 @@ class Journal:
         self.entries = [json.loads(line) for line in whole[:end].splitlines()]
         self._file.truncate(end)
         folder = os.open(path.parent, os.O_RDONLY)
-        os.fsync(folder)  # a new file is there after a power cut only if its folder says so
+        os.fsync(folder)  # a new file survives a power cut only if its folder is synced too
         os.close(folder)
 
     def append(self, entry: dict[str, Any]) -> None:
@@ -71,7 +71,7 @@ class Journal:
 
 
 def run_shop(folder: Path) -> None:
-    """Answer requests {"day", "hour", "price"} with what happened; a repeated one with what happened before."""
+    """Answer each request {"day", "hour", "price"} with what happened; answer a repeated one as before."""
     truth = conrl.envs.pricing()
     books = Journal(folder / "shop.jsonl")
     known = {(e["day"], e["hour"]): e for e in books.entries}
@@ -88,7 +88,7 @@ def run_shop(folder: Path) -> None:
 def what_happens(
     truth: conrl.ConstrainedMDP, known: dict[tuple[int, int], Any], day: int, hour: int, price: int | None
 ) -> dict[str, Any]:
-    """Hour -1 opens the day: who is out there. Later ones sell, or not, at a price."""
+    """Hour -1 opens the day and tells the demand. Later hours sell, or do not, at a price."""
     chance = np.random.default_rng([2026, day, hour + 1])
     entry: dict[str, Any] = {"day": day, "hour": hour}
     if price is None:
@@ -103,7 +103,7 @@ def what_happens(
 
 
 class Shop:
-    """The other end of the line."""
+    """Our end of the line to the shop."""
 
     def __init__(self, folder: Path) -> None:
         command = [sys.executable, __file__, "--shop", "--folder", str(folder)]
@@ -116,7 +116,7 @@ class Shop:
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit("the shop does not answer; what happened so far is in the journal")
+            raise SystemExit("the shop does not answer; everything so far is in the journal")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -126,8 +126,8 @@ class Shop:
 
 # -- the loop ---------------------------------------------------------------------------------------------
 #
-# The first line of the journal says what is asked. A day is who was there when it opened (hour -1), the hours, and how
-# it ended.
+# The first line of the journal holds the options. A day is the demand when it opened (hour -1), the hours, and how it
+# ended.
 
 
 def days_of(journal: Journal) -> list[list[dict[str, Any]]]:
@@ -167,7 +167,7 @@ def new_learner(days: int, stock: float) -> conrl.ConRL:
 
 
 def recover(folder: Path, journal: Journal, days: int, stock: float) -> tuple[conrl.ConRL, list[dict[str, Any]]]:
-    """The learner after all finished days of the journal, and the entries of a day that is not finished."""
+    """The learner after all finished days of the journal, and the entries of an unfinished day."""
     snapshot = folder / "learner.npz"
     learner = conrl.load_learner(snapshot) if snapshot.exists() else new_learner(days, stock)
     played = days_of(journal)
@@ -178,7 +178,7 @@ def recover(folder: Path, journal: Journal, days: int, stock: float) -> tuple[co
 
 
 def play_day(learner: conrl.ConRL, shop: Shop, journal: Journal, day: list[dict[str, Any]]) -> None:
-    """One day, from wherever the journal says it is."""
+    """Play one day, from wherever the journal left it."""
 
     def note(entry: dict[str, Any]) -> None:
         journal.append(entry)
@@ -205,8 +205,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Learn prices from a running shop.")
     parser.add_argument("--days", type=int, default=120)
     parser.add_argument("--stock", type=float, default=480.0)
-    parser.add_argument("--folder", type=Path, help="for journal and snapshots; a temporary one by default")
-    parser.add_argument("--shop", action="store_true", help="be the shop (started by the program itself)")
+    parser.add_argument("--folder", type=Path, help="folder for journal and snapshots (default: a temporary one)")
+    parser.add_argument("--shop", action="store_true", help="act as the shop (the program starts this itself)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
@@ -223,10 +223,10 @@ def run_loop(folder: Path, days: int, stock: float) -> None:
     if not journal.entries:
         journal.append(asked)
     if journal.entries[0] != asked:
-        raise SystemExit(f"{folder} holds a journal of other days or stock: {journal.entries[0]}")
+        raise SystemExit(f"{folder} holds a journal with other days or stock: {journal.entries[0]}")
     learner, day = recover(folder, journal, days, stock)
     if learner.episodes or day:
-        print(f"going on after {learner.episodes} days and {len(hours_of(day))} hours")
+        print(f"resuming after {learner.episodes} days and {len(hours_of(day))} hours")
     shop = Shop(folder)
     while learner.episodes < days:
         play_day(learner, shop, journal, day)
@@ -243,7 +243,7 @@ def report(journal: Journal, days: int, stock: float) -> None:
     revenue, sold = (sum(entry[key] for entry in hours) for key in ("revenue", "sold"))
     best = conrl.plan(conrl.envs.pricing(), conrl.Knapsack([stock], days)).reward * days
     print(f"{days} days: sold {sold:g} of {stock:g}, revenue {revenue:.2f}")
-    print(f"who knows the demand earns {best:.2f} in expectation")
+    print(f"a seller who knows the demand earns {best:.2f} in expectation")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Pricing a limited stock: what to ask each hour, when there is too little to sell to everybody.
+"""Pricing a limited stock: what to ask each hour when there is too little to sell to everybody.
 
-A shop has 12 hours, five prices and, on average, 4 units a day. Demand has three regimes and is highest at midday. The
-model is known here: what is the best price for every hour and regime, what is one more unit worth, and how much better
-is that than one price for all?
+A shop has 12 hours, five prices and, on average, 4 units a day. Demand has three regimes and is highest at midday. Here
+the model is known. What is the best price for every hour and regime, what is one more unit worth, and how much better
+is that than a single price?
 
 Run: python examples/pricing_stock.py [picture.png]
 """
@@ -22,7 +22,7 @@ REGIMES = ("low", "normal", "high")
 
 
 def one_price(shop: conrl.ConstrainedMDP, price: int) -> conrl.Evaluation:
-    """Reward and sales of asking the same price all day."""
+    """Reward and sales if we ask the same price all day."""
     always = np.full((shop.horizon, shop.num_states), price)
     return conrl.evaluate(shop, conrl.Deterministic(always, shop.num_actions))
 
@@ -60,7 +60,8 @@ def main() -> None:
         print(f"  {name:>6}: " + " ".join(f"{price:4.0f}" for price in row))
     curve = conrl.frontier(shop)
     for stock in (2.0, 4.0, 6.0, 9.0):
-        print(f"  stock {stock:g}: revenue {100 * curve.reward(stock):.1f}, a unit more {100 * curve.price(stock):.1f}")
+        revenue, price = 100 * curve.reward(stock), 100 * curve.price(stock)
+        print(f"  stock {stock:g}: revenue {revenue:.1f}, one more unit {price:.1f}")
     if len(sys.argv) > 1:
         draw(plan, curve, sys.argv[1])
 
@@ -80,7 +81,7 @@ def draw(plan: conrl.Plan, curve: conrl.Frontier, path: str) -> None:
     right.plot(limits, 100 * rewards, color="#0072B2")
     right.plot(STOCK, 100 * plan.reward, "o", color="#D55E00")
     right.annotate(
-        f"a unit more: {100 * plan.prices[0]:.0f}",
+        f"one more unit: {100 * plan.prices[0]:.0f}",
         (STOCK, 100 * plan.reward),
         xytext=(8, -12),
         textcoords="offset points",

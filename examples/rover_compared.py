@@ -1,8 +1,8 @@
-"""A rover that must not crash, learned by seven algorithms: who keeps the limit, and who is there first?
+"""A rover that must not crash, learned by seven algorithms: which ones keep the limit, and which one gets there first?
 
-Crashing is tempting: a rock pays as the goal does, and is nearer. At most 0.3 crashes are allowed in expectation. The
-learners know the map's size and nothing else. RCPO and ApproPO train a network (extra `deep`) and need thousands of
-trajectories; so few as here show them at their beginning. `conrl reproduce figure1` is the long version.
+Crashing is tempting: a rock pays as much as the goal, and is closer. At most 0.3 crashes are allowed in expectation.
+The learners know the size of the map and nothing else. RCPO and ApproPO train a network (extra `deep`) and need
+thousands of episodes, so this short run only shows how they start. `conrl reproduce figure1` is the long version.
 
 Run: python examples/rover_compared.py [picture.png]
 """
@@ -23,7 +23,7 @@ COLOURS = ("#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#E69F00", "#4
 
 
 def learners(rover: conrl.ConstrainedMDP) -> dict[str, Any]:
-    """By name, each new."""
+    """Fresh learners by name."""
     task = rover.task
     return {
         "ConRL": conrl.ConRL(task),
@@ -42,7 +42,7 @@ def main() -> None:
     free = conrl.plan(rover, conrl.Linear([np.inf]))
     print(f"Optimum within the limit: reward {best.reward:.3f} at {best.costs[0]:.2f} crashes")
     print(f"Without it: {free.reward:.3f} at {free.costs[0]:.2f}; the limit costs {free.reward - best.reward:.3f}")
-    print(f"Mean over the last {WINDOW} of {EPISODES} trajectories, exact values:")
+    print(f"Mean over the last {WINDOW} of {EPISODES} episodes, exact values:")
     curves = {}
     for name, learner in learners(rover).items():
         history = conrl.learn(rover, learner, EPISODES, seed=0)
@@ -71,7 +71,7 @@ def draw(best: conrl.Plan, curves: dict[str, np.ndarray], path: str) -> None:
         limit = best.reward if i == 0 else 0.3
         axes.axhline(limit, color="#222222", linestyle="--", linewidth=1)
         axes.text(1, limit, "optimum" if i == 0 else "limit", va="bottom", fontsize=8)
-        axes.set(xlabel=f"trajectories (mean of the last {WINDOW})", ylabel=label, title=name)
+        axes.set(xlabel=f"episodes (mean of the last {WINDOW})", ylabel=label, title=name)
         axes.set_ylim(bottom=0)
         axes.grid(color="#dddddd")
     handles, names = panels[0].get_legend_handles_labels()

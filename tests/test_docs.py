@@ -101,5 +101,5 @@ def test_the_journey_of_a_number(tmp_path: Path) -> None:
     for stop in stops:
         for module in stop.modules:
             assert (DOCS.parent / "src" / "conrl" / module).exists(), module
-    assert "new,run fast,new,0.7,10,0,3" in stops[0].found
+    assert "new,run fast,new,0.7,10,0,3" in stops[0].value
     assert journey.draw(stops).get_axes()
