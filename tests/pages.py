@@ -1,4 +1,4 @@
-"""Running a page of the documentation: its files are written, its Python and its commands run and print what is shown."""
+"""Running a page of the documentation: its files are written, its Python and commands print what is shown."""
 
 from __future__ import annotations
 
