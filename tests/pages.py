@@ -43,7 +43,7 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
         env=os.environ | {"PATH": path},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,  # a busy machine is slow; what hangs is ended all the same
         check=False,
     )
 

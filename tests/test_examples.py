@@ -19,7 +19,7 @@ SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 @functools.cache
 def run(name: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / name)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-W", "error", str(EXAMPLES / name)], capture_output=True, text=True, timeout=600, check=False
     )
     assert done.stderr == ""
     assert done.returncode == 0
@@ -99,7 +99,7 @@ def test_live_loop_sells_no_more_than_it_has() -> None:
 
 def test_live_loop_loses_nothing_when_it_is_killed(tmp_path: Path) -> None:
     whole = live(tmp_path / "whole")
-    _, errors = whole.communicate(timeout=120)
+    _, errors = whole.communicate(timeout=600)
     assert (whole.returncode, errors) == (0, "")
     moments = random.Random(5)
     journal = tmp_path / "killed" / "journal.jsonl"
@@ -112,7 +112,7 @@ def test_live_loop_loses_nothing_when_it_is_killed(tmp_path: Path) -> None:
         process.kill()
         process.communicate()
     process = live(tmp_path / "killed")
-    text, errors = process.communicate(timeout=120)
+    text, errors = process.communicate(timeout=600)
     assert (process.returncode, errors) == (0, "")
     assert "resuming after" in text
     for name in ("journal.jsonl", "shop.jsonl"):
