@@ -16,7 +16,6 @@ import os
 import pickle
 import random
 import resource
-import signal
 import sys
 import tempfile
 import time
@@ -31,6 +30,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from click.testing import CliRunner
+from launch import limited
 from numpy.lib import format as npy
 
 import conrl
@@ -38,7 +38,7 @@ from conrl.cli.main import main as cli
 from conrl.experiments import load, parse_spec
 from conrl.learners.saving import write_sealed
 
-SECONDS = 60
+SECONDS = 60  # of work
 MEMORY = 1 << 30
 CODES = (0, 2, 3, 4)
 
@@ -640,23 +640,15 @@ def attempt(door: str, case: int) -> str | None:
     """One case; what is wrong with how it ended, or None."""
     r = random.Random(f"{door} {case}")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-    def late(number: int, frame: object) -> None:
-        raise Broken(f"not ended after {SECONDS} s")
-
-    signal.signal(signal.SIGALRM, late)
-    signal.alarm(SECONDS)
     try:
         folders = tempfile.TemporaryDirectory(prefix="conrl-fuzz-")
-        with folders as folder, contextlib.chdir(folder), warnings.catch_warnings():
+        with limited(SECONDS), folders as folder, contextlib.chdir(folder), warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)  # of numpy, about numbers that nobody checked
             DOORS[door][1](r, Path(folder))
     except Broken as error:
         return str(error)
     except BaseException:
         return traceback.format_exc()
-    finally:
-        signal.alarm(0)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
     return f"took {grown:,} bytes" if grown > MEMORY else None
 

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from launch import launch
+
 ROOT = Path(__file__).parents[1]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 # What `make setup` makes; without it the commands of a clone cannot be run.
@@ -37,15 +39,7 @@ def write_files(text: str, folder: Path) -> None:
 def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """As typed in a shell with the environment activated."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env=os.environ | {"PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=900,  # a busy machine is slow; what hangs is ended all the same
-        check=False,
-    )
+    return launch(["bash", "-c", command], cwd=folder, env=os.environ | {"PATH": path})
 
 
 def run_python(text: str, name: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from launch import launch
 
 import conrl
 from conrl.learners.approach import Game
@@ -265,7 +265,8 @@ def test_without_jax_it_says_what_to_install() -> None:
         "try: conrl.Lagrangian(oracle='a2c')\n"
         "except conrl.SpecError as error: print(error)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = launch([sys.executable, "-c", code])
+    assert (done.returncode, done.stderr) == (0, "")
     assert "pip install 'conrl[deep]'" in done.stdout
 
 

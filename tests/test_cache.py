@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import pickle
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import numba
 import numpy as np
 import pytest
 from commands import refused
+from launch import launch
 from numba.core.caching import IndexDataCacheFile
 
 from conrl import kernels
@@ -178,7 +178,7 @@ def test_a_command_heals_the_cache(place: Path, tmp_path: Path) -> None:
         "--json",
     ]
     env = os.environ | {"NUMBA_CACHE_DIR": str(place)}
-    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    done = launch(command, env=env)
     assert (done.returncode, done.stderr) == (0, "")
     assert any(path.stat().st_size for path in empty)
 

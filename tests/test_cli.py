@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from click.shell_completion import ShellComplete
 from commands import ok, record, refused, run
+from launch import PATIENCE, launch, launched
 from numpy.lib import format as npy
 
 from conrl import planners
@@ -46,10 +47,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("model.csv").write_text(MODEL)
 
 
-def spawn(*arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, env={**os.environ, **environment}, check=False
-    )
+def spawn(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return launch([sys.executable, *arguments], env={**os.environ, **environment})
 
 
 # -- help, version, start ---------------------------------------------------------------------------------
@@ -102,10 +101,10 @@ def test_tables_do_not_load_matplotlib() -> None:
 
 def test_module_runs_and_an_ascii_terminal_gets_ascii() -> None:
     done = spawn("-m", "conrl", "plan", "box", PYTHONIOENCODING="ascii", NO_COLOR="1")
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"######" in done.stdout
-    assert b"S<" in done.stdout
-    assert b"\\u2190" not in done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "######" in done.stdout
+    assert "S<" in done.stdout
+    assert "\\u2190" not in done.stdout
 
 
 # -- plan -------------------------------------------------------------------------------------------------
@@ -527,20 +526,20 @@ def test_an_interrupt_within_an_import_waits_for_its_end(number: int) -> None:
     )
     Path("program.py").write_text(
         "import importlib, time\nfrom conrl import cli, planners\n"
-        "planners.plan = lambda *_: (importlib.import_module('slow'), time.sleep(60))\ncli.main(['plan', 'box'])\n"
+        "planners.plan = lambda *_: (importlib.import_module('slow'), time.sleep(99))\ncli.main(['plan', 'box'])\n"
     )
     told = spawn("-m", "program")
-    assert (told.returncode, told.stderr) == (130, b"Error: interrupted\n")
+    assert (told.returncode, told.stderr) == (130, "Error: interrupted\n")
 
 
 def test_a_script_that_is_imported_can_be_interrupted() -> None:
     """An import below the command is not over before the command is."""
     Path("program.py").write_text(
         "import os, signal, time\nfrom conrl import cli, planners\n"
-        "planners.plan = lambda *_: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(60))\ncli.main(['plan', 'box'])\n"
+        "planners.plan = lambda *_: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(99))\ncli.main(['plan', 'box'])\n"
     )
     told = spawn("-c", "import program")
-    assert (told.returncode, told.stderr) == (130, b"Error: interrupted\n")
+    assert (told.returncode, told.stderr) == (130, "Error: interrupted\n")
 
 
 def test_an_interrupt_within_exec_is_an_exit_code() -> None:
@@ -550,7 +549,7 @@ def test_an_interrupt_within_exec_is_an_exit_code() -> None:
         "planners.plan = lambda *_: exec('raise KeyboardInterrupt')\ncli.main(['plan', 'box'])\n"
     )
     told = spawn("-m", "program")
-    assert (told.returncode, told.stderr) == (130, b"Error: interrupted\n")
+    assert (told.returncode, told.stderr) == (130, "Error: interrupted\n")
 
 
 def test_errors_of_the_program_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -565,11 +564,11 @@ def test_errors_of_the_program_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("flag", [[], ["--json"]])
 def test_a_closed_pipe_is_quiet(flag: list[str]) -> None:
     words = [sys.executable, "-m", "conrl", "frontier", "mars-rover", *flag]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with launched(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
-        assert process.stderr is not None
         process.stdout.close()
-        assert process.stderr.read() == b""
+        _, errors = process.communicate(timeout=PATIENCE)
+    assert errors == ""
 
 
 # -- completion -------------------------------------------------------------------------------------------

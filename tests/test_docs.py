@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import importlib.util
 import re
-import subprocess
 import sys
 from pathlib import Path
 from urllib.parse import unquote
@@ -54,9 +53,7 @@ def test_commands_run_and_print_what_is_shown(name: str, tmp_path: Path) -> None
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [sys.executable, str(DOCS / "build.py"), str(out)], capture_output=True, text=True, check=False
-    )
+    done = launch([sys.executable, str(DOCS / "build.py"), str(out)])
     assert done.returncode == 0, done.stdout + done.stderr
     return out
 

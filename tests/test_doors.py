@@ -7,11 +7,10 @@ import io
 import json
 import os
 import re
-import signal
 import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import scipy.sparse as sp
 from commands import ok, refused
 from hypothesis import example, given
 from hypothesis import strategies as st
+from launch import limited
 from numpy.lib import format as npy
 
 import conrl
@@ -58,20 +58,9 @@ def memory(most: int) -> Iterator[None]:
         tracemalloc.stop()
 
 
-@contextmanager
-def soon() -> Iterator[None]:
+def soon() -> AbstractContextManager[None]:
     """What is a millisecond's work is not waited for without end."""
-
-    def late(number: int, frame: object) -> None:
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(60)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+    return limited(60)
 
 
 # -- archives ---------------------------------------------------------------------------------------------

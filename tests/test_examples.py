@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from launch import launch, launched, wait_until
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
@@ -18,11 +19,8 @@ SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 
 @functools.cache
 def run(name: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / name)], capture_output=True, text=True, timeout=600, check=False
-    )
-    assert done.stderr == ""
-    assert done.returncode == 0
+    done = launch([sys.executable, "-W", "error", str(EXAMPLES / name)])
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
@@ -82,11 +80,9 @@ def test_imitation() -> None:
     assert free[0] == pytest.approx(18.125, abs=2e-3)
 
 
-def live(folder: Path) -> subprocess.Popen[str]:
+def live(folder: Path) -> list[str]:
     command = [sys.executable, "-W", "error", str(EXAMPLES / "live_loop.py"), "--days", "30", "--stock", "100"]
-    return subprocess.Popen(
-        [*command, "--folder", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    return [*command, "--folder", str(folder)]
 
 
 def test_live_loop_sells_no_more_than_it_has() -> None:
@@ -98,23 +94,19 @@ def test_live_loop_sells_no_more_than_it_has() -> None:
 
 
 def test_live_loop_loses_nothing_when_it_is_killed(tmp_path: Path) -> None:
-    whole = live(tmp_path / "whole")
-    _, errors = whole.communicate(timeout=600)
-    assert (whole.returncode, errors) == (0, "")
+    whole = launch(live(tmp_path / "whole"))
+    assert (whole.returncode, whole.stderr) == (0, "")
     moments = random.Random(5)
     journal = tmp_path / "killed" / "journal.jsonl"
     for _ in range(5):
         size = journal.stat().st_size if journal.exists() else 0
-        process = live(tmp_path / "killed")
-        while process.poll() is None and (not journal.exists() or journal.stat().st_size <= size):
-            time.sleep(0.01)
-        time.sleep(moments.uniform(0.0, 0.3))
-        process.kill()
-        process.communicate()
-    process = live(tmp_path / "killed")
-    text, errors = process.communicate(timeout=600)
-    assert (process.returncode, errors) == (0, "")
-    assert "resuming after" in text
+        with launched(live(tmp_path / "killed"), stdout=subprocess.DEVNULL) as process:
+            wait_until(lambda: journal.exists() and journal.stat().st_size > size, process)  # noqa: B023
+            time.sleep(moments.uniform(0.0, 0.3))
+            process.kill()
+    last = launch(live(tmp_path / "killed"))
+    assert (last.returncode, last.stderr) == (0, "")
+    assert "resuming after" in last.stdout
     for name in ("journal.jsonl", "shop.jsonl"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 

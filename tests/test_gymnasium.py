@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import textwrap
 import warnings
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
+from launch import launch
 
 from conrl import envs, registration
 from conrl.envs.maps import MOVES
@@ -25,7 +25,7 @@ AHEAD = {"↑": (-1, 0), "↓": (1, 0), "←": (0, -1), "→": (0, 1)}
 
 def run_python(program: str) -> str:
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(program)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = launch(command)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

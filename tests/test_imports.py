@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import ok, refused
+from commands import ok, refused, said
+from launch import launch
 
 import conrl
 from conrl.experiments import Job, load, load_spec, parse_spec
@@ -50,9 +51,7 @@ def command(folder: Path, *words: object, path: str = "", how: str = "module") -
     """A command in a directory of its own process, with another one on its path if asked."""
     script = [str(Path(sys.executable).parent / "conrl")] if how == "script" else [sys.executable, "-m", "conrl"]
     environment = os.environ | {"PYTHONPATH": path}
-    return subprocess.run(
-        [*script, *map(str, words)], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    return launch([*script, *map(str, words)], cwd=folder, env=environment)
 
 
 def saved(folder: Path, **about: Any) -> Path:
@@ -92,7 +91,7 @@ def test_the_report_of_hostile_files_where_they_lie(how: str, trap: Path) -> Non
     for name in SHADOWS:
         (trap / f"{name}.py").write_text(TRAP)
     done = command(trap, "report", "runs", how=how)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, said(done.stderr)) == (0, "")
     assert ran(trap) == []
 
 
@@ -101,7 +100,7 @@ def test_workers_do_not_search_the_current_directory(trap: Path) -> None:
         (trap / f"{name}.py").write_text(TRAP)
     (trap / "box.toml").write_text("episodes = 3\n[environment.box]\n[algorithm.ucbvi]\n")
     done = command(trap, "run", "box.toml", "--workers", 1)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, said(done.stderr)) == (0, "")
     assert ran(trap) == []
 
 
@@ -145,7 +144,7 @@ def test_what_the_user_allows_is_imported_by_workers_too(trap: Path) -> None:
     assert done.returncode == 2
     assert "evilmod cannot be imported; install it, or name its directory in PYTHONPATH" in done.stderr
     done = command(trap, *words, path=str(trap / "library"))
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, said(done.stderr)) == (0, "")
     assert (trap / "spec" / "evil" / "ucbvi" / "seed-000" / "progress.csv").read_text().count("\n") == 4
     noted = set((trap / "library" / "evilmod.py.env").read_text().splitlines())
     assert noted == {"False None", "True None"}  # the command, and its worker

@@ -11,7 +11,6 @@ import io
 import json
 import math
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -25,6 +24,7 @@ from bank import lin, middle, random_model, still, value_of
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from launch import launch
 from numpy.typing import NDArray
 
 import conrl
@@ -807,7 +807,7 @@ def test_one_action_and_a_policy_of_probabilities() -> None:
         "h = conrl.learn(mdp, conrl.ConRL(mdp.task, planner='linear-program'), 3)\n"
         "assert h.rewards.tolist() == [3.0] * 3\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True)
+    done = launch([sys.executable, "-c", code])
     assert done.returncode == 0, done.stderr
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from launch import launch
 
 import conrl
 from conrl.errors import ConRLError, ModelError
@@ -224,10 +224,10 @@ def test_kernels_stay_within_bounds(checked: dict[str, str]) -> None:
         "-p",
         "no:xdist",
     ]
-    done = subprocess.run(command, cwd=HERE, env=checked, capture_output=True, text=True, check=False)
+    done = launch(command, cwd=HERE, env=checked)
     assert done.returncode == 0, done.stdout[-3000:]
 
 
 def test_planning_and_learning_stay_within_bounds(checked: dict[str, str]) -> None:
-    done = subprocess.run([sys.executable, "-c", END_TO_END], env=checked, capture_output=True, text=True, check=False)
+    done = launch([sys.executable, "-c", END_TO_END], env=checked)
     assert (done.returncode, done.stderr) == (0, "")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import importlib.metadata
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from launch import launch
 
 import conrl
 
@@ -123,8 +123,8 @@ def test_no_pickle_and_no_fast_math() -> None:
 
 def test_import_is_light() -> None:
     code = "import sys, conrl; print([m for m in ('numpy', 'numba', 'scipy', 'gymnasium', 'rich') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    done = launch([sys.executable, "-c", code])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
 
 
 def test_a_plan_loads_only_what_it_needs() -> None:
@@ -136,8 +136,8 @@ def test_a_plan_loads_only_what_it_needs() -> None:
         "print([m for m in heavy if m in sys.modules], file=sys.stderr)\n"
         "import scipy.linalg\nassert scipy.linalg.det([[2.0]]) == 2.0"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr.strip() == "[]"
+    done = launch([sys.executable, "-c", code])
+    assert (done.returncode, done.stderr) == (0, "[]\n")
 
 
 def test_version_is_the_one_installed() -> None:

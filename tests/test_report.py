@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from launch import PATIENCE
 
 from conrl.envs import box, make, mars_rover
 from conrl.experiments import Study, load
@@ -218,9 +220,11 @@ def browser() -> Iterator[Any]:
 
     with sync_playwright() as playwright:
         flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        started = playwright.chromium.launch(executable_path=found, args=flags)
-        yield started
-        started.close()
+        started = playwright.chromium.launch(executable_path=found, args=flags, timeout=1000.0 * PATIENCE)
+        try:
+            yield started
+        finally:
+            started.close()
 
 
 @pytest.fixture
@@ -242,7 +246,7 @@ class watched:
         self.tab.on("console", lambda message: self.wrong.append(message.text))
         self.tab.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.tab.on("dialog", lambda dialog: self.wrong.append(dialog.message))
-        self.tab.set_default_timeout(60_000)
+        self.tab.set_default_timeout(1000.0 * PATIENCE)
         self.tab.goto(self.page.as_uri())
         self.tab.wait_for_selector("html[data-ready]", state="attached")
         return self.tab
@@ -256,11 +260,10 @@ class watched:
 
 def until(tab: Any, condition: str) -> None:
     """Playwright's own waiting evaluates texts, which the page's policy forbids."""
-    for _ in range(600):
-        if tab.evaluate(condition):
-            return
+    end = time.monotonic() + PATIENCE
+    while not tab.evaluate(condition):
+        assert time.monotonic() < end, f"never came true: {condition}"
         tab.wait_for_timeout(50)
-    raise AssertionError(f"never came true: {condition}")
 
 
 def explorer_of(tab: Any, i: int) -> Any:
@@ -302,6 +305,18 @@ def test_the_limit_moves_numbers_and_policy(tab: Any) -> None:
     assert f"{best.prices[0]:.4g}" in numbers.inner_text()
 
 
+PAUSE_AT = """step => new Promise(done => {
+  const stepper = document.querySelector("#env-0 .step-slider");
+  const button = [...document.querySelectorAll("#env-0 button")].find(b => b.textContent.includes("Pause"));
+  const timer = setInterval(() => {
+    if (Number(stepper.value) < step) return;
+    clearInterval(timer);
+    button.click();
+    done(stepper.value);
+  }, 10);
+})"""
+
+
 def test_sliders_work_by_keyboard_and_steps_play(tab: Any) -> None:
     explorer = explorer_of(tab, 0)
     slider, stepper = explorer.locator(".limit-slider"), explorer.locator(".step-slider")
@@ -314,8 +329,11 @@ def test_sliders_work_by_keyboard_and_steps_play(tab: Any) -> None:
     assert "Step 1 of" in explorer.inner_text()
     assert not explorer.get_by_label("Whole episode").is_checked()
     explorer.get_by_role("button", name="Play").press("Enter")
-    until(tab, "document.querySelector('#env-0 .step-slider').value >= 3")
-    explorer.get_by_role("button", name="Pause").press("Enter")
+    shown = int(tab.evaluate(PAUSE_AT, 3))  # by the page itself: it would play on while somebody slow finds the button
+    assert 3 <= shown < mars_rover(rock_reward=1.0).horizon - 1
+    assert explorer.get_by_role("button", name="Play").get_attribute("aria-pressed") == "false"
+    tab.wait_for_timeout(1000)  # two steps
+    assert stepper.input_value() == str(shown)
 
 
 def test_other_costs_and_models_without_a_map(tab: Any) -> None:

@@ -18,13 +18,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 import rich.console
 from click.testing import CliRunner, Result
+from commands import said
+from launch import PATIENCE, alive, children, launch, launched, strike, wait_until
 
 import conrl
 from conrl.cli.main import main
@@ -63,8 +65,6 @@ set = { rock_reward = 1.0 }
 
 [algorithm.ucbvi]
 """
-PATIENCE = 120.0  # seconds, on a busy machine
-
 Bytes = dict[str, bytes]
 Stamps = dict[str, tuple[int, int]]
 
@@ -77,6 +77,11 @@ def stamps(directory: Path) -> Stamps:
     """Which files, and when they were written."""
     files = [p for p in directory.rglob("*") if p.is_file() and p.name not in ("study.json", "lock", ".lock")]
     return {str(p.relative_to(directory)): (p.stat().st_ino, p.stat().st_mtime_ns) for p in files}
+
+
+def played_rows(directory: Path) -> int:
+    """How many episodes are on disk."""
+    return sum(table.count(b"\n") - 1 for table in progress(directory).values())
 
 
 def played(spec: Spec) -> Bytes:
@@ -117,11 +122,6 @@ def command(spec: str, out: Path, *options: str) -> list[str]:
 
 def cli(spec: str, out: Path, *options: str) -> Result:
     return CliRunner().invoke(main, command(spec, out, *options)[3:], prog_name="conrl")
-
-
-def said(errors: str) -> str:
-    """What a command said on stderr, but for how far it was, which a slow machine has time to say."""
-    return re.sub(r"^\d+ of \d+ runs ended\n", "", errors, flags=re.MULTILINE)
 
 
 # -- what is played ---------------------------------------------------------------------------------------
@@ -263,15 +263,8 @@ def test_a_program_needs_no_guard_and_may_come_from_a_pipe(tmp_path: Path) -> No
     )
     Path(tmp_path, "program.py").write_text(code)
     for arguments, given in (((), code), (("program.py",), None)):
-        done = subprocess.run(
-            [sys.executable, *(arguments or ("-",))],
-            input=given,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert (done.stdout, done.stderr) == ("2 __main__\n", "")
+        done = launch([sys.executable, *(arguments or ("-",))], given, cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "2 __main__\n", "")
         shutil.rmtree(tmp_path / "out")
 
 
@@ -329,7 +322,7 @@ def test_a_disk_that_takes_no_more_loses_nothing(copy: Path, tmp_path: Path) -> 
     text = SMALL.replace("40", "60")
     before = progress(copy)
     limited = ["sh", "-c", 'ulimit -f 8; exec "$0" "$@"', *command(text, copy, "--workers", "1")]
-    done = subprocess.run(limited, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = launch(limited)
     assert done.returncode == 4, done.stderr
     told = said(done.stderr).splitlines()
     assert len(told) == 9
@@ -349,15 +342,17 @@ def worker_pids() -> list[int]:
 
 @pytest.mark.parametrize(("number", "workers"), [(signal.SIGKILL, 2), (signal.SIGTERM, 1)])
 def test_the_run_of_a_lost_worker_is_redone(number: signal.Signals, workers: int, tmp_path: Path, long: Bytes) -> None:
-    moments, events = [1, 200], list[Event]()
+    """Twice, if the runs are not over by then: early, and once much is played."""
+    spec, moments, events = parse_spec(LONG), [1, 200], list[Event]()
 
-    def strike(event: Event) -> None:
+    def listen(event: Event) -> None:
         events.append(event)
         if event.kind == "playing" and moments and event.episodes >= moments[0]:
-            moments.pop(0)
-            os.kill(worker_pids()[0], number)
+            where = spec.jobs[event.job].directory(tmp_path)
+            if strike(where / "lock", number):
+                moments.pop(0)
 
-    outcome = run_study(parse_spec(LONG), tmp_path, workers=workers, listener=strike)
+    outcome = run_study(spec, tmp_path, workers=workers, listener=listen)
     assert (outcome.finished, outcome.failed, outcome.interrupted) == (4, {}, False)
     assert 1 <= sum(e.kind == "lost" for e in events) == 2 - len(moments)
     assert progress(tmp_path) == long
@@ -368,11 +363,12 @@ def test_a_run_that_kills_its_workers_fails_in_the_end(
 ) -> None:
     monkeypatch.setattr(processes, "ATTEMPTS", 2)
 
-    def strike(event: Event) -> None:
+    def listen(event: Event) -> None:
         if event.kind == "started" and event.job == 3:
-            os.kill(worker_pids()[0], signal.SIGKILL)
+            for pid in worker_pids():  # the one that plays, and perhaps one that is still dying
+                os.kill(pid, signal.SIGKILL)
 
-    outcome = run_study(parse_spec(SMALL), tmp_path, workers=1, listener=strike)
+    outcome = run_study(parse_spec(SMALL), tmp_path, workers=1, listener=listen)
     assert outcome.failed == {3: "its worker died 2 times"}
     where = parse_spec(SMALL).jobs[3].directory(tmp_path)
     assert (where / "failed.txt").read_text() == "its worker died 2 times"
@@ -387,7 +383,8 @@ def test_workers_are_one_thread_and_this_process_is_as_before(tmp_path: Path) ->
 
     def look(event: Event) -> None:
         if event.kind == "playing":
-            seen.extend(Path(f"/proc/{worker_pids()[0]}/environ").read_text().split("\0"))
+            (pid,) = worker_pids()
+            seen.extend(Path(f"/proc/{pid}/environ").read_text().split("\0"))
 
     before = dict(os.environ)
     spec = parse_spec("episodes = 3\n[environment.box]\n[algorithm.ucbvi]\n")
@@ -399,43 +396,9 @@ def test_workers_are_one_thread_and_this_process_is_as_before(tmp_path: Path) ->
 # -- the whole command, killed ----------------------------------------------------------------------------
 
 
-def children(pid: int) -> list[int]:
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(parent) == pid and state != "Z":
-            found.append(int(stat.parent.name))
-    return found
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def wait_until(condition: Callable[[], object], process: subprocess.Popen[str] | None = None) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        if process is not None and process.poll() is not None:
-            return
-        time.sleep(0.02)
-
-
-def start(spec: str, out: Path) -> subprocess.Popen[str]:
-    """In a session of its own, as from another terminal."""
-    return subprocess.Popen(
-        command(spec, out, "--workers", "2"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+def study(spec: str, out: Path) -> AbstractContextManager[subprocess.Popen[str]]:
+    words = command(spec, out, "--workers", "2")
+    return launched(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def test_killed_at_random_moments_and_resumed(tmp_path: Path, long: Bytes) -> None:
@@ -443,13 +406,14 @@ def test_killed_at_random_moments_and_resumed(tmp_path: Path, long: Bytes) -> No
     out = tmp_path / "out"
     generator = random.Random(0)
     for _ in range(3):
-        process = start(LONG, out)
-        wait_until(lambda: len(children(process.pid)) >= 2, process)  # noqa: B023
-        time.sleep(generator.uniform(0.5, 2.5))
-        workers = children(process.pid)
-        process.kill()
-        process.communicate(timeout=PATIENCE)
-        wait_until(lambda: not any(map(alive, workers)))  # noqa: B023
+        rows = played_rows(out)
+        with study(LONG, out) as process:
+            wait_until(lambda: played_rows(out) > rows, process)  # noqa: B023
+            time.sleep(generator.uniform(0.0, 0.5))
+            workers = children(process.pid)
+            process.kill()
+            process.communicate(timeout=PATIENCE)
+            wait_until(lambda: not any(map(alive, workers)))  # noqa: B023
     result = cli(LONG, out, "--workers", "2")
     assert (result.exit_code, said(result.stderr)) == (0, "")
     assert progress(out) == long
@@ -464,16 +428,16 @@ def test_a_signal_saves_and_the_same_command_goes_on(
     """A terminal sends Ctrl-C to all processes, and so do those that stop a service; `kill` sends to one."""
     out = tmp_path / "out"
     text = LONG.replace("800", "20000")
-    process = start(text, out)
-    wait_until(lambda: list(out.rglob("progress.csv")), process)
-    workers = children(process.pid)
-    assert len(workers) >= 2
-    (os.killpg if all_of_them else os.kill)(process.pid, number)
-    told, errors = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130, errors
-    assert said(errors) == "Error: interrupted; the same command goes on from here\n"
-    assert told.startswith("long: 0 runs played, of 4; in ")
-    wait_until(lambda: not any(map(alive, workers)))
+    with study(text, out) as process:
+        wait_until(lambda: played_rows(out), process)
+        workers = children(process.pid)
+        (os.killpg if all_of_them else os.kill)(process.pid, number)
+        told, errors = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 130, errors
+        assert said(errors) == "Error: interrupted; the same command goes on from here\n"
+        assert told.startswith("long: 0 runs played, of 4; in ")
+        assert len(workers) >= 2
+        wait_until(lambda: not any(map(alive, workers)))
     rows = progress(out)
     assert rows
     for name, table in rows.items():
@@ -494,27 +458,27 @@ def listens(pid: int) -> bool:
 
 @pytest.mark.parametrize("moment", ["it listens", "a worker starts"])
 def test_sigterm_before_anything_is_played(moment: str, tmp_path: Path) -> None:
-    process = start(LONG, tmp_path / "out")
-    wait_until(lambda: listens(process.pid) and (moment == "it listens" or children(process.pid)), process)
-    workers = children(process.pid)
-    process.terminate()
-    _, errors = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130, errors
-    assert re.fullmatch("Error: interrupted(; the same command goes on from here)?\n", said(errors))
-    wait_until(lambda: not any(map(alive, workers)))
+    with study(LONG, tmp_path / "out") as process:
+        wait_until(lambda: listens(process.pid) and (moment == "it listens" or children(process.pid)), process)
+        workers = children(process.pid)
+        process.terminate()
+        _, errors = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 130, errors
+        assert re.fullmatch("Error: interrupted(; the same command goes on from here)?\n", said(errors))
+        wait_until(lambda: not any(map(alive, workers)))
 
 
 def test_sigterm_of_a_search(tmp_path: Path) -> None:
     path = tmp_path / "spec.toml"
     path.write_text("episodes = 20000\n[environment.box]\n[algorithm.ucbvi]\n[tune.parameters]\nscale = [0.1, 0.2]\n")
     words = [sys.executable, "-m", "conrl", "tune", str(path), "--out", str(tmp_path / "out"), "--workers", "1"]
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-    wait_until(lambda: list(tmp_path.rglob("progress.csv")), process)
-    workers = children(process.pid)
-    process.terminate()
-    _, errors = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, errors) == (130, "Error: interrupted; the same command goes on from here\n")
-    wait_until(lambda: not any(map(alive, workers)))
+    with launched(words, stderr=subprocess.PIPE) as process:
+        wait_until(lambda: played_rows(tmp_path), process)
+        workers = children(process.pid)
+        process.terminate()
+        _, errors = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, errors) == (130, "Error: interrupted; the same command goes on from here\n")
+        wait_until(lambda: not any(map(alive, workers)))
 
 
 def test_workers_that_do_not_end_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -525,7 +489,8 @@ def test_workers_that_do_not_end_are_killed(tmp_path: Path, monkeypatch: pytest.
     def interrupt(event: Event) -> None:
         if event.kind == "playing":
             pids[:] = worker_pids()
-            os.kill(pids[0], signal.SIGSTOP)  # as if it were in the middle of one
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)  # as if it were in the middle of one
             raise KeyboardInterrupt
 
     text = LONG.replace("800", "20000")
@@ -538,49 +503,43 @@ def test_workers_that_do_not_end_are_killed(tmp_path: Path, monkeypatch: pytest.
 
 
 @contextmanager
-def cluster(directory: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """A scheduler and two workers on 127.0.0.1."""
+def cluster(directory: Path) -> Iterator[str]:
+    """The address of a scheduler on 127.0.0.1 with two workers."""
+    import distributed
+
     file = directory / "scheduler.json"
     common = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(file)]
-    processes: list[subprocess.Popen[bytes]] = []
-    with (directory / "dask.log").open("wb") as log:
-
-        def launch(*words: str) -> None:
-            words = (sys.executable, "-m", "dask", *words, *common)
-            processes.append(subprocess.Popen(words, stdout=log, stderr=log, env=os.environ | ONE_THREAD))
-
-        try:
-            launch("scheduler", "--port", "0")
-            for _ in range(2):
-                launch("worker", "--nthreads", "1", "--no-nanny", "--local-directory", str(directory))
-            wait_until(file.exists)
-            yield str(json.loads(file.read_text())["address"]), processes[1:]
-        finally:
-            for process in processes:
-                process.kill()
-            for process in processes:
-                process.wait(timeout=PATIENCE)
+    worker = ["worker", "--nthreads", "1", "--no-nanny", "--local-directory", str(directory)]
+    with ExitStack() as stack, (directory / "dask.log").open("wb") as log:
+        for words in (["scheduler", "--port", "0"], worker, worker):
+            words = [sys.executable, "-m", "dask", *words, *common]
+            stack.enter_context(launched(words, stdout=log, stderr=log, env=os.environ | ONE_THREAD))
+        wait_until(file.exists)
+        address = str(json.loads(file.read_text())["address"])
+        with distributed.Client(address, timeout=PATIENCE, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=PATIENCE)
+        yield address
 
 
 def test_a_dask_cluster_gives_the_same_bytes_though_a_worker_is_lost(tmp_path: Path, long: Bytes) -> None:
-    out = tmp_path / "out"
-    with cluster(tmp_path) as (address, workers):
+    out, spec = tmp_path / "out", parse_spec(LONG)
+    with cluster(tmp_path) as address:
         events: list[Event] = []
+        struck: list[int] = []
 
-        def strike(event: Event) -> None:
+        def listen(event: Event) -> None:
             events.append(event)
-            started = {e.job for e in events if e.kind == "playing"}
-            if event.kind == "playing" and len(started) >= 2 and workers[0].poll() is None:
-                workers[0].kill()
+            where = spec.jobs[event.job].directory(out)
+            if event.kind == "playing" and not struck and strike(where / "lock", signal.SIGKILL):
+                struck.append(event.job)
 
         def interrupt(event: Event) -> None:
             if event.kind == "done":
                 raise KeyboardInterrupt
 
-        outcome = run_study(parse_spec(LONG), out, dask=address, listener=strike)
+        outcome = run_study(spec, out, dask=address, listener=listen)
         assert (outcome.finished, outcome.failed) == (4, {})
-        assert workers[0].poll() is not None
-        assert sum(e.kind == "started" for e in events) > 4  # a run was begun twice
+        assert [sum(e.kind == "started" and e.job == job for e in events) for job in struck] == [2]  # it began again
         assert progress(out) == long
         # Interrupted, it leaves no run that holds a lock: the same call goes on at once.
         more = parse_spec(LONG.replace("800", "900"))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import signal
 import subprocess
 import sys
-import time
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from commands import ok, refused
 from commands import run as run_command
+from launch import PATIENCE, launch, launched, wait_until
 
 import conrl
 from conrl.experiments import Job, Run, learn_on_disk, run_directory, store
@@ -246,39 +247,27 @@ def test_directories_have_names_for_files_and_gymnasium_ids() -> None:
     assert run_directory("runs", "..", "conrl", 0).parts[1] == "unnamed"
 
 
-def start(out: Path, episodes: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "conrl", "learn", "mars-rover", "--set", "rock_reward=1", "--json"]
-    return subprocess.Popen(
-        [*command, "--episodes", str(episodes), "--out", str(out)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_saves_everything(number: signal.Signals, tmp_path: Path) -> None:
-    process = start(tmp_path / "runs", 20_000)
+    words = [sys.executable, "-m", "conrl", "learn", "mars-rover", "--set", "rock_reward=1", "--json"]
+    words += ["--episodes", "20000", "--out", str(tmp_path / "runs")]
     directory = run_directory(tmp_path / "runs", "mars-rover", "conrl", 0)
-    while not (directory / "progress.csv").exists():  # written once the first checkpoint is
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
-    process.send_signal(number)
-    out, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    with launched(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        wait_until((directory / "progress.csv").exists, process)  # written once the first checkpoint is
+        process.send_signal(number)
+        out, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, errors
     played = json.loads(out)["episodes"]
     assert f"interrupted after {played} of 20000 episodes; the same command continues it" in errors
     assert progress(directory).decode() == conrl.learn(ROVER, rover(), played).to_csv()
     assert conrl.load_learner(directory / "checkpoint.npz").episodes == played
 
 
-def test_killed_runs_end_with_the_same_bytes() -> None:
+def test_killed_runs_end_with_the_same_bytes(tmp_path: Path) -> None:
     """The study of 50 kills is `python benchmarks/kill.py`; here a few."""
     script = ROOT / "benchmarks" / "kill.py"
     options = ["--kills", "3", "--most", "3", "--episodes", "1500", "--longest", "4"]
-    done = subprocess.run(
-        [sys.executable, str(script), *options], capture_output=True, text=True, timeout=300, check=False
-    )
+    done = launch([sys.executable, str(script), *options], env=os.environ | {"TMPDIR": str(tmp_path)})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "DIFFERENT" not in done.stdout
 

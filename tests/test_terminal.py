@@ -9,13 +9,15 @@ import json
 import os
 import pty
 import re
+import select
 import struct
-import subprocess
 import sys
 import termios
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from launch import PATIENCE, launch, launched
 from rich.console import Console
 from rich.text import Text
 
@@ -32,23 +34,22 @@ def on_terminal(columns: int, *arguments: str, **env: str) -> str:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     inherited = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "conrl", *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=inherited | {"TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8"} | env,
-    )
-    os.close(theirs)
-    caught = b""
-    try:
-        while chunk := os.read(ours, 65536):
-            caught += chunk
-    except OSError:  # the other end is closed
-        pass
-    os.close(ours)
-    assert process.wait() == 0, caught
+    inherited |= {"TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8"} | env
+    words, caught = [sys.executable, "-m", "conrl", *arguments], b""
+    with launched(words, stdin=theirs, stdout=theirs, stderr=theirs, env=inherited) as process:
+        os.close(theirs)
+        with open(ours, "rb", buffering=0) as terminal, suppress(OSError):  # which it is once the other end is closed
+            while select.select([terminal], [], [], PATIENCE)[0]:
+                caught += terminal.read(65536)
+        assert process.wait(PATIENCE) == 0, caught
     return caught.decode()
+
+
+def piped_out(*arguments: str) -> str:
+    """What it writes to a pipe."""
+    done = launch([sys.executable, "-m", "conrl", *arguments])
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
 
 
 def lines(text: str) -> list[str]:
@@ -100,7 +101,7 @@ def test_nothing_is_lost_in_a_narrow_terminal(columns: int, tmp_path: Path) -> N
     """The numbers are those that a pipe gets, none is broken or cut, and names are whole once lines are joined."""
     limit = f"{NAMES['cost']} 0=1.5"
     words = ("plan", write_model(tmp_path), "--horizon", "7", "--limit", limit)
-    piped = subprocess.run([sys.executable, "-m", "conrl", *words], capture_output=True, text=True, check=True).stdout
+    piped = piped_out(*words)
     shown = lines(on_terminal(columns, *words))
     assert {number for number in numbers(piped) if len(number) > 5} <= numbers("\n".join(shown))
     assert "…" not in "".join(shown)
@@ -128,18 +129,16 @@ def test_a_map_that_is_too_wide_is_not_cut() -> None:
 
 def test_a_pipe_gets_tables_of_any_width(tmp_path: Path) -> None:
     words = ("plan", write_model(tmp_path, costs=60), "--horizon", "7", "--limit", f"{NAMES['cost']} 0=1.5")
-    piped = subprocess.run([sys.executable, "-m", "conrl", *words], capture_output=True, text=True, check=True).stdout
+    piped = piped_out(*words)
     assert max(map(len, piped.split("\n"))) > 1000
     assert "…" not in piped
 
 
 @pytest.mark.parametrize("arguments", [PLAN, ("envs",), ("algorithms",)], ids=lambda a: a[0])
 def test_a_pipe_gets_plain_lines(arguments: tuple[str, ...]) -> None:
-    done = subprocess.run([sys.executable, "-m", "conrl", *arguments], capture_output=True, check=True)
-    text = done.stdout.decode()
+    text = piped_out(*arguments)
     assert "\x1b" not in text
     assert [line for line in text.split("\n") if line != line.rstrip()] == []
-    assert done.stderr == b""
 
 
 def test_no_color() -> None:

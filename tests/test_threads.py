@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ import numba
 import numpy as np
 import pytest
 from bank import random_model
+from launch import launch
 
 import conrl
 from conrl.kernels import compiling
@@ -328,7 +328,7 @@ sys.exit("\\n".join(wrong) or None)
 
 def test_threads_load_the_package() -> None:
     """Names are loaded when first used: here by as many threads, each beginning with another."""
-    done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=False)
+    done = launch([sys.executable, "-c", IMPORTS])
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -338,4 +338,5 @@ def test_a_look_for_gymnasium_does_not_lose_its_registration() -> None:
         "import conrl, importlib.util as u; assert u.find_spec('gymnasium'); import gymnasium; "
         "assert 'conrl/MarsRover-v0' in gymnasium.registry"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    done = launch([sys.executable, "-c", code])
+    assert (done.returncode, done.stderr) == (0, "")

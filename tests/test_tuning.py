@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from launch import launch, launched, wait_until
 from rich.console import Console
 
 from conrl.cli.main import main
@@ -124,13 +124,10 @@ def test_a_search_that_was_killed_goes_on(tmp_path: Path) -> None:
     text = SPEC.replace("SAMPLER", "grid").replace("MORE", "").replace("PARAMETER", "[0.01, 0.02, 0.03, 0.04]")
     (tmp_path / "tune.toml").write_text(text.replace("episodes = 24", "episodes = 200"))
     command = [sys.executable, "-m", "conrl", "tune", "tune.toml", "--out", "found", "--workers", "2"]
-    child = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("found/box/*/*/checkpoint.npz")) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    child.kill()
-    child.wait()
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    with launched(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as child:
+        wait_until(lambda: list(tmp_path.glob("found/box/*/*/checkpoint.npz")), child)
+        child.kill()
+    done = launch(command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = list(csv.DictReader((tmp_path / "found" / "trials.csv").read_text().splitlines()))
     assert sorted(float(row["bonus.reward"]) for row in rows) == [0.01, 0.02, 0.03, 0.04]
@@ -245,6 +242,6 @@ def test_the_live_line_shows_settings_and_tracebacks_as_they_are(monkeypatch: py
     monkeypatch.setattr("rich.console.Console", lambda stderr: terminal())
     with counting() as listen:
         listen(Event(0, "playing", 5, "step=0.1, reset=[/none]"))
-        time.sleep(0.3)
+        wait_until(lambda: "step=0.1, reset=[/none]" in shown.getvalue())  # it is drawn some times a second
         listen(Event(0, "failed", 5, "Traceback\n  File [/tmp]\nRunError: [/here] is full\n"))
     assert "step=0.1, reset=[/none]" in shown.getvalue()
