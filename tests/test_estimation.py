@@ -936,15 +936,11 @@ def test_episodes_of_different_costs_make_no_estimate() -> None:
         conrl.estimate([one, two])
 
 
-def test_horizon_and_limits_beside_a_task_count_or_are_refused() -> None:
+@pytest.mark.parametrize("given", [{"horizon": 7}, {"limits": [9.0]}, {"horizon": 7, "limits": [9.0]}])
+def test_horizon_and_limits_beside_a_task_are_refused(given: Any) -> None:
     task, episodes = Spec(3, 2, 3, 1, True, False, False, 3, 0).build()
-    try:
-        model = conrl.estimate(episodes, task=task, horizon=7, limits=[9.0])
-    except conrl.SpecError:
-        return
-    assert model.horizon == 7
-    assert model.limits is not None
-    assert model.limits.tolist() == [9.0]
+    with pytest.raises(conrl.SpecError, match="a task has a horizon and limits of its own"):
+        conrl.estimate(episodes, task=task, **given)
 
 
 @pytest.mark.parametrize(

@@ -246,5 +246,6 @@ def test_a_rare_catastrophe_counts_in_a_constraint_too() -> None:
         try:
             found = conrl.plan(rare(cost), conrl.ConcaveConvex(lambda x: x, lambda c: c[0] - limit))  # noqa: B023
         except conrl.RunError:
+            assert limit < 1e-3  # beyond what the solver can tell
             continue
         assert found.costs[0] <= limit * (1.0 + 1e-4) + 2e-11

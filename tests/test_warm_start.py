@@ -101,14 +101,11 @@ def test_a_warm_plan_is_the_cold_one(spec: Any, seed: int, size: float, bonus: b
     assert_optimal(other, problem, warm, 1e-9 + 4.0 * room)
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
+@pytest.mark.parametrize("name", sorted(name for name, case in CASES.items() if case.feasible))
 def test_a_plan_from_its_own_end(name: str) -> None:
     """Started where it ended, a plan is as it was, for fewer questions."""
     case = CASES[name]
-    try:
-        cold = CG.plan(case.mdp, case.problem)
-    except conrl.InfeasibleError:
-        return
+    cold = CG.plan(case.mdp, case.problem)
     warm = CG.plan(case.mdp, case.problem, cold.start)
     assert warm.status == "optimal"
     assert abs(warm.objective - cold.objective) <= 1e-8 * scale_of(cold)
