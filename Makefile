@@ -1,15 +1,27 @@
 # Everything a person needs; each target works alone on a fresh clone with Python 3.11+, make, git and a compiler.
 PYTHON ?= python3
-BIN := .venv/bin
 OUT ?= out/demo
 
-.PHONY: setup demo test lint types tests explore trust fuzz docs bench clean
+# make PYTHON=python3.13 with a .venv of another version: an environment of its own beside it, .venv-3.13.
+VENV := .venv
+ifneq ($(origin PYTHON),file)
+ifneq ($(wildcard .venv/bin/python),)
+version = $(shell $(1) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+GIVEN := $(call version,$(PYTHON))
+ifneq ($(GIVEN),$(call version,.venv/bin/python))
+VENV := .venv-$(GIVEN)
+endif
+endif
+endif
+BIN := $(VENV)/bin
 
-setup: .venv/installed
+.PHONY: setup demo check test lint types fast tests explore trust fuzz docs bench clean
 
-.venv/installed: pyproject.toml constraints.txt
+setup: $(VENV)/installed
+
+$(VENV)/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("conrl needs Python 3.11 or newer: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev,bench]'
 	@touch $@
 
@@ -17,6 +29,8 @@ demo: setup
 	$(BIN)/conrl reproduce figure1 --quick --out $(OUT)
 	$(BIN)/conrl report $(OUT)
 	@echo "The figure is $(OUT)/figure1.png, the report $(OUT)/report.html"
+
+check: lint types fast
 
 test: lint types tests
 
@@ -26,6 +40,9 @@ lint: setup
 
 types: setup
 	$(BIN)/mypy
+
+fast: setup
+	$(BIN)/pytest -q -n 2 -m 'not slow'
 
 tests: setup
 	$(BIN)/pytest -n 2 --durations=10
@@ -46,4 +63,4 @@ bench: setup
 	$(BIN)/python benchmarks/planning.py
 
 clean:
-	rm -rf .venv out site
+	rm -rf .venv .venv-* out site

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from conrl.cli.main import main
 
-CACHES = {"__pycache__", ".venv", ".git", ".hypothesis", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
+CACHES = {"__pycache__", ".git", ".hypothesis", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
 
 
 def run(*arguments: object) -> Result:
@@ -50,6 +50,10 @@ def refused(*arguments: object, code: int = 2) -> str:
     return told.removeprefix("Error: ").rstrip("\n")
 
 
-def _files() -> list[Path]:
+def _files() -> list[str]:
     """What is in this directory, but for what other tests may be compiling or noting at the same time."""
-    return sorted(path for path in Path().rglob("*") if not CACHES & set(path.parts))
+    names = []
+    for folder, folders, files in os.walk("."):
+        folders[:] = [name for name in folders if name not in CACHES and not name.startswith(".venv")]
+        names += [os.path.join(folder, name) for name in folders + files]
+    return sorted(names)

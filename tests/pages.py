@@ -13,8 +13,8 @@ from launch import launch
 
 ROOT = Path(__file__).parents[1]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-# What `make setup` makes; without it the commands of a clone cannot be run.
-IS_SET_UP = (ROOT / ".venv" / "installed").exists()
+# Whether `make setup` has made the environment that runs this; without it the commands of a clone cannot be run.
+IS_SET_UP = Path(sys.prefix, "installed").exists()
 
 
 def blocks(text: str, kind: str) -> list[str]:
@@ -39,7 +39,7 @@ def write_files(text: str, folder: Path) -> None:
 def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """As typed in a shell with the environment activated."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return launch(["bash", "-c", command], cwd=folder, env=os.environ | {"PATH": path})
+    return launch(["bash", "-c", command], cwd=folder, env=os.environ | {"PATH": path, "PYTHON": sys.executable})
 
 
 def run_python(text: str, name: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from launch import launch
 from pages import ROOT, commands, python_examples, run_commands, run_python, write_files
 
 import conrl
