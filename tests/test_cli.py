@@ -525,8 +525,8 @@ def test_an_interrupt_within_an_import_waits_for_its_end(number: int) -> None:
         "except KeyboardInterrupt:\n    raise ImportError('initialization failed') from None\n"
     )
     Path("program.py").write_text(
-        "import importlib, time\nfrom conrl import cli, planners\n"
-        "planners.plan = lambda *_: (importlib.import_module('slow'), time.sleep(99))\ncli.main(['plan', 'box'])\n"
+        "import importlib, time\nfrom conrl import planners\nfrom conrl.cli.main import main\n"
+        "planners.plan = lambda *_: (importlib.import_module('slow'), time.sleep(99))\nmain(['plan', 'box'])\n"
     )
     told = spawn("-m", "program")
     assert (told.returncode, told.stderr) == (130, "Error: interrupted\n")
@@ -535,8 +535,8 @@ def test_an_interrupt_within_an_import_waits_for_its_end(number: int) -> None:
 def test_a_script_that_is_imported_can_be_interrupted() -> None:
     """An import below the command is not over before the command is."""
     Path("program.py").write_text(
-        "import os, signal, time\nfrom conrl import cli, planners\n"
-        "planners.plan = lambda *_: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(99))\ncli.main(['plan', 'box'])\n"
+        "import os, signal, time\nfrom conrl import planners\nfrom conrl.cli.main import main\n"
+        "planners.plan = lambda *_: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(99))\nmain(['plan', 'box'])\n"
     )
     told = spawn("-c", "import program")
     assert (told.returncode, told.stderr) == (130, "Error: interrupted\n")
@@ -545,8 +545,8 @@ def test_a_script_that_is_imported_can_be_interrupted() -> None:
 def test_an_interrupt_within_exec_is_an_exit_code() -> None:
     """Python remembers it, and would end `python -m conrl` by SIGINT."""
     Path("program.py").write_text(
-        "from conrl import cli, planners\n"
-        "planners.plan = lambda *_: exec('raise KeyboardInterrupt')\ncli.main(['plan', 'box'])\n"
+        "from conrl import planners\nfrom conrl.cli.main import main\n"
+        "planners.plan = lambda *_: exec('raise KeyboardInterrupt')\nmain(['plan', 'box'])\n"
     )
     told = spawn("-m", "program")
     assert (told.returncode, told.stderr) == (130, "Error: interrupted\n")
@@ -577,7 +577,7 @@ def test_a_closed_pipe_is_quiet(flag: list[str]) -> None:
 def offered(*words: str) -> list[str]:
     """What the shell offers for the last word."""
     *before, last = words
-    found = ShellComplete(cli.main, {}, "conrl", "_CONRL_COMPLETE").get_completions(before, last)
+    found = ShellComplete(cli, {}, "conrl", "_CONRL_COMPLETE").get_completions(before, last)
     return [item.value for item in found]
 
 
