@@ -27,7 +27,7 @@ from conrl.oracles import BackwardInduction
 from conrl.planners import ColumnGeneration, LinearProgram
 from conrl.planners.column_generation.cones import Cones
 from conrl.planners.column_generation.convex import maximise_convex
-from conrl.planners.column_generation.linear import Optimum
+from conrl.planners.column_generation.search import Optimum
 from conrl.planners.convex_program import full_program
 
 Float = NDArray[np.float64]

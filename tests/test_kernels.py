@@ -131,7 +131,7 @@ def test_support_of_random_models(spec: Spec) -> None:
     mdp, _ = spec.build()
     oracle = BackwardInduction(mdp)
     W = directions(spec.seed % 1000, 4, mdp.num_costs)
-    values, points, _ = oracle.support_many(W)
+    values, points, *_ = oracle.support_many(W)
     for w, value, point in zip(W, values, points, strict=True):
         truth = best_total(mdp, w)
         size = 1e-12 * max(1.0, mdp.horizon * float(np.abs(w) @ oracle.scale))
@@ -153,7 +153,7 @@ def test_a_direction_has_the_same_answer_alone_and_among_others(spec: Spec, many
     together = oracle.support_many(W)
     for i, w in enumerate(W):
         alone = oracle.support_many(w[None])
-        assert [x.tobytes() for x in alone] == [x[i : i + 1].tobytes() for x in together]
+        assert [x.tobytes() for x in alone[:3]] == [x[i : i + 1].tobytes() for x in together[:3]]
         mean = conrl.evaluate(mdp, oracle.policy(w))
         size = 1e-12 * mdp.horizon * oracle.scale
         assert (np.abs(np.array([mean.reward, *mean.costs]) - together.means[i]) <= size).all()

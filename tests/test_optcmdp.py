@@ -28,7 +28,8 @@ from conrl.learners.places import PlacesLearner
 from conrl.learners.ucbvi import UCBVI
 from conrl.oracles import BackwardInduction, WithNullAction
 from conrl.oracles.extended import ExtendedBackwardInduction
-from conrl.planners.column_generation.linear import Conflict, maximise
+from conrl.planners.column_generation.linear import maximise
+from conrl.planners.column_generation.search import Conflict
 
 Float = NDArray[np.float64]
 LEARNERS: list[type[PlacesLearner]] = [OptCMDP, OptPrimalDual, UCBVI]
@@ -162,7 +163,7 @@ def test_column_generation_meets_the_program_of_optcmdp(seed: int) -> None:
 @given(seed=st.integers(0, 10**6))
 def test_support_is_the_best_over_actions_and_vertices(seed: int) -> None:
     case = Case(seed)
-    values, points, means = case.oracle.support_many(case.directions)
+    values, points, means, _ = case.oracle.support_many(case.directions)
     for w, value, point, mean in zip(case.directions, values, points, means, strict=True):
         assert value == pytest.approx(brute(case, w), abs=1e-10)
         assert w @ point == pytest.approx(value, abs=1e-10)
@@ -234,7 +235,11 @@ def test_the_null_action_works_on_it() -> None:
     found = maximise(oracle, np.array([1.0, 0.0]), conrl.Linear([0.1]).rows(mdp), tol=1e-9)
     assert (found.weights @ found.points)[1] <= 0.1 + 1e-9
     assert found.bound - found.objective <= 1e-8
-    assert oracle.skips(np.array([0.0, -1.0])) is False
+    assert not found.skips.any()  # waiting is as good
+    dear = WithNullAction(ExtendedBackwardInduction(conrl.ConstrainedMDP([[[1.0]]], [[1.0]], [[[1.0]]], 2), 0.1))
+    skips = dear.support_many(np.array([[0.0, -1.0], [1.0, 0.0]])).skips
+    assert skips is not None
+    assert skips.tolist() == [True, False]
 
 
 def test_the_oracle_refuses_what_makes_no_set() -> None:

@@ -51,8 +51,9 @@ from conrl.learners.places import PlacesLearner
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.graph import Graph
 from conrl.oracles.extended import ExtendedBackwardInduction
-from conrl.planners.column_generation.linear import Conflict, maximise
-from conrl.planners.result import Start, split_prices
+from conrl.planners.column_generation.linear import maximise
+from conrl.planners.column_generation.search import Conflict
+from conrl.planners.result import split_prices
 from conrl.policy import Mixture
 from conrl.problem import Linear, Problem
 
@@ -94,8 +95,8 @@ class OptCMDP(PlacesLearner):
         self.scale = read_positive(read_preset(PRESETS, preset, {"scale": scale})["scale"], "scale", zero=True)
         assert isinstance(self.problem, Linear)
         self._rows = self.problem.rows(task)
-        self._start: Start | None = None  # of this plan: what the one before ended with
-        self._next: Start | None = None
+        self._start: Arrays | None = None  # of this plan: what the one before ended with
+        self._next: Arrays | None = None
         self._plan: tuple[Float, Float, ExtendedBackwardInduction] | None = None
 
     # -- deciding -----------------------------------------------------------------------------------------
@@ -130,9 +131,9 @@ class OptCMDP(PlacesLearner):
             found = maximise(oracle, reward, self._rows, tol=TOLERANCE, start=self._start)
         except Conflict:
             infeasible = True
-            start = self._start or Start(reward[None], np.zeros(self._rows.size))
+            start = self._start or {"directions": reward[None], "multipliers": np.zeros(self._rows.size)}
             found = maximise(oracle, reward, self._rows, tol=TOLERANCE, start=start, relax=True)
-        self._next = Start(found.directions, found.multipliers)
+        self._next = {"directions": found.directions, "multipliers": found.multipliers}
         self._plan = found.weights, found.directions, oracle
         share = self.generator().random()
         chosen = int(np.searchsorted(np.cumsum(found.weights), share * found.weights.sum(), side="right"))
@@ -146,7 +147,9 @@ class OptCMDP(PlacesLearner):
 
     @property
     def prices(self) -> Float | None:
-        return None if self._next is None else split_prices(self._rows, self._next.multipliers, self.task.num_costs)[0]
+        if self._next is None:
+            return None
+        return split_prices(self._rows, self._next["multipliers"], self.task.num_costs)[0]
 
     @property
     def policy(self) -> Mixture:
@@ -162,13 +165,11 @@ class OptCMDP(PlacesLearner):
         return super().config() | {"preset": self.preset, "delta": self.delta, "scale": self.scale}
 
     def state(self) -> dict[str, Array]:
-        start = {} if self._start is None else self._start._asdict()
-        return super().state() | prefixed("start_", {name: part for name, part in start.items() if part is not None})
+        return super().state() | prefixed("start_", self._start or {})
 
     def load_state(self, state: Arrays) -> None:
         super().load_state(state)
-        start = group(state, "start_")
-        self._start = self._next = Start(**start) if start else None
+        self._start = self._next = group(state, "start_") or None
         self._plan = None
 
 

@@ -37,19 +37,15 @@ class WithNullAction:
         return WithNullAction(self.inner.strict())
 
     def support(self, w: Float) -> Support:
-        values, points, means = self.support_many(np.asarray(w, dtype=np.float64)[None])
-        return Support(float(values[0]), points[0], means[0], lambda: self.policy(w))
+        answer = self.support_many(np.asarray(w, dtype=np.float64)[None])
+        return Support(float(answer.values[0]), answer.points[0], answer.means[0], lambda: self.policy(w))
 
     def support_many(self, directions: Float) -> Supports:
-        values, points, means = self.inner.support_many(directions)
-        skip = values < 0.0
-        points[skip] = 0.0
-        means[skip] = 0.0
-        return Supports(np.maximum(values, 0.0), points, means)
-
-    def skips(self, w: Float) -> bool:
-        """Whether the null action answers w."""
-        return bool(self.inner.support_many(w[None]).values[0] < 0.0)
+        values, points, means, _ = self.inner.support_many(directions)
+        skips = values < 0.0
+        points[skips] = 0.0
+        means[skips] = 0.0
+        return Supports(np.maximum(values, 0.0), points, means, skips)
 
     def policy(self, w: Float) -> Policy:
         """What is played where the episode is not skipped."""

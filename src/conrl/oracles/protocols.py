@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
-from conrl._types import Float
+from conrl._types import Bool, Float
 from conrl.model import ConstrainedMDP
 from conrl.policy import Policy
 
@@ -40,6 +40,7 @@ class Supports(NamedTuple):
     values: Float  # [m]
     points: Float  # [m, 1+d]
     means: Float  # [m, 1+d]
+    skips: Bool | None = None  # [m]: which of them the null action gives; None where there is none
 
 
 class Rounding(NamedTuple):
@@ -119,8 +120,8 @@ class ModelOracle(ABC):
 
     def support(self, w: Float) -> Support:
         """The largest w.z, a z that attains it, and its policy (made when asked for)."""
-        values, points, means = self.support_many(np.asarray(w, dtype=np.float64)[None])
-        return Support(float(values[0]), points[0], means[0], lambda: self.policy(w))
+        answer = self.support_many(np.asarray(w, dtype=np.float64)[None])
+        return Support(float(answer.values[0]), answer.points[0], answer.means[0], lambda: self.policy(w))
 
     @abstractmethod
     def support_many(self, directions: Float) -> Supports:

@@ -23,7 +23,8 @@ from conrl.model.mdp import need_model
 from conrl.oracles import BackwardInduction
 from conrl.planners.column_generation.cones import Cones
 from conrl.planners.column_generation.convex import Separated, maximise_convex
-from conrl.planners.column_generation.linear import Columns, Conflict, maximise
+from conrl.planners.column_generation.linear import maximise
+from conrl.planners.column_generation.search import Columns, Conflict
 from conrl.problem import ConcaveConvex, Linear, Rows
 
 SLACK_TOLERANCE = 1e-9

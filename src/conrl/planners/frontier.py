@@ -26,7 +26,8 @@ from conrl.model.mdp import need_model
 from conrl.oracles import BackwardInduction
 from conrl.oracles.protocols import HALF_ULP
 from conrl.planners.allowance import Allowance
-from conrl.planners.column_generation.linear import Columns, Conflict, maximise
+from conrl.planners.column_generation.linear import maximise
+from conrl.planners.column_generation.search import Columns, Conflict
 from conrl.planners.feasibility import find_conflict, infeasible
 from conrl.problem import Linear, Rows
 
@@ -136,8 +137,8 @@ class _Search:
         full = np.zeros((directions.shape[0], 1 + self.mdp.num_costs))
         full[:, 0], full[:, 1 + self.index] = directions.T
         if self.others.size == 0:
-            values, points, _ = self.oracle.support_many(full)
-            return values, points[:, [1 + self.index, 0]]
+            answers = self.oracle.support_many(full)
+            return answers.values, answers.points[:, [1 + self.index, 0]]
         bounds, found = [], []
         for w in full:
             # The other limits are the same each time, and so is which columns are useful: keep them.

@@ -25,14 +25,16 @@ is driven to zero instead; its multiplier separates Z from what is allowed if it
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from conrl._types import Float
+from conrl._types import Arrays, Float
 from conrl.errors import RunError
 from conrl.oracles.protocols import SupportOracle
 from conrl.planners.column_generation.cones import REMEDY, Answer, Cones
-from conrl.planners.column_generation.linear import Columns, Optimum
-from conrl.planners.result import Start, certify
+from conrl.planners.column_generation.search import Columns, Optimum, Search
+from conrl.planners.result import certify
 
 ALLOWED = (1e-10, 1e-9, 1e-8)  # by how much a constraint may be exceeded, in its size; more only if less finds nothing
 APART = 1e-9  # a distance, in widths of the box, that counts as none
@@ -50,13 +52,13 @@ class Separated(Exception):
 
 
 def maximise_convex(
-    oracle: SupportOracle, cones: Cones, *, tol: float, max_sweeps: int, start: Start | None = None
+    oracle: SupportOracle, cones: Cones, *, tol: float, max_sweeps: int, start: Arrays | None = None
 ) -> Optimum:
     """Solve (1) to bound - objective <= tol * max(1, |objective|), or raise `Separated`.
 
-    `start`: directions that did well on a similar set.
+    `start`: `directions` [n, 1+d] that did well on a similar set.
     """
-    return _Solver(oracle, cones, tol, max_sweeps).run(None if start is None else start.directions)
+    return _ConvexSearch(oracle, cones, tol, max_sweeps).run(None if start is None else start.get("directions"))
 
 
 def lagrangian_bound(oracle: SupportOracle, cones: Cones, w: Float, mu: Float) -> float:
@@ -69,23 +71,27 @@ def rounding_of(oracle: SupportOracle, w: Float) -> float:
     return float(np.abs(w) @ oracle.rounding().support)
 
 
-class _Solver:
+class _ConvexSearch(Search):
+    """A search for the maximum of (1), to a tolerance."""
+
     def __init__(self, oracle: SupportOracle, cones: Cones, tol: float, max_sweeps: int) -> None:
-        self.oracle = oracle
+        super().__init__(oracle, Columns(), max_sweeps)
         self.cones = cones
         self.tol = tol
-        self.max_sweeps = max_sweeps
-        self.columns = Columns()
-        self.asked = 0
-        self.sweeps = 0
-        self.allowed = ALLOWED[0]
+        self.allowed = ALLOWED[0]  # what the master may exceed a constraint by; more where it finds nothing
 
-    def ask(self, directions: Float) -> Float:
-        self.asked += directions.shape[0]
-        self.sweeps += 1
-        return self.columns.ask(self.oracle, directions)[0]
+    def tolerance(self, objective: float) -> float:
+        """What is allowed between the bound and the objective."""
+        return self.tol * max(1.0, abs(objective))
 
-    def run(self, start: Float | None = None) -> Optimum:
+    def run(self, start: Float | None) -> Optimum:
+        """Master and oracle in turns: its multipliers w, mu are the next direction, until (2) meets its objective.
+
+        Let x be the master's mixture: w.y is the same for all points that carry weight, and for no point more. A new
+        point can lift the master by at most  support(w) - max_i w.z_i , so that (2) is asked for, which takes a cone
+        program, only where this is small. Before all, the best reward and the least of each cost are asked for, and
+        `start` [n, 1+d].
+        """
         axes = np.eye(self.cones.size)
         first = np.vstack((axes[:1], -axes[1:]))
         self.ask(first if start is None else np.vstack((first, start)))
@@ -101,15 +107,15 @@ class _Solver:
             w, mu = answer.w, answer.mu
             inside = float((np.array(self.columns.points) @ w).max())
             before = self.columns.count
-            value = float(self.ask(w[None])[0])
+            value, _ = self.ask_one(w)
             objective = float(answer.v[self.cones.s])
-            room = self.tol * max(1.0, abs(objective))
-            last = self.columns.count == before or self.sweeps >= self.max_sweeps
-            if last or value - inside <= 10.0 * room:  # else (2) cannot be small enough yet
-                found = value + rounding_of(self.oracle, w) + self.cones.over_box(w, mu)
-                if found < bound:
-                    bound, best = found, mu
-                if last or bound - objective <= room:
+            tolerance = self.tolerance(objective)
+            last = self.columns.count == before or self.exhausted
+            if last or value - inside <= 10.0 * tolerance:  # else (2) cannot be small enough yet
+                here = value + rounding_of(self.oracle, w) + self.cones.over_box(w, mu)
+                if here < bound:
+                    bound, best = here, mu
+                if last or bound - objective <= tolerance:
                     return self._finish(answer.more, before, bound, best)
 
     def _master(self, allowed: float | None = None) -> Answer:
@@ -137,14 +143,14 @@ class _Solver:
             if distance <= APART:
                 return self._loosen(answer.more[:count])
             inside = float((points @ answer.w).max())
-            value = float(self.ask(answer.w[None])[0])
+            value, _ = self.ask_one(answer.w)
             if value - inside <= max(0.1 * distance, APART) or self.columns.count == count:
                 proven = distance - max(value - inside, 0.0)
                 if proven > APART:
                     raise self._separated(proven, answer.more[:count], answer)
                 if self.columns.count == count:
                     return self._loosen(answer.more[:count])
-            elif self.sweeps >= self.max_sweeps:
+            elif self.exhausted:
                 raise RunError("no allowed mixture was found within max_sweeps; raise it")
 
     def _separated(self, distance: float, weights: Float, answer: Answer) -> Exception:
@@ -173,9 +179,7 @@ class _Solver:
         weights = weights[kept] / float(weights.sum())
         objective = self.cones.value(weights @ points)[0]
         nothing = np.zeros(self.cones.count)
-        return self.columns.optimum(
-            self.oracle, weights, points, objective, np.inf, nothing, False, (self.asked, self.sweeps)
-        )
+        return self.mixture(weights, points, objective=objective, bound=np.inf, multipliers=nothing, converged=False)
 
     def _loosen(self, weights: Float) -> None:
         """If the master finds nothing although the distance is none, allow a little more."""
@@ -190,18 +194,17 @@ class _Solver:
 
     def _finish(self, x: Float, count: int, bound: float, multipliers: Float) -> Optimum:
         """The answer, checked; one that breaks a constraint is solved for again, with room for Clarabel's error."""
-        found = self._mixture(x, count, bound, multipliers)
-        over = self._over(found.weights @ found.points)
+        optimum = self._optimum(x, count, bound, multipliers)
+        over = self._over(optimum.weights @ optimum.points)
         if over > 0.0:
             again = self._master(-2.0 * over)
             if again.solved:
-                found = self._mixture(again.more, self.columns.count, bound, multipliers)
-                over = self._over(found.weights @ found.points)
+                optimum = self._optimum(again.more, self.columns.count, bound, multipliers)
+                over = self._over(optimum.weights @ optimum.points)
         if over > 0.0:
             raise RunError(f"the mixture found breaks a constraint by {over:.3g} of its size; {REMEDY}")
-        if found.bound < found.objective:
-            found.bound = np.inf  # Clarabel's bound was none: nothing is proven
-        return found
+        # A bound below the objective is Clarabel's error: nothing is proven.
+        return replace(optimum, keeps=True, bound=np.inf if optimum.bound < optimum.objective else optimum.bound)
 
     def _over(self, y: Float) -> float:
         """By how much a value vector breaks a constraint, in its unit; 0 if it breaks none."""
@@ -209,8 +212,8 @@ class _Solver:
         broken = ~(excess <= self.cones.allowance(y, self.oracle.rounding().point))  # what is no number is broken
         return float(np.nan_to_num(excess[broken] / self.cones.t_unit[broken], nan=np.inf).max(initial=0.0))
 
-    def _mixture(self, x: Float, count: int, bound: float, multipliers: Float) -> Optimum:
-        """A mixture from the master's weights."""
+    def _optimum(self, x: Float, count: int, bound: float, multipliers: Float) -> Optimum:
+        """A mixture from the master's weights, its gap certified, its constraints not checked."""
         chosen = np.flatnonzero(x[:count] > NEGLIGIBLE)
         points = np.array([self.columns.points[i] for i in chosen])
         mean = np.maximum(x[chosen], 0.0) @ points / x[chosen].sum()
@@ -220,9 +223,10 @@ class _Solver:
             raise Separated(0.0, self._nearest(np.maximum(x[:count], 0.0)))
         kept = weights > 0.0
         weights, points = weights[kept], points[kept]
-        work = self.asked, self.sweeps
-        bound, converged = certify(bound, objective, self.tol * max(1.0, abs(objective)), bought)
-        return self.columns.optimum(self.oracle, weights, points, objective, bound, multipliers, converged, work)
+        bound, converged = certify(bound, objective, self.tolerance(objective), bought)
+        return self.mixture(
+            weights, points, objective=objective, bound=bound, multipliers=multipliers, converged=converged
+        )
 
     def _fewest(self, weights: Float, points: Float, bound: float, bought: float) -> tuple[Float, float]:
         """A mixture of fewer points as good as this one, and its objective.
@@ -235,10 +239,8 @@ class _Solver:
             fewer = reduce_mixture(fewer / fewer.sum(), points, 0.01 * small)
             fewer = _same_mean(fewer, points, weights @ points)
             objective = self.cones.value(fewer @ points)[0]
-            if (
-                self._over(fewer @ points) == 0.0
-                and certify(bound, objective, self.tol * max(1.0, abs(objective)), bought)[1]
-            ):
+            proven = certify(bound, objective, self.tolerance(objective), bought)[1]
+            if proven and self._over(fewer @ points) == 0.0:
                 return fewer, objective
         return weights, self.cones.value(weights @ points)[0]
 

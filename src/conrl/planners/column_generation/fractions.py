@@ -42,6 +42,10 @@ class RationalMaster:
         self._inverse: list[Vector] = []  # of the basic columns
         self._level: Vector = []  # the value of each
 
+    @property
+    def count(self) -> int:
+        return len(self._gain)
+
     def add(self, gains: Float, uses: Float) -> None:
         """New points: their objective a.z [m] and row values G z [m, R]."""
         self._gains, self._uses = np.append(self._gains, gains), np.vstack((self._uses, uses))

@@ -56,6 +56,10 @@ class Master:
         highs.addCol(1.0, -highspy.kHighsInf, highspy.kHighsInf, bound.size, self._rows[1:], np.full(bound.size, -1.0))
         self._highs = highs
 
+    @property
+    def count(self) -> int:
+        return len(self._gain)
+
     def add(self, gains: Float, uses: Float) -> None:
         """New points: their objective a.z [m] and row values G z [m, R]."""
         for gain, use in zip(gains / self.objective_unit, uses / self.unit, strict=True):

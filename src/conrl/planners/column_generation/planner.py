@@ -19,7 +19,8 @@ from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
 from conrl.planners.column_generation.cones import Cones
 from conrl.planners.column_generation.convex import Separated, maximise_convex
-from conrl.planners.column_generation.linear import Conflict, Optimum, maximise
+from conrl.planners.column_generation.linear import maximise
+from conrl.planners.column_generation.search import Conflict, Optimum
 from conrl.planners.feasibility import infeasible, separated
 from conrl.planners.result import Checked, Plan, Start, split_prices
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem
@@ -75,7 +76,8 @@ class ColumnGeneration:
         rows = linear.rows(mdp)
         reward_direction = np.zeros(1 + mdp.num_costs)
         reward_direction[0] = 1.0
-        work: dict[str, Any] = {"tol": self.tol, "max_sweeps": self.max_sweeps, "start": start}
+        work: dict[str, Any] = {"tol": self.tol, "max_sweeps": self.max_sweeps}
+        work["start"] = None if start is None else start._asdict()
         status = None
         try:
             found = maximise(oracle, reward_direction, rows, **work)
@@ -93,9 +95,10 @@ class ColumnGeneration:
         box = _box(np.stack(oracle.box), start)
         cones = _compile(problem.objective, problem.constraints, box.tobytes(), box.shape[1])
         tol = max(self.tol, CONVEX_TOLERANCE)
+        work = None if start is None else start._asdict()
         status = None
         try:
-            found = maximise_convex(oracle, cones, tol=tol, max_sweeps=self.max_sweeps, start=start)
+            found = maximise_convex(oracle, cones, tol=tol, max_sweeps=self.max_sweeps, start=work)
         except Separated as apart:
             if not relax:
                 raise separated(oracle, problem, apart) from None
@@ -115,8 +118,7 @@ class ColumnGeneration:
     ) -> Plan:
         mean = found.weights @ found.means
         oracle = found.oracle
-        null = isinstance(oracle, WithNullAction)
-        skipped = np.array([null and oracle.skips(w) for w in found.directions])  # type: ignore[attr-defined]
+        skipped = found.skips
         skip = float(found.weights[skipped].sum())
         played = ~skipped if not skipped.all() else np.arange(skipped.size) == 0  # always skipping: any policy will do
         directions, values = found.directions[played], found.means[played]

@@ -1,0 +1,114 @@
+"""Rows on one cost: the master problem is the intersection of a line with the limit, and needs no LP solver.
+
+Let g.z be the use of a point z and a.z its gain. The best gain
+
+    best(x) = max { a.z : z in Z, g.z <= x }
+
+is concave and piecewise linear in x, and its vertices are points of Z. If the limit h binds, best(h) lies on the edge
+between two neighbouring vertices, one that uses more than h and one that does not. Of any two such points, the line
+through (use, gain) of both has at h the gain of their mixture, a lower bound on best(h); its slope lambda is the
+multiplier that makes both equally good. Asked for a - lambda g, the oracle answers with a point above the line, which
+replaces the one on its side of h, or with none: then the line is the edge, and  support(a - lambda g) + lambda h  is
+the mixture's own gain.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conrl._types import Arrays, Float
+from conrl.planners.column_generation.search import Conflict, Optimum, RowSearch
+
+
+def one_cost(search: RowSearch, start: Arrays | None) -> Optimum:
+    """The optimum within rows that are all on one cost: a limit, a floor, or both.
+
+    As best(x) is concave, only a row that the optimum without rows breaks can bind; of several such rows, the one that
+    it breaks most. The others are checked with every answer.
+    """
+    if start is not None and search.rows.size == 1:
+        return _from_start(search, start)
+    value, free = search.ask_one(search.a)
+    over = search.G @ free - search.rows.bound
+    aim = search.allowance.aim
+    if (over <= aim).all():
+        return search.optimum(np.ones(1), free[None], value, np.zeros(search.rows.size))
+    r = int(np.argmax(np.where(over > aim, over, -np.inf)))
+    least, h = _least(search, r)
+    return _close_in(search, r, h, free, least)
+
+
+def _from_start(search: RowSearch, start: Arrays) -> Optimum:
+    """One row, from the points on either side of it that come nearest among the answers to the start's directions."""
+    g, h, aim = search.G[0], float(search.rows.bound[0]), float(search.allowance.aim[0])
+    high = low = None
+    values, points = search.ask(start["directions"])
+    for w, value, point in zip(start["directions"], values, points, strict=True):
+        use = float(g @ point)
+        if use > h + aim:
+            high = point if high is None or use < float(g @ high) else high
+        else:
+            if np.array_equal(w, search.a):
+                return search.optimum(np.ones(1), point[None], float(value), np.zeros(1))
+            if use <= h and (low is None or use > float(g @ low)):
+                low = point
+    if high is None:
+        value, high = search.ask_one(search.a)
+        if float(g @ high) <= h + aim:
+            return search.optimum(np.ones(1), high[None], value, np.zeros(1))
+    if low is None:
+        low, h = _least(search, 0)
+        if float(g @ high) <= h:  # nothing uses less than what must be allowed
+            high = search.ask_one(search.a)[1]
+    return _close_in(search, 0, h, high, low)
+
+
+def _least(search: RowSearch, r: int) -> tuple[Float, float]:
+    """The point that uses least of row r, and what must be allowed for it: h, or its own use if that is more."""
+    g, h = search.G[r], float(search.rows.bound[r])
+    value, least = search.ask_one(-g)
+    if -value > h + search.allowance.aim[r] and not search.relax:
+        raise Conflict(np.eye(search.rows.size)[r], -value - h)
+    return least, max(h, float(g @ least))
+
+
+def _close_in(search: RowSearch, r: int, h: float, high: Float, low: Float) -> Optimum:
+    """Close in on the edge of Z that passes g.z = h, from a point beyond it and one within.
+
+    A point that exceeds h by the row's `aim` at most is within: an edge no wider than rounding has no slope.
+    """
+    bound, price, within = np.inf, 0.0, h + float(search.allowance.aim[r])
+    relaxed = search.rows.bound.copy()
+    if search.relax:
+        relaxed[r] = h
+    (over, gain_over), (under, gain_under) = _use_and_gain(search, high, r), _use_and_gain(search, low, r)
+    if over <= under:  # all points use the same
+        value, _ = search.ask_one(search.a)
+        return search.optimum(np.ones(1), high[None], value, np.zeros(search.rows.size), relaxed)
+    while True:
+        slope = max(gain_over - gain_under, 0.0) / (over - under)
+        share = min(max((h - under) / (over - under), 0.0), 1.0)
+        objective = share * gain_over + (1.0 - share) * gain_under
+        value, point = search.ask_one(search.a - slope * search.G[r])
+        if value + slope * h < bound:
+            bound, price = value + slope * h, slope
+        use, gain = _use_and_gain(search, point, r)
+        stalled = (use, gain) in ((over, gain_over), (under, gain_under)) or search.exhausted
+        if stalled or search.is_closed(bound, objective):
+            break
+        if use > within:
+            high, over, gain_over = point, use, gain
+        else:
+            low, under, gain_under = point, use, gain
+        if over <= under:  # both are within, and the new one gains more
+            share = 0.0
+            break
+    multipliers = np.zeros(search.rows.size)
+    multipliers[r] = price
+    weights, points = np.array([share, 1.0 - share]), np.stack((high, low))
+    keep = weights > 0.0
+    return search.optimum(weights[keep], points[keep], bound, multipliers, relaxed)
+
+
+def _use_and_gain(search: RowSearch, point: Float, r: int) -> tuple[float, float]:
+    return float(search.rows.sign[r] * point[1 + search.rows.cost[r]]), float(search.a @ point)

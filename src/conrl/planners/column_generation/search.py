@@ -1,0 +1,185 @@
+"""What column generation holds while it searches: an oracle, the columns that it has given, and what was asked of it.
+
+A column is a point z of the set Z of value vectors, together with the direction that it answers and so its policy.
+`Search` is of any problem over Z; `RowSearch` is of
+
+    maximise a.z   subject to   z in Z,  G z <= h                                         (1)
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from conrl._types import Bool, Float
+from conrl.oracles.protocols import SupportOracle
+from conrl.planners.allowance import Allowance
+from conrl.planners.result import certify
+from conrl.problem import Rows
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """A mixture of columns, with its certificate."""
+
+    weights: Float  # [n], n at most R + 1; of a convex problem d + 2
+    points: Float  # [n, 1+d]: what is mixed
+    means: Float  # [n, 1+d]: the same policies' values without bonus
+    directions: Float  # [n, 1+d]: the directions that they answer
+    skips: Bool  # [n]: which of them are the null action, and no policy
+    asked: int  # directions
+    sweeps: int  # calls of the oracle, each for several directions
+    oracle: SupportOracle  # whose answers these are
+    objective: float
+    bound: float
+    multipliers: Float  # [R]
+    converged: bool
+    keeps: bool = False  # checked: it keeps every row or constraint within its allowance; relaxed ones, as relaxed
+    allowance: Float | None = None  # [R]: by how much each row may be exceeded
+
+
+class Conflict(Exception):
+    """The rows cannot all be kept: `multipliers`.(G z - h) >= `violation` > 0 for every z in Z."""
+
+    def __init__(self, multipliers: Float, violation: float) -> None:
+        super().__init__(violation)
+        self.multipliers = multipliers
+        self.violation = violation
+
+
+class Columns:
+    """The points found so far, none twice, each with the first direction that it answered."""
+
+    def __init__(self) -> None:
+        self.directions: list[Float] = []
+        self.points: list[Float] = []
+        self.means: list[Float] = []
+        self.skips: list[bool] = []
+        self._index: dict[bytes, int] = {}
+
+    @property
+    def count(self) -> int:
+        return len(self.points)
+
+    def ask(self, oracle: SupportOracle, directions: Float) -> tuple[Float, Float]:
+        """Answers to directions [m, 1+d]: support values and points; new points become columns."""
+        values, points, means, skips = oracle.support_many(directions)
+        for i, point in enumerate(points):
+            key = point.tobytes()
+            if key not in self._index:
+                self._index[key] = len(self.points)
+                self.directions.append(directions[i])
+                self.points.append(point)
+                self.means.append(means[i])
+                self.skips.append(skips is not None and bool(skips[i]))
+        return values, points
+
+    def details(self, points: Float) -> tuple[Float, Float, Bool]:
+        """Of some of the points: means and directions [n, 1+d], and which are the null action [n]."""
+        chosen = [self._index[p.tobytes()] for p in points]
+        means = np.array([self.means[i] for i in chosen])
+        directions = np.array([self.directions[i] for i in chosen])
+        return means, directions, np.array([self.skips[i] for i in chosen])
+
+
+class Search:
+    """An oracle, the columns that it has given, and how much was asked of it."""
+
+    def __init__(self, oracle: SupportOracle, columns: Columns, max_sweeps: int) -> None:
+        self.oracle = oracle
+        self.columns = columns
+        self.max_sweeps = max_sweeps
+        self.asked = 0
+        self.sweeps = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no more sweeps are allowed."""
+        return self.sweeps >= self.max_sweeps
+
+    def ask(self, directions: Float) -> tuple[Float, Float]:
+        """Support values [m] and points [m, 1+d] of directions [m, 1+d], by one call of the oracle."""
+        self.asked += directions.shape[0]
+        self.sweeps += 1
+        return self.columns.ask(self.oracle, directions)
+
+    def ask_one(self, direction: Float) -> tuple[float, Float]:
+        """The support value and the point of one direction."""
+        values, points = self.ask(direction[None])
+        return float(values[0]), points[0]
+
+    def mixture(self, weights: Float, points: Float, **certificate: Any) -> Optimum:
+        """A mixture of some of the points, with what is known about it."""
+        details = self.columns.details(points)
+        return Optimum(weights, points, *details, self.asked, self.sweeps, self.oracle, **certificate)
+
+
+class RowSearch(Search):
+    """A search for the maximum of (1), to a tolerance. With `relax`, rows that cannot be kept may be exceeded."""
+
+    def __init__(
+        self,
+        oracle: SupportOracle,
+        columns: Columns,
+        max_sweeps: int,
+        *,
+        a: Float,
+        rows: Rows,
+        tol: float,
+        relax: bool,
+    ) -> None:
+        super().__init__(oracle, columns, max_sweeps)
+        self.a = a
+        self.rows = rows
+        self.G = rows.matrix(oracle.num_costs)
+        self.tol = tol
+        self.relax = relax
+        self.allowance = Allowance(oracle, rows)
+        # Totals are at most that large: rewards of 1e-6 are not planned to 1e-9.
+        self.largest = oracle.horizon * float(np.abs(a) @ oracle.scale)
+
+    def strict(self) -> Self:
+        """The same search without its columns, by an oracle that tells ties apart, and with as many sweeps again."""
+        again = copy.copy(self)
+        again.oracle, again.columns = self.oracle.strict(), Columns()
+        again.max_sweeps += self.sweeps
+        return again
+
+    def tolerance(self, objective: float) -> float:
+        """What is allowed between the bound and the objective."""
+        return self.tol * min(max(1.0, abs(objective)), self.largest)
+
+    def is_closed(self, bound: float, objective: float) -> bool:
+        """Whether the gap is within the tolerance."""
+        return bound - objective <= self.tolerance(objective)
+
+    def optimum(
+        self, weights: Float, points: Float, bound: float, multipliers: Float, relaxed: Float | None = None
+    ) -> Optimum:
+        """A mixture and a bound as the answer: the bound rounded outward, the mixture checked against every row.
+
+        `relaxed` [R]: what the rows are checked against instead of h. A mixture that is no number keeps none.
+        """
+        objective = float(weights @ (points @ self.a))
+        tolerance = self.tolerance(objective)
+        bound += self.allowance.outward(self.a, multipliers, tolerance)
+        stated = self.allowance.stated
+        bound, converged = certify(bound, objective, tolerance, float(multipliers @ stated))
+        over = self.G @ (weights @ points) - (self.rows.bound if relaxed is None else relaxed)
+        return self.mixture(
+            weights,
+            points,
+            objective=objective,
+            bound=bound,
+            multipliers=multipliers,
+            converged=converged,
+            keeps=bool((over <= self.allowance.computed).all()),
+            allowance=stated,
+        )
+
+    def accepts(self, optimum: Optimum) -> bool:
+        """Whether an answer can go out: it keeps every row, and its gap is closed or no sweep is left."""
+        return optimum.keeps and (optimum.converged or self.exhausted)

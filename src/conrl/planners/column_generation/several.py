@@ -1,0 +1,162 @@
+"""Rows on several costs: the master problem is a small LP over the columns found so far.
+
+First the columns are made feasible by minimising t, the largest violation in units of the rows, several directions in
+one sweep. With the multipliers lambda of that program (u.lambda = 1 for the units u),
+
+    t >= -support(-G'lambda) - lambda.h
+
+and where this is positive it proves that the rows cannot be kept (Farkas). Then the objective is pursued. The
+multipliers tried are a mean of the master's and the best so far (Wentges 1997), which takes half the steps of the
+master's alone when there are many rows; each gives the bound (2) of `linear.py`, and a new column or none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conrl._types import Arrays, Float
+from conrl.errors import RunError
+from conrl.planners.column_generation.fractions import RationalMaster
+from conrl.planners.column_generation.master import Master
+from conrl.planners.column_generation.search import Conflict, Optimum, RowSearch
+
+SMOOTHING = 0.7  # share of the best multipliers so far in those tried next; 0.5 to 0.85 measured much alike
+MIXING = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0])  # weight of the objective while becoming feasible
+
+
+def several_costs(search: RowSearch, start: Arrays | None) -> Optimum:
+    """The optimum within rows on several costs, with HiGHS as the master.
+
+    One sweep asks for a, which is the answer if it keeps all rows; for the least of each row, which is a conflict if
+    it is too much; and for what the start has. Of the bounds without multipliers and with the start's, the better one
+    is improved.
+    """
+    a, G, h, aim = search.a, search.G, search.rows.bound, search.allowance.aim
+    directions = np.vstack((a, -G))
+    first = directions.shape[0]
+    if start is not None:
+        directions = np.vstack((directions, a - start["multipliers"] @ G, start["directions"]))
+    values, points = search.ask(directions)
+    bound, best = float(values[0]), np.zeros(h.size)
+    if (G @ points[0] - h <= aim).all():
+        return search.optimum(np.ones(1), points[:1], bound, best)
+    least = -values[1:first] - h
+    if (least > aim).any() and not search.relax:
+        r = int(np.argmax(least / aim))
+        raise Conflict(np.eye(h.size)[r], float(least[r]))
+    # Not by the points of a start: what counts as least violating must not depend on it.
+    unit, gain_unit = _units(search, points[:first])
+    master = Master(h, unit, gain_unit)
+    kept = _become_feasible(search, master, gain_unit)
+    if start is not None:
+        dual_bound = float(values[first]) + float(start["multipliers"] @ _limits(search, kept))
+        if dual_bound < bound:
+            bound, best = dual_bound, start["multipliers"]
+    return _improve(search, master, kept, bound, best)
+
+
+def in_fractions(search: RowSearch) -> Optimum:
+    """The answer again, where doubles did not decide: exact weights, and ties told apart.
+
+    A row counts as kept if exceeded by its own `aim` at most, so that this is the unit in which the rows are exceeded
+    together; they are proven to conflict, or kept within twice that. Where the last 1e-9 of a limit is worth so much
+    that the bound cannot be told from it (a nearly vertical edge), the rows are exceeded by `aim`.
+    """
+    directions = np.vstack((search.a, -search.G, *search.columns.directions))
+    search = search.strict()
+    values, points = search.ask(directions)
+    h, aim = search.rows.bound, search.allowance.aim
+    unit, gain_unit = _units(search, points[: 1 + h.size])
+    best: Optimum | None = None
+    for exceeded in (0.0, 1.0):
+        master = RationalMaster(h + exceeded * aim, unit if search.relax else aim)
+        kept = _become_feasible(search, master, gain_unit)
+        optimum = _improve(search, master, kept, float(values[0]), np.zeros(h.size))
+        if optimum.keeps and (best is None or optimum.bound - optimum.objective < best.bound - best.objective):
+            best = optimum
+        if best is not None and search.accepts(best):
+            break
+    if best is None:
+        raise RunError("the mixture found breaks a limit by more than rounding; measure costs in units nearer to 1")
+    return best
+
+
+def _units(search: RowSearch, points: Float) -> tuple[Float, float]:
+    """Units for the rows [R] and for the objective: what the first answers [1+R, 1+d] differ by."""
+    uses, gains = points @ search.G.T, points @ search.a
+    spread = uses.max(axis=0) - uses.min(axis=0)
+    # Where all policies cost the same, the spread is rounding and no unit.
+    size = np.maximum(np.abs(search.rows.bound), search.oracle.scale[1 + search.rows.cost])
+    unit = np.where(spread > 1e-6 * size, spread, np.where(size > 0.0, size, 1.0))
+    range_of_gains = float(gains.max() - gains.min())
+    size_of_gains = float(np.abs(gains).max())
+    return unit, range_of_gains if range_of_gains > 1e-6 * size_of_gains else size_of_gains or 1.0
+
+
+def _limits(search: RowSearch, kept: Float) -> Float:
+    """[R]: what the multipliers of a bound are weighed with: h or, where that is relaxed, what can be kept."""
+    return kept if search.relax else search.rows.bound
+
+
+def _solve(search: RowSearch, master: Master | RationalMaster) -> tuple[Float, Float, float]:
+    """Give the master the columns that it does not have yet, and solve it: weights, multipliers, violation."""
+    if search.columns.count > master.count:
+        new = np.array(search.columns.points[master.count :])
+        master.add(new @ search.a, new @ search.G.T)
+    return master.solve()
+
+
+def _become_feasible(search: RowSearch, master: Master | RationalMaster, gain_unit: float) -> Float:
+    """Drive the largest violation t (in units of the rows) below zero, or prove that it cannot be.
+
+    From then on the master pursues the objective; [R]: the bounds that it keeps, its own plus t units.
+    """
+    a, G, aim = search.a, search.G, search.allowance.aim
+    grain = float((aim / master.unit).min())
+    while True:
+        _, multipliers, violation = _solve(search, master)
+        if violation <= 0.0:
+            break
+        mixing = MIXING / gain_unit
+        before = search.columns.count
+        values, _ = search.ask(mixing[:, None] * a - multipliers @ G)
+        proven = -float(values[0]) - float(multipliers @ search.rows.bound)
+        if proven > float(multipliers @ aim) and not search.relax:
+            raise Conflict(multipliers, proven)
+        if search.columns.count == before or violation - proven <= 0.1 * grain:
+            break
+        if search.exhausted:
+            raise RunError("no policy within the limits was found within max_sweeps; raise it")
+    master.pursue_objective(max(violation, 0.0))
+    return master.bound + max(violation, 0.0) * master.unit
+
+
+def _improve(search: RowSearch, master: Master | RationalMaster, kept: Float, bound: float, best: Float) -> Optimum:
+    """Close the gap between the master's mixture, which keeps the bounds `kept` [R], and the least bound.
+
+    `bound` is the least so far, at the multipliers `best` [R]. The next are  share * best + (1 - share) * master's;
+    where they bring no new column the master's own are asked, and if those bring none either, the master is optimal.
+    """
+    limits = _limits(search, kept)
+    share = SMOOTHING
+    while True:
+        weights, multipliers, _ = _solve(search, master)
+        objective = master.gain(weights)
+        if search.is_closed(bound, objective) or search.exhausted:
+            break
+        tried = share * best + (1.0 - share) * multipliers
+        before = search.columns.count
+        value, _ = search.ask_one(search.a - tried @ search.G)
+        value += float(tried @ limits)
+        if value < bound:
+            bound, best = value, tried
+        if search.columns.count > before:
+            share = SMOOTHING
+        elif share > 0.0:
+            share = 0.0
+        else:
+            break
+    chosen = np.flatnonzero(weights > 0.0)
+    points = np.array([search.columns.points[i] for i in chosen])
+    polished = master.polished(weights[chosen], points @ search.G.T, kept)
+    return search.optimum(polished[polished > 0.0], points[polished > 0.0], bound, best, limits)
