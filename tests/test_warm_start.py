@@ -17,6 +17,7 @@ from bank import (
     _highs,
     _program,
     assert_optimal,
+    assert_values,
     best_total,
     dense,
     excess_of,
@@ -432,6 +433,44 @@ def test_a_concave_convex_constraint_that_cannot_be_met() -> None:
         plan = CG.plan(mdp, problem, start, relax=True)
         assert plan.status == "infeasible"
         assert plan.costs[0] == pytest.approx(least, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("planner", "problem"),
+    [
+        (conrl.LinearProgram(), lin([-1.0, 2.0])),
+        (conrl.LinearProgram(), lin([1.0, 1.2])),
+        (conrl.LinearProgram(), lin([1.0, None], [2.0, None])),
+        (conrl.ConvexProgram(), conrl.ConcaveConvex(lambda x: x, [lambda c: c[0] - 1.0, lambda c: c[1] - 1.2])),
+        (conrl.ConvexProgram(), conrl.ConcaveConvex(lambda x: x, [lambda c: c[0] - 1.0, lambda c: 2.0 - c[0]])),
+    ],
+    ids=["alone", "together", "floor above limit", "constraint", "two constraints"],
+)
+@pytest.mark.parametrize("bonus", [0.0, 0.01])
+def test_full_programs_relax_as_column_generation_does(planner: Any, problem: Any, bonus: float) -> None:
+    """What cannot be kept is an error or, relaxed, the same least-violating plan; nothing is remembered."""
+    mdp = still([0.0, 1.0, 0.3], [[0.0, 1.0], [1.0, 0.0], [0.6, 0.6]], 4).with_bonus(np.full((1, 3), bonus))
+    with pytest.raises(conrl.InfeasibleError):
+        planner.plan(mdp, problem)
+    plan, expected = planner.plan(mdp, problem, relax=True), CG.plan(mdp, problem, relax=True)
+    assert plan.status == expected.status == "infeasible"
+    assert plan.start is None
+    assert plan.costs.tolist() == expected.costs.tolist()
+    assert plan.reward == expected.reward
+    assert plan.rows == expected.rows
+    assert_values(mdp, plan.policy, np.array([plan.reward, *plan.costs]))
+
+
+@pytest.mark.parametrize("planner", [conrl.LinearProgram(), conrl.ConvexProgram()])
+def test_full_programs_relax_nothing_that_can_be_kept(planner: Any) -> None:
+    mdp = random_model(1, 5, 3, 4, 1)
+    limit = middle(mdp, 0.5)[0]
+    linear = conrl.Linear in planner.problems
+    problem = lin([limit]) if linear else conrl.ConcaveConvex(lambda x: x, lambda c: c[0] - limit)
+    plan, relaxed = planner.plan(mdp, problem), planner.plan(mdp, problem, CG.plan(mdp, lin([limit])).start, True)
+    assert plan.status == relaxed.status == "optimal"
+    assert plan.costs.tolist() == relaxed.costs.tolist()
+    assert plan.start is relaxed.start is None
 
 
 # -- infeasible estimates of a learner ------------------------------------------------------------------------

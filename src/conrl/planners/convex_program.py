@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from conrl._types import Arrays
 from conrl.arguments import is_number
 from conrl.errors import RunError, SpecError, shown
 from conrl.evaluation import evaluate
@@ -26,7 +27,7 @@ from conrl.oracles import BackwardInduction
 from conrl.planners.column_generation.cones import CVXPY, Cones, expressions, import_cvxpy
 from conrl.planners.column_generation.convex import Separated, lagrangian_bound, maximise_convex
 from conrl.planners.feasibility import separated
-from conrl.planners.linear_program import flow_rows, markov_policy
+from conrl.planners.linear_program import flow_rows, markov_policy, or_least_violating
 from conrl.planners.result import Plan, certify
 from conrl.problem import ConcaveConvex, Problem
 
@@ -45,12 +46,20 @@ class ConvexProgram:
         if not (is_number(self.tol) and self.tol > 0.0):
             raise SpecError(f"tol is {shown(self.tol)}; it must be a positive number")
 
-    def plan(self, mdp: ConstrainedMDP, problem: Problem) -> Plan:
-        assert isinstance(problem, ConcaveConvex)
-        with CVXPY:
-            return self._solve(mdp, problem)
+    def plan(self, mdp: ConstrainedMDP, problem: Problem, start: Arrays | None = None, relax: bool = False) -> Plan:
+        """The best policy within the constraints; `relax` is as in `ColumnGeneration.plan`.
 
-    def _solve(self, mdp: ConstrainedMDP, problem: ConcaveConvex) -> Plan:
+        A plan of the full program has no use for a `start`, and leaves none.
+        """
+        with CVXPY:
+            return or_least_violating(self._plan, mdp, problem, self.tol, relax)
+
+    def _plan(self, mdp: ConstrainedMDP, problem: ConcaveConvex) -> Plan:
+        """The optimum of the program: its policy evaluated, its constraints checked, Eq. 2 at its multipliers as bound.
+
+        w is the multiplier of the rows that tie y to the measure (with a bonus two a coordinate, one for each side).
+        Any w gives a bound; which sign CVXPY gives the multiplier of an equation is not documented, so both are tried.
+        """
         oracle = BackwardInduction(mdp)
         cones = Cones(problem.objective, problem.constraints, *oracle.box)
         cp = import_cvxpy()
@@ -77,7 +86,6 @@ class ConvexProgram:
         tied = [np.asarray(row.dual_value, dtype=np.float64) for row in link]
         w = tied[0] if len(tied) == 1 else tied[0] - tied[1]
         mu = np.array([max(float(np.asarray(g.dual_value).item()), 0.0) for g in limits])
-        # Any w gives a bound; which sign CVXPY gives the multiplier of an equation is not documented.
         bound = min(lagrangian_bound(oracle, cones, sign * w, mu) for sign in (1.0, -1.0))
         bound, proven = certify(bound, objective, self.tol * max(1.0, abs(objective)), float(mu @ allowed))
         if bound < objective:

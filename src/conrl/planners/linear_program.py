@@ -15,18 +15,20 @@ The bound returned is the Lagrangian one (Eq. 2 of `column_generation/linear.py`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
 
-from conrl._types import Float
+from conrl._types import Arrays, Float
 from conrl.arguments import is_number, read_choice
-from conrl.errors import RunError, SpecError, shown
+from conrl.errors import InfeasibleError, RunError, SpecError, shown
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
 from conrl.planners.allowance import Allowance
+from conrl.planners.column_generation.planner import ColumnGeneration
 from conrl.planners.feasibility import find_conflict, infeasible
 from conrl.planners.result import Checked, Plan, certify, split_prices
 from conrl.policy import Policy
@@ -77,7 +79,18 @@ class LinearProgram:
         if not (is_number(self.tol) and self.tol > 0.0):
             raise SpecError(f"tol is {shown(self.tol)}; it must be a positive number")
 
-    def plan(self, mdp: ConstrainedMDP, problem: Problem) -> Plan:
+    def plan(self, mdp: ConstrainedMDP, problem: Problem, start: Arrays | None = None, relax: bool = False) -> Plan:
+        """The best policy within the limits; `relax` is as in `ColumnGeneration.plan`.
+
+        A plan of the full program has no use for a `start`, and leaves none.
+        """
+        return or_least_violating(self._plan, mdp, problem, self.tol, relax)
+
+    def _plan(self, mdp: ConstrainedMDP, problem: Problem) -> Plan:
+        """The optimum of the program, checked against every row, with the bound that its multipliers prove.
+
+        Rows that HiGHS exceeds by its own tolerance are tightened by twice that, and the program is solved again.
+        """
         null = isinstance(problem, Knapsack)
         linear = problem.linear(mdp) if isinstance(problem, Knapsack) else problem
         assert isinstance(linear, Linear)
@@ -88,42 +101,41 @@ class LinearProgram:
         if twofold and (conflict := find_conflict(oracle, rows)) is not None:
             raise infeasible(oracle, rows, conflict)
         allowance = Allowance(oracle, rows)
-        found = self._within(mdp, oracle, rows, null, rows.bound)
-        over = found.over(rows)
-        if (over > allowance.computed).any():  # by HiGHS' tolerance: once more, with room for it
-            found = self._within(mdp, oracle, rows, null, rows.bound - 2.0 * np.maximum(over, 0.0))
-            over = found.over(rows)
+        solution = self._within(mdp, oracle, rows, null, rows.bound)
+        over = solution.over(rows)
+        if (over > allowance.computed).any():
+            solution = self._within(mdp, oracle, rows, null, rows.bound - 2.0 * np.maximum(over, 0.0))
+            over = solution.over(rows)
         if not (over <= allowance.computed).all():
             worst = int(np.argmax(over / allowance.computed))
             raise RunError(
                 f"HiGHS' answer breaks {rows.names(mdp.cost_names)[worst]} by {over[worst]:.3g}; use column generation"
             )
-        multipliers = found.multipliers
+        multipliers = solution.multipliers
         direction = -multipliers @ rows.matrix(mdp.num_costs)
         direction[0] += 1.0
         asked: SupportOracle = WithNullAction(oracle) if null else oracle
-        room = self.tol * max(1.0, abs(found.objective))
+        tolerance = self.tol * max(1.0, abs(solution.objective))
         bound = asked.support(direction).value + float(multipliers @ rows.bound)
-        bound += allowance.outward(np.eye(1 + mdp.num_costs)[0], multipliers, room)
-        bound, proven = certify(bound, found.objective, room, float(multipliers @ allowance.stated))
+        bound += allowance.outward(np.eye(1 + mdp.num_costs)[0], multipliers, tolerance)
+        bound, proven = certify(bound, solution.objective, tolerance, float(multipliers @ allowance.stated))
         prices, floor_prices = split_prices(rows, multipliers, mdp.num_costs)
-        policy = found.policy
         return Plan(
             mdp=mdp,
             problem=problem,
             status="optimal" if proven else "inaccurate",
-            reward=float(found.value[0]),
-            costs=found.value[1:],
-            objective=found.objective,
+            reward=float(solution.value[0]),
+            costs=solution.value[1:],
+            objective=solution.objective,
             bound=bound,
             prices=prices,
             floor_prices=floor_prices,
-            iterations=found.iterations,
+            iterations=solution.iterations,
             weights=np.ones(1),
-            values=found.played[None],
-            make_policy=lambda i: policy,
-            skip=found.skip,
-            checked=Checked(rows, found.used, allowance.stated, multipliers),
+            values=solution.played[None],
+            make_policy=lambda i: solution.policy,
+            skip=solution.skip,
+            checked=Checked(rows, solution.used, allowance.stated, multipliers),
         )
 
     def _within(
@@ -181,7 +193,27 @@ class LinearProgram:
         return highs
 
 
+def or_least_violating(
+    solve: Callable[[ConstrainedMDP, Any], Plan], mdp: ConstrainedMDP, problem: Problem, tol: float, relax: bool
+) -> Plan:
+    """What `solve` plans or, where nothing keeps the limits and they may be relaxed, what exceeds them least.
+
+    Which policies those are is a matter of units, so that all exact planners leave it to column generation.
+    """
+    try:
+        return solve(mdp, problem)
+    except InfeasibleError:
+        if not relax:
+            raise
+    return replace(ColumnGeneration(tol).plan(mdp, problem, relax=True), start=None)
+
+
 def _program(mdp: ConstrainedMDP, rows: Rows, null: bool) -> highspy.HighsLp:
+    """The program as HiGHS reads it: first the rows of the limits, each in its unit, then those of the flow.
+
+    One column for each rho(h, s, a) and, with the null action, one for the probability of skipping an episode: a
+    measure of mass 1 - skip, whose mass at the start is missing there.
+    """
     import scipy.sparse as sp
 
     H, S, P = mdp.horizon, mdp.num_states, mdp.num_pairs
@@ -193,7 +225,7 @@ def _program(mdp: ConstrainedMDP, rows: Rows, null: bool) -> highspy.HighsLp:
     limits = sp.csr_array(np.tile((rows.sign * used / unit).T, (1, H)).reshape(rows.size, H * P))
     matrix = sp.csc_array(sp.vstack((limits, flow)))
     gain = np.tile(reward, H)
-    if null:  # one more column: the probability of skipping, which takes its mass from the start
+    if null:
         skip = np.concatenate((np.zeros(rows.size), right))[:, None]
         matrix, gain = sp.csc_array(sp.hstack((matrix, sp.csc_array(skip)))), np.append(gain, 0.0)
     lp = highspy.HighsLp()
