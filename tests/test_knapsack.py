@@ -20,6 +20,7 @@ from strategies import specs
 
 import conrl
 from conrl.bounds import knapsack_epsilon
+from conrl.oracles import BackwardInduction, Supports
 from conrl.planners.allowance import FEASIBILITY
 
 Float = NDArray[np.float64]
@@ -182,6 +183,22 @@ def test_infinite_budgets_are_none(planner: str) -> None:
     assert one.prices[1] == 0.0
     unset: Any = [5.0, None]
     assert conrl.plan(mdp, conrl.Knapsack(unset, 10), planner=planner).reward == one.reward
+
+
+@pytest.mark.parametrize(("seed", "d"), [(0, 1), (1, 1), (2, 2), (3, 3)])
+def test_what_is_skipped_is_known_from_the_first_answer(seed: int, d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One backward induction for each direction asked, and none to find out which of them the null action answers."""
+    mdp, asked = random_model(seed, 5, 3, 4, d), []
+    honest = BackwardInduction.support_many
+
+    def counted(self: BackwardInduction, directions: Float) -> Supports:
+        asked.append(len(directions))
+        return honest(self, directions)
+
+    monkeypatch.setattr(BackwardInduction, "support_many", counted)
+    plan = conrl.plan(mdp, conrl.Knapsack([20.0] * d, 100))
+    assert 0.0 < plan.skip < 1.0
+    assert sum(asked) == plan.iterations
 
 
 def test_budgets_by_name() -> None:
