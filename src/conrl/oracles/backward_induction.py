@@ -65,11 +65,11 @@ class BackwardInduction(ModelOracle):
         )
         missing = slot_pair == self._pay.shape[0]
         self._missing = missing if missing.any() else None
-        places = np.where(missing, 0, slot_pair)
-        self._slot_pay = self._pay[places].reshape(-1, 1 + self.num_costs)  # [slots * LANES, 1+d]
+        pairs = np.where(missing, 0, slot_pair)
+        self._slot_pay = self._pay[pairs].reshape(-1, 1 + self.num_costs)  # [slots * LANES, 1+d]
         # As the kernels read it: no rows for none.
         self._pair_bonus: Float = np.empty((0, 1 + self.num_costs)) if bonus is None else bonus
-        self._slot_bonus = self._pair_bonus if bonus is None else bonus[places].reshape(self._slot_pay.shape)
+        self._slot_bonus = self._pair_bonus if bonus is None else bonus[pairs].reshape(self._slot_pay.shape)
         self._free: list[Scratch] = []
 
     def _scratch(self) -> Scratch:
@@ -132,6 +132,7 @@ class BackwardInduction(ModelOracle):
         return Deterministic(actions, mdp.num_actions)
 
     def _sweep(self, w: Float, work: Scratch) -> float:
+        """support(w), by backward induction over blocks of LANES states; what is chosen is left in `work.choice`."""
         pay = np.empty((self._slot_pay.shape[0] // kernels.LANES, kernels.LANES))
         kernels.along(self._slot_pay, self._slot_bonus, w, pay.reshape(-1))
         if self._missing is not None:
@@ -153,6 +154,7 @@ class BackwardInduction(ModelOracle):
         return kernels.at_start(reach.initial, work.values[at].reshape(-1, 1), 0)
 
     def _sweep_many(self, directions: Float, work: Scratch, values: Float, points: Float, means: Float) -> None:
+        """The answers to up to LANES directions [m, 1+d], one backward induction with a direction in each lane."""
         m = directions.shape[0]
         W = np.zeros((directions.shape[1], kernels.LANES))
         W[:, :m] = directions.T

@@ -73,6 +73,8 @@ class ExtendedBackwardInduction(ModelOracle):
         others: ArrayLike = 0.0,
         many: ArrayLike | None = None,
     ) -> None:
+        """The intervals as what every outcome surely has, low = max(p_hat - beta, 0), what it may have on top,
+        room = min(p_hat + beta, 1) - low, and what a pair has to give away, free = 1 - (sum of low)."""
         super().__init__(mdp, mdp.pay, mdp.bonus)
         beta = float_array(radius, "radius")
         graph = mdp.graph

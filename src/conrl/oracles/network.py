@@ -72,7 +72,7 @@ class Network:
             cut = _patches(features if features.ndim == 4 else features[:, None])
             seen, which = np.unique(cut.reshape(-1, cut.shape[2]), axis=0, return_inverse=True)
         self.inputs: Float32 = np.ascontiguousarray(seen, dtype=np.float32)  # [distinct patches, width]
-        self.which: NDArray[np.int32] = which.reshape(S, -1).astype(np.int32)  # [S, places]: into them
+        self.which: NDArray[np.int32] = which.reshape(S, -1).astype(np.int32)  # [S, cells]: into them
         self.image = image
         self.layers: list[Layer] = []
         width = self.inputs.shape[1]

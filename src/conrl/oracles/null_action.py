@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from conrl._types import Float
-from conrl.oracles.protocols import Rounding, Support, SupportOracle, Supports
+from conrl.oracles.protocols import Rounding, SupportOracle, Supports
 from conrl.policy import Policy
 
 
-class WithNullAction:
-    """`SupportOracle` of conv(Z and 0). Of a policy and the null action that do equally well, the policy."""
+class WithNullAction(SupportOracle):
+    """That of conv(Z and 0). Of a policy and the null action that do equally well, the policy."""
 
     def __init__(self, inner: SupportOracle) -> None:
         self.inner = inner
@@ -35,10 +35,6 @@ class WithNullAction:
 
     def strict(self) -> WithNullAction:
         return WithNullAction(self.inner.strict())
-
-    def support(self, w: Float) -> Support:
-        answer = self.support_many(np.asarray(w, dtype=np.float64)[None])
-        return Support(float(answer.values[0]), answer.points[0], answer.means[0], lambda: self.policy(w))
 
     def support_many(self, directions: Float) -> Supports:
         values, points, means, _ = self.inner.support_many(directions)

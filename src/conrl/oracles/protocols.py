@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, Self
 
@@ -75,11 +75,18 @@ class SupportOracle(Protocol):
         """The same oracle, with actions that tie within rounding told apart: slower to agree with, never less good."""
         ...
 
-    def support(self, w: Float) -> Support: ...
+    def support(self, w: Float) -> Support:
+        """The largest w.z, a z that attains it, and its policy (made when asked for)."""
+        answer = self.support_many(np.asarray(w, dtype=np.float64)[None])
+        return Support(float(answer.values[0]), answer.points[0], answer.means[0], lambda: self.policy(w))
 
-    def support_many(self, directions: Float) -> Supports: ...
+    def support_many(self, directions: Float) -> Supports:
+        """Answers to the rows of `directions` [m, 1+d]."""
+        ...
 
-    def policy(self, w: Float) -> Policy: ...
+    def policy(self, w: Float) -> Policy:
+        """A deterministic policy that attains support(w)."""
+        ...
 
 
 class Responder(Protocol):
@@ -88,8 +95,8 @@ class Responder(Protocol):
     def respond(self, w: Float) -> Policy: ...
 
 
-class ModelOracle(ABC):
-    """A `SupportOracle` of a model whose pairs pay `pay` [P, 1+d], give or take `bonus` [P, 1+d]."""
+class ModelOracle(SupportOracle):
+    """That of a model whose pairs pay `pay` [P, 1+d], give or take `bonus` [P, 1+d]."""
 
     def __init__(self, mdp: ConstrainedMDP, pay: Float, bonus: Float | None) -> None:
         self.mdp = mdp
@@ -117,19 +124,6 @@ class ModelOracle(ABC):
         spread = 0.0 if self._bonus is None else self._bonus
         H = self.mdp.horizon
         return H * (self._pay - spread).min(axis=0), H * (self._pay + spread).max(axis=0)
-
-    def support(self, w: Float) -> Support:
-        """The largest w.z, a z that attains it, and its policy (made when asked for)."""
-        answer = self.support_many(np.asarray(w, dtype=np.float64)[None])
-        return Support(float(answer.values[0]), answer.points[0], answer.means[0], lambda: self.policy(w))
-
-    @abstractmethod
-    def support_many(self, directions: Float) -> Supports:
-        """Answers to the rows of `directions` [m, 1+d]."""
-
-    @abstractmethod
-    def policy(self, w: Float) -> Policy:
-        """A deterministic policy that attains support(w)."""
 
     def _tie(self, w: Float) -> float:
         """Actions within so much of each other tie: to the lowest index."""

@@ -1,4 +1,4 @@
-"""When a row counts as kept, and how far a bound is rounded outward: the one place that says so.
+"""When a row counts as kept, and how far a bound is rounded outward: only this file says so.
 
 A row  sign * z[1 + cost] <= bound  counts as kept if it is exceeded by at most
 
@@ -20,8 +20,8 @@ from conrl.oracles.protocols import HALF_ULP, SupportOracle
 from conrl.problem import Rows
 
 FEASIBILITY = 1e-9  # of its bound, by which a row may be exceeded
-SMALL = 1e-300  # what underflow may lose of a bound, generously
-NEGLIGIBLE = 0.1  # share of a tolerance that rounding may take before it is worth a sweep to know it better
+UNDERFLOW = 1e-300  # what underflow may lose of a bound, generously
+SWEEP_SHARE = 0.1  # share of a tolerance that rounding may take before it is worth a sweep to know it better
 
 
 class Allowance:
@@ -32,7 +32,7 @@ class Allowance:
         self._cost, self._size = rows.cost.tolist(), [abs(x) for x in rows.bound.tolist()]  # few: quicker than numpy
         self._rounding = oracle.rounding()
         rho = self._of_rows(self._rounding.point)
-        if any(r > NEGLIGIBLE * FEASIBILITY * size for r, size in zip(rho, self._size, strict=True)):
+        if any(r > SWEEP_SHARE * FEASIBILITY * size for r, size in zip(rho, self._size, strict=True)):
             self._rounding = oracle.rounding(sharp=True)
             rho = self._of_rows(self._rounding.point)
         share = 0.5 * FEASIBILITY + 4.0 * HALF_ULP
@@ -52,10 +52,10 @@ class Allowance:
         """[R]: Eq. (1)."""
         return 4.0 * self.aim - FEASIBILITY * np.array(self._size)
 
-    def outward(self, a: Float, multipliers: Float, room: float) -> float:
-        """What support(a - G'multipliers) + multipliers.bound may be too low by; sharper where `room` is small."""
+    def outward(self, a: Float, multipliers: Float, tolerance: float) -> float:
+        """What support(a - G'multipliers) + multipliers.bound may be too low by; sharper where `tolerance` is small."""
         error = self._error(a, multipliers)
-        if error > NEGLIGIBLE * room:
+        if error > SWEEP_SHARE * tolerance:
             self._rounding = self._oracle.rounding(sharp=True)
             error = self._error(a, multipliers)
         return error
@@ -65,4 +65,4 @@ class Allowance:
         error = sum(abs(x) * e for x, e in zip(a.tolist(), support.tolist(), strict=True))
         for m, e, size in zip(multipliers.tolist(), self._of_rows(support), self._size, strict=True):
             error += m * (e + unit * size)
-        return float(error) + SMALL if error > 0.0 else 0.0
+        return float(error) + UNDERFLOW if error > 0.0 else 0.0

@@ -31,7 +31,7 @@ from conrl.planners.linear_program import flow_rows, markov_policy, or_least_vio
 from conrl.planners.result import Plan, certify
 from conrl.problem import ConcaveConvex, Problem
 
-KEPT, OF_BOX = 1e-6, 1e-8  # of what it compares, and of the box: what Clarabel may exceed a constraint by
+CLARABEL_EXCESS, OF_BOX = 1e-6, 1e-8  # of what it compares, and of the box: what Clarabel may exceed a constraint by
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class ConvexProgram:
         objective, constraints = cones.value(moved)
         if not np.isfinite(objective):
             raise self._unsolved(oracle, problem, cones, "the objective is not finite")
-        allowed = cones.allowance(moved, oracle.rounding().point, KEPT, OF_BOX)
+        allowed = cones.allowance(moved, oracle.rounding().point, CLARABEL_EXCESS, OF_BOX)
         if not (constraints <= allowed).all():
             raise self._unsolved(oracle, problem, cones, f"a constraint is exceeded by {constraints.max():.3g}")
         tied = [np.asarray(row.dual_value, dtype=np.float64) for row in link]

@@ -1,4 +1,4 @@
-"""Can the limits be kept, how much room is left, and if not, which of them conflict?
+"""Can the limits be kept, by how much, and if not, which of them conflict?
 
 Limits conflict exactly if some multipliers lambda >= 0 have lambda.(G z - h) > 0 for every value vector z (Farkas):
 those multipliers are the proof, and one backward induction checks it. A conflict is made irreducible by leaving out
@@ -73,20 +73,20 @@ def feasibility(
     for r in np.flatnonzero(rows.sign > 0.0):
         others = rows.select(np.arange(rows.size) != r)
         direction = -rows.matrix(mdp.num_costs)[r]
-        found = maximise(oracle, direction, others, tol=SLACK_TOLERANCE, columns=columns)
-        slack[rows.cost[r]] = max(float(rows.bound[r]) + found.objective, 0.0)
+        least_use = -maximise(oracle, direction, others, tol=SLACK_TOLERANCE, columns=columns).objective
+        slack[rows.cost[r]] = max(float(rows.bound[r]) - least_use, 0.0)
     return Feasibility(True, least, greatest, slack)
 
 
 def infeasible(oracle: BackwardInduction, rows: Rows, conflict: Conflict) -> InfeasibleError:
     """The error for rows that cannot be kept, with its proof."""
-    found = _explain(oracle, rows, conflict)
+    proof = _explain(oracle, rows, conflict)
     names = oracle.mdp.cost_names
-    together = " and ".join(found.conflict)
-    verb = "cannot be kept" if len(found.conflict) == 1 else "cannot be kept together"
-    involved = sorted({int(rows.cost[r]) for r, n in enumerate(rows.names(names)) if n in found.conflict})
-    ranges = ", ".join(f"{names[i]} {found.least[i]:.6g} to {found.greatest[i]:.6g}" for i in involved)
-    return InfeasibleError(f"infeasible: {together} {verb}; achievable alone: {ranges}", found)
+    together = " and ".join(proof.conflict)
+    verb = "cannot be kept" if len(proof.conflict) == 1 else "cannot be kept together"
+    involved = sorted({int(rows.cost[r]) for r, n in enumerate(rows.names(names)) if n in proof.conflict})
+    ranges = ", ".join(f"{names[i]} {proof.least[i]:.6g} to {proof.greatest[i]:.6g}" for i in involved)
+    return InfeasibleError(f"infeasible: {together} {verb}; achievable alone: {ranges}", proof)
 
 
 def separated(oracle: BackwardInduction, problem: ConcaveConvex, apart: Separated) -> InfeasibleError:
@@ -98,11 +98,11 @@ def separated(oracle: BackwardInduction, problem: ConcaveConvex, apart: Separate
             kept, apart = fewer, without
     names = tuple(f"constraint {j + 1}" for j in kept) or ("the objective's domain",)
     least, greatest = _extremes(oracle)
-    found = Feasibility(False, least, greatest, None, names, None, apart.distance)
+    proof = Feasibility(False, least, greatest, None, names, None, apart.distance)
     costs = ", ".join(f"{n} {x:.6g}" for n, x in zip(oracle.mdp.cost_names, apart.nearest[1:], strict=True))
     verb = "cannot be met" if len(names) == 1 else "cannot be met together"
     nearest = f"reward {apart.nearest[0]:.6g}{', ' + costs if costs else ''}"
-    return InfeasibleError(f"infeasible: {' and '.join(names)} {verb}; nearest achievable: {nearest}", found)
+    return InfeasibleError(f"infeasible: {' and '.join(names)} {verb}; nearest achievable: {nearest}", proof)
 
 
 def _separation(oracle: BackwardInduction, problem: ConcaveConvex, kept: list[int]) -> Separated | None:
@@ -124,6 +124,7 @@ def find_conflict(oracle: BackwardInduction, rows: Rows, columns: Columns | None
 
 
 def _explain(oracle: BackwardInduction, rows: Rows, conflict: Conflict) -> Feasibility:
+    """A conflict made irreducible (the deletion filter above), with multipliers that add up to 1."""
     columns = Columns()
     kept = np.flatnonzero(conflict.multipliers > 0.0)
     # Multipliers too small to matter may be missed or superfluous: ask anew.

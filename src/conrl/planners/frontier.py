@@ -99,8 +99,7 @@ def frontier(mdp: ConstrainedMDP, cost: int | str = 0, tol: float = 1e-9, max_ve
         raise SpecError(f"tol is {shown(tol)}; it must be a positive number")
     if max_vertices is not None:
         read_count(max_vertices, "max_vertices", 2)
-    search = _Search(mdp, index, tol)
-    return search.run(max_vertices)
+    return _Search(mdp, index, tol).run(max_vertices)
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ class _Search:
         self.others: Rows = rows.select(rows.cost != index)
         self.columns = Columns()
 
-    def room(self, u: _Vertex, v: _Vertex) -> float:
+    def tolerance(self, u: _Vertex, v: _Vertex) -> float:
         """How far the curve may rise above their chord: of the smaller reward, and of rewards of 1e-6 not 1e-9."""
         return self.tol * min(max(1.0, min(abs(u.y), abs(v.y))), self.largest)
 
@@ -139,16 +138,17 @@ class _Search:
         if self.others.size == 0:
             answers = self.oracle.support_many(full)
             return answers.values, answers.points[:, [1 + self.index, 0]]
-        bounds, found = [], []
-        for w in full:
-            # The other limits are the same each time, and so is which columns are useful: keep them.
-            best = maximise(self.oracle, w, self.others, tol=0.1 * self.tol, columns=self.columns)
-            z = best.weights @ best.points
-            bounds.append(best.bound)
-            found.append((z[1 + self.index], z[0]))
-        return np.array(bounds), np.array(found)
+        # The other limits are the same each time, and so is which columns are useful: keep them.
+        best = [maximise(self.oracle, w, self.others, tol=0.1 * self.tol, columns=self.columns) for w in full]
+        points = np.array([optimum.weights @ optimum.points for optimum in best])
+        return np.array([optimum.bound for optimum in best]), points[:, [1 + self.index, 0]]
 
     def run(self, max_vertices: int | None) -> Frontier:
+        """From the chord between the two ends of the curve on, split those that it can rise above most.
+
+        Of the chord from u to v with slope m, the direction (1, -m) on (reward, cost) asks for the point that lies
+        highest above it.
+        """
         try:
             _, ends = self.points(np.array([[0.0, -1.0], [1.0, 0.0]]))
         except Conflict as conflict:
@@ -162,7 +162,7 @@ class _Search:
         def push(u: _Vertex, v: _Vertex) -> None:
             nonlocal count
             height = _height(u, v)
-            if v.x > u.x and height > self.room(u, v):
+            if v.x > u.x and height > self.tolerance(u, v):
                 heapq.heappush(heap, (-height, count, u, v))
                 count += 1
 
@@ -175,7 +175,7 @@ class _Search:
             values, points = self.points(np.column_stack((np.ones(slopes.size), -slopes)))
             for (_, _, u, v), slope, value, point in zip(batch, slopes, values, points, strict=True):
                 above = value - (v.y - slope * v.x)
-                if above <= self.room(u, v):
+                if above <= self.tolerance(u, v):
                     continue  # nothing above the chord: it is an edge
                 new = _Vertex(float(point[0]), float(point[1]), float(slope))
                 if new.y - slope * new.x <= v.y - slope * v.x + self.noise(slope, v):
@@ -184,8 +184,7 @@ class _Search:
                 vertices.add(new)  # a little to the left of u, by rounding, if the curve is vertical there
                 push(u, new)
                 push(new, v)
-        error = max((-item[0] for item in heap), default=0.0)
-        error = max(error, unclear)
+        error = max([unclear, *(-item[0] for item in heap)])
         # At the left end the curve may be vertical: limits that count as the same are one.
         least = Rows(np.array([self.index]), np.ones(1), np.array([left.x]))
         x, y = _upper_left(vertices, float(Allowance(self.oracle, least).aim[0]))
@@ -206,13 +205,16 @@ def _height(u: _Vertex, v: _Vertex) -> float:
     return (u.slope - chord) * (min(max(x, u.x), v.x) - u.x)
 
 
-def _upper_left(vertices: set[_Vertex], room: float) -> tuple[Float, Float]:
-    """Rising limits with strictly rising rewards and falling slopes: no doubles, no flat end, nothing on an edge."""
+def _upper_left(vertices: set[_Vertex], width: float) -> tuple[Float, Float]:
+    """Rising limits with strictly rising rewards and falling slopes: no doubles, no flat end, nothing on an edge.
+
+    `width`: first limits that are no further apart are the same.
+    """
     hull: list[tuple[float, float]] = []
     for x, y in sorted((v.x, v.y) for v in vertices):
         if hull and y <= hull[-1][1]:
             continue
-        while hull and x <= hull[-1][0] + (room if len(hull) == 1 else 0.0):
+        while hull and x <= hull[-1][0] + (width if len(hull) == 1 else 0.0):
             hull.pop()
         while len(hull) > 1 and _turns_left(hull[-2], hull[-1], (x, y)):
             hull.pop()

@@ -98,13 +98,14 @@ class LinearProgram:
         oracle = BackwardInduction(mdp)
         # With a bonus a limit and a floor on one cost each get their own best case: right only if floor <= limit.
         twofold = mdp.bonus is not None and np.unique(rows.cost).size < rows.size
-        if twofold and (conflict := find_conflict(oracle, rows)) is not None:
-            raise infeasible(oracle, rows, conflict)
+        if twofold:
+            _raise_conflict(oracle, rows)
         allowance = Allowance(oracle, rows)
-        solution = self._within(mdp, oracle, rows, null, rows.bound)
+        solution = self._within(oracle, rows, null, rows.bound, allowance.aim)
         over = solution.over(rows)
         if (over > allowance.computed).any():
-            solution = self._within(mdp, oracle, rows, null, rows.bound - 2.0 * np.maximum(over, 0.0))
+            tighter = rows.bound - 2.0 * np.maximum(over, 0.0)
+            solution = self._within(oracle, rows, null, tighter, allowance.aim)
             over = solution.over(rows)
         if not (over <= allowance.computed).all():
             worst = int(np.argmax(over / allowance.computed))
@@ -112,12 +113,12 @@ class LinearProgram:
                 f"HiGHS' answer breaks {rows.names(mdp.cost_names)[worst]} by {over[worst]:.3g}; use column generation"
             )
         multipliers = solution.multipliers
-        direction = -multipliers @ rows.matrix(mdp.num_costs)
-        direction[0] += 1.0
+        reward = np.eye(1 + mdp.num_costs)[0]
         asked: SupportOracle = WithNullAction(oracle) if null else oracle
         tolerance = self.tol * max(1.0, abs(solution.objective))
+        direction = reward - multipliers @ rows.matrix(mdp.num_costs)
         bound = asked.support(direction).value + float(multipliers @ rows.bound)
-        bound += allowance.outward(np.eye(1 + mdp.num_costs)[0], multipliers, tolerance)
+        bound += allowance.outward(reward, multipliers, tolerance)
         bound, proven = certify(bound, solution.objective, tolerance, float(multipliers @ allowance.stated))
         prices, floor_prices = split_prices(rows, multipliers, mdp.num_costs)
         return Plan(
@@ -138,17 +139,14 @@ class LinearProgram:
             checked=Checked(rows, solution.used, allowance.stated, multipliers),
         )
 
-    def _within(
-        self, mdp: ConstrainedMDP, oracle: BackwardInduction, rows: Rows, null: bool, bound: Float
-    ) -> _Solution:
+    def _within(self, oracle: BackwardInduction, rows: Rows, null: bool, bound: Float, aim: Float) -> _Solution:
         """HiGHS' answer for other bounds on the rows, evaluated; an error if there is none."""
+        mdp = oracle.mdp
         highs, status = self._solve(mdp, rows._replace(bound=bound), null)
         if status in _INFEASIBLE:
-            if (conflict := find_conflict(oracle, rows)) is not None:
-                raise infeasible(oracle, rows, conflict)
+            _raise_conflict(oracle, rows)
             # Limits that are tight to rounding: kept within the allowance, as every planner understands it.
-            bound = rows.bound + Allowance(oracle, rows).aim
-            highs, status = self._solve(mdp, rows._replace(bound=bound), null)
+            highs, status = self._solve(mdp, rows._replace(bound=rows.bound + aim), null)
         if status != highspy.HighsModelStatus.kOptimal:
             raise RunError(
                 f"HiGHS ended as {highs.modelStatusToString(status)}; raise time_limit or use column generation"
@@ -165,7 +163,9 @@ class LinearProgram:
         moved = np.zeros(1 + mdp.num_costs) if mdp.bonus is None else occupied[0] @ mdp.bonus
         used = value[1 + rows.cost] - rows.sign * moved[1 + rows.cost]
         multipliers = np.maximum(np.array(solution.row_dual)[: rows.size], 0.0) / _units(mdp, rows)
-        return _Solution(policy, skip, played, value, float(value[0] + moved[0]), used, multipliers, _iterations(highs))
+        info = highs.getInfo()
+        steps = info.simplex_iteration_count + info.ipm_iteration_count + info.crossover_iteration_count
+        return _Solution(policy, skip, played, value, float(value[0] + moved[0]), used, multipliers, int(steps))
 
     def _solve(self, mdp: ConstrainedMDP, rows: Rows, null: bool) -> tuple[highspy.Highs, highspy.HighsModelStatus]:
         highs = self.solver(mdp, rows, null)
@@ -206,6 +206,12 @@ def or_least_violating(
         if not relax:
             raise
     return replace(ColumnGeneration(tol).plan(mdp, problem, relax=True), start=None)
+
+
+def _raise_conflict(oracle: BackwardInduction, rows: Rows) -> None:
+    """The error for rows that cannot be kept, if that can be proven."""
+    if (conflict := find_conflict(oracle, rows)) is not None:
+        raise infeasible(oracle, rows, conflict)
 
 
 def _program(mdp: ConstrainedMDP, rows: Rows, null: bool) -> highspy.HighsLp:
@@ -270,8 +276,3 @@ def markov_policy(mdp: ConstrainedMDP, rho: Float) -> Policy:
     default[np.arange(mdp.num_states), mdp.action[mdp.graph.first[:-1]]] = 1.0
     with np.errstate(invalid="ignore", divide="ignore"):
         return Policy(np.where(mass > 0.0, table / mass, default))
-
-
-def _iterations(highs: highspy.Highs) -> int:
-    info = highs.getInfo()
-    return int(info.simplex_iteration_count) + int(info.ipm_iteration_count) + int(info.crossover_iteration_count)

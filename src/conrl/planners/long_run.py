@@ -18,7 +18,7 @@ from conrl._types import Float
 from conrl.errors import RunError
 from conrl.model import ConstrainedMDP
 
-KEPT = 1e-6  # of its size, by which a limit may be exceeded: HiGHS keeps them to about a tenth of that
+HIGHS_EXCESS = 1e-6  # of its size, by which a limit may be exceeded: HiGHS keeps them to about a tenth of that
 
 
 class LongRun(NamedTuple):
@@ -39,7 +39,7 @@ def long_run_optimum(mdp: ConstrainedMDP, limits: Float) -> LongRun:
     flow = sp.csr_array(leave - mdp.transitions.T)[:, exists]
     pay = H * np.concatenate((mdp.rewards[:, :, None], mdp.costs), axis=2).reshape(S * A, -1)[exists]
     bound = np.isfinite(limits)
-    found = linprog(
+    answer = linprog(
         -pay[:, 0],
         A_ub=pay[:, 1:].T[bound] if bound.any() else None,
         b_ub=np.asarray(limits)[bound] if bound.any() else None,
@@ -47,11 +47,11 @@ def long_run_optimum(mdp: ConstrainedMDP, limits: Float) -> LongRun:
         b_eq=np.append(np.zeros(S), 1.0),
         method="highs",
     )
-    if found.x is None:
-        raise RunError(f"no long-run average keeps the limits: {found.message}")
-    value = found.x @ pay
+    if answer.x is None:
+        raise RunError(f"no long-run average keeps the limits: {answer.message}")
+    value = answer.x @ pay
     over = value[1:][bound] - np.asarray(limits)[bound]
-    if not (over <= KEPT * np.maximum(np.abs(pay[:, 1:]).max(axis=0), np.abs(limits))[bound]).all():
+    if not (over <= HIGHS_EXCESS * np.maximum(np.abs(pay[:, 1:]).max(axis=0), np.abs(limits))[bound]).all():
         raise RunError(
             f"HiGHS' long-run average exceeds a limit by {over.max():.3g}; measure costs in units nearer to 1"
         )

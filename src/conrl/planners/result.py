@@ -16,7 +16,7 @@ from conrl.model import ConstrainedMDP
 from conrl.policy import Mixture, Policy
 from conrl.problem import Knapsack, Linear, Problem, Rows
 
-ROUNDING = 1e-12  # in proportion to the objective: what its own sum may be off by
+SUM_ROUNDING = 1e-12  # in proportion to the objective: what its own sum may be off by
 
 MESSAGES = {
     "optimal": "the gap is within the tolerance",
@@ -149,7 +149,7 @@ def certify(bound: float, objective: float, room: float, bought: float) -> tuple
     by breaking a limit: that is no proof.
     """
     over = objective - bound
-    if not np.isfinite(objective) or over > room + ROUNDING * abs(objective) + bought:
+    if not np.isfinite(objective) or over > room + SUM_ROUNDING * abs(objective) + bought:
         return bound, False
     return max(bound, objective), -over <= room
 

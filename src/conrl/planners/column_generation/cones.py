@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conrl._types import Float
+from conrl.arguments import is_sparse
 from conrl.errors import ConRLError, SpecError, shown
 
 Function = Callable[..., Any]
@@ -31,8 +32,8 @@ ATTEMPTS = ((1e-10, True), (1e-8, True), (1e-8, False), (1e-7, False))
 SOLVED = ("Solved", "AlmostSolved")
 REMEDY = "bring rewards and costs nearer to 1 in size"
 LARGE, LOST = 30.0, 1e300  # from this size on a function is large; where it is undefined
-KEPT = 1e-8  # of what it compares, by which a constraint may be exceeded
-SMALL = 1e-11  # and on top: constraints such as c^2 <= 0 compare nothing
+EXCESS = 1e-8  # of what it compares, by which a constraint may be exceeded
+EXCESS_OF_UNIT = 1e-11  # and of its unit on top: constraints such as c^2 <= 0 compare nothing
 
 
 class Answer(NamedTuple):
@@ -55,34 +56,36 @@ class Cones:
     """(1) for one objective, a list of constraints and one box. Threads may share one."""
 
     def __init__(self, objective: Function, constraints: Sequence[Function], lo: Float, hi: Float) -> None:
-        with CVXPY:
-            self._compile(objective, constraints, lo, hi)
+        """Compile (1) by CVXPY: A, b and the cones K as Clarabel reads them, and which columns y, s and t are.
 
-    def _compile(self, objective: Function, constraints: Sequence[Function], lo: Float, hi: Float) -> None:
+        Below A come the rows that a mixture adds:  y - sum x z = 0,  sum x = 1,  t <= allowed.
+        """
         cp = import_cvxpy()
+        import scipy.sparse as sp
+        from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
+
         self.size = lo.size
         self.count = len(constraints)
         self.lo, self.hi = lo, hi
         self.unit = np.where(hi > lo, hi - lo, 1.0)
-        y, s = cp.Variable(lo.size, name="y"), cp.Variable(name="s")
-        t = cp.Variable(self.count, name="t") if self.count else None
-        self._y = y
-        self._f, self._g = expressions(objective, constraints, cp.multiply(self.unit, y), y)
-        self.doubtful, self.t_unit = self._sizes(lo, hi)
-        rows = [y >= lo / self.unit, y <= hi / self.unit, s <= self._f]
-        rows += [g / self.t_unit[j] <= t[j] for j, g in enumerate(self._g)] if t is not None else []
-        goal = cp.Maximize(s - cp.sum(t) if t is not None else s)
-        data = cp.Problem(goal, rows).get_problem_data(cp.CLARABEL)[0]
+        with CVXPY:
+            y, s = cp.Variable(lo.size, name="y"), cp.Variable(name="s")
+            t = cp.Variable(self.count, name="t") if self.count else None
+            self._y = y
+            self._f, self._g = expressions(objective, constraints, cp.multiply(self.unit, y), y)
+            self.doubtful, self.t_unit = self._sizes(lo, hi)
+            rows = [y >= lo / self.unit, y <= hi / self.unit, s <= self._f]
+            rows += [g / self.t_unit[j] <= t[j] for j, g in enumerate(self._g)] if t is not None else []
+            goal = cp.Maximize(s - cp.sum(t) if t is not None else s)
+            data = cp.Problem(goal, rows).get_problem_data(cp.CLARABEL)[0]
         at = data["param_prob"].var_id_to_col
-        import scipy.sparse as sp
-
         self.A = sp.csc_matrix(data["A"])
         self.b = np.asarray(data["b"], dtype=np.float64)
-        self.K = _clarabel_cones(data["dims"])
+        self.K = list(dims_to_solver_cones(data["dims"]))
         self.y = at[y.id] + np.arange(lo.size)
         self.s = int(at[s.id])
         self.t = at[t.id] + np.arange(self.count) if t is not None else np.zeros(0, dtype=np.int64)
-        self.rows = lo.size + 1 + self.count  # those below the cones: y - sum x z = 0, sum x = 1, t <= allowed
+        self.rows = lo.size + 1 + self.count  # of a mixture
         below = sp.lil_matrix((self.rows, self.A.shape[1]))
         below[np.arange(lo.size), self.y] = 1.0
         below[lo.size + 1 + np.arange(self.count), self.t] = 1.0
@@ -96,7 +99,7 @@ class Cones:
         """f(y) and every g_j(y), as CVXPY computes them; nan where undefined."""
         with CVXPY, np.errstate(all="ignore"):
             self._y.value = y / self.unit
-            return _number(self._f), np.array([_number(g) for g in self._g])
+            return _value_of(self._f), np.array([_value_of(g) for g in self._g])
 
     def _sizes(self, lo: Float, hi: Float) -> tuple[bool, Float]:
         """Whether functions are large, and a unit for each g_j: its size where that is small throughout the box. Never
@@ -107,7 +110,7 @@ class Cones:
         small = (largest > 0.0) & (largest < 1.0)
         return bool(largest.max() > LARGE), np.where(small, largest, 1.0)[1:]
 
-    def allowance(self, y: Float, rounding: Float, kept: float = KEPT, of_box: float = 0.0) -> Float:
+    def allowance(self, y: Float, rounding: Float, kept: float = EXCESS, of_box: float = 0.0) -> Float:
         """[J]: by how much g_j(y) may exceed 0 and count as kept, for a point that is known to `rounding` [1+d].
 
         In proportion to what the constraint compares: the sum over i of |dg_j / dy_i| |y_i| is the limit of a linear
@@ -119,7 +122,7 @@ class Cones:
             slopes = np.abs([_gradient(g, self._y) for g in self._g]).reshape(self.count, self.size)
         size = np.abs(y) / self.unit
         moved = 4.0 * (slopes @ (rounding / self.unit)) + of_box * slopes.sum(axis=1)
-        allowed: Float = kept * (slopes @ size) + SMALL * self.t_unit + moved
+        allowed: Float = kept * (slopes @ size) + EXCESS_OF_UNIT * self.t_unit + moved
         return allowed
 
     def over_box(self, w: Float, mu: Float, objective: float = 1.0) -> float:
@@ -139,11 +142,11 @@ class Cones:
         answer = _clarabel(self.A, self.b, cost / scale, self.K)
         if str(answer.status) != "Solved":
             return np.inf
-        found = np.array(answer.x)
-        y = found[self.y] * self.unit
+        v = np.array(answer.x)
+        y = v[self.y] * self.unit
         here = self._climb(w, mu, objective, y) if self.doubtful else self._at(w, mu, objective, y)
         largest = scale * max(-float(answer.obj_val), -float(answer.obj_val_dual))
-        size = objective * abs(float(found[self.s])) + float(np.abs(cost[self.y]) @ np.abs(found[self.y]))
+        size = objective * abs(float(v[self.s])) + float(np.abs(cost[self.y]) @ np.abs(v[self.y]))
         return max(largest, here if np.isfinite(here) else largest) + ATTEMPTS[0][0] * max(1.0, size)
 
     def _at(self, w: Float, mu: Float, objective: float, y: Float) -> float:
@@ -177,14 +180,14 @@ class Cones:
         block[:n, self.size] = 1.0
         block[n:, : self.size] = -more.T
         block[:, -1] = -1.0
-        places = np.empty(block.shape, dtype=np.int32)
-        places[:, :-1] = base + np.arange(self.rows)
-        places[:, -1] = base + self.rows + np.arange(extra)
+        indices = np.empty(block.shape, dtype=np.int32)  # the row of each entry
+        indices[:, :-1] = base + np.arange(self.rows)
+        indices[:, -1] = base + self.rows + np.arange(extra)
         inner = self._with_rows
         matrix = sp.csc_matrix(
             (
                 np.concatenate((inner.data, block.reshape(-1))),
-                np.concatenate((inner.indices, places.reshape(-1))),
+                np.concatenate((inner.indices, indices.reshape(-1))),
                 np.concatenate(
                     (inner.indptr, inner.indptr[-1] + block.shape[1] * np.arange(1, extra + 1, dtype=np.int32))
                 ),
@@ -230,12 +233,6 @@ def _settings(tolerance: float, equilibrate: bool) -> Any:
     return settings
 
 
-def _clarabel_cones(dims: Any) -> list[Any]:
-    from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
-
-    return list(dims_to_solver_cones(dims))
-
-
 def expressions(objective: Function, constraints: Sequence[Function], y: Any, variable: Any) -> tuple[Any, list[Any]]:
     """f and every g_j of a CVXPY expression y in a variable, with their curvature checked."""
     cp = import_cvxpy()
@@ -260,7 +257,7 @@ def evaluator(
     def at(expressions: Sequence[Any], point: Float) -> list[float]:
         with CVXPY, np.errstate(all="ignore"):
             y.value = point
-            return [_number(e) for e in expressions]
+            return [_value_of(e) for e in expressions]
 
     return lambda point: at([f], point)[0], lambda point: at(gs, point)
 
@@ -317,26 +314,26 @@ def _expression(cp: Any, function: Function, arguments: tuple[Any, ...], what: s
 def _gradient(expression: Any, variable: Any) -> Float:
     """[size]: a subgradient where the variable is, by differences where CVXPY has none; 0 where nothing is defined."""
     try:
-        found = expression.grad.get(variable)
+        gradient = expression.grad.get(variable)
     except NotImplementedError:
         return _differences(expression, variable)
-    if found is None:
+    if gradient is None:
         return np.zeros(variable.size)
-    table = np.asarray(found.todense() if hasattr(found, "todense") else found, dtype=np.float64).reshape(-1)
+    table = np.asarray(gradient.todense() if is_sparse(gradient) else gradient, dtype=np.float64).reshape(-1)
     return np.where(np.isfinite(table), table, 0.0)
 
 
 def _differences(expression: Any, variable: Any) -> Float:
     """The steeper of the two sides: at a kink both count."""
-    at, here, slopes = np.array(variable.value), _number(expression), np.zeros(variable.size)
+    at, here, slopes = np.array(variable.value), _value_of(expression), np.zeros(variable.size)
     for i, sign in itertools.product(range(variable.size), (1.0, -1.0)):
         step = 1e-6 * max(abs(at[i]), 1e-6)
         variable.value = at + sign * step * np.eye(variable.size)[i]
-        slopes[i] = max(slopes[i], np.nan_to_num(abs(_number(expression) - here) / step))
+        slopes[i] = max(slopes[i], np.nan_to_num(abs(_value_of(expression) - here) / step))
     variable.value = at
     return slopes
 
 
-def _number(expression: Any) -> float:
+def _value_of(expression: Any) -> float:
     value = expression.value
     return float("nan") if value is None else float(value)

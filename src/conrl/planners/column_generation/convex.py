@@ -38,7 +38,7 @@ from conrl.planners.result import certify
 
 ALLOWED = (1e-10, 1e-9, 1e-8)  # by how much a constraint may be exceeded, in its size; more only if less finds nothing
 APART = 1e-9  # a distance, in widths of the box, that counts as none
-NEGLIGIBLE = 1e-9  # weight of a point that is left out of the mixture
+NO_WEIGHT = 1e-9  # weight of a point that is left out of the mixture
 
 
 class Separated(Exception):
@@ -85,12 +85,11 @@ class _ConvexSearch(Search):
         return self.tol * max(1.0, abs(objective))
 
     def run(self, start: Float | None) -> Optimum:
-        """Master and oracle in turns: its multipliers w, mu are the next direction, until (2) meets its objective.
+        """Solve the master, ask the oracle for its multiplier w, and so on until (2) meets the master's objective.
 
-        Let x be the master's mixture: w.y is the same for all points that carry weight, and for no point more. A new
-        point can lift the master by at most  support(w) - max_i w.z_i , so that (2) is asked for, which takes a cone
-        program, only where this is small. Before all, the best reward and the least of each cost are asked for, and
-        `start` [n, 1+d].
+        The points that carry weight are those with the largest w.z_i, so that a new point can lift the objective by at
+        most  support(w) - max_i w.z_i.  (2) takes a cone program of its own, and waits until this is small. Asked for
+        first: the most reward, the least of each cost, and the directions of `start` [n, 1+d].
         """
         axes = np.eye(self.cones.size)
         first = np.vstack((axes[:1], -axes[1:]))
@@ -173,7 +172,7 @@ class _ConvexSearch(Search):
 
     def _nearest(self, weights: Float) -> Optimum:
         """A mixture of the columns found so far that proves nothing."""
-        weights = np.where(weights > NEGLIGIBLE, weights, 0.0)
+        weights = np.where(weights > NO_WEIGHT, weights, 0.0)
         kept = np.flatnonzero(weights)
         points = np.array([self.columns.points[i] for i in kept])
         weights = weights[kept] / float(weights.sum())
@@ -193,7 +192,7 @@ class _ConvexSearch(Search):
             self.allowed = looser[0]
 
     def _finish(self, x: Float, count: int, bound: float, multipliers: Float) -> Optimum:
-        """The answer, checked; one that breaks a constraint is solved for again, with room for Clarabel's error."""
+        """The answer, checked; one that breaks a constraint is solved for again, with a margin for Clarabel's error."""
         optimum = self._optimum(x, count, bound, multipliers)
         over = self._over(optimum.weights @ optimum.points)
         if over > 0.0:
@@ -214,7 +213,7 @@ class _ConvexSearch(Search):
 
     def _optimum(self, x: Float, count: int, bound: float, multipliers: Float) -> Optimum:
         """A mixture from the master's weights, its gap certified, its constraints not checked."""
-        chosen = np.flatnonzero(x[:count] > NEGLIGIBLE)
+        chosen = np.flatnonzero(x[:count] > NO_WEIGHT)
         points = np.array([self.columns.points[i] for i in chosen])
         mean = np.maximum(x[chosen], 0.0) @ points / x[chosen].sum()
         bought = float(multipliers @ self.cones.allowance(mean, self.oracle.rounding().point))
@@ -234,7 +233,7 @@ class _ConvexSearch(Search):
         The points that matter lie on a face of Z, so that d+1 are enough, but on it only to the solver's precision:
         ask for less and less until the answer stands.
         """
-        for small in (1e-5, 1e-7, NEGLIGIBLE):
+        for small in (1e-5, 1e-7, NO_WEIGHT):
             fewer = np.where(weights > small, weights, 0.0)
             fewer = reduce_mixture(fewer / fewer.sum(), points, 0.01 * small)
             fewer = _same_mean(fewer, points, weights @ points)

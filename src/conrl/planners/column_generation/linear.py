@@ -50,7 +50,7 @@ def maximise(
     be kept, exceed all of them by the least amount (in units of each row) that can be.
     """
     columns = Columns() if columns is None else columns
-    search = RowSearch(oracle, columns, max_sweeps, a=a, rows=rows, tol=tol, relax=relax)
+    search = RowSearch(oracle, columns, max_sweeps, a, rows, tol, relax)
     if rows.size == 0:
         return no_rows(search)
     if start is not None and not _fits(search, start):

@@ -80,9 +80,8 @@ class Columns:
     def details(self, points: Float) -> tuple[Float, Float, Bool]:
         """Of some of the points: means and directions [n, 1+d], and which are the null action [n]."""
         chosen = [self._index[p.tobytes()] for p in points]
-        means = np.array([self.means[i] for i in chosen])
-        directions = np.array([self.directions[i] for i in chosen])
-        return means, directions, np.array([self.skips[i] for i in chosen])
+        means, directions, skips = ([kept[i] for i in chosen] for kept in (self.means, self.directions, self.skips))
+        return np.array(means), np.array(directions), np.array(skips)
 
 
 class Search:
@@ -121,15 +120,7 @@ class RowSearch(Search):
     """A search for the maximum of (1), to a tolerance. With `relax`, rows that cannot be kept may be exceeded."""
 
     def __init__(
-        self,
-        oracle: SupportOracle,
-        columns: Columns,
-        max_sweeps: int,
-        *,
-        a: Float,
-        rows: Rows,
-        tol: float,
-        relax: bool,
+        self, oracle: SupportOracle, columns: Columns, max_sweeps: int, a: Float, rows: Rows, tol: float, relax: bool
     ) -> None:
         super().__init__(oracle, columns, max_sweeps)
         self.a = a
