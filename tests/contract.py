@@ -202,7 +202,7 @@ def _judge_infeasible(truth: Truth, found: conrl.Feasibility) -> list[str]:
 def _judge_conflict(truth: Truth, found: conrl.Feasibility) -> list[str]:
     problem = truth.problem
     linear = problem.linear(truth.mdp) if isinstance(problem, conrl.Knapsack) else problem
-    names = linear.rows(truth.mdp).names(truth.mdp.cost_names)
+    names = linear.rows(truth.mdp).names
     if not found.conflict or found.multipliers is None or not set(found.conflict) <= set(names):
         return [f"the conflict {found.conflict} is not one of {names}"]
     chosen = [names.index(name) for name in found.conflict]

@@ -218,7 +218,7 @@ def assert_same_verdict(
             assert_proof(mdp, rows, found, least=0.0 if least > BAND else -np.inf)
             assert found.multipliers is not None
             # The multipliers bound the least violation from below.
-            names = conrl.Linear(problem.limits, problem.floors).rows(mdp).names(mdp.cost_names)
+            names = conrl.Linear(problem.limits, problem.floors).rows(mdp).names
             weight = sum(m * unit[names.index(n)] for n, m in zip(found.conflict, found.multipliers, strict=True))
             assert found.violation / weight <= least + 1e-9 * max(1.0, abs(least))
 
@@ -366,7 +366,7 @@ def test_running_out_of_sweeps_is_said() -> None:
     ("arguments", "message"),
     [
         ({"planner": "colum-generation"}, "unknown planner 'colum-generation'; did you mean 'column-generation'?"),
-        ({"problem": [0.3]}, "plan needs a problem such as Linear"),
+        ({"problem": 0.3}, r"problem is 0.3; it must be limits, as \{'crash': 0.3\} or \[0.3\], or a problem such as"),
         ({"tol": 0.0}, "tol is 0.0; it must be a positive number"),
         ({"tol": float("nan")}, "it must be a positive number"),
     ],

@@ -1,80 +1,27 @@
-"""What is asked of a model: the three settings of Brantley et al. (2020).
+"""What is asked of a model: the three settings of Brantley et al. (2020), and the ways to say it.
 
-Linear limits are rows  sign_r * z[1 + cost_r] <= bound_r  on the value vector z = (reward, costs): a limit has
-sign +1, a floor has sign -1.
+`problem.bind(model)` gives the model to plan on and the rows that a plan must keep; it is called once for each plan,
+and whatever is below it knows rows only. `Linear` and its rows stand with the limits of models, `conrl.model.limits`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from conrl._types import Float, Int
-from conrl.arguments import held, is_number, read_count, setter
+from conrl._types import Float
+from conrl.arguments import held, is_number, read_count, read_delta, setter
 from conrl.bounds import knapsack_epsilon
 from conrl.errors import SpecError, shown
 from conrl.model import ConstrainedMDP, Task
-from conrl.model.limits import resolve_limits
+from conrl.model.limits import Limits, Linear, Model, Rows, resolve_limits, rows_of
+
+__all__ = ["ConcaveConvex", "Knapsack", "Linear", "Problem", "Rows", "as_problem"]
 
 MOST_EPISODES = 2**53  # a budget is divided by them, and larger whole numbers are not all doubles
-
-
-class Rows(NamedTuple):
-    """Linear constraints on a value vector."""
-
-    cost: Int  # [R]: which cost
-    sign: Float  # [R]: +1 a limit, -1 a floor
-    bound: Float  # [R]
-
-    @property
-    def size(self) -> int:
-        return self.cost.size
-
-    def matrix(self, num_costs: int) -> Float:
-        """[R, 1+d]: row r times z must be at most bound_r."""
-        G = np.zeros((self.size, 1 + num_costs))
-        G[np.arange(self.size), 1 + self.cost] = self.sign
-        return G
-
-    def select(self, keep: Any) -> Rows:
-        return Rows(self.cost[keep], self.sign[keep], self.bound[keep])
-
-    def names(self, cost_names: tuple[str, ...]) -> tuple[str, ...]:
-        """What to call each row: the cost's name, with `>=` or `<=` and the bound."""
-        return tuple(
-            f"{cost_names[i]} {'<=' if s > 0 else '>='} {s * b:.10g}"
-            for i, s, b in zip(self.cost, self.sign, self.bound, strict=True)
-        )
-
-
-@dataclass(frozen=True)
-class Linear:
-    """Maximise the expected reward with every expected total cost at most its limit and at least its floor.
-
-    Both are [d], or by cost name; `None` or an infinity means none. Without arguments: no limit at all.
-    """
-
-    limits: ArrayLike | Mapping[str, float] | None = None
-    floors: ArrayLike | Mapping[str, float] | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("limits", "floors"):
-            setter(self)(name, held(getattr(self, name)))
-
-    def rows(self, mdp: ConstrainedMDP | Task) -> Rows:
-        """The finite limits, then the finite floors, of a model's costs."""
-        limits = resolve_limits(self.limits, mdp.cost_names, "limits")
-        floors = resolve_limits(self.floors, mdp.cost_names, "floors")
-        upper, lower = np.flatnonzero(np.isfinite(limits)), np.flatnonzero(np.isfinite(floors))
-        return Rows(
-            np.concatenate((upper, lower)),
-            np.concatenate((np.ones(upper.size), -np.ones(lower.size))),
-            np.concatenate((limits[upper], -floors[lower])),
-        )
 
 
 @dataclass(frozen=True)
@@ -110,6 +57,10 @@ class ConcaveConvex:
             raise SpecError(f"constraint is {shown(self.constraint)}; it must be a function or a list of functions")
         return tuple(self.constraint)
 
+    def bind(self, model: Model) -> tuple[Model, Rows]:
+        """The model as it is; functions are no rows."""
+        return model, rows_of(np.zeros(0), None, model.cost_names)
+
 
 @dataclass(frozen=True)
 class Knapsack:
@@ -123,7 +74,7 @@ class Knapsack:
     `budgets` are [d], or by cost name; an infinity means none.
     """
 
-    budgets: ArrayLike | Mapping[str, float]
+    budgets: Limits
     episodes: int
     epsilon: float | str = 0.0
     delta: float = 0.05
@@ -131,29 +82,49 @@ class Knapsack:
     def __post_init__(self) -> None:
         setter(self)("budgets", held(self.budgets))
 
-    def held_back(self, mdp: ConstrainedMDP | Task) -> float:
+    def bind(self, model: Model) -> tuple[Model, Rows]:
+        """The model as it is, and the limits of one episode; that it may be skipped is the planner's to know."""
+        return model, rows_of(self._per_episode(model), None, model.cost_names)
+
+    def linear(self, model: ConstrainedMDP | Task) -> Linear:
+        """The limits of one episode."""
+        return Linear(self._per_episode(model))
+
+    def totals(self, model: ConstrainedMDP | Task) -> Float:
+        """[d]: the budgets; inf for none."""
+        read_count(self.episodes, "episodes", most=MOST_EPISODES)
+        budgets = resolve_limits(self.budgets, model.cost_names, "budgets")
+        for name, budget in zip(model.cost_names, budgets, strict=True):
+            if budget < 0.0:
+                raise SpecError(f"the budget of {name!r} is {budget:g}; it must be at least 0")
+        return budgets
+
+    def held_back(self, model: ConstrainedMDP | Task) -> float:
         """epsilon as a number; that of the theorem depends on the sizes and ranges of the model or task."""
-        if not isinstance(self.epsilon, str):
-            if not is_number(self.epsilon) or not 0.0 <= float(self.epsilon) < 1.0:
-                raise SpecError(f'epsilon is {shown(self.epsilon)}; it must be a number in [0, 1) or "theorem"')
+        return self._held_back(model, self.totals(model))
+
+    def _per_episode(self, model: ConstrainedMDP | Task) -> Float:
+        budgets = self.totals(model)
+        return (1.0 - self._held_back(model, budgets)) * budgets / self.episodes
+
+    def _held_back(self, model: ConstrainedMDP | Task, budgets: Float) -> float:
+        """epsilon, of the theorem only where its conditions hold: a budget that is large enough, pay in [0, 1]."""
+        if is_number(self.epsilon) and 0.0 <= float(self.epsilon) < 1.0:
             return float(self.epsilon)
-        if self.epsilon != "theorem":
+        if not isinstance(self.epsilon, str) or self.epsilon != "theorem":
             raise SpecError(f'epsilon is {shown(self.epsilon)}; it must be a number in [0, 1) or "theorem"')
-        if not is_number(self.delta) or not 0.0 < self.delta <= 1.0:
-            raise SpecError(f"delta is {shown(self.delta)}; a failure probability is in (0, 1]")
-        budgets = self.totals(mdp)
         regime = knapsack_epsilon(
             budgets,
             self.episodes,
-            num_states=mdp.num_states,
-            num_actions=mdp.num_actions,
-            horizon=mdp.horizon,
-            num_costs=mdp.num_costs,
-            delta=self.delta,
+            num_states=model.num_states,
+            num_actions=model.num_actions,
+            horizon=model.horizon,
+            num_costs=model.num_costs,
+            delta=read_delta(self.delta),
         )
         if not regime.applies:
             raise SpecError(f"epsilon='theorem': {regime.message}; give epsilon a number instead")
-        task = mdp if isinstance(mdp, Task) else mdp.task
+        task = model if isinstance(model, Task) else model.task
         for low, high in task.ranges:
             if low < 0.0 or high > 1.0:
                 raise SpecError(
@@ -162,18 +133,24 @@ class Knapsack:
                 )
         return regime.epsilon
 
-    def linear(self, mdp: ConstrainedMDP | Task) -> Linear:
-        """The limits of one episode."""
-        return Linear((1.0 - self.held_back(mdp)) * self.totals(mdp) / self.episodes)
-
-    def totals(self, mdp: ConstrainedMDP | Task) -> Float:
-        """[d]: the budgets; inf for none."""
-        read_count(self.episodes, "episodes", most=MOST_EPISODES)
-        budgets = resolve_limits(self.budgets, mdp.cost_names, "budgets")
-        for name, budget in zip(mdp.cost_names, budgets, strict=True):
-            if budget < 0.0:
-                raise SpecError(f"the budget of {name!r} is {budget:g}; it must be at least 0")
-        return budgets
-
 
 Problem = Linear | ConcaveConvex | Knapsack
+
+
+def as_problem(given: Any, default: Limits | None = None, limits: Any = None) -> Problem:
+    """What is asked, however it was said: a problem, or limits as a mapping by cost name or a list by position.
+
+    It may be given as the problem or as `limits`, not as both; if it is neither, limits of `default`.
+    """
+    if given is not None and limits is not None:
+        raise SpecError("problem and limits were both given; they say the same thing, so give one of them")
+    what, asked = ("problem", given) if limits is None else ("limits", limits)
+    if asked is None:
+        return Linear(default)
+    if isinstance(asked, Problem):
+        return asked
+    if isinstance(asked, (Mapping, list, tuple, np.ndarray)):
+        return Linear(asked)
+    raise SpecError(
+        f"{what} is {shown(asked)}; it must be limits, as {{'crash': 0.3}} or [0.3], or a problem such as Linear([0.3])"
+    )

@@ -1,36 +1,135 @@
-"""Limits and floors by name or by position, and what a total may differ from its limit by rounding alone."""
+"""Limits and floors by name or by position, the rows that they are, and what a total may differ from them by rounding.
+
+A row is  sign * z[1 + cost] <= bound  on the value vector z = (reward, costs): a limit has sign +1, a floor sign -1.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from conrl._types import Float
-from conrl.arguments import float_array
+from conrl._types import Float, Int
+from conrl.arguments import any_array, float_array, held, setter
 from conrl.errors import ModelError, shown, unknown
+
+if TYPE_CHECKING:
+    from conrl.model import ConstrainedMDP, Task
 
 ROUNDING = 1e-9  # of a total, in proportion
 
+Limits = ArrayLike | Mapping[str, float]  # [d], or by cost name; None or an infinity for none
+Model = TypeVar("Model", bound="ConstrainedMDP | Task")
 
-def resolve_limits(limits: ArrayLike | Mapping[str, float] | None, cost_names: Sequence[str], what: str) -> Float:
-    """[d] from a list or a mapping by cost name, in an array of its own. Absent: +inf for limits, -inf for floors."""
+
+class Rows(NamedTuple):
+    """Linear constraints on a value vector: the limits, then the floors."""
+
+    cost: Int  # [R]: which cost
+    sign: Float  # [R]: +1 a limit, -1 a floor
+    bound: Float  # [R]
+    cost_names: tuple[str, ...] = ()  # of all costs of the model
+
+    @property
+    def size(self) -> int:
+        return self.cost.size
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What to call each row: the cost's name, with `>=` or `<=` and the bound."""
+        return tuple(
+            f"{self.cost_names[i]} {'<=' if s > 0 else '>='} {s * b:.10g}"
+            for i, s, b in zip(self.cost, self.sign, self.bound, strict=True)
+        )
+
+    def matrix(self, num_costs: int) -> Float:
+        """[R, 1+d]: row r times z must be at most bound_r."""
+        G = np.zeros((self.size, 1 + num_costs))
+        G[np.arange(self.size), 1 + self.cost] = self.sign
+        return G
+
+    def select(self, keep: Any) -> Rows:
+        return Rows(self.cost[keep], self.sign[keep], self.bound[keep], self.cost_names)
+
+    def same_costs(self, cost: Int, sign: Float) -> bool:
+        """Whether these rows limit those costs from those sides, whatever the bounds."""
+        return np.array_equal(self.cost, cost) and np.array_equal(self.sign, sign)
+
+    def equals(self, other: Rows) -> bool:
+        """Whether these are the same rows with the same bounds."""
+        return self.same_costs(other.cost, other.sign) and np.array_equal(self.bound, other.bound)
+
+    def carry(self, old: Rows, multipliers: Float) -> Float:
+        """[R]: the multipliers of other rows, for those of them that are still there; 0 for new ones."""
+        known = dict(zip(zip(old.cost.tolist(), old.sign.tolist(), strict=True), multipliers.tolist(), strict=True))
+        return np.array([known.get(row, 0.0) for row in zip(self.cost.tolist(), self.sign.tolist(), strict=True)])
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Maximise the expected reward with every expected total cost at most its limit and at least its floor.
+
+    Both are [d], or by cost name; `None` or an infinity means none. Without arguments: no limit at all.
+    """
+
+    limits: Limits | None = None
+    floors: Limits | None = None
+
+    def __post_init__(self) -> None:
+        setter(self)("limits", held(self.limits))
+        setter(self)("floors", held(self.floors))
+
+    def rows(self, model: ConstrainedMDP | Task) -> Rows:
+        """The finite limits, then the finite floors, of a model's costs."""
+        limits = resolve_limits(self.limits, model.cost_names, "limits")
+        floors = None if self.floors is None else resolve_limits(self.floors, model.cost_names, "floors")
+        return rows_of(limits, floors, model.cost_names)
+
+    def bind(self, model: Model) -> tuple[Model, Rows]:
+        """What is planned: the model, and the rows that a plan must keep."""
+        return model, self.rows(model)
+
+
+def rows_of(limits: Float, floors: Float | None, cost_names: Sequence[str]) -> Rows:
+    """Rows of limits [d] and floors [d]; an infinity is none."""
+    upper = np.flatnonzero(np.isfinite(limits))
+    if floors is None:
+        return Rows(upper, np.ones(upper.size), limits[upper], tuple(cost_names))
+    lower = np.flatnonzero(np.isfinite(floors))
+    return Rows(
+        np.concatenate((upper, lower)),
+        np.concatenate((np.ones(upper.size), -np.ones(lower.size))),
+        np.concatenate((limits[upper], -floors[lower])),
+        tuple(cost_names),
+    )
+
+
+def resolve_limits(limits: Limits | Linear | None, cost_names: Sequence[str], what: str) -> Float:
+    """[d] from a list or a mapping by cost name, in an array of its own. Absent: +inf for limits, -inf for floors.
+
+    `what` is "limits", "floors" or "budgets". Limits may also be those of a `Linear` that has no floors.
+    """
     none = -np.inf if what == "floors" else np.inf
     d = len(cost_names)
+    if isinstance(limits, Linear):
+        if limits.floors is not None:
+            raise ModelError(f"{what} holds floors, and there can be none here; leave them out, or plan with a Linear")
+        limits = limits.limits
     if limits is None:
         return np.full(d, none)
     if isinstance(limits, Mapping):
         values = np.full(d, none)
-        place = {name: i for i, name in enumerate(cost_names)}
+        index = {name: i for i, name in enumerate(cost_names)}
         for name, limit in limits.items():
-            if name not in place:
+            if name not in index:
                 raise ModelError(unknown("cost", str(name), cost_names))
             number = _limit_array(none if limit is None else limit, f"{what}[{name!r}]")
             if number.ndim:
                 raise ModelError(f"{what}[{name!r}] is {shown(limit)}; expected one number")
-            values[place[name]] = number
+            values[index[name]] = number
     else:
         given = [none if x is None else x for x in limits] if isinstance(limits, (list, tuple)) else limits
         values = _limit_array(given, what).copy()
@@ -62,6 +161,6 @@ def rounding_room(limits: Float, largest: Float) -> Float:
 def _limit_array(values: Any, what: str) -> Float:
     """Numbers; a truth value is a slip, as `Linear(True)` would otherwise be a limit of 1."""
     for value in values if isinstance(values, (list, tuple)) else (values,):
-        if isinstance(value, (bool, np.bool_)) or getattr(value, "dtype", None) == np.bool_:
+        if any_array(value, what).dtype == np.bool_:
             raise ModelError(f"{what} holds {shown(value)}, a truth value; give a number, or None for none")
     return float_array(values, what)

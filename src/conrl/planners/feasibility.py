@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl._types import Float
-from conrl.errors import InfeasibleError
+from conrl.errors import InfeasibleError, SpecError
 from conrl.model import ConstrainedMDP
 from conrl.model.mdp import need_model
 from conrl.oracles import BackwardInduction
@@ -25,7 +25,7 @@ from conrl.planners.column_generation.cones import Cones
 from conrl.planners.column_generation.convex import Separated, maximise_convex
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Columns, Conflict
-from conrl.problem import ConcaveConvex, Linear, Rows
+from conrl.problem import ConcaveConvex, Linear, Rows, as_problem
 
 SLACK_TOLERANCE = 1e-9
 
@@ -61,8 +61,12 @@ def feasibility(
     `limits` and `floors` are as in `Linear` (which may be given itself); by default the model's own limits.
     """
     need_model(mdp, "feasibility")
-    asked = limits if isinstance(limits, Linear) else Linear(mdp.limits if limits is None else limits, floors)
-    rows = asked.rows(mdp)
+    asked = as_problem(limits, mdp.limits)
+    if not isinstance(asked, Linear):
+        raise SpecError(f"feasibility takes limits or a Linear problem, not {type(asked).__name__}")
+    if asked.floors is not None and floors is not None:
+        raise SpecError("floors were given twice: in the problem, and as floors=")
+    _, rows = (asked if floors is None else Linear(asked.limits, floors)).bind(mdp)
     oracle = BackwardInduction(mdp)
     columns = Columns()
     conflict = find_conflict(oracle, rows, columns)
@@ -84,7 +88,7 @@ def infeasible(oracle: BackwardInduction, rows: Rows, conflict: Conflict) -> Inf
     names = oracle.mdp.cost_names
     together = " and ".join(proof.conflict)
     verb = "cannot be kept" if len(proof.conflict) == 1 else "cannot be kept together"
-    involved = sorted({int(rows.cost[r]) for r, n in enumerate(rows.names(names)) if n in proof.conflict})
+    involved = sorted({int(rows.cost[r]) for r, n in enumerate(rows.names) if n in proof.conflict})
     ranges = ", ".join(f"{names[i]} {proof.least[i]:.6g} to {proof.greatest[i]:.6g}" for i in involved)
     return InfeasibleError(f"infeasible: {together} {verb}; achievable alone: {ranges}", proof)
 
@@ -143,7 +147,7 @@ def _explain(oracle: BackwardInduction, rows: Rows, conflict: Conflict) -> Feasi
         least,
         greatest,
         None,
-        rows.select(kept).names(oracle.mdp.cost_names),
+        rows.select(kept).names,
         conflict.multipliers / total,
         conflict.violation / total,
     )

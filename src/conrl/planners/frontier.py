@@ -22,6 +22,7 @@ from conrl.io.cells import csv_text
 from conrl.io.files import atomic_write
 from conrl.kernels import LANES
 from conrl.model import ConstrainedMDP
+from conrl.model.limits import Limits
 from conrl.model.mdp import need_model
 from conrl.oracles import BackwardInduction
 from conrl.oracles.protocols import HALF_ULP
@@ -29,7 +30,7 @@ from conrl.planners.allowance import Allowance
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Columns, Conflict
 from conrl.planners.feasibility import find_conflict, infeasible
-from conrl.problem import Linear, Rows
+from conrl.problem import Linear, Rows, as_problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +89,15 @@ class Frontier:
             file.write(csv_text([header, *rows]).encode())
 
 
-def frontier(mdp: ConstrainedMDP, cost: int | str = 0, tol: float = 1e-9, max_vertices: int | None = None) -> Frontier:
-    """The optimal reward as a function of the limit on one cost; the model's limits hold for the others.
+def frontier(
+    mdp: ConstrainedMDP,
+    cost: int | str = 0,
+    tol: float = 1e-9,
+    max_vertices: int | None = None,
+    *,
+    limits: Limits | Linear | None = None,
+) -> Frontier:
+    """The optimal reward as a function of the limit on one cost; `limits`, or the model's own, hold for the others.
 
     Exact to `tol` x max(1, |reward|) in height, and to `tol` x the largest possible total; stops early at
     `max_vertices`, and then says so in `complete`.
@@ -99,6 +107,8 @@ def frontier(mdp: ConstrainedMDP, cost: int | str = 0, tol: float = 1e-9, max_ve
         raise SpecError(f"tol is {shown(tol)}; it must be a positive number")
     if max_vertices is not None:
         read_count(max_vertices, "max_vertices", 2)
+    if limits is not None:
+        mdp = mdp.replace(limits=as_problem(None, limits=limits))  # type: ignore[arg-type]
     return _Search(mdp, index, tol).run(max_vertices)
 
 
