@@ -176,18 +176,42 @@ def test_reset_modes_and_state(reset: str) -> None:
     mdp = corridor()
     w = np.array([1.0, -0.5])
 
-    def tables(maker: A2C, calls: int) -> list[Any]:
-        return [maker(mdp).respond(w).probabilities[0] for _ in range(calls)]
+    def tables(seed: int, calls: int, learned: Any = None) -> tuple[list[Any], Any]:
+        maker, answers = A2C(settings=FAST, reset=reset, seed=seed), []
+        for _ in range(calls):
+            responder = maker.resume(mdp, learned)
+            answers.append(responder.respond(w).probabilities[0])
+            learned = responder.learned()
+        return answers, learned
 
-    whole = tables(A2C(settings=FAST, reset=reset, seed=4), 4)
-    first = A2C(settings=FAST, reset=reset, seed=4)
-    begin = tables(first, 2)
-    second = A2C(settings=FAST, reset=reset, seed=4)
-    second.load_state(first.state())
-    assert np.array_equal([*begin, *tables(second, 2)], whole)
+    whole, _ = tables(4, 4)
+    begin, learned = tables(4, 2)
+    assert np.array_equal([*begin, *tables(4, 2, learned)[0]], whole)
     assert not np.array_equal(whole[0], whole[1])
-    other = tables(A2C(settings=FAST, reset=reset, seed=5), 1)
-    assert not np.array_equal(other[0], whole[0])
+    assert not np.array_equal(tables(5, 1)[0][0], whole[0])
+    if reset != "none":  # it goes on from the weights
+        assert not np.array_equal(tables(4, 1, learned | {"weights": 0.0 * learned["weights"]})[0][0], whole[2])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"weights": np.zeros(3)}, r"not the state of this network: its weights make no sense, of shape \(3,\)"),
+        ({"mean": np.array(1.0)}, "its mean make no sense"),
+        ({"calls": np.array([1, 2])}, "its number of calls makes no sense"),
+        ({"calls": np.array(-1)}, "its number of calls makes no sense"),
+        ({"calls": np.array(1.5)}, "its number of calls makes no sense"),
+        ({"more": np.zeros(1)}, "start is not that of A2C: its oracle holds calls, count, mean, more, square, weights"),
+    ],
+)
+def test_what_no_network_learned_is_refused(change: Any, message: str) -> None:
+    mdp = corridor()
+    maker = A2C(settings=FAST, reset="continue")
+    learned = maker(mdp).learned()
+    nan = {"weights": np.full(learned["weights"].size, np.nan)}
+    for wrong, expected in ((change, message), (nan, "its weights make no sense")):
+        with pytest.raises(conrl.RunError, match=expected):
+            maker.resume(mdp, {**learned, **wrong})
 
 
 def conrl_a2c(mdp: conrl.ConstrainedMDP, **settings: Any) -> conrl.ConRL:
@@ -396,8 +420,7 @@ def test_every_seed_of_a_run_trains_another_network() -> None:
         planner = conrl.Lagrangian(iterations=2, oracle=conrl.A2C(reset="warm-start", seed=own), keep_multipliers=True)
         learner = conrl.ConRL(mdp.task, planner=planner)
         conrl.learn(mdp, learner, 2, seed)
-        state = learner.planner.state()
-        return state["oracle_weights"], learner.propose().probabilities
+        return learner.state()["start_oracle_weights"], learner.propose().probabilities
 
     first, again, other = played(3), played(3), played(4)
     assert np.array_equal(first[0], again[0])

@@ -34,11 +34,12 @@ class Greedy:
     """A planner that cares for reward alone: it would break any budget."""
 
     name = "greedy"
+    problems = (conrl.Linear, conrl.ConcaveConvex, conrl.Knapsack)
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
 
-    def plan(self, mdp: conrl.ConstrainedMDP, problem: Any) -> conrl.Plan:
+    def plan(self, mdp: conrl.ConstrainedMDP, problem: Any, start: Any = None, relax: bool = False) -> conrl.Plan:
         self.asked.append(problem)
         return conrl.plan(mdp, conrl.Linear())
 

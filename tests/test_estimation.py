@@ -729,11 +729,12 @@ class Spy:
     """A planner that remembers what it was given."""
 
     name = "spy"
+    problems = (conrl.Linear, conrl.ConcaveConvex, conrl.Knapsack)
 
     def __init__(self) -> None:
         self.models: list[conrl.ConstrainedMDP] = []
 
-    def plan(self, mdp: conrl.ConstrainedMDP, problem: Any) -> conrl.Plan:
+    def plan(self, mdp: conrl.ConstrainedMDP, problem: Any, start: Any = None, relax: bool = False) -> conrl.Plan:
         self.models.append(mdp)
         return conrl.plan(mdp, conrl.Linear())
 

@@ -265,91 +265,113 @@ def test_the_answer_to_the_average_multiplier() -> None:
     assert_values(mdp, plan.policy, np.array([plan.reward, *plan.costs]))
 
 
+def walk(planner: Lagrangian, mdp: conrl.ConstrainedMDP, problem: conrl.Linear, calls: int) -> list[conrl.Plan]:
+    """One plan after another, each from where the last one ended."""
+    plans: list[conrl.Plan] = []
+    for _ in range(calls):
+        plans.append(planner.plan(mdp, problem, plans[-1].start if plans else None))
+    return plans
+
+
 @pytest.mark.parametrize("decay", [False, True])
 def test_kept_multipliers_walk_on(decay: bool) -> None:
-    """Three calls of 20 iterations are one of 60, falling step included."""
+    """Three calls of 20 iterations are one of 60, falling step included; the planner itself remembers nothing."""
     mdp = random_model(3, 9, 3, 6, 2)
     problem = conrl.Linear(middle(mdp, 0.4))
     keeping = Lagrangian(20, 0.3, decay, keep_multipliers=True)
-    assert keeping.multipliers is None
-    parts = [keeping.plan(mdp, problem).trace for _ in range(3)]
+    parts = [plan.trace for plan in walk(keeping, mdp, problem, 3)]
     whole = Lagrangian(60, 0.3, decay).plan(mdp, problem).trace
     assert (np.vstack([t.multipliers for t in parts]) == whole.multipliers).all()
     assert (np.vstack([t.values for t in parts]) == whole.values).all()
-    keeping.reset()
     assert (keeping.plan(mdp, problem).trace.multipliers == parts[0].multipliers).all()
 
 
 def test_without_keeping_every_call_starts_at_zero() -> None:
     mdp, problem = environment(*MARS[:2])
-    planner = Lagrangian()
-    first, second = planner.plan(mdp, problem), planner.plan(mdp, problem)
+    first, second = walk(Lagrangian(), mdp, problem, 2)
     assert (first.trace.multipliers == second.trace.multipliers).all()
-    assert planner.multipliers is None
-    assert planner.state() == {}
+    assert first.start is None
 
 
 def test_the_authors_setting_settles_short_of_the_optimum() -> None:
     """10 steps a call, multipliers kept, the average's policy: 1.49 at 0.10, where 1.536 at 0.3 is possible."""
     mdp, problem = environment(*MARS[:2])
     planner = Lagrangian(10, 0.2, keep_multipliers=True, returns="average-multiplier")
-    plans = [planner.plan(mdp, problem) for _ in range(30)]
+    plans = walk(planner, mdp, problem, 30)
     assert [p.reward for p in plans[10:]] == pytest.approx([1.4965] * 20, abs=5e-3)
     assert [p.costs[0] for p in plans[10:]] == pytest.approx([0.096] * 20, abs=3e-2)
 
 
-def test_state_is_saved_and_resumed_exactly(tmp_path: Any) -> None:
+def test_a_start_is_saved_and_resumed_exactly(tmp_path: Any) -> None:
     mdp = random_model(3, 9, 3, 6, 2)
     problem = conrl.Linear(middle(mdp, 0.4), [-np.inf, 0.1])
-    one = Lagrangian(7, 0.3, decay=True, keep_multipliers=True)
-    one.plan(mdp, problem)
-    arrays: dict[str, Any] = one.state()
-    np.savez(tmp_path / "state.npz", **arrays)
-    two = replace(one)
-    assert two == one
-    assert two.state() == {}
-    with np.load(tmp_path / "state.npz", allow_pickle=False) as saved:
-        two.load_state(dict(saved))
-    assert one.multipliers is not None
-    assert two.multipliers is not None
-    assert (two.multipliers == one.multipliers).all()
-    for _ in range(2):
-        a, b = one.plan(mdp, problem), two.plan(mdp, problem)
+    planner = Lagrangian(7, 0.3, decay=True, keep_multipliers=True)
+    straight = walk(planner, mdp, problem, 3)
+    arrays: dict[str, Any] = dict(straight[0].start or {})
+    np.savez(tmp_path / "start.npz", **arrays)
+    with np.load(tmp_path / "start.npz", allow_pickle=False) as saved:
+        start: Any = dict(saved)
+    for a in straight[1:]:
+        b = replace(planner).plan(mdp, problem, start)
         assert a.trace.multipliers.tobytes() == b.trace.multipliers.tobytes()
         assert (a.reward, a.bound) == (b.reward, b.bound)
-    two.load_state({})
-    assert two.multipliers is None
+        start = b.start
 
 
 def test_what_is_kept_cannot_be_changed_from_outside() -> None:
     mdp, problem = environment(*MARS[:2])
-    planner = Lagrangian(keep_multipliers=True)
-    planner.plan(mdp, problem)
-    first, second = planner.multipliers, planner.multipliers
-    assert first is not None
-    assert second is not None
-    saved = planner.state()
-    saved["multipliers"][:] = 9.0
-    second[:] = 8.0
-    assert planner.multipliers == first
-    planner.load_state(saved)
-    saved["multipliers"][:] = 7.0
-    assert planner.multipliers == 9.0
+    start = Lagrangian(keep_multipliers=True).plan(mdp, problem).start
+    assert start is not None
+    for array in start.values():
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 9.0
 
 
-def test_kept_multipliers_of_other_limits_are_refused() -> None:
+def test_a_start_of_limits_on_other_costs_is_left_out() -> None:
     mdp = random_model(3, 9, 3, 6, 2)
     planner = Lagrangian(keep_multipliers=True)
-    planner.plan(mdp, conrl.Linear([1.0, np.inf]))
-    with pytest.raises(conrl.SpecError, match="those of other limits; call reset"):
-        planner.plan(mdp, conrl.Linear([np.inf, 1.0]))
-    planner.plan(mdp, conrl.Linear([2.0, np.inf]))  # another number for the same limit is fine
-    with pytest.raises(conrl.SpecError, match="keeps no multipliers"):
-        Lagrangian().load_state(planner.state())
-    with pytest.raises(conrl.SpecError, match="not the state of a Lagrangian planner: it holds"):
-        planner.load_state({"counts": np.zeros(3)})
-    with pytest.raises(conrl.SpecError, match="make no sense"):
-        planner.load_state(planner.state() | {"multipliers": np.array([-1.0])})
+    start = planner.plan(mdp, conrl.Linear([1.0, np.inf])).start
+    other = conrl.Linear([np.inf, 1.0])
+    assert (planner.plan(mdp, other, start).trace.multipliers == planner.plan(mdp, other).trace.multipliers).all()
+    assert start is not None
+    same = planner.plan(mdp, conrl.Linear([2.0, np.inf]), start)  # another number for the same limit is fine
+    assert (same.trace.multipliers[0] == start["multipliers"]).all()
+
+
+def test_what_no_lagrangian_left_behind_is_refused() -> None:
+    mdp, problem = environment(*MARS[:2])
+    planner = Lagrangian(keep_multipliers=True)
+    start: Any = planner.plan(mdp, problem).start
+    for wrong, message in (
+        ({"counts": np.zeros(3)}, "keep_multipliers=True: it holds counts"),
+        ({}, "it holds no multipliers"),
+        (conrl.plan(mdp, problem).start, "it holds directions, multipliers"),
+        (start | {"multipliers": np.array([-1.0])}, "make no sense"),
+        (start | {"multipliers": np.array([np.nan])}, "make no sense"),
+        (start | {"multipliers": np.array([1.0, 2.0])}, "make no sense"),
+        (start | {"iterations": np.array([1, 2])}, "make no sense"),
+        (start | {"oracle_weights": np.zeros(3)}, "this planner's oracle learns nothing"),
+    ):
+        with pytest.raises(conrl.RunError, match=message):
+            planner.plan(mdp, problem, wrong)
+    with pytest.raises(conrl.RunError, match="keep_multipliers=False: it holds cost, iterations, multipliers, sign"):
+        Lagrangian().plan(mdp, problem, start)
+    with pytest.raises(conrl.SpecError, match="mapping from names to numpy arrays"):
+        planner.plan(mdp, problem, [1.0])  # type: ignore[arg-type]
+
+
+def test_one_oracle_is_made_for_one_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[conrl.ConstrainedMDP] = []
+    first = BackwardInduction.__init__
+
+    def counted(self: BackwardInduction, mdp: conrl.ConstrainedMDP) -> None:
+        made.append(mdp)
+        first(self, mdp)
+
+    monkeypatch.setattr(BackwardInduction, "__init__", counted)
+    mdp, problem = environment(*MARS[:2])
+    Lagrangian().plan(mdp, problem)
+    assert made == [mdp]
 
 
 # -- oracles --------------------------------------------------------------------------------------------------

@@ -94,9 +94,6 @@ LEARNERS: dict[str, tuple[conrl.ConstrainedMDP, dict[str, Any], dict[str, Any]]]
 
 def make(name: str, **more: Any) -> tuple[conrl.ConstrainedMDP, conrl.ConRL]:
     mdp, arguments, _ = LEARNERS[name]
-    planner = arguments.get("planner")
-    if isinstance(planner, conrl.Lagrangian):  # it keeps multipliers: one of its own for each learner
-        arguments = arguments | {"planner": conrl.Lagrangian(7, 0.3, decay=True, keep_multipliers=True)}
     return mdp, conrl.ConRL(mdp.task, **(arguments | more))
 
 
@@ -289,12 +286,12 @@ def test_presets_and_what_overrides_them() -> None:
     [
         ({"preset": "author"}, "unknown preset 'author'; did you mean 'authors'"),
         ({"planner": "colum-generation"}, "unknown planner 'colum-generation'; did you mean 'column-generation'"),
-        ({"planner": 3}, "planner is a int"),
+        ({"planner": 3}, "planner is 3; it must be one of column-generation"),
         ({"planner": "lagrangian", "problem": conrl.Knapsack([1.0], 5)}, "'lagrangian' does not take Knapsack"),
         ({"planner": "convex-program"}, "'convex-program' does not take Linear"),
         ({"preset": "authors", "problem": CONVEX}, "does not take ConcaveConvex"),
         ({"bonus": 0.1}, "bonus is 0.1"),
-        ({"problem": [0.3]}, "not list"),
+        ({"problem": 0.3}, "problem is 0.3; it must be limits"),
         ({"seed": -1}, "seed is -1"),
         ({"seed": 1.5}, "seed is 1.5"),
     ],
@@ -635,11 +632,12 @@ class Spy:
     """A planner that remembers its plans."""
 
     name = "spy"
+    problems = (conrl.Linear, conrl.ConcaveConvex, conrl.Knapsack)
 
     def __init__(self) -> None:
         self.plans: list[conrl.Plan] = []
 
-    def plan(self, mdp: conrl.ConstrainedMDP, problem: Any) -> conrl.Plan:
+    def plan(self, mdp: conrl.ConstrainedMDP, problem: Any, start: Any = None, relax: bool = False) -> conrl.Plan:
         self.plans.append(conrl.plan(mdp, problem))
         return self.plans[-1]
 

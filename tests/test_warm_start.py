@@ -36,7 +36,6 @@ from strategies import specs
 
 import conrl
 from conrl.oracles import BackwardInduction
-from conrl.planners.result import Start
 
 Float = NDArray[np.float64]
 INF = float("inf")
@@ -110,22 +109,27 @@ def test_a_plan_from_its_own_end(name: str) -> None:
     warm = CG.plan(case.mdp, case.problem, cold.start)
     assert warm.status == "optimal"
     assert abs(warm.objective - cold.objective) <= 1e-8 * scale_of(cold)
-    assert warm.iterations <= cold.iterations + 2 + (cold.start.directions.shape[0] if cold.start else 0)
+    assert cold.start is not None
+    assert warm.iterations <= cold.iterations + 2 + len(cold.start["directions"])
+
+
+def start_of(directions: Any, multipliers: Any, **more: Any) -> dict[str, Any]:
+    return {"directions": np.array(directions), "multipliers": np.array(multipliers), **more}
 
 
 JUNK = [
-    Start(np.zeros((0, 2)), np.zeros(1)),
-    Start(np.zeros((1, 2)), np.zeros(1)),
-    Start(np.array([[0.0, -1.0], [0.0, -1.0], [1.0, -1e6]]), np.ones(1)),
-    Start(np.array([[1.0, -1e-9]]), np.array([1e-9])),
-    Start(np.ones((2, 3)), np.ones(2)),
-    Start(np.array([[1.0, 0.0]]), np.ones(3)),
+    start_of(np.zeros((0, 2)), np.zeros(1)),
+    start_of(np.zeros((1, 2)), np.zeros(1)),
+    start_of([[0.0, -1.0], [0.0, -1.0], [1.0, -1e6]], np.ones(1)),
+    start_of([[1.0, -1e-9]], [1e-9]),
+    start_of(np.ones((2, 2)), np.ones(2)),
+    start_of([[1.0, 0.0]], np.ones(3)),
 ]
 
 
 @pytest.mark.parametrize("start", JUNK, ids=range(len(JUNK)))
 @pytest.mark.parametrize("limit", [0.0, 0.7, 1.0, 2.4, 3.0, 9.0])
-def test_a_bad_start_costs_only_work(start: Start, limit: float) -> None:
+def test_a_bad_start_costs_only_work(start: dict[str, Any], limit: float) -> None:
     mdp = random_model(2, 5, 3, 4, 1)
     least, most = -best_total(mdp, np.array([0.0, -1.0])), best_total(mdp, np.array([0.0, 1.0]))
     problem = lin([least + limit / 3.0 * (most - least)])
@@ -133,6 +137,38 @@ def test_a_bad_start_costs_only_work(start: Start, limit: float) -> None:
     assert answer is not None
     plan = CG.plan(mdp, problem, start)
     assert_optimal(mdp, problem, plan, 1e-9, answer.value)
+
+
+@pytest.mark.parametrize(
+    ("start", "error", "message"),
+    [
+        ([1.0], conrl.SpecError, r"start is \[1.0\]; it must be None or a mapping from names to numpy arrays"),
+        ({"directions": [[1.0, 0.0]], "multipliers": [0.0]}, conrl.SpecError, "mapping from names to numpy arrays"),
+        ({"directions": np.ones((1, 2))}, conrl.RunError, "not that of column generation: it holds directions"),
+        ({}, conrl.RunError, "it holds nothing"),
+        (start_of(np.ones((1, 2)), np.ones(1), more=np.ones(1)), conrl.RunError, "holds directions, more, multipliers"),
+        (start_of(np.ones((1, 3)), np.ones(1)), conrl.RunError, "model with 1 costs: its directions make no sense"),
+        (start_of(1.0, np.ones(1)), conrl.RunError, "its directions make no sense"),
+        (start_of([[np.nan, 0.0]], np.ones(1)), conrl.RunError, "its directions make no sense"),
+        (start_of([["a", "b"]], np.ones(1)), conrl.RunError, "its directions make no sense"),
+        (start_of([[1.0, 0.0]], np.ones((1, 1))), conrl.RunError, "its multipliers make no sense"),
+        (start_of([[1.0, 0.0]], [np.inf]), conrl.RunError, "its multipliers make no sense"),
+        (start_of([[1.0, 0.0]], [-1.0]), conrl.RunError, "a multiplier below 0"),
+        (start_of([[1.0, 0.0]], [1.0], box=np.ones((2, 3))), conrl.RunError, "its box make no sense"),
+    ],
+)
+def test_what_no_plan_left_behind_is_refused(start: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message) as caught:
+        CG.plan(random_model(2, 5, 3, 4, 1), lin([1.0]), start)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_a_plan_left_behind_cannot_be_changed() -> None:
+    start = CG.plan(random_model(2, 5, 3, 4, 1), lin([1.0])).start
+    assert start is not None
+    for array in start.values():
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0.0
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -153,7 +189,7 @@ def test_a_bad_start_costs_only_work_with_several_costs(seed: int) -> None:
     problem = lin(middle(mdp, 0.5))
     answer = solve_lp(mdp, problem)
     assert answer is not None
-    start = Start(rng.normal(size=(4, 4)) * 10.0 ** rng.integers(-6, 6), 10.0 * rng.random(3))
+    start = start_of(rng.normal(size=(4, 4)) * 10.0 ** rng.integers(-6, 6), 10.0 * rng.random(3))
     plan = CG.plan(mdp, problem, start)
     assert_optimal(mdp, problem, plan, 1e-9, answer.value)
 

@@ -160,11 +160,6 @@ class Counts:
             visits=self.visits,
         )
 
-    def features(self) -> Array:
-        """[S+2, ...]: what is seen of each state, one-hot if the task has no features; zeros for START and END."""
-        own = np.eye(self.task.num_states, dtype=np.float32) if self.task.features is None else self.task.features
-        return np.concatenate((own, np.zeros((2, *own.shape[1:]), dtype=own.dtype)))
-
     # -- saving -------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Array]:

@@ -14,6 +14,7 @@ from conrl.errors import SpecError, shown
 from conrl.learners.base import BaseLearner, group, prefixed
 from conrl.learners.saving import GIVEN, describe
 from conrl.model import ConstrainedMDP, Task
+from conrl.model.limits import Limits
 from conrl.oracles.a2c import PRESETS, A2CSettings, Agent, one_hot, stationary
 from conrl.policy import Policy
 from conrl.problem import Problem
@@ -26,7 +27,7 @@ class ActorCriticLearner(BaseLearner):
     def __init__(
         self,
         task: Task,
-        problem: Problem | None,
+        problem: Problem | Limits | None,
         preset: str,
         a2c: A2CSettings | None,
         peek: ConstrainedMDP | None,

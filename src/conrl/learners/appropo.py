@@ -40,7 +40,7 @@ from conrl.learners.approach import POSITIVE, Answers, Game
 from conrl.learners.base import Proposal, whole
 from conrl.learners.saving import GIVEN
 from conrl.model import ConstrainedMDP, Task
-from conrl.model.limits import resolve_limits
+from conrl.model.limits import Limits, resolve_limits
 from conrl.oracles.a2c import A2CSettings
 from conrl.policy import Mixture
 from conrl.problem import Linear
@@ -80,7 +80,7 @@ class ApproPO(ActorCriticLearner):
         self,
         task: Task,
         *,
-        problem: Linear | None = None,
+        problem: Linear | Limits | None = None,
         threshold: float | None = None,
         target: ConvexSet | None = None,
         preset: str = "default",

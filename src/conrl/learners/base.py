@@ -18,8 +18,9 @@ from conrl.errors import RunError, SpecError, shown
 from conrl.learners.executed import Executed
 from conrl.learners.saving import describe, save_learner
 from conrl.model import Task
+from conrl.model.limits import Limits
 from conrl.policy import Mixture, Null, Policy
-from conrl.problem import Linear, Problem
+from conrl.problem import Linear, Problem, Rows, as_problem
 from conrl.sampling import DRAW, randomness
 
 
@@ -123,16 +124,13 @@ class BaseLearner(ABC):
     problems: tuple[type, ...] = (Linear,)  # the problems that it takes
     reports: bool = False  # it shows something else than what it plays, as soon as it has something
 
-    def __init__(self, task: Task, problem: Problem | None, seed: int | None, keep_policies: bool) -> None:
+    def __init__(self, task: Task, problem: Problem | Limits | None, seed: int | None, keep_policies: bool) -> None:
         if not isinstance(task, Task):
             raise SpecError(f"a learner needs a Task, not {type(task).__name__}; a model has one: mdp.task")
         if seed is not None and (not is_int(seed) or seed < 0):
             raise SpecError(f"seed is {shown(seed)}; it must be a whole number of at least 0")
         self.task = task
-        self.problem: Problem = Linear(task.limits) if problem is None else problem
-        if not isinstance(self.problem, self.problems):
-            able = " or ".join(kind.__name__ for kind in self.problems)
-            raise SpecError(f"{self.name} takes {able} problems, not {type(self.problem).__name__}")
+        self._problem, self._rows = self._read_problem(problem)
         self.seed = None if seed is None else int(seed)
         self.keep_policies = read_flag(keep_policies, "keep_policies")
         self._episodes = 0
@@ -141,6 +139,35 @@ class BaseLearner(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.episodes} episodes, {self.task})"
+
+    # -- what is asked ------------------------------------------------------------------------------------
+
+    def _read_problem(self, given: Problem | Limits | None) -> tuple[Problem, Rows]:
+        """What was given as the problem, with its rows; by default the task's limits."""
+        problem = as_problem(given, self.task.limits)
+        if not isinstance(problem, self.problems):
+            able = " or ".join(kind.__name__ for kind in self.problems)
+            raise SpecError(f"{self.name} takes {able} problems, not {type(problem).__name__}")
+        return problem, problem.bind(self.task)[1]
+
+    @property
+    def problem(self) -> Problem:
+        """What is asked. It can be set, as limits too, where the learner allows it: the next proposal keeps them."""
+        return self._problem
+
+    @problem.setter
+    def problem(self, given: Problem | Limits | None) -> None:
+        problem, rows = self._read_problem(given)
+        unchanged = isinstance(problem, Linear) and isinstance(self._problem, Linear) and rows.equals(self._rows)
+        if problem is not self._problem and not unchanged:
+            self._change_problem(problem, rows)
+            self._forget_proposal()
+        self._problem, self._rows = problem, rows
+
+    def _change_problem(self, problem: Problem, rows: Rows) -> None:
+        """Get ready for another problem, with these rows; or refuse it, and change nothing. `self.problem` is still
+        the old one."""
+        raise SpecError(f"the limits of {self.name} are fixed when it is made; make another one with problem=")
 
     # -- what a learner is --------------------------------------------------------------------------------
 

@@ -20,19 +20,18 @@ from numpy.typing import ArrayLike, NDArray
 from conrl._types import Array, Arrays, Float
 from conrl.arguments import LARGEST, frozen, read_choice, read_flag
 from conrl.episode import Episode
-from conrl.errors import InfeasibleError, RunError, SpecError, shown, unknown
+from conrl.errors import RunError, SpecError, shown
 from conrl.estimation.bonuses import Bonus, ScaledBonus
 from conrl.learners.base import Proposal, group, prefixed
 from conrl.learners.budget import Budget
 from conrl.learners.places import PlacesLearner
 from conrl.learners.saving import describe
 from conrl.model import ConstrainedMDP, Task
+from conrl.model.limits import Limits
 from conrl.model.mdp import Origin
-from conrl.oracles import A2C
-from conrl.planners import PLANNERS, ColumnGeneration, Lagrangian, Plan, Planner
-from conrl.planners.result import Start
+from conrl.planners import ColumnGeneration, Lagrangian, Plan, Planner, planned, read_planner
 from conrl.policy import Deterministic, Mixture, Null, Policy
-from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem
+from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, Rows
 
 EXECUTES = ("policy", "most-probable")
 # The program behind the paper: a tiny bonus, ten steps of a multiplier that is kept, the answer to its mean is played;
@@ -52,11 +51,12 @@ class ConRL(PlacesLearner):
 
     Args:
         task: what is known (`mdp.task`, or `Task`).
-        problem: `Linear` (the task's limits by default), `ConcaveConvex` or `Knapsack`.
+        problem: limits (the task's by default), `Linear`, `ConcaveConvex` or `Knapsack`. It can be set later to another
+            of its kind, but for budgets, which are settled by the first episode.
         preset: `"default"`: the exact planner, and optimism about reward with caution about cost; `"authors"`: the
             setting of the paper's experiments.
         planner: a name or an object, as in `conrl.plan`; overrides the preset. Where no policy of the estimate keeps
-            the limits, the one that exceeds them least is played, whichever planner was given.
+            the limits, the one that exceeds them least is played (`relax`).
         bonus: `TheoryBonus`, `ScaledBonus`, or a function of (visits [n], episode, task) that gives [n] or [n, 1+d],
             positive for optimism and negative for caution; overrides the preset. Logged episodes count.
         executes: what is played of a policy that draws its actions, as A2C's does: the `"policy"` itself, or its
@@ -77,7 +77,7 @@ class ConRL(PlacesLearner):
         self,
         task: Task,
         *,
-        problem: Problem | None = None,
+        problem: Problem | Limits | None = None,
         preset: str = "default",
         planner: str | Planner | None = None,
         bonus: Bonus | None = None,
@@ -90,34 +90,38 @@ class ConRL(PlacesLearner):
         super().__init__(task, problem, seed, keep_policies)
         read_choice(preset, "preset", PRESETS)
         self.preset = preset
-        self.planner = _planner(PRESETS[preset]["planner"]() if planner is None else planner, self.problem)
+        self.planner = read_planner(PRESETS[preset]["planner"]() if planner is None else planner, self.problem)
         self.bonus: Bonus = PRESETS[preset]["bonus"]() if bonus is None else bonus
         if not callable(self.bonus):
             raise SpecError(f"bonus is {shown(bonus)}; it must be TheoryBonus, ScaledBonus or a function")
         self.executes: str = PRESETS[preset]["executes"] if executes is None else executes
         read_choice(self.executes, "executes", EXECUTES)
         self.resolve, self.guard = read_flag(resolve, "resolve"), read_flag(guard, "guard")
-        self.budget: Budget | None = None
-        if isinstance(self.problem, Knapsack):
-            totals = self.problem.totals(task)
-            self.budget = Budget(task, totals)
-            if resolve and self.problem.epsilon != 0.0:
-                raise SpecError("resolve plans for all that is left, with epsilon = 0; give one of the two")
-            self._epsilon = self.problem.held_back(task)
-        elif resolve:
-            raise SpecError("resolve is for Knapsack problems")
-        self._caution = _caution(self.problem, task)
-        self._features = self.counts.features() if isinstance(getattr(self.planner, "_maker", None), A2C) else None
-        self._start: Start | None = None
+        self._prepare(self.problem, self._rows)
+        self._start: Arrays | None = None  # what the plan of the last episode observed left for the next
         self._plan: Plan | None = None
-        self._planner_before: Arrays = {}
-        if self.seed is not None:
-            self.reseed(self.seed)
 
-    def reseed(self, seed: int) -> None:
-        super().reseed(seed)
-        if hasattr(self.planner, "reseed"):
-            self.planner.reseed(seed)
+    def _change_problem(self, problem: Problem, rows: Rows) -> None:
+        kinds = type(self.problem).__name__, type(problem).__name__
+        if self._episodes and kinds[0] != kinds[1]:
+            raise SpecError(f"a {kinds[0]} problem cannot become a {kinds[1]} one after the first episode")
+        if self._episodes and isinstance(problem, Knapsack):
+            raise SpecError("budgets cannot be changed after the first episode; make another learner with problem=")
+        read_planner(self.planner, problem)
+        self._prepare(problem, rows)
+
+    def _prepare(self, problem: Problem, rows: Rows) -> None:
+        """Set what follows from the problem: the books of a hard budget, what is held back of it, who is careful."""
+        budget, epsilon = None, 0.0
+        if isinstance(problem, Knapsack):
+            if self.resolve and problem.epsilon != 0.0:
+                raise SpecError("resolve plans for all that is left, with epsilon = 0; give one of the two")
+            budget, epsilon = Budget(self.task, problem.totals(self.task)), problem.held_back(self.task)
+        elif self.resolve:
+            raise SpecError("resolve is for Knapsack problems")
+        self.budget: Budget | None = budget
+        self._epsilon = epsilon
+        self._caution = _caution(rows, self.task.num_costs)
 
     def _learn(self, episode: Episode, proposal: Proposal) -> None:
         super()._learn(episode, proposal)
@@ -125,7 +129,6 @@ class ConRL(PlacesLearner):
             self.budget.spend_episode(np.asarray(episode.costs))
         if self._plan is not None:
             self._start = self._plan.start
-        self._planner_before = {}
 
     # -- budgets ------------------------------------------------------------------------------------------
 
@@ -146,9 +149,7 @@ class ConRL(PlacesLearner):
     def _decide(self) -> Proposal:
         k = self._episodes + 1
         problem = self._problem_now(k)
-        if hasattr(self.planner, "state"):
-            self._planner_before = self.planner.state()
-        self._plan = plan = self._solve(self._model(k), problem)
+        self._plan = plan = planned(self.planner, self._model(k), problem, self._start, relax=True)
         skip, share = self.generator().random(2)
         intended: Policy = self._null
         if skip >= plan.skip:
@@ -186,14 +187,8 @@ class ConRL(PlacesLearner):
         pay = model.pay
         if careful.any():
             pay = frozen(pay + careful * self._caution)
-        return model._copy(pay=pay, bonus=frozen(np.maximum(b, 0.0)), origin=self._origin())
-
-    def _origin(self) -> Origin | None:
-        """What a network sees, for planners that have one."""
-        if self._features is None:
-            return None
-        order = self.counts.order
-        return Origin(self._features, self.counts.exists, order.copy())
+        origin = Origin(self.task, self.counts.exists, self.counts.order.copy(), self.seed)
+        return model._copy(pay=pay, bonus=frozen(np.maximum(b, 0.0)), origin=origin)
 
     def _bonus_table(self, k: int) -> Float:
         visits = self.counts.visits
@@ -210,15 +205,6 @@ class ConRL(PlacesLearner):
         if wrong.any():
             raise SpecError(f"the bonus has an entry {b[wrong][0]}; it must be finite and at most {LARGEST:g} in size")
         return b
-
-    def _solve(self, model: ConstrainedMDP, problem: Problem) -> Plan:
-        if isinstance(self.planner, ColumnGeneration):
-            return self.planner.plan(model, problem, self._start, relax=True)
-        try:
-            found: Plan = self.planner.plan(model, problem)
-            return found
-        except InfeasibleError:
-            return ColumnGeneration().plan(model, problem, self._start, relax=True)
 
     def _whole(self, policy: Policy) -> Policy:
         """A policy of the places as one of the task; in states never seen, the first action."""
@@ -238,7 +224,7 @@ class ConRL(PlacesLearner):
         """The latest plan, from everything seen so far: what the next episode's policy is drawn from."""
         if isinstance(self.problem, Knapsack) and self._episodes >= self.problem.episodes:
             k = self.problem.episodes  # the budget is over: what one would do in its last episode
-            plan = self._solve(self._model(k), self._problem_now(k))
+            plan = planned(self.planner, self._model(k), self._problem_now(k), self._start, relax=True)
         else:
             _ = self.proposal
             assert self._plan is not None
@@ -248,12 +234,6 @@ class ConRL(PlacesLearner):
         if plan.skip > 0.0:
             parts, weights = [*parts, self._null], np.append(weights, plan.skip)
         return Mixture(weights / weights.sum(), parts)
-
-    def _forget_proposal(self) -> None:
-        if self._proposal is not None:
-            self._proposal = None
-            if hasattr(self.planner, "load_state"):
-                self.planner.load_state(self._planner_before)
 
     # -- saving -------------------------------------------------------------------------------------------
 
@@ -270,19 +250,14 @@ class ConRL(PlacesLearner):
     def state(self) -> dict[str, Array]:
         arrays = super().state()
         if self._start is not None:
-            arrays |= {f"start_{name}": part for name, part in self._start._asdict().items() if part is not None}
-        if hasattr(self.planner, "state"):
-            arrays |= prefixed("planner_", self.planner.state() if self._proposal is None else self._planner_before)
+            arrays |= prefixed("start_", self._start)
         if self.budget is not None:
             arrays["spent"] = self.budget.state()
         return arrays
 
     def load_state(self, state: Arrays) -> None:
         super().load_state(state)
-        start = group(state, "start_")
-        self._start = _start(start, 1 + self.task.num_costs) if start else None
-        if hasattr(self.planner, "load_state"):
-            self.planner.load_state(group(state, "planner_"))
+        self._start = group(state, "start_") or group(state, "planner_") or None  # the latter until 0.2
         if self.budget is not None:
             self.budget.load_state(state["spent"], self._episodes)
             sums = self.counts.state()["sums"][:, 1:]
@@ -290,44 +265,13 @@ class ConRL(PlacesLearner):
         self._plan = None
 
 
-def _start(arrays: dict[str, Array], width: int) -> Start:
-    """Where planning starts, from a file."""
-    start = Start(**arrays)
-    box = start.box is None or (start.box.shape == (2, width) and np.isfinite(start.box).all())
-    if (
-        start.directions.ndim != 2
-        or start.directions.shape[1] != width
-        or start.multipliers.ndim != 1
-        or not np.isfinite(start.directions).all()
-        or not (np.isfinite(start.multipliers) & (start.multipliers >= 0.0)).all()
-        or not box
-    ):
-        raise RunError("where planning starts makes no sense")
-    return start
-
-
-def _planner(planner: str | Planner, problem: Problem) -> Any:
-    if isinstance(planner, str):
-        if planner not in PLANNERS:
-            raise SpecError(unknown("planner", planner, PLANNERS))
-        planner = PLANNERS[planner]()
-    if not hasattr(planner, "plan"):
-        raise SpecError(f"planner is a {type(planner).__name__}; it must be a name or have plan(mdp, problem)")
-    if not isinstance(problem, getattr(planner, "problems", Problem)):
-        name = getattr(planner, "name", type(planner).__name__)
-        raise SpecError(f"planner {name!r} does not take {type(problem).__name__} problems")
-    return planner
-
-
-def _caution(problem: Problem, task: Task) -> Float:
+def _caution(rows: Rows, num_costs: int) -> Float:
     """[1+d]: which way a negative bonus moves the estimate of each coordinate. It lowers rewards and raises costs, but
     lowers those that have a floor and no limit, and leaves those that have both."""
-    sign = np.concatenate(([1.0], -np.ones(task.num_costs)))
-    if isinstance(problem, Linear):
-        rows = problem.rows(task)
-        floors, limits = set(rows.cost[rows.sign < 0.0].tolist()), set(rows.cost[rows.sign > 0.0].tolist())
-        for i in floors:
-            sign[1 + i] = 0.0 if i in limits else 1.0
+    sign = np.concatenate(([1.0], -np.ones(num_costs)))
+    floors, limits = set(rows.cost[rows.sign < 0.0].tolist()), set(rows.cost[rows.sign > 0.0].tolist())
+    for i in floors:
+        sign[1 + i] = 0.0 if i in limits else 1.0
     return sign
 
 

@@ -50,12 +50,13 @@ from conrl.learners.base import Proposal, group, prefixed
 from conrl.learners.places import PlacesLearner
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.graph import Graph
+from conrl.model.limits import Limits
 from conrl.oracles.extended import ExtendedBackwardInduction
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict
 from conrl.planners.result import split_prices
 from conrl.policy import Mixture
-from conrl.problem import Linear, Problem
+from conrl.problem import Problem, Rows
 
 PRESETS: dict[str, dict[str, Any]] = {"default": {"scale": 3e-5}, "theory": {"scale": 1.0}}
 TOLERANCE = 1e-9
@@ -82,7 +83,7 @@ class OptCMDP(PlacesLearner):
         self,
         task: Task,
         *,
-        problem: Problem | None = None,
+        problem: Problem | Limits | None = None,
         preset: str = "default",
         delta: float = 0.05,
         scale: float | None = None,
@@ -93,11 +94,13 @@ class OptCMDP(PlacesLearner):
         self.preset = preset
         self.delta = read_delta(delta)
         self.scale = read_positive(read_preset(PRESETS, preset, {"scale": scale})["scale"], "scale", zero=True)
-        assert isinstance(self.problem, Linear)
-        self._rows = self.problem.rows(task)
         self._start: Arrays | None = None  # of this plan: what the one before ended with
         self._next: Arrays | None = None
         self._plan: tuple[Float, Float, ExtendedBackwardInduction] | None = None
+
+    def _change_problem(self, problem: Problem, rows: Rows) -> None:
+        if not rows.same_costs(self._rows.cost, self._rows.sign):
+            self._start = self._next = None  # its multipliers are of other rows
 
     # -- deciding -----------------------------------------------------------------------------------------
 

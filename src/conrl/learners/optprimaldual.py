@@ -64,8 +64,9 @@ from conrl.learners.base import Proposal
 from conrl.learners.optcmdp import log_factor
 from conrl.learners.places import PlacesLearner
 from conrl.model import Task
+from conrl.model.limits import Limits
 from conrl.planners.result import split_prices
-from conrl.problem import Linear, Problem
+from conrl.problem import Problem, Rows
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {"scale": 1e-4, "step": 0.3, "dual_step": 0.1, "decay": False, "least": 1e-4},
@@ -99,7 +100,7 @@ class OptPrimalDual(PlacesLearner):
         self,
         task: Task,
         *,
-        problem: Problem | None = None,
+        problem: Problem | Limits | None = None,
         preset: str = "default",
         delta: float = 0.05,
         scale: float | None = None,
@@ -115,9 +116,7 @@ class OptPrimalDual(PlacesLearner):
         self.delta = read_delta(delta)
         given = {"scale": scale, "step": step, "dual_step": dual_step, "decay": decay, "least": least}
         chosen = read_preset(PRESETS, preset, given)
-        assert isinstance(self.problem, Linear)
-        self._rows = rows = self.problem.rows(task)
-        H, R = task.horizon, max(rows.size, 1)
+        H, R = task.horizon, max(self._rows.size, 1)
         paper = {
             "step": np.sqrt(2.0 * np.log(max(task.num_actions, 2))) / (H * (1 + R)),
             "dual_step": 1.0 / (H * R**0.5),
@@ -134,7 +133,10 @@ class OptPrimalDual(PlacesLearner):
         if self.least > 1.0:
             raise SpecError(f"least is {shown(least)}; it is a share of the likeliest action's probability, at most 1")
         self._weights = np.zeros((self.counts.horizon, self.counts.num_pairs))  # logarithms, the largest of a state 0
-        self._multipliers = np.zeros(rows.size)
+        self._multipliers = np.zeros(self._rows.size)
+
+    def _change_problem(self, problem: Problem, rows: Rows) -> None:
+        self._multipliers = rows.carry(self._rows, self._multipliers)  # the steps stay as they are
 
     @property
     def prices(self) -> Float:

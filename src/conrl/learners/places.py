@@ -19,6 +19,7 @@ from conrl.estimation.counts import Counts
 from conrl.estimation.logs import Log, logged
 from conrl.learners.base import BaseLearner, Proposal, group, prefixed, whole
 from conrl.model import ConstrainedMDP, Task
+from conrl.model.limits import Limits
 from conrl.policy import Deterministic, Policy
 from conrl.problem import Problem
 
@@ -26,7 +27,7 @@ from conrl.problem import Problem
 class PlacesLearner(BaseLearner):
     """A learner whose knowledge is `counts`."""
 
-    def __init__(self, task: Task, problem: Problem | None, seed: int | None, keep_policies: bool) -> None:
+    def __init__(self, task: Task, problem: Problem | Limits | None, seed: int | None, keep_policies: bool) -> None:
         super().__init__(task, problem, seed, keep_policies)
         self.counts = Counts(task)
         self.primed = 0

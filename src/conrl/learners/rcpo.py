@@ -21,9 +21,10 @@ from conrl.evaluation import evaluate
 from conrl.learners.actor_critic import ActorCriticLearner
 from conrl.learners.base import Proposal
 from conrl.model import ConstrainedMDP, Task
+from conrl.model.limits import Limits
 from conrl.oracles.a2c import A2CSettings
 from conrl.planners.result import split_prices
-from conrl.problem import Linear
+from conrl.problem import Linear, Problem, Rows
 
 
 class RCPO(ActorCriticLearner):
@@ -48,7 +49,7 @@ class RCPO(ActorCriticLearner):
         self,
         task: Task,
         *,
-        problem: Linear | None = None,
+        problem: Linear | Limits | None = None,
         preset: str = "default",
         rate: float = 1e-3,
         a2c: A2CSettings | None = None,
@@ -58,10 +59,12 @@ class RCPO(ActorCriticLearner):
     ) -> None:
         super().__init__(task, problem, preset, a2c, peek, seed, keep_policies)
         self.rate = read_positive(rate, "rate")
-        assert isinstance(self.problem, Linear)
-        self._rows = self.problem.rows(task)
         self._G = self._rows.matrix(task.num_costs)
         self.multipliers: Float = np.zeros(self._rows.size)
+
+    def _change_problem(self, problem: Problem, rows: Rows) -> None:
+        self.multipliers = rows.carry(self._rows, self.multipliers)
+        self._G = rows.matrix(self.task.num_costs)
 
     def _decide(self) -> Proposal:
         policy = self.network_policy()

@@ -44,6 +44,7 @@ from conrl.learners.base import BaseLearner, Pause, Proposal, group, prefixed
 from conrl.learners.objectives import Objective, Penalised, read_objective
 from conrl.learners.saving import GIVEN
 from conrl.model import Task
+from conrl.model.limits import Limits
 from conrl.policy import Deterministic
 from conrl.problem import Linear, Problem
 
@@ -94,7 +95,7 @@ class TFWUCRL2(BaseLearner):
         self,
         task: Task,
         *,
-        problem: Problem | None = None,
+        problem: Problem | Limits | None = None,
         preset: str = "default",
         objective: Objective | tuple[Callable[[Float], float], Callable[[Float], ArrayLike]] | None = None,
         reward_weight: float | None = None,

@@ -39,9 +39,10 @@ from conrl.estimation.bonuses import width
 from conrl.learners.base import Proposal
 from conrl.learners.places import PlacesLearner
 from conrl.model import Task
+from conrl.model.limits import Limits
 from conrl.oracles.protocols import TIE
 from conrl.policy import Deterministic
-from conrl.problem import ConcaveConvex, Linear, Problem
+from conrl.problem import ConcaveConvex, Linear, Problem, Rows
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {"scale": 1e-5, "monotone": False},
@@ -72,7 +73,7 @@ class UCBVI(PlacesLearner):
         self,
         task: Task,
         *,
-        problem: Problem | None = None,
+        problem: Problem | Limits | None = None,
         preset: str = "default",
         delta: float = 0.05,
         scale: float | None = None,
@@ -90,6 +91,9 @@ class UCBVI(PlacesLearner):
         self.monotone: bool = chosen["monotone"]
         self._before = np.zeros((self.counts.horizon, 0))  # [H, pairs then]: Q of the episode before
         self._values: Float = self._before
+
+    def _change_problem(self, problem: Problem, rows: Rows) -> None:
+        """Nothing here depends on it."""
 
     def bonus(self) -> Float:
         """[P]: b of each pair of the places; 0 where there is nothing to learn."""

@@ -49,11 +49,18 @@ ROW_SUM_TOLERANCE = 1e-9  # how far from 1 the probabilities of one pair may add
 
 
 class Origin(NamedTuple):
-    """Where the states of a learner's estimate come from: it has those only that were seen."""
+    """Where a learner's estimate comes from: it has those states only that were seen, and START and END."""
 
-    features: Array  # [S, ...]: of all states of the task
-    available: Bool | None  # [S, A]
-    state: Int  # [n]: the task's state behind each of the model's
+    task: Task
+    available: Bool  # [S+2, A]
+    state: Int  # [n]: the task's state behind each of the model's; S and S+1 are START and END
+    seed: int | None  # of the learner
+
+    @property
+    def features(self) -> Array:
+        """[S+2, ...]: what is seen of each state, one-hot if the task has no features; zeros for START and END."""
+        own = np.eye(self.task.num_states, dtype=np.float32) if self.task.features is None else self.task.features
+        return np.concatenate((own, np.zeros((2, *own.shape[1:]), dtype=own.dtype)))
 
 
 class ConstrainedMDP:

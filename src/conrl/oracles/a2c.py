@@ -14,16 +14,15 @@ policy's: fictitious ones from an estimated model (`Fictitious`, a `Responder`),
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from conrl._types import Array, Bool, Float, Float32, Int
-from conrl.arguments import is_int, is_number, read_choice, read_number
-from conrl.errors import SpecError, shown
+from conrl._types import Array, Arrays, Bool, Float, Float32, Int
+from conrl.arguments import is_int, is_number, read_choice, read_count, read_number
+from conrl.errors import RunError, SpecError, shown
 from conrl.model import ConstrainedMDP
 from conrl.oracles.network import Network, import_jax, join
 from conrl.policy import Policy
@@ -62,10 +61,9 @@ class A2CSettings:
     def __post_init__(self) -> None:
         read_choice(self.value_loss, "value_loss", LOSSES)
         for name in ("learning_rate", "value_coefficient", "entropy"):
-            read_number(getattr(self, name), name, 0.0)
+            read_number(vars(self)[name], name, 0.0)
         for name in ("channels", "hidden"):
-            if not is_int(getattr(self, name)) or getattr(self, name) < 1:
-                raise SpecError(f"{name} is {shown(getattr(self, name))}; it must be a whole number of at least 1")
+            read_count(vars(self)[name], name)
         if self.gain is not None and not (is_number(self.gain) and self.gain > 0.0):
             raise SpecError(f"gain is {shown(self.gain)}; it must be a number above 0")
 
@@ -81,14 +79,8 @@ class Agent:
         settings: A2CSettings,
         generator: np.random.Generator,
     ) -> None:
-        self.settings = settings
-        self._network = Network(features, num_actions, settings.channels, settings.hidden)
-        self._compiled = _compile(self._network, settings, None if available is None else available.tobytes())
-        self.draw(generator)
-
-    def draw(self, generator: np.random.Generator) -> None:
-        """New weights and a new optimiser."""
-        self._restore(self._network.initial(generator, self.settings.gain), 0, None, None)
+        self._compiled = _compile(features, num_actions, settings, available)
+        self._restore(self._compiled.network.initial(generator, settings.gain), 0, None, None)
 
     def reset_optimiser(self) -> None:
         """Forget Adam's averages."""
@@ -119,17 +111,19 @@ class Agent:
         averages = {"mean": join(mean), "square": join(square)}
         return {"weights": join(self._weights), "count": np.array(count)} | averages
 
-    def load_state(self, state: Mapping[str, Array]) -> None:
-        shape = (self._network.size,)
+    def load_state(self, state: Arrays) -> None:
+        shape = (self._compiled.network.size,)
         for name, wanted in (("weights", shape), ("mean", shape), ("square", shape), ("count", ())):
-            if state[name].shape != wanted or not np.isfinite(state[name]).all():
-                raise SpecError(f"not the state of this network: {name} has shape {state[name].shape}")
+            array = state[name]
+            if array.shape != wanted or array.dtype.kind not in "fiu" or not np.isfinite(array).all():
+                raise RunError(f"not the state of this network: its {name} make no sense, of shape {array.shape}")
         weights, mean, square = (state[name].astype(np.float32) for name in ("weights", "mean", "square"))
         self._restore(weights, int(state["count"]), mean, square)
 
 
 @dataclass(frozen=True)
 class _Compiled:
+    network: Network
     step: Any
     table: Any
     split: Any
@@ -139,24 +133,26 @@ _KEEP: dict[Any, _Compiled] = {}
 _KEEPING = threading.Lock()
 
 
-def _compile(network: Network, settings: A2CSettings, available: bytes | None) -> _Compiled:
-    """The compiled update and table of a network; networks of one shape on the same features share them."""
-    shape = (network.inputs.shape, network.which.shape)
-    key = (network.inputs.tobytes(), network.which.tobytes(), shape, tuple(network.layers), settings, available)
+def _compile(features: Array, num_actions: int, settings: A2CSettings, available: Bool | None) -> _Compiled:
+    """A network with its compiled update and table; those of one shape on the same features share them."""
+    mask = None if available is None else available.tobytes()
+    key = (features.tobytes(), features.dtype.str, features.shape, num_actions, settings, mask)
     with _KEEPING:
         if key not in _KEEP:
             if len(_KEEP) >= 16:
                 _KEEP.pop(next(iter(_KEEP)))
+            network = Network(features, num_actions, settings.channels, settings.hidden)
             _KEEP[key] = _make(network, settings, available)
         return _KEEP[key]
 
 
-def _make(network: Network, settings: A2CSettings, available: bytes | None) -> _Compiled:
+def _make(network: Network, settings: A2CSettings, available: Bool | None) -> _Compiled:
+    """Compile one step of Adam on L(theta) of an episode, and the table of action probabilities of all states."""
     jax, optax = import_jax()
     jnp = jax.numpy
     inputs, which = jnp.asarray(network.inputs), jnp.asarray(network.which)
-    S, A = network.which.shape[0], network.layers[-2].columns
-    mask = None if available is None else jnp.asarray(np.frombuffer(available, dtype=bool).reshape(S, A))
+    S = network.which.shape[0]
+    mask = None if available is None else jnp.asarray(available)
     optimiser = optax.adam(settings.learning_rate)
 
     def logits_and_values(weights: Any, states: Any) -> tuple[Any, Any]:
@@ -186,7 +182,7 @@ def _make(network: Network, settings: A2CSettings, available: bytes | None) -> _
         weights = optax.apply_updates(weights, update)
         return weights, (after.count, after.mu, after.nu), table(weights)
 
-    return _Compiled(jax.jit(step, donate_argnums=(0, 1)), jax.jit(table), jax.jit(network.split))
+    return _Compiled(network, jax.jit(step, donate_argnums=(0, 1)), jax.jit(table), jax.jit(network.split))
 
 
 @lru_cache(maxsize=4)
@@ -206,12 +202,10 @@ class A2C:
         preset: `"default"` (Algorithm 3) or `"authors"` (the loss of the paper's program); `settings` overrides it.
         settings: `A2CSettings`.
         reset: what a planning call starts from: `"none"`: new weights and optimiser; `"warm-start"`: the weights of the
-            last call, a new optimiser; `"continue"`: both of the last call.
+            last call, a new optimiser; `"continue"`: both of the last call. They are in the plan's `start`.
         episodes: fictitious episodes for each direction.
         final_episodes: for the policy that is returned at last.
         seed: of weights and episodes; by default that of the learner that it plans for, else 0.
-
-    Its weights are its state: one object serves one learner.
     """
 
     preset: str = "default"
@@ -220,8 +214,6 @@ class A2C:
     episodes: int = 1
     final_episodes: int = 10
     seed: int | None = None
-    _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _learner: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)  # its seed
 
     def __post_init__(self) -> None:
         read_choice(self.preset, "preset", PRESETS)
@@ -229,99 +221,88 @@ class A2C:
         if self.settings is not None and not isinstance(self.settings, A2CSettings):
             raise SpecError(f"settings is {shown(self.settings)}; it must be A2CSettings")
         for name in ("episodes", "final_episodes"):
-            if not is_int(getattr(self, name)) or getattr(self, name) < 1:
-                raise SpecError(f"{name} is {shown(getattr(self, name))}; it must be a whole number of at least 1")
+            read_count(vars(self)[name], name)
         if self.seed is not None and (not is_int(self.seed) or self.seed < 0):
             raise SpecError(f"seed is {shown(self.seed)}; it must be a whole number of at least 0")
         import_jax()
-
-    def reseed(self, seed: int) -> None:
-        """The seed of the learner that it plans for, unless it has one of its own."""
-        self._learner["seed"] = seed
 
     @property
     def numbers(self) -> A2CSettings:
         return A2CSettings(**PRESETS[self.preset]) if self.settings is None else self.settings
 
     def __call__(self, mdp: ConstrainedMDP) -> Fictitious:
-        """Answers for a model."""
-        calls = int(self._kept.get("calls", 0))
-        seed = self._learner.get("seed") if self.seed is None else self.seed
+        """Answers for a model, from new weights."""
+        return self.resume(mdp, None)
+
+    def resume(self, mdp: ConstrainedMDP, learned: Arrays | None) -> Fictitious:
+        """Answers for a model, from what the answers for the last one had learned."""
+        calls = 0 if learned is None else _calls(learned)
+        origin = mdp.origin
+        seed = self.seed if self.seed is not None or origin is None else origin.seed
         generator = randomness(seed, calls + 1, TRAIN)  # of this call
-        agent: Agent | None = self._kept.get("agent")
-        features, available, origin = _seen(mdp)
-        if agent is None:
-            agent = Agent(features, available, mdp.num_actions, self.numbers, randomness(seed, 0, TRAIN))
-            if (saved := self._kept.pop("saved", None)) is not None:
-                agent.load_state(saved)
-        if self.reset == "none":
-            agent.draw(generator)
-        elif self.reset == "warm-start":
-            agent.reset_optimiser()
-        self._kept.update(agent=agent, calls=calls + 1)
-        return Fictitious(mdp, agent, origin, generator, self.episodes, self.final_episodes)
-
-    def state(self) -> dict[str, Array]:
-        """Weights, optimiser and the number of calls, as arrays to save."""
-        agent: Agent | None = self._kept.get("agent")
-        saved = self._kept.get("saved", {}) if agent is None else agent.state()
-        return {**saved, "calls": np.array(self._kept.get("calls", 0))} if self._kept else {}
-
-    def load_state(self, state: Mapping[str, Array]) -> None:
-        """Go on from what `state` gave."""
-        self._kept.clear()
-        if state:
-            weights = {name: array for name, array in state.items() if name != "calls"}
-            self._kept["calls"] = int(state["calls"])
-            if weights:
-                self._kept["saved"] = weights
+        first = generator if self.reset == "none" else randomness(seed, 0, TRAIN)
+        agent = Agent(*_seen(mdp), mdp.num_actions, self.numbers, first)
+        if learned is not None and self.reset != "none":
+            agent.load_state(learned)
+            if self.reset == "warm-start":
+                agent.reset_optimiser()
+        states = np.arange(mdp.num_states) if origin is None else origin.state
+        return Fictitious(mdp, agent, states, generator, self, calls + 1)
 
 
-def _seen(mdp: ConstrainedMDP) -> tuple[Array, Bool | None, Int]:
-    """What the network sees, of all states of the task; which actions exist; and the task's state at each place."""
+def _calls(learned: Arrays) -> int:
+    """How many planning calls there were."""
+    if learned.keys() != {"weights", "count", "mean", "square", "calls"}:
+        raise RunError(f"start is not that of A2C: its oracle holds {', '.join(sorted(learned)) or 'nothing'}")
+    calls = learned["calls"]
+    if calls.shape != () or calls.dtype.kind not in "iu" or calls < 0:
+        raise RunError("start is not that of A2C: its number of calls makes no sense")
+    return int(calls)
+
+
+def _seen(mdp: ConstrainedMDP) -> tuple[Array, Bool | None]:
+    """What the network sees, of all states of the task; and which actions exist."""
     if mdp.origin is not None:
-        return mdp.origin
+        return mdp.origin.features, mdp.origin.available
     features = one_hot(mdp.num_states) if mdp.features is None else mdp.features
-    return features, None if mdp.available.all() else mdp.available, np.arange(mdp.num_states)
+    return features, None if mdp.available.all() else mdp.available
 
 
 class Fictitious:
     """`Responder` of a model: trains on episodes drawn from it, with the scalar pay w.(r, c) + |w|.b."""
 
     def __init__(
-        self,
-        mdp: ConstrainedMDP,
-        agent: Agent,
-        origin: Int,
-        generator: np.random.Generator,
-        episodes: int,
-        final_episodes: int,
+        self, mdp: ConstrainedMDP, agent: Agent, states: Int, generator: np.random.Generator, numbers: A2C, calls: int
     ) -> None:
         self.mdp = mdp
         self.agent = agent
-        self._origin = origin
+        self._states = states  # [n]: the agent's state behind each of the model's
         self._generator = generator
-        self._episodes = episodes
-        self._final = final_episodes
+        self._numbers = numbers
+        self._calls = calls  # of the planner, this one included
         self._dynamics = Dynamics(mdp)
 
     def respond(self, w: Float) -> Policy:
         """The policy after training a little more, for w."""
-        return self._train(w, self._episodes)
+        return self._train(w, self._numbers.episodes)
 
     def finish(self, w: Float) -> Policy:
         """The same with the training of a final policy."""
-        return self._train(w, self._final)
+        return self._train(w, self._numbers.final_episodes)
+
+    def learned(self) -> Arrays:
+        """Weights, optimiser and the number of planning calls."""
+        return {**self.agent.state(), "calls": np.array(self._calls)}
 
     def _train(self, w: Float, episodes: int) -> Policy:
         mdp = self.mdp
         pay = mdp.pay_along(w)
         H = mdp.horizon
         for _ in range(episodes):
-            table = self.agent.table[self._origin][None]
+            table = self.agent.table[self._states][None]
             drawn = self._dynamics.rollout(table, pay[:, None], self._generator.random((H + 1, 2)), deterministic=False)
-            self.agent.train(self._origin[drawn.states[:H]], drawn.actions, drawn.paid[:, 0], H)
-        return stationary(self.agent.table[self._origin], H)
+            self.agent.train(self._states[drawn.states[:H]], drawn.actions, drawn.paid[:, 0], H)
+        return stationary(self.agent.table[self._states], H)
 
 
 def stationary(table: Float, horizon: int) -> Policy:

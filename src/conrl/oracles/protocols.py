@@ -6,11 +6,11 @@ import copy
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from conrl._types import Bool, Float
+from conrl._types import Arrays, Bool, Float
 from conrl.model import ConstrainedMDP
 from conrl.policy import Policy
 
@@ -53,6 +53,7 @@ class Rounding(NamedTuple):
     point: Float  # [1+d]
 
 
+@runtime_checkable
 class SupportOracle(Protocol):
     """Exact up to rounding, which is bounded: the support function of the set Z of value vectors."""
 
@@ -89,10 +90,31 @@ class SupportOracle(Protocol):
         ...
 
 
+@runtime_checkable
 class Responder(Protocol):
     """Approximate: a policy that does well for w, with nothing proven."""
 
     def respond(self, w: Float) -> Policy: ...
+
+
+@runtime_checkable
+class Trained(Responder, Protocol):
+    """A `Responder` that learns while it is asked."""
+
+    def finish(self, w: Float) -> Policy:
+        """The answer to the last question, trained for longer."""
+        ...
+
+    def learned(self) -> Arrays:
+        """What it has learned, for the one that goes on from there."""
+        ...
+
+
+@runtime_checkable
+class Trainer(Protocol):
+    """Makes a `Trained` responder of a model from what an earlier one had learned; None at first."""
+
+    def resume(self, mdp: ConstrainedMDP, learned: Arrays | None) -> Trained: ...
 
 
 class ModelOracle(SupportOracle):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Protocol
+import inspect
+from typing import Any, Protocol, runtime_checkable
 
+from conrl._types import Arrays
 from conrl.errors import SpecError, shown, unknown
 from conrl.model import ConstrainedMDP
+from conrl.model.limits import Limits
 from conrl.model.mdp import need_model
 from conrl.planners.column_generation.planner import ColumnGeneration
 from conrl.planners.convex_program import ConvexProgram
@@ -14,8 +17,8 @@ from conrl.planners.feasibility import Feasibility
 from conrl.planners.frontier import Frontier
 from conrl.planners.lagrangian import Lagrangian, Trace
 from conrl.planners.linear_program import LinearProgram
-from conrl.planners.result import Plan
-from conrl.problem import Linear, Problem
+from conrl.planners.result import Plan, check_arrays
+from conrl.problem import Linear, Problem, as_problem
 
 __all__ = [
     "PLANNERS",
@@ -32,12 +35,27 @@ __all__ = [
 ]
 
 
+@runtime_checkable
 class Planner(Protocol):
-    """Anything that plans. `name` is how it is called on the command line."""
+    """Anything that plans. Whatever it wants to remember until the next call is in `Plan.start`, not in itself."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """How it is called on the command line."""
+        ...
 
-    def plan(self, mdp: ConstrainedMDP, problem: Problem) -> Plan: ...
+    @property
+    def problems(self) -> tuple[type, ...]:
+        """The kinds of problems that it takes, such as `(Linear, Knapsack)`."""
+        ...
+
+    def plan(self, mdp: ConstrainedMDP, problem: Problem, start: Arrays | None = None, relax: bool = False) -> Plan:
+        """The policy. `start` is the `Plan.start` of an earlier call, for a similar model, or None.
+
+        Limits that cannot be kept raise an `InfeasibleError`; with `relax`, the plan that exceeds them least is
+        returned instead, with the status "infeasible".
+        """
+        ...
 
 
 PLANNERS: dict[str, Any] = {p.name: p for p in (ColumnGeneration, LinearProgram, ConvexProgram, Lagrangian)}
@@ -45,43 +63,69 @@ PLANNERS: dict[str, Any] = {p.name: p for p in (ColumnGeneration, LinearProgram,
 
 def plan(
     mdp: ConstrainedMDP,
-    problem: Problem | None = None,
+    problem: Problem | Limits | None = None,
     planner: str | Planner = ColumnGeneration.name,
     tol: float | None = None,
+    *,
+    limits: Limits | Linear | None = None,
 ) -> Plan:
     """The best policy of a model under limits, with a proof of how good it is.
 
     Args:
         mdp: the model; with a bonus (`mdp.with_bonus`), the best case within it is planned.
-        problem: what is asked; by default `Linear(mdp.limits)`.
+        problem: what is asked: limits by cost name or in a list, `{"repairs": 2}` or `[2]`, or a problem such as
+            `Knapsack`; by default the model's own limits.
         planner: a name or an object: `"column-generation"` (default), `"linear-program"`, `"convex-program"`,
             `"lagrangian"` (the paper's heuristic: its costs may exceed the limits).
         tol: stop when bound - objective <= tol * max(1, |objective|); by default the planner's own: 1e-9, for
             `ConcaveConvex` problems 1e-7, of `"convex-program"` 1e-6.
+        limits: the limits, instead of `problem`.
 
     Raises:
         InfeasibleError: no policy keeps the limits; `error.feasibility` says which of them conflict.
     """
     need_model(mdp, "plan")
-    problem = Linear(mdp.limits) if problem is None else problem
-    if not isinstance(problem, Problem):
-        raise SpecError(f"plan needs a problem such as Linear([0.3]), not {type(problem).__name__}")
+    asked = as_problem(problem, mdp.limits, limits)
+    chosen: Any = read_planner(planner, asked)
+    if tol is not None:
+        settings = {f.name for f in dataclasses.fields(chosen)} if dataclasses.is_dataclass(chosen) else set()
+        if "tol" not in settings:
+            raise SpecError(f"planner {chosen.name!r} has no tolerance; leave tol out")
+        chosen = dataclasses.replace(chosen, tol=tol)
+    return planned(chosen, mdp, asked)
+
+
+def read_planner(planner: str | Planner, problem: Problem) -> Planner:
+    """The planner that was named or given, if it can plan such a problem."""
     if isinstance(planner, str):
         if planner not in PLANNERS:
             raise SpecError(unknown("planner", planner, PLANNERS))
         planner = PLANNERS[planner]()
-    if isinstance(planner, type) or not callable(getattr(planner, "plan", None)):
+    if isinstance(planner, type) or not isinstance(planner, Planner):
         raise SpecError(
-            f"planner is {shown(planner)}; it must be one of {', '.join(PLANNERS)}, or an object that plans"
+            f"planner is {shown(planner)}; it must be one of {', '.join(PLANNERS)}, or an object with name, problems "
+            "and plan(mdp, problem, start=None, relax=False)"
         )
-    chosen: Any = planner
-    if not isinstance(problem, getattr(chosen, "problems", Problem)):
+    try:
+        inspect.signature(planner.plan).bind(None, problem, start=None, relax=True)
+    except TypeError as error:
+        raise SpecError(
+            f"planner {planner.name!r}: {error}; its plan must be plan(mdp, problem, start=None, relax=False)"
+        ) from None
+    if not isinstance(problem, planner.problems):
         able = [name for name, kind in PLANNERS.items() if isinstance(problem, kind.problems)]
         asked = type(problem).__name__
-        raise SpecError(f"planner {chosen.name!r} does not take {asked} problems; {' or '.join(map(repr, able))} does")
-    if tol is not None:
-        if not hasattr(chosen, "tol"):
-            raise SpecError(f"planner {chosen.name!r} has no tolerance; leave tol out")
-        chosen = dataclasses.replace(chosen, tol=tol)
-    result: Plan = chosen.plan(mdp, problem)
-    return result
+        raise SpecError(f"planner {planner.name!r} does not take {asked} problems; {' or '.join(map(repr, able))} does")
+    return planner
+
+
+def planned(
+    planner: Planner, mdp: ConstrainedMDP, problem: Problem, start: Arrays | None = None, relax: bool = False
+) -> Plan:
+    """What a planner answers, if it keeps to the protocol."""
+    answer = planner.plan(mdp, problem, start=start, relax=relax)
+    if not isinstance(answer, Plan):
+        raise SpecError(f"planner {planner.name!r} returned {shown(answer)}; it must return a conrl.Plan")
+    if answer.start is not None:
+        check_arrays(answer.start, f"the start that planner {planner.name!r} returned")
+    return answer

@@ -36,34 +36,34 @@ from iteration to iteration without end, and the dual bounds fall without end. `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, cast
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from conrl._types import Array, Float
-from conrl.arguments import is_number, read_choice, read_count, read_flag
+from conrl._types import Arrays, Float
+from conrl.arguments import held, is_number, read_choice, read_count, read_flag
 from conrl.errors import RunError, SpecError, shown, unknown
 from conrl.model import ConstrainedMDP
 from conrl.oracles import A2C, BackwardInduction, Responder, Support, SupportOracle
+from conrl.oracles.a2c import Fictitious
+from conrl.oracles.protocols import ModelOracle, Trained, Trainer
 from conrl.planners.allowance import Allowance
-from conrl.planners.result import Checked, Plan, split_prices
+from conrl.planners.result import Checked, Plan, check_arrays, split_prices
 from conrl.policy import Policy
 from conrl.problem import Linear, Problem, Rows
 
 Oracle = SupportOracle | Responder
-
 ORACLES: dict[str, Callable[[], Any]] = {"value-iteration": lambda: BackwardInduction, "a2c": A2C}
-ORACLE = "oracle_"  # begins the names of what the oracle has learned
+ORACLE = "oracle_"  # begins the names of what the oracle has learned, in a start
+KEPT = {"multipliers", "cost", "sign", "iterations"}  # the others
 MOST_ITERATIONS = 2**31 - 1  # a trace has a row for each
 RETURNS = ("mixture", "average-multiplier")
 
 # Stands for a multiplier of 0 where there is a bonus: the cost then moves in favour of its row, as printed, and the
 # policy is the same.
 NEXT_TO_ZERO = 1e-300
-
-Ask = Callable[[Float], tuple[Hashable, Support]]  # direction -> (what makes two answers the same, the answer)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Trace:
 
     @property
     def excess(self) -> Float:
-        """[N, R]: by how much the mixture of the first n policies exceeds each row; negative is room."""
+        """[N, R]: by how much the mixture of the first n policies exceeds each row; negative if it keeps it."""
         used: Float = self.average_costs[:, self.rows.cost] * self.rows.sign - self.rows.bound
         return used
 
@@ -111,8 +111,9 @@ class Lagrangian:
         step: their size, in multiplier per unit of excess cost.
         decay: step / sqrt(n) instead of a constant step.
         oracle: who answers a direction: `"value-iteration"` (exact), `"a2c"` (a network, approximately), a
-            `SupportOracle` or `Responder` of the model that is planned, or a callable that makes one from a model.
-        keep_multipliers: start where the last `plan` of this object ended instead of at 0; see `state` and `reset`.
+            `SupportOracle` or `Responder` of the model that is planned, a callable that makes one from a model, or a
+            `Trainer`, whose responders learn from call to call: that is in the plan's `start` as well.
+        keep_multipliers: put the multipliers into the plan's `start`, so that the next call with it goes on from them.
         returns: `"mixture"` of all iterations' policies, or the policy that answers the `"average-multiplier"`.
 
     The plan's `trace` is a `Trace`.
@@ -121,65 +122,63 @@ class Lagrangian:
     iterations: int = 10
     step: float = 0.2
     decay: bool = False
-    oracle: str | Oracle | Callable[[ConstrainedMDP], Oracle] = "value-iteration"
+    oracle: str | Oracle | Trainer | Callable[[ConstrainedMDP], Oracle] = "value-iteration"
     keep_multipliers: bool = False
     returns: str = "mixture"
-    _kept: dict[str, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _maker: Any = field(default=None, init=False, repr=False, compare=False)  # of oracles, or one of a fixed model
     name = "lagrangian"
     problems = (Linear,)
 
     def __post_init__(self) -> None:
         read_count(self.iterations, "iterations", most=MOST_ITERATIONS)
-        for name in ("decay", "keep_multipliers"):
-            read_flag(getattr(self, name), name)
+        read_flag(self.decay, "decay")
+        read_flag(self.keep_multipliers, "keep_multipliers")
         if not (is_number(self.step) and self.step > 0.0):
             raise SpecError(f"step is {shown(self.step)}; it must be a positive number")
         read_choice(self.returns, "returns", RETURNS)
         if isinstance(self.oracle, str):
             if self.oracle not in ORACLES:
                 raise SpecError(unknown("oracle", self.oracle, ORACLES))
-            object.__setattr__(self, "_maker", ORACLES[self.oracle]())
-        elif not (callable(self.oracle) or _is_exact(self.oracle) or _is_responder(self.oracle)):
+            ORACLES[self.oracle]()  # says what is missing, where something is
+        elif not callable(self.oracle) and not isinstance(self.oracle, (SupportOracle, Responder, Trainer)):
             raise SpecError(
                 f"oracle is a {type(self.oracle).__name__}; it must be a name, have support(w) or respond(w), "
                 "or make such an object from a model"
             )
-        else:
-            object.__setattr__(self, "_maker", self.oracle)
 
-    def plan(self, mdp: ConstrainedMDP, problem: Problem) -> Plan:
+    def plan(self, mdp: ConstrainedMDP, problem: Problem, start: Arrays | None = None, relax: bool = False) -> Plan:
+        """Descend from `start`, or from multipliers of 0, and mix or average what was met on the way.
+
+        Limits that cannot be kept raise nothing, with or without `relax`. `start` is used where it is of limits on the
+        same costs; its multipliers are left out otherwise, and what the oracle has learned is used all the same.
+        """
         if not isinstance(problem, Linear):
             raise SpecError(f"the planner 'lagrangian' needs a Linear problem, not {type(problem).__name__}")
-        rows = problem.rows(mdp)
-        ask, last, exact = self._oracle(mdp)
-        start, done = self._recall(rows)
-        descent = _Descent(mdp, rows, ask, exact, self.iterations)
-        end = descent.run(start, self._steps(done))
+        model, rows = problem.bind(mdp)
+        multipliers, done, learned = self._recall(start, rows)
+        oracle = self._answerer(model, learned)
+        descent = _Descent(model, rows, oracle, self.iterations)
+        end = descent.run(multipliers, self._steps(done))
         trace = descent.trace()
-        tried, bounds = trace.multipliers, trace.dual_bounds
-        average = tried.mean(axis=0)
+        average = trace.multipliers.mean(axis=0)
         columns, counts = descent.columns, descent.counts
+        tried, bounds = trace.multipliers, trace.dual_bounds
         if self.returns == "average-multiplier":
-            _, answer = last(descent.direction(average))
-            columns, counts = [answer], [1]
+            columns, counts = [oracle.last(descent.direction(average))], [1]
             if bounds is not None:
                 tried = np.vstack((tried, average))
-                bounds = np.append(bounds, answer.value + float(average @ rows.bound))
-        if self.keep_multipliers:
-            self._remember(rows, end, done + self.iterations)
-        multipliers = average if bounds is None else tried[bounds.argmin()]
-        prices, floor_prices = split_prices(rows, multipliers, mdp.num_costs)
-        allowance = Allowance(BackwardInduction(mdp), rows)
+                bounds = np.append(bounds, columns[0].value + float(average @ rows.bound))
+        best = average if bounds is None else tried[bounds.argmin()]
+        allowance = Allowance(oracle.exact or BackwardInduction(model), rows)
         bound = None
         if bounds is not None:
-            bound = float(bounds.min()) + allowance.outward(np.eye(1 + mdp.num_costs)[0], multipliers, np.inf)
+            bound = float(bounds.min()) + allowance.outward(np.eye(1 + model.num_costs)[0], best, np.inf)
         weights = np.array(counts) / sum(counts)
         means = np.array([c.mean for c in columns])
         value = weights @ means
         used = (weights @ np.array([c.point for c in columns]))[1 + rows.cost]
+        prices, floor_prices = split_prices(rows, best, model.num_costs)
         return Plan(
-            mdp=mdp,
+            mdp=model,
             problem=problem,
             status="approximate",
             reward=float(value[0]),
@@ -193,102 +192,115 @@ class Lagrangian:
             values=means,
             make_policy=lambda i: columns[i].policy,
             trace=trace,
-            checked=Checked(rows, used, allowance.stated, multipliers),
+            start=self._remember(rows, end, done + self.iterations, oracle.learned()),
+            checked=Checked(rows, used, allowance.stated, best),
         )
 
     def _steps(self, done: int) -> Float:
         n = np.arange(done + 1, done + self.iterations + 1)
         return self.step / np.sqrt(n) if self.decay else np.full(n.size, float(self.step))
 
-    def _oracle(self, mdp: ConstrainedMDP) -> tuple[Ask, Ask, bool]:
-        """Who answers, who answers the last question, and whether that is exact."""
-        given = self._maker
-        ready = not isinstance(given, type) and (_is_exact(given) or _is_responder(given))
-        try:
-            made = given if ready else given(mdp)
-        except TypeError as error:
-            raise SpecError(f"oracle {given!r} makes none from a model: {error}") from error
-        if getattr(made, "mdp", mdp) is not mdp:
+    def _answerer(self, mdp: ConstrainedMDP, learned: Arrays | None) -> _Answerer:
+        """Who answers, made from the model where it is not given ready."""
+        given = ORACLES[self.oracle]() if isinstance(self.oracle, str) else self.oracle
+        if isinstance(given, Trainer) and not isinstance(given, type):
+            return _Answerer(mdp, given.resume(mdp, learned))
+        if learned is not None:
+            raise RunError("start holds what an oracle has learned, and this planner's oracle learns nothing")
+        if isinstance(given, type) or not isinstance(given, (SupportOracle, Responder)):
+            try:
+                given = given(mdp)
+            except TypeError as error:
+                raise SpecError(f"oracle {given!r} makes none from a model: {error}") from error
+        if not isinstance(given, (SupportOracle, Responder)):
+            raise SpecError(f"the oracle made a {type(given).__name__}; it must have support(w) or respond(w)")
+        if isinstance(given, (ModelOracle, Fictitious)) and given.mdp is not mdp:
             raise SpecError("the oracle is of another model; pass what makes one from a model, such as its class")
-        if _is_exact(made):
-            exact = _ask_exact(cast(SupportOracle, made))
-            return exact, exact, True
-        if _is_responder(made):
-            finish = getattr(made, "finish", made.respond)
-            return _ask_responder(made.respond, mdp), _ask_responder(finish, mdp), False
-        raise SpecError(f"the oracle made a {type(made).__name__}; it must have support(w) or respond(w)")
+        return _Answerer(mdp, given)
 
     # -- what is kept between calls -----------------------------------------------------------------------
 
-    @property
-    def multipliers(self) -> Float | None:
-        """[R]: where the next call starts (limits, then floors); None: at 0."""
-        kept = self._kept.get("multipliers")
-        return None if kept is None else kept.copy()
+    def _recall(self, start: Arrays | None, rows: Rows) -> tuple[Float, int, Arrays | None]:
+        """[R]: where to start; how many iterations were done before; and what the oracle has learned."""
+        if start is None:
+            return np.zeros(rows.size), 0, None
+        check_arrays(start, "start")
+        learned = {name.removeprefix(ORACLE): array for name, array in start.items() if name.startswith(ORACLE)}
+        kept = {name: array for name, array in start.items() if not name.startswith(ORACLE)}
+        if kept.keys() != (KEPT if self.keep_multipliers else set()):
+            raise RunError(
+                f"start is not that of a Lagrangian planner with keep_multipliers={self.keep_multipliers}: "
+                f"it holds {', '.join(sorted(kept)) or 'no multipliers'}"
+            )
+        if not kept:
+            return np.zeros(rows.size), 0, learned or None
+        multipliers, cost, sign = kept["multipliers"], kept["cost"], kept["sign"]
+        if not (
+            multipliers.ndim == 1
+            and multipliers.shape == cost.shape == sign.shape
+            and kept["iterations"].shape == ()
+            and all(array.dtype.kind in "fiu" and np.isfinite(array).all() for array in kept.values())
+            and (multipliers >= 0.0).all()
+        ):
+            raise RunError("start is not that of a Lagrangian planner: its multipliers make no sense")
+        if not rows.same_costs(cost, sign):
+            return np.zeros(rows.size), 0, learned or None
+        return multipliers, int(kept["iterations"]), learned or None
 
-    def reseed(self, seed: int) -> None:
-        """Where the randomness of the oracle comes from, if it has any."""
-        if hasattr(self._maker, "reseed"):
-            self._maker.reseed(seed)
+    def _remember(self, rows: Rows, multipliers: Float, iterations: int, learned: Arrays) -> Arrays | None:
+        """What the next call may start from; None if there is nothing to remember."""
+        start = {f"{ORACLE}{name}": array for name, array in learned.items()}
+        if self.keep_multipliers:
+            start |= {"multipliers": multipliers, "cost": rows.cost, "sign": rows.sign}
+            start["iterations"] = np.array(iterations)
+        return held(start) or None
 
-    def reset(self) -> None:
-        """Forget the multipliers, and what the oracle has learned."""
-        self._kept.clear()
-        if hasattr(self._maker, "load_state"):
-            self._maker.load_state({})
 
-    def state(self) -> dict[str, Array]:
-        """What is kept, as arrays to save; empty before the first call if nothing is."""
-        kept = {name: array.copy() for name, array in self._kept.items()}
-        learned = self._maker.state() if hasattr(self._maker, "load_state") else {}
-        return kept | {f"{ORACLE}{name}": array for name, array in learned.items()}
+class _Answerer:
+    """An oracle of either kind, asked in one way: the answer, and what makes two answers the same."""
 
-    def load_state(self, state: Mapping[str, Array]) -> None:
-        """Go on from what `state` gave."""
-        learned = {name.removeprefix(ORACLE): a for name, a in state.items() if name.startswith(ORACLE)}
-        kept = {name: np.array(array) for name, array in state.items() if not name.startswith(ORACLE)}
-        if kept and not self.keep_multipliers:
-            raise SpecError("this planner keeps no multipliers; make it with keep_multipliers=True")
-        if kept and set(kept) != {"multipliers", "cost", "sign", "iterations"}:
-            raise SpecError(f"not the state of a Lagrangian planner: it holds {sorted(kept)}")
-        if kept:
-            m = kept["multipliers"]
-            if not m.shape == kept["cost"].shape == kept["sign"].shape or not (np.isfinite(m) & (m >= 0.0)).all():
-                raise SpecError("not the state of a Lagrangian planner: its multipliers make no sense")
-        if learned and not hasattr(self._maker, "load_state"):
-            raise SpecError("this planner's oracle learns nothing; the state is of another")
-        self._kept.clear()
-        self._kept.update(kept)
-        if hasattr(self._maker, "load_state"):
-            self._maker.load_state(learned)
+    def __init__(self, mdp: ConstrainedMDP, oracle: Oracle) -> None:
+        self.mdp = mdp
+        self.exact = oracle if isinstance(oracle, SupportOracle) else None
+        self._responder = oracle if isinstance(oracle, Responder) else None
+        self._trained = oracle if isinstance(oracle, Trained) else None
 
-    def _recall(self, rows: Rows) -> tuple[Float, int]:
-        """Where to start, and how many iterations were done before."""
-        if not self._kept:
-            return np.zeros(rows.size), 0
-        kept = self._kept
-        if not (np.array_equal(kept["cost"], rows.cost) and np.array_equal(kept["sign"], rows.sign)):
-            raise SpecError("the multipliers kept are those of other limits; call reset() or use another planner")
-        return kept["multipliers"], int(kept["iterations"])
+    def ask(self, w: Float) -> tuple[Hashable, Support]:
+        """An exact answer is the same as another if its point is; a policy, if it is the same object."""
+        if self.exact is not None:
+            answer = self.exact.support(w)
+            return answer.point.tobytes(), answer
+        assert self._responder is not None
+        policy = self._responder.respond(w)
+        return policy, self._valued(policy, w)
 
-    def _remember(self, rows: Rows, multipliers: Float, iterations: int) -> None:
-        self._kept.update(
-            multipliers=multipliers, cost=rows.cost.copy(), sign=rows.sign.copy(), iterations=np.array(iterations)
-        )
+    def last(self, w: Float) -> Support:
+        """The answer to the last question, for which an oracle that learns trains longer."""
+        return self.ask(w)[1] if self._trained is None else self._valued(self._trained.finish(w), w)
+
+    def learned(self) -> Arrays:
+        return {} if self._trained is None else self._trained.learned()
+
+    def _valued(self, policy: Policy, w: Float) -> Support:
+        """A policy with its exact value vector: its mean, and in the best case within the bonus."""
+        visits = np.zeros((1, self.mdp.num_pairs))
+        policy.add_occupation(self.mdp, 1.0, visits)
+        mean = visits[0] @ self.mdp.pay
+        point = mean if self.mdp.bonus is None else mean + np.sign(w) * (visits[0] @ self.mdp.bonus)
+        return Support(np.nan, point, mean, lambda: policy)
 
 
 class _Descent:
     """One run. Equal answers are one column with a count, so that 10,000 iterations hold a few dozen policies."""
 
-    def __init__(self, mdp: ConstrainedMDP, rows: Rows, ask: Ask, exact: bool, iterations: int) -> None:
+    def __init__(self, mdp: ConstrainedMDP, rows: Rows, oracle: _Answerer, iterations: int) -> None:
         self.rows = rows
         self.G = rows.matrix(mdp.num_costs)
         self.least = 0.0 if mdp.bonus is None else NEXT_TO_ZERO
-        self._ask = ask
-        self._exact = exact
+        self._oracle = oracle
         self.columns: list[Support] = []
         self.counts: list[int] = []
-        self._place: dict[Hashable, int] = {}
+        self._index: dict[Hashable, int] = {}
         self._multipliers = np.empty((iterations, rows.size))
         self._values = np.empty((iterations, 1 + mdp.num_costs))
         self._supports = np.empty(iterations)
@@ -303,51 +315,22 @@ class _Descent:
         """Descend; the multipliers after the last step."""
         with np.errstate(over="ignore", invalid="ignore"):
             for n, step in enumerate(steps):
-                same, answer = self._ask(self.direction(multipliers))
-                place = self._place.setdefault(same, len(self.columns))
-                if place == len(self.columns):
+                same, answer = self._oracle.ask(self.direction(multipliers))
+                index = self._index.setdefault(same, len(self.columns))
+                if index == len(self.columns):
                     self.columns.append(answer)
                     self.counts.append(0)
-                self.counts[place] += 1
+                self.counts[index] += 1
                 self._multipliers[n], self._values[n], self._supports[n] = multipliers, answer.point, answer.value
                 multipliers = np.maximum(0.0, multipliers + step * (self.G @ answer.point - self.rows.bound))
-        if not (np.isfinite(multipliers).all() and (np.isfinite(self._supports).all() or not self._exact)):
+        proven = np.isfinite(self._supports).all() or self._oracle.exact is None
+        if not (np.isfinite(multipliers).all() and proven):
             raise RunError("the multipliers grew beyond the range of numbers; lower step, or the unit of the costs")
         return multipliers
 
     def trace(self) -> Trace:
-        bounds = self._supports + self._multipliers @ self.rows.bound if self._exact else None
+        bounds = None if self._oracle.exact is None else self._supports + self._multipliers @ self.rows.bound
         return Trace(self.rows, self._multipliers, self._values, bounds)
-
-
-def _ask_exact(oracle: SupportOracle) -> Ask:
-    def ask(w: Float) -> tuple[Hashable, Support]:
-        answer = oracle.support(w)
-        return answer.point.tobytes(), answer
-
-    return ask
-
-
-def _ask_responder(respond: Callable[[Float], Policy], mdp: ConstrainedMDP) -> Ask:
-    """Its policies valued exactly; only one and the same object counts as the same answer."""
-
-    def ask(w: Float) -> tuple[Hashable, Support]:
-        policy = respond(w)
-        visits = np.zeros((1, mdp.num_pairs))
-        policy.add_occupation(mdp, 1.0, visits)
-        mean = visits[0] @ mdp.pay
-        point = mean if mdp.bonus is None else mean + np.sign(w) * (visits[0] @ mdp.bonus)
-        return policy, Support(np.nan, point, mean, lambda: policy)
-
-    return ask
-
-
-def _is_exact(oracle: object) -> bool:
-    return callable(getattr(oracle, "support", None))
-
-
-def _is_responder(oracle: object) -> bool:
-    return callable(getattr(oracle, "respond", None))
 
 
 def _running_mean(values: Float) -> Float:

@@ -91,10 +91,8 @@ class LinearProgram:
 
         Rows that HiGHS exceeds by its own tolerance are tightened by twice that, and the program is solved again.
         """
+        mdp, rows = problem.bind(mdp)
         null = isinstance(problem, Knapsack)
-        linear = problem.linear(mdp) if isinstance(problem, Knapsack) else problem
-        assert isinstance(linear, Linear)
-        rows = linear.rows(mdp)
         oracle = BackwardInduction(mdp)
         # With a bonus a limit and a floor on one cost each get their own best case: right only if floor <= limit.
         twofold = mdp.bonus is not None and np.unique(rows.cost).size < rows.size
@@ -109,9 +107,7 @@ class LinearProgram:
             over = solution.over(rows)
         if not (over <= allowance.computed).all():
             worst = int(np.argmax(over / allowance.computed))
-            raise RunError(
-                f"HiGHS' answer breaks {rows.names(mdp.cost_names)[worst]} by {over[worst]:.3g}; use column generation"
-            )
+            raise RunError(f"HiGHS' answer breaks {rows.names[worst]} by {over[worst]:.3g}; use column generation")
         multipliers = solution.multipliers
         reward = np.eye(1 + mdp.num_costs)[0]
         asked: SupportOracle = WithNullAction(oracle) if null else oracle

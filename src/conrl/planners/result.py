@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from conrl._types import Float
+from conrl._types import Arrays, Float
 from conrl.arguments import is_int
 from conrl.errors import SpecError, shown
 from conrl.model import ConstrainedMDP
@@ -27,14 +27,6 @@ MESSAGES = {
     "iteration limit": "stopped at the limit on sweeps before the gap fell below the tolerance; the bound is valid all "
     "the same. Raise max_sweeps or tol",
 }
-
-
-class Start(NamedTuple):
-    """Where column generation may start: from the end of an earlier plan of a similar model."""
-
-    directions: Float  # [n, 1+d]: those whose answers carried weight
-    multipliers: Float  # [R]
-    box: Float | None = None  # [2, 1+d]: what the concave-convex program was compiled for
 
 
 class Row(NamedTuple):
@@ -67,8 +59,9 @@ class Plan:
     of limit i (`Linear`, `Knapsack`) or of slack in constraint i (`ConcaveConvex`), `floor_prices[i]` >= 0 the loss
     per unit of floor i. `skip` is the probability of the null action for a whole episode (`Knapsack`): `reward` and
     `costs` count such episodes as zero, `policy` and `mixture` are what is played in the others. `trace`, where the
-    planner keeps one, holds its iterations. `start` is where a plan of a similar model may start from. `rows` lists
-    every limit and floor with its value and by how much it is exceeded: at most rounding, or the status says so.
+    planner keeps one, holds its iterations. `start` is everything the planner wants to remember until it plans for a
+    similar model: pass it to the next `plan`. `rows` lists every limit and floor with its value and by how much it is
+    exceeded: at most rounding, or the status says so.
     """
 
     mdp: ConstrainedMDP = field(repr=False)
@@ -86,7 +79,7 @@ class Plan:
     make_policy: Callable[[int], Policy] = field(repr=False)
     skip: float = 0.0
     trace: Any = field(default=None, repr=False)
-    start: Start | None = field(default=None, repr=False)
+    start: Arrays | None = field(default=None, repr=False)
     checked: Checked | None = field(default=None, repr=False)  # None for concave-convex problems
 
     def __getstate__(self) -> dict[str, Any]:
@@ -107,8 +100,7 @@ class Plan:
         signed = rows.sign * rows.bound
         excess = np.maximum(rows.sign * (values - signed), 0.0)
         columns = (values, signed, multipliers, excess, allowances)
-        names = rows.names(self.mdp.cost_names)
-        return tuple(Row(n, *map(float, row)) for n, row in zip(names, zip(*columns, strict=True), strict=True))
+        return tuple(Row(n, *map(float, row)) for n, row in zip(rows.names, zip(*columns, strict=True), strict=True))
 
     @property
     def linear(self) -> Linear | None:
@@ -139,6 +131,15 @@ class Plan:
     def policy(self) -> Policy:
         """One Markov policy with the value of the mixture in this model."""
         return self.mixture.to_markov(self.mdp)
+
+
+def check_arrays(given: Any, what: str) -> None:
+    """Refuse what is no mapping from names to arrays of plain values, and so cannot be saved."""
+    if not isinstance(given, Mapping) or not all(
+        isinstance(name, str) and isinstance(array, np.ndarray) and not array.dtype.hasobject
+        for name, array in given.items()
+    ):
+        raise SpecError(f"{what} is {shown(given)}; it must be None or a mapping from names to numpy arrays")
 
 
 def certify(bound: float, objective: float, room: float, bought: float) -> tuple[float, bool]:

@@ -14,7 +14,9 @@ from conrl.errors import SpecError, shown
 from conrl.learners.base import Learner
 from conrl.learners.budget import exact_total
 from conrl.model import ConstrainedMDP
+from conrl.model.limits import Limits
 from conrl.policy import Null
+from conrl.problem import Problem
 from conrl.running.continuing import play_trajectory
 from conrl.running.history import History, Row
 from conrl.running.progress import show_progress
@@ -35,6 +37,7 @@ def learn(
     *,
     pay: str | Sampler = "outcome",
     cost: Callable[..., ArrayLike] | None = None,
+    problem: Problem | Limits | None = None,
     history: History | None = None,
     after: Callable[[History], None] | None = None,
 ) -> History:
@@ -49,7 +52,8 @@ def learn(
         progress: show a bar on the terminal.
         pay: how a model pays: `"outcome"`, `"bernoulli"` or a function; see `ModelWorld`.
         cost: the costs of a step of a Gymnasium environment; see `GymnasiumWorld`.
-        history: of earlier episodes, to be continued.
+        problem: limits, or a problem, that the learner is to keep from now on instead of its own.
+        history: of earlier episodes, to be continued; it goes on comparing with the limits that it began with.
         after: called with the history after each episode.
 
     A learner of one unending episode (`learner.continuing`) is not reset between them: see `conrl.running.continuing`.
@@ -65,6 +69,8 @@ def learn(
         raise SpecError(f"seed is {shown(seed)}; it must be a whole number of at least 0, or a generator")
     if not hasattr(learner, "propose") or not hasattr(learner, "observe"):
         raise SpecError(f"learn needs a learner such as ConRL(env.task), not {type(learner).__name__}")
+    if problem is not None:
+        learner.problem = problem  # type: ignore[assignment]
     world, truth = make_world(env, learner, pay, cost)
     if learner.seed is None:
         learner.reseed(int(number))

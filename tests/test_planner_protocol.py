@@ -1,0 +1,173 @@
+"""The protocol of planners: anybody's planner plans, learns, is saved and resumes; what breaks it is told in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bank import random_model
+
+import conrl
+from conrl.planners import PLANNERS, Planner
+from conrl.running import ModelWorld
+
+
+class Tightening:
+    """Remembers how often it planned, and what it last cost: each call plans for less than the limit, by both."""
+
+    name = "tightening"
+    problems = (conrl.Linear,)
+
+    def plan(
+        self,
+        mdp: conrl.ConstrainedMDP,
+        problem: Any,
+        start: Mapping[str, Any] | None = None,
+        relax: bool = False,
+    ) -> conrl.Plan:
+        _, rows = problem.bind(mdp)
+        calls, last = (0, rows.bound) if start is None else (int(start["calls"]), start["last"])
+        share = 1.0 / (1.0 + 0.1 * calls)
+        limits = np.full(mdp.num_costs, np.inf)
+        limits[rows.cost] = share * np.minimum(rows.bound, 0.5 * rows.bound + 0.5 * last)
+        plan = conrl.ColumnGeneration().plan(mdp, conrl.Linear(limits), relax=relax)
+        return replace(plan, start={"calls": np.array(calls + 1), "last": plan.costs[rows.cost]})
+
+
+MDP = random_model(1, 5, 3, 4, 1)
+LIMITS = [1.5]
+
+
+def learner() -> conrl.ConRL:
+    return conrl.ConRL(MDP.task, problem=LIMITS, planner=Tightening())
+
+
+def test_built_in_planners_keep_to_the_protocol() -> None:
+    for kind in (*PLANNERS.values(), Tightening):
+        assert isinstance(kind(), Planner)
+
+
+def test_a_planner_of_ones_own_plans() -> None:
+    plan = conrl.plan(MDP, LIMITS, planner=Tightening())
+    assert plan.costs[0] <= 1.5 + 1e-9
+    again = Tightening().plan(MDP, conrl.Linear(LIMITS), plan.start)
+    assert again.costs[0] < plan.costs[0] - 0.05  # what it remembers changes its answers
+    assert plan.start is not None
+    assert again.start is not None
+    assert (int(plan.start["calls"]), int(again.start["calls"])) == (1, 2)
+
+
+@pytest.mark.parametrize("cut", [1, 4, 9])
+def test_a_planner_of_ones_own_learns_and_resumes_exactly(cut: int, tmp_path: Path) -> None:
+    whole = conrl.learn(MDP, learner(), 12, seed=5)
+    first = learner()
+    history = conrl.learn(MDP, first, cut, seed=5)
+    first.propose()  # not observed: it leaves no trace
+    first.save(tmp_path / "learner.npz")
+    assert int(first.state()["start_calls"]) == cut
+    with pytest.raises(conrl.SpecError, match="planner cannot be stored in a file; pass load_learner"):
+        conrl.load_learner(tmp_path / "learner.npz")
+    second = conrl.load_learner(tmp_path / "learner.npz", planner=Tightening())
+    assert conrl.learn(MDP, second, 12 - cut, seed=5, history=history).to_csv() == whole.to_csv()
+    forgetful = conrl.load_learner(tmp_path / "learner.npz", planner=Tightening())
+    forgetful._start = None  # without its start the run is another one
+    assert not np.array_equal(forgetful.proposal.policy.probabilities, second.proposal.policy.probabilities) or (
+        forgetful._plan.costs[0] != second._plan.costs[0]
+    )
+
+
+def test_proposing_twice_plans_from_the_same_start() -> None:
+    one, other = learner(), learner()
+    world = ModelWorld(MDP)
+    for k in range(4):
+        policy = one.propose()
+        one._forget_proposal()
+        one.propose()
+        one.reseed(0)
+        other.reseed(0)
+        policy = other.propose()
+        assert np.array_equal(one.propose().probabilities, policy.probabilities)
+        episode = world.play(policy, np.random.default_rng(k))
+        one.observe(episode)
+        other.observe(episode)
+        assert int(one.state()["start_calls"]) == int(other.state()["start_calls"]) == k + 1
+
+
+def test_a_file_with_a_start_of_another_planner_is_refused(tmp_path: Path) -> None:
+    first = learner()
+    conrl.learn(MDP, first, 2)
+    first.save(tmp_path / "learner.npz")
+    other = conrl.load_learner(tmp_path / "learner.npz", planner="column-generation")
+    with pytest.raises(conrl.RunError, match="start is not that of column generation: it holds calls, last"):
+        other.propose()
+
+
+# -- what breaks the protocol -----------------------------------------------------------------------------
+
+
+class Nameless:
+    problems = (conrl.Linear,)
+
+    def plan(self, mdp: Any, problem: Any, start: Any = None, relax: bool = False) -> Any:
+        return conrl.plan(mdp, problem)
+
+
+class Answers(Nameless):
+    name = "answers"
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def plan(self, mdp: Any, problem: Any, start: Any = None, relax: bool = False) -> Any:
+        return self.answer if not callable(self.answer) else self.answer(conrl.plan(mdp, problem))
+
+
+class Old(Nameless):
+    name = "old"
+
+    def plan(self, mdp: Any, problem: Any) -> Any:  # type: ignore[override]
+        return conrl.plan(mdp, problem)
+
+
+class Elsewhere(Nameless):
+    name = "elsewhere"
+    problems = (conrl.Knapsack,)  # type: ignore[assignment]
+
+
+BROKEN: dict[str, tuple[Any, str]] = {
+    "no plan": (object(), "planner is <object object.*; it must be one of column-generation, .* an object with name"),
+    "no name": (Nameless(), "an object with name, problems and plan"),
+    "a class": (conrl.ColumnGeneration, "it must be one of column-generation"),
+    "a name": ("colum-generation", "unknown planner 'colum-generation'; did you mean 'column-generation'"),
+    "no start": (Old(), r"'old': .*; its plan must be plan\(mdp, problem, start=None, relax=False\)"),
+    "other problems": (Elsewhere(), "'elsewhere' does not take Linear problems; 'column-generation' or"),
+    "no Plan": (Answers((1.0, [0.5])), r"'answers' returned \(1.0, \[0.5\]\); it must return a conrl.Plan"),
+    "nothing": (Answers(None), "'answers' returned None; it must return a conrl.Plan"),
+    "start a number": (Answers(lambda p: replace(p, start=3)), "the start that planner 'answers' returned is 3; it"),
+    "start a list": (Answers(lambda p: replace(p, start={"x": [1.0]})), "a mapping from names to numpy arrays"),
+    "start of objects": (Answers(lambda p: replace(p, start={"x": np.array([{}])})), "mapping from names to numpy"),
+    "start unnamed": (Answers(lambda p: replace(p, start={1: np.zeros(1)})), "a mapping from names to numpy arrays"),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_what_breaks_the_protocol_is_told_in_one_line(how: str) -> None:
+    planner, message = BROKEN[how]
+    for call in (
+        lambda: conrl.plan(MDP, LIMITS, planner=planner),
+        lambda: conrl.ConRL(MDP.task, problem=LIMITS, planner=planner).propose(),
+    ):
+        with pytest.raises(conrl.SpecError, match=message) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+
+def test_a_tolerance_is_for_planners_that_have_one() -> None:
+    assert conrl.plan(MDP, LIMITS, planner="column-generation", tol=1e-3).status == "optimal"
+    for planner in (Tightening(), conrl.Lagrangian()):
+        with pytest.raises(conrl.SpecError, match="has no tolerance; leave tol out"):
+            conrl.plan(MDP, LIMITS, planner=planner, tol=1e-3)
