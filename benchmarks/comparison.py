@@ -32,12 +32,11 @@ from conrl.learners.optprimaldual import OptPrimalDual
 from conrl.learners.rcpo import RCPO
 from conrl.learners.tfw_ucrl2 import TFWUCRL2, radius
 from conrl.learners.ucbvi import UCBVI
+from conrl.metrics import WINDOW, first_lasting, smooth
 from conrl.model.transform import reachable_part, single_episode
 from conrl.oracles import A2C, A2CSettings
-from conrl.running.history import running_mean
 
 SEEDS = range(3)
-AVERAGED = 100
 FILE = "comparison.csv"
 HEADER = ("environment", "algorithm", "seed", "trajectories", "reward", "cost", "cumulative", "solved")
 MAPS: dict[str, Callable[[], conrl.ConstrainedMDP]] = {"Mars rover": lambda: mars_rover(rock_reward=1.0), "Box": box}
@@ -129,10 +128,8 @@ def run(job: tuple[str, str, int]) -> tuple[Any, ...]:
 def solved_from(values: Float, least: float, most: float, average: bool) -> int | None:
     """The first trajectory from which the mean of the last 100 is good to the end."""
     if average:
-        values = running_mean(values, AVERAGED)
-    bad = np.flatnonzero(~((values[:, 0] >= least) & (values[:, 1] <= most)))  # nothing shown yet is not good
-    first_good = int(bad[-1]) + 2 if bad.size else 1
-    return first_good if first_good <= len(values) else None
+        values = smooth(values, WINDOW)
+    return first_lasting((values[:, 0] >= least) & (values[:, 1] <= most))  # nothing shown yet is not good
 
 
 def compute(only: str | None, again: bool) -> None:

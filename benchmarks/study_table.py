@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from studies import table
 
 from conrl.experiments import RunRecord, load
-from conrl.experiments.records import AVERAGED
+from conrl.metrics import WINDOW, first_lasting
 
 FIRST = 2000  # trajectories that all algorithms have
 NEAR, OVER = 0.1, 0.05  # of reward and of cost
@@ -31,14 +31,12 @@ def good(run: RunRecord, optimum: float) -> NDArray[np.bool_]:
 
 def reached(run: RunRecord, optimum: float) -> float:
     found = good(run, optimum)
-    found[: 0 if run.continuing else AVERAGED - 1] = False
+    found[: 0 if run.continuing else WINDOW - 1] = False
     return float(np.argmax(found)) + 1.0 if found.any() else np.inf
 
 
 def stays(run: RunRecord, optimum: float) -> float:
-    bad = np.flatnonzero(~good(run, optimum))
-    first = float(bad[-1]) + 2.0 if bad.size else 1.0
-    return first if first <= run.episodes else np.inf
+    return float(first_lasting(good(run, optimum)) or np.inf)
 
 
 def median(values: list[float]) -> str:
@@ -58,7 +56,7 @@ def main() -> None:
         for run in study.runs:
             reward, *costs = run.smooth[-1]
             names = (run.environment, run.algorithm, str(run.seed), str(run.episodes))
-            played = run.executed[-AVERAGED:].mean(axis=0)  # the same, unless the learner shows something else
+            played = run.executed[-WINDOW:].mean(axis=0)  # the same, unless the learner shows something else
             shown = (f"{reward:.2f}", " ".join(f"{cost:.2f}" for cost in costs))
             each.append((*names, *shown, " @ ".join(f"{x:.2f}" for x in played)))
         table(("environment", "algorithm", "seed", "trajectories", "reward", "costs", "played"), each)

@@ -22,9 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 import conrl
 from conrl.cli.main import main
 from conrl.experiments import RunRecord, Study, load, parse_spec, run_study
-from conrl.experiments.analysis import bootstrap, places
-from conrl.experiments.records import AVERAGED, NEAR, OVER
-from conrl.running.history import running_mean
+from conrl.experiments.analysis import bootstrap, spaced
+from conrl.metrics import NEAR, OVER, WINDOW
 
 Float = NDArray[np.float64]
 
@@ -93,17 +92,10 @@ def row(study: Study, **which: str) -> dict[str, Any]:
 
 def means(values: Float) -> Float:
     """Of the last 100 values, slowly."""
-    return np.array([values[max(0, k - AVERAGED + 1) : k + 1].mean() for k in range(len(values))])
+    return np.array([values[max(0, k - WINDOW + 1) : k + 1].mean() for k in range(len(values))])
 
 
 # -- one run ----------------------------------------------------------------------------------------------
-
-
-@settings(deadline=None)
-@given(arrays(float, st.tuples(st.integers(0, 40), st.integers(1, 3)), elements=st.floats(-10, 10)), st.integers(1, 50))
-def test_running_mean(values: Float, window: int) -> None:
-    slow = [values[max(0, k - window + 1) : k + 1].mean(axis=0) for k in range(len(values))]
-    assert np.allclose(running_mean(values, window), np.reshape(slow, values.shape), atol=1e-12)
 
 
 def test_smoothing_the_last_tenth_and_what_was_executed(tmp_path: Path) -> None:
@@ -129,26 +121,26 @@ def test_solved_is_the_first_trajectory_from_which_it_stays_good(tmp_path: Path)
     rewards = np.concatenate((np.zeros(100), np.full(200, BEST)))
     write_run(tmp_path / "a", rewards)
     assert NEAR == 0.1
-    assert only(tmp_path / "a").solved(BEST) == 190
+    assert only(tmp_path / "a").solved_from(BEST) == 190
     assert row(load(tmp_path / "a"))["solved"] == 190.0
     # A cost that returns at the end: over 0.33 in the mean of 100 from the 34th such trajectory on.
     assert OVER == 0.1
     crashes = np.concatenate((np.zeros(200), np.ones(33), np.zeros(67)))
     write_run(tmp_path / "e", rewards, {"crash": crashes})
-    assert only(tmp_path / "e").solved(BEST) == 190
+    assert only(tmp_path / "e").solved_from(BEST) == 190
     crashes = np.concatenate((np.zeros(200), np.ones(34), np.zeros(66)))
     write_run(tmp_path / "b", rewards, {"crash": crashes})
-    assert only(tmp_path / "b").solved(BEST) is None
+    assert only(tmp_path / "b").solved_from(BEST) is None
     crashes = np.concatenate((np.ones(36), np.zeros(264)))
     write_run(tmp_path / "c", np.full(300, BEST), {"crash": crashes})
     good = means(crashes) <= 0.3 * (1.0 + OVER) + 1e-12
     run = only(tmp_path / "c")
-    assert run.solved(BEST) == 300 - int(np.argmax(~good[::-1])) + 1
-    assert run.violations() == pytest.approx([np.mean(~good)])
+    assert run.solved_from(BEST) == 300 - int(np.argmax(~good[::-1])) + 1
+    assert run.violations == pytest.approx([np.mean(~good)])
     assert row(load(tmp_path / "c"))["violations"] == pytest.approx(np.mean(~good))
     write_run(tmp_path / "d", np.full(20, BEST))
-    assert only(tmp_path / "d").solved(BEST) == 1
-    assert only(tmp_path / "d").solved(None) is None
+    assert only(tmp_path / "d").solved_from(BEST) == 1
+    assert only(tmp_path / "d").solved_from(None) is None
 
 
 def scaled(tmp_path: Path, reward: float, cost: float, limit: float, best: float) -> dict[str, Any]:
@@ -370,8 +362,8 @@ def test_curves_are_read_off_at_common_places(tmp_path: Path) -> None:
 
 
 @given(st.integers(1, 5000), st.integers(1, 400), st.booleans())
-def test_places(episodes: int, points: int, log: bool) -> None:
-    found = places(episodes, points, log)
+def test_spaced(episodes: int, points: int, log: bool) -> None:
+    found = spaced(episodes, points, log)
     assert found[0] == 1
     assert found[-1] == (episodes if points > 1 else 1)
     assert 1 <= len(found) <= points

@@ -33,7 +33,7 @@ from conrl.episode import check_episode
 from conrl.estimation.counts import Counts
 from conrl.learners.saving import write_sealed
 from conrl.running import GymnasiumWorld, ModelWorld, loop
-from conrl.running.history import WINDOW, Row
+from conrl.running.history import Row
 from conrl.running.worlds import with_coins
 from conrl.signals import interruptible
 
@@ -1111,19 +1111,27 @@ def test_regret_of_a_run_from_expected_values(name: str) -> None:
 
 def test_solved_and_violated_by_hand() -> None:
     mdp = still([0.0, 1.0], [0.0, 1.0], 4)  # limit 2: the optimum is 2
-    rewards = [0.0] * 10 + [2.0] * 60
-    costs = [4.0] * 10 + [1.0] * 60
+    rewards = [0.0] * 20 + [2.0] * 280
+    costs = [4.0] * 20 + [1.0] * 280
     history = hand_made(lin([2.0]), mdp, list(zip(rewards, costs, strict=True)))
-    mean = [(np.mean(rewards[max(0, k - WINDOW) : k]), np.mean(costs[max(0, k - WINDOW) : k])) for k in range(1, 71)]
-    assert history.smooth() == pytest.approx(np.array(mean))
-    last = max(k for k, (r, _) in enumerate(mean, start=1) if r < 0.95 * 2.0)
-    assert history.solved_from == last + 1 == 29
-    assert history.violations.tolist() == [sum(c > 2.0 + 1e-9 for _, c in mean)]
+    mean = [(np.mean(rewards[max(0, k - 100) : k]), np.mean(costs[max(0, k - 100) : k])) for k in range(1, 301)]
+    assert history.smooth == pytest.approx(np.array(mean))
+    last = max(k for k, (r, c) in enumerate(mean, start=1) if r < 1.8 or c > 2.2)
+    assert history.solved_from == last + 1 == 110
+    assert history.violations.tolist() == [sum(c > 2.2 + 1e-9 for _, c in mean) / 300]
+    assert history.final == pytest.approx([2.0, 1.0])
+    assert history.strong_violation is not None
+    assert history.strong_violation[:, 0] == pytest.approx([2.0 * min(k, 20) for k in range(1, 301)])
+    assert history.strong_regret is not None
+    assert history.strong_regret == pytest.approx([2.0 * min(k, 20) for k in range(1, 301)])
     worse = hand_made(lin([2.0]), mdp, [*zip(rewards, costs, strict=True), (-40.0, 0.0)])
     assert worse.solved_from is None
-    exactly = hand_made(lin([2.0]), mdp, [(2.0, 2.0 + 1e-12)] * 3)
-    assert exactly.violations.tolist() == [0]
+    exactly = hand_made(lin([2.0]), mdp, [(1.8, 2.2 + 1e-12)] * 3)
+    assert exactly.violations.tolist() == [0.0]
     assert exactly.solved_from == 1
+    floored = hand_made(lin([2.0], [1.0]), mdp, [(2.0, 1.0)] * 2 + [(2.0, 0.7)] * 2)
+    assert floored.violations.tolist() == [0.25]  # the mean falls below 0.9 at the last
+    assert floored.solved_from is None
 
 
 def test_expected_values_are_those_of_what_was_played() -> None:

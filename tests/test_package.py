@@ -22,7 +22,7 @@ LAYERS = [
     {"sizes"},
     {"arguments", "bounds", "kernels"},
     {"model"},
-    {"io", "targets"},
+    {"io", "metrics", "targets"},
     {"envs", "episode", "policy", "problem", "sampling"},
     {"evaluation", "oracles", "policy_map"},
     {"planners"},

@@ -24,6 +24,7 @@ from conrl.experiments.report import contents, render, write_report
 from conrl.model import ConstrainedMDP
 from conrl.planners import plan
 from conrl.planners.frontier import frontier
+from conrl.problem import Linear
 
 EVIL = "<script>alert(1)</script>"
 IMAGE = "%{x}</script><img src=x onerror=alert(2)>&amp;"
@@ -37,9 +38,24 @@ def record(env: str, algorithm: str, seed: int, mdp: ConstrainedMDP, episodes: i
     rewards = best.reward * pull + 0.05 * rng.normal(size=episodes)
     costs = best.costs + np.outer(1.0 - pull, np.ones(mdp.num_costs)) * rng.uniform(0.5, 1.0)
     limits = np.full(mdp.num_costs, np.inf) if mdp.limits is None else mdp.limits
-    steps = np.full(episodes, mdp.horizon)
-    common = (rewards, costs, rewards, costs, None, steps)
-    return RunRecord(env, algorithm, seed, Path(), episodes, mdp.cost_names, limits, False, {}, *common)
+    values = np.column_stack((rewards, costs))
+    return RunRecord(
+        environment=env,
+        algorithm=algorithm,
+        seed=seed,
+        directory=Path(),
+        wanted=episodes,
+        cost_names=mdp.cost_names,
+        problem=Linear(limits),
+        config={},
+        seen=values,
+        expected=values,
+        limits=limits,
+        floors=np.full(mdp.num_costs, -np.inf),
+        largest=np.ones(1 + mdp.num_costs),
+        prices=None,
+        steps=np.full(episodes, mdp.horizon),
+    )
 
 
 class Made(Study):

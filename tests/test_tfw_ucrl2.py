@@ -544,5 +544,5 @@ def test_the_history_of_an_unending_episode_is_averaged_once() -> None:
     assert history.regret.reward == pytest.approx(best.reward - executed[:, 0])
     assert history.regret.cost == pytest.approx((executed[:, 1:] - history.limits).max(axis=1))
     assert executed[-1, 1:] == pytest.approx(history.costs.mean(axis=0))  # every step is of H
-    assert np.array_equal(history.smooth(), executed)
+    assert np.array_equal(history.smooth, executed)
     assert np.array_equal(history.recent(), executed[-1])

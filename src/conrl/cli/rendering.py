@@ -16,6 +16,7 @@ from conrl.cli.terminal import Numbers, can_print, columns, words
 from conrl.envs import BuiltIn
 from conrl.errors import SpecError
 from conrl.evaluation import Simulation
+from conrl.metrics import NEAR, OVER
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import resolve_limits
 from conrl.planners import Frontier, Plan
@@ -264,7 +265,7 @@ def _states_table(plan: Plan) -> Group:
 
 def learn_record(env: str, algorithm: str, seed: int, history: History) -> dict[str, Any]:
     """What a run came to. Means over all episodes and over the last ones; of expected values where these are known."""
-    averages, recent = history.averages, history.smooth()[-1]
+    averages, recent = history.averages, history.scores.smooth_executed[-1]
     known = averages is not None
     overall = np.append(history.rewards.mean(), history.costs.mean(axis=0)) if averages is None else averages[-1]
     best, remaining, exceed = history.optimum, history.remaining, history.would_exceed
@@ -287,12 +288,12 @@ def learn_record(env: str, algorithm: str, seed: int, history: History) -> dict[
                 "last": recent[1 + i],
                 "realised": history.costs[:, i].mean(),
                 "limit": history.limits[i],
-                "violations": int(history.violations[i]),
+                "violations": history.violations[i],
                 "optimum": None if best is None else best.costs[i],
             }
             for i, name in enumerate(history.cost_names)
         },
-        "solved_from": history.solved_from,  # of the reward, whatever the cost
+        "solved_from": history.solved_from,
         "window": history.window,
         "infeasible": int(history.infeasible.sum()),
     }
@@ -333,25 +334,21 @@ def learn_parts(env: str, algorithm: str, seed: int, history: History) -> list[R
     window = history.window
     keys = ("mean", "optimum") if window is None else ("mean", "last", "optimum")
     headings = ["all episodes", "optimum"] if window is None else ["all episodes", f"last {window}", "optimum"]
-    table = Numbers("", *headings, limit, "means above" if window is None else f"means of {window} above")
+    table = Numbers("", *headings, limit, "violations")
     reward = record["reward"]
     table.add_row("reward", *(_cell(reward[key]) for key in keys), "", "")
     for name, cost in record["costs"].items():
         limited = math.isfinite(cost["limit"])
         row = [_cell(cost[key]) for key in keys]
-        table.add_row(
-            name, *row, number(cost["limit"], 6), f"{cost['violations']} of {record['episodes']}" if limited else ""
-        )
+        table.add_row(name, *row, number(cost["limit"], 6), percent(cost["violations"]) if limited else "")
+    mean = "mean since the start" if window is None else f"mean of {window} episodes"
     parts: list[RenderableType] = [Text(title, "bold"), Text(values, "italic"), table]
+    if np.isfinite(history.limits).any():
+        parts.append(f"violations: episodes at which the {mean} is more than {OVER:.0%} above the limit")
     if record["exact"]:
         solved = record["solved_from"]
         near = f"from episode {solved} on" if solved else "not reached, or not held to the end"
-        if record["episodes"] < (window or 0):
-            near = "too few episodes"
-        elif reward["optimum"] <= 0.0:
-            near = "the optimum is not above 0"
-        what = "mean since the start" if window is None else f"mean of {window} episodes"
-        parts.append(f"95% of the optimal reward, whatever the cost ({what}): {near}")
+        parts.append(f"solved, the {mean} within {NEAR:.0%} of the optimum and of every limit: {near}")
     for shown, what in (("reported", "its newest policy, exactly"), ("mixture", "its mixture so far, exactly")):
         if shown in record:
             costs = ", ".join(f"{name} {number(cost, 6)}" for name, cost in record[shown]["costs"].items())

@@ -4,20 +4,13 @@ The unit is a seed: a mean, a standard deviation or an interval is over runs, ne
 percentile intervals of the bootstrap over seeds. Algorithms that use different numbers of trajectories are read off at
 common places.
 
-- *reward*, *cost*: the exact value of what each episode executed where the model is known (of TFW-UCRL2, the running
-  mean), else what was seen; smoothed over the last `AVERAGED` episodes.
-- *cumulative*: realised cost summed over all trajectories so far.
-- *solved*: the first trajectory from which the smoothed reward stays above the constrained optimum less `NEAR` of it,
-  and every smoothed cost below its limit plus `OVER` of it, to the end of the run.
-- *violations*: the share of trajectories at which the smoothed cost is above the limit by more than `OVER` of it.
-
-Both shares are of the size of the optimum or limit or, where that is 0, of the most that one step can pay: units of
-reward and costs do not matter.
+Reward and cost are smoothed values, *cumulative* is the realised cost summed over all trajectories so far; these words
+and the others of the table are defined in `conrl.metrics`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -35,9 +28,9 @@ from conrl.io.cells import to_cell
 from conrl.io.files import atomic_write, refuse_links
 from conrl.learners.saving import DAMAGED
 from conrl.model import ConstrainedMDP, transform
-from conrl.planners import Plan, plan
+from conrl.planners import Plan
 from conrl.planners.long_run import long_run_optimum
-from conrl.running.history import running_mean
+from conrl.running.history import best_plan
 
 if TYPE_CHECKING:
     import polars
@@ -111,17 +104,19 @@ class Study:
     @cached_property
     def environments(self) -> dict[str, Environment]:
         """By name, with the true optimum where the model is known."""
-        found = {}
+        first: dict[str, RunRecord] = {}
         for run in self.runs:
-            if run.environment not in found:
-                found[run.environment] = self._environment(run)
-        return {name: found[name] for name in [*self._environments, *found] if name in found}
+            first.setdefault(run.environment, run)
+        order = [name for name in self._environments if name in first]
+        return {name: self._environment(first[name]) for name in dict.fromkeys([*order, *first])}
 
     def _environment(self, run: RunRecord) -> Environment:
+        """Where a run was played: its model is made again from the study's file, or else from the run's."""
         about = self._environments.get(run.environment, {})
         mdp, best = None, None
         try:
-            limits = {n: float(x) for n, x in zip(run.cost_names, run.limits, strict=True)}
+            if run.problem is None:
+                raise SpecError("the problem is of functions, which are in no file")
             settings = dict(about.get("settings", run.config.get("settings") or {}))
             settings["horizon"] = about.get("horizon") or run.config["learner"]["task"]["horizon"]
             mdp = naming.model(
@@ -131,10 +126,10 @@ class Study:
                 settings,
                 {},
             )
-            mdp = mdp.replace(limits=limits) if limits else mdp
-            best = plan(mdp)
+            mdp = mdp.replace(limits=dict(zip(run.cost_names, run.limits.tolist(), strict=True)))
+            best = best_plan(mdp, run.problem)
         except (ConRLError, KeyError, TypeError, ValueError):
-            mdp = None if best is None else mdp
+            mdp = None
         title = str(about.get("title", run.environment))
         return Environment(run.environment, title, mdp, run.cost_names, run.limits, best)
 
@@ -165,18 +160,31 @@ class Study:
 
     def optimum(self, environment: str, algorithm: str) -> float | None:
         """The constrained optimum in the algorithm's own world: TFW-UCRL2's has no end."""
-        mine = self.select(environment, algorithm)
-        env = self.environments.get(environment)
-        if env is None or env.mdp is None or env.optimum is None or not mine:
-            return None
-        mdp, limits = env.mdp, mine[0].limits
-        if mine[0].continuing:
-            return long_run_optimum(transform.reachable_part(transform.single_episode(mdp)), limits).reward
-        if np.array_equal(limits, env.limits):
-            return env.optimum.reward
-        if limits.size:  # its own: budgets of one algorithm are no limits of the others
-            mdp = mdp.replace(limits=dict(zip(mine[0].cost_names, limits.tolist(), strict=True)))
-        return plan(mdp).reward
+        return self._optima.get((environment, algorithm))
+
+    @cached_property
+    def _optima(self) -> dict[tuple[str, str], float]:
+        """By environment and algorithm, where the model is known; what is asked twice of a model is planned once.
+
+        Budgets of one algorithm are no limits of the others: each is compared with what its own problem allows.
+        """
+        optima: dict[tuple[str, str], float] = {}
+        for env in self.environments.values():
+            if env.mdp is None or env.optimum is None:
+                continue
+            first = next(run for run in self.runs if run.environment == env.name)
+            planned = {_question(first, continuing=False): env.optimum.reward}
+            for run in self.runs:
+                if run.environment != env.name or run.problem is None:
+                    continue
+                question = _question(run, run.continuing)
+                if question not in planned and run.continuing:
+                    endless = transform.reachable_part(transform.single_episode(env.mdp))
+                    planned[question] = long_run_optimum(endless, run.limits).reward
+                elif question not in planned:
+                    planned[question] = best_plan(env.mdp, run.problem).reward
+                optima.setdefault((env.name, run.algorithm), planned[question])
+        return optima
 
     def curves(
         self,
@@ -193,49 +201,45 @@ class Study:
             points: at so many places along each algorithm's own trajectories,
             log: evenly on a logarithmic axis;
             at: or at these numbers of trajectories, the same for all, as far as each algorithm came.
-            average: of all episodes so far, not of the last `AVERAGED`.
+            average: of all episodes so far, not of the last `conrl.metrics.WINDOW`.
         """
         if environment not in {run.environment for run in self.runs}:
             raise SpecError(f"no runs in {environment!r}; there are some in {', '.join(self.environments)}")
-        found = []
+        curves = []
         for algorithm in self.algorithms:
             runs = [run for run in self.select(environment, algorithm) if run.episodes]
             if not runs:
                 continue
             least = min(run.episodes for run in runs)  # the longest part that all seeds have
-            x = places(least, points, log) if at is None else _common(at, least)
-            values = np.stack([self._values(run, average)[x - 1] for run in runs])  # [seeds, n, 1+d]
+            x = spaced(least, points, log) if at is None else _common(at, least)
+            tables = (run.smoothed(run.values, run.episodes) if average else run.smooth for run in runs)
+            values = np.stack([table[x - 1] for table in tables])  # [seeds, n, 1+d]
             sums = np.stack([np.cumsum(run.costs, axis=0)[x - 1] for run in runs])
             for i, name in enumerate((None, *runs[0].cost_names)):
-                found.append(_curve(environment, algorithm, "reward" if i == 0 else "cost", name, x, values[:, :, i]))
+                curves.append(_curve(environment, algorithm, "reward" if i == 0 else "cost", name, x, values[:, :, i]))
             for i, name in enumerate(runs[0].cost_names):
-                found.append(_curve(environment, algorithm, "cumulative", name, x, sums[:, :, i]))
-        return found
-
-    @staticmethod
-    def _values(run: RunRecord, average: bool) -> Float:
-        if not average:
-            return run.smooth
-        return run.values if run.continuing else running_mean(run.values, run.episodes)
+                curves.append(_curve(environment, algorithm, "cumulative", name, x, sums[:, :, i]))
+        return curves
 
     def summary(self) -> polars.DataFrame:
         """One row for each environment, algorithm and cost."""
         pl = import_polars()
         rows = [row for environment in self.environments for row in self._rows(environment)]
+        numbers = ("cost", "cost_std", "cost_low", "cost_high", "limit", "floor", "cumulative")
         schema = {
             **dict.fromkeys(("environment", "algorithm"), pl.String),
             **dict.fromkeys(("seeds", "episodes"), pl.Int64),
             **dict.fromkeys(("reward", "reward_std", "reward_low", "reward_high"), pl.Float64),
             "cost_name": pl.String,
-            **dict.fromkeys(("cost", "cost_std", "cost_low", "cost_high", "limit", "cumulative"), pl.Float64),
-            **dict.fromkeys(("violations", "solved"), pl.Float64),
+            **dict.fromkeys((*numbers, "violations", "strong_violation", "solved"), pl.Float64),
             "solved_seeds": pl.Int64,
-            "regret": pl.Float64,
+            **dict.fromkeys(("regret", "strong_regret"), pl.Float64),
         }
         table: polars.DataFrame = pl.DataFrame(rows, schema=schema, orient="row")
         return table
 
     def _rows(self, environment: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of an environment, in the order of `summary`'s columns: the numbers of runs, as means over seeds."""
         for algorithm in self.algorithms:
             runs = [run for run in self.select(environment, algorithm) if run.episodes]
             if not runs:
@@ -243,31 +247,23 @@ class Study:
             best = self.optimum(environment, algorithm)
             final = np.stack([run.final for run in runs])
             low, high = bootstrap(final)
-            std = final.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros(final.shape[1])
-            solved = [run.solved(best) for run in runs]
-            done = [s for s in solved if s is not None]
+            spread = np.stack((final.mean(axis=0), _deviation(final), low, high))  # [4, 1+d]
+            solved = [run.solved_from(best) for run in runs]
             # The median over all seeds: a seed that did not solve it counts as longer than any.
-            middle = float(np.median([np.inf if s is None else s for s in solved])) if best is not None else np.nan
+            middle = float(np.median([np.inf if s is None else s for s in solved]))
             regret = None if best is None else float(np.mean([best - run.mean_reward for run in runs]))
-            head = (environment, algorithm, len(runs), max(run.episodes for run in runs))
-            reward = (final[:, 0].mean(), std[0], low[0], high[0])
-            over = np.mean([run.violations() for run in runs], axis=0)
+            strong = None if best is None else _mean_total(run.strong_regret(best) for run in runs)
+            head = (environment, algorithm, len(runs), max(run.episodes for run in runs), *spread[:, 0].tolist())
+            tail = (_finite(middle), sum(s is not None for s in solved), regret, strong)
+            over = np.mean([run.violations for run in runs], axis=0)
+            excess = _mean_total(run.strong_violation for run in runs)
             sums = np.mean([run.costs.sum(axis=0) for run in runs], axis=0)
-            for i, name in enumerate(runs[0].cost_names or (None,)):
-                cost: tuple[Any, ...] = (None,) * 7
-                if name is not None:
-                    limit = float(runs[0].limits[i])
-                    numbers = (final[:, i + 1].mean(), std[i + 1], low[i + 1], high[i + 1])
-                    cost = (*numbers, limit if np.isfinite(limit) else None, sums[i], over[i])
-                yield (
-                    *head,
-                    *map(float, reward),
-                    name,
-                    *(None if x is None else float(x) for x in cost),
-                    middle if np.isfinite(middle) else None,
-                    len(done),
-                    regret,
-                )
+            for i, name in enumerate(runs[0].cost_names):
+                bounds = (_finite(runs[0].limits[i]), _finite(runs[0].floors[i]))
+                numbers = (*spread[:, 1 + i].tolist(), *bounds, float(sums[i]), float(over[i]))
+                yield *head, name, *numbers, None if excess is None else float(excess[i]), *tail
+            if not runs[0].cost_names:
+                yield *head, *(None,) * 10, *tail
 
     def save_csv(self, path: str | Path, follow: bool = True) -> None:
         """The table as CSV; `follow`: as in `conrl.io.files.atomic_write`."""
@@ -279,23 +275,43 @@ class Study:
             file.write(table.write_csv().encode())
 
 
-def places(episodes: int, points: int, log: bool = False) -> Int:
+def _question(run: RunRecord, continuing: bool) -> tuple[Any, ...]:
+    """Tells apart what runs in one environment ask of its model: budgets also allow to skip episodes."""
+    return continuing, type(run.problem), run.limits.tobytes(), run.floors.tobytes()
+
+
+def _finite(x: float) -> float | None:
+    return float(x) if np.isfinite(x) else None
+
+
+def _mean_total(sums: Iterable[Float | None]) -> Any:
+    """The mean over runs of where running sums end; None if one is unknown."""
+    ends: list[Any] = [None if values is None else values[-1] for values in sums]
+    return None if any(end is None for end in ends) else np.mean(ends, axis=0)
+
+
+def spaced(episodes: int, points: int, log: bool = False) -> Int:
     """At most so many numbers of trajectories, the first and the last among them."""
-    found = np.geomspace(1, episodes, points) if log else np.linspace(1, episodes, points)
-    return np.unique(np.round(found).astype(np.int64))
+    numbers = np.geomspace(1, episodes, points) if log else np.linspace(1, episodes, points)
+    return np.unique(np.round(numbers).astype(np.int64))
 
 
 def _common(at: Sequence[int] | Int, episodes: int) -> Int:
-    found = np.asarray(at)
-    if found.ndim != 1 or found.dtype.kind not in "iu" or (found.size and found.min() < 1):
+    numbers = np.asarray(at)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or (numbers.size and numbers.min() < 1):
         raise SpecError(f"at is {shown(at)}; it must be numbers of trajectories, from 1")
-    return found[found <= episodes].astype(np.int64)
+    return numbers[numbers <= episodes].astype(np.int64)
 
 
 def _curve(environment: str, algorithm: str, measure: str, cost: str | None, at: Int, y: Float) -> Curve:
     low, high = bootstrap(y)
-    std = y.std(axis=0, ddof=1) if len(y) > 1 else np.zeros(y.shape[1])
-    return Curve(environment, algorithm, measure, cost, at.astype(np.float64), y.mean(axis=0), std, low, high, len(y))
+    x = at.astype(np.float64)
+    return Curve(environment, algorithm, measure, cost, x, y.mean(axis=0), _deviation(y), low, high, len(y))
+
+
+def _deviation(values: Float) -> Float:
+    """The standard deviation over the first axis (seeds); 0 for one seed."""
+    return values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
 
 
 def bootstrap(values: Float) -> tuple[Float, Float]:
@@ -377,8 +393,8 @@ def _start_of(path: Path) -> str:
 
 
 def _entries(about: dict[str, Any], kind: str) -> list[tuple[str, dict[str, Any]]]:
-    found = about.get(kind)
-    return [(n, e) for n, e in found.items() if isinstance(e, dict)] if isinstance(found, dict) else []
+    table = about.get(kind)
+    return [(n, e) for n, e in table.items() if isinstance(e, dict)] if isinstance(table, dict) else []
 
 
 def _of(entry: dict[str, Any], key: str, default: str) -> str:

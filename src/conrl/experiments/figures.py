@@ -18,7 +18,7 @@ import numpy as np
 from conrl.drawing import INK, save_figure
 from conrl.errors import SpecError
 from conrl.experiments.analysis import Curve, Study
-from conrl.experiments.records import AVERAGED
+from conrl.metrics import WINDOW
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -226,7 +226,7 @@ def _caption(study: Study, columns: Sequence[Column], note: str) -> str:
     few, many = min(seeds), max(seeds)
     count = f"{many} seed{'s' if many > 1 else ''}" if few == many else f"{few} to {many} seeds"
     what = f"Mean and standard deviation over {count}."
-    values = f"Reward and cost: exact values of the executed policies, means of the last {AVERAGED}."
+    values = f"Reward and cost: exact values of the executed policies, means of the last {WINDOW}."
     shown = {run.algorithm for run in study.runs if run.reported is not None}
     if shown:
         names = ", ".join(study.titles[name] for name in study.algorithms if name in shown)

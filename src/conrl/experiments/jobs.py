@@ -114,8 +114,7 @@ class Prepared:
     def check(self) -> History:
         """An empty history, once a learner can be made, its limits can be kept and nothing else stands in the way."""
         job, learner = self.job, self.learner()
-        continuing = getattr(self._kind, "continuing", False)
-        history = History(tuple(self.task.cost_names), learner.problem, self.truth, continuing)
+        history = History.of(learner, self.truth)
         _ = history.optimum
         make_world(self.world, learner, job.pay, None)
         try:

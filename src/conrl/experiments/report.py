@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from conrl import metrics
 from conrl.errors import SpecError
-from conrl.experiments import analysis, records
-from conrl.experiments.analysis import Environment, Study, load
+from conrl.experiments.analysis import CONFIDENCE, Environment, Study, load
 from conrl.experiments.explorer import explorer, number
 from conrl.io.files import atomic_write
 
@@ -111,21 +111,25 @@ def contents(study: Study) -> dict[str, Any]:
 def _words() -> dict[str, str]:
     """What the measures mean, with the numbers that they are computed with."""
     return {
-        "smoothed": f"mean of the last {records.AVERAGED} episodes",
-        "band": f"Lines are means over seeds; bands and [brackets] are {analysis.CONFIDENCE:.0%} bootstrap intervals "
+        "smoothed": f"mean of the last {metrics.WINDOW} episodes",
+        "band": f"Lines are means over seeds; bands and [brackets] are {CONFIDENCE:.0%} bootstrap intervals "
         "of the mean over seeds. With a single seed there is no interval.",
         "curve": "Reward and cost are the exact expected values of what each episode executed where the model is "
-        f"known, else what was seen; smoothed as the mean of the last {records.AVERAGED} episodes. Of a learner that "
+        f"known, else what was seen; smoothed as the mean of the last {metrics.WINDOW} episodes. Of a learner that "
         "shows something else than what it plays (ApproPO: its newest answer), they are of what it shows; violations, "
         "regret and total cost are of what it plays. Curves end where the shortest run of an algorithm ends.",
-        "final": f"Reward and cost in the table are means over the last {records.LAST:.0%} of a run.",
+        "final": f"Reward and cost in the table are means over the last {metrics.LAST:.0%} of a run.",
         "violations": "Violations: the share of episodes at which the smoothed cost is above its limit by more than "
-        f"{records.OVER:.0%} of it, as a mean over seeds.",
+        f"{metrics.OVER:.0%} of it (or below its floor), as a mean over seeds.",
         "solved": "Solved after: the median over seeds of the first episode from which the smoothed reward stays "
-        f"within {records.NEAR:.0%} of the constrained optimum and every smoothed cost within {records.OVER:.0%} above "
-        "its limit, to the end of the run. (Of an optimum or limit of 0: of the most that one step can pay.)",
+        f"within {metrics.NEAR:.0%} of the constrained optimum and every smoothed cost within {metrics.OVER:.0%} above "
+        "its limit (or below its floor), to the end of the run. (Of an optimum or limit of 0: of the most that one "
+        "step can pay.)",
         "regret": "Regret: how far the expected reward was below the constrained optimum, as a mean over all episodes "
         "and seeds; negative where limits were broken for more reward.",
+        "strong": "Strong violation and strong regret: the sums, over all episodes, of how far each was above its "
+        "limit (or below its floor) and below the optimum; good episodes do not make up for bad ones. Means over "
+        "seeds, where the exact value of each episode is known.",
         "total": "Total cost: realised, summed over all episodes; a mean over seeds.",
     }
 

@@ -285,7 +285,7 @@ def learn_on_disk(
     make_world(env, fresh, options.get("pay", "outcome"), options.get("cost"))  # what makes no sense ends here,
     _ = fresh.proposal  # before anything is written
     truth = env if isinstance(env, ConstrainedMDP) else None
-    history = History(tuple(fresh.task.cost_names), fresh.problem, truth, getattr(fresh, "continuing", False))
+    history = History.of(fresh, truth)
     with Run(directory, settings) as run:
         learner = run.load(history, fresh, **(given or {})) or fresh
         left = episodes - learner.episodes

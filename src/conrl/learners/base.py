@@ -123,6 +123,7 @@ class BaseLearner(ABC):
     paper: str
     problems: tuple[type, ...] = (Linear,)  # the problems that it takes
     reports: bool = False  # it shows something else than what it plays, as soon as it has something
+    continuing: bool = False  # it learns from one unending episode
 
     def __init__(self, task: Task, problem: Problem | Limits | None, seed: int | None, keep_policies: bool) -> None:
         if not isinstance(task, Task):

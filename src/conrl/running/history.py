@@ -6,7 +6,7 @@ regret with what was realised.
 
 A learner may show something else than what it plays (`reported`; ApproPO: its newest answer, while it plays the network
 in training), and have a result that is a third thing (`mixture`). They are columns of their own: regrets and violations
-are of what was executed.
+are of what was executed. `conrl.metrics` defines the words.
 """
 
 from __future__ import annotations
@@ -18,22 +18,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conrl import theory
+from conrl import metrics
 from conrl._types import Array, Bool, Float, Int
 from conrl.errors import RunError
 from conrl.io.cells import csv_text
 from conrl.io.files import atomic_write
+from conrl.learners.base import Learner
 from conrl.model import ConstrainedMDP
-from conrl.model.limits import resolve_limits, rounding_room
+from conrl.model.limits import resolve_limits
 from conrl.planners import Plan, plan
 from conrl.planners.column_generation.cones import evaluator
 from conrl.planners.long_run import LongRun, long_run_optimum
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem
 
-WINDOW = 20  # episodes: single ones are draws from a mixture, of which some exceed a limit that it keeps
-NEAR = 0.95  # of the optimum
 VALUES = ("expected", "reported", "mixture")  # columns that are value vectors [1+d]
-LATER = ("reported", "mixture")  # columns that files of version 0.1 do not have
 
 
 class Row(NamedTuple):
@@ -61,18 +59,37 @@ class History:
         problem: Problem,
         mdp: ConstrainedMDP | None = None,
         continuing: bool = False,
+        *,
+        reports: bool = False,
+        largest: Float | None = None,
     ) -> None:
         self.cost_names = cost_names
         self.problem = problem
         self.mdp = mdp  # the truth, where it is known
         self.continuing = continuing  # one unending episode
+        self.reports = reports  # the learner shows something else than what it plays
+        self.largest = np.ones(1 + len(cost_names)) if largest is None else largest  # what one step can pay, in size
         self.interrupted = False
         self._rows: list[Row] = []
         self._tables: dict[str, Array] = {}
 
+    @classmethod
+    def of(cls, learner: Learner, truth: ConstrainedMDP | None) -> History:
+        """An empty one, for the episodes of a learner."""
+        task = learner.task
+        return cls(
+            tuple(task.cost_names),
+            learner.problem,
+            truth,
+            getattr(learner, "continuing", False),
+            reports=getattr(learner, "reports", False),
+            largest=np.abs(task.ranges).max(axis=1),
+        )
+
     def append(self, row: Row) -> None:
         self._rows.append(row)
-        self.__dict__.pop("regret", None)
+        for derived in ("regret", "scores"):
+            self.__dict__.pop(derived, None)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -88,7 +105,8 @@ class History:
         if kept is not None and len(kept) == len(self._rows):
             return kept
         none = np.full(len(self.cost_names) + (name in VALUES), np.nan)
-        values = [getattr(row, name) for row in self._rows]
+        column = Row._fields.index(name)
+        values = [row[column] for row in self._rows]
         table = np.array([none if v is None else v for v in values])
         if not values and name in ("costs", "unguarded", "prices", *VALUES):
             table = np.zeros((0, none.size))
@@ -156,27 +174,17 @@ class History:
         """[K, d]: the multiplier or price of each limit that each episode was decided with; None if there were none."""
         return self._optional("prices")
 
-    @property
-    def window(self) -> int | None:
-        """How many episodes `smooth` takes the mean of; None: all since the start, of an unending episode."""
-        return None if self.continuing else WINDOW
-
     # -- against the optimum ------------------------------------------------------------------------------
 
     @property
     def limits(self) -> Float:
         """[d]: on the expected cost of one episode; inf for none."""
-        if isinstance(self.problem, Linear):
-            return resolve_limits(self.problem.limits, self.cost_names, "limits")
-        if isinstance(self.problem, Knapsack):
-            return resolve_limits(self.problem.budgets, self.cost_names, "budgets") / self.problem.episodes
-        return np.full(len(self.cost_names), np.inf)
+        return episode_bounds(self.problem, self.cost_names)[0]
 
     @property
     def floors(self) -> Float:
         """[d]: on the expected cost of one episode; -inf for none."""
-        given = self.problem.floors if isinstance(self.problem, Linear) else None
-        return resolve_limits(given, self.cost_names, "floors")
+        return episode_bounds(self.problem, self.cost_names)[1]
 
     @cached_property
     def optimum(self) -> Plan | LongRun | None:
@@ -184,15 +192,10 @@ class History:
         unending episode, the best long-run average."""
         if self.mdp is None:
             return None
-        if self.continuing:
-            return long_run_optimum(self.mdp, self.limits)
-        problem = self.problem
-        if isinstance(problem, Knapsack):
-            problem = Knapsack(problem.budgets, problem.episodes)
-        return plan(self.mdp, problem)
+        return long_run_optimum(self.mdp, self.limits) if self.continuing else best_plan(self.mdp, self.problem)
 
     @cached_property
-    def regret(self) -> theory.Regret:
+    def regret(self) -> metrics.Regret:
         """RewReg(k) and ConsReg(k) for k = 1..K, Eqs. (regret_def); of a `ConcaveConvex` problem ConvexRewReg and
         ConvexConsReg. Knapsack: against B / K an episode."""
         means, best = self.averages, self.optimum
@@ -202,70 +205,87 @@ class History:
             f, g = evaluator(self.problem.objective, self.problem.constraints, 1 + len(self.cost_names))
             at = np.array([(f(y), max(g(y), default=-np.inf)) for y in means]).reshape(-1, 2)
             assert isinstance(best, Plan)  # no learner of an unending episode takes such problems
-            return theory.Regret(best.objective - at[:, 0], at[:, 1])
-        costs = means[:, 1:]  # falling short of a floor counts as exceeding a limit does
-        over = np.maximum(costs - self.limits, self.floors - costs).max(axis=1, initial=-np.inf)
-        return theory.Regret(best.reward - means[:, 0], over)
+            return metrics.Regret(best.objective - at[:, 0], at[:, 1])
+        return metrics.regret(means, best.reward, self.limits, self.floors)
+
+    @property
+    def strong_regret(self) -> Float | None:
+        """[K]: the sum, over the episodes so far, of what each fell short of the optimum by; better ones do not make
+        up for it. None where the exact value of each episode is unknown, or the problem is `ConcaveConvex`."""
+        best = self._linear_optimum
+        return None if best is None else self.scores.strong_regret(best)
+
+    @property
+    def strong_violation(self) -> Float | None:
+        """[K, d]: the sum, over the episodes so far, of what each exceeded its limit by, or fell short of its floor
+        by; None as above."""
+        return None if isinstance(self.problem, ConcaveConvex) else self.scores.strong_violation
+
+    @property
+    def _linear_optimum(self) -> float | None:
+        """The reward to compare with; None where it is unknown, or costs are not held against limits."""
+        best = self.optimum
+        return None if best is None or isinstance(self.problem, ConcaveConvex) else best.reward
 
     @property
     def executed(self) -> Float | None:
         """[K, 1+d]: the expected value of each episode, or what was realised where a guard interfered."""
-        if self.mdp is None:
-            return None
-        seen = np.column_stack((self.rewards, self.costs))
-        return np.where(self.guarded[:, None], seen, self._table("expected"))
+        return None if self.mdp is None else self.scores.executed
 
     @property
     def averages(self) -> Float | None:
         """[K, 1+d]: the mean of `executed` over all episodes so far; of an unending episode that is what it holds."""
-        executed = self.executed
-        return executed if executed is None or self.continuing else running_mean(executed, len(self))
+        return None if self.mdp is None else self.scores.averages
 
     # -- summaries ----------------------------------------------------------------------------------------
 
-    def smooth(self) -> Float:
-        """[K, 1+d]: the mean of the last `WINDOW` episodes (fewer at the start), of expected values where known.
-
-        Of an unending episode the mean since its beginning.
-        """
-        table = self.executed
-        if table is None:
-            table = np.column_stack((self.rewards, self.costs))
-        return table if self.continuing else running_mean(table, WINDOW)
+    @cached_property
+    def scores(self) -> metrics.Scores:
+        """The run so far as `conrl.metrics` takes it; what was seen stands in for what is unknown."""
+        limits, floors = episode_bounds(self.problem, self.cost_names)
+        reports = self.mdp is not None and self.reports
+        return metrics.Scores(
+            seen=np.column_stack((self.rewards, self.costs)),
+            expected=None if self.mdp is None else self._table("expected"),
+            reported=self._table("reported") if reports else self.reported,
+            limits=limits,
+            floors=floors,
+            largest=self.largest,
+            continuing=self.continuing,
+        )
 
     @property
-    def violations(self) -> Int:
-        """[d]: in how many episodes the mean cost (`smooth`) was above the limit or below the floor."""
-        return np.asarray(self.broken(self.smooth()[:, 1:]).sum(axis=0), dtype=np.int64)
+    def window(self) -> int | None:
+        """How many episodes smoothed values are means of; None: all since the start, of an unending episode."""
+        return None if self.continuing else metrics.WINDOW
 
-    def broken(self, costs: Float) -> Bool:
-        """[..., d]: which of the costs are above their limit or below their floor."""
-        limits, floors = self.limits, self.floors
-        largest = np.abs(costs).reshape(-1, limits.size).max(axis=0, initial=0.0)
-        over: Bool = costs > limits + rounding_room(limits, largest)
-        under: Bool = costs < floors - rounding_room(floors, largest)
-        return over | under
+    @property
+    def smooth(self) -> Float:
+        """[K, 1+d]: the values of what the learner shows (by default what it plays), smoothed."""
+        return self.scores.smooth
 
-    def recent(self) -> Float:
-        """[1+d]: the last row of `smooth`, without looking at the others."""
-        rows = self._rows[-1:] if self.continuing else self._rows[-WINDOW:]
-        seen = [
-            row.expected if row.expected is not None and not row.guarded else np.append(row.reward, row.costs)
-            for row in rows
-        ]
-        mean: Float = np.mean(seen, axis=0)
-        return mean
+    @property
+    def final(self) -> Float:
+        """[1+d]: their mean over the last tenth of the run."""
+        return self.scores.final
+
+    @property
+    def violations(self) -> Float:
+        """[d]: the share of episodes whose smoothed cost is above its limit, or below its floor, by more than 10%."""
+        return self.scores.violations
 
     @property
     def solved_from(self) -> int | None:
-        """The first episode (from 1) from which the mean reward (`smooth`) stays at least 95% of the
-        optimum; None if it does not, or if the optimum is unknown or not positive."""
-        best = self.optimum
-        if best is None or best.reward <= 0.0 or not len(self):
-            return None
-        below = np.flatnonzero(self.smooth()[:, 0] < NEAR * best.reward)
-        first = int(below[-1]) + 2 if below.size else 1
-        return first if first <= len(self) else None
+        """The first episode (from 1) from which the smoothed reward stays within 10% of the optimum and no smoothed
+        cost is more than 10% outside its limits; None if there is none, or the optimum is unknown."""
+        return self.scores.solved_from(self._linear_optimum)
+
+    def recent(self) -> Float:
+        """[1+d]: the last row of `scores.smooth_executed`, without looking at the others."""
+        rows = self._rows[-1:] if self.continuing else self._rows[-metrics.WINDOW :]
+        seen = [np.append(row.reward, row.costs) if row.expected is None else row.expected for row in rows]
+        mean: Float = np.mean(seen, axis=0)
+        return mean
 
     # -- budgets ------------------------------------------------------------------------------------------
 
@@ -303,7 +323,7 @@ class History:
         header += ["expected_reward", *(f"expected_cost_{n}" for n in names)] if known else []
         priced = self.prices is not None
         flagged = ["steps", "skipped", "guarded", "infeasible"]
-        shown = [name for name in LATER if self._optional(name) is not None]
+        shown = [name for name in ("reported", "mixture") if self._optional(name) is not None]
         extra = [f"{name}_{what}" for name in shown for what in ("reward", *(f"cost_{n}" for n in names))]
         table: list[list[Any]] = [[*header, *flagged, *(f"price_{n}" for n in names if priced), *extra]]
         for k, row in enumerate(self._rows):
@@ -312,7 +332,8 @@ class History:
                 numbers += [""] * (1 + len(names)) if row.expected is None else list(row.expected)
             flags = [row.steps, int(row.skipped), int(row.guarded), int(row.infeasible)]
             more = ([""] * len(names) if row.prices is None else list(row.prices)) if priced else []
-            for value in (getattr(row, name) for name in shown):
+            for name in shown:
+                value: Any = row[Row._fields.index(name)]
                 more += [""] * (1 + len(names)) if value is None else list(value)
             table.append([k + 1, *map(_digits, numbers), *flags, *map(_digits, more)])
         return csv_text(table)
@@ -328,33 +349,48 @@ class History:
 
     def load_state(self, state: Mapping[str, Array]) -> None:
         """Go on from what `state` gave."""
-        K = len(state["reward"])
-        nothing = np.full((K, 1 + len(self.cost_names)), np.nan)
-        columns = [state.get(name, nothing) if name in LATER else state[name] for name in Row._fields]
+        if missing := sorted(set(Row._fields) - state.keys()):
+            raise RunError(f"the history has no column {missing[0]!r}")
+        columns = [state[name] for name in Row._fields]
         if len({column.shape[0] for column in columns}) != 1:
             raise RunError("the columns of the history have different lengths")
         self._rows = []
-        for values in zip(*columns, strict=True):
-            row = Row(*values)
-            read: dict[str, Any] = {name: _known(getattr(row, name)) for name in (*VALUES, "prices")}
-            read |= {name: bool(getattr(row, name)) for name in ("skipped", "guarded", "infeasible")}
-            unguarded = None if np.isnan(row.unguarded).any() else row.unguarded  # type: ignore[arg-type]
-            self.append(row._replace(reward=float(row.reward), steps=int(row.steps), unguarded=unguarded, **read))
+        for row in map(Row._make, zip(*columns, strict=True)):
+            self.append(
+                Row(
+                    float(row.reward),
+                    row.costs,
+                    _known(row.expected),
+                    _known(row.unguarded),
+                    int(row.steps),
+                    bool(row.skipped),
+                    bool(row.guarded),
+                    bool(row.infeasible),
+                    _known(row.prices),
+                    _known(row.reported),
+                    _known(row.mixture),
+                )
+            )
 
 
-def running_mean(values: Float, window: int) -> Float:
-    """Means of the last `window` rows, of fewer at the start; rows of nan do not count."""
-    there: Bool = ~np.asarray(np.isnan(values).any(axis=1))
-    rows = np.column_stack((np.where(there[:, None], values, 0.0), there))
-    sums = np.cumsum(np.vstack((np.zeros(rows.shape[1]), rows)), axis=0)
-    k = np.arange(1, len(values) + 1)
-    last = sums[k] - sums[np.maximum(k - window, 0)]
-    with np.errstate(invalid="ignore"):  # nothing over nothing is nan
-        return np.asarray(last[:, :-1] / last[:, -1:])
+def episode_bounds(problem: Problem | None, cost_names: tuple[str, ...]) -> tuple[Float, Float]:
+    """Limits [d] and floors [d] on the expected cost of one episode; inf and -inf for none."""
+    limits = floors = None
+    if isinstance(problem, Linear):
+        limits, floors = problem.limits, problem.floors
+    upper, lower = resolve_limits(limits, cost_names, "limits"), resolve_limits(floors, cost_names, "floors")
+    if isinstance(problem, Knapsack):
+        upper = resolve_limits(problem.budgets, cost_names, "budgets") / problem.episodes
+    return upper, lower
 
 
-def _known(value: Float) -> Float | None:
-    return None if np.isnan(value).all() else value
+def best_plan(mdp: ConstrainedMDP, problem: Problem) -> Plan:
+    """What a run in a model is compared with: no part of a budget is held back."""
+    return plan(mdp, Knapsack(problem.budgets, problem.episodes) if isinstance(problem, Knapsack) else problem)
+
+
+def _known(value: Float | None) -> Float | None:
+    return None if value is None or np.isnan(value).all() else value
 
 
 def _digits(x: Any) -> str:

@@ -76,7 +76,7 @@ def learn(
         learner.reseed(int(number))
     names = tuple(learner.task.cost_names)
     if history is None:
-        history = History(names, learner.problem, truth, getattr(learner, "continuing", False))
+        history = History.of(learner, truth)
     elif not isinstance(history, History) or history.cost_names != names or len(history) != learner.episodes:
         raise SpecError("the history is not that of this learner: it has other costs or another number of episodes")
     history.interrupted = False

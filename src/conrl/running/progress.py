@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from conrl._types import Float, Int
+from conrl import metrics
+from conrl._types import Float
 from conrl.running.history import History
 
 if TYPE_CHECKING:
@@ -41,26 +42,27 @@ def show_progress(shown: bool, history: History, episodes: int) -> Iterator[Call
     with Progress(*columns, console=console, refresh_per_second=10) as bar:
         begun = len(history)
         bar_id = bar.add_task("episodes", total=begun + episodes, completed=begun, facts="")
-        over = history.violations if begun else np.zeros(len(history.cost_names), dtype=np.int64)
+        over = begun * history.violations  # [d]: episodes
+        held_against = history.limits, history.floors, history.largest[1:]
         due = 0.0
 
         def tick() -> None:
             nonlocal over, due
             recent = history.recent()
-            over = over + history.broken(recent[1:])
+            over = over + metrics.violated(recent[1:], *held_against)
             if time.monotonic() >= due or len(history) == begun + episodes:
-                bar.update(bar_id, completed=len(history), facts=facts(history, recent, over))
+                bar.update(bar_id, completed=len(history), facts=facts(history, recent, over / len(history)))
                 due = time.monotonic() + EVERY
 
         yield tick
 
 
-def facts(history: History, recent: Float, over: Int) -> str:
-    """One line: the last episodes' mean reward and costs against limits, and violations."""
+def facts(history: History, recent: Float, violations: Float) -> str:
+    """One line: the last episodes' mean reward and costs against limits, and the share of violations so far."""
     parts = [f"reward {recent[0]:.3f}"]
-    for name, cost, limit, times in zip(history.cost_names, recent[1:], history.limits, over, strict=True):
+    for name, cost, limit, share in zip(history.cost_names, recent[1:], history.limits, violations, strict=True):
         bound = f"/{limit:.3g}" if np.isfinite(limit) else ""
-        parts.append(f"{name} {cost:.3f}{bound}" + (f" ({times} over)" if times else ""))
+        parts.append(f"{name} {cost:.3f}{bound}" + (f" ({share:.0%} over)" if share else ""))
     return ", ".join(parts) + (" (mean)" if history.window is None else f" (mean of {history.window})")
 
 

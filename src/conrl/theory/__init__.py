@@ -15,10 +15,10 @@ from conrl.bounds import (
     regret_bound,
     trivial_until,
 )
+from conrl.metrics import Regret
 from conrl.theory.dynamic import DynamicOptimum, dynamic_optimum
 from conrl.theory.quantities import (
     Decomposition,
-    Regret,
     bellman_errors,
     bonus_excess,
     convex_decomposition,

@@ -121,15 +121,15 @@ class _Grid(NamedTuple):
         if budgets.shape != (d,) or not (budgets >= 0.0).all():
             raise SpecError(f"budgets is {budgets}; expected {d} numbers of at least 0, one per cost")
         paid = mdp.outcome_pay if mdp.outcome_pay is not None else np.repeat(mdp.pay, np.diff(mdp.graph.start), axis=0)
-        whole = np.zeros((paid.shape[0], d), dtype=np.int64)
+        in_units = np.zeros((paid.shape[0], d), dtype=np.int64)
         units, shape = [], []
         for i, name in enumerate(mdp.cost_names):
-            unit, whole[:, i] = _whole(paid[:, 1 + i], name)
-            most = episodes * mdp.horizon * int(whole[:, i].max())
+            unit, in_units[:, i] = _multiples(paid[:, 1 + i], name)
+            most = episodes * mdp.horizon * int(in_units[:, i].max())
             # 1e-9: a budget of 0.3 holds three costs of 0.1
             units.append(unit)
             shape.append(1 + int(min(most, math.floor(min(budgets[i] / float(unit) + 1e-9, 2.0**62)))))
-        return cls(tuple(units), whole, tuple(shape))
+        return cls(tuple(units), in_units, tuple(shape))
 
     def shifts(self) -> Int:
         """[N, R]: the index of what remains after each outcome; R if that is less than nothing."""
@@ -146,7 +146,7 @@ class _Grid(NamedTuple):
         return rows[which.reshape(-1)]
 
 
-def _whole(costs: Float, name: str) -> tuple[Fraction, Int]:
+def _multiples(costs: Float, name: str) -> tuple[Fraction, Int]:
     """The largest unit of which all costs are multiples, and the multiples."""
     seen, which = np.unique(costs, return_inverse=True)
     near = [Fraction(float(x)).limit_denominator(MAX_DENOMINATOR) for x in seen]

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from conrl import metrics
 from conrl._types import Float
 from conrl.errors import ModelError, SpecError
 from conrl.evaluation import evaluate
+from conrl.metrics import Regret
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import resolve_limits
 from conrl.policy import Mixture, Policy
@@ -134,23 +135,16 @@ def is_optimistic(model: ConstrainedMDP, truth: ConstrainedMDP, policy: Policy, 
 # -- regrets and their decomposition --------------------------------------------------------------------------
 
 
-class Regret(NamedTuple):
-    """Regrets after each episode, of averages over the episodes so far."""
-
-    reward: Float  # [K]
-    cost: Float  # [K]; -inf where nothing is limited
-
-
 def regret(optimum: float, expected_rewards: ArrayLike, expected_costs: ArrayLike, limits: ArrayLike) -> Regret:
     """RewReg(k) and ConsReg(k) for k = 1..K, Eqs. (regret_def): `optimum` is the reward of pi*.
 
     `expected_rewards` [K] and `expected_costs` [K, d] are exact values of what each episode executed.
     """
-    r, c = _running_means(expected_rewards, expected_costs)
+    means = _running_means(expected_rewards, expected_costs)
     bounds = np.asarray(limits, dtype=np.float64)
-    if bounds.shape != c.shape[1:]:
-        raise SpecError(f"limits has shape {bounds.shape}; the costs have shape {c.shape}, episodes first")
-    return Regret(optimum - r, (c - bounds).max(axis=1, initial=-np.inf))
+    if bounds.shape != (means.shape[1] - 1,):
+        raise SpecError(f"limits has shape {bounds.shape}; the costs have shape {means[:, 1:].shape}, episodes first")
+    return metrics.regret(means, optimum, bounds, np.full(bounds.shape, -np.inf))
 
 
 def convex_regret(
@@ -161,9 +155,11 @@ def convex_regret(
     `optimum` is the reward of pi*, so that f(optimum) is the benchmark. f takes a float, g an array [d]; of several
     constraint functions the largest counts.
     """
-    r, c = _running_means(expected_rewards, expected_costs)
+    means = _running_means(expected_rewards, expected_costs)
     best = float(f(float(optimum)))
-    return Regret(np.array([best - float(f(float(x))) for x in r]), np.array([_largest(g, y) for y in c]))
+    return Regret(
+        np.array([best - float(f(float(x))) for x in means[:, 0]]), np.array([_largest(g, y) for y in means[:, 1:]])
+    )
 
 
 @dataclass(frozen=True)
@@ -299,12 +295,12 @@ def _same_shape(model: ConstrainedMDP, truth: ConstrainedMDP) -> None:
         raise ModelError(f"the model has (steps, states, actions, costs) = {one}, the truth {other}")
 
 
-def _running_means(rewards: ArrayLike, costs: ArrayLike) -> tuple[Float, Float]:
+def _running_means(rewards: ArrayLike, costs: ArrayLike) -> Float:
+    """[K, 1+d]: of rewards [K] and costs [K, d], over the episodes so far; an unknown value makes all later ones so."""
     r, c = np.asarray(rewards, dtype=np.float64), np.asarray(costs, dtype=np.float64)
     if r.ndim != 1 or c.ndim != 2 or r.size != c.shape[0]:
         raise SpecError(f"expected rewards [K] and costs [K, d]; got shapes {r.shape} and {c.shape}")
-    count = np.arange(1, r.size + 1)
-    return np.cumsum(r) / count, np.cumsum(c, axis=0) / count[:, None]
+    return np.cumsum(np.column_stack((r, c)), axis=0) / np.arange(1, r.size + 1)[:, None]
 
 
 def _largest(g: Vector | Sequence[Vector], costs: Float) -> float:

@@ -41,9 +41,10 @@ def budget_risk(plan: Plan, seed: int = 0) -> BudgetRisk:
 
     The episodes are those of `simulate(plan.mdp, plan)`: `plan.policy`, skipped as often as the plan says.
     """
-    problem = getattr(plan, "problem", plan)
-    if not isinstance(plan, Plan) or not isinstance(problem, Knapsack):
-        raise SpecError(f"budget_risk needs a plan for a Knapsack, not for {type(problem).__name__}")
+    problem = plan.problem if isinstance(plan, Plan) else None
+    if not isinstance(problem, Knapsack):
+        given = plan if problem is None else problem
+        raise SpecError(f"budget_risk needs a plan for a Knapsack, not for {type(given).__name__}")
     budgets, K = problem.totals(plan.mdp), problem.episodes
     affordable = max(FEWEST_EPISODES, STEPS // plan.mdp.horizon)
     runs = min(MOST_RUNS, affordable // K)
@@ -64,7 +65,7 @@ def budget_risk(plan: Plan, seed: int = 0) -> BudgetRisk:
     )
 
 
-def _normal(room: Float, deviation: Float) -> Float:
-    """[d]: the probability that a normal total is further above its mean than `room`."""
-    z = [math.copysign(math.inf, x) if s == 0.0 else x / s for x, s in zip(room, deviation, strict=True)]
+def _normal(margin: Float, deviation: Float) -> Float:
+    """[d]: the probability that a normal total is further above its mean than `margin`."""
+    z = [math.copysign(math.inf, x) if s == 0.0 else x / s for x, s in zip(margin, deviation, strict=True)]
     return np.array([0.5 * math.erfc(x / math.sqrt(2.0)) for x in z])

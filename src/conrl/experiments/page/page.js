@@ -82,7 +82,7 @@ function whatWasRun(main) {
   put(section, "p", { text: DATA.words.band });
   const details = put(section, "details");
   put(details, "summary", { text: "What the numbers mean" });
-  for (const key of ["curve", "final", "violations", "solved", "regret", "total"]) put(details, "p", { text: DATA.words[key] });
+  for (const key of ["curve", "final", "violations", "solved", "regret", "strong", "total"]) put(details, "p", { text: DATA.words[key] });
 }
 
 // -- the table -------------------------------------------------------------------------------------------------
@@ -96,8 +96,8 @@ function resultsTable(section, env) {
   const table = put(box, "table");
   const costly = env.table.some((row) => row.cost_name !== null);
   const heads = [["Algorithm", "word"], ["Seeds"], ["Episodes"], ["Reward"]];
-  if (costly) heads.push(["Cost", "word"], ["Mean"], ["Limit"], ["Violations"], ["Total cost"]);
-  heads.push(["Solved after"], ["Regret"]);
+  if (costly) heads.push(["Cost", "word"], ["Mean"], ["Limit"], ["Violations"], ["Strong violation"], ["Total cost"]);
+  heads.push(["Solved after"], ["Regret"], ["Strong regret"]);
   const head = put(put(table, "thead"), "tr");
   for (const [text, kind] of heads) put(head, "th", { scope: "col", text, className: kind || "" });
   const body = put(table, "tbody");
@@ -124,14 +124,17 @@ function resultsTable(section, env) {
         put(line, "td", { className: "word", text: row.cost_name });
         const cell = value(line, row.cost, row.cost_low, row.cost_high);
         if (row.limit !== null && row.cost_low > row.limit) put(cell, "small", { className: "over", text: "▲ above limit" });
-        put(line, "td", { text: show(row.limit) });
-        put(line, "td", { text: row.limit === null ? "–" : percent(row.violations) });
+        put(line, "td", { text: row.floor === null ? show(row.limit) : `${show(row.floor)} to ${show(row.limit)}` });
+        const limited = row.limit !== null || row.floor !== null;
+        put(line, "td", { text: limited ? percent(row.violations) : "–" });
+        put(line, "td", { text: limited ? show(row.strong_violation) : "–" });
         put(line, "td", { text: show(row.cumulative) });
       }
       if (j === 0) {
         const solved = put(line, "td", { rowSpan: span, text: row.solved === null ? "–" : many(row.solved) });
         if (env.best !== null) put(solved, "small", { text: `${row.solved_seeds} of ${plural(row.seeds, "seed")}` });
         put(line, "td", { rowSpan: span, text: show(row.regret) });
+        put(line, "td", { rowSpan: span, text: show(row.strong_regret) });
       }
     }
     i += span;
