@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import conrl
 from conrl import metrics
 from conrl._types import Float
-from conrl.envs import box, mars_rover
+from conrl.envs import bidding, mars_rover
 from conrl.experiments import load
 from conrl.experiments.report import contents
 from conrl.experiments.store import learn_on_disk
@@ -201,7 +201,7 @@ CASES: dict[str, tuple[Any, Any, int]] = {
     "ucbvi": (rover, lambda mdp: UCBVI(mdp.task), 150),
     "one episode": (rover, lambda mdp: conrl.ConRL(mdp.task), 1),
     "a floor": (rover, lambda mdp: conrl.ConRL(mdp.task, problem=conrl.Linear([0.5], [0.45])), 250),
-    "a limit of 0": (box, lambda mdp: conrl.ConRL(mdp.task, problem=conrl.Linear([0.0])), 150),
+    "a limit of 0": (bidding, lambda mdp: conrl.ConRL(mdp.task, problem=conrl.Linear([0.0])), 150),
     "no limit": (rover, lambda mdp: conrl.ConRL(mdp.task, problem=conrl.Linear()), 150),
     "budgets": (rover, lambda mdp: conrl.ConRL(mdp.task, problem=conrl.Knapsack([30.0], 150, 0.1)), 150),
     "tfw-ucrl2": (endless, lambda mdp: TFWUCRL2(mdp.task), 60),
@@ -214,8 +214,8 @@ def test_one_run_says_the_same_everywhere(case: str, tmp_path: Path) -> None:
     """Its history, the run read back, the table, its CSV file and the data of the report."""
     make, learner, episodes = CASES[case]
     mdp = make()
-    env = "box" if make is box else "mars-rover"
-    config = {"env": env, "settings": {} if make is box else {"rock_reward": 1.0}, "start": None}
+    env = "bidding" if make is bidding else "mars-rover"
+    config = {"env": env, "settings": {} if make is bidding else {"rock_reward": 1.0}, "start": None}
     where = tmp_path / env / "learner" / "seed-000"
     _, history = learn_on_disk(where, mdp, lambda: learner(mdp), episodes, 0, config=config)
     study = load(tmp_path)

@@ -6,7 +6,6 @@ import math
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
+from conrl._types import Float
 from conrl.errors import RunError, SpecError
-from conrl.experiments import tensorboard
+from conrl.experiments import Study, tensorboard
+from conrl.experiments.records import RunRecord
 from conrl.experiments.tensorboard import FILE_NAME, export, write_events
 
 Scalars = dict[str, float]
@@ -209,30 +210,41 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 # -- export -------------------------------------------------------------------------------------------------------
 
 
-def record(**changes: Any) -> SimpleNamespace:
-    run = {
+def record(
+    costs: Float | None = None, names: tuple[str, ...] = ("crash",), expected: Float | None = None, **changes: Any
+) -> RunRecord:
+    """A run of two episodes, with one cost unless others are given."""
+    seen = np.column_stack(([1.0, 2.0], np.array([[0.25], [0.5]]) if costs is None else costs))
+    d = seen.shape[1] - 1
+    given: dict[str, Any] = {
         "environment": "mars-rover",
         "algorithm": "conrl",
         "seed": 0,
-        "rewards": np.array([1.0, 2.0]),
-        "costs": np.array([[0.25], [0.5]]),
-        "expected_rewards": None,
-        "expected_costs": None,
         "prices": None,
-        "cost_names": ("crash",),
-        "limits": np.array([0.5]),
+        "steps": np.array([7, 8]),
     }
-    return SimpleNamespace(**(run | changes))
+    return RunRecord(
+        seen=seen,
+        expected=expected,
+        cost_names=names,
+        limits=np.full(d, 0.5),
+        floors=np.full(d, -np.inf),
+        largest=np.ones(1 + d),
+        directory=Path(),
+        wanted=2,
+        problem=None,
+        config={},
+        **(given | changes),
+    )
+
+
+def study(*runs: RunRecord) -> Study:
+    return Study(Path(), "name", "title", list(runs), [], ["conrl"], {"conrl": "conrl"})
 
 
 def test_a_run_with_one_cost(tmp_path: Path) -> None:
-    run = record(
-        prices=np.array([[0.0], [1.5]]),
-        expected_rewards=np.array([math.nan, 3.0]),
-        expected_costs=np.array([[math.nan], [0.125]]),
-        steps=np.array([7, 8]),
-    )
-    (path,) = export(SimpleNamespace(runs=[run]), tmp_path)
+    run = record(prices=np.array([[0.0], [1.5]]), expected=np.array([[math.nan, math.nan], [3.0, 0.125]]))
+    (path,) = export(study(run), tmp_path)
     assert path == tmp_path / "mars-rover" / "conrl" / "seed-000" / FILE_NAME
     seen = {"Metrics/EpRet": 1.0, "Metrics/EpCost": 0.25, "Metrics/EpLen": 7.0, "Metrics/LagrangeMultiplier": 0.0}
     then = {"Metrics/EpRet": 2.0, "Metrics/EpCost": 0.5, "Metrics/EpLen": 8.0, "Metrics/LagrangeMultiplier": 1.5}
@@ -242,22 +254,25 @@ def test_a_run_with_one_cost(tmp_path: Path) -> None:
 
 def test_a_run_with_several_costs_and_one_with_none(tmp_path: Path) -> None:
     costs = np.array([[0.25, 1.0], [0.5, 2.0]])
-    two = record(costs=costs, expected_costs=2 * costs, prices=3 * costs, cost_names=("crash", "fuel"))
-    none = record(costs=np.zeros((2, 0)), prices=np.zeros((2, 0)), cost_names=(), seed=1)
-    first, second = export(SimpleNamespace(runs=[two, none]), tmp_path)
+    exact = np.column_stack(([1.5, 2.5], 2 * costs))
+    two = record(costs, ("crash", "fuel"), exact, prices=3 * costs)
+    none = record(np.zeros((2, 0)), (), prices=np.zeros((2, 0)), seed=1)
+    first, second = export(study(two, none), tmp_path)
     assert read(first)[0][2] == {
         "Metrics/EpRet": 1.0,
         "Metrics/EpCost": 1.25,
         "Metrics/EpCost/crash": 0.25,
         "Metrics/EpCost/fuel": 1.0,
+        "Metrics/EpLen": 7.0,
         "Metrics/LagrangeMultiplier/crash": 0.75,
         "Metrics/LagrangeMultiplier/fuel": 3.0,
+        "Metrics/ExpectedRet": 1.5,
         "Metrics/ExpectedCost": 2.5,
         "Metrics/ExpectedCost/crash": 0.5,
         "Metrics/ExpectedCost/fuel": 2.0,
     }
     assert second.parent.name == "seed-001"
-    assert read(second)[0][2] == {"Metrics/EpRet": 1.0, "Metrics/EpCost": 0.0}
+    assert read(second)[0][2] == {"Metrics/EpRet": 1.0, "Metrics/EpCost": 0.0, "Metrics/EpLen": 7.0}
 
 
 def test_names_stay_below_the_directory(tmp_path: Path) -> None:
@@ -265,7 +280,7 @@ def test_names_stay_below_the_directory(tmp_path: Path) -> None:
         record(environment="../my maps/a b.csv", algorithm="../con rl"),
         record(environment="..", algorithm="..", seed=12),
     ]
-    paths = export(SimpleNamespace(runs=runs), tmp_path)
+    paths = export(study(*runs), tmp_path)
     assert [p.parent.relative_to(tmp_path).as_posix() for p in paths] == [
         "a-b/con-rl/seed-000",
         "unnamed/algorithm/seed-012",
@@ -275,5 +290,5 @@ def test_names_stay_below_the_directory(tmp_path: Path) -> None:
 def test_two_runs_for_one_place_are_refused(tmp_path: Path) -> None:
     runs = [record(environment="one/shop.csv"), record(environment="two/shop.csv")]
     with pytest.raises(SpecError, match=r"one/shop\.csv.*two/shop\.csv.*export them apart"):
-        export(SimpleNamespace(runs=runs), tmp_path)
+        export(study(*runs), tmp_path)
     assert not list(tmp_path.iterdir())

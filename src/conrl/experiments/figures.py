@@ -76,19 +76,19 @@ def save_study_figure(study: Study, stem: str | Path, note: str = "") -> list[Pa
 
 def _columns(study: Study) -> list[Column]:
     continuing = {run.algorithm for run in study.runs if run.continuing}
-    found = []
+    columns = []
     for name, env in study.environments.items():
         here = _played(study, name)
         usual = [a for a in here if a not in continuing]
         if usual:
-            found.append(Column(name, env.title, usual, threshold=_threshold(study, name)))
+            columns.append(Column(name, env.title, usual, threshold=_threshold(study, name)))
     for name, env in study.environments.items():
         here = _played(study, name)
         if any(a in continuing for a in here):
             rival = [a for a in here if a in continuing or a.startswith("conrl")]
             title = env.title if continuing.issuperset(rival) else f"{env.title}, against TFW-UCRL2"
-            found.append(Column(name, f"{title}\n(average over trajectories so far)", rival, average=True))
-    return found
+            columns.append(Column(name, f"{title}\n(average over trajectories so far)", rival, average=True))
+    return columns
 
 
 def _played(study: Study, environment: str) -> list[str]:

@@ -27,14 +27,14 @@ from conrl.experiments.explorer import explorer, number
 from conrl.io.files import atomic_write
 
 SCRIPTS = ("page.js", "curves.js", "explorer.js")
-EVEN, EARLY = 130, 70  # places along a curve: equally far apart, and closer together at the start
+EVEN, EARLY = 130, 70  # points along a curve: equally far apart, and closer together at the start
 
 
 def write_report(study: Study | str | Path, out: str | Path | None = None) -> Path:
     """Write the page about a study, or about the runs under a directory; by default DIR/report.html."""
-    found = study if isinstance(study, Study) else load(study)
-    path = found.directory / "report.html" if out is None else Path(out)
-    page = render(contents(found))
+    study = study if isinstance(study, Study) else load(study)
+    path = study.directory / "report.html" if out is None else Path(out)
+    page = render(contents(study))
     with atomic_write(path, follow=out is not None) as file:
         file.write(page)
     return path
@@ -52,7 +52,7 @@ def render(data: dict[str, Any]) -> bytes:
 
     scripts = {"plotly": _plotly(), "script": "\n".join(map(text, SCRIPTS))}
     hashes = (hashlib.sha256(script.encode()).digest() for script in scripts.values())
-    allowed = " ".join(f"'sha256-{base64.b64encode(found).decode()}'" for found in hashes)
+    allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in hashes)
     parts = {
         **scripts,
         "style": text("report.css"),
@@ -155,21 +155,21 @@ def _costs(env: Environment) -> list[dict[str, Any]]:
 
 
 def _curves(study: Study, env: Environment) -> list[dict[str, Any]]:
-    """Places for a linear and for a logarithmic axis, put together."""
+    """Points for a linear and for a logarithmic axis, put together."""
     even_ones = study.curves(env.name, EVEN)
-    # Curves that are short have a place for every episode already.
+    # Curves that are short have a point for every episode already.
     short = all(curve.x[-1] <= EVEN for curve in even_ones)
     both = zip(even_ones, even_ones if short else study.curves(env.name, EARLY, log=True), strict=True)
-    found = []
+    curves = []
     for even, early in both:
         x, at = np.unique(np.concatenate((even.x, early.x)), return_index=True)
         curve: dict[str, Any] = {"algorithm": even.algorithm, "measure": even.measure, "cost": even.cost}
         curve |= {"seeds": even.seeds, "x": x.astype(int).tolist()}
-        for name in ("mean", "low", "high"):
-            values = np.concatenate((getattr(even, name), getattr(early, name)))[at]
-            curve[name] = [number(value, 5) for value in values.tolist()]
-        found.append(curve)
-    return found
+        ends = {"mean": (even.mean, early.mean), "low": (even.low, early.low), "high": (even.high, early.high)}
+        for name, parts in ends.items():
+            curve[name] = [number(value, 5) for value in np.concatenate(parts)[at].tolist()]
+        curves.append(curve)
+    return curves
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:

@@ -21,13 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from conrl._types import Array, Bool, Float, Int
 from conrl.errors import RunError, SpecError
+from conrl.experiments.analysis import Study
+from conrl.experiments.records import RunRecord
 from conrl.experiments.store import run_directory, safe_name
 from conrl.io.files import atomic_write, refuse_links
 
@@ -44,25 +46,25 @@ WALL_TIME, STEP, VERSION, SUMMARY = b"\x09", b"\x10", b"\x1a", b"\x2a"  # keys o
 VALUE, TAG, SIMPLE_VALUE = b"\x0a", b"\x0a", b"\x15"  # of Summary, and of its Value
 
 
-def export(study: Any, out: str | Path) -> list[Path]:
+def export(study: Study, out: str | Path) -> list[Path]:
     """Write every run of a study as `out/<environment>/<algorithm>/seed-000/events.out.tfevents.0.conrl`.
 
     Args:
         study: what `conrl.experiments.load` returns; of each run the tags of `_metrics` are written, by episode.
         out: made if need be; `tensorboard --logdir` takes it.
     """
-    places: dict[Path, Any] = {}
+    runs: dict[Path, RunRecord] = {}
     for run in study.runs:
-        place = run_directory(out, run.environment, safe_name(run.algorithm, "algorithm"), run.seed)
-        if place in places:
-            other = places[place]
+        path = run_directory(out, run.environment, safe_name(run.algorithm, "algorithm"), run.seed)
+        if path in runs:
+            other = runs[path]
             raise SpecError(
-                f"two runs with seed {run.seed} would both be written to {place}: {other.algorithm!r} on "
+                f"two runs with seed {run.seed} would both be written to {path}: {other.algorithm!r} on "
                 f"{other.environment!r} and {run.algorithm!r} on {run.environment!r}; export them apart"
             )
-        refuse_links(place, Path(out))
-        places[place] = run
-    return [write_events(place, _metrics(run)) for place, run in places.items()]
+        refuse_links(path, Path(out))
+        runs[path] = run
+    return [write_events(path, _metrics(run)) for path, run in runs.items()]
 
 
 def write_events(path: str | Path, rows: Mapping[str, ArrayLike], steps: ArrayLike | None = None) -> Path:
@@ -91,20 +93,18 @@ def write_events(path: str | Path, rows: Mapping[str, ArrayLike], steps: ArrayLi
 # -- what is written of a run -------------------------------------------------------------------------------------
 
 
-def _metrics(run: Any) -> dict[str, ArrayLike]:
+def _metrics(run: RunRecord) -> dict[str, ArrayLike]:
     """The scalars of a run [K] by the names that safe RL libraries use."""
-    found: dict[str, ArrayLike] = {"Metrics/EpRet": run.rewards}
-    found |= _costs("Metrics/EpCost", run.costs, run.cost_names)
-    if (steps := getattr(run, "steps", None)) is not None:
-        found["Metrics/EpLen"] = steps
+    scalars: dict[str, ArrayLike] = {"Metrics/EpRet": run.rewards}
+    scalars |= _costs("Metrics/EpCost", run.costs, run.cost_names)
+    scalars["Metrics/EpLen"] = run.steps
     if run.prices is not None:
         several = len(run.cost_names) > 1  # their sum would mean nothing
-        found |= dict(_each("Metrics/LagrangeMultiplier", run.prices, run.cost_names, several))
-    if run.expected_rewards is not None:
-        found["Metrics/ExpectedRet"] = run.expected_rewards
-    if run.expected_costs is not None:
-        found |= _costs("Metrics/ExpectedCost", run.expected_costs, run.cost_names)
-    return found
+        scalars |= dict(_each("Metrics/LagrangeMultiplier", run.prices, run.cost_names, several))
+    if run.expected_rewards is not None and run.expected_costs is not None:
+        scalars["Metrics/ExpectedRet"] = run.expected_rewards
+        scalars |= _costs("Metrics/ExpectedCost", run.expected_costs, run.cost_names)
+    return scalars
 
 
 def _costs(tag: str, costs: ArrayLike, names: tuple[str, ...]) -> dict[str, ArrayLike]:

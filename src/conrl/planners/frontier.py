@@ -96,11 +96,12 @@ def frontier(
     max_vertices: int | None = None,
     *,
     limits: Limits | Linear | None = None,
+    oracle: BackwardInduction | None = None,
 ) -> Frontier:
     """The optimal reward as a function of the limit on one cost; `limits`, or the model's own, hold for the others.
 
     Exact to `tol` x max(1, |reward|) in height, and to `tol` x the largest possible total; stops early at
-    `max_vertices`, and then says so in `complete`.
+    `max_vertices`, and then says so in `complete`. `oracle` is that of the model, where there is one already.
     """
     index = _cost_index(mdp, cost)
     if not (is_number(tol) and tol > 0.0):
@@ -109,7 +110,7 @@ def frontier(
         read_count(max_vertices, "max_vertices", 2)
     if limits is not None:
         mdp = mdp.replace(limits=as_problem(None, limits=limits))  # type: ignore[arg-type]
-    return _Search(mdp, index, tol).run(max_vertices)
+    return _Search(mdp, index, tol, oracle or BackwardInduction(mdp)).run(max_vertices)
 
 
 @dataclass(frozen=True)
@@ -120,12 +121,12 @@ class _Vertex:
 
 
 class _Search:
-    def __init__(self, mdp: ConstrainedMDP, index: int, tol: float) -> None:
+    def __init__(self, mdp: ConstrainedMDP, index: int, tol: float, oracle: BackwardInduction) -> None:
         self.mdp = mdp
         self.index = index
         self.tol = tol
         # A curve has vertices, no policies: which of those that tie is the same.
-        self.oracle = BackwardInduction(mdp).strict()
+        self.oracle = oracle.strict()
         self.rounding = self.oracle.rounding()
         self.largest = mdp.horizon * float(self.oracle.scale[0])
         rows = Linear(_limits(mdp)).rows(mdp)

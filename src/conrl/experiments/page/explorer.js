@@ -161,13 +161,13 @@ class Explorer {
 
   // -- what is shown -------------------------------------------------------------------------------------------
 
-  // By place: visits, shares of actions, and how likely the episode has come to its end there.
-  table(place) {
+  // By position: visits, shares of actions, and how likely the episode has come to its end there.
+  table(position) {
     const width = this.data.actions.length + 1;
     const found = new Map();
     const add = (step) => {
-      const next = Math.min(place.k + 1, this.curve.limits.length - 1);
-      const rho = mixed(unpack(this.curve.visits[place.k][step]), unpack(this.curve.visits[next][step]), place.t);
+      const next = Math.min(position.k + 1, this.curve.limits.length - 1);
+      const rho = mixed(unpack(this.curve.visits[position.k][step]), unpack(this.curve.visits[next][step]), position.t);
       for (const [key, p] of rho) {
         const where = Math.floor(key / width), action = key % width;
         if (!found.has(where)) found.set(where, { visits: 0, ended: 0, shares: new Map() });
@@ -185,58 +185,58 @@ class Explorer {
     return found;
   }
 
-  second(place) {
+  second(position) {
     if (!this.data.second) return new Map();
-    const next = Math.min(place.k + 1, this.curve.limits.length - 1);
+    const next = Math.min(position.k + 1, this.curve.limits.length - 1);
     const step = this.whole ? this.data.horizon - 1 : this.step;
-    return mixed(unpack(this.curve.second[place.k][step]), unpack(this.curve.second[next][step]), place.t);
+    return mixed(unpack(this.curve.second[position.k][step]), unpack(this.curve.second[next][step]), position.t);
   }
 
   update() {
-    const place = locate(this.curve, this.limit);
+    const position = locate(this.curve, this.limit);
     const name = this.costName(this.curve);
     const last = this.data.horizon - 1;
     this.label.textContent = `Limit on the expected total of ${name}: ${show(this.limit)}`;
     this.slider.setAttribute("aria-valuetext", show(this.limit));
     this.stepText.textContent = this.whole ? `all steps, 0 to ${last}` : `Step ${this.step} of 0 to ${last}`;
     this.stepper.setAttribute("aria-valuetext", `step ${this.step}`);
-    const table = this.table(place);
-    if (this.places) this.places.show(table, this.second(place), this.whole, this.step);
+    const table = this.table(position);
+    if (this.places) this.places.show(table, this.second(position), this.whole, this.step);
     this.showList(table);
-    this.showNumbers(place);
-    this.picture.move(this.limit, this.rewardAt(place));
+    this.showNumbers(position);
+    this.picture.move(this.limit, this.rewardAt(position));
   }
 
-  between(place, values) {
-    return place.t > 0 ? (1 - place.t) * values[place.k] + place.t * values[place.k + 1] : values[place.k];
+  between(position, values) {
+    return position.t > 0 ? (1 - position.t) * values[position.k] + position.t * values[position.k + 1] : values[position.k];
   }
 
-  rewardAt(place) {
-    return this.between(place, this.curve.rewards);
+  rewardAt(position) {
+    return this.between(position, this.curve.rewards);
   }
 
-  showNumbers(place) {
+  showNumbers(position) {
     const { curve, env } = this;
-    const binding = place.price > 0;
-    const spent = this.between(place, curve.costs.map((c) => c[curve.cost]));
-    this.summary.textContent = `Best reward ${show(this.rewardAt(place), 5)}, ${this.costName(curve)} used ${show(spent)}, shadow price ${show(place.price)}`;
+    const binding = position.price > 0;
+    const spent = this.between(position, curve.costs.map((c) => c[curve.cost]));
+    this.summary.textContent = `Best reward ${show(this.rewardAt(position), 5)}, ${this.costName(curve)} used ${show(spent)}, shadow price ${show(position.price)}`;
     const rows = [
       ["Limit", show(this.limit), `on ${this.costName(curve)}`],
-      ["Best reward", show(this.rewardAt(place), 5), ""],
+      ["Best reward", show(this.rewardAt(position), 5), ""],
     ];
     env.costs.forEach((cost, i) => {
-      const used = this.between(place, curve.costs.map((c) => c[i]));
+      const used = this.between(position, curve.costs.map((c) => c[i]));
       const limit = i === curve.cost ? this.limit : cost.limit;
       rows.push([`Used: ${cost.name}`, show(used), limit === null ? "no limit" : `of ${show(limit)}`]);
     });
-    rows.push(["Shadow price", show(place.price), binding ? `reward gained per unit more of ${this.costName(curve)}` : "the limit does not bind: more of it earns nothing"]);
+    rows.push(["Shadow price", show(position.price), binding ? `reward gained per unit more of ${this.costName(curve)}` : "the limit does not bind: more of it earns nothing"]);
     this.numbers.replaceChildren();
     for (const [term, value, note] of rows) {
       put(this.numbers, "dt", { text: term });
       const dd = put(this.numbers, "dd", { text: value });
       if (note) put(dd, "small", { text: note });
     }
-    this.showParts(place);
+    this.showParts(position);
     const own = curve.own;
     const notes = [];
     if (own !== null && own < curve.limits[0]) {
@@ -248,10 +248,10 @@ class Explorer {
     this.note.textContent = notes.join(" ");
   }
 
-  showParts(place) {
+  showParts(position) {
     const { curve, env } = this;
-    const weights = [[place.k, 1 - place.t]];
-    if (place.t > 0) weights.push([place.k + 1, place.t]);
+    const weights = [[position.k, 1 - position.t]];
+    if (position.t > 0) weights.push([position.k + 1, position.t]);
     this.parts.replaceChildren();
     put(this.parts, "caption", { className: "soft", text: weights.length > 1 ? "One of these is drawn at the start of each episode" : "Played in every episode" });
     const head = put(put(this.parts, "thead"), "tr");
@@ -265,7 +265,7 @@ class Explorer {
     });
   }
 
-  placeName(i) {
+  cellName(i) {
     if (!this.data.rows) return this.data.names[i];
     const columns = this.data.rows[0].length;
     const sign = this.data.rows[Math.floor(i / columns)][i % columns];
@@ -286,7 +286,7 @@ class Explorer {
     const body = put(this.list, "tbody");
     for (const [where, entry] of order) {
       const row = put(body, "tr");
-      put(row, "th", { scope: "row", text: this.placeName(where) });
+      put(row, "th", { scope: "row", text: this.cellName(where) });
       put(row, "td", { text: this.whole ? show(size(entry), 3) : percent(size(entry)) });
       put(put(row, "td", { className: "barred" }), "span", { className: "bar" }).style.width = `${(100 * size(entry)) / most}%`;
       put(row, "td", { className: "word", text: describe(entry, this.data.actions) });
