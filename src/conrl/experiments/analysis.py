@@ -2,7 +2,7 @@
 
 The unit is a seed: a mean, a standard deviation or an interval is over runs, never over episodes. Intervals are 95%
 percentile intervals of the bootstrap over seeds. Algorithms that use different numbers of trajectories are read off at
-common places.
+common numbers of them.
 
 Reward and cost are smoothed values, *cumulative* is the realised cost summed over all trajectories so far; these words
 and the others of the table are defined in `conrl.metrics`.
@@ -11,6 +11,7 @@ and the others of the table are defined in `conrl.metrics`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -113,23 +114,15 @@ class Study:
     def _environment(self, run: RunRecord) -> Environment:
         """Where a run was played: its model is made again from the study's file, or else from the run's."""
         about = self._environments.get(run.environment, {})
-        mdp, best = None, None
-        try:
-            if run.problem is None:
-                raise SpecError("the problem is of functions, which are in no file")
-            settings = dict(about.get("settings", run.config.get("settings") or {}))
-            settings["horizon"] = about.get("horizon") or run.config["learner"]["task"]["horizon"]
-            mdp = naming.model(
-                str(about.get("env", run.config.get("env", run.environment))),
-                None,
-                about.get("start", run.config.get("start")),
-                settings,
-                {},
-            )
-            mdp = mdp.replace(limits=dict(zip(run.cost_names, run.limits.tolist(), strict=True)))
-            best = best_plan(mdp, run.problem)
-        except (ConRLError, KeyError, TypeError, ValueError):
-            mdp = None
+        mdp = best = None
+        if run.problem is not None:
+            with suppress(ConRLError, KeyError, TypeError, ValueError):
+                settings = dict(about.get("settings", run.config.get("settings") or {}))
+                settings["horizon"] = about.get("horizon") or run.config["learner"]["task"]["horizon"]
+                name = str(about.get("env", run.config.get("env", run.environment)))
+                model = naming.model(name, None, about.get("start", run.config.get("start")), settings, {})
+                model = model.replace(limits=dict(zip(run.cost_names, run.limits.tolist(), strict=True)))
+                best, mdp = best_plan(model, run.problem), model
         title = str(about.get("title", run.environment))
         return Environment(run.environment, title, mdp, run.cost_names, run.limits, best)
 
@@ -138,25 +131,26 @@ class Study:
         """What was run, in lines."""
         lines = []
         for name, env in self.environments.items():
-            runs = [run for run in self.runs if run.environment == name]
             parts = []
             for algorithm in self.algorithms:
-                mine = [run for run in runs if run.algorithm == algorithm]
-                if mine:
-                    short = sum(run.episodes < run.wanted for run in mine)
+                if runs := self.select(name, algorithm):
+                    short = sum(run.episodes < run.wanted for run in runs)
                     unfinished = f", {short} unfinished" if short else ""
-                    most = max(run.episodes for run in mine)
-                    seeds = f"{len(mine)} seed{'s' if len(mine) > 1 else ''}"
+                    most = max(run.episodes for run in runs)
+                    seeds = f"{len(runs)} seed{'s' if len(runs) > 1 else ''}"
                     parts.append(f"{self.titles[algorithm]} ({seeds}, {most:,} episodes{unfinished})")
-            best = ""
-            if env.optimum is not None:
-                best = f" (optimum {env.optimum.reward:.4f})"
+            best = "" if env.optimum is None else f" (optimum {env.optimum.reward:.4f})"
             lines.append(f"{env.title}{best}: {'; '.join(parts)}")
         return lines
 
     def select(self, environment: str, algorithm: str) -> list[RunRecord]:
         """Runs in the order of their seeds."""
         return [run for run in self.runs if (run.environment, run.algorithm) == (environment, algorithm)]
+
+    def played(self, environment: str) -> dict[str, list[RunRecord]]:
+        """By algorithm, in order: the runs that have begun, where there are any."""
+        runs = {name: [run for run in self.select(environment, name) if run.episodes] for name in self.algorithms}
+        return {name: begun for name, begun in runs.items() if begun}
 
     def optimum(self, environment: str, algorithm: str) -> float | None:
         """The constrained optimum in the algorithm's own world: TFW-UCRL2's has no end."""
@@ -198,7 +192,7 @@ class Study:
 
         Args:
             environment: its name.
-            points: at so many places along each algorithm's own trajectories,
+            points: at so many points along each algorithm's own trajectories,
             log: evenly on a logarithmic axis;
             at: or at these numbers of trajectories, the same for all, as far as each algorithm came.
             average: of all episodes so far, not of the last `conrl.metrics.WINDOW`.
@@ -206,10 +200,7 @@ class Study:
         if environment not in {run.environment for run in self.runs}:
             raise SpecError(f"no runs in {environment!r}; there are some in {', '.join(self.environments)}")
         curves = []
-        for algorithm in self.algorithms:
-            runs = [run for run in self.select(environment, algorithm) if run.episodes]
-            if not runs:
-                continue
+        for algorithm, runs in self.played(environment).items():
             least = min(run.episodes for run in runs)  # the longest part that all seeds have
             x = spaced(least, points, log) if at is None else _common(at, least)
             tables = (run.smoothed(run.values, run.episodes) if average else run.smooth for run in runs)
@@ -240,10 +231,7 @@ class Study:
 
     def _rows(self, environment: str) -> Iterator[tuple[Any, ...]]:
         """The rows of an environment, in the order of `summary`'s columns: the numbers of runs, as means over seeds."""
-        for algorithm in self.algorithms:
-            runs = [run for run in self.select(environment, algorithm) if run.episodes]
-            if not runs:
-                continue
+        for algorithm, runs in self.played(environment).items():
             best = self.optimum(environment, algorithm)
             final = np.stack([run.final for run in runs])
             low, high = bootstrap(final)
@@ -343,12 +331,14 @@ def load(directory: str | Path) -> Study:
     if not root.is_dir():
         raise RunError(f"no such directory: {root}")
     about = read_json(root / STUDY) if (root / STUDY).exists() else {}
-    environments = {_of(entry, "directory", name): (name, entry) for name, entry in _entries(about, "environments")}
-    algorithms = {_of(entry, "directory", name): (name, entry) for name, entry in _entries(about, "algorithms")}
+    environments, algorithms = _entries(about, "environments"), _entries(about, "algorithms")
+    # By the names of directories, which may be shorter.
+    environment_of = {str(entry.get("directory", name)): name for name, entry in environments.items()}
+    algorithm_of = {str(entry.get("directory", name)): name for name, entry in algorithms.items()}
     runs, failures, unreadable = [], [], []
     for where in sorted(root.glob("*/*/seed-*")):
-        env, algorithm = where.parent.parent.name, where.parent.name
-        names = (environments.get(env, (env, {}))[0], algorithms.get(algorithm, (algorithm, {}))[0])
+        environment, algorithm = where.parent.parent.name, where.parent.name
+        names = environment_of.get(environment, environment), algorithm_of.get(algorithm, algorithm)
         try:
             seed = int(where.name.removeprefix("seed-"))
         except ValueError:
@@ -366,24 +356,13 @@ def load(directory: str | Path) -> Study:
     if not runs and not failures:
         why = f"; {unreadable[0]}" if unreadable else ""
         raise RunError(f"{root} holds no runs: no ENVIRONMENT/ALGORITHM/seed-000/progress.csv{why}")
-    order = [name for name, _ in _entries(about, "algorithms")]
-    seen = dict.fromkeys(run.algorithm for run in runs)
-    known = [name for name in [*order, *(n for n in seen if n not in order)] if name in seen]
-    rank = {name: i for i, name in enumerate(known)}
-    runs.sort(key=lambda run: (run.environment, rank[run.algorithm], run.seed))
-    titles = {name: _of(dict(_entries(about, "algorithms")).get(name, {}), "title", name) for name in known}
-    title = about.get("title") or about.get("name") or root.resolve().name
-    return Study(
-        root,
-        str(about.get("name") or root.resolve().name),
-        str(title),
-        runs,
-        failures,
-        known,
-        titles,
-        unreadable,
-        dict(_entries(about, "environments")),
-    )
+    seen = {run.algorithm for run in runs}
+    known = [name for name in dict.fromkeys([*algorithms, *(run.algorithm for run in runs)]) if name in seen]
+    runs.sort(key=lambda run: (run.environment, known.index(run.algorithm), run.seed))
+    titles = {name: str(algorithms.get(name, {}).get("title", name)) for name in known}
+    name = str(about.get("name") or root.resolve().name)
+    title = str(about.get("title") or name)
+    return Study(root, name, title, runs, failures, known, titles, unreadable, environments)
 
 
 def _start_of(path: Path) -> str:
@@ -392,10 +371,7 @@ def _start_of(path: Path) -> str:
         return file.read(LONGEST_TRACEBACK).decode(errors="replace")
 
 
-def _entries(about: dict[str, Any], kind: str) -> list[tuple[str, dict[str, Any]]]:
+def _entries(about: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
+    """What a study's file says of its environments or algorithms, by name; it may say anything."""
     table = about.get(kind)
-    return [(n, e) for n, e in table.items() if isinstance(e, dict)] if isinstance(table, dict) else []
-
-
-def _of(entry: dict[str, Any], key: str, default: str) -> str:
-    return str(entry.get(key, default))
+    return {n: e for n, e in table.items() if isinstance(e, dict)} if isinstance(table, dict) else {}

@@ -78,22 +78,17 @@ def _columns(study: Study) -> list[Column]:
     continuing = {run.algorithm for run in study.runs if run.continuing}
     columns = []
     for name, env in study.environments.items():
-        here = _played(study, name)
+        here = study.played(name)
         usual = [a for a in here if a not in continuing]
         if usual:
             columns.append(Column(name, env.title, usual, threshold=_threshold(study, name)))
     for name, env in study.environments.items():
-        here = _played(study, name)
+        here = study.played(name)
         if any(a in continuing for a in here):
             rival = [a for a in here if a in continuing or a.startswith("conrl")]
             title = env.title if continuing.issuperset(rival) else f"{env.title}, against TFW-UCRL2"
             columns.append(Column(name, f"{title}\n(average over trajectories so far)", rival, average=True))
     return columns
-
-
-def _played(study: Study, environment: str) -> list[str]:
-    """The algorithms of which there is something to draw."""
-    return [a for a in study.algorithms if any(run.episodes for run in study.select(environment, a))]
 
 
 def _threshold(study: Study, environment: str) -> float | None:
@@ -106,6 +101,7 @@ def _threshold(study: Study, environment: str) -> float | None:
 
 
 def _draw(study: Study, columns: Sequence[Column], rows: Sequence[tuple[str, int]], note: str) -> Figure:
+    """One panel for each column and row (a measure, and of which cost), one legend and the caption for all."""
     from matplotlib.figure import Figure
 
     width = max(0.9 + 3.6 * len(columns), NARROWEST)
@@ -195,6 +191,7 @@ def _say(axes: Axes, y: float, text: str, above: bool = True, left: bool = False
 
 
 def _dress(axes: Axes, column: Column, measure: str, label: str, last: bool) -> None:
+    """Labels, grid and scales of a panel; the last of its column says what the horizontal axis is."""
     axes.set_ylabel(label)
     axes.tick_params(labelsize=8)
     axes.grid(color="#dddddd", linewidth=0.5)

@@ -11,7 +11,7 @@ are of what was executed. `conrl.metrics` defines the words.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -88,8 +88,8 @@ class History:
 
     def append(self, row: Row) -> None:
         self._rows.append(row)
-        for derived in ("regret", "scores"):
-            self.__dict__.pop(derived, None)
+        self.__dict__.pop("regret", None)
+        self.__dict__.pop("scores", None)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -355,22 +355,8 @@ class History:
         if len({column.shape[0] for column in columns}) != 1:
             raise RunError("the columns of the history have different lengths")
         self._rows = []
-        for row in map(Row._make, zip(*columns, strict=True)):
-            self.append(
-                Row(
-                    float(row.reward),
-                    row.costs,
-                    _known(row.expected),
-                    _known(row.unguarded),
-                    int(row.steps),
-                    bool(row.skipped),
-                    bool(row.guarded),
-                    bool(row.infeasible),
-                    _known(row.prices),
-                    _known(row.reported),
-                    _known(row.mixture),
-                )
-            )
+        for values in zip(*columns, strict=True):
+            self.append(Row(*(read(value) for read, value in zip(READERS, values, strict=True))))
 
 
 def episode_bounds(problem: Problem | None, cost_names: tuple[str, ...]) -> tuple[Float, Float]:
@@ -389,8 +375,15 @@ def best_plan(mdp: ConstrainedMDP, problem: Problem) -> Plan:
     return plan(mdp, Knapsack(problem.budgets, problem.episodes) if isinstance(problem, Knapsack) else problem)
 
 
-def _known(value: Float | None) -> Float | None:
-    return None if value is None or np.isnan(value).all() else value
+def _known(value: Float) -> Float | None:
+    return None if np.isnan(value).all() else value
+
+
+# Of the columns of a `Row`, from an array of all of them.
+READERS: tuple[Callable[..., Any], ...] = (
+    *(float, np.asarray, _known, _known, int, bool, bool, bool),
+    *(_known, _known, _known),
+)
 
 
 def _digits(x: Any) -> str:
