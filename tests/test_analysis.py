@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import conrl
 from conrl.cli.main import main
-from conrl.experiments import RunRecord, Study, load, parse_spec, run_study
+from conrl.experiments import RunRecord, Study, analysis, load, parse_spec, run_study
 from conrl.experiments.analysis import bootstrap, spaced
 from conrl.metrics import NEAR, OVER, WINDOW
 
@@ -325,6 +325,40 @@ def test_budgets_are_limits_by_episode_and_of_one_algorithm_alone(tmp_path: Path
     assert row(study, algorithm="thrifty")["limit"] == pytest.approx(0.1)
     assert row(study, algorithm="thrifty")["regret"] == pytest.approx(tight - 1.0)
     assert row(study, algorithm="conrl")["regret"] == pytest.approx(BEST - 1.0)
+
+
+def test_what_is_asked_twice_of_a_model_is_planned_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[str] = []
+
+    def counted(name: str, inner: Any) -> Any:
+        def call(*given: Any) -> Any:
+            planned.append(name)
+            return inner(*given)
+
+        return call
+
+    for name in ("best_plan", "long_run_optimum"):
+        monkeypatch.setattr(analysis, name, counted(name, getattr(analysis, name)))
+    budgets = {"kind": "Knapsack", "budgets": [6.0], "episodes": 60, "epsilon": 0.1}
+    for i, learner in enumerate(["conrl", "ucbvi", "conrl", "tfw-ucrl2", "tfw-ucrl2"]):
+        problem = budgets if i == 2 else None
+        for seed in range(2):
+            write_run(tmp_path, np.ones(60), place=("mars-rover", f"a{i}", seed), learner=learner, problem=problem)
+    study = load(tmp_path)
+    assert len(study.summary()) == 5
+    assert len(study.description) == 1
+    assert sorted(planned) == ["best_plan", "best_plan", "long_run_optimum"]
+    assert study.optimum("mars-rover", "a0") == study.optimum("mars-rover", "a1") == pytest.approx(BEST)
+
+
+def test_a_problem_of_functions_has_no_optimum(tmp_path: Path) -> None:
+    where = write_run(tmp_path, np.ones(60))
+    config = json.loads((where / "config.json").read_text())
+    config["learner"]["problem"] = None
+    (where / "config.json").write_text(json.dumps(config))
+    found = row(load(tmp_path))
+    assert (found["limit"], found["floor"], found["solved"], found["regret"]) == (None, None, None, None)
+    assert found["reward"] == 1.0
 
 
 # -- curves -----------------------------------------------------------------------------------------------

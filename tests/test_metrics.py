@@ -24,6 +24,7 @@ from conrl.learners.tfw_ucrl2 import TFWUCRL2
 from conrl.learners.ucbvi import UCBVI
 from conrl.metrics import Scores
 from conrl.model.transform import reachable_part, single_episode
+from conrl.running.progress import facts
 
 NAN, INF = float("nan"), float("inf")
 EDGE = 1e-7  # of a size: by which made-up numbers miss the edges of a definition, so that rounding decides nothing
@@ -257,6 +258,19 @@ def test_one_run_says_the_same_everywhere(case: str, tmp_path: Path) -> None:
         assert (run.smooth[:, 1] < 0.45 * 0.9).any()  # so that the floor counts among the violations
     if case == "tfw-ucrl2":
         assert history.strong_violation is history.strong_regret is None
+
+
+@pytest.mark.parametrize("case", ["conrl", "budgets", "tfw-ucrl2", "appropo"])
+def test_the_progress_bar_says_the_same(case: str) -> None:
+    make, learner, _ = CASES[case]
+    mdp = make()
+    history = conrl.learn(mdp, learner(mdp), 120 if case == "conrl" else 30, seed=0)
+    assert history.recent() == pytest.approx(history.scores.smooth_executed[-1])
+    line = facts(history, history.recent(), history.violations)
+    assert f"{history.scores.smooth_executed[-1, 1]:.3f}/" in line
+    share = history.violations[0]
+    assert (f"({share:.0%} over)" in line) == (share > 0.0)
+    assert line.endswith("(mean)" if case == "tfw-ucrl2" else "(mean of 100)")
 
 
 def test_what_is_unknown_is_none() -> None:

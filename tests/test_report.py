@@ -22,7 +22,10 @@ from conrl.experiments.analysis import Environment, Failure
 from conrl.experiments.records import RunRecord
 from conrl.experiments.report import contents, render, write_report
 from conrl.model import ConstrainedMDP
+from conrl.oracles import BackwardInduction
+from conrl.planners import frontier as frontiers
 from conrl.planners import plan
+from conrl.planners.column_generation import planner as column_generation
 from conrl.planners.frontier import frontier
 from conrl.problem import Linear
 
@@ -214,6 +217,25 @@ def test_what_cannot_be_explored_says_why(tmp_path: Path, monkeypatch: pytest.Mo
     assert "not known" in budget.explorer(unknown)["note"]
     monkeypatch.setattr(budget, "MOST_WORK", 10)
     assert "too large" in budget.explorer(env)["note"]
+
+
+def test_one_oracle_answers_for_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[ConstrainedMDP] = []
+
+    class Counted(BackwardInduction):
+        def __init__(self, mdp: ConstrainedMDP) -> None:
+            made.append(mdp)
+            super().__init__(mdp)
+
+    for module in (budget, frontiers, column_generation):
+        monkeypatch.setattr(module, "BackwardInduction", Counted)
+    mdp = make("cluster")
+    best = plan(mdp)
+    assert len(made) == 1
+    found = budget.explorer(Environment("e", "e", mdp, mdp.cost_names, np.asarray(mdp.limits), best))
+    assert len(found["frontiers"]) == 2
+    assert len(made) == 2
+    assert all(one is mdp for one in made)
 
 
 def test_large_models_stay_small_in_the_page() -> None:
