@@ -24,7 +24,8 @@ from conrl.experiments.analysis import Environment
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction
 from conrl.planners import Frontier
-from conrl.planners.column_generation.linear import Optimum, maximise
+from conrl.planners.column_generation.linear import maximise
+from conrl.planners.column_generation.search import Optimum
 from conrl.planners.frontier import frontier
 
 VERTICES = 60
