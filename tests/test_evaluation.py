@@ -245,7 +245,7 @@ def test_frozen_lake() -> None:
 def test_a_plan_is_played_against_its_own_limits() -> None:
     mdp = conrl.envs.box()
     plan = conrl.plan(mdp, conrl.Linear([0.05]))
-    assert conrl.evaluate(mdp, plan) == conrl.evaluate(mdp, plan.policy)
+    assert np.array_equal(conrl.evaluate(mdp, plan).value, conrl.evaluate(mdp, plan.policy).value)
     seen = conrl.simulate(mdp, plan, episodes=500)
     assert seen.limits.tolist() == [0.05]
     assert (seen.costs == conrl.simulate(mdp, plan.policy, episodes=500).costs).all()

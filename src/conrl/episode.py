@@ -8,63 +8,73 @@ what would have come is unknown), or if it was not played at all (`skipped`: the
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl._types import Float, Int
-from conrl.arguments import any_array, float_array, frozen, read_flag
+from conrl.arguments import any_array, float_array, read_flag
 from conrl.errors import ModelError, RunError
 from conrl.model import Task
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Episode:
-    """One episode: `states` [L+1], `actions` [L], `rewards` [L], `costs` [L, d]."""
+    """One episode: `states` [L+1], `actions` [L], `rewards` [L], `costs` [L, d]; the last two together are `pay`."""
 
-    states: ArrayLike
-    actions: ArrayLike
-    rewards: ArrayLike
-    costs: ArrayLike
+    states: Int
+    actions: Int
+    rewards: Float
+    costs: Float
     terminated: bool = False
     stopped: bool = False
     skipped: bool = False
+    pay: Float = field(init=False)  # [L, 1+d]: reward and costs of each step
 
-    def __post_init__(self) -> None:
-        states, actions = _indices(self.states, "states"), _indices(self.actions, "actions")
-        rewards, costs = float_array(self.rewards, "rewards"), float_array(self.costs, "costs")
-        if costs.ndim == 1:
-            costs = costs[:, None]
-        for name in ("terminated", "stopped", "skipped"):
-            object.__setattr__(self, name, read_flag(getattr(self, name), name))
-        L = actions.size
-        if self.skipped and L:
+    def __init__(
+        self,
+        states: ArrayLike,
+        actions: ArrayLike,
+        rewards: ArrayLike,
+        costs: ArrayLike,
+        terminated: bool = False,
+        stopped: bool = False,
+        skipped: bool = False,
+    ) -> None:
+        """Read what somebody saw: arrays of one length, finite numbers."""
+        visited, played = _indices(states, "states"), _indices(actions, "actions")
+        gains, paid = float_array(rewards, "rewards"), float_array(costs, "costs")
+        paid = paid[:, None] if paid.ndim == 1 else paid
+        flags = {
+            "terminated": read_flag(terminated, "terminated"),
+            "stopped": read_flag(stopped, "stopped"),
+            "skipped": read_flag(skipped, "skipped"),
+        }
+        L = played.size
+        if skipped and L:
             raise ModelError(f"an episode that was skipped has no steps, and this one has {L}")
-        if states.size != L + 1 and not (self.skipped and states.size == L == 0):
-            raise ModelError(f"an episode of {L} actions has {L + 1} states, not {states.size}")
-        if rewards.shape != (L,) or costs.ndim != 2 or costs.shape[0] != L:
+        if visited.size != L + 1 and not (skipped and visited.size == L == 0):
+            raise ModelError(f"an episode of {L} actions has {L + 1} states, not {visited.size}")
+        if gains.shape != (L,) or paid.ndim != 2 or paid.shape[0] != L:
             raise ModelError(
-                f"an episode of {L} actions has {L} rewards and costs ({L}, d), not {rewards.shape} and {costs.shape}"
+                f"an episode of {L} actions has {L} rewards and costs ({L}, d), not {gains.shape} and {paid.shape}"
             )
-        for name, values in (("rewards", rewards), ("costs", costs)):
+        for name, values in (("rewards", gains), ("costs", paid)):
             if not np.isfinite(values).all():
                 raise ModelError(
                     f"{name} of step {int(np.argwhere(~np.isfinite(values))[0][0])} is not a finite number"
                 )
-        for name, value in (("states", states), ("actions", actions), ("rewards", rewards), ("costs", costs)):
-            object.__setattr__(self, name, frozen(value))
+        pay = np.column_stack((gains, paid))
+        for own in (visited, played, pay):
+            own.flags.writeable = False
+        vars(self).update(vars(Episode._of(visited, played, pay, **flags)))
 
     @classmethod
     def _of(cls, states: Int, actions: Int, pay: Float, **flags: bool) -> Episode:
         """Of arrays that are known to fit: pay [L, 1+d]."""
-        episode = object.__new__(cls)
-        fields = {"terminated": False, "stopped": False, "skipped": False, **flags}
-        for name, value in (("states", states), ("actions", actions), ("rewards", pay[:, 0]), ("costs", pay[:, 1:])):
-            object.__setattr__(episode, name, value)
-        for name, flag in fields.items():
-            object.__setattr__(episode, name, flag)
-        object.__setattr__(episode, "_pay", pay)
+        episode = cls.__new__(cls)
+        vars(episode).update(flags, states=states, actions=actions, rewards=pay[:, 0], costs=pay[:, 1:], pay=pay)
         return episode
 
     @classmethod
@@ -74,16 +84,10 @@ class Episode:
         return cls._of(nothing, nothing, np.zeros((0, 1 + num_costs)), skipped=True, stopped=stopped)
 
     def __len__(self) -> int:
-        return int(np.size(self.actions))
+        return self.actions.size
 
     def __repr__(self) -> str:
         return f"Episode(steps={len(self)}, reward={self.total[0]:.6g}, costs={self.total[1:]})"
-
-    @property
-    def pay(self) -> Float:
-        """[L, 1+d]: reward and costs of each step."""
-        kept = getattr(self, "_pay", None)
-        return kept if kept is not None else np.column_stack((np.asarray(self.rewards), np.asarray(self.costs)))
 
     @property
     def total(self) -> Float:
@@ -105,9 +109,9 @@ def distinct_steps(episodes: Iterable[Episode], end: int) -> tuple[Int, Int, Int
     `end` is the state that an episode which terminated came to. Steps that pay differently are different.
     """
     played = [e for e in episodes if len(e)]
-    state = np.concatenate([np.asarray(e.states)[:-1] for e in played])
-    action = np.concatenate([np.asarray(e.actions) for e in played])
-    successor = np.concatenate([np.asarray(e.states)[1:] for e in played])
+    state = np.concatenate([e.states[:-1] for e in played])
+    action = np.concatenate([e.actions for e in played])
+    successor = np.concatenate([e.states[1:] for e in played])
     pay = np.concatenate([e.pay for e in played])
     last = np.cumsum([len(e) for e in played]) - 1
     successor[last[[e.terminated for e in played]]] = end
@@ -122,7 +126,7 @@ def distinct_steps(episodes: Iterable[Episode], end: int) -> tuple[Int, Int, Int
 
 def check_episode(task: Task, episode: Episode) -> None:
     """Refuse an episode that does not fit the task: indices, length, first state, and the ranges of one step."""
-    states, actions, pay = np.asarray(episode.states), np.asarray(episode.actions), episode.pay
+    states, actions, pay = episode.states, episode.actions, episode.pay
     if actions.size > task.horizon:
         raise RunError(f"an episode of {actions.size} steps; the task has {task.horizon}")
     if pay.shape[1] != 1 + task.num_costs:

@@ -7,23 +7,24 @@ varies; the scatter of single episodes is then too small. `Simulation.pays_means
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from conrl import kernels
-from conrl._types import Array, Float
+from conrl._types import Float, Int
 from conrl.arguments import is_int, is_number, read_count
-from conrl.envs.stepping import answer_of, costs_in, costs_of, reward_of, state_of
+from conrl.envs.stepping import Step, costs_in, costs_of, play
 from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import resolve_limits, rounding_room
 from conrl.model.mdp import need_model
 from conrl.model.reading import default_cost_names
 from conrl.policy import Mixture, Policy
+from conrl.sampling import Dynamics, draw
 
 if TYPE_CHECKING:
     import gymnasium
@@ -32,11 +33,34 @@ if TYPE_CHECKING:
 MOST_EPISODES = 2**31 - 1  # of a simulation: their totals are held in memory
 
 
-class Evaluation(NamedTuple):
-    """The exact expected totals of a policy."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """What an episode of a policy pays in all, as `reward, costs`: its exact expectation, or another measure of it."""
 
-    reward: float
-    costs: Float  # [d]
+    value: Float  # [1+d]: reward first
+
+    @property
+    def reward(self) -> float:
+        """The first of `value`."""
+        return float(self.value[0])
+
+    @property
+    def costs(self) -> Float:
+        """[d]: the others."""
+        return self.value[1:]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.reward, self.costs))
+
+    def __repr__(self) -> str:
+        return f"Evaluation(reward={self.reward!r}, costs={self.costs!r})"
+
+
+class Part(NamedTuple):
+    """A policy, and how often it is played."""
+
+    weight: float
+    policy: Policy
 
 
 def evaluate(mdp: ConstrainedMDP, policy: Any) -> Evaluation:
@@ -46,11 +70,40 @@ def evaluate(mdp: ConstrainedMDP, policy: Any) -> Evaluation:
     zero).
     """
     need_model(mdp, "evaluate")
+    played, skip, _ = _unwrapped(policy)
+    parts = parts_of(played)
+    for part in parts:
+        part.policy.check(mdp)
+    return Evaluation((1.0 - skip) * expected_totals(mdp, parts))
+
+
+def expected_totals(mdp: ConstrainedMDP, parts: Iterable[Part]) -> Float:
+    """[1+d]: the value vector of policies that were checked, each with its weight."""
     rho = np.zeros((1, mdp.num_pairs))
-    for weight, part in _parts(policy):
-        part.add_occupation(mdp, weight, rho)
-    value = (1.0 - _skip(policy)) * (rho[0] @ mdp.pay)
-    return Evaluation(float(value[0]), value[1:])
+    for weight, policy in parts:
+        policy._add_occupation(mdp, weight, rho)
+    value: Float = rho[0] @ mdp.pay
+    return value
+
+
+def parts_of(policy: Policy | Mixture) -> list[Part]:
+    """The policies that are played, each with its weight."""
+    if isinstance(policy, Policy):
+        return [Part(1.0, policy)]
+    return list(map(Part, policy.weights.tolist(), policy.policies))
+
+
+def _unwrapped(given: Any) -> tuple[Policy | Mixture, float, Any]:
+    """What is played, the probability of skipping an episode, and the limits (a `Linear`) where a plan has them."""
+    if isinstance(given, (Policy, Mixture)):
+        return given, 0.0, None
+    try:
+        policy, skip, linear = given.policy, given.skip, given.linear  # of a plan
+    except AttributeError:
+        raise ModelError(
+            f"expected a Policy, a Mixture or a Plan, not {type(given).__name__}; see conrl.Policy"
+        ) from None
+    return policy, skip, linear
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,21 +123,21 @@ class Simulation:
     @property
     def mean(self) -> Evaluation:
         """The mean reward and costs of an episode; `evaluate` gives them exactly."""
-        return Evaluation(float(self.rewards.mean()), self.costs.mean(axis=0))
+        return Evaluation(np.append(self.rewards.mean(), self.costs.mean(axis=0)))
 
     @property
     def standard_error(self) -> Evaluation:
         """Of the means."""
         n = self.rewards.size
         if n < 2:
-            return Evaluation(float("nan"), np.full(self.costs.shape[1], np.nan))
-        return Evaluation(float(self.rewards.std(ddof=1) / n**0.5), self.costs.std(axis=0, ddof=1) / n**0.5)
+            return Evaluation(np.full(1 + self.costs.shape[1], np.nan))
+        return Evaluation(np.append(self.rewards.std(ddof=1), self.costs.std(axis=0, ddof=1)) / n**0.5)
 
     def quantile(self, q: float) -> Evaluation:
         """The q-quantile of the reward and of each cost over episodes."""
         if not (is_number(q) and 0.0 <= q <= 1.0):
             raise SpecError(f"q is {shown(q)}; a quantile is a number in [0, 1]")
-        return Evaluation(float(np.quantile(self.rewards, q)), np.quantile(self.costs, q, axis=0))
+        return Evaluation(np.append(np.quantile(self.rewards, q), np.quantile(self.costs, q, axis=0)))
 
     def exceed(self, limits: ArrayLike | Mapping[str, float] | None = None) -> Float:
         """[d]: the share of episodes whose realised cost is above each limit; nan where there is no limit.
@@ -94,8 +147,8 @@ class Simulation:
         names = self.cost_names or default_cost_names(self.limits.size)
         bounds = self.limits if limits is None else resolve_limits(limits, names, "limits")
         limited = np.isfinite(bounds)
-        room = rounding_room(bounds, np.abs(self.costs).max(axis=0))
-        share: Float = (self.costs > bounds + room).mean(axis=0)
+        rounding = rounding_room(bounds, np.abs(self.costs).max(axis=0))
+        share: Float = (self.costs > bounds + rounding).mean(axis=0)
         return np.where(limited, share, np.nan)
 
 
@@ -121,66 +174,32 @@ def simulate(
     if not isinstance(seed, np.random.Generator) and not (is_int(seed) and seed >= 0):
         raise SpecError(f"seed is {shown(seed)}; it must be a whole number of at least 0, or a generator")
     generator = np.random.default_rng(seed)
-    parts = list(_parts(policy))
-    weights = np.array([w for w, _ in parts])
-    which = (
-        generator.choice(len(parts), size=episodes, p=weights / weights.sum())
-        if len(parts) > 1
-        else np.zeros(episodes, int)
-    )
-    if (skip := _skip(policy)) > 0.0:
+    played, skip, linear = _unwrapped(policy)
+    parts = parts_of(played)
+    which = np.zeros(episodes, dtype=int)
+    if len(parts) > 1:
+        which = draw(np.array([part.weight for part in parts]), generator.random(episodes))
+    if skip > 0.0:
         which = np.where(generator.random(episodes) < skip, -1, which)
-    linear = getattr(policy, "linear", None)
     if not isinstance(mdp_or_env, ConstrainedMDP):
-        return _play(mdp_or_env, [p for _, p in parts], which, generator, linear)
+        return _simulate_environment(mdp_or_env, [part.policy for part in parts], which, generator, linear)
     mdp = mdp_or_env
+    dynamics = Dynamics(mdp)
     totals = np.zeros((episodes, 1 + mdp.num_costs))
-    for i, (_, part) in enumerate(parts):
+    for i, part in enumerate(parts):
         mine = np.flatnonzero(which == i)
         if mine.size:
-            totals[mine] = _simulate(mdp, part, mine.size, generator)
-    limits = mdp.limits if linear is None else linear.limits
+            part.policy.check(mdp)
+            totals[mine] = dynamics.totals(part.policy.probabilities, mine.size, generator)
     means = tuple(n for n, varies in zip(("reward", *mdp.cost_names), mdp.varies, strict=True) if not varies)
-    bounds = resolve_limits(limits, mdp.cost_names, "limits")
+    bounds = resolve_limits(mdp.limits if linear is None else linear.limits, mdp.cost_names, "limits")
     return Simulation(totals[:, 0], totals[:, 1:], bounds, mdp.cost_names, means)
 
 
-def _simulate(mdp: ConstrainedMDP, policy: Policy, episodes: int, generator: np.random.Generator) -> Float:
-    policy.check(mdp)
-    g = mdp.graph
-    pay = mdp.pay if mdp.outcome_pay is None else mdp.outcome_pay
-    play = policy.probabilities[:, mdp.pair_state, mdp.action]  # [H, P]
-    totals = np.zeros((episodes, 1 + mdp.num_costs))
-    kernels.simulate(
-        g.first,
-        g.start,
-        g.successor,
-        _cumulated(g.probability, g.start),
-        np.cumsum(mdp.initial),
-        pay,
-        mdp.outcome_pay is not None,
-        np.stack([_cumulated(row, g.first) for row in play]),
-        mdp.horizon,
-        generator,
-        totals,
-    )
-    return totals
-
-
-def _cumulated(values: Float, start: Array) -> Float:
-    """Running sums that begin anew at each start."""
-    total: Float = np.concatenate(([0.0], np.cumsum(values)))
-    before: Float = np.repeat(total[start[:-1]], np.diff(start))
-    return total[1:] - before
-
-
-def _play(
-    env: gymnasium.Env[Any, Any],
-    policies: list[Policy],
-    which: Array,
-    generator: np.random.Generator,
-    linear: Any,
+def _simulate_environment(
+    env: gymnasium.Env[Any, Any], policies: list[Policy], which: Int, generator: np.random.Generator, linear: Any
 ) -> Simulation:
+    """`simulate` in an environment: episode e plays policies[which[e]], or nothing where that is -1."""
     inner = getattr(env, "unwrapped", None)
     if inner is None:
         raise SpecError(f"simulate needs a ConstrainedMDP or a Gymnasium environment, not {type(env).__name__}")
@@ -188,9 +207,13 @@ def _play(
     limits = getattr(inner, "cost_limits", None) if linear is None else linear.limits
     totals: list[Float | None] = []  # of each episode, reward and costs; None if it was skipped
     seed: int | None = int(generator.integers(2**31))  # of the first reset
-    for part in which:
-        totals.append(None if part < 0 else _episode(env, policies[part], generator, seed))
-        seed = seed if part < 0 else None
+    for i in which:
+        if i < 0:
+            totals.append(None)
+            continue
+        act = partial(policies[i].act, generator=generator)
+        totals.append(np.sum(play(env, act, policies[i].shape[0], seed, _costs_of_step).pay, axis=0))
+        seed = None
     limited = 0 if limits is None else len(limits) if isinstance(limits, Mapping) else np.size(limits)
     widths = {total.size for total in totals if total is not None} or {1 + limited}
     if len(widths) > 1:
@@ -203,6 +226,14 @@ def _play(
     return Simulation(table[:, 0], table[:, 1:], resolve_limits(limits, names, "limits"), names)
 
 
+def _costs_of_step(step: Step, count: int | None) -> Float:
+    """[d]: what `info` says; the steps of an episode have as many costs as the first."""
+    costs = costs_in(step.info)
+    if costs is None and count:
+        raise RunError('the environment gives neither info["costs"] nor info["cost"] in one step, but did before')
+    return costs_of([] if costs is None else costs, count)
+
+
 def _check_spaces(env: gymnasium.Env[Any, Any], policies: list[Policy]) -> None:
     """Whether each policy knows every state of an environment, and plays only its actions."""
     sizes = tuple(getattr(space, "n", None) for space in (env.observation_space, env.action_space))
@@ -212,36 +243,3 @@ def _check_spaces(env: gymnasium.Env[Any, Any], policies: list[Policy]) -> None:
                 f"the policy has {policy.shape[1]} states and {policy.shape[2]} actions, the environment "
                 f"{env.observation_space} and {env.action_space}"
             )
-
-
-def _episode(env: gymnasium.Env[Any, Any], policy: Policy, generator: np.random.Generator, seed: int | None) -> Float:
-    """[1+d]: what one episode pays in all."""
-    state = state_of(env, answer_of("reset", env.reset(seed=seed), 2)[0])
-    rows: list[Float] = []
-    for h in range(policy.shape[0]):
-        answer = env.step(policy.act(h, state, generator))
-        observation, reward, terminated, truncated, info = answer_of("step", answer, 5)
-        state = state_of(env, observation)
-        costs = costs_in(info)
-        count = rows[0].size - 1 if rows else None
-        if costs is None and count:
-            raise RunError('the environment gives neither info["costs"] nor info["cost"] in one step, but did before')
-        rows.append(np.append(reward_of(reward), costs_of([] if costs is None else costs, count)))
-        if terminated or truncated:
-            break
-    total: Float = np.sum(rows, axis=0)
-    return total
-
-
-def _skip(policy: Any) -> float:
-    """The probability with which a plan skips an episode."""
-    return float(getattr(policy, "skip", 0.0))
-
-
-def _parts(policy: Any) -> list[tuple[float, Policy]]:
-    policy = getattr(policy, "policy", policy)  # of a plan
-    if isinstance(policy, Mixture):
-        return list(zip(policy.weights.tolist(), policy.policies, strict=True))
-    if not isinstance(policy, Policy):
-        raise ModelError(f"expected a Policy, a Mixture or a Plan, not {type(policy).__name__}; see conrl.Policy")
-    return [(1.0, policy)]

@@ -27,12 +27,15 @@ from conrl.io.files import atomic_write, file_path, read_npz, reading, write_npz
 from conrl.model import ConstrainedMDP
 from conrl.model.mdp import need_model
 from conrl.model.reading import check_sizes, read_horizon
+from conrl.sampling import draw
 
 SUM_TOLERANCE = 1e-9  # how far from 1 the action probabilities of one state may add up
 
 
 class Policy:
     """A Markov policy: `probabilities` [H, S, A]."""
+
+    shape: tuple[int, int, int]  # (H, S, A)
 
     def __init__(self, probabilities: ArrayLike) -> None:
         table = np.array(float_array(probabilities, "policy"))
@@ -44,27 +47,25 @@ class Policy:
             raise ModelError(
                 f"policy at step {h}, state {s} is {table[h, s]}; probabilities are at least 0 and sum to 1"
             )
-        table.flags.writeable = False
-        self._probabilities = table
+        self._keep(table)
 
     @classmethod
     def _trusted(cls, table: Float) -> Policy:
         """Of a table that is known to hold distributions, and that nobody else has."""
         policy = cls.__new__(cls)
-        table.flags.writeable = False
-        policy._probabilities = table
+        policy._keep(table)
         return policy
+
+    def _keep(self, table: Float) -> None:
+        table.flags.writeable = False
+        self._probabilities = table
+        H, S, A = table.shape
+        self.shape = (H, S, A)
 
     @property
     def probabilities(self) -> Float:
         """[H, S, A]."""
         return self._probabilities
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(H, S, A)."""
-        H, S, A = self._probabilities.shape
-        return H, S, A
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(steps={self.shape[0]}, states={self.shape[1]}, actions={self.shape[2]})"
@@ -77,11 +78,10 @@ class Policy:
 
     def act(self, step: int, state: int, generator: np.random.Generator) -> int:
         """Draw the action for a step (from 0) and a state."""
-        p = self.probabilities[self._place(step, state)]
-        read_generator(generator)
-        return int(generator.choice(p.size, p=p / p.sum()))
+        p = self.probabilities[self._index(step, state)]
+        return int(draw(p, read_generator(generator).random()))
 
-    def _place(self, step: Any, state: Any) -> tuple[int, int]:
+    def _index(self, step: Any, state: Any) -> tuple[int, int]:
         """Where the policy says what to do; numpy would count negative ones from the end."""
         H, S, _ = self.shape
         if not (is_int(step) and is_int(state) and 0 <= step < H and 0 <= state < S):
@@ -100,8 +100,11 @@ class Policy:
     def add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
         """Add weight * occupation to rho [H, P], or its sum over steps to rho [1, P]."""
         self.check(mdp)
-        g = mdp.graph
-        kernels.occupation(*g, mdp.initial, mdp.action, self._probabilities, mdp.horizon, weight, rho)
+        self._add_occupation(mdp, weight, rho)
+
+    def _add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
+        """The same of a policy that was checked."""
+        kernels.occupation(*mdp.graph, mdp.initial, mdp.action, self._probabilities, mdp.horizon, weight, rho)
 
     def check(self, mdp: ConstrainedMDP) -> None:
         """Refuse a model of another shape, and actions that do not exist in it."""
@@ -110,11 +113,11 @@ class Policy:
                 f"policy has shape {self.shape}; the model has {mdp.horizon} steps, "
                 f"{mdp.num_states} states and {mdp.num_actions} actions"
             )
-        self._check_actions(mdp)
+        if mdp.num_pairs < mdp.num_states * mdp.num_actions:
+            self._check_actions(mdp)
 
     def _check_actions(self, mdp: ConstrainedMDP) -> None:
-        if mdp.num_pairs == mdp.num_states * mdp.num_actions:
-            return
+        """Refuse a policy that plays an action where it does not exist."""
         played = (self.probabilities > 0.0) & ~mdp.available
         if played.any():
             h, s, a = (int(x) for x in np.argwhere(played)[0])
@@ -154,22 +157,20 @@ class Deterministic(Policy):
         check_sizes(max(1, table.shape[1]), num_actions)
         if table.size and not (table.min() >= 0 and table.max() < num_actions):
             raise ModelError(f"actions must be in 0..{num_actions - 1}")
-        self.actions = table.astype(np.int16)
-        self.actions.flags.writeable = False
-        self.num_actions = num_actions
+        self._keep_actions(table.astype(np.int16), num_actions)
 
     @classmethod
     def _trusted_actions(cls, actions: NDArray[np.int16], num_actions: int) -> Deterministic:
         """Of a table that is known to hold actions, and that nobody else has."""
         policy = cls.__new__(cls)
-        actions.flags.writeable = False
-        policy.actions, policy.num_actions = actions, num_actions
+        policy._keep_actions(actions, num_actions)
         return policy
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        H, S = self.actions.shape
-        return H, S, self.num_actions
+    def _keep_actions(self, actions: NDArray[np.int16], num_actions: int) -> None:
+        actions.flags.writeable = False
+        self.actions, self.num_actions = actions, num_actions
+        H, S = actions.shape
+        self.shape = (H, S, num_actions)
 
     @cached_property
     def _probabilities(self) -> Float:  # type: ignore[override]
@@ -183,15 +184,12 @@ class Deterministic(Policy):
         return self.actions
 
     def act(self, step: int, state: int, generator: np.random.Generator) -> int:
-        return int(self.actions[self._place(step, state)])
+        return int(self.actions[self._index(step, state)])
 
-    def add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
-        self.check(mdp)
+    def _add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
         kernels.occupation_deterministic(*mdp.graph, mdp.initial, mdp.pair_index, self.actions, weight, rho)
 
     def _check_actions(self, mdp: ConstrainedMDP) -> None:
-        if mdp.num_pairs == mdp.num_states * mdp.num_actions:
-            return
         missing = mdp.pair_index[np.arange(mdp.num_states), self.actions] < 0
         if missing.any():
             h, s = (int(x) for x in np.argwhere(missing)[0])
@@ -206,11 +204,7 @@ class Null(Policy):
 
     def __init__(self, horizon: int, num_states: int, num_actions: int) -> None:
         check_sizes(num_states, num_actions)
-        self._shape = read_horizon(horizon), num_states, num_actions
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        return self._shape
+        self.shape = (read_horizon(horizon), num_states, num_actions)
 
     @property
     def probabilities(self) -> Float:
@@ -219,8 +213,8 @@ class Null(Policy):
     def act(self, step: int, state: int, generator: np.random.Generator) -> int:
         raise ModelError("the null policy plays nothing: skip the episode")
 
-    def add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
-        self.check(mdp)
+    def _add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
+        pass
 
     def _check_actions(self, mdp: ConstrainedMDP) -> None:
         pass
@@ -251,8 +245,7 @@ class Mixture:
 
     def draw(self, generator: np.random.Generator) -> Policy:
         """The component to play in one episode."""
-        read_generator(generator)
-        return self.policies[int(generator.choice(len(self.policies), p=self.weights / self.weights.sum()))]
+        return self.policies[int(draw(self.weights, read_generator(generator).random()))]
 
     def to_markov(self, mdp: ConstrainedMDP) -> Policy:
         """The Markov policy with the same occupation measure in `mdp`; where nobody comes, the heaviest part's

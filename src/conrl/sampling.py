@@ -1,14 +1,16 @@
-"""Where randomness comes from, and episodes drawn from a model."""
+"""Where randomness comes from, how one of several is drawn, and episodes drawn from a model."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from conrl import kernels
 from conrl._types import Array, Float, Int
-from conrl.model import ConstrainedMDP
+
+if TYPE_CHECKING:
+    from conrl.model import ConstrainedMDP
 
 NOTHING: Float = np.zeros(0)
 
@@ -22,6 +24,16 @@ def randomness(seed: int | None, k: int, whose: int) -> np.random.Generator:
     No two share a draw, of seeds below 2^32: numpy would read a larger one as two numbers.
     """
     return np.random.default_rng([0 if seed is None else seed, k, whose])
+
+
+def draw(weights: Float, uniform: float | Float) -> Int:
+    """Which of the weights [n] numbers in [0, 1) fall on, as `kernels.find` does in compiled loops.
+
+    The sum of the weights need not be exactly 1: rounding never draws past the last, or one without weight.
+    """
+    sums = np.cumsum(weights)
+    index: Int = np.searchsorted(sums, uniform * sums[-1], side="right")
+    return index
 
 
 class Trajectory(NamedTuple):
@@ -41,8 +53,10 @@ class Dynamics:
         g = mdp.graph
         sums = np.cumsum(g.probability)
         before = np.concatenate(([0.0], sums))[g.start[:-1]]
-        self._cumulated = sums - np.repeat(before, np.diff(g.start))
-        self._initial = np.cumsum(mdp.initial)
+        self.cumulated: Float = sums - np.repeat(before, np.diff(g.start))  # [N]: anew for each pair
+        self.initial: Float = np.cumsum(mdp.initial)  # [S]
+        self.by_outcome = mdp.outcome_pay is not None
+        self.pay: Float = mdp.pay if mdp.outcome_pay is None else mdp.outcome_pay  # [N, 1+d] by outcome, else [P, 1+d]
 
     def rollout(
         self,
@@ -68,8 +82,8 @@ class Dynamics:
             g.first,
             g.start,
             g.successor,
-            self._cumulated,
-            self._initial,
+            self.cumulated,
+            self.initial,
             pay,
             by_outcome,
             mdp.action,
@@ -83,3 +97,22 @@ class Dynamics:
             paid,
         )
         return Trajectory(states, actions, paid, played)
+
+    def totals(self, table: Float, episodes: int, generator: np.random.Generator) -> Float:
+        """[episodes, 1+d]: what each of many episodes of a policy [H, S, A] pays in all."""
+        mdp, g = self.mdp, self.mdp.graph
+        totals = np.zeros((episodes, 1 + mdp.num_costs))
+        kernels.simulate(
+            g.first,
+            g.start,
+            g.successor,
+            self.cumulated,
+            self.initial,
+            self.pay,
+            self.by_outcome,
+            mdp.action,
+            table,
+            generator,
+            totals,
+        )
+        return totals

@@ -25,6 +25,7 @@ from conrl._types import Float
 from conrl.envs import render
 from conrl.errors import SpecError, unknown
 from conrl.model import ConstrainedMDP
+from conrl.sampling import draw
 
 
 class CMDPEnv(gymnasium.Env[Any, Any]):
@@ -43,7 +44,6 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         self.cost_names = mdp.cost_names
         self._all_exist = mdp.num_pairs == mdp.num_states * mdp.num_actions
         self._pay = mdp.pay if mdp.outcome_pay is None else mdp.outcome_pay
-        self._start = np.cumsum(mdp.initial)
         self._state: int | None = None
         self._step = 0
 
@@ -56,7 +56,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         super().reset(seed=seed)
         self._step = 0
-        self._state = self._draw(self._start)
+        self._state = int(draw(self.mdp.initial, self.np_random.random()))
         return self._state, self._info(np.zeros(self.mdp.num_costs))
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
@@ -66,7 +66,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         graph = self.mdp.graph
         k = self._pair(self._state, action)
         lo, hi = graph.start[k], graph.start[k + 1]
-        j = int(lo) + self._draw(np.cumsum(graph.probability[lo:hi]))
+        j = int(lo + draw(graph.probability[lo:hi], self.np_random.random()))
         pay = self._pay[k if self.mdp.outcome_pay is None else j]
         self._state = int(graph.successor[j])
         self._step += 1
@@ -81,11 +81,6 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         if self.render_mode == "rgb_array":
             return render.picture(self.mdp, self._state)
         return f"step {self._step} of {self.mdp.horizon}, {render.text(self.mdp, self._state)}\n"
-
-    def _draw(self, cumulative: Float) -> int:
-        # Scaled by the actual sum, so that rounding never draws past the last outcome or an impossible one.
-        u = self.np_random.random() * cumulative[-1]
-        return int(np.searchsorted(cumulative, u, side="right"))
 
     def _pair(self, state: int, action: int) -> int:
         mdp = self.mdp

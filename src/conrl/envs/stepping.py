@@ -1,9 +1,12 @@
-"""What a Gymnasium environment answers, read with care: each refusal says what it gave and what it must give."""
+"""Episodes of a Gymnasium environment, whose answers are read with care.
+
+Each refusal says what it gave and what it must give.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +15,55 @@ from conrl.errors import RunError
 
 if TYPE_CHECKING:
     import gymnasium
+
+
+class Step(NamedTuple):
+    """One step, as far as its costs may depend on it."""
+
+    state: int
+    action: int
+    successor: int
+    reward: float
+    terminated: bool
+    info: Mapping[str, Any]
+
+
+class Played(NamedTuple):
+    """One episode of L steps, as long as the horizon unless the environment or the guard ended it."""
+
+    states: list[int]  # [L+1]
+    actions: list[int]  # [L]
+    pay: list[Float]  # [L] of [1+d]
+    terminated: bool
+    truncated: bool
+
+
+def play(
+    env: gymnasium.Env[Any, Any],
+    act: Callable[[int, int], int],
+    horizon: int,
+    seed: int | None,
+    costs: Callable[[Step, int | None], Float],
+    may_step: Callable[[], bool] = lambda: True,
+) -> Played:
+    """One episode.
+
+    `act(h, state)` chooses, `costs(step, d)` reads what the step cost (d: how many costs the first step had, None
+    before), and `may_step()` is asked before each step whether there may be one more.
+    """
+    state = state_of(env, answer_of("reset", env.reset(seed=seed), 2)[0])
+    states: list[int] = [state]
+    actions: list[int] = []
+    pay: list[Float] = []
+    terminated = truncated = False
+    while len(actions) < horizon and not (terminated or truncated) and may_step():
+        action = act(len(actions), state)
+        observation, given, terminated, truncated, info = answer_of("step", env.step(action), 5)
+        step = Step(state, action, state_of(env, observation), reward_of(given), bool(terminated), info)
+        pay.append(np.append(step.reward, costs(step, pay[0].size - 1 if pay else None)))
+        actions.append(action)
+        states.append(state := step.successor)
+    return Played(states, actions, pay, bool(terminated), bool(truncated))
 
 
 def answer_of(method: str, answer: Any, count: int) -> tuple[Any, ...]:

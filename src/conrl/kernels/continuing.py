@@ -3,7 +3,7 @@
 import numpy as np
 
 from conrl.kernels.compiling import Array, compiled
-from conrl.kernels.policies import find
+from conrl.kernels.policies import find, played_pair
 
 
 @compiled
@@ -41,21 +41,7 @@ def walk(
     total = total.copy()
     s = states[begin]
     for h in range(begin, actions.size):
-        k = first[s]
-        if deterministic:
-            while action[k] != policy[h, s, 0]:
-                k += 1
-        else:
-            u = uniform[h, 0]
-            last = k
-            for m in range(first[s], first[s + 1]):
-                p = policy[h, s, action[m]]
-                if p > 0.0:
-                    last = m
-                    u -= p
-                    if u < 0.0:
-                        break
-            k = last
+        k = played_pair(first[s], first[s + 1], action, policy[h, s], deterministic, uniform[h, 0])
         j = find(cumulated, start[k], start[k + 1], uniform[h, 1])
         row = pay[j] if by_outcome else pay[k]
         actions[h] = action[k]

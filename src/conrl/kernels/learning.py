@@ -3,7 +3,7 @@
 import numpy as np
 
 from conrl.kernels.compiling import Array, compiled
-from conrl.kernels.policies import find
+from conrl.kernels.policies import find, played_pair
 
 
 @compiled
@@ -40,22 +40,8 @@ def rollout(
         for i in range(left.size):
             if sum_up(spent[i], worst[i]) > left[i]:
                 return h
-        k = first[s]
-        now = policy[min(h, policy.shape[0] - 1)]
-        if deterministic:
-            while action[k] != now[s, 0]:
-                k += 1
-        else:
-            u = uniform[h + 1, 0]
-            last = k
-            for m in range(first[s], first[s + 1]):
-                p = now[s, action[m]]
-                if p > 0.0:
-                    last = m
-                    u -= p
-                    if u < 0.0:
-                        break
-            k = last
+        now = policy[min(h, policy.shape[0] - 1), s]
+        k = played_pair(first[s], first[s + 1], action, now, deterministic, uniform[h + 1, 0])
         j = find(cumulated, start[k], start[k + 1], uniform[h + 1, 1])
         row = pay[j] if by_outcome else pay[k]
         actions[h] = action[k]
@@ -170,8 +156,8 @@ def _place_of(
                     means[k, m] = 0.0
                 k += 1
         first[i + 1] = k
-    found: int = place[s]
-    return found
+    index: int = place[s]
+    return index
 
 
 @compiled

@@ -101,21 +101,23 @@ def simulate(
     start_cumulated: Array,
     pay: Array,
     by_outcome: bool,
-    cumulated_policy: Array,
-    horizon: int,
+    action: Array,
+    policy: Array,
     generator: np.random.Generator,
     totals: Array,
 ) -> None:
     """Play totals.shape[0] episodes of a Markov policy and add up what they pay: totals [E, 1+d].
 
-    `cumulated` [N] adds up the probabilities within each pair, `cumulated_policy` [H, P] the action
-    probabilities within each state, `start_cumulated` [S] the initial distribution. pay is [N, 1+d] by
-    outcome or [P, 1+d]. Three draws a step at most, always in the order start, action, outcome.
+    `cumulated` [N] adds up the probabilities within each pair, `start_cumulated` [S] the initial distribution; `policy`
+    is [H, S, A]. pay is [N, 1+d] by outcome or [P, 1+d]. Draws come in the order start, action, outcome, action, ...;
+    there is none where there is no choice.
     """
     for e in range(totals.shape[0]):
         s = _draw(start_cumulated, 0, start_cumulated.size, generator)
-        for h in range(horizon):
-            k = _draw(cumulated_policy[h], first[s], first[s + 1], generator)
+        for h in range(policy.shape[0]):
+            k = first[s]
+            if first[s + 1] - k > 1:
+                k = played_pair(k, first[s + 1], action, policy[h, s], False, generator.random())
             j = _draw(cumulated, start[k], start[k + 1], generator)
             row = pay[j] if by_outcome else pay[k]
             for i in range(row.size):
@@ -143,3 +145,25 @@ def find(cumulated: Array, begin: int, end: int, uniform: float) -> int:
         else:
             low = middle + 1
     return low
+
+
+@compiled
+def played_pair(begin: int, end: int, action: Array, row: Array, deterministic: bool, uniform: float) -> int:
+    """Which of the pairs begin..end-1 of a state is played: the draw of an action.
+
+    `row` [A] are the probabilities of the actions, on one of which `uniform` in [0, 1) falls; deterministic, row [1] is
+    the action itself.
+    """
+    k = begin
+    if deterministic:
+        while action[k] != row[0]:
+            k += 1
+        return k
+    for m in range(begin, end):
+        p = row[action[m]]
+        if p > 0.0:
+            k = m
+            uniform -= p
+            if uniform < 0.0:
+                break
+    return k

@@ -71,10 +71,7 @@ class RCPO(ActorCriticLearner):
         return Proposal(policy, policy)
 
     def _learn(self, episode: Episode, proposal: Proposal) -> None:
-        value = episode.total
-        if self.peek is not None:
-            exact = evaluate(self.peek, proposal.policy)
-            value = np.concatenate(([exact.reward], exact.costs))
+        value = episode.total if self.peek is None else evaluate(self.peek, proposal.policy).value
         direction = -self.multipliers @ self._G
         direction[0] = 1.0
         self.train(episode, direction)

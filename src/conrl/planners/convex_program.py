@@ -74,8 +74,7 @@ class ConvexProgram:
             raise self._unsolved(oracle, problem, cones, program.status)
         measure = np.maximum(np.asarray(rho.value), 0.0).reshape(mdp.horizon, mdp.num_pairs)
         policy = markov_policy(mdp, measure)
-        exact = evaluate(mdp, policy)
-        value = np.array([exact.reward, *exact.costs])
+        value = evaluate(mdp, policy).value
         moved = np.asarray(y.value) if mdp.bonus is not None else value
         objective, constraints = cones.value(moved)
         if not np.isfinite(objective):

@@ -19,7 +19,6 @@ import numpy as np
 
 from conrl import kernels
 from conrl._types import Float, Int
-from conrl.arguments import frozen
 from conrl.episode import Episode
 from conrl.errors import SpecError
 from conrl.learners.base import Learner, Pause
@@ -28,7 +27,7 @@ from conrl.model.transform import absorbing
 from conrl.policy import Deterministic
 from conrl.running.history import Row
 from conrl.running.worlds import ModelWorld, World
-from conrl.sampling import WORLD, randomness
+from conrl.sampling import WORLD, draw, randomness
 
 
 class Continuing(Learner, Protocol):
@@ -73,7 +72,7 @@ def play_trajectory(world: World, learner: Learner, seed: int) -> Row:
     states, actions = np.empty(H + 1, dtype=np.int64), np.empty(H, dtype=np.int64)
     paid = np.empty((H, 1 + mdp.num_costs))
     begin = h = walker.steps % H
-    states[h] = _draw_start(mdp, uniform[0, 0]) if walker.position is None else walker.position
+    states[h] = draw(mdp.initial, uniform[0, 0]) if walker.position is None else walker.position
     while h < H:
         end = _walk(world, walker, generator, uniform[1:], h, states, actions, paid)
         walker.observe(Episode._of(states[h : end + 1], actions[h:end], paid[h:end]))
@@ -104,9 +103,9 @@ def _walk(
         g.first,
         g.start,
         g.successor,
-        _cumulated(mdp),
-        world._paid,
-        mdp.outcome_pay is not None,
+        world.dynamics.cumulated,
+        world.dynamics.pay,
+        world.dynamics.by_outcome,
         mdp.action,
         table,
         deterministic,
@@ -138,20 +137,3 @@ def _check(mdp: ConstrainedMDP) -> None:
         raise SpecError(
             f"no action leaves state {name!r}, where one unending episode would stay; use single_episode(mdp)"
         )
-
-
-def _cumulated(mdp: ConstrainedMDP) -> Float:
-    """[N]: the probabilities of each pair's outcomes, added up."""
-
-    def make() -> Float:
-        g = mdp.graph
-        sums = np.cumsum(g.probability)
-        before = np.concatenate(([0.0], sums))[g.start[:-1].astype(np.int64)]
-        return frozen(sums - np.repeat(before, np.diff(g.start)))
-
-    return cast(Float, mdp._once("cumulated", make))
-
-
-def _draw_start(mdp: ConstrainedMDP, uniform: float) -> int:
-    sums = np.cumsum(mdp.initial)
-    return int(np.searchsorted(sums, uniform * sums[-1], side="right"))

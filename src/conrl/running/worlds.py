@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl._types import Array, Float
-from conrl.envs.stepping import answer_of, costs_in, costs_of, reward_of, state_of
+from conrl.envs.stepping import Step, costs_in, costs_of, play
 from conrl.episode import Episode
 from conrl.errors import ModelError, RunError, SpecError, shown
-from conrl.evaluation import evaluate
+from conrl.evaluation import expected_totals, parts_of
 from conrl.learners.budget import sum_up
 from conrl.model import ConstrainedMDP, Task
 from conrl.policy import Deterministic, Mixture, Null, Policy
@@ -47,6 +48,22 @@ class World(Protocol):
         ...
 
 
+class Meter:
+    """What an episode has cost so far, rounded up, against the room that it has."""
+
+    def __init__(self, room: Room) -> None:
+        self._left, self._worst = room
+        self._spent = np.zeros(self._left.size)
+
+    def may_step(self) -> bool:
+        """Whether it is certain that one more step fits."""
+        return not (sum_up(self._spent, self._worst) > self._left).any()
+
+    def add(self, costs: Float) -> None:
+        """A step cost [d]; without a bound nothing is counted."""
+        self._spent = sum_up(self._spent, costs[: self._spent.size])
+
+
 class ModelWorld:
     """A model, sampled.
 
@@ -63,13 +80,14 @@ class ModelWorld:
     """
 
     def __init__(self, mdp: ConstrainedMDP, task: Task | None = None, pay: str | Sampler = "outcome") -> None:
+        """Refuse Bernoulli draws whose range nobody declared, or that does not hold their means."""
         if not callable(pay) and not (isinstance(pay, str) and pay in ("outcome", "bernoulli")):
             raise SpecError(f"pay is {shown(pay)}; it must be 'outcome', 'bernoulli' or a function")
         self.mdp = mdp
         self._pay = pay
-        self._dynamics = Dynamics(mdp)
+        self.dynamics = Dynamics(mdp)
+        self._checked: WeakSet[Policy] = WeakSet()
         self._values: WeakKeyDictionary[Policy | Mixture, Float] = WeakKeyDictionary()
-        self._paid = mdp.pay if mdp.outcome_pay is None else mdp.outcome_pay
         ranges = (task or mdp.task).ranges
         if pay == "bernoulli":
             for i in undeclared(mdp, ranges):
@@ -79,45 +97,52 @@ class ModelWorld:
                     f"declare what one step pays: mdp = mdp.replace({argument}=...), and make the learner with mdp.task"
                 )
         self._low, self._high = ranges.T
-        room = ROUNDING * np.maximum(1.0, np.abs(ranges).max(axis=1))  # means are sums: they round
-        if pay == "bernoulli" and not ((self._low - room <= mdp.pay) & (mdp.pay <= self._high + room)).all():
+        near = ROUNDING * np.maximum(1.0, np.abs(ranges).max(axis=1))  # means are sums: they round
+        if pay == "bernoulli" and not ((self._low - near <= mdp.pay) & (mdp.pay <= self._high + near)).all():
             raise SpecError("pay='bernoulli': a mean lies outside the task's ranges")
 
     def value(self, policy: Policy | Mixture) -> Float:
         """Of one that is asked for again and again, as learners report theirs, computed once."""
         if policy not in self._values:
-            found = evaluate(self.mdp, policy)
-            self._values[policy] = np.append(found.reward, found.costs)
+            parts = parts_of(policy)
+            for part in parts:
+                self._check(part.policy)
+            self._values[policy] = expected_totals(self.mdp, parts)
         return self._values[policy]
 
     def play(self, policy: Policy, generator: np.random.Generator, room: Room = NO_ROOM_NEEDED) -> Episode:
         mdp = self.mdp
         if isinstance(policy, Null):
             return Episode.null(mdp.num_costs)
-        policy.check(mdp)
+        self._check(policy)
         H = mdp.horizon
         uniform = generator.random((H + 1, 2))
+        deterministic = isinstance(policy, Deterministic)
         table = policy.actions[:, :, None] if isinstance(policy, Deterministic) else policy.probabilities
         drawn = self._pay != "outcome"
         left, worst = NO_ROOM_NEEDED if drawn else room
-        deterministic = isinstance(policy, Deterministic)
-        states, actions, pay, played = self._dynamics.rollout(
-            table, self._paid, uniform, deterministic=deterministic, left=left, worst=worst
+        states, actions, pay, played = self.dynamics.rollout(
+            table, self.dynamics.pay, uniform, deterministic=deterministic, left=left, worst=worst
         )
         if drawn:
             played = self._draw_pay(generator, states, actions, pay, room)
         stopped = played < H
         return Episode._of(states[: played + 1], actions[:played], pay[:played], stopped=stopped)
 
+    def _check(self, policy: Policy) -> None:
+        """Refuse a policy that does not fit the model; each is looked at once."""
+        if policy not in self._checked:
+            policy.check(self.mdp)
+            self._checked.add(policy)
+
     def _draw_pay(self, generator: np.random.Generator, states: Array, actions: Array, pay: Float, room: Room) -> int:
         """Draw what each step pays instead, until the room is used up."""
-        left, worst = room
-        spent = np.zeros(left.size)
+        meter = Meter(room)
         for h in range(actions.size):
-            if (sum_up(spent, worst) > left).any():
+            if not meter.may_step():
                 return h
             pay[h] = self._draw(generator, int(states[h]), int(actions[h]), int(states[h + 1]))
-            spent = sum_up(spent, pay[h, 1 : 1 + left.size])
+            meter.add(pay[h, 1:])
         return int(actions.size)
 
     def _draw(self, generator: np.random.Generator, state: int, action: int, successor: int) -> ArrayLike:
@@ -152,7 +177,7 @@ def undeclared(mdp: ConstrainedMDP, ranges: Float) -> list[int]:
 def with_coins(mdp: ConstrainedMDP) -> ConstrainedMDP:
     """The model with [0, 1] declared as the range of what is undeclared; refused where a mean lies outside."""
     ranges = mdp.task.ranges
-    found: dict[int, tuple[float, float]] = {}
+    declared: dict[int, tuple[float, float]] = {}
     for i in undeclared(mdp, ranges):
         if ranges[i, 0] < 0.0 or ranges[i, 1] > 1.0:
             name, argument = _coordinate(mdp, i)
@@ -160,9 +185,9 @@ def with_coins(mdp: ConstrainedMDP) -> ConstrainedMDP:
                 f"pay 'bernoulli': the means of {name} reach from {ranges[i, 0]:g} to {ranges[i, 1]:g}; "
                 f"declare the least and the most that one step pays, with {argument}"
             )
-        found[i] = (0.0, 1.0)
+        declared[i] = (0.0, 1.0)
     return mdp.replace(
-        reward_range=found.get(0), cost_ranges={name: found.get(1 + i) for i, name in enumerate(mdp.cost_names)}
+        reward_range=declared.get(0), cost_ranges={name: declared.get(1 + i) for i, name in enumerate(mdp.cost_names)}
     )
 
 
@@ -199,50 +224,40 @@ class GymnasiumWorld:
         return None
 
     def play(self, policy: Policy, generator: np.random.Generator, room: Room = NO_ROOM_NEEDED) -> Episode:
+        """Seeded by the generator, which also draws the actions."""
         task = self.task
         if isinstance(policy, Null):
             return Episode.null(task.num_costs)
-        left, worst = room
-        spent = np.zeros(left.size)
-        state = state_of(self.env, answer_of("reset", self.env.reset(seed=int(generator.integers(2**31))), 2)[0])
-        states, actions, pay = [state], [], []
-        terminated = stopped = False
-        for h in range(task.horizon):
-            if (sum_up(spent, worst) > left).any():
-                stopped = True
-                break
-            action = policy.act(h, state, generator)
-            observation, given, terminated, truncated, info = answer_of("step", self.env.step(action), 5)
-            successor = state_of(self.env, observation)
-            reward = reward_of(given)
-            costs = self._costs(state, action, successor, reward, bool(terminated), info)
-            actions.append(action)
-            states.append(successor)
-            pay.append([reward, *costs])
-            spent = sum_up(spent, costs[: left.size])
-            state = successor
-            if terminated:
-                break
-            if truncated and h + 1 < task.horizon:
-                raise RunError(
-                    f"the environment ended an episode after {h + 1} steps without terminating; "
-                    f"the task has {task.horizon}. Make the task with horizon={h + 1}"
-                )
-        table = np.array(pay, dtype=np.float64).reshape(len(actions), 1 + task.num_costs)
+        meter = Meter(room)
+
+        def costs(step: Step, _: int | None) -> Float:
+            paid = self._costs(step)
+            meter.add(paid)
+            return paid
+
+        act = partial(policy.act, generator=generator)
+        seed = int(generator.integers(2**31))
+        states, actions, pay, terminated, truncated = play(self.env, act, task.horizon, seed, costs, meter.may_step)
+        L = len(actions)
+        if truncated and not terminated and task.horizon > L:
+            raise RunError(
+                f"the environment ended an episode after {L} steps without terminating; "
+                f"the task has {task.horizon}. Make the task with horizon={L}"
+            )
         return Episode._of(
             np.array(states, dtype=np.int64),
             np.array(actions, dtype=np.int64),
-            table,
-            terminated=bool(terminated),
-            stopped=stopped,
+            np.array(pay).reshape(L, 1 + task.num_costs),
+            terminated=terminated,
+            stopped=task.horizon > L and not terminated,
         )
 
-    def _costs(self, state: int, action: int, successor: int, reward: float, ended: bool, info: Any) -> Float:
+    def _costs(self, step: Step) -> Float:
         d = self.task.num_costs
         if self._cost is not None:
-            given = self._cost(state, action, successor, reward, ended, *((info,) if self._with_info else ()))
+            given = self._cost(*(step if self._with_info else step[:-1]))
         else:
-            given = costs_in(info)
+            given = costs_in(step.info)
             if given is None and d:
                 raise RunError('the environment gives neither info["costs"] nor info["cost"]; pass cost=function')
         return costs_of(given, d) if d else np.zeros(0)
