@@ -168,8 +168,12 @@ CALLS: dict[str, Call] = {
     "Linear": Call(conrl.Linear, {"limits": [9.0, 9.0], "floors": [0.0, 0.0]}, planned),
     "Knapsack": Call(conrl.Knapsack, {"budgets": [9.0, 9.0], "episodes": 5, "epsilon": 0.1, "delta": 0.05}, planned),
     "ConcaveConvex": Call(conrl.ConcaveConvex, {"objective": lambda x: x, "constraint": lambda y: y[0] - 9.0}, planned),
-    "plan": Call(conrl.plan, {"mdp": MDP, "problem": None, "planner": "column-generation", "tol": 1e-6}),
-    "frontier": Call(conrl.frontier, {"mdp": MDP, "cost": 0, "tol": 1e-6, "max_vertices": 3}),
+    "plan": Call(
+        conrl.plan, {"mdp": MDP, "problem": None, "planner": "column-generation", "tol": 1e-6, "limits": None}
+    ),
+    "frontier": Call(
+        conrl.frontier, {"mdp": MDP, "cost": 0, "tol": 1e-6, "max_vertices": 3, "limits": None, "oracle": None}
+    ),
     "feasibility": Call(conrl.feasibility, {"mdp": MDP, "limits": [9.0, 9.0], "floors": [0.0, 0.0]}),
     "evaluate": Call(conrl.evaluate, {"mdp": MDP, "policy": PLAN}),
     "simulate": Call(conrl.simulate, {"mdp_or_env": MDP, "policy": PLAN, "episodes": 3, "seed": 0}),
@@ -187,6 +191,7 @@ CALLS: dict[str, Call] = {
             "pay": "outcome",
             "cost": None,
             "history": None,
+            "problem": None,
             "after": None,
         },
     ),

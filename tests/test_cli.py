@@ -556,7 +556,7 @@ def test_errors_of_the_program_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -
     def fail(*_: object) -> Frontier:
         raise AssertionError("a bug")
 
-    monkeypatch.setattr(planners, "frontier", fail)
+    monkeypatch.setattr(planners.frontier, "frontier", fail)
     result = run("frontier", "box")
     assert isinstance(result.exception, AssertionError)
 

@@ -367,8 +367,6 @@ CHANGES: dict[str, Any] = {
     "counts of text": {"state_counts_visits": np.array(["a"])},
     "policies of another shape": {"state_policy_actions": np.zeros((4, 2, 2), dtype=np.uint8)},
     "policies of other actions": {"state_policy_actions": np.full((9, 4, 5), 77, dtype=np.uint8)},
-    "unknown part": {"state_start_speed": np.zeros(3)},
-    "half a start": {"state_start_multipliers": None},
 }
 CONTENTS: dict[str, Any] = {
     "json of a number": {"config": np.array("5")},
@@ -377,8 +375,12 @@ CONTENTS: dict[str, Any] = {
     "negative episodes": {"state_episodes": np.array(-3)},
     "half an episode": {"state_episodes": np.array(2.5)},
     "negative primed": {"state_primed": np.array(-1)},
-    "a start of no numbers": {"state_start_directions": np.full((2, 3), np.nan)},
-    "a start of no directions": {"state_start_directions": np.zeros(3)},
+}
+STARTS: dict[str, Any] = {
+    "unknown part": {"state_start_speed": np.zeros(3)},
+    "half a start": {"state_start_multipliers": None},
+    "no numbers": {"state_start_directions": np.full((2, 3), np.nan)},
+    "no directions": {"state_start_directions": np.zeros(3)},
     "negative multipliers": {"state_start_multipliers": np.array([-1.0, -1.0])},
 }
 
@@ -399,6 +401,16 @@ def test_damaged_learners_are_refused(name: str, change: dict[str, Any], tmp_pat
     write_sealed(path, arrays)
     with pytest.raises((conrl.RunError, conrl.ModelError), match=r"learner\.npz: (?!.*seal)"):
         conrl.load_learner(path)
+
+
+@pytest.mark.parametrize("change", STARTS.values(), ids=STARTS)
+def test_a_damaged_start_is_refused_by_its_planner(change: dict[str, Any], tmp_path: Path) -> None:
+    """Only the planner knows what it left for itself: the first proposal refuses it."""
+    path = saved(tmp_path)
+    write_sealed(path, {k: v for k, v in (arrays_of(path) | change).items() if v is not None})
+    learner = conrl.load_learner(path)
+    with pytest.raises(conrl.RunError, match=r"start is not that of .*; leave it out"):
+        learner.propose()
 
 
 @settings(max_examples=60, deadline=None)
@@ -1322,9 +1334,9 @@ def test_the_latest_policy_after_the_last_episode_of_a_budget(tmp_path: Path) ->
     shop = conrl.envs.pricing()
     learner = conrl.ConRL(shop.task, problem=conrl.Knapsack([4.0], 1), seed=0)
     conrl.learn(shop, learner, 1)
-    value = conrl.evaluate(shop, learner.policy)
+    value = conrl.evaluate(shop, learner.policy).value
     learner.save(tmp_path / "learner.npz")
-    assert conrl.evaluate(shop, conrl.load_learner(tmp_path / "learner.npz").policy) == value
+    assert (conrl.evaluate(shop, conrl.load_learner(tmp_path / "learner.npz").policy).value == value).all()
 
 
 def test_reading_the_policy_first_changes_nothing() -> None:

@@ -108,8 +108,8 @@ def frontier(
         raise SpecError(f"tol is {shown(tol)}; it must be a positive number")
     if max_vertices is not None:
         read_count(max_vertices, "max_vertices", 2)
-    if oracle is not None and oracle.mdp is not mdp:
-        raise SpecError("oracle answers for another model")
+    if oracle is not None and not (isinstance(oracle, BackwardInduction) and oracle.mdp is mdp):
+        raise SpecError(f"oracle is {shown(oracle)}; it must be the BackwardInduction of this model")
     if limits is not None:
         mdp = mdp.replace(limits=as_problem(None, limits=limits))  # type: ignore[arg-type]
     return _Search(mdp, index, tol, oracle or BackwardInduction(mdp)).run(max_vertices)

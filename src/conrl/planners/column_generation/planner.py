@@ -145,16 +145,17 @@ class ColumnGeneration:
 def _check_start(start: Arrays, num_costs: int) -> None:
     """Refuse what no plan of a model with so many costs left behind."""
     check_arrays(start, "start")
+    foreign = "start is not that of column generation, or damaged; leave it out:"
     if not {"directions", "multipliers"} <= start.keys() <= {"directions", "multipliers", "box"}:
-        raise RunError(f"start is not that of column generation: it holds {', '.join(sorted(start)) or 'nothing'}")
+        raise RunError(f"{foreign} it holds {', '.join(sorted(start)) or 'nothing'}")
     width = 1 + num_costs
     shapes = {"directions": (*start["directions"].shape[:1], width), "box": (2, width)}
     for name, array in start.items():
         shape = shapes.get(name, (array.size,))
         if array.dtype.kind != "f" or array.shape != shape or not np.isfinite(array).all():
-            raise RunError(f"start is not that of a model with {num_costs} costs: its {name} make no sense")
+            raise RunError(f"{foreign} its {name} make no sense for {num_costs} costs")
     if (start["multipliers"] < 0.0).any():
-        raise RunError("start is not that of column generation: it has a multiplier below 0")
+        raise RunError(f"{foreign} it has a multiplier below 0")
 
 
 def _box(needed: Float, start: Arrays | None) -> Float:
