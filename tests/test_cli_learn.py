@@ -216,7 +216,7 @@ def test_algorithms_are_listed_and_learn() -> None:
     [
         (("--algorithm", "rcpo", "--option", "rate=abc"), "rate is 'abc'; it must be a number above 0"),
         (("--algorithm", "rcpo", "--option", "rat=1"), "did you mean 'rate'"),
-        (("--algorithm", "rcpo", "--planner", "lagrangian"), "--planner is not for rcpo"),
+        (("--algorithm", "rcpo", "--planner", "lagrangian"), "--planner: unknown parameter of rcpo 'planner'"),
         (("--algorithm", "appropo"), "threshold"),
         (("--algorithm", "appropo", "--option", "threshold=high"), "threshold is 'high'; it must be a number"),
         (("--algorithm", "ucbvi", "--budget", "crash=10"), "ucbvi takes"),

@@ -27,7 +27,7 @@ import conrl
 from conrl import ModelError, RunError, SpecError
 from conrl.errors import ConRLError, shown
 from conrl.estimation.logs import load_episodes, save_episodes
-from conrl.experiments import load, load_spec, parse_spec
+from conrl.experiments import Run, load, load_spec, parse_spec
 from conrl.experiments.search import Search
 from conrl.experiments.store import played
 from conrl.io.cells import csv_text, from_cell, to_cell
@@ -330,7 +330,7 @@ def test_only_regular_files_are_read(
 def test_odd_files_among_runs_do_not_hang(tmp_path: Path, odd_file: Callable[[Path], Path]) -> None:
     spec = parse_spec("episodes = 2\n[environment.box]\n[algorithm.ucbvi]\n[tune]\nparameters = { scale = [0.1] }")
     job = spec.jobs[0]
-    job.prepare().play_on_disk(tmp_path)
+    Run(job, tmp_path).play()
     where = job.directory(tmp_path)
     odd_file(where / "failed.txt")
     with soon(), pytest.raises(RunError, match=r"failed\.txt"):
@@ -345,7 +345,7 @@ def test_odd_files_among_runs_do_not_hang(tmp_path: Path, odd_file: Callable[[Pa
 
 def test_names_of_a_study_that_no_file_keeps(tmp_path: Path) -> None:
     spec = parse_spec("episodes = 2\n[environment.box]\n[algorithm.ucbvi]")
-    spec.jobs[0].prepare().play_on_disk(tmp_path)
+    Run(spec.jobs[0], tmp_path).play()
     (tmp_path / "study.json").write_text(json.dumps({"environments": {"\ud800": {"directory": "box"}}}))
     with pytest.raises(RunError, match="no character that files can keep"):
         load(tmp_path)
@@ -422,7 +422,7 @@ def test_a_name_written_in_two_ways_is_one(tmp_path: Path) -> None:
 def test_tables_of_studies_execute_nothing(tmp_path: Path) -> None:
     text = 'episodes = 2\n[environment."=1+1"]\nmodel = "box"\n[algorithm."@x"]\nlearner = "ucbvi"\ntitle = "-t|x"'
     spec = parse_spec(text)
-    spec.jobs[0].prepare().play_on_disk(tmp_path)
+    Run(spec.jobs[0], tmp_path).play()
     (tmp_path / "study.json").write_text(
         json.dumps(
             {

@@ -14,7 +14,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 import conrl
-from conrl.experiments import load, parse_spec
+from conrl.experiments import Run, load, parse_spec
 from conrl.experiments.figures import save_study_figure, study_figure
 from conrl.experiments.runner import write_study
 
@@ -61,7 +61,7 @@ def play(text: str, out: Path) -> Path:
     out.mkdir(exist_ok=True)
     write_study(spec, out)
     for job in spec.jobs:
-        job.prepare().play_on_disk(out)
+        Run(job, out).play()
     return out
 
 

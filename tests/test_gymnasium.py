@@ -298,7 +298,7 @@ def test_frozen_lake_matches_its_own_simulator() -> None:
 
 
 def test_cliff_walking_needs_a_horizon() -> None:
-    with pytest.raises(ModelError, match=r"CliffWalking-v1 states no time limit; pass horizon="):
+    with pytest.raises(ModelError, match=r"CliffWalking-v1 states no time limit; give a horizon"):
         envs.from_gymnasium("CliffWalking-v1")
     mdp = envs.from_gymnasium("CliffWalking-v1", lambda s, a, t, r, end: r == -100, 50, cost_names=["fall"])
     assert (mdp.num_states, mdp.horizon, mdp.cost_names) == (48, 50, ("fall",))

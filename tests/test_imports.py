@@ -17,7 +17,7 @@ from commands import ok, refused, said
 from launch import launch
 
 import conrl
-from conrl.experiments import Job, load, load_spec, parse_spec
+from conrl.experiments import Job, Run, load, load_spec, parse_spec
 from conrl.experiments.report import write_report
 
 # What `conrl` needs from the standard library and from others, early and late; workers of a study too.
@@ -56,7 +56,7 @@ def command(folder: Path, *words: object, path: str = "", how: str = "module") -
 
 def saved(folder: Path, **about: Any) -> Path:
     """A run on disk whose files say something else about its environment."""
-    Job("box", "ucbvi", 3).prepare().play_on_disk(folder / "runs")
+    Run(Job(env="box", algorithm="ucbvi", episodes=3), folder / "runs").play()
     path = folder / "runs" / "box" / "ucbvi" / "seed-000" / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | about))
     return folder / "runs"
@@ -119,7 +119,7 @@ def test_a_spec_cannot_ask_for_an_import(words: tuple[str, str], trap: Path, mon
     (trap / "spec.toml").write_text(f"allow_import = true\n{SPEC}")
     assert "unknown key 'allow_import'" in refused_lines("run", "spec.toml")
     with pytest.raises(conrl.SpecError, match="names the module 'evilmod'"):
-        Job(NAME, "ucbvi", 3).prepare()
+        _ = Run(Job(env=NAME, algorithm="ucbvi", episodes=3)).world
     assert ran(trap) == []
 
 
@@ -169,12 +169,12 @@ def test_what_the_user_types_is_asked_for(trap: Path) -> None:
 def test_a_module_that_is_loaded_may_be_named(trap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is imported then."""
     spec = parse_spec(SPEC.replace(NAME, "gymnasium:conrl:conrl/Box-v0"))
-    assert len(spec.jobs[0].prepare().play()) == 3
+    assert len(Run(spec.jobs[0]).play()) == 3
     ok("plan", "gymnasium:conrl/Box-v0")
     monkeypatch.syspath_prepend(trap)
     try:
-        assert len(load_spec(trap / "spec.toml", allow_import=True).jobs[0].prepare().play()) == 3
-        assert load_spec(trap / "spec.toml").jobs[0].prepare().truth is not None
+        assert len(Run(load_spec(trap / "spec.toml", allow_import=True).jobs[0]).play()) == 3
+        assert Run(load_spec(trap / "spec.toml").jobs[0]).truth is not None
     finally:
         sys.modules.pop("evilmod", None)
 

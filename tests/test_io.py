@@ -323,7 +323,7 @@ def test_csv_mistakes_far_down_name_their_line(tmp_path: Path) -> None:
 
 def test_csv_needs_a_horizon(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text(f"{HEADER}\n{STAY}\n")
-    with pytest.raises(ModelError, match=r"holds no horizon; pass horizon= \(on the command line --horizon\)"):
+    with pytest.raises(ModelError, match=r"holds no horizon; give one"):
         load_model(tmp_path / "m.csv")
 
 
@@ -388,7 +388,7 @@ def test_plain_npz(tmp_path: Path) -> None:
 
 
 BAD_PLAIN: dict[str, tuple[dict[str, Any], str]] = {
-    "no horizon": ({"horizon": None}, r"no array 'horizon'; pass horizon= \(on the command line --horizon\)"),
+    "no horizon": ({"horizon": None}, r"no array 'horizon'; add it, or give one"),
     "no rewards": ({"rewards": None}, "no array 'rewards'; a model has rewards, transitions"),
     "misspelt": ({"reward": 1}, r"unknown array 'reward'; did you mean 'rewards'\?"),
     "objects": ({"state_names": np.array(["A", "B"], dtype=object)}, "'state_names' holds Python objects.*dtype=str"),

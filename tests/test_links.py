@@ -15,7 +15,7 @@ from commands import ok, refused
 from commands import run as run_command
 
 import conrl
-from conrl.experiments import Job, load, parse_spec, run_study
+from conrl.experiments import Job, Run, load, parse_spec, run_study
 from conrl.experiments.figures import save_study_figure
 from conrl.experiments.report import write_report
 from conrl.experiments.tensorboard import export
@@ -78,7 +78,9 @@ def test_links_in_a_new_run(name: str, dangling: bool, tmp_path: Path, victim: P
         assert f"{where / name} is a link" in result.stderr
     else:
         assert result.exit_code == 0, result.stderr
-        assert whole(where / "progress.csv").decode() == Job("box", "ucbvi", 4).prepare().play().to_csv()
+        assert (
+            whole(where / "progress.csv").decode() == Run(Job(env="box", algorithm="ucbvi", episodes=4)).play().to_csv()
+        )
     assert not (victim.parent / "new").exists()
 
 

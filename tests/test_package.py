@@ -146,11 +146,11 @@ def test_version_is_the_one_installed() -> None:
 
 
 def test_what_is_printed_at_a_prompt_is_one_line(tmp_path: Path) -> None:
-    from conrl.experiments import load, parse_spec
+    from conrl.experiments import Run, load, parse_spec
 
     mdp = conrl.envs.mars_rover()
     spec = parse_spec("episodes = 3\n[environment.box]\n[algorithm.ucbvi]")
-    spec.jobs[0].prepare().play_on_disk(tmp_path)
+    Run(spec.jobs[0], tmp_path).play()
     study = load(tmp_path)
     things = [mdp, mdp.task, conrl.ConRL(mdp.task), conrl.frontier(mdp, max_vertices=3), study, *study.runs]
     for thing in [*things, *study.curves("box")]:

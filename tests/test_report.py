@@ -144,7 +144,7 @@ def test_a_directory_is_reported_beside_its_runs(tmp_path: Path) -> None:
     spec = parse_spec('name = "two"\nepisodes = 3\nseeds = 1\n[environment.bidding]\n[algorithm.conrl]')
     write_study(spec, tmp_path)
     for job in spec.jobs:
-        assert execute(job, tmp_path, lambda kind, episodes, text: None)
+        assert execute(job, tmp_path, lambda kind, episodes, text: None, spec.worlds)
     assert write_report(tmp_path) == tmp_path / "report.html"
     assert write_report(load(tmp_path), tmp_path / "other.html").read_bytes() == (tmp_path / "report.html").read_bytes()
 

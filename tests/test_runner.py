@@ -30,7 +30,7 @@ from launch import PATIENCE, alive, children, launch, launched, strike, wait_unt
 
 import conrl
 from conrl.cli.main import main
-from conrl.experiments import Event, Spec, load, parse_spec, processes, run_study
+from conrl.experiments import Event, Run, Spec, load, parse_spec, processes, run_study
 from conrl.experiments.processes import ONE_THREAD
 from conrl.experiments.view import watching
 
@@ -86,7 +86,7 @@ def played_rows(directory: Path) -> int:
 
 def played(spec: Spec) -> Bytes:
     """What an undisturbed run of every job writes, in this process and without any file."""
-    return {str(job.directory("")): job.prepare().play().to_csv().encode() for job in spec.jobs}
+    return {str(job.directory("")): Run(job).play().to_csv().encode() for job in spec.jobs}
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +207,7 @@ def test_another_setting_under_the_same_name_is_refused(copy: Path, old: str, ne
 def test_what_was_not_played_may_change(tmp_path: Path) -> None:
     """A run that failed before its first checkpoint holds nothing that a new setting could contradict."""
     text = "episodes = 5\n[environment.box]\n[algorithm.ucbvi]\n"
-    parse_spec(text).jobs[0].prepare().play_on_disk(tmp_path)
+    Run(parse_spec(text).jobs[0], tmp_path).play()
     where = tmp_path / "box" / "ucbvi" / "seed-000"
     for name in ("checkpoint.npz", "progress.csv"):
         (where / name).unlink()

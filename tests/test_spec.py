@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import conrl
 from conrl.cli.main import main
 from conrl.cli.studies import read_spec
-from conrl.experiments import Job, Spec, SpecMistakes, builtin_spec, load_spec, parse_spec
+from conrl.experiments import Job, Run, Spec, SpecMistakes, builtin_spec, load_spec, parse_spec
 from conrl.experiments.spec import LARGEST_FILE
 from conrl.experiments.toml_lines import Lines
 
@@ -111,13 +111,13 @@ def test_every_key() -> None:
 
 def test_the_keys_reach_the_learner() -> None:
     spec = parse_spec(EVERYTHING)
-    config = job(spec, "rover", "careful", 3).prepare().settings()
+    config = Run(job(spec, "rover", "careful", 3)).settings
     assert (config["learner"]["task"]["horizon"], config["pay"], config["seed"]) == (25, "bernoulli", 3)
     assert config["learner"]["planner"]["iterations"] == 5
     assert config["learner"]["problem"]["limits"] == [0.4]
-    knapsack = job(spec, "box", "thrifty", 0).prepare().settings()["learner"]["problem"]
+    knapsack = Run(job(spec, "box", "thrifty", 0)).settings["learner"]["problem"]
     assert (knapsack["kind"], knapsack["episodes"], knapsack["epsilon"]) == ("Knapsack", 50, 0.25)
-    assert job(spec, "box", "ucbvi", 1).prepare().settings()["learner"]["scale"] == 1e-4
+    assert Run(job(spec, "box", "ucbvi", 1)).settings["learner"]["scale"] == 1e-4
 
 
 def test_ranges_of_one_step() -> None:
@@ -126,7 +126,7 @@ def test_ranges_of_one_step() -> None:
     text = text.replace("reward_range = [0.5, 1]", "cost_ranges = { corner = 3 }")
     assert "a table of two numbers each" in mistakes(text)[0]
     (job,) = parse_spec(text.replace("corner = 3", "corner = [-1, 2]")).jobs
-    task = job.prepare().settings()["learner"]["task"]
+    task = Run(job).settings["learner"]["task"]
     assert (task["reward_range"], task["cost_ranges"]) == ([0.0, 1.0], [[-1.0, 2.0]])
     if "Corridor-v0" not in gymnasium.registry:
         gymnasium.register("Corridor-v0", entry_point=lambda **_: Corridor(), disable_env_checker=True)
@@ -141,7 +141,7 @@ horizon = 4
 """
     (job,) = parse_spec(text).jobs
     assert job.reward_range == (-1.0, 2.0)
-    assert job.prepare().settings()["learner"]["task"]["reward_range"] == [-1.0, 2.0]
+    assert Run(job).settings["learner"]["task"]["reward_range"] == [-1.0, 2.0]
     assert "two numbers such as [0, 1]" in mistakes(text.replace("[-1, 2]", "[-1]"))[0]
 
 
@@ -211,7 +211,7 @@ MISTAKES: dict[str, tuple[str, int, str]] = {
         9,
         "unknown field of oracle 'rest'; did you mean 'reset'",
     ),
-    "not its option": (UCBVI + "options.planner = 'lagrangian'\n", 7, "planner is not for ucbvi"),
+    "not its option": (UCBVI + "options.planner = 'lagrangian'\n", 7, "unknown parameter of ucbvi 'planner'"),
     "bonus": (CONRL + "options.bonus = 'much'\n", 7, "such as 0.02,-0.01"),
     "bonus field": (CONRL + "options.bonus = { rewrd = 1 }\n", 7, "did you mean 'reward'"),
     "bonus scales": (CONRL + "options.bonus = [0.1, 0.1, 0.1]\n", 7, "2 scales for 1 costs"),
@@ -238,8 +238,8 @@ MISTAKES: dict[str, tuple[str, int, str]] = {
     "no budgets": (UCBVI + "title = 'x'\nbudgets.corner = 1\n", 8, "ucbvi takes"),
     "wrong type": (ROVER + "set.rock_reward = 'x'\n" + LATER, 3, "it must be a number"),
     "wrong option": (UCBVI + "options.scale = 'x'\n", 7, "scale"),
-    "wrong field": (CONRL + "options.planner = { name = 'lagrangian', step = 'x' }\n", 7, "planner"),
-    "infinite": (HEAD + "[algorithm.appropo]\noptions = { threshold = 1, episodes = inf }\n", 6, "a whole number"),
+    "wrong field": (CONRL + "options.planner = { name = 'lagrangian', step = 'x' }\n", 7, "step is 'x'"),
+    "infinite": (HEAD + "[algorithm.appropo]\noptions = { threshold = 1, episodes = inf }\n", 7, "a whole number"),
     "date": (UCBVI + "options.keep_policies = 2020-01-01\n", 7, "keep_policies is"),
     "infeasible": (ROVER + "limits = { crash = 0 }\n" + LATER, 3, "crash <= 0 cannot be kept"),
     "twice": (HEAD + "horizon = 3\nset = { horizon = 4 }\n" + LATER, 7, "given twice"),
@@ -287,16 +287,75 @@ options = { scal = 2 }
 [algorithm.optcmdp]
 """
     found = mistakes(text)
-    assert [int(line.split(":")[1]) for line in found] == [1, 2, 5, 8, 12]
-    assert "rock_reward" in found[3]  # once, though two algorithms would run there
-    found = mistakes(text.replace("rock_rewad", "rock_reward").replace("rove]", "rover]"))
-    assert [int(line.split(":")[1]) for line in found] == [1, 2, 5, 12, 15]
+    assert [int(line.split(":")[1]) for line in found] == [1, 2, 5, 8, 11, 12, 15]
+    assert "rock_reward" in found[3]  # once, though three algorithms would run there
     found = mistakes("[environment.box]\n[algorithm.ucbvi]\n[algorithm.conrl]\n")
     assert [line.split(": ")[1] for line in found] == [
         "ucbvi has no number of episodes; write episodes = 1000",
         "conrl has no number of episodes; write episodes = 1000",
     ]
     assert [line.rpartition("[")[2] for line in mistakes("name = 'x'\n")] == ["algorithm.NAME]", "environment.NAME]"]
+
+
+def test_every_value_of_one_run_that_is_wrong_is_told() -> None:
+    text = """\
+episodes = 5
+[environment.mars-rover]
+set = { rock_rewad = 1, slip = "x" }
+limits = { crsh = 1 }
+start = "nowhere"
+horizon = "long"
+[algorithm.conrl]
+preset = "author"
+pay = "often"
+[algorithm.conrl.options]
+bonus = "much"
+planner = { name = "lagrangian", stepp = 1, iterations = 0 }
+executes = "nothing"
+"""
+    found = mistakes(text)
+    assert [int(line.split(":")[1]) for line in found] == [3, 3, 4, 5, 6, 8, 9, 11, 12, 12, 13]
+    assert all(line.startswith(f"s.toml:{line.split(':')[1]}: ") for line in found)
+
+
+def test_a_name_with_dashes_is_told_as_it_stands() -> None:
+    """Options of the command line were cut out of messages, and with them a part of this name."""
+    assert mistakes("episodes = 5\n[environment.box--two]\n[algorithm.ucbvi]\n") == [
+        "s.toml:2: ucbvi on box--two: unknown model 'box--two'; known: mars-rover, box, random, pricing, bidding, "
+        "cluster, gymnasium:<id>, a file that ends in .npz or .csv"
+    ]
+
+
+def test_what_an_error_is_about_is_a_key_and_not_a_sentence() -> None:
+    box = {"env": "box", "algorithm": "conrl", "episodes": 3}
+    for wrong, key in (
+        ({"env": "bx"}, ("env",)),
+        ({"algorithm": "conr"}, ("algorithm",)),
+        ({"limits": {"edge": 1.0}}, ("limits", "edge")),
+        ({"cost_ranges": {"edge": (0.0, 1.0)}}, ("cost_ranges", "edge")),
+        ({"reward_range": (1.0, 0.0)}, ("reward_range",)),
+        ({"settings": {"speed": 7}}, ("settings", "speed")),
+        ({"settings": {"slip": "x"}}, ("settings", "slip")),
+        ({"settings": {"slip": 7}}, ("settings",)),
+        ({"horizon": 3, "settings": {"horizon": 4}}, ("settings", "horizon")),
+        ({"start": "x"}, ("start",)),
+        ({"budgets": {"edge": 1.0}}, ("budgets", "edge")),
+        ({"budgets": {"corner": -1.0}}, ("budgets", "corner")),
+        ({"budgets": {"corner": 1.0}, "epsilon": "theorem"}, ("epsilon",)),
+        ({"budgets": {"corner": 1.0}, "algorithm": "ucbvi"}, ("budgets",)),
+        ({"preset": "author"}, ("preset",)),
+        ({"pay": "often"}, ("pay",)),
+        ({"options": {"speed": 3}}, ("options", "speed")),
+        ({"options": {"planner": "lagrangien"}}, ("options", "planner")),
+        ({"options": {"planner": {"name": "lagrangian", "stepp": 3}}}, ("options", "planner", "stepp")),
+        ({"options": {"planner": {"name": "lagrangian", "oracle": {"settings": {"x": 3}}}}}, None),
+        ({"options": {"bonus": [0.1, 0.1, 0.1]}}, ("options", "bonus")),
+        ({"prime": "no.csv"}, ("prime",)),
+        ({"algorithm": "rcpo", "prime": "no.csv"}, ("prime",)),
+    ):
+        with pytest.raises(conrl.ConRLError) as caught:
+            Run(Job(**(box | wrong))).check()  # type: ignore[arg-type]
+        assert caught.value.key == (key or ("options", "planner", "oracle", "settings", "x")), wrong
 
 
 def test_too_many_runs_and_none() -> None:
@@ -333,9 +392,9 @@ def test_a_misspelt_table_is_told_once() -> None:
 def test_files_that_are_no_specs(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     for data, piece in (
-        (b"a = \n", "s.toml:1: not TOML: Invalid value, column 5"),
+        (b"a = \n", "s.toml: not TOML: Invalid value (at line 1, column 5)"),
         (b"[environment.box\n", "not TOML"),
-        (b"a = 1\na = 2\n", "s.toml:2: not TOML: Cannot overwrite a value, column 6"),
+        (b"a = 1\na = 2\n", "s.toml: not TOML: Cannot overwrite a value (at line 2, column 6)"),
         (b"seeds = " + b"1" * 5000, "not TOML"),
         (b"a = " + b"[" * 100_000, "not TOML"),
         (b"title = '\xff'\n", "not UTF-8"),

@@ -136,9 +136,9 @@ def test_another_model_is_not_continued(tmp_path: Path) -> None:
 
 
 def test_one_process_owns_a_run(tmp_path: Path) -> None:
-    with Run(tmp_path, {"episodes": 1}), pytest.raises(conrl.RunError, match="another process"):
-        Run(tmp_path, {"episodes": 1}).__enter__()
-    with Run(tmp_path, {"episodes": 1}):
+    with store.RunFiles(tmp_path, {"episodes": 1}), pytest.raises(conrl.RunError, match="another process"):
+        store.RunFiles(tmp_path, {"episodes": 1}).__enter__()
+    with store.RunFiles(tmp_path, {"episodes": 1}):
         pass
 
 
@@ -191,7 +191,7 @@ def test_a_checkpoint_damaged_anywhere_is_refused_or_is_the_same(tmp_path: Path)
     path = tmp_path / "checkpoint.npz"
     whole = path.read_bytes()
     settings = json.loads((tmp_path / "config.json").read_text())
-    run = Run(tmp_path, {name: value for name, value in settings.items() if name != "version"})
+    run = store.RunFiles(tmp_path, {name: value for name, value in settings.items() if name != "version"})
     state, rows = learner.state(), history.to_csv()
     draw = random.Random(1)
     refused: Counter[str] = Counter()
@@ -277,8 +277,8 @@ def test_a_run_goes_on_with_its_model_in_another_place(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         conrl.save_model(tmp_path / folder / "m.npz", conrl.envs.box())
     for folder, episodes in (("here", 3), ("there", 5)):
-        job = Job(str(tmp_path / folder / "m.npz"), "conrl", episodes)
-        assert len(job.prepare().play_on_disk(tmp_path / "out")) == episodes
+        job = Job(env=str(tmp_path / folder / "m.npz"), algorithm="conrl", episodes=episodes)
+        assert len(Run(job, tmp_path / "out").play()) == episodes
 
 
 # -- a checkpoint belongs to its run --------------------------------------------------------------------------
@@ -291,20 +291,29 @@ def contents(checkpoint: Path) -> dict[str, Any]:
 
 
 OTHERS: dict[str, tuple[Job, str]] = {
-    "another seed": (Job("box", "conrl", 5, seed=1), "another (learner.)?seed: 1 there, 0 here"),
-    "another learner": (Job("box", "ucbvi", 5), 'another learner.*: .*"ucbvi" there, "conrl" here|another learner'),
-    "another environment": (Job("mars-rover", "conrl", 5), 'another env: "mars-rover" there, "box" here'),
-    "another setting": (Job("box", "conrl", 5, settings={"horizon": 20}), "another (learner|settings)"),
-    "another option": (Job("box", "conrl", 5, options={"bonus": "theory"}), "another learner"),
-    "another pay": (Job("box", "conrl", 5, pay="bernoulli"), "another pay"),
+    "another seed": (Job(env="box", algorithm="conrl", episodes=5, seed=1), "another (learner.)?seed: 1 there, 0 here"),
+    "another learner": (
+        Job(env="box", algorithm="ucbvi", episodes=5),
+        'another learner.*: .*"ucbvi" there, "conrl" here|another learner',
+    ),
+    "another environment": (
+        Job(env="mars-rover", algorithm="conrl", episodes=5),
+        'another env: "mars-rover" there, "box" here',
+    ),
+    "another setting": (
+        Job(env="box", algorithm="conrl", episodes=5, settings={"horizon": 20}),
+        "another (learner|settings)",
+    ),
+    "another option": (Job(env="box", algorithm="conrl", episodes=5, options={"bonus": "theory"}), "another learner"),
+    "another pay": (Job(env="box", algorithm="conrl", episodes=5, pay="bernoulli"), "another pay"),
 }
 
 
 @pytest.mark.parametrize("case", OTHERS)
 def test_a_checkpoint_of_another_run_is_refused(case: str, tmp_path: Path) -> None:
-    mine, (other, why) = Job("box", "conrl", 5), OTHERS[case]
+    mine, (other, why) = Job(env="box", algorithm="conrl", episodes=5), OTHERS[case]
     for job, out in ((mine, tmp_path / "mine"), (other, tmp_path / "other")):
-        job.prepare().play_on_disk(out)
+        Run(job, out).play()
     where = mine.directory(tmp_path / "mine")
     own, rows = (where / "checkpoint.npz").read_bytes(), progress(where)
     (where / "checkpoint.npz").write_bytes((other.directory(tmp_path / "other") / "checkpoint.npz").read_bytes())
@@ -318,7 +327,7 @@ def test_a_checkpoint_of_another_run_is_refused(case: str, tmp_path: Path) -> No
     assert "checkpoint.npz is of a run with" in run_command(*words, 8).stderr
     (where / "checkpoint.npz").write_bytes(own)
     ok(*words, 8)
-    assert progress(where).decode() == Job("box", "conrl", 8).prepare().play().to_csv()
+    assert progress(where).decode() == Run(Job(env="box", algorithm="conrl", episodes=8)).play().to_csv()
 
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:

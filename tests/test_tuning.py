@@ -20,9 +20,9 @@ from rich.console import Console
 
 from conrl.cli.main import main
 from conrl.errors import RunError, SpecError
-from conrl.experiments import Event, load, parse_spec
+from conrl.experiments import Event, Run, SpecMistakes, load, parse_spec
 from conrl.experiments.search import Search
-from conrl.experiments.spec import SpecMistakes, builtin_spec
+from conrl.experiments.spec import builtin_spec
 from conrl.experiments.tuning import loss_of, tune
 from conrl.experiments.view import counting
 from conrl.io.files import alone
@@ -51,7 +51,7 @@ def test_the_grid_of_the_paper_has_504_settings() -> None:
     search = Search.of(builtin_spec("table1"))
     assert len(search.grid()) == 504
     assert len({json.dumps(setting) for setting in search.grid()}) == 504
-    made = search.with_setting(search.jobs[0], search.grid()[77]).prepare().learner()
+    made = Run(search.with_setting(search.jobs[0], search.grid()[77])).learner
     assert made.planner.step == search.grid()[77]["planner.step"]
     assert made.planner.oracle.reset == search.grid()[77]["planner.oracle.reset"]
 

@@ -80,23 +80,23 @@ def check_text(text: str, what: str) -> str:
 def read_count(value: Any, what: str, least: int = 1, most: int = 2**53, error: type[ConRLError] = SpecError) -> int:
     """A whole number: how many of something."""
     if not is_int(value) or value < least:
-        raise error(f"{what} is {shown(value)}; it must be a whole number of at least {least}")
+        raise error(f"{what} is {shown(value)}; it must be a whole number of at least {least}", key=(what,))
     if value > most:
-        raise error(f"{what} is {shown(value)}; at most {most:,} are supported")
+        raise error(f"{what} is {shown(value)}; at most {most:,} are supported", key=(what,))
     return int(value)
 
 
 def read_flag(value: Any, what: str) -> bool:
     """True or False, also as 0 or 1."""
     if not isinstance(value, (bool, np.bool_)) and not (is_int(value) and value in (0, 1)):
-        raise SpecError(f"{what} is {shown(value)}; it must be True or False")
+        raise SpecError(f"{what} is {shown(value)}; it must be True or False", key=(what,))
     return bool(value)
 
 
 def read_choice(value: Any, what: str, options: Iterable[str]) -> str:
     """One of several words."""
     if not isinstance(value, str) or value not in options:
-        raise SpecError(unknown(what, value, options))
+        raise SpecError(unknown(what, value, options), key=(what,))
     return value
 
 
@@ -104,7 +104,7 @@ def read_number(value: Any, what: str, least: float = -LARGEST) -> float:
     """A finite number."""
     if not is_number(value) or not least <= value <= LARGEST:
         wanted = "finite number" if least < 0.0 else f"number of at least {least:g}"
-        raise SpecError(f"{what} is {shown(value)}; it must be a {wanted}, and at most {LARGEST:g}")
+        raise SpecError(f"{what} is {shown(value)}; it must be a {wanted}, and at most {LARGEST:g}", key=(what,))
     return float(value)
 
 
@@ -157,12 +157,13 @@ def read_preset(presets: Mapping[str, Mapping[str, Any]], preset: str, given: Ma
 def read_positive(value: Any, name: str, zero: bool = False) -> float:
     """A finite number above 0, or of at least 0."""
     if not is_number(value) or value < 0.0 or (value == 0.0 and not zero):
-        raise SpecError(f"{name} is {shown(value)}; it must be a number {'of at least' if zero else 'above'} 0")
+        wanted = f"a number {'of at least' if zero else 'above'} 0"
+        raise SpecError(f"{name} is {shown(value)}; it must be {wanted}", key=(name,))
     return float(value)
 
 
 def read_delta(delta: Any) -> float:
     """A failure probability."""
     if not is_number(delta) or not 0.0 < delta <= 1.0:
-        raise SpecError(f"delta is {shown(delta)}; a failure probability is in (0, 1]")
+        raise SpecError(f"delta is {shown(delta)}; a failure probability is in (0, 1]", key=("delta",))
     return float(delta)

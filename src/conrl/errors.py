@@ -6,7 +6,9 @@
       SpecError         a question or an experiment that does not make sense (also a ValueError)
       RunError          something failed while running
 
-Every message names the culprit and, where there is one, the remedy, in one line.
+Every message names the culprit and, where there is one, the remedy, in one line. `error.key` says where the culprit
+stood, in words of the library: ("limits", "crash") is the entry `crash` of the argument `limits`. Whoever asked renders
+it: the command line as an option, a study's file as a line number. No program reads the message.
 
 An argument that makes no sense, of whatever type, raises one of these from every public call. An argument that a call
 does not have, or that is missing, is Python's own TypeError; what does not fit into memory, its MemoryError.
@@ -16,7 +18,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,10 +27,16 @@ if TYPE_CHECKING:
 
 
 class ConRLError(Exception):
-    """Base of every error that conrl raises on purpose."""
+    """Base of every error that conrl raises on purpose. `key` is the path of what is wrong, or empty."""
 
-    def __init__(self, message: str = "", *rest: object) -> None:
+    def __init__(self, message: str = "", *rest: object, key: tuple[str, ...] = ()) -> None:
         super().__init__(re.sub(r"\s*\n\s*", " ", str(message)), *rest)  # arrays are quoted in several lines
+        self.key = key
+
+    @property
+    def messages(self) -> list[str]:
+        """One line for each mistake."""
+        return [str(self)]
 
 
 class ModelError(ConRLError, ValueError):
@@ -49,8 +58,39 @@ class SpecError(ConRLError, ValueError):
     """What was asked does not make sense: an unknown name, a limit for a cost that is not there."""
 
 
+class SpecMistakes(SpecError):
+    """Everything that is wrong with the file of a study, a line each."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        super().__init__("; ".join(mistakes))
+        self.mistakes = mistakes
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.mistakes,)
+
+    @property
+    def messages(self) -> list[str]:
+        return self.mistakes
+
+
 class RunError(ConRLError):
     """Something failed while running."""
+
+
+@contextmanager
+def under(*key: str) -> Iterator[None]:
+    """What goes wrong inside is about something within `key`.
+
+    >>> with under("limits"):
+    ...     raise SpecError("unknown cost 'crsh'", key=("crsh",))
+    Traceback (most recent call last):
+    conrl.errors.SpecError: unknown cost 'crsh'
+    """
+    try:
+        yield
+    except ConRLError as error:
+        error.key = (*key, *error.key)
+        raise
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> str:

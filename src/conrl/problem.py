@@ -96,7 +96,7 @@ class Knapsack:
         budgets = resolve_limits(self.budgets, model.cost_names, "budgets")
         for name, budget in zip(model.cost_names, budgets, strict=True):
             if budget < 0.0:
-                raise SpecError(f"the budget of {name!r} is {budget:g}; it must be at least 0")
+                raise SpecError(f"the budget of {name!r} is {budget:g}; it must be at least 0", key=("budgets", name))
         return budgets
 
     def held_back(self, model: ConstrainedMDP | Task) -> float:
@@ -112,7 +112,9 @@ class Knapsack:
         if is_number(self.epsilon) and 0.0 <= float(self.epsilon) < 1.0:
             return float(self.epsilon)
         if not isinstance(self.epsilon, str) or self.epsilon != "theorem":
-            raise SpecError(f'epsilon is {shown(self.epsilon)}; it must be a number in [0, 1) or "theorem"')
+            raise SpecError(
+                f'epsilon is {shown(self.epsilon)}; it must be a number in [0, 1) or "theorem"', key=("epsilon",)
+            )
         regime = knapsack_epsilon(
             budgets,
             self.episodes,
@@ -123,13 +125,14 @@ class Knapsack:
             delta=read_delta(self.delta),
         )
         if not regime.applies:
-            raise SpecError(f"epsilon='theorem': {regime.message}; give epsilon a number instead")
+            raise SpecError(f"epsilon='theorem': {regime.message}; give epsilon a number instead", key=("epsilon",))
         task = model if isinstance(model, Task) else model.task
         for low, high in task.ranges:
             if low < 0.0 or high > 1.0:
                 raise SpecError(
                     f"epsilon='theorem': the theorem needs rewards and costs of one step in [0, 1], "
-                    f"and here they reach from {low:g} to {high:g}; give epsilon a number instead"
+                    f"and here they reach from {low:g} to {high:g}; give epsilon a number instead",
+                    key=("epsilon",),
                 )
         return regime.epsilon
 

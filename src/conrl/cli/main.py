@@ -34,8 +34,30 @@ LONGEST = 2**31 - 1  # steps of an episode
 TABLES = (".npz", ".csv")  # that a policy is written as
 
 
+class Command(click.Command):
+    """A command whose errors say which of its options they are about."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except ConRLError as error:
+            if option := self.option_of(error.key):
+                error.args = (f"{option}: {error}", *error.args[1:])
+            raise
+
+    def option_of(self, key: tuple[str, ...]) -> str:
+        """The option that gave what the key of an error names, and the NAME in NAME=X; empty if none did."""
+        names = {p.name: p.opts[0] for p in self.params if isinstance(p, click.Option)}
+        inner = key[1:] if key[:1] == ("options",) and key[1:2] and key[1] in names else key
+        if not inner or inner[0] not in names:
+            return ""
+        return " ".join((names[inner[0]], ".".join(inner[1:]))).rstrip()
+
+
 class Commands(click.Group):
     """The one place where an error becomes a line on stderr and an exit code."""
+
+    command_class = Command
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         if hasattr(sys.stdout, "reconfigure"):
@@ -47,7 +69,7 @@ class Commands(click.Group):
         except InfeasibleError as error:
             code = _complain(str(error), 3)
         except ConRLError as error:
-            for message in getattr(error, "mistakes", [str(error)]):  # of a spec, a line each
+            for message in error.messages:
                 code = _complain(message, 2)
         except click.UsageError as error:
             where = error.ctx.command_path if error.ctx else "conrl"
@@ -383,27 +405,15 @@ Ctrl-C or SIGTERM stops after the episode being played, with everything saved (e
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for history and checkpoint.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def learn(
-    env: str,
-    algorithm: str,
-    episodes: int,
-    seed: int,
-    settings: dict[str, Any],
-    limits: dict[str, float],
-    budgets: dict[str, float],
-    epsilon: str | None,
-    resolve: bool,
-    horizon: int | None,
-    start: str | None,
-    preset: str,
+    options: dict[str, Any],
     planner: str | None,
     bonus: str | None,
-    pay: str,
-    options: dict[str, Any],
+    resolve: bool,
+    epsilon: str | None,
     prime: Path | None,
-    reward_range: tuple[float, float] | None,
-    cost_ranges: dict[str, tuple[float, float]],
     out: Path | None,
     as_json: bool,
+    **given: Any,
 ) -> int:
     """Learn to act in ENV within its limits, episode by episode, without knowing its model.
 
@@ -412,34 +422,21 @@ def learn(
     """
     _load_numba()
     from conrl.cli import rendering, terminal
-    from conrl.experiments.jobs import Job
+    from conrl.experiments.jobs import Job, Run
 
-    if budgets:
-        _knapsack(budgets, episodes, epsilon, limits, {})
+    if given["budgets"]:
+        given["epsilon"] = _knapsack(given["budgets"], given["episodes"], epsilon, given["limits"], {}).epsilon
     elif epsilon is not None or resolve:
         raise SpecError("--epsilon and --resolve go with --budget")
     parts = {"planner": planner, "bonus": bonus, "resolve": resolve or None, **options}
     job = Job(
-        env,
-        algorithm,
-        episodes,
-        seed,
-        settings,
-        limits,
-        horizon,
-        start,
-        reward_range,
-        preset,
-        {name: value for name, value in parts.items() if value is not None},
-        budgets,
-        epsilon if epsilon == "theorem" else float(epsilon or 0.0),
-        pay,
-        None if prime is None else str(prime),
-        cost_ranges=cost_ranges,
+        **given,
+        options={name: value for name, value in parts.items() if value is not None},
+        prime=None if prime is None else str(prime),
         allow_import=True,  # typed by the user
     )
-    prepared = job.prepare()
-    prepared.check()  # limits that nobody can keep end here, before anything is written
+    run = Run(job, out)
+    run.check()  # limits that nobody can keep end here, before anything is written
     shown = not as_json
     played = 0
 
@@ -447,18 +444,18 @@ def learn(
         nonlocal played
         played += 1
 
-    history = prepared.play(shown) if out is None else prepared.play_on_disk(out, shown, count)
+    history = run.play(shown, count)
     before = len(history) - played
+    about = (job.env, job.algorithm, job.seed, history)
     if as_json:
-        click.echo(rendering.to_json(rendering.learn_record(env, algorithm, seed, history)))
+        click.echo(rendering.to_json(rendering.learn_record(*about)))
     else:
-        where = "" if out is None else str(job.directory(out))
-        said = f"wrote {where}, continued after episode {before}" if before else f"wrote {where}"
-        wrote = [said if played else f"{where} was finished before: nothing was played"] if where else []
-        terminal.show(*rendering.learn_parts(env, algorithm, seed, history), *wrote)
+        said = f"wrote {run.directory}, continued after episode {before}" if before else f"wrote {run.directory}"
+        said = said if played else f"{run.directory} was finished before: nothing was played"
+        terminal.show(*rendering.learn_parts(*about), *([] if run.directory is None else [said]))
     if history.interrupted:
         hint = "" if out is None else "; the same command continues it"
-        return _complain(f"interrupted after {len(history)} of {episodes} episodes{hint}", 130)
+        return _complain(f"interrupted after {len(history)} of {job.episodes} episodes{hint}", 130)
     return 0
 
 

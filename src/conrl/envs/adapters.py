@@ -81,7 +81,7 @@ def from_gymnasium(
     outcomes = _outcomes(inner, name, num_states, num_actions)
     steps = horizon if horizon is not None else getattr(env.spec, "max_episode_steps", None)
     if steps is None:
-        raise ModelError(f"{name} states no time limit; pass horizon= (on the command line --horizon)")
+        raise ModelError(f"{name} states no time limit; give a horizon", key=("horizon",))
     start = _start(inner, name, num_states, initial)
     ends = {o.successor for o in outcomes if o.terminated}
     state_names, action_names, layout = describe(inner)

@@ -8,7 +8,7 @@ from typing import Any
 
 from conrl import envs, io
 from conrl.envs import registry
-from conrl.errors import SpecError, unknown
+from conrl.errors import ConRLError, SpecError, unknown
 from conrl.model import ConstrainedMDP
 
 
@@ -25,16 +25,21 @@ def model(
     `allow_import`: the user, and not a file, named the module in `gymnasium:<module>:<id>`.
     """
     if horizon is not None and "horizon" in settings:
-        raise SpecError("the horizon is given twice, by --horizon and by --set")
+        raise SpecError("the horizon is given twice, by itself and as a parameter", key=("settings", "horizon"))
     parameters = settings if horizon is None else settings | {"horizon": horizon}
-    mdp = _make(name, parameters, allow_import)
-    if start is not None:
-        index = _state(mdp, start)
-        # What ends an episode of a Gymnasium environment depends on where it starts.
-        if is_gymnasium(name):
-            mdp = _make(name, parameters | {"initial": index}, allow_import)
-        else:
-            mdp = mdp.replace(initial=index)
+    try:
+        mdp = _make(name, parameters, allow_import)
+        index = None if start is None else _state(mdp, start)
+        if index is not None:
+            # What ends an episode of a Gymnasium environment depends on where it starts.
+            again = is_gymnasium(name)
+            mdp = _make(name, parameters | {"initial": index}, allow_import) if again else mdp.replace(initial=index)
+    except ConRLError as error:
+        if error.key and error.key[0] in settings:
+            error.key = ("settings", *error.key)
+        elif error.key not in (("horizon",), ("start",)):
+            error.key = ("settings",) if settings and name in envs.REGISTRY else ("env",)
+        raise
     if limits:
         own = {} if mdp.limits is None else dict(zip(mdp.cost_names, mdp.limits.tolist(), strict=True))
         mdp = mdp.replace(limits=own | limits)
@@ -48,11 +53,11 @@ def is_gymnasium(model: str) -> bool:
 def _make(model: str, parameters: dict[str, Any], allow_import: bool) -> ConstrainedMDP:
     if not is_gymnasium(model) and model not in envs.REGISTRY:
         if not io.is_model_file(model) and not os.path.exists(model) and os.sep not in model:
-            known = unknown("model", model, [*envs.REGISTRY, "gymnasium:<id>"])
-            raise SpecError(known if "did you mean" in known else f"{known}, or a file that ends in .npz or .csv")
+            known = [*envs.REGISTRY, "gymnasium:<id>", "a file that ends in .npz or .csv"]
+            raise SpecError(unknown("model", model, known))
         foreign = next((name for name in parameters if name != "horizon"), None)
         if foreign is not None:
-            raise SpecError(f"--set {foreign}: a file has no parameters; --set is for built-in environments")
+            raise SpecError("a file has no parameters; built-in environments have", key=(foreign,))
         return io.load_model(model, horizon=parameters.get("horizon"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what matters is raised
@@ -66,8 +71,6 @@ def _state(mdp: ConstrainedMDP, text: str) -> int:
         return names.index(text)
     if text.isdecimal() and len(text) < 20 and int(text) < mdp.num_states:
         return int(text)
-    raise SpecError(
-        f"--start: {unknown('state', text, names[:1000])}"
-        if mdp.num_states <= 50
-        else f"--start: no state {text!r}; give a name, or an index in 0..{mdp.num_states - 1}"
-    )
+    few = mdp.num_states <= 50
+    otherwise = f"no state {text!r}; give a name, or an index in 0..{mdp.num_states - 1}"
+    raise SpecError(unknown("state", text, names) if few else otherwise, key=("start",))

@@ -95,7 +95,7 @@ def make_built_in(name: str, parameters: Mapping[str, Any]) -> ConstrainedMDP:
     hints = typing.get_type_hints(entry.factory)
     for key, value in parameters.items():
         if key not in entry.parameters:
-            raise SpecError(unknown(f"parameter of {name}", key, entry.parameters))
+            raise SpecError(unknown(f"parameter of {name}", key, entry.parameters), key=(key,))
         _check_type(name, key, value, hints[key])
     try:
         return entry.factory(**parameters)
@@ -128,7 +128,7 @@ def _check_type(name: str, key: str, value: object, hint: Any) -> None:
     if not any(fits[kind] for kind in kinds):
         words = {int: "a whole number", float: "a number", str: "a text", types.NoneType: "None"}
         wanted = " or ".join(words[kind] for kind in kinds if kind in words)
-        raise SpecError(f"parameter {key!r} of {name} is {shown(value)}; it must be {wanted}")
+        raise SpecError(f"parameter {key!r} of {name} is {shown(value)}; it must be {wanted}", key=(key,))
 
 
 def open_gymnasium(env_id: str, parameters: Mapping[str, Any], allow_import: bool) -> gymnasium.Env[Any, Any]:

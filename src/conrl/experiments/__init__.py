@@ -1,12 +1,13 @@
 """Studies: many runs on disk, resumable, locked, never lost; what came of them as tables, figures and a report."""
 
+from conrl.errors import SpecMistakes
 from conrl.experiments.analysis import Curve, Environment, Failure, Study, load
 from conrl.experiments.execution import Event
-from conrl.experiments.jobs import Job
+from conrl.experiments.jobs import Job, Run
 from conrl.experiments.records import RunRecord
 from conrl.experiments.runner import Outcome, run_study
-from conrl.experiments.spec import Spec, SpecMistakes, builtin_spec, load_spec, parse_spec
-from conrl.experiments.store import Run, learn_on_disk, run_directory
+from conrl.experiments.spec import Spec, builtin_spec, load_spec, parse_spec
+from conrl.experiments.store import learn_on_disk, run_directory
 
 __all__ = [
     "Curve",

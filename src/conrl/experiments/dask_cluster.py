@@ -12,7 +12,7 @@ from typing import Any
 
 from conrl.errors import RunError, SpecError
 from conrl.experiments.execution import Event, Listener, execute
-from conrl.experiments.jobs import Job
+from conrl.experiments.jobs import Job, Worlds
 
 
 def import_distributed() -> Any:
@@ -71,7 +71,9 @@ def on_dask(tasks: Sequence[tuple[int, Job]], out: Path, address: str, tell: Lis
             raise
 
 
-STOPPED: set[str] = set()  # on a worker of a cluster: the studies that were interrupted
+# On a worker of a cluster, which lives longer than a run: the studies that were interrupted, and the models made.
+STOPPED: set[str] = set()
+WORLDS = Worlds()
 
 
 def _stop(study: str) -> None:
@@ -95,7 +97,7 @@ def _on_worker(study: str, place: int, job: Job, out: str) -> tuple[str, int, st
 
     try:
         tell("started", 0, "")
-        execute(job, out, tell)
+        execute(job, out, tell, WORLDS)
     except KeyboardInterrupt:
         return "interrupted", last[1], ""
     return last

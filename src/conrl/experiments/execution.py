@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conrl.errors import ConRLError, RunError
-from conrl.experiments.jobs import Job
+from conrl.experiments.jobs import Job, Run, Worlds
 from conrl.experiments.store import FAILED
 from conrl.io.files import atomic_write, refuse_links
 from conrl.running import History
@@ -37,7 +37,7 @@ class Event:
 Listener = Callable[[Event], None]
 
 
-def execute(job: Job, out: str | Path, tell: Callable[[str, int, str], None]) -> bool:
+def execute(job: Job, out: str | Path, tell: Callable[[str, int, str], None], worlds: Worlds) -> bool:
     """Play one run to its end, here. Whether it came to its end; a failure is told and recorded, not raised."""
     due = 0.0
 
@@ -55,7 +55,7 @@ def execute(job: Job, out: str | Path, tell: Callable[[str, int, str], None]) ->
         return False
     clear_failure(where)
     try:
-        history = job.prepare().play_on_disk(out, after=after)
+        history = Run(job, out, worlds).play(after=after)
     except (KeyboardInterrupt, BrokenPipeError):
         raise
     except Exception as error:

@@ -1,6 +1,7 @@
-"""One run, described by plain values: what `conrl learn`, a line of a spec and a worker on another machine all execute.
+"""One run: described by plain values (`Job`), and played (`Run`).
 
-The same description gives the same bytes wherever it is executed.
+What `conrl learn`, a line of a spec and a worker on another machine all execute. The same description gives the same
+bytes wherever it is executed.
 """
 
 from __future__ import annotations
@@ -8,22 +9,27 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from conrl.errors import ConRLError, SpecError
+from conrl.errors import ConRLError, InfeasibleError, SpecError, under
 from conrl.experiments import parts
 from conrl.experiments.store import learn_on_disk, run_directory, settings_of
 from conrl.io.files import read_bytes, refuse_links
+from conrl.learners.places import PlacesLearner
 from conrl.model import ConstrainedMDP, Task, transform
-from conrl.problem import Knapsack, Problem
+from conrl.problem import Knapsack
 from conrl.running import History, learn
 from conrl.running.loop import make_world
 from conrl.running.worlds import with_coins
 
+if TYPE_CHECKING:
+    import gymnasium
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """A run that is to be played.
 
@@ -43,6 +49,7 @@ class Job:
     horizon: int | None = None
     start: str | None = None
     reward_range: tuple[float, float] | None = None
+    cost_ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     preset: str = "default"
     options: dict[str, Any] = field(default_factory=dict)
     budgets: dict[str, float] = field(default_factory=dict)
@@ -51,110 +58,187 @@ class Job:
     prime: str | None = None
     env_name: str | None = None
     name: str | None = None
-    cost_ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     allow_import: bool = False
 
     def directory(self, out: str | Path) -> Path:
         """Where the run is kept."""
         return run_directory(out, self.env_name or self.env, self.name or self.algorithm, self.seed)
 
-    def prepare(self) -> Prepared:
-        """The world and the way to make the learner; a `SpecError` if something does not fit."""
-        kind = parts.algorithm(self.algorithm)
-        world, task = parts.world(
-            self.env,
-            self.horizon,
-            self.start,
-            self.settings,
-            self.limits,
-            self.reward_range,
-            self.cost_ranges,
-            self.allow_import,
-        )
-        if self.pay == "bernoulli" and isinstance(world, ConstrainedMDP):
-            world = with_coins(world)
-            task = world.task
-        if getattr(kind, "continuing", False):
-            if not isinstance(world, ConstrainedMDP):
-                raise SpecError(f"{self.algorithm} learns from one unending episode, for which the model must be known")
-            world = transform.reachable_part(transform.single_episode(world))
-            task = world.task
-        truth = world if isinstance(world, ConstrainedMDP) else None
-        # What the paper's program was allowed to know goes with its preset.
-        given = {"peek": truth} if self.preset == "authors" and truth and "peek" in parts.signature(kind) else {}
-        parts.check_options(kind, self.options)
-        return Prepared(self, world, task, kind, given)
+    def without(self, key: tuple[str, ...]) -> Job | None:
+        """The same job without what the key of an error names, to see what else is wrong; None if it needs that."""
+        for own in fields(self):
+            if key[:1] == (own.name,):
+                given = vars(self)[own.name]
+                default = own.default if own.default_factory is MISSING else own.default_factory()
+                less: Any = _pruned(given, key[1:]) if isinstance(given, dict) else default
+                return None if less is MISSING or less == given else replace(self, **{own.name: less})
+        return None
 
 
-class Prepared:
-    """A job whose world is made."""
+def _pruned(table: dict[str, Any], key: tuple[str, ...]) -> dict[str, Any]:
+    """A table without the entry at a path, or without what is nearest around it; empty if it has neither."""
+    if not key or key[0] not in table:
+        return {}
+    inner = table[key[0]]
+    rest = {name: value for name, value in table.items() if name != key[0]}
+    return (
+        rest | {key[0]: _pruned(inner, key[1:])} if isinstance(inner, dict) and key[1:2] and key[1] in inner else rest
+    )
 
-    def __init__(self, job: Job, world: Any, task: Task, kind: Any, given: dict[str, Any]) -> None:
-        self.job, self.world, self.task, self.given = job, world, task, given
-        self._kind = kind
-        self.truth = world if isinstance(world, ConstrainedMDP) else None
 
+class Worlds:
+    """The models that runs are played in, each made once, the latest few kept.
+
+    Models do not change, so that runs share them. An environment that publishes no model has a state of its own, and
+    is made for each run.
+    """
+
+    MOST = 4
+
+    def __init__(self) -> None:
+        self._models: dict[str, ConstrainedMDP] = {}
+
+    def of(self, job: Job) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
+        """What a job's learner meets, and what it may know of it."""
+        continuing, bernoulli = parts.algorithm(job.algorithm).continuing, job.pay == "bernoulli"
+        asked = (job.env, job.horizon, job.start, job.settings, job.limits, job.reward_range, job.cost_ranges)
+        key = json.dumps([*asked, job.allow_import, continuing, bernoulli], sort_keys=True, default=repr)
+        if (kept := self._models.get(key)) is not None:
+            return kept, kept.task
+        world, task = parts.world(*asked, job.allow_import)
+        if not isinstance(world, ConstrainedMDP):
+            if continuing:
+                why = "learns from one unending episode, for which the model must be known"
+                raise SpecError(f"{job.algorithm} {why}", key=("algorithm",))
+            return world, task
+        world = with_coins(world) if bernoulli else world
+        world = transform.reachable_part(transform.single_episode(world)) if continuing else world
+        self._models[key] = world
+        for oldest in list(self._models)[: -self.MOST]:
+            del self._models[oldest]
+        return world, world.task
+
+
+class Run:
+    """One run: its job and, as soon as they are asked for, its world, learner and history. It is played once.
+
+    With a directory `out` for runs of many kinds, its own in there is `directory`, and it goes on from wherever it was.
+    What is wrong with a job is told by a `ConRLError` whose key is a field of `Job`.
+    """
+
+    def __init__(self, job: Job, out: str | Path | None = None, worlds: Worlds | None = None) -> None:
+        self.job, self.out = job, out
+        self.directory = None if out is None else job.directory(out)
+        self._worlds = Worlds() if worlds is None else worlds
+
+    @cached_property
+    def _world(self) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
+        return self._worlds.of(self.job)
+
+    @property
+    def world(self) -> ConstrainedMDP | gymnasium.Env[Any, Any]:
+        """A model, which is sampled, or an environment."""
+        return self._world[0]
+
+    @property
+    def truth(self) -> ConstrainedMDP | None:
+        """The model, where it is known."""
+        return self.world if isinstance(self.world, ConstrainedMDP) else None
+
+    @cached_property
+    def _given(self) -> dict[str, Any]:
+        """What the paper's program was allowed to know goes with its preset."""
+        kind = parts.algorithm(self.job.algorithm)
+        allowed = self.job.preset == "authors" and self.truth is not None and "peek" in parts.signature(kind)
+        return {"peek": self.truth} if allowed else {}
+
+    @cached_property
     def learner(self) -> Any:
-        """A new learner."""
-        job = self.job
-        problem: Problem | None = Knapsack(job.budgets, job.episodes, job.epsilon) if job.budgets else None
+        """As it is before the first episode."""
+        job, kind = self.job, parts.algorithm(self.job.algorithm)
+        parts.check_options(kind, job.options)
+        chosen = {name: parts.part(name, value) for name, value in job.options.items()}
+        problem = Knapsack(job.budgets, job.episodes, job.epsilon) if job.budgets else None
         try:
-            chosen = {name: parts.part(name, value) for name, value in job.options.items()}
-            learner = self._kind(self.task, problem=problem, preset=job.preset, **chosen, **self.given)
-        except ConRLError:
+            learner = kind(self._world[1], problem=problem, preset=job.preset, **chosen, **self._given)
+        except ConRLError as error:
+            if error.key[:1] == ("problem",):
+                error.key = ("budgets",)
+            elif not error.key or error.key[0] in job.options:
+                error.key = ("options", *error.key)
             raise
         except (AttributeError, OverflowError, TypeError, ValueError) as error:
-            raise SpecError(f"{job.algorithm} cannot use one of its options: {error}") from None
+            raise self._unusable(error) from None
         if job.prime is not None:
-            if not hasattr(learner, "prime"):
-                raise SpecError(f"{job.algorithm} cannot learn from logged data")
-            learner.prime(job.prime)
+            if not isinstance(learner, PlacesLearner):
+                raise SpecError(f"{job.algorithm} cannot learn from logged data", key=("prime",))
+            with under("prime"):
+                learner.prime(job.prime)
         return learner
 
-    def check(self) -> History:
-        """An empty history, once a learner can be made, its limits can be kept and nothing else stands in the way."""
-        job, learner = self.job, self.learner()
-        history = History.of(learner, self.truth)
-        _ = history.optimum
-        make_world(self.world, learner, job.pay, None)
-        try:
-            json.dumps(settings_of(self.world, learner, job.episodes, job.seed, self.config()))
-        except TypeError as error:
-            raise SpecError(f"{job.algorithm} cannot use one of its options: {error}") from None
-        if "bonus" in job.options:
-            _ = learner.proposal  # its scales are compared with the costs when it is used
-        return history
+    def _unusable(self, error: Exception) -> SpecError:
+        return SpecError(f"{self.job.algorithm} cannot use one of its options: {error}", key=("options",))
 
-    def config(self) -> dict[str, Any]:
+    @cached_property
+    def history(self) -> History:
+        """What is remembered of each episode: none yet, or those that were played."""
+        return History.of(self.learner, self.truth)
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """All that the results depend on: what stands in `config.json`."""
+        return settings_of(self.world, self.learner, self.job.episodes, self.job.seed, self._config)
+
+    @property
+    def _config(self) -> dict[str, Any]:
         """What the results depend on, apart from the learner, the model and the seed."""
         job = self.job
         log = None if job.prime is None else hashlib.blake2b(read_bytes(Path(job.prime)), digest_size=16).hexdigest()
         return {"env": job.env, "settings": job.settings, "start": job.start, "pay": job.pay, "prime": log}
 
-    def settings(self) -> dict[str, Any]:
-        """All that stands in `config.json`."""
-        return settings_of(self.world, self.learner(), self.job.episodes, self.job.seed, self.config())
+    def check(self) -> None:
+        """Refuse, before anything is played or written, a job that cannot be played."""
+        job, learner = self.job, self.learner
+        try:
+            _ = self.history.optimum
+        except InfeasibleError as error:
+            error.key = ("limits",) if job.limits else ()
+            raise
+        make_world(self.world, learner, job.pay, None)
+        if "bonus" in job.options:
+            with under("options", "bonus"):
+                _ = learner.proposal  # its scales are compared with the costs when it is used
+        try:
+            json.dumps(self.settings)
+        except TypeError as error:
+            raise self._unusable(error) from None
 
-    def play(self, progress: bool = False) -> History:
-        """In memory."""
-        return learn(self.world, self.learner(), self.job.episodes, self.job.seed, progress, pay=self.job.pay)
-
-    def play_on_disk(
-        self, out: str | Path, progress: bool = False, after: Callable[[History], None] | None = None
-    ) -> History:
-        """With everything on disk, continued from wherever it was."""
-        job, where = self.job, self.job.directory(out)
-        refuse_links(where, Path(out))
-        _, history = learn_on_disk(
-            where,
+    def play(self, progress: bool = False, after: Callable[[History], None] | None = None) -> History:
+        """Play it to its end, on disk if it has a directory; `after` is called after each episode."""
+        job = self.job
+        if self.directory is None or self.out is None:
+            return learn(
+                self.world,
+                self.learner,
+                job.episodes,
+                job.seed,
+                progress,
+                pay=job.pay,
+                history=self.history,
+                after=after,
+            )
+        refuse_links(self.directory, Path(self.out))
+        _, self.history = learn_on_disk(
+            self.directory,
             self.world,
-            self.learner,
+            lambda: self.learner,
             job.episodes,
             job.seed,
             progress,
-            config=self.config(),
-            given=self.given,
+            config=self._config,
+            given=self._given,
+            history=self.history,
             after=after,
             pay=job.pay,
         )
-        return history
+        return self.history

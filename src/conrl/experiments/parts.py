@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from conrl.envs import naming
 from conrl.envs.registry import open_gymnasium
-from conrl.errors import SpecError, shown, unknown
+from conrl.errors import ConRLError, SpecError, shown, under, unknown
 from conrl.estimation.bonuses import ScaledBonus, TheoryBonus
 from conrl.learners import LEARNERS
 from conrl.model import ConstrainedMDP, Task
@@ -46,7 +46,7 @@ def world(
             made = open_gymnasium(name.partition(":")[2], settings, allow_import)
         if not hasattr(made.unwrapped, "P") and not hasattr(made.unwrapped, "mdp"):
             if start is not None:
-                raise SpecError("--start: the environment itself says where an episode starts")
+                raise SpecError("the environment itself says where an episode starts", key=("start",))
             names = getattr(made.unwrapped, "cost_names", tuple(limits))
             for cost in (*limits, *cost_ranges):
                 if cost not in names:
@@ -71,7 +71,7 @@ def world(
 def algorithm(name: str) -> Any:
     """The learner of that name."""
     if name not in LEARNERS:
-        raise SpecError(unknown("algorithm", name, LEARNERS))
+        raise SpecError(unknown("algorithm", name, LEARNERS), key=("algorithm",))
     return LEARNERS[name]
 
 
@@ -90,16 +90,15 @@ def check_options(kind: Any, given: dict[str, Any]) -> None:
     """Refuse what is no parameter of an algorithm."""
     known = signature(kind)
     for name in given:
-        if name in ("planner", "bonus", "resolve") and name not in known:
-            raise SpecError(f"--{name} is not for {kind.name}")
         if name not in known:
-            raise SpecError(unknown(f"parameter of {kind.name}", name, known))
+            raise SpecError(unknown(f"parameter of {kind.name}", name, known), key=("options", name))
 
 
 def part(name: str, value: Any) -> Any:
     """A parameter of an algorithm from plain values: planners, bonuses and A2C are tables of theirs."""
     makers = {"planner": planner, "bonus": bonus, "a2c": a2c}
-    return makers[name](value) if name in makers else value
+    with under("options", name):
+        return makers[name](value) if name in makers else value
 
 
 def planner(value: str | Table) -> Any:
@@ -110,14 +109,15 @@ def planner(value: str | Table) -> Any:
     kind = fields.pop("name", None)
     if kind not in PLANNERS:
         known = ", ".join(PLANNERS)
-        raise SpecError(
-            unknown("planner", kind, PLANNERS) if isinstance(kind, str) else f"planner needs a name: {known}"
-        )
+        message = unknown("planner", kind, PLANNERS) if isinstance(kind, str) else f"planner needs a name: {known}"
+        raise SpecError(message, key=("name",))
     if PLANNERS[kind] is Lagrangian and isinstance(fields.get("oracle"), Mapping):
         oracle = dict(fields["oracle"])
-        if isinstance(oracle.get("settings"), Mapping):
-            oracle["settings"] = a2c(oracle["settings"])
-        fields["oracle"] = _made("oracle", A2C, oracle)
+        with under("oracle"):
+            if isinstance(oracle.get("settings"), Mapping):
+                with under("settings"):
+                    oracle["settings"] = a2c(oracle["settings"])
+            fields["oracle"] = _made("oracle", A2C, oracle)
     return _made("planner", PLANNERS[kind], fields)
 
 
@@ -154,8 +154,10 @@ def _made(what: str, kind: Any, fields: Table) -> Any:
     known = [f.name for f in dataclasses.fields(kind) if f.init]
     for name in fields:
         if name not in known:
-            raise SpecError(unknown(f"field of {what}", name, known))
+            raise SpecError(unknown(f"field of {what}", name, known), key=(name,))
     try:
         return kind(**fields)
+    except ConRLError:
+        raise
     except (AttributeError, OverflowError, TypeError, ValueError) as error:
         raise SpecError(f"{what}: {error}") from None

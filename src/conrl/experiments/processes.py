@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from conrl.experiments.execution import Event, Listener, execute
-from conrl.experiments.jobs import Job
+from conrl.experiments.jobs import Job, Worlds
 from conrl.signals import STOP, postponed
 
 ATTEMPTS = 5  # of a run whose workers are lost
@@ -38,6 +38,7 @@ def _work(pipe: Connection, out: str) -> None:
         del os.environ[SAFE_PATH]  # programs that an environment starts are not ours
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    worlds = Worlds()
     with suppress(EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
         while (task := pipe.recv()) is not None:
             place, job = task
@@ -45,7 +46,7 @@ def _work(pipe: Connection, out: str) -> None:
             def tell(kind: str, episodes: int, text: str, place: int = place) -> None:
                 pipe.send(Event(place, kind, episodes, text))
 
-            execute(job, out, tell)
+            execute(job, out, tell, worlds)
 
 
 def _end_with_parent() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from typing import Any
 from conrl.errors import ConRLError, RunError, SpecError
 from conrl.experiments.dask_cluster import import_distributed, on_dask
 from conrl.experiments.execution import Event, Listener, clear_failure, record_failure
-from conrl.experiments.jobs import Job
 from conrl.experiments.processes import in_processes
 from conrl.experiments.spec import Spec
 from conrl.experiments.store import STUDY, clashes, environment_directory, played, read_json, safe_name
@@ -65,7 +63,7 @@ def run_study(
     if dask is not None:
         import_distributed()  # what is missed is told before anything is written
     directory = Path(out).absolute()
-    finished, left = _split(spec.jobs, directory)
+    finished, left = _split(spec, directory)
     jobs = spec.jobs
     outcome = Outcome(directory, len(jobs), before=len(finished))
     tell = listener or (lambda event: None)
@@ -137,20 +135,16 @@ def _kept(before: dict[str, Any], key: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _split(jobs: Sequence[Job], directory: Path) -> tuple[list[int], list[int]]:
+def _split(spec: Spec, directory: Path) -> tuple[list[int], list[int]]:
     """The places of runs that are finished and of those that are not; refuses a directory that holds other runs."""
     finished, left, wrong = [], [], []
-    settings: dict[tuple[str | None, str | None], dict[str, Any]] = {}
-    for place, job in enumerate(jobs):
+    for place, job in enumerate(spec.jobs):
         where = job.directory(directory)
         refuse_links(where, directory)
         if not (where / "config.json").exists() or not any((where / name).exists() for name in PLAYED):
             left.append(place)  # nothing has been played: the settings may change
             continue
-        kind = (job.env_name, job.name)
-        if kind not in settings:
-            settings[kind] = job.prepare().settings()
-        wanted = json.loads(json.dumps(settings[kind]))
+        wanted = json.loads(json.dumps(spec.run_like(job).settings))
         wanted["seed"] = job.seed
         if wanted["learner"].get("seed") is not None:
             wanted["learner"]["seed"] = job.seed

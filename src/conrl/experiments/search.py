@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from conrl.errors import ConRLError, RunError, SpecError, unknown
-from conrl.experiments.jobs import Job
+from conrl.experiments.jobs import Job, Run
 from conrl.experiments.spec import Spec
 from conrl.experiments.store import own_file
 from conrl.io import is_model_file
@@ -46,40 +46,61 @@ class Search:
     trials: int | None
     prune: bool
     seed: int
+    checked: Run  # the first of the jobs
 
     @classmethod
     def of(cls, spec: Spec) -> Search:
-        """Checked: every name is known, and each value by itself makes a learner."""
+        """Checked: every name is known, and each value by itself makes a learner. All mistakes come at once."""
+        mistakes: list[tuple[tuple[str, ...], str]] = []
+
+        def wrong(message: str, *path: str) -> None:
+            mistakes.append((("tune", *path), message))
+
+        def one(kind: str, known: list[str]) -> str:
+            """The algorithm or environment that is meant."""
+            given = spec.tune.get(kind)
+            if given is None and len(known) > 1:
+                wrong(f"tune needs {kind} = one of {', '.join(known)}")
+            elif given is not None and given not in known:
+                wrong(unknown(kind, str(given), known), kind)
+            return given if given in known else known[0]
+
         table = dict(spec.tune)
         parameters = table.get("parameters") or {}
         if not parameters:
-            raise spec.mistake(("tune",), "nothing to tune: write a table [tune.parameters]")
-        algorithm = _one(spec, "algorithm", list(spec.algorithms))
-        where = list(dict.fromkeys(str(job.env_name) for job in spec.jobs if job.name == algorithm))
-        environment = _one(spec, "environment", where)
-        sampler = table.get("sampler", "grid")
+            wrong("nothing to tune: write a table [tune.parameters]")
+        algorithm = one("algorithm", list(spec.algorithms))
+        environment = one("environment", list(dict.fromkeys(str(j.env_name) for j in spec.jobs if j.name == algorithm)))
+        sampler, trials = table.get("sampler", "grid"), table.get("trials")
         if sampler not in SAMPLERS:
-            raise spec.mistake(("tune", "sampler"), unknown("sampler", str(sampler), SAMPLERS))
+            wrong(unknown("sampler", str(sampler), SAMPLERS), "sampler")
+        elif sampler != "grid" and trials is None:
+            wrong(f"{sampler} needs a number of trials, such as trials = 50", "sampler")
+        lists = [values for values in parameters.values() if isinstance(values, list)]
         if sampler == "grid":
-            for name, values in parameters.items():
-                if not isinstance(values, list):
-                    raise spec.mistake(("tune", "parameters", name), f"{name}: a grid needs a list of values")
-            if math.prod(len(values) for values in parameters.values()) > MOST_SETTINGS:
-                message = f"the grid has more than {MOST_SETTINGS:,} settings; use sampler = 'tpe'"
-                raise spec.mistake(("tune", "parameters"), message)
-        elif table.get("trials") is None:
-            raise spec.mistake(("tune", "sampler"), f"{sampler} needs a number of trials, such as trials = 50")
+            for name in (name for name, values in parameters.items() if not isinstance(values, list)):
+                wrong(f"{name}: a grid needs a list of values", "parameters", name)
+            if math.prod(map(len, lists)) > MOST_SETTINGS:
+                wrong(f"the grid has more than {MOST_SETTINGS:,} settings; use sampler = 'tpe'", "parameters")
         jobs = [job for job in spec.jobs if (job.env_name, job.name) == (environment, algorithm)]
-        found = cls(
-            jobs, parameters, sampler, table.get("trials"), bool(table.get("prune", True)), int(table.get("seed", 0))
+        search = cls(
+            jobs,
+            parameters,
+            sampler,
+            trials,
+            bool(table.get("prune", True)),
+            int(table.get("seed", 0)),
+            spec.run_like(jobs[0]),
         )
-        for name, values in parameters.items():
+        for name, values in parameters.items() if not mistakes else ():
             for value in values if isinstance(values, list) else (values["low"], values["high"]):
                 try:
-                    found.with_setting(found.jobs[0], {name: value}).prepare().learner()
+                    _ = Run(search.with_setting(jobs[0], {name: value}), worlds=spec.worlds).learner
                 except ConRLError as error:
-                    raise spec.mistake(("tune", "parameters", name), f"{name} = {value!r}: {error}") from None
-        return found
+                    wrong(f"{name} = {value!r}: {error}", "parameters", name)
+                    break
+        spec.refuse(mistakes)
+        return search
 
     def with_setting(self, job: Job, setting: Mapping[str, Any], episodes: int | None = None) -> Job:
         """The job with a setting, in a directory of its own."""
@@ -126,17 +147,6 @@ class Search:
             return
         with atomic_write(path, follow=False) as file:
             file.write(text.encode())
-
-
-def _one(spec: Spec, kind: str, known: list[str]) -> str:
-    given = spec.tune.get(kind)
-    if given is None and len(known) == 1:
-        return known[0]
-    if given is None:
-        raise spec.mistake(("tune",), f"tune needs {kind} = one of {', '.join(known)}")
-    if given not in known:
-        raise spec.mistake(("tune", kind), unknown(kind, str(given), known))
-    return str(given)
 
 
 def _digest(setting: Mapping[str, Any]) -> str:

@@ -22,15 +22,15 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from conrl.arguments import is_int
-from conrl.errors import ConRLError, SpecError, unknown
-from conrl.experiments.jobs import Job
+from conrl.errors import ConRLError, SpecError, SpecMistakes, shown, unknown
+from conrl.experiments.jobs import Job, Run, Worlds
 from conrl.experiments.spec_keys import (
     ALGORITHM,
     ENVIRONMENT,
@@ -40,11 +40,9 @@ from conrl.experiments.spec_keys import (
     Check,
     is_choices,
     is_interval,
-    is_table,
-    is_texts,
 )
 from conrl.experiments.store import environment_directory, safe_name
-from conrl.experiments.toml_lines import Lines, paths
+from conrl.experiments.toml_lines import Lines
 from conrl.io import is_model_file
 from conrl.io.files import MAX_DEPTH, TOO_DEEP, check_depth, read_bytes
 
@@ -56,19 +54,10 @@ NAME = re.compile(r"[^\x00-\x1f\x7f/\\]{1,100}")
 DEEP_KEY = re.compile(
     rf"""(?<![\w-])(?:(?:"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+'|[\w-]++)[ \t]*+\.[ \t]*+){{{MAX_DEPTH}}}""", re.ASCII
 )
-# Words that messages hold by chance.
-UNTOLD = {"title", "episodes", "seeds", "environments", "learner", "model", "on", "set", "limits", "options", "name"}
-
-
-class SpecMistakes(SpecError):
-    """Everything that is wrong with a spec, a line each."""
-
-    def __init__(self, mistakes: list[str]) -> None:
-        super().__init__("; ".join(mistakes))
-        self.mistakes = mistakes
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.mistakes,)
+# Where a field of a job stands in the file: of an environment, under these keys; all others are an algorithm's.
+IN_ENVIRONMENT = {"env": "model", "settings": "set"} | {
+    name: name for name in ("limits", "horizon", "start", "reward_range", "cost_ranges")
+}
 
 
 @dataclass(frozen=True)
@@ -82,12 +71,19 @@ class Spec:
     jobs: list[Job]
     tune: dict[str, Any] = field(default_factory=dict)
     source: str = field(default="spec", compare=False)  # the name of the file
-    lines: Lines | None = field(default=None, compare=False, repr=False)
+    lines: Lines = field(default_factory=lambda: Lines(""), compare=False, repr=False)
+    worlds: Worlds = field(default_factory=Worlds, compare=False, repr=False)
+    # The first run of each algorithm in each environment, as it was checked.
+    checked: dict[tuple[str | None, str | None], Run] = field(default_factory=dict, compare=False, repr=False)
 
-    def mistake(self, path: tuple[str, ...], message: str) -> SpecMistakes:
-        """What is wrong with a key, to be raised; with the line where it stands."""
-        line = "" if self.lines is None else f":{self.lines.of(path)}"
-        return SpecMistakes([f"{self.source}{line}: {message}"])
+    def run_like(self, job: Job) -> Run:
+        """A run that differs from the job in its seed alone: the one that was checked, if that is so."""
+        run = self.checked.get((job.env_name, job.name))
+        return run if run is not None and replace(run.job, seed=job.seed) == job else Run(job, worlds=self.worlds)
+
+    def refuse(self, mistakes: Iterable[tuple[tuple[str, ...], str]]) -> None:
+        """Raise what is wrong with some keys, if anything is, with the lines where they stand."""
+        _refuse(mistakes, self.source, self.lines)
 
     def titles(self) -> dict[str, dict[str, str]]:
         """What environments and algorithms are called in figures."""
@@ -131,202 +127,210 @@ def parse_spec(text: str, source: str = "spec", folder: Path | None = None, allo
     except RecursionError:
         raise SpecError(f"{source}: not TOML: {TOO_DEEP}") from None
     except ValueError as error:  # a number of thousands of digits is a plain ValueError
-        found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
-        where, why = (f"{source}:{found[2]}", f"{found[1]}, column {found[3]}") if found else (source, str(error))
-        raise SpecError(f"{where}: not TOML: {why}") from None
+        raise SpecError(f"{source}: not TOML: {error}") from None
     return _Reader(data, text, source, Path() if folder is None else folder, allow_import).read()
 
 
 class _Reader:
-    """Checks the tables of a spec and collects what is wrong."""
+    """Checks the tables of a spec and collects everything that is wrong. What is wrong is left out, to look further."""
 
     def __init__(self, data: dict[str, Any], text: str, source: str, folder: Path, allow_import: bool) -> None:
         self.data, self.source, self.folder, self.allow_import = data, source, folder, allow_import
         self.lines = Lines(text)
-        self.mistakes: list[tuple[tuple[str, ...], str]] = []
+        self.worlds = Worlds()
+        self.mistakes: dict[tuple[tuple[str, ...], str], None] = {}  # (path, message), each once
 
     def complain(self, path: tuple[str, ...], message: str) -> None:
-        self.mistakes.append((path, message))
+        self.mistakes[path, message] = None
 
     def sound(self, *path: str) -> bool:
-        """Whether nothing is wrong in a table, so that more can be said about what it asks for."""
+        """Whether nothing is wrong in a table so far."""
         return not any(where[: len(path)] == path for where, _ in self.mistakes)
 
     def read(self) -> Spec:
-        data = self.data
-        self.keys((), data, TOP)
-        environments, algorithms = self.tables("environment", ENVIRONMENT), self.tables("algorithm", ALGORITHM)
+        """The study, or all of its mistakes."""
+        data = self.keys((), self.data, TOP)
+        environments = self.tables("environment", ENVIRONMENT)
+        algorithms = self.tables("algorithm", ALGORITHM)
         for name, table in algorithms.items():
-            self.algorithm(name, table, environments)
-        self.tune(data.get("tune"))
-        jobs = list(self.jobs(environments, algorithms))
-        self.try_all(jobs)
-        self.stop()
+            self.algorithm(name, table)
+        self.tune(data.get("tune", {}))
+        usual: dict[str, Any] = {key: data[key] for key in ("seeds", "episodes") if key in data}
+        jobs = list(self.jobs(usual, environments, algorithms))
+        checked: dict[tuple[str | None, str | None], Run] = {}
+        for job in jobs:
+            if (job.env_name, job.name) not in checked:
+                checked[job.env_name, job.name] = Run(job, worlds=self.worlds)
+                self.check(checked[job.env_name, job.name])
+        _refuse(self.mistakes, self.source, self.lines)
         if not jobs:
             raise SpecError(f"{self.source}: nothing to run: no algorithm runs in any environment")
         name = str(data.get("name", Path(self.source).stem))
         title, tune = str(data.get("title", name)), data.get("tune", {})
-        return Spec(name, title, environments, algorithms, jobs, tune, self.source, self.lines)
+        return Spec(name, title, environments, algorithms, jobs, tune, self.source, self.lines, self.worlds, checked)
 
-    def stop(self) -> None:
-        if self.mistakes:
-            found = sorted((self.lines.of(path), message) for path, message in self.mistakes)
-            seen = dict.fromkeys(f"{self.source}:{line}: {message}" for line, message in found)
-            raise SpecMistakes(list(seen))
-
-    def keys(self, path: tuple[str, ...], table: Mapping[str, Any], checks: Mapping[str, Check]) -> None:
-        """Refuse keys that mean nothing and values of the wrong kind."""
+    def keys(self, path: tuple[str, ...], table: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]:
+        """The entries of a table that make sense. Keys that mean nothing and values of the wrong kind are mistakes."""
+        good = {}
         for key, value in table.items():
             if key not in checks:
                 self.complain((*path, key), unknown("key", key, checks))
             elif not checks[key][0](value):
-                self.complain((*path, key), f"{key} is {_short(value)}; it must be {checks[key][1]}")
+                self.complain((*path, key), f"{key} is {shown(value)}; it must be {checks[key][1]}")
+            else:
+                good[key] = value
+        return good
 
     def tables(self, kind: str, checks: Mapping[str, Check]) -> dict[str, dict[str, Any]]:
         """The tables [kind.name]."""
-        found = self.data.get(kind, {})
-        if not isinstance(found, dict):
+        tables = self.data.get(kind, {})
+        if not isinstance(tables, dict):
             return {}
-        if not found and self.data.keys() <= TOP.keys():  # else a misspelt one
+        if not tables and self.data.keys() <= TOP.keys():  # else a misspelt one
             self.complain((kind,), f"a study needs at least one table [{kind}.NAME]")
         good = {}
-        safe: dict[str, str] = {}
-        for name, table in found.items():
+        folders: dict[str, str] = {}
+        for name, table in tables.items():
             if not isinstance(table, dict):
-                self.complain((kind, name), f"{kind}.{name} is {_short(table)}; it must be a table [{kind}.{name}]")
+                self.complain((kind, name), f"{kind}.{name} is {shown(table)}; it must be a table [{kind}.{name}]")
                 continue
             folder = environment_directory(name) if kind == "environment" else safe_name(name)
             if not NAME.fullmatch(name) or name in (".", "..") or len(folder.encode()) > LONGEST_NAME:
-                self.complain((kind, name), f"{_short(name)} cannot name a directory; use letters, digits and -")
-            if folder in safe:
-                self.complain((kind, name), f"{name!r} and {safe[folder]!r} would share a directory; rename one")
-            safe[folder] = name
-            self.keys((kind, name), table, checks)
-            good[name] = table
+                self.complain((kind, name), f"{shown(name)} cannot name a directory; use letters, digits and -")
+            if folder in folders:
+                self.complain((kind, name), f"{name!r} and {folders[folder]!r} would share a directory; rename one")
+            folders[folder] = name
+            good[name] = self.keys((kind, name), table, checks)
         return good
 
-    def algorithm(self, name: str, table: dict[str, Any], environments: Mapping[str, Any]) -> None:
-        """References to environments."""
-        for other in table.get("environments", []) if is_texts(table.get("environments", [])) else []:
-            if other not in environments:
-                self.complain(("algorithm", name, "environments"), unknown("environment", other, environments))
-        for other, changed in (table.get("on", {}) if is_table(table.get("on", {})) else {}).items():
+    def algorithm(self, name: str, table: dict[str, Any]) -> None:
+        """Leave what refers to an environment that is not there out of the table of an algorithm."""
+        known = self.data.get("environment", {})
+        for other in table.get("environments", []):
+            if other not in known:
+                self.complain(("algorithm", name, "environments"), unknown("environment", other, known))
+        on = {}
+        for other, changes in table.get("on", {}).items():
             path = ("algorithm", name, "on", other)
-            if other not in environments:
-                self.complain(path, unknown("environment", other, environments))
-            elif not isinstance(changed, dict):
-                self.complain(path, f"on.{other} is {_short(changed)}; it must be a table")
+            if other not in known:
+                self.complain(path, unknown("environment", other, known))
+            elif not isinstance(changes, dict):
+                self.complain(path, f"on.{other} is {shown(changes)}; it must be a table")
             else:
-                self.keys(path, changed, OVERRIDES)
+                on[other] = self.keys(path, changes, OVERRIDES)
+        table["on"] = on
 
-    def tune(self, table: Any) -> None:
+    def tune(self, table: dict[str, Any]) -> None:
         """What `conrl tune` reads."""
-        if not isinstance(table, dict):
-            return
-        self.keys(("tune",), table, TUNE)
-        found = table.get("parameters", {})
-        for name, values in found.items() if isinstance(found, dict) else ():
+        for name, values in self.keys(("tune",), table, TUNE).get("parameters", {}).items():
             if not is_choices(values) and not is_interval(values):
-                self.complain(
-                    ("tune", "parameters", name),
-                    f"{name} is {_short(values)}; it must be a list of values or {{ low = 0.1, high = 1, log = true }}",
-                )
+                wanted = "a list of values or { low = 0.1, high = 1, log = true }"
+                self.complain(("tune", "parameters", name), f"{name} is {shown(values)}; it must be {wanted}")
 
-    def jobs(self, environments: dict[str, dict[str, Any]], algorithms: dict[str, dict[str, Any]]) -> Iterator[Job]:
-        """Every run, seeds innermost."""
+    def jobs(
+        self,
+        usual: dict[str, Any],
+        environments: dict[str, dict[str, Any]],
+        algorithms: dict[str, dict[str, Any]],
+    ) -> Iterator[Job]:
+        """Every run, seeds innermost; `usual` is what holds where a table says nothing."""
         count = 0
-        usual = {key: self.data[key] for key in ("seeds", "episodes") if key in self.data and self.sound(key)}
-        if any(len(path) == 1 for path, _ in self.mistakes):  # perhaps a misspelt `episodes`
-            usual.setdefault("episodes", 1)
         for name, table in algorithms.items():
-            if not self.sound("algorithm", name):
-                continue
-            for env_name in table.get("environments", environments):
-                if not self.sound("environment", env_name):
-                    continue
-                env = environments[env_name]
-                merged = usual | _merged(table, table.get("on", {}).get(env_name, {}))
-                seeds, episodes = merged.get("seeds", 1), merged.get("episodes")
-                if episodes is None:
-                    self.complain(("algorithm", name), f"{name} has no number of episodes; write episodes = 1000")
-                    break
+            if "environments" in self.data["algorithm"][name] and "environments" not in table:
+                continue  # nobody knows where it is to run
+            asked = table.get("environments", environments)
+            # If all of them are misspelt, what else is wrong is looked for everywhere.
+            for env_name in [other for other in asked if other in environments] or (asked and environments):
+                merged = _merged(usual, _merged(table, table["on"].get(env_name, {})))
+                if "episodes" not in merged:
+                    # Perhaps it is there, and misspelt.
+                    if self.sound("algorithm", name) and all(len(path) > 1 for path, _ in self.mistakes):
+                        self.complain(("algorithm", name), f"{name} has no number of episodes; write episodes = 1000")
+                        break
+                    merged["episodes"] = 1
                 if "epsilon" in merged and not merged.get("budgets"):
                     self.complain(("algorithm", name, "epsilon"), "epsilon goes with budgets, and there are none")
-                    break
+                    del merged["epsilon"]
+                seeds = merged.get("seeds", 1)
                 numbers = range(seeds) if is_int(seeds) else seeds
                 count += len(numbers)
                 if count > MOST_RUNS:
                     where = ("algorithm", name, "seeds") if "seeds" in table else ("seeds",)
                     self.complain(where, f"more than {MOST_RUNS:,} runs; make several studies")
                     return
-                ranges = env.get("reward_range")
-                first = Job(
-                    self.model(env.get("model", env_name)),
-                    merged.get("learner", name),
-                    episodes,
-                    0,
-                    env.get("set", {}),
-                    {k: float(x) for k, x in env.get("limits", {}).items()},
-                    env.get("horizon"),
-                    env.get("start"),
-                    None if ranges is None else (float(ranges[0]), float(ranges[1])),
-                    merged.get("preset", "default"),
-                    merged.get("options", {}),
-                    {k: float(x) for k, x in merged.get("budgets", {}).items()},
-                    merged.get("epsilon", 0.0),
-                    merged.get("pay", "outcome"),
-                    env_name=env_name,
-                    name=name,
-                    cost_ranges={k: (float(x), float(y)) for k, (x, y) in env.get("cost_ranges", {}).items()},
-                    allow_import=self.allow_import,
-                )
+                first = self.job(env_name, environments[env_name], name, merged)
                 yield from (replace(first, seed=seed) for seed in numbers)
 
-    def model(self, name: str) -> str:
-        """A file is looked for beside the spec; by its full name any worker finds it."""
-        beside = self.folder.absolute() / name
-        return str(beside) if is_model_file(name) and beside.exists() else name
+    def job(self, env_name: str, env: dict[str, Any], name: str, table: dict[str, Any]) -> Job:
+        """One run of an algorithm in an environment, from the tables of both."""
+        own = {field: env[key] for field, key in IN_ENVIRONMENT.items() if key in env}
+        own |= {key: table[key] for key in OVERRIDES if key in table and key != "seeds"}
+        for key in ("limits", "budgets"):
+            own[key] = {cost: float(x) for cost, x in own.get(key, {}).items()}
+        if "reward_range" in own:
+            own["reward_range"] = tuple(map(float, own["reward_range"]))
+        own["cost_ranges"] = {cost: tuple(map(float, ends)) for cost, ends in own.get("cost_ranges", {}).items()}
+        model = own.pop("env", env_name)
+        beside = self.folder.absolute() / model  # by its full name any worker finds it
+        return Job(
+            env=str(beside) if is_model_file(model) and beside.exists() else model,
+            algorithm=table.get("learner", name),
+            env_name=env_name,
+            name=name,
+            allow_import=self.allow_import,
+            **own,
+        )
 
-    def try_all(self, jobs: list[Job]) -> None:
-        """Make the world and the learner of each kind of run once."""
-        tried, told = set(), set()
-        for job in jobs:
-            if (kind := (job.env_name, job.name)) in tried:
-                continue
-            tried.add(kind)
+    def check(self, run: Run) -> None:
+        """Note what is wrong with a run and, without that, whatever else is."""
+        job: Job | None = run.job
+        while job is not None:
             try:
-                job.prepare().check()
+                run.check()
+                return
             except ConRLError as error:
-                # What is an option of the command line is a key here, but for the one that no file can give.
-                text = re.sub(
-                    r"--(?!allow-import)([a-z-]+)",
-                    lambda found: found[1].replace("-", "_"),
-                    " ".join(str(error).split()),
-                )
-                path = self.culprit(job, text)
-                if (path, text) not in told:  # a model that is not there is told once, not for each algorithm
-                    self.complain(path, f"{job.name} on {job.env_name}: {text}")
-                told.add((path, text))
+                self.note(job, error)
+                job = job.without(error.key)
+                run = run if job is None else Run(job, worlds=self.worlds)
 
-    def culprit(self, job: Job, text: str) -> tuple[str, ...]:
-        """The key that an error message is about, as far as it can be told; the algorithm's table otherwise."""
-        env, name = str(job.env_name), str(job.name)
-        own, table = ("environment", env), ("algorithm", name)
-        said = text.partition("; did you mean")[0]
-        if said.startswith("unknown algorithm"):
-            return (*table, "learner")
-        if said.startswith("unknown model"):
-            return (*own, "model")
-        on = (*table, "on", env)
-        found = [*paths(_get(self.data, on), on), *paths(_get(self.data, own), own)]
-        found += [path for path in paths(_get(self.data, table), table) if path[2:3] != ("on",)]
-        keys = [path for path in sorted(found, key=len, reverse=True) if path[-1] not in UNTOLD]
-        words = set(re.findall(r"\w+", said)) | ({"budgets"} if "Knapsack" in said else set())
-        for wanted in (*([quoted] for quoted in re.findall(r"'([^']+)'", said)), words):
-            for path in keys:
-                if path[-1] in wanted:
-                    return path
-        return (*own, "model") if job.env in said else table
+    def note(self, job: Job, error: ConRLError) -> None:
+        """Complain about what an error names, in the words of the file."""
+        path = self.path_of(job, error.key)
+        kind, name, *rest = path if len(path) > 1 else ("", "")
+        if rest in (["model"], ["learner"]) and not self.sound(kind, name):
+            return  # perhaps it says which, and is misspelt
+        if any(where == path for where, _ in self.mistakes if len(where) > 2):
+            return  # it was left out, and is missed
+        absent = [] if rest in (["model"], ["learner"]) else path[len(path) - self.absent(path) :]
+        missing = f"{'.'.join(absent)}: " if absent else ""
+        self.complain(path, f"{job.name} on {job.env_name}: {missing}{' '.join(str(error).split())}")
+
+    def path_of(self, job: Job, key: tuple[str, ...]) -> tuple[str, ...]:
+        """Where in the file a field of a job stands, or would stand."""
+        own, table = ("environment", str(job.env_name)), ("algorithm", str(job.name))
+        if not key:
+            return table
+        first, rest = key[0], key[1:]
+        if first in IN_ENVIRONMENT:
+            return (*own, IN_ENVIRONMENT[first], *rest)
+        first = "learner" if first == "algorithm" else first
+        paths = [(*table, "on", own[1], first, *rest), (*table, first, *rest), (first, *rest)]
+        return min(paths, key=self.absent)
+
+    def absent(self, path: tuple[str, ...]) -> int:
+        """How many keys at the end of a path are not in the file."""
+        data: Any = self.data
+        for depth, key in enumerate(path):
+            if not isinstance(data, dict) or key not in data:
+                return len(path) - depth
+            data = data[key]
+        return 0
+
+
+def _refuse(mistakes: Iterable[tuple[tuple[str, ...], str]], source: str, lines: Lines) -> None:
+    by_line = sorted((lines.of(path), message) for path, message in mistakes)
+    if by_line:
+        raise SpecMistakes([f"{source}:{line}: {message}" for line, message in by_line])
 
 
 def _merged(table: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -336,14 +340,3 @@ def _merged(table: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
         both = isinstance(value, dict) and isinstance(found.get(key), dict)
         found[key] = _merged(found[key], value) if both else value
     return found
-
-
-def _get(data: Any, path: tuple[str, ...]) -> dict[str, Any]:
-    for key in path:
-        data = data.get(key, {}) if isinstance(data, dict) else {}
-    return data if isinstance(data, dict) else {}
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -99,8 +99,8 @@ def _clash(before: dict[str, Any], now: dict[str, Any]) -> str | None:
     return None
 
 
-class Run:
-    """A run's directory, owned by one process while inside `with`.
+class RunFiles:
+    """The files of a run in its directory, owned by one process while inside `with`.
 
     `config` is everything that the results depend on; a directory that holds another is refused, except that more
     `episodes` continue a run.
@@ -119,7 +119,7 @@ class Run:
     def progress(self) -> Path:
         return self.directory / "progress.csv"
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> RunFiles:
         with ExitStack() as stack:
             stack.enter_context(alone(self.directory, "working on this run", "lock"))
             for leftover in self.directory.glob(".conrl-*.tmp"):  # of a process killed while it wrote
@@ -265,6 +265,7 @@ def learn_on_disk(
     *,
     config: dict[str, Any] | None = None,
     given: dict[str, Any] | None = None,
+    history: History | None = None,
     after: Callable[[History], None] | None = None,
     **options: Any,
 ) -> tuple[Any, History]:
@@ -278,19 +279,19 @@ def learn_on_disk(
         seed, progress, options: as in `learn`.
         config: what else the results depend on, as JSON; compared when a run is continued.
         given: what `load_learner` needs again.
+        history: an empty one of the run, where there is one already.
         after: called with the history after each episode.
     """
     fresh = make_learner()
     settings = settings_of(env, fresh, episodes, seed, config)
     make_world(env, fresh, options.get("pay", "outcome"), options.get("cost"))  # what makes no sense ends here,
     _ = fresh.proposal  # before anything is written
-    truth = env if isinstance(env, ConstrainedMDP) else None
-    history = History.of(fresh, truth)
-    with Run(directory, settings) as run:
-        learner = run.load(history, fresh, **(given or {})) or fresh
+    history = history or History.of(fresh, env if isinstance(env, ConstrainedMDP) else None)
+    with RunFiles(directory, settings) as files:
+        learner = files.load(history, fresh, **(given or {})) or fresh
         left = episodes - learner.episodes
         if left <= 0:
-            run.complete(history)
+            files.complete(history)
             return learner, history
         due = time.monotonic() + FIRST_SAVE
 
@@ -300,12 +301,12 @@ def learn_on_disk(
                 after(history)
             begun = time.monotonic()
             if begun >= due:
-                run.save(learner, history)
+                files.save(learner, history)
                 took = time.monotonic() - begun
                 due = begun + took + max(LEAST_PAUSE, SHARE * took)
 
         # An error may strike in the middle of an episode: then the last checkpoint stands. A signal waits for the save.
         with interruptible():
             learn(env, learner, left, seed, progress, history=history, after=keep, **options)
-            run.save(learner, history)
+            files.save(learner, history)
         return learner, history

@@ -99,8 +99,7 @@ class _Tuner:
         self.place = 0
         # Budgets are for all episodes together: a part of them would be another problem.
         self.rungs = (1.0,) if search.jobs[0].budgets else RUNGS
-        env = search.jobs[0].prepare()
-        best = env.check().optimum
+        best = search.checked.history.optimum
         self.optimum = None if best is None else best.reward
 
     def run(self, workers: int) -> None:

@@ -57,7 +57,7 @@ class _Outcomes(NamedTuple):
 
 def load_csv(path: Path, given: dict[str, Any]) -> ConstrainedMDP:
     if "horizon" not in given:
-        raise ModelError(f"{path}: a CSV file holds no horizon; pass horizon= (on the command line --horizon)")
+        raise ModelError(f"{path}: a CSV file holds no horizon; give one", key=("horizon",))
     _check_text(path)
     states, actions = _Codes(), _Codes()
     cost_names, rows = _read_csv(path, states, actions)

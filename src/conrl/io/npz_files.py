@@ -80,7 +80,7 @@ def _plain_model(arrays: dict[str, Array], given: dict[str, Any]) -> Constrained
             rest[name] = arrays[name].item() if arrays[name].ndim == 0 else arrays[name]
     rest |= given
     if "horizon" not in rest:
-        raise ModelError("no array 'horizon'; pass horizon= (on the command line --horizon)")
+        raise ModelError("no array 'horizon'; add it, or give one", key=("horizon",))
     transitions = arrays["transitions"]
     num_states = transitions.shape[0] if transitions.ndim else 0
     if "initial" in rest:

@@ -148,7 +148,7 @@ class BaseLearner(ABC):
         problem = as_problem(given, self.task.limits)
         if not isinstance(problem, self.problems):
             able = " or ".join(kind.__name__ for kind in self.problems)
-            raise SpecError(f"{self.name} takes {able} problems, not {type(problem).__name__}")
+            raise SpecError(f"{self.name} takes {able} problems, not {type(problem).__name__}", key=("problem",))
         return problem, problem.bind(self.task)[1]
 
     @property

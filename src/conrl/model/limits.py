@@ -125,10 +125,10 @@ def resolve_limits(limits: Limits | Linear | None, cost_names: Sequence[str], wh
         index = {name: i for i, name in enumerate(cost_names)}
         for name, limit in limits.items():
             if name not in index:
-                raise ModelError(unknown("cost", str(name), cost_names))
+                raise ModelError(unknown("cost", str(name), cost_names), key=(what, str(name)))
             number = _limit_array(none if limit is None else limit, f"{what}[{name!r}]")
             if number.ndim:
-                raise ModelError(f"{what}[{name!r}] is {shown(limit)}; expected one number")
+                raise ModelError(f"{what}[{name!r}] is {shown(limit)}; expected one number", key=(what, str(name)))
             values[index[name]] = number
     else:
         given = [none if x is None else x for x in limits] if isinstance(limits, (list, tuple)) else limits
@@ -137,13 +137,14 @@ def resolve_limits(limits: Limits | Linear | None, cost_names: Sequence[str], wh
             values = values[None]  # one cost, one number
     if values.shape != (d,):
         raise ModelError(
-            f"{what} has shape {values.shape}; the model has {d} cost{'s' * (d != 1)}, so it must have shape ({d},)"
+            f"{what} has shape {values.shape}; the model has {d} cost{'s' * (d != 1)}, so it must have shape ({d},)",
+            key=(what,),
         )
     bad = np.flatnonzero(np.isnan(values) | (values == -none))
     if bad.size:
-        raise ModelError(
-            f"{what[:-1]} of cost {cost_names[bad[0]]!r} is {values[bad[0]]}; it must be a number, or {none} for none"
-        )
+        name = cost_names[bad[0]]
+        message = f"{what[:-1]} of cost {name!r} is {values[bad[0]]}; it must be a number, or {none} for none"
+        raise ModelError(message, key=(what, name))
     return values
 
 

@@ -367,7 +367,8 @@ class ConstrainedMDP:
         for i in np.flatnonzero((low < given[:, 0] - room) | (high > given[:, 1] + room)):
             name = "reward_range" if i == 0 else f"the range of cost {self.cost_names[i - 1]!r}"
             raise ModelError(
-                f"{name} is {given[i, 0]:g} to {given[i, 1]:g}, but the model itself pays {low[i]:g} to {high[i]:g}"
+                f"{name} is {given[i, 0]:g} to {given[i, 1]:g}, but the model itself pays {low[i]:g} to {high[i]:g}",
+                key=("reward_range",) if i == 0 else ("cost_ranges", self.cost_names[i - 1]),
             )
         before = self._ranges
         given = given if before is None else np.where(np.isnan(given), before, given)

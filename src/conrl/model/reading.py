@@ -272,14 +272,16 @@ def read_horizon(horizon: Any, num_states: int = 1) -> int:
     return steps
 
 
-def read_range(bounds: tuple[float, float], what: str) -> tuple[float, float]:
+def read_range(bounds: tuple[float, float], what: str, key: tuple[str, ...]) -> tuple[float, float]:
+    """The least and the most of something."""
     try:
         low, high = (float(x) for x in bounds)
     except (TypeError, ValueError, OverflowError):
         low = high = np.nan
     if not -LARGEST <= low <= high <= LARGEST:
         raise ModelError(
-            f"{what} is {shown(bounds)}; expected two finite numbers, the lower first, of at most {LARGEST:g} in size"
+            f"{what} is {shown(bounds)}; expected two finite numbers, the lower first, of at most {LARGEST:g} in size",
+            key=key,
         )
     return low, high
 
@@ -290,7 +292,7 @@ def read_ranges(reward: tuple[float, float] | None, costs: Ranges | None, cost_n
         return None
     found = np.full((1 + len(cost_names), 2), np.nan)
     if reward is not None:
-        found[0] = read_range(reward, "reward_range")
+        found[0] = read_range(reward, "reward_range", ("reward_range",))
     listed: Any = () if costs is None else costs
     if not isinstance(listed, Mapping):
         if costs is not None and not (is_list(listed) and len(listed) == len(cost_names)):
@@ -298,7 +300,9 @@ def read_ranges(reward: tuple[float, float] | None, costs: Ranges | None, cost_n
         listed = dict(zip(cost_names, listed, strict=False))
     for name, bounds in listed.items():
         if name not in cost_names:
-            raise ModelError(unknown("cost", str(name), cost_names))
+            raise ModelError(unknown("cost", str(name), cost_names), key=("cost_ranges", str(name)))
         if bounds is not None:
-            found[1 + list(cost_names).index(name)] = read_range(bounds, f"cost_ranges[{name!r}]")
+            found[1 + list(cost_names).index(name)] = read_range(
+                bounds, f"cost_ranges[{name!r}]", ("cost_ranges", name)
+            )
     return found

@@ -64,13 +64,13 @@ class Task:
                 f"initial is {shown(self.initial)}; "
                 f"it must be a state index in 0..{self.num_states - 1}, or None if unknown"
             )
-        put("reward_range", read_range(self.reward_range, "reward_range"))
+        put("reward_range", read_range(self.reward_range, "reward_range", ("reward_range",)))
         ranges = self.cost_ranges if self.cost_ranges is not None else ((0.0, 1.0),) * self.num_costs
         if not is_list(ranges):
             raise ModelError(f"cost_ranges is {shown(ranges)}; expected (low, high) for each cost")
         if len(ranges) != self.num_costs:
             raise ModelError(f"cost_ranges has {len(ranges)} entries for {self.num_costs} costs")
-        put("cost_ranges", tuple(read_range(r, f"cost_ranges[{i}]") for i, r in enumerate(ranges)))
+        put("cost_ranges", tuple(read_range(r, f"cost_ranges[{i}]", ("cost_ranges",)) for i, r in enumerate(ranges)))
         put("can_stop", read_flag(self.can_stop, "can_stop"))
         if self.features is not None:
             put("features", frozen(read_features(self.features, self.num_states)))

@@ -99,7 +99,7 @@ def read_planner(planner: str | Planner, problem: Problem) -> Planner:
     """The planner that was named or given, if it can plan such a problem."""
     if isinstance(planner, str):
         if planner not in PLANNERS:
-            raise SpecError(unknown("planner", planner, PLANNERS))
+            raise SpecError(unknown("planner", planner, PLANNERS), key=("planner",))
         planner = PLANNERS[planner]()
     if isinstance(planner, type) or not isinstance(planner, Planner):
         raise SpecError(
@@ -115,7 +115,8 @@ def read_planner(planner: str | Planner, problem: Problem) -> Planner:
     if not isinstance(problem, planner.problems):
         able = [name for name, kind in PLANNERS.items() if isinstance(problem, kind.problems)]
         asked = type(problem).__name__
-        raise SpecError(f"planner {planner.name!r} does not take {asked} problems; {' or '.join(map(repr, able))} does")
+        message = f"planner {planner.name!r} does not take {asked} problems; {' or '.join(map(repr, able))} does"
+        raise SpecError(message, key=("planner",))
     return planner
 
 

@@ -82,7 +82,7 @@ class ModelWorld:
     def __init__(self, mdp: ConstrainedMDP, task: Task | None = None, pay: str | Sampler = "outcome") -> None:
         """Refuse Bernoulli draws whose range nobody declared, or that does not hold their means."""
         if not callable(pay) and not (isinstance(pay, str) and pay in ("outcome", "bernoulli")):
-            raise SpecError(f"pay is {shown(pay)}; it must be 'outcome', 'bernoulli' or a function")
+            raise SpecError(f"pay is {shown(pay)}; it must be 'outcome', 'bernoulli' or a function", key=("pay",))
         self.mdp = mdp
         self._pay = pay
         self.dynamics = Dynamics(mdp)
@@ -91,15 +91,16 @@ class ModelWorld:
         ranges = (task or mdp.task).ranges
         if pay == "bernoulli":
             for i in undeclared(mdp, ranges):
-                name, argument = _coordinate(mdp, i)
+                name, key = _coordinate(mdp, i)
                 raise SpecError(
                     f"pay='bernoulli': of {name} only the means are known, {ranges[i, 0]:g} to {ranges[i, 1]:g}; "
-                    f"declare what one step pays: mdp = mdp.replace({argument}=...), and make the learner with mdp.task"
+                    f"declare what one step pays: mdp = mdp.replace({key[0]}=...), and make the learner with mdp.task",
+                    key=key,
                 )
         self._low, self._high = ranges.T
         near = ROUNDING * np.maximum(1.0, np.abs(ranges).max(axis=1))  # means are sums: they round
         if pay == "bernoulli" and not ((self._low - near <= mdp.pay) & (mdp.pay <= self._high + near)).all():
-            raise SpecError("pay='bernoulli': a mean lies outside the task's ranges")
+            raise SpecError("pay='bernoulli': a mean lies outside the task's ranges", key=("pay",))
 
     def value(self, policy: Policy | Mixture) -> Float:
         """Of one that is asked for again and again, as learners report theirs, computed once."""
@@ -180,10 +181,11 @@ def with_coins(mdp: ConstrainedMDP) -> ConstrainedMDP:
     declared: dict[int, tuple[float, float]] = {}
     for i in undeclared(mdp, ranges):
         if ranges[i, 0] < 0.0 or ranges[i, 1] > 1.0:
-            name, argument = _coordinate(mdp, i)
+            name, key = _coordinate(mdp, i)
             raise SpecError(
                 f"pay 'bernoulli': the means of {name} reach from {ranges[i, 0]:g} to {ranges[i, 1]:g}; "
-                f"declare the least and the most that one step pays, with {argument}"
+                f"declare the least and the most that one step pays, with {key[0]}",
+                key=key,
             )
         declared[i] = (0.0, 1.0)
     return mdp.replace(
@@ -191,11 +193,11 @@ def with_coins(mdp: ConstrainedMDP) -> ConstrainedMDP:
     )
 
 
-def _coordinate(mdp: ConstrainedMDP, i: int) -> tuple[str, str]:
-    """What to call it, and the argument that declares its range."""
+def _coordinate(mdp: ConstrainedMDP, i: int) -> tuple[str, tuple[str, ...]]:
+    """What to call it, and the key of the argument that declares its range."""
     if i == 0:
-        return "the reward", "reward_range (--reward-range LOW,HIGH)"
-    return f"cost {mdp.cost_names[i - 1]!r}", "cost_ranges (--cost-range NAME=LOW,HIGH)"
+        return "the reward", ("reward_range",)
+    return f"cost {mdp.cost_names[i - 1]!r}", ("cost_ranges", mdp.cost_names[i - 1])
 
 
 class GymnasiumWorld:
