@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import rich.console
@@ -30,7 +31,9 @@ from launch import PATIENCE, alive, children, launch, launched, strike, wait_unt
 
 import conrl
 from conrl.cli.main import main
-from conrl.experiments import Event, Run, Spec, load, parse_spec, processes, run_study
+from conrl.experiments import Event, Job, Run, Spec, load, parse_spec, parts, processes, run_study
+from conrl.experiments.execution import execute
+from conrl.experiments.jobs import Worlds
 from conrl.experiments.processes import ONE_THREAD
 from conrl.experiments.view import watching
 
@@ -122,6 +125,52 @@ def command(spec: str, out: Path, *options: str) -> list[str]:
 
 def cli(spec: str, out: Path, *options: str) -> Result:
     return CliRunner().invoke(main, command(spec, out, *options)[3:], prog_name="conrl")
+
+
+# -- what is made -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the worlds that are made, as they are."""
+    names: list[str] = []
+    world = parts.world
+
+    def counted(name: str, *rest: Any) -> Any:
+        names.append(name)
+        return world(name, *rest)
+
+    monkeypatch.setattr(parts, "world", counted)
+    return names
+
+
+def test_loading_a_study_makes_each_world_once_and_keeps_it(copy: Path, made: list[str]) -> None:
+    spec = parse_spec(SMALL)
+    assert sorted(made) == ["box", "mars-rover"]
+    assert {kind: run.job.seed for kind, run in spec.checked.items()} == dict.fromkeys(spec.checked, 0)
+    box = [run for (env, _), run in spec.checked.items() if env == "box"]
+    assert len(box) == 3
+    assert len({id(run.world) for run in box}) == 1
+    outcome = run_study(spec, copy, workers=1)  # compares the settings of what is there
+    assert outcome.before == 12
+    assert sorted(made) == ["box", "mars-rover"]
+
+
+def test_a_worker_makes_each_world_once(tmp_path: Path, made: list[str], small: Bytes) -> None:
+    jobs, worlds = parse_spec(SMALL).jobs, Worlds()
+    made.clear()
+    for job in jobs:
+        assert execute(job, tmp_path, lambda kind, episodes, text: None, worlds)
+    assert sorted(made) == ["box", "mars-rover"]
+    assert progress(tmp_path) == small
+
+
+def test_only_some_worlds_are_kept(made: list[str]) -> None:
+    worlds = Worlds()
+    jobs = [Job(env="box", algorithm="ucbvi", episodes=1, horizon=h) for h in range(2, 3 + Worlds.MOST)]
+    for job in (*jobs, jobs[-1], jobs[0]):
+        assert worlds.of(job)[1].horizon == job.horizon
+    assert len(made) == len(jobs) + 1
 
 
 # -- what is played ---------------------------------------------------------------------------------------
