@@ -20,23 +20,23 @@ def assignments(
     """Reads a repeated option NAME=X into what each name is given; `split` cuts at the first or the last `=`."""
 
     def read(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        given: dict[str, Any] = {}
         for text in texts:
             name, sign, value = (part.strip() for part in split(text, "="))
             if not sign or not name:
                 raise click.BadParameter(f"{text!r} is not of the form NAME=X; write for example {example}")
-            if name in found:
+            if name in given:
                 raise click.BadParameter(f"{name} is given twice")
             try:
-                found[name] = parse(value)
+                given[name] = parse(value)
             except ValueError:
                 raise click.BadParameter(f"{value!r} in {text!r} is not {kind}") from None
-        return found
+        return given
 
     return read
 
 
-def _number(text: str) -> float:
+def _real(text: str) -> float:
     number = float(text)
     if math.isnan(number):
         raise ValueError(text)
@@ -52,12 +52,12 @@ def _anything(text: str) -> Any:
 
 
 def _range(text: str) -> tuple[float, float]:
-    low, high = map(_number, text.split(","))
+    low, high = map(_real, text.split(","))
     return low, high
 
 
 # The name of a cost may hold any sign, that of a parameter may not.
-read_limits = assignments(str.rpartition, _number, "crash=0.3")
+read_limits = assignments(str.rpartition, _real, "crash=0.3")
 read_bounds = assignments(str.rpartition, _range, "crash=0,1", "LOW,HIGH")
 read_settings = assignments(str.partition, _anything, "rock_reward=1")
 

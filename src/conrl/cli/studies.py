@@ -53,8 +53,8 @@ def tell(spec: Spec, outcome: Outcome, out: Path) -> int:
     if outcome.before:
         parts.append(f"{outcome.before} were finished before")
     click.echo(f"{spec.name}: {', '.join(parts)}, of {outcome.runs}; in {out}")
-    for place, text in sorted(outcome.failed.items()):
-        job = spec.jobs[place]
+    for index, text in sorted(outcome.failed.items()):
+        job = spec.jobs[index]
         last = next((line for line in reversed(text.splitlines()) if line.strip()), "")
         click.echo(f"Failed: {job.env_name} {job.name} seed {job.seed}: {' '.join(last.split())}", err=True)
     if outcome.interrupted:
@@ -90,8 +90,8 @@ def run(spec: Path, out: Path | None, workers: int | None, dask: str | None, all
 
     SPEC is a TOML file, or figure1, figure2 or table1, which come with conrl.
     """
-    found = read_spec(spec, allow_import)
-    return play(found, Path(spec.stem) if out is None else out, workers, dask)
+    study = read_spec(spec, allow_import)
+    return play(study, Path(spec.stem) if out is None else out, workers, dask)
 
 
 @click.command(
@@ -126,7 +126,7 @@ def reproduce(figure: str, quick: bool, out: Path | None, workers: int | None, d
         return code
     study = load(directory)
     there = {(run.environment, run.algorithm, run.seed): run.episodes for run in study.runs}
-    short = any(there.get((str(job.env_name), str(job.name), job.seed), 0) < job.episodes for job in full.jobs)
+    short = any(there.get((*job.kind, job.seed), 0) < job.episodes for job in full.jobs)
     note = f"Quick: {QUICK_SEEDS} seeds and fewer trajectories than the paper's figure." if quick and short else ""
     paths = save_study_figure(study, directory / figure, note)
     study.save_csv(directory / "summary.csv", follow=False)
@@ -163,10 +163,10 @@ def tune(spec: Path, out: Path, workers: int | None, allow_import: bool) -> int:
     from conrl.experiments.tuning import tune as search
     from conrl.experiments.view import counting
 
-    found = read_spec(spec, allow_import)
+    study = read_spec(spec, allow_import)
     try:
         with counting() as listener:
-            trials = search(found, out, workers, listener)
+            trials = search(study, out, workers, listener)
     except KeyboardInterrupt:
         click.echo("Error: interrupted; the same command goes on from here", err=True)
         return 130

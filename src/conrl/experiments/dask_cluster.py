@@ -42,28 +42,28 @@ def on_dask(tasks: Sequence[tuple[int, Job]], out: Path, address: str, tell: Lis
             raise RunError(f"the Dask scheduler at {address} has had no worker for a minute; start some") from None
 
         def heard(message: tuple[float, Any]) -> None:
-            place, kind, episodes = message[1]
-            tell(Event(place, kind, episodes))
+            index, kind, episodes = message[1]
+            tell(Event(index, kind, episodes))
 
         client.subscribe_topic(topic, heard)
         futures = {
-            client.submit(_on_worker, topic, place, job, str(out), pure=False, retries=0): place for place, job in tasks
+            client.submit(_on_worker, topic, index, job, str(out), pure=False, retries=0): index for index, job in tasks
         }
         try:
             for future in distributed.as_completed(futures):
-                place = futures[future]
+                index = futures[future]
                 if future.status == "error":  # its workers died too often, or could not even begin
                     text = "".join(traceback.format_exception(future.exception()))
-                    tell(Event(place, "failed", text=text))
+                    tell(Event(index, "failed", text=text))
                     continue
                 if future.status != "finished":
                     raise RunError(f"the Dask scheduler at {address} is gone; the same command goes on from here")
                 kind, episodes, text = future.result()
-                if kind == "done" and not (jobs[place].directory(out) / "config.json").exists():
+                if kind == "done" and not (jobs[index].directory(out) / "config.json").exists():
                     text = f"the workers do not see {out}: give --out a directory that they share"
-                    tell(Event(place, "failed", text=text))
+                    tell(Event(index, "failed", text=text))
                 else:
-                    tell(Event(place, kind, episodes, text))
+                    tell(Event(index, kind, episodes, text))
         except KeyboardInterrupt:
             with suppress(OSError, TimeoutError):  # those that play end after their episode, the others do not begin
                 client.run(_stop, topic)
@@ -80,7 +80,7 @@ def _stop(study: str) -> None:
     STOPPED.add(study)
 
 
-def _on_worker(study: str, place: int, job: Job, out: str) -> tuple[str, int, str]:
+def _on_worker(study: str, index: int, job: Job, out: str) -> tuple[str, int, str]:
     """One run on a worker of the cluster: how it ended."""
     from distributed import get_worker
 
@@ -93,7 +93,7 @@ def _on_worker(study: str, place: int, job: Job, out: str) -> tuple[str, int, st
         if kind in ("started", "playing"):
             if study in STOPPED:
                 raise KeyboardInterrupt
-            worker.log_event(study, (place, kind, episodes))
+            worker.log_event(study, (index, kind, episodes))
 
     try:
         tell("started", 0, "")

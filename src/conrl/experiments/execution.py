@@ -28,7 +28,7 @@ class Event:
     "before": it was finished before; "started", "playing", "done", "failed", "interrupted"; "lost": its worker is gone.
     """
 
-    job: int  # its place in the list
+    job: int  # its index in the list
     kind: str
     episodes: int = 0
     text: str = ""

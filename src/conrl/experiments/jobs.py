@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conrl.arguments import setter
 from conrl.errors import ConRLError, InfeasibleError, SpecError, under
 from conrl.experiments import parts
 from conrl.experiments.store import learn_on_disk, run_directory, settings_of
@@ -36,7 +37,8 @@ class Job:
     `env` names a model as on the command line, `settings`, `limits`, `horizon`, `start`, `reward_range` and
     `cost_ranges` go with it. With `pay` "bernoulli", [0, 1] is the range of what nobody declared and has means in it.
     `options` are parameters of the algorithm as plain values (see `conrl.experiments.parts`). `budgets` make the
-    problem a `Knapsack` over all episodes. `env_name` and `name` are what the run's directory is called.
+    problem a `Knapsack` over all episodes. `env_name` and `name` are what the run's directory is called,
+    by default the names of the two.
     `allow_import`: a module that `env` names may be imported; the user says so, never a file.
     """
 
@@ -56,13 +58,22 @@ class Job:
     epsilon: float | str = 0.0
     pay: str = "outcome"
     prime: str | None = None
-    env_name: str | None = None
-    name: str | None = None
+    env_name: str = ""
+    name: str = ""
     allow_import: bool = False
+
+    def __post_init__(self) -> None:
+        setter(self)("env_name", self.env_name or self.env)
+        setter(self)("name", self.name or self.algorithm)
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """What it has in common with the runs of other seeds."""
+        return self.env_name, self.name
 
     def directory(self, out: str | Path) -> Path:
         """Where the run is kept."""
-        return run_directory(out, self.env_name or self.env, self.name or self.algorithm, self.seed)
+        return run_directory(out, self.env_name, self.name, self.seed)
 
     def without(self, key: tuple[str, ...]) -> Job | None:
         """The same job without what the key of an error names, to see what else is wrong; None if it needs that."""

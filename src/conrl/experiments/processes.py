@@ -41,10 +41,10 @@ def _work(pipe: Connection, out: str) -> None:
     worlds = Worlds()
     with suppress(EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
         while (task := pipe.recv()) is not None:
-            place, job = task
+            index, job = task
 
-            def tell(kind: str, episodes: int, text: str, place: int = place) -> None:
-                pipe.send(Event(place, kind, episodes, text))
+            def tell(kind: str, episodes: int, text: str, index: int = index) -> None:
+                pipe.send(Event(index, kind, episodes, text))
 
             execute(job, out, tell, worlds)
 
@@ -101,13 +101,13 @@ def in_processes(queue: deque[tuple[int, Job]], out: Path, count: int, tell: Lis
     """Play runs in `count` processes until the queue is empty and all have ended; `tell` may add to the queue."""
     attempts: dict[int, int] = {}
 
-    def lost(place: int, job: Job) -> None:
-        attempts[place] = attempts.get(place, 0) + 1
-        if attempts[place] < ATTEMPTS:
-            queue.appendleft((place, job))
-            tell(Event(place, "lost"))
+    def lost(index: int, job: Job) -> None:
+        attempts[index] = attempts.get(index, 0) + 1
+        if attempts[index] < ATTEMPTS:
+            queue.appendleft((index, job))
+            tell(Event(index, "lost"))
         else:
-            tell(Event(place, "failed", text=f"its worker died {ATTEMPTS} times"))
+            tell(Event(index, "failed", text=f"its worker died {ATTEMPTS} times"))
 
     idle: list[_Worker] = []
     busy: list[_Worker] = []

@@ -19,8 +19,8 @@ from conrl.experiments.dask_cluster import import_distributed, on_dask
 from conrl.experiments.execution import Event, Listener, clear_failure, record_failure
 from conrl.experiments.processes import in_processes
 from conrl.experiments.spec import Spec
-from conrl.experiments.store import STUDY, clashes, environment_directory, played, read_json, safe_name
-from conrl.io.files import alone, atomic_write, refuse_links
+from conrl.experiments.store import STUDY, clashes, environment_directory, played, read_json, safe_name, write_json
+from conrl.io.files import alone, refuse_links
 
 PLAYED = ("checkpoint.npz", "progress.csv")
 
@@ -33,7 +33,7 @@ class Outcome:
     runs: int
     finished: int = 0  # by this call
     before: int = 0  # that were finished already
-    failed: dict[int, str] = field(default_factory=dict)  # tracebacks, by place
+    failed: dict[int, str] = field(default_factory=dict)  # tracebacks, by index
     interrupted: bool = False
 
 
@@ -78,10 +78,10 @@ def run_study(
 
     with alone(directory, "working on this study"):
         write_study(spec, directory)
-        for place in finished:
-            clear_failure(jobs[place].directory(directory))  # killed between its last row and this, it stayed failed
-            tell(Event(place, "before", jobs[place].episodes))
-        tasks = [(place, jobs[place]) for place in left]
+        for index in finished:
+            clear_failure(jobs[index].directory(directory))  # killed between its last row and this, it stayed failed
+            tell(Event(index, "before", jobs[index].episodes))
+        tasks = [(index, jobs[index]) for index in left]
         try:
             if tasks and dask is not None:
                 on_dask(tasks, directory, dask, heard)
@@ -102,8 +102,8 @@ def write_study(spec: Spec, directory: Path) -> None:
     titles = spec.titles()
     environments = {
         job.env_name: {
-            "title": titles["environments"][str(job.env_name)],
-            "directory": environment_directory(str(job.env_name)),
+            "title": titles["environments"][job.env_name],
+            "directory": environment_directory(job.env_name),
             "env": job.env,
             "settings": job.settings,
             "limits": job.limits,
@@ -114,8 +114,8 @@ def write_study(spec: Spec, directory: Path) -> None:
     }
     algorithms = {
         job.name: {
-            "title": titles["algorithms"][str(job.name)],
-            "directory": safe_name(str(job.name)),
+            "title": titles["algorithms"][job.name],
+            "directory": safe_name(job.name),
             "learner": job.algorithm,
         }
         for job in spec.jobs
@@ -126,23 +126,22 @@ def write_study(spec: Spec, directory: Path) -> None:
         "environments": _kept(before, "environments") | environments,
         "algorithms": _kept(before, "algorithms") | algorithms,
     }
-    with atomic_write(path, follow=False) as file:
-        file.write((json.dumps(study, indent=2) + "\n").encode())
+    write_json(path, study)
 
 
 def _kept(before: dict[str, Any], key: str) -> dict[str, Any]:
-    found = before.get(key)
-    return found if isinstance(found, dict) else {}
+    kept = before.get(key)
+    return kept if isinstance(kept, dict) else {}
 
 
 def _split(spec: Spec, directory: Path) -> tuple[list[int], list[int]]:
     """The places of runs that are finished and of those that are not; refuses a directory that holds other runs."""
     finished, left, wrong = [], [], []
-    for place, job in enumerate(spec.jobs):
+    for index, job in enumerate(spec.jobs):
         where = job.directory(directory)
         refuse_links(where, directory)
         if not (where / "config.json").exists() or not any((where / name).exists() for name in PLAYED):
-            left.append(place)  # nothing has been played: the settings may change
+            left.append(index)  # nothing has been played: the settings may change
             continue
         wanted = json.loads(json.dumps(spec.run_like(job).settings))
         wanted["seed"] = job.seed
@@ -152,9 +151,9 @@ def _split(spec: Spec, directory: Path) -> tuple[list[int], list[int]]:
         if (why := clashes(where, wanted)) is not None:
             wrong.append(why)
         elif played(where / "progress.csv") >= job.episodes:
-            finished.append(place)
+            finished.append(index)
         else:
-            left.append(place)
+            left.append(index)
     if wrong:
         more = f" (and {len(wrong) - 1} more such runs)" if len(wrong) > 1 else ""
         raise RunError(f"{wrong[0]}{more}")

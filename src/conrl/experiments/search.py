@@ -28,9 +28,8 @@ from typing import Any
 from conrl.errors import ConRLError, RunError, SpecError, unknown
 from conrl.experiments.jobs import Job, Run
 from conrl.experiments.spec import Spec
-from conrl.experiments.store import own_file
+from conrl.experiments.store import read_json, write_json
 from conrl.io import is_model_file
-from conrl.io.files import atomic_write
 
 SAMPLERS = ("grid", "random", "tpe")
 MOST_SETTINGS = 100_000
@@ -70,7 +69,7 @@ class Search:
         if not parameters:
             wrong("nothing to tune: write a table [tune.parameters]")
         algorithm = one("algorithm", list(spec.algorithms))
-        environment = one("environment", list(dict.fromkeys(str(j.env_name) for j in spec.jobs if j.name == algorithm)))
+        environment = one("environment", list(dict.fromkeys(j.env_name for j in spec.jobs if j.name == algorithm)))
         sampler, trials = table.get("sampler", "grid"), table.get("trials")
         if sampler not in SAMPLERS:
             wrong(unknown("sampler", str(sampler), SAMPLERS), "sampler")
@@ -82,7 +81,7 @@ class Search:
                 wrong(f"{name}: a grid needs a list of values", "parameters", name)
             if math.prod(map(len, lists)) > MOST_SETTINGS:
                 wrong(f"the grid has more than {MOST_SETTINGS:,} settings; use sampler = 'tpe'", "parameters")
-        jobs = [job for job in spec.jobs if (job.env_name, job.name) == (environment, algorithm)]
+        jobs = [job for job in spec.jobs if job.kind == (environment, algorithm)]
         search = cls(
             jobs,
             parameters,
@@ -138,15 +137,10 @@ class Search:
             "prune": self.prune,
             "seed": self.seed,
         }
-        text = json.dumps(asked, indent=2, sort_keys=True) + "\n"
-        if path.exists():
-            with own_file(path):
-                same = path.read_bytes() == text.encode()
-            if not same:
-                raise RunError(f"{directory} holds another search; choose another directory")
-            return
-        with atomic_write(path, follow=False) as file:
-            file.write(text.encode())
+        if not path.exists():
+            write_json(path, asked, sort_keys=True)
+        elif read_json(path) != json.loads(json.dumps(asked)):
+            raise RunError(f"{directory} holds another search; choose another directory")
 
 
 def _digest(setting: Mapping[str, Any]) -> str:

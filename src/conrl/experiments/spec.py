@@ -74,11 +74,11 @@ class Spec:
     lines: Lines = field(default_factory=lambda: Lines(""), compare=False, repr=False)
     worlds: Worlds = field(default_factory=Worlds, compare=False, repr=False)
     # The first run of each algorithm in each environment, as it was checked.
-    checked: dict[tuple[str | None, str | None], Run] = field(default_factory=dict, compare=False, repr=False)
+    checked: dict[tuple[str, str], Run] = field(default_factory=dict, compare=False, repr=False)
 
     def run_like(self, job: Job) -> Run:
         """A run that differs from the job in its seed alone: the one that was checked, if that is so."""
-        run = self.checked.get((job.env_name, job.name))
+        run = self.checked.get(job.kind)
         return run if run is not None and replace(run.job, seed=job.seed) == job else Run(job, worlds=self.worlds)
 
     def refuse(self, mistakes: Iterable[tuple[tuple[str, ...], str]]) -> None:
@@ -88,7 +88,7 @@ class Spec:
     def titles(self) -> dict[str, dict[str, str]]:
         """What environments and algorithms are called in figures."""
         tables = {"environments": self.environments, "algorithms": self.algorithms}
-        return {kind: {name: t.get("title", name) for name, t in found.items()} for kind, found in tables.items()}
+        return {kind: {name: t.get("title", name) for name, t in named.items()} for kind, named in tables.items()}
 
 
 def load_spec(path: str | Path, allow_import: bool = False) -> Spec:
@@ -157,11 +157,10 @@ class _Reader:
         self.tune(data.get("tune", {}))
         usual: dict[str, Any] = {key: data[key] for key in ("seeds", "episodes") if key in data}
         jobs = list(self.jobs(usual, environments, algorithms))
-        checked: dict[tuple[str | None, str | None], Run] = {}
+        checked: dict[tuple[str, str], Run] = {}
         for job in jobs:
-            if (job.env_name, job.name) not in checked:
-                checked[job.env_name, job.name] = Run(job, worlds=self.worlds)
-                self.check(checked[job.env_name, job.name])
+            if job.kind not in checked:
+                self.check(checked.setdefault(job.kind, Run(job, worlds=self.worlds)))
         _refuse(self.mistakes, self.source, self.lines)
         if not jobs:
             raise SpecError(f"{self.source}: nothing to run: no algorithm runs in any environment")
@@ -307,7 +306,7 @@ class _Reader:
 
     def path_of(self, job: Job, key: tuple[str, ...]) -> tuple[str, ...]:
         """Where in the file a field of a job stands, or would stand."""
-        own, table = ("environment", str(job.env_name)), ("algorithm", str(job.name))
+        own, table = ("environment", job.env_name), ("algorithm", job.name)
         if not key:
             return table
         first, rest = key[0], key[1:]
@@ -335,8 +334,8 @@ def _refuse(mistakes: Iterable[tuple[tuple[str, ...], str]], source: str, lines:
 
 def _merged(table: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """The table with the changes; tables within are merged key by key."""
-    found = {key: value for key, value in table.items() if key != "on"}
+    merged = {key: value for key, value in table.items() if key != "on"}
     for key, value in changes.items():
-        both = isinstance(value, dict) and isinstance(found.get(key), dict)
-        found[key] = _merged(found[key], value) if both else value
-    return found
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merged(merged[key], value) if both else value
+    return merged

@@ -19,7 +19,7 @@ def is_table(value: Any) -> bool:
     return isinstance(value, dict)
 
 
-def _whole(value: Any) -> bool:
+def _is_count(value: Any) -> bool:
     return is_int(value) and value >= 1
 
 
@@ -71,7 +71,7 @@ def is_interval(value: Any) -> bool:
 
 
 Check = tuple[Callable[[Any], bool], str]
-WHOLE: Check = (_whole, "a whole number of at least 1")
+WHOLE: Check = (_is_count, "a whole number of at least 1")
 TEXT: Check = (_text, "a text")
 TABLE: Check = (is_table, "a table such as { rate = 0.1 }")
 NUMBERS: Check = (_numbers, "a table of numbers such as { crash = 0.3 }")

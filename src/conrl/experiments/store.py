@@ -64,12 +64,18 @@ def read_json(path: Path) -> dict[str, Any]:
         if path.stat().st_size > LARGEST_JSON:
             raise RunError(f"{path}: larger than {LARGEST_JSON:,} bytes; these are no settings")
         try:
-            found = parse_json(path.read_text(encoding="utf-8"))
+            settings = parse_json(path.read_text(encoding="utf-8"))
         except ValueError:
             raise RunError(f"{path}: not JSON; delete it to start again") from None
-    if not isinstance(found, dict):
+    if not isinstance(settings, dict):
         raise RunError(f"{path}: not the settings of a run or a study")
-    return found
+    return settings
+
+
+def write_json(path: Path, value: Any, sort_keys: bool = False) -> None:
+    """A file of a run or a study, whole or not at all."""
+    with atomic_write(path, follow=False) as file:
+        file.write((json.dumps(value, indent=2, sort_keys=sort_keys) + "\n").encode())
 
 
 @contextmanager
@@ -82,9 +88,9 @@ def own_file(path: Path) -> Iterator[None]:
 
 def clashes(directory: Path, config: dict[str, Any]) -> str | None:
     """Why a run with these settings cannot go on in a directory; None if it can."""
-    found = _clash(read_json(directory / "config.json"), json.loads(json.dumps({"version": VERSION, **config})))
+    clash = _clash(read_json(directory / "config.json"), json.loads(json.dumps({"version": VERSION, **config})))
     remedy = "choose another directory or, in a spec, another name"
-    return None if found is None else f"{directory} holds a run with {found}; {remedy}"
+    return None if clash is None else f"{directory} holds a run with {clash}; {remedy}"
 
 
 def _clash(before: dict[str, Any], now: dict[str, Any]) -> str | None:
@@ -93,7 +99,7 @@ def _clash(before: dict[str, Any], now: dict[str, Any]) -> str | None:
     if before.get("model") == now.get("model") and all(_is_file(side.get("env")) for side in (before, now)):
         same.add("env")  # the same model in a file that was moved
     # Where a parameter differs the model's digest does too, and says less.
-    for key, there, here in sorted(_differences(before, now), key=lambda found: found[0] == "model"):
+    for key, there, here in sorted(_differences(before, now), key=lambda difference: difference[0] == "model"):
         if key not in same:
             return f"another {key}: {_short(there)} there, {_short(here)} here"
     return None
@@ -142,8 +148,7 @@ class RunFiles:
             before = read_json(path).get("episodes")
             if isinstance(before, int) and before >= self.config.get("episodes", 0):
                 return
-        with atomic_write(path, follow=False) as file:
-            file.write((json.dumps(self.config, indent=2, sort_keys=True) + "\n").encode())
+        write_json(path, self.config, sort_keys=True)
 
     def load(self, history: History, fresh: Any, **given: Any) -> Any:
         """The learner as it was at the last checkpoint, and its history into `history`; None if there is none.
@@ -223,10 +228,10 @@ def played(progress: Path) -> int:
 
 def digest(mdp: ConstrainedMDP) -> str:
     """Tells one model from another: a run is continued on the same only."""
-    found = hashlib.blake2b(digest_size=16)
+    state = hashlib.blake2b(digest_size=16)
     for array in (*mdp.graph, mdp.action, mdp.pay, mdp.outcome_pay, mdp.initial, mdp.features):
-        found.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
-    return found.hexdigest()
+        state.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
+    return state.hexdigest()
 
 
 def settings_of(env: Any, learner: Any, episodes: int, seed: int, config: dict[str, Any] | None) -> dict[str, Any]:

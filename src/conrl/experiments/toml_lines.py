@@ -23,16 +23,16 @@ class Lines:
     @cached_property
     def at(self) -> dict[tuple[str, ...], int]:
         """The line, from 1, where each key stands first."""
-        found: dict[tuple[str, ...], int] = {(): 1}
+        lines: dict[tuple[str, ...], int] = {(): 1}
         table: tuple[str, ...] = ()
         for number, statement, header in self.statements():
             for path in paths(statement):
                 if header:
                     table = path
-                whole = path if header else (*table, *path)
-                for length in range(1, len(whole) + 1):
-                    found.setdefault(whole[:length], number)
-        return found
+                full = path if header else (*table, *path)
+                for length in range(1, len(full) + 1):
+                    lines.setdefault(full[:length], number)
+        return lines
 
     def statements(self) -> Iterator[tuple[int, dict[str, Any], bool]]:
         """The line on which each begins, what it says, and whether it is a [header]."""

@@ -31,7 +31,7 @@ from conrl.experiments.processes import in_processes
 from conrl.experiments.records import RunRecord, read_run
 from conrl.experiments.search import Search
 from conrl.experiments.spec import Spec
-from conrl.experiments.store import own_file, run_directory
+from conrl.experiments.store import own_file, write_json
 from conrl.io.cells import csv_text
 from conrl.io.files import alone, atomic_write
 
@@ -94,9 +94,9 @@ class _Tuner:
         samplers = self.optuna.samplers
         self.study.sampler = (samplers.TPESampler if search.sampler == "tpe" else samplers.RandomSampler)(seed=seed)
         self.queue: deque[tuple[int, Job]] = deque()
-        self.about: dict[int, tuple[Any, int]] = {}  # place of a run -> (trial, rung)
+        self.about: dict[int, tuple[Any, int]] = {}  # index of a run -> (trial, rung)
         self.missing: dict[int, int] = {}  # trial number -> runs of its rung that are still going on
-        self.place = 0
+        self.index = 0
         # Budgets are for all episodes together: a part of them would be another problem.
         self.rungs = (1.0,) if search.jobs[0].budgets else RUNGS
         best = search.checked.history.optimum
@@ -143,9 +143,9 @@ class _Tuner:
         ]
         self.missing[trial.number] = len(jobs)
         for job in jobs:
-            self.about[self.place] = (trial, rung)
-            self.queue.append((self.place, job))
-            self.place += 1
+            self.about[self.index] = (trial, rung)
+            self.queue.append((self.index, job))
+            self.index += 1
 
     def heard(self, event: Event) -> None:
         trial, rung = self.about[event.job]
@@ -179,18 +179,17 @@ class _Tuner:
 
     def judge(self, setting: Mapping[str, Any], share: float) -> tuple[float, float, float]:
         """The loss of a setting so far, and the last reward and excess over limits, means over seeds."""
-        found = []
+        losses = []
         for job in self.search.jobs:
             mine = self.search.with_setting(job, setting)
-            where = run_directory(self.directory, str(mine.env_name), str(mine.name), mine.seed)
-            run = read_run(where, str(mine.env_name), str(mine.name), mine.seed)
-            found.append(loss_of(run, self.optimum, max(1, round(share * job.episodes))))
-        loss, reward, excess = np.mean(found, axis=0)
+            run = read_run(mine.directory(self.directory), *mine.kind, mine.seed)
+            losses.append(loss_of(run, self.optimum, max(1, round(share * job.episodes))))
+        loss, reward, excess = np.mean(losses, axis=0)
         return float(loss), float(reward), float(excess)
 
     def trials(self) -> list[Trial]:
         """What is known of every setting, the best first."""
-        found = []
+        trials = []
         for trial in self.study.get_trials(deepcopy=False):
             state = trial.state.name.lower()
             numbers = trial.user_attrs.get("numbers", [math.inf, math.nan, math.nan, 0])
@@ -200,9 +199,9 @@ class _Tuner:
                 state = "failed" if state == "fail" else state
                 loss, reward, excess = (float(x) for x in numbers[:3])
                 loss = math.inf if state == "failed" else loss  # what it had before it failed is no loss of it
-                found.append(Trial(dict(trial.params), state, loss, reward, excess, int(numbers[3])))
+                trials.append(Trial(dict(trial.params), state, loss, reward, excess, int(numbers[3])))
         rank = {"complete": 0, "pruned": 1, "failed": 2}
-        return sorted(found, key=lambda t: (rank[t.state], t.loss, json.dumps(t.setting, sort_keys=True)))
+        return sorted(trials, key=lambda t: (rank[t.state], t.loss, json.dumps(t.setting, sort_keys=True)))
 
 
 def loss_of(run: RunRecord, optimum: float | None, episodes: int) -> tuple[float, float, float]:
@@ -243,8 +242,7 @@ def _write(directory: Path, trials: list[Trial]) -> None:
         file.write(csv_text(table).encode())
     if trials[0].state == "complete":
         best = {"setting": trials[0].setting, "loss": trials[0].loss, "reward": trials[0].reward}
-        with atomic_write(directory / BEST, follow=False) as file:
-            file.write((json.dumps(best, indent=2) + "\n").encode())
+        write_json(directory / BEST, best)
 
 
 def _import_optuna() -> Any:
