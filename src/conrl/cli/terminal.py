@@ -8,7 +8,6 @@ NO_COLOR).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from rich import box
 from rich.cells import cell_len
@@ -17,9 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from conrl.errors import printable
-
-if TYPE_CHECKING:
-    pass
 
 PIPE = 100_000  # columns when not writing to a terminal: nothing is wrapped or cut
 
