@@ -13,6 +13,7 @@ import re
 import shutil
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -123,10 +124,9 @@ def reference() -> str:
 
 def _members(module: str, thing: Any) -> list[str]:
     parts = []
-    for name in getattr(thing, "__all__", [n for n in vars(thing) if not n.startswith("_")]):
+    for name in vars(thing).get("__all__", [n for n in vars(thing) if not n.startswith("_")]):
         member = getattr(thing, name)
-        home = getattr(member, "__module__", "") or ""
-        if home.startswith("conrl") and (inspect.isclass(member) or inspect.isfunction(member)):
+        if (inspect.isclass(member) or inspect.isfunction(member)) and member.__module__.startswith("conrl"):
             parts += [f"### {module}.{name}", _signature(f"{module}.{name}", member), _doc(member)]
     return parts
 
@@ -138,7 +138,7 @@ def _methods(owner: str, kind: Any) -> list[str]:
         if name.startswith("_") or home is None or not home.__module__.startswith("conrl"):
             continue
         first = (inspect.getdoc(member) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
-        if first and (callable(member) or isinstance(member, property) or hasattr(member, "func")):
+        if first and (callable(member) or isinstance(member, (property, cached_property))):
             rows.append(f"| `{owner}.{name}` | {html.escape(first)} |")
     return ["\n".join(["| member | what |", "| --- | --- |", *rows])] if rows else []
 
@@ -163,7 +163,7 @@ def _signature(name: str, thing: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without addresses, and annotations without the quotes of texts."""
+    """Without memory addresses, and without quotes around annotations."""
     text = re.sub(r" at 0x[0-9a-f]+", "", text)
     return re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
 
@@ -187,7 +187,7 @@ def menu(current: str, titles: dict[str, str]) -> str:
 
 
 def build(out: Path) -> list[Path]:
-    """Write the site; the files."""
+    """Write the site; returns its pages."""
     listed = pages()
     missing = {p.relative_to(DOCS).with_suffix("").as_posix() for p in DOCS.rglob("*.md")} - {p.name for p in listed}
     if missing:

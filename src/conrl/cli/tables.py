@@ -14,7 +14,6 @@ from rich.text import Text
 from conrl.cli.terminal import Numbers, can_print, columns, words
 from conrl.errors import SpecError
 from conrl.metrics import NEAR, OVER
-from conrl.model.limits import resolve_limits
 from conrl.planners import Frontier, Plan
 from conrl.policy_map import percent, policy_legend, policy_text, state_play
 from conrl.problem import Knapsack
@@ -149,17 +148,17 @@ def _policy_part(plan: Plan) -> Group:
         rows = policy_text(plan.mdp, plan.mixture, columns())
     except SpecError:
         return Group(_states_table(plan), note)
-    plain = can_print("↑█·")
+    signs = {} if can_print("↑█·") else ASCII
     lines = [
         Text.assemble(
-            *((t if plain else t.translate(ASCII), style) for t, style in row),
+            *((text.translate(signs), style) for text, style in row),
             no_wrap=True,
             overflow="ignore",  # a map that is too wide is wrapped by the terminal itself, not cut
         )
         for row in rows
     ]
     legend = policy_legend(plan.mdp, ends=any("%" in text for row in rows for text, _ in row))
-    return Group("", *lines, Text(legend if plain else legend.translate(ASCII), "dim"), note)
+    return Group("", *lines, Text(legend.translate(signs), "dim"), note)
 
 
 def _states_table(plan: Plan) -> Group:
@@ -248,14 +247,9 @@ def _guarding(record: Record) -> Iterator[str]:
 
 def frontier_tables(record: Record, curve: Frontier) -> Parts:
     """The vertices of the curve, and what it says at the model's own limit."""
-    mdp, vertices, own = curve.mdp, record["vertices"], record["own_limit"]
-    limits = resolve_limits(mdp.limits, mdp.cost_names, "limits")
-    kept = [
-        f"{other} <= {precise(limits[i])}"
-        for i, other in enumerate(mdp.cost_names)
-        if i != curve.cost and math.isfinite(limits[i])
-    ]
-    held = f", with {', '.join(kept)}" if kept else ""
+    vertices, own = record["vertices"], record["own_limit"]
+    others = curve.linear(math.inf).rows(curve.mdp).names  # the limits that stay as they are
+    held = f", with {', '.join(others)}" if others else ""
     table = Numbers("vertex", "limit", "reward", "price")
     before = -1
     for i in _chosen([vertex["limit"] for vertex in vertices], own and own["limit"]):

@@ -73,7 +73,7 @@ class Numbers:
         return table
 
     def _below(self, width: int) -> Iterator[Text]:
-        """One line a cell; aligned if there is room for that, and wrapped rather than cut."""
+        """One line for each cell; aligned if the width allows, and wrapped rather than cut."""
         rows = [[", ".join(str(cell).split("\n")) for cell in row] for row in self.rows]
         name = max(map(cell_len, self.headings))
         aligned = 2 + name + 2 + max((cell_len(cell) for row in rows for cell in row[1:]), default=0) <= width

@@ -105,11 +105,9 @@ class Study:
     @cached_property
     def environments(self) -> dict[str, Environment]:
         """By name, with the true optimum where the model is known."""
-        first: dict[str, RunRecord] = {}
-        for run in self.runs:
-            first.setdefault(run.environment, run)
-        order = [name for name in self._environments if name in first]
-        return {name: self._environment(first[name]) for name in dict.fromkeys([*order, *first])}
+        first = {run.environment: run for run in reversed(self.runs)}
+        order = dict.fromkeys([*self._environments, *(run.environment for run in self.runs)])
+        return {name: self._environment(first[name]) for name in order if name in first}
 
     def _environment(self, run: RunRecord) -> Environment:
         """Where a run was played: its model is made again from the study's file, or else from the run's."""
@@ -158,9 +156,9 @@ class Study:
 
     @cached_property
     def _optima(self) -> dict[tuple[str, str], float]:
-        """By environment and algorithm, where the model is known; what is asked twice of a model is planned once.
+        """By environment and algorithm, where the model is known; a question asked twice of a model is planned once.
 
-        Budgets of one algorithm are no limits of the others: each is compared with what its own problem allows.
+        One algorithm's budgets do not limit the others: each is compared with what its own problem allows.
         """
         optima: dict[tuple[str, str], float] = {}
         for env in self.environments.values():
@@ -255,7 +253,7 @@ class Study:
 
 
 def _question(run: RunRecord, continuing: bool) -> tuple[Any, ...]:
-    """Tells apart what runs in one environment ask of its model: budgets also allow to skip episodes."""
+    """Tells apart what runs in one environment ask of its model: under budgets, episodes may also be skipped."""
     return continuing, type(run.problem), run.limits.tobytes(), run.floors.tobytes()
 
 
@@ -350,8 +348,8 @@ def load(directory: str | Path) -> Study:
         raise RunError(f"{root} holds no runs: no ENVIRONMENT/ALGORITHM/seed-000/progress.csv{why}")
     runs = [one for one in read if isinstance(one, RunRecord)]
     failures = [one for one in read if isinstance(one, Failure)]
-    played = {run.algorithm for run in runs}
-    order = [name for name in dict.fromkeys([*algorithms, *(run.algorithm for run in runs)]) if name in played]
+    played = dict.fromkeys(run.algorithm for run in runs)
+    order = [name for name in dict.fromkeys((*algorithms, *played)) if name in played]
     runs.sort(key=lambda run: (run.environment, order.index(run.algorithm), run.seed))
     titles = {name: str(algorithms.get(name, {}).get("title", name)) for name in order}
     name = str(about.get("name") or root.resolve().name)
@@ -371,7 +369,7 @@ def _read(root: Path, where: Path, environment: str, algorithm: str, seed: int) 
 
 
 def _start_of(path: Path) -> str:
-    """A traceback, as much of it as anybody reads."""
+    """As much of a traceback as anybody reads."""
     with own_file(path), path.open("rb") as file:
         return file.read(LONGEST_TRACEBACK).decode(errors="replace")
 
@@ -382,6 +380,6 @@ def _by_directory(entries: dict[str, dict[str, Any]]) -> dict[str, str]:
 
 
 def _entries(about: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
-    """What a study's file says of its environments or algorithms, by name; it may say anything."""
+    """What a study's file says of its environments or algorithms, by name; the file may hold anything."""
     table = about.get(kind)
     return {n: e for n, e in table.items() if isinstance(e, dict)} if isinstance(table, dict) else {}

@@ -109,7 +109,7 @@ def _draw(study: Study, columns: Sequence[Column], rows: Sequence[tuple[str, int
     panels = figure.subplots(len(rows), len(columns), squeeze=False, sharex="col")
     lines: dict[str, Any] = {}
     for j, column in enumerate(columns):
-        lines |= _draw_column(panels[:, j], study, column, rows, labelled=j == 0)
+        lines |= _draw_column(panels[:, j].tolist(), study, column, rows, labelled=j == 0)
     names = [name for name in study.algorithms if name in lines]
     figure.legend(
         [lines[name] for name in names],
