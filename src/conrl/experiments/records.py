@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,9 +120,11 @@ def _columns(path: Path) -> dict[str, Float]:
     body = body.replace(",\n", ",nan\n")
     while ",," in body:
         body = body.replace(",,", ",nan,")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numpy stops at what is no number: then some are missing
-        numbers = np.fromstring(body.replace("\n", ","), dtype=np.float64, sep=",") if rows else np.zeros(0)
+    numbers = np.zeros(0)
+    # What is no number newer versions of numpy refuse; older ones stop there with a warning, and some are missing.
+    with suppress(ValueError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        numbers = np.fromstring(body.replace("\n", ","), dtype=np.float64, sep=",") if rows else numbers
     if numbers.size != rows * len(header):
         raise RunError(f"{path}: a row is not {len(header)} numbers")
     table = numbers.reshape(rows, len(header))
