@@ -1,7 +1,8 @@
 """The documentation as a static site: `python docs/build.py [DIRECTORY]` (or `make docs`), by default into `site/`.
 
 Pages are the markdown files of this folder, rendered by markdown-it (which rich brings along); the reference is made
-from the docstrings of the public names. Links between pages are rewritten, pictures copied. No scripts, no network.
+from the docstrings of the public names. Links between pages are rewritten; pictures, tables and `style.css` are
+copied. No scripts, no network.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import shutil
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ import conrl
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
-GITHUB = {"examples", "benchmarks", "tests", "src"}  # folders that are linked to and not part of the site
+COPIED = (".css", ".csv", ".png", ".svg")  # files that the site has as they are
 # What stands in the menu, in groups; every page of the folder must be in it.
 MENU = {
     "Start": ("index", "tutorial", "methods"),
@@ -45,31 +47,6 @@ ELSEWHERE = {
     "changelog": ROOT / "CHANGELOG.md",
     "contributing": ROOT / "CONTRIBUTING.md",
 }
-STYLE = """
-:root { --ink: #1c1c1c; --paper: #fff; --soft: #f4f5f7; --line: #d8dbe0; --link: #005a9c; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e8e8e8; --paper: #17191c; --soft: #23262b; --line: #3a3f46; --link: #7db8ee; }
-  img { background: #fff; }
-}
-* { box-sizing: border-box; }
-body { margin: 0; color: var(--ink); background: var(--paper); font: 16px/1.55 system-ui, sans-serif; display: flex; }
-nav { flex: 0 0 15rem; padding: 1.5rem 1rem; border-right: 1px solid var(--line); min-height: 100vh; }
-nav { font-size: .93rem; }
-nav h2 { font-size: .8rem; text-transform: uppercase; letter-spacing: .05em; margin: 1.2rem 0 .3rem; opacity: .7; }
-nav ul { list-style: none; margin: 0; padding: 0; } nav li { margin: .15rem 0; }
-nav a[aria-current] { font-weight: 700; color: var(--ink); text-decoration: none; }
-main { flex: 1; min-width: 0; max-width: 54rem; padding: 1rem 2rem 4rem; }
-a { color: var(--link); } img { max-width: 100%; height: auto; }
-code { background: var(--soft); padding: .1em .3em; border-radius: 3px; font-size: .9em; }
-pre { background: var(--soft); padding: .8rem 1rem; overflow-x: auto; border-radius: 6px; line-height: 1.4; }
-pre code { background: none; padding: 0; }
-.table { overflow-x: auto; } table { border-collapse: collapse; font-size: .9rem; }
-th, td { border: 1px solid var(--line); padding: .3rem .6rem; text-align: left; vertical-align: top; }
-th { background: var(--soft); }
-@media (max-width: 50rem) { body { display: block; }
-  nav { min-height: 0; border: 0; border-bottom: 1px solid var(--line); }
-  nav ul { display: flex; flex-wrap: wrap; gap: 0 1rem; } main { padding: 1rem; } }
-"""
 
 
 @dataclass(frozen=True)
@@ -84,16 +61,13 @@ class Page:
 
 def pages() -> list[Page]:
     """In the order of the menu."""
-    found = []
+    listed = []
     for name in (name for group in MENU.values() for name in group):
-        if name == "reference":
-            found.append(Page(name, "Reference", reference(), DOCS / "reference.md"))
-            continue
         source = ELSEWHERE.get(name, DOCS / f"{name}.md")
-        text = source.read_text(encoding="utf-8")
+        text = reference() if name == "reference" else source.read_text(encoding="utf-8")
         heading = re.search(r"^# (.+)$", text, flags=re.MULTILINE)
-        found.append(Page(name, heading[1] if heading else name, text, source))
-    return found
+        listed.append(Page(name, heading[1] if heading else name, text, source))
+    return listed
 
 
 def slug(text: str) -> str:
@@ -126,7 +100,7 @@ def _relink(token: Token, page: Page, known: dict[Path, str]) -> None:
         up = "../" * page.name.count("/")
         if target in known:
             token.attrSet(attribute, f"{up}{known[target]}.html{'#' + anchor if anchor else ''}")
-        elif attribute == "src" or target.suffix in (".png", ".svg", ".csv"):
+        elif attribute == "src" or target.suffix in COPIED:
             token.attrSet(attribute, f"{up}{target.relative_to(DOCS)}")
         elif target.exists():  # a file of the repository that is no page: its name is enough
             token.attrSet(attribute, f"{up}repository.html")
@@ -150,10 +124,9 @@ def reference() -> str:
 
 def _members(module: str, thing: Any) -> list[str]:
     parts = []
-    for name in getattr(thing, "__all__", [n for n in vars(thing) if not n.startswith("_")]):
+    for name in vars(thing).get("__all__", [n for n in vars(thing) if not n.startswith("_")]):
         member = getattr(thing, name)
-        home = getattr(member, "__module__", "") or ""
-        if home.startswith("conrl") and (inspect.isclass(member) or inspect.isfunction(member)):
+        if (inspect.isclass(member) or inspect.isfunction(member)) and member.__module__.startswith("conrl"):
             parts += [f"### {module}.{name}", _signature(f"{module}.{name}", member), _doc(member)]
     return parts
 
@@ -165,21 +138,22 @@ def _methods(owner: str, kind: Any) -> list[str]:
         if name.startswith("_") or home is None or not home.__module__.startswith("conrl"):
             continue
         first = (inspect.getdoc(member) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
-        if first and (callable(member) or isinstance(member, property) or hasattr(member, "func")):
+        if first and (callable(member) or isinstance(member, (property, cached_property))):
             rows.append(f"| `{owner}.{name}` | {html.escape(first)} |")
     return ["\n".join(["| member | what |", "| --- | --- |", *rows])] if rows else []
 
 
 def _signature(name: str, thing: Any) -> str:
     try:
-        found = inspect.signature(thing)
+        signature = inspect.signature(thing)
     except (TypeError, ValueError):
         return ""
-    bare = found.replace(return_annotation=inspect.Signature.empty) if inspect.isclass(thing) else found
-    text = _plain(f"{name}{bare}")
+    if inspect.isclass(thing):
+        signature = signature.replace(return_annotation=inspect.Signature.empty)
+    text = _plain(f"{name}{signature}")
     if len(text) > 90:  # a line each
         lines, starred = [], False
-        for parameter in found.parameters.values():
+        for parameter in signature.parameters.values():
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not starred:
                 lines.append("    *,")
             starred = starred or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
@@ -189,7 +163,7 @@ def _signature(name: str, thing: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without addresses, and annotations without the quotes of texts."""
+    """Without memory addresses, and without quotes around annotations."""
     text = re.sub(r" at 0x[0-9a-f]+", "", text)
     return re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
 
@@ -213,17 +187,17 @@ def menu(current: str, titles: dict[str, str]) -> str:
 
 
 def build(out: Path) -> list[Path]:
-    """Write the site; the files."""
-    found = pages()
-    missing = {p.relative_to(DOCS).with_suffix("").as_posix() for p in DOCS.rglob("*.md")} - {p.name for p in found}
+    """Write the site; returns its pages."""
+    listed = pages()
+    missing = {p.relative_to(DOCS).with_suffix("").as_posix() for p in DOCS.rglob("*.md")} - {p.name for p in listed}
     if missing:
         raise SystemExit(f"not in the menu: {', '.join(sorted(missing))}")
-    known = {page.source.resolve(): page.name for page in found}
-    titles = {page.name: "conrl" if page.name == "index" else page.title for page in found}
+    known = {page.source.resolve(): page.name for page in listed}
+    titles = {page.name: "conrl" if page.name == "index" else page.title for page in listed}
     note = "This file is in the repository, beside the documentation."
     extra = Page("repository", "In the repository", f"# In the repository\n\n{note}", DOCS / "repository.md")
     wrote = []
-    for page in (*found, extra):
+    for page in (*listed, extra):
         up = "../" * page.name.count("/")
         text = (
             "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
@@ -235,11 +209,10 @@ def build(out: Path) -> list[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         wrote.append(path)
-    (out / "style.css").write_text(STYLE.strip() + "\n", encoding="utf-8")
-    for picture in (*DOCS.rglob("*.png"), *DOCS.rglob("*.svg"), *DOCS.rglob("*.csv")):
-        target = out / picture.relative_to(DOCS)
+    for file in (path for suffix in COPIED for path in DOCS.rglob(f"*{suffix}")):
+        target = out / file.relative_to(DOCS)
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(picture, target)
+        shutil.copy(file, target)
     return wrote
 
 

@@ -60,7 +60,7 @@ def travel(folder: Path) -> list[Stop]:
 
     learner = conrl.ConRL(mdp.task, seed=0)
     history = conrl.learn(mdp, learner, EPISODE, 0)
-    place = int(np.flatnonzero(learner.model.state_names == np.array(str(state)))[0])
+    seen = int(np.flatnonzero(learner.model.state_names == np.array(str(state)))[0])  # its index there
     counts, estimate = learner.model.counts, learner.model.costs
     assert counts is not None
     prices = learner.prices
@@ -94,7 +94,7 @@ def travel(folder: Path) -> list[Stop]:
         Stop(
             "one of many\nobservations",
             ("estimation/counts.py",),
-            f"(new, run fast): {counts[place, action]} visits,\nmean {estimate[place, action, 1]:g}",
+            f"(new, run fast): {counts[seen, action]} visits,\nmean {estimate[seen, action, 1]:g}",
             RUN,
         ),
         Stop(

@@ -497,6 +497,14 @@ def test_a_run_that_cannot_be_read_is_named_and_left_out(case: str, tmp_path: Pa
     assert row(study)["seeds"] == 1
 
 
+@pytest.mark.parametrize("case", ["no numbers", "too few"])
+def test_a_table_without_its_numbers_is_named(case: str, tmp_path: Path) -> None:
+    write_run(tmp_path, np.ones(30))
+    where = write_run(tmp_path, np.ones(30), place=("mars-rover", "conrl", 1))
+    (where / "progress.csv").write_bytes(DAMAGE[case][1] or b"")
+    assert load(tmp_path).unreadable == [f"{where}: {where / 'progress.csv'}: a row is not 4 numbers"]
+
+
 def test_what_holds_no_runs(tmp_path: Path) -> None:
     with pytest.raises(conrl.RunError, match="no such directory"):
         load(tmp_path / "missing")

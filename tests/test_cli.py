@@ -24,8 +24,9 @@ from launch import PATIENCE, launch, launched
 from numpy.lib import format as npy
 
 from conrl import planners
+from conrl.cli.json_records import to_json
 from conrl.cli.main import main as cli
-from conrl.cli.rendering import ALL_ROWS, to_json
+from conrl.cli.tables import ALL_ROWS
 from conrl.envs import REGISTRY, make
 from conrl.io import save_model
 from conrl.planners import Frontier

@@ -35,7 +35,7 @@ SHADES = ("#ffffff", "#b5d6ec", "#62a9d8")
 
 
 def save_figure(figure: Figure, path: str | Path, follow: bool = True) -> None:
-    """Write a picture, whole or not at all; the suffix says of which kind. The bytes hold no times.
+    """Write a picture, whole or not at all, in the format that the suffix names. The bytes hold no times.
 
     `follow`: as in `conrl.io.files.atomic_write`.
     """
@@ -57,7 +57,7 @@ def save_figure(figure: Figure, path: str | Path, follow: bool = True) -> None:
 
 
 def policy_figure(plan: Plan) -> Figure:
-    """A figure of its own with `draw_policy` on it."""
+    """A new figure with `draw_policy` on it."""
     from matplotlib.figure import Figure
 
     layout = grid_layout(plan.mdp)
@@ -126,15 +126,13 @@ def _draw_label(axes: Axes, c: int, r: int, sign: str, end: float) -> None:
 
 
 def _draw_actions(axes: Axes, c: int, r: int, layout: Layout, done: Play, i: int) -> None:
+    """The actions of cell i, at column c and row r: arrows, or their signs where they do not move."""
     from matplotlib.patches import FancyArrowPatch
 
     shown = done.actions(i)
     mixed = len(shown) > 1
-    look: dict[str, Any] = {
-        "color": MARK if mixed else INK,
-        "alpha": 1.0 if done.visits[i] >= RARE else 0.25,
-        "zorder": 4,
-    }
+    alpha = 1.0 if done.visits[i] >= RARE else 0.25
+    look: dict[str, Any] = {"color": MARK if mixed else INK, "alpha": alpha, "zorder": 4}
     signs = [_plain(layout.arrows[a]) for a in shown if layout.arrows[a] not in DIRECTIONS]
     if signs:
         axes.text(c, r + 0.34 if mixed else r, " ".join(signs), ha="center", va="center", fontsize=9, **look)
@@ -187,7 +185,7 @@ def _draw_keys(axes: Axes, plan: Plan, done: Play, shade: ScalarMappable) -> Non
 
 
 def frontier_figure(curve: Frontier) -> Figure:
-    """A figure of its own with `draw_frontier` on it."""
+    """A new figure with `draw_frontier` on it."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
@@ -217,8 +215,9 @@ def draw_frontier(axes: Axes, curve: Frontier) -> None:
         _draw_own(axes, curve, own, span if near else None)
 
     axes.set_xlim(left, right)
-    if x.size == 1:  # flat: leave room for the legend
-        axes.set_ylim(float(y[0]) - max(abs(float(y[0])), 1.0), float(y[0]) + 0.3 * max(abs(float(y[0])), 1.0))
+    if x.size == 1:  # flat: leave space for the legend
+        level, size = float(y[0]), max(abs(float(y[0])), 1.0)
+        axes.set_ylim(level - size, level + 0.3 * size)
     what = "the expected total cost" if name == "cost" else f"the expected total of {name}"
     axes.set_xlabel(_plain(f"limit on {what}"))
     axes.set_ylabel("best expected total reward")
@@ -236,7 +235,7 @@ def _count(curve: Frontier) -> str:
 
 
 def _draw_own(axes: Axes, curve: Frontier, own: float, span: float | None) -> None:
-    """The model's limit; without a span it lies outside of the picture."""
+    """The model's limit; without a span it lies outside the picture."""
     if own < curve.limits[0]:
         axes.axvline(own, color=MARK, linestyle="--", linewidth=1.2, label=f"the model's limit {own:.4g}: infeasible")
         return
@@ -252,10 +251,9 @@ def _draw_own(axes: Axes, curve: Frontier, own: float, span: float | None) -> No
     if price > 0.0:
         reach = min(reach, 0.3 * float(curve.rewards[-1] - curve.rewards[0]) / price)
     ends = np.array([max(own - reach, curve.limits[0]), own + reach])
-    line = reward + price * (ends - own)
-    axes.plot(
-        ends, line, color=MARK, linestyle="--", linewidth=1.4, zorder=4, label=f"its price {price:.4g} is the slope"
-    )
+    tangent = reward + price * (ends - own)
+    label = f"its price {price:.4g} is the slope"
+    axes.plot(ends, tangent, color=MARK, linestyle="--", linewidth=1.4, zorder=4, label=label)
 
 
 def _plain(text: str) -> str:

@@ -1,8 +1,8 @@
-"""What a policy does, summed up by place: the cells of a map or the states; as numbers and as text.
+"""What a policy does, summed up by cell: a square of a map or, without a map, a state; as numbers and as text.
 
-A policy depends on the step, a map does not: each cell shows the actions by their share of the visits to that cell
-over the whole episode, all states in which the agent is there taken together. A cell is *mixed* if the second action
-has more than a tenth of them, be it because the policy draws or because it changes with the steps. In a state where
+A policy depends on the step, a map does not. Each cell shows the actions by their share of the visits to that cell over
+the whole episode, with all states in which the agent is there taken together. A cell is *mixed* if its second action
+has more than a tenth of the visits, because the policy draws or because it changes with the step. In a state where
 nothing happens any more (a goal, a rock) actions mean nothing: such cells show how likely the episode is to end there.
 """
 
@@ -26,34 +26,34 @@ SHOWN = 0.0005  # chance of ending in a cell below which it is not written there
 
 FREE = "0.F "
 WALLS = "W#"
-ENDS = "GPHC"  # cells in which an episode may come to its end
+ENDS = "GPHC"  # cells in which an episode may end
 DIRECTIONS = {"↑": (0.0, -1.0), "↓": (0.0, 1.0), "←": (-1.0, 0.0), "→": (1.0, 0.0)}  # of arrows, down positive
 KINDS = {"S": "start", "G": "goal", "P": "rock", "H": "hole", "C": "cliff", "X": "box at the start"}
 
 
 @dataclass(frozen=True)
 class Play:
-    """What a policy does at each of n places (cells of a map, or states)."""
+    """What a policy does in each of n cells."""
 
     visits: Float  # [n]: expected number of steps there, ends apart
-    shares: Float  # [n, A]: of each action in those; rows of places never visited are zero
-    ends: Float  # [n]: probability that the episode comes to its end there: nothing happens any more
+    shares: Float  # [n, A]: of each action in those; rows of cells never visited are zero
+    ends: Float  # [n]: probability that the episode ends there: nothing happens any more
 
-    def actions(self, place: int) -> list[int]:
-        """The actions to show: the most played one and, at a mixed place, those with more than `MIXED`."""
-        order = np.argsort(-self.shares[place], kind="stable")
-        return [int(a) for i, a in enumerate(order) if self.shares[place, a] > (MIXED if i else 0.0)]
+    def actions(self, cell: int) -> list[int]:
+        """The actions to show: the most played one and, in a mixed cell, those with more than `MIXED`."""
+        order = np.argsort(-self.shares[cell], kind="stable")
+        return [int(a) for i, a in enumerate(order) if self.shares[cell, a] > (MIXED if i else 0.0)]
 
 
 def state_play(mdp: ConstrainedMDP, policy: Policy | Mixture) -> Play:
-    """What a policy does in each state."""
-    return _play(mdp, policy, np.arange(mdp.num_states), mdp.num_states, by_cell=False)
+    """What a policy does in each state; there are no ends."""
+    return _play(mdp, policy, np.arange(mdp.num_states), mdp.num_states, np.zeros(mdp.num_states, dtype=bool))
 
 
 def grid_play(mdp: ConstrainedMDP, policy: Policy | Mixture) -> Play:
     """What a policy does in each cell of the model's map, walls included, row by row."""
     layout = grid_layout(mdp)
-    return _play(mdp, policy, layout.cell, len(layout.rows) * len(layout.rows[0]), by_cell=True)
+    return _play(mdp, policy, layout.cell, len(layout.rows) * len(layout.rows[0]), absorbed(mdp))
 
 
 def grid_layout(mdp: ConstrainedMDP) -> Layout:
@@ -69,27 +69,26 @@ def grid_layout(mdp: ConstrainedMDP) -> Layout:
     return layout
 
 
-def _play(mdp: ConstrainedMDP, policy: Policy | Mixture, place: Int, count: int, by_cell: bool) -> Play:
-    """By `place` [S]: where each state is counted; -1 for nowhere."""
+def _play(mdp: ConstrainedMDP, policy: Policy | Mixture, cell: Int, count: int, ended: Bool) -> Play:
+    """Counted in `cell` [S], of so many; -1 for nowhere. In states that have `ended` [S] only arrivals count."""
     rho = np.zeros((1, mdp.num_pairs))
     parts = zip(policy.weights, policy.policies, strict=True) if isinstance(policy, Mixture) else [(1.0, policy)]
     for weight, part in parts:
         part.add_occupation(mdp, float(weight), rho)
     visits, source = rho[0], mdp.pair_state
-    ended = absorbed(mdp) if by_cell else np.zeros(mdp.num_states, dtype=bool)
-    live = ~ended[source] & (place[source] >= 0)
+    live = ~ended[source] & (cell[source] >= 0)
     table = np.zeros((count, mdp.num_actions))
-    np.add.at(table, (place[source[live]], mdp.action[live]), visits[live])
+    np.add.at(table, (cell[source[live]], mdp.action[live]), visits[live])
     total = table.sum(axis=1)
     shares = np.divide(table, total[:, None], out=np.zeros_like(table), where=total[:, None] > 0.0)
     ends = np.zeros(count)
-    somewhere = place >= 0
-    np.add.at(ends, place[somewhere], _arrivals(mdp, visits, ended)[somewhere])
+    somewhere = cell >= 0
+    np.add.at(ends, cell[somewhere], _arrivals(mdp, visits, ended)[somewhere])
     return Play(total, shares, ends)
 
 
 def absorbed(mdp: ConstrainedMDP) -> Bool:
-    """[S]: every action stays and pays the same."""
+    """[S]: every action stays, with the same reward and costs."""
     g = mdp.graph
     source = np.repeat(mdp.pair_state, np.diff(g.start))
     leaves = np.bincount(source, weights=g.successor != source, minlength=mdp.num_states) > 0
@@ -100,7 +99,7 @@ def absorbed(mdp: ConstrainedMDP) -> Bool:
 
 
 def _arrivals(mdp: ConstrainedMDP, visits: Float, ended: Bool) -> Float:
-    """[S]: the probability of starting in an end or of coming to it from elsewhere."""
+    """[S]: the probability of starting in a state that has ended, or of coming to it from elsewhere."""
     g = mdp.graph
     outcomes = np.diff(g.start)
     enters = ended[g.successor] & ~np.repeat(ended[mdp.pair_state], outcomes)
@@ -115,8 +114,8 @@ def _arrivals(mdp: ConstrainedMDP, visits: Float, ended: Bool) -> Float:
 def policy_text(mdp: ConstrainedMDP, policy: Policy | Mixture, most: int | None = None) -> list[StyledRow]:
     """The map with the most played action of each cell as an arrow, several where it is mixed.
 
-    One list a row of the map, of (text, style); all texts have one width. Where the rows are wider than `most`, the
-    chances to end in a cell are left out.
+    One list for each row of the map, of (text, style); all texts have one width. If the rows are wider than `most`,
+    the chances of ending in a cell are left out.
     """
     layout, done = grid_layout(mdp), grid_play(mdp, policy)
     columns = len(layout.rows[0])

@@ -248,7 +248,7 @@ def plan(
     _load_numba()
     from conrl import drawing, evaluation, planners, problem
     from conrl import policy_map as play
-    from conrl.cli import rendering, terminal
+    from conrl.cli import json_records, tables, terminal
     from conrl.envs import naming
     from conrl.theory.risk import budget_risk
 
@@ -267,12 +267,13 @@ def plan(
             drawing.save_figure(drawing.policy_figure(found), path)
         else:
             found.policy.save(path, mdp)
+    record = json_records.plan_record(model, found, simulation, risk)
     if as_json:
-        click.echo(rendering.to_json(rendering.plan_record(model, found, simulation, risk)))
+        click.echo(json_records.to_json(record))
     else:
         one = " (as one policy, drawn step by step)" if found.weights.size > 1 else ""
         wrote = [f"wrote {path}{one if path.suffix in TABLES else ''}" for path in out]
-        terminal.show(*rendering.plan_parts(model, found, simulation, risk), *wrote)
+        terminal.show(*tables.plan_tables(record, found), *wrote)
 
 
 def _knapsack(
@@ -327,7 +328,7 @@ def frontier(
     """
     _load_numba()
     from conrl import drawing
-    from conrl.cli import rendering, terminal
+    from conrl.cli import json_records, tables, terminal
     from conrl.envs import naming
     from conrl.planners.frontier import frontier
 
@@ -343,10 +344,11 @@ def frontier(
             drawing.save_figure(drawing.frontier_figure(curve), path)
         else:
             curve.save(str(path))
+    record = json_records.frontier_record(model, curve)
     if as_json:
-        click.echo(rendering.to_json(rendering.frontier_record(model, curve)))
+        click.echo(json_records.to_json(record))
     else:
-        terminal.show(*rendering.frontier_parts(model, curve), *(f"wrote {path}" for path in out))
+        terminal.show(*tables.frontier_tables(record, curve), *(f"wrote {path}" for path in out))
 
 
 @main.command(
@@ -421,7 +423,7 @@ def learn(
     interrupted, even killed, is continued by the same command, to the same result.
     """
     _load_numba()
-    from conrl.cli import rendering, terminal
+    from conrl.cli import json_records, tables, terminal
     from conrl.experiments.jobs import Job, Run
 
     if given["budgets"]:
@@ -446,13 +448,13 @@ def learn(
 
     history = run.play(shown, count)
     before = len(history) - played
-    about = (job.env, job.algorithm, job.seed, history)
+    record = json_records.learn_record(job.env, job.algorithm, job.seed, history)
     if as_json:
-        click.echo(rendering.to_json(rendering.learn_record(*about)))
+        click.echo(json_records.to_json(record))
     else:
         said = f"wrote {run.directory}, continued after episode {before}" if before else f"wrote {run.directory}"
         said = said if played else f"{run.directory} was finished before: nothing was played"
-        terminal.show(*rendering.learn_parts(*about), *([] if run.directory is None else [said]))
+        terminal.show(*tables.learn_tables(record, history), *([] if run.directory is None else [said]))
     if history.interrupted:
         hint = "" if out is None else "; the same command continues it"
         return _complain(f"interrupted after {len(history)} of {job.episodes} episodes{hint}", 130)
@@ -470,14 +472,14 @@ def envs(as_json: bool) -> None:
     """What is built in: sizes, limits, and the optimum within them."""
     _load_numba()
     from conrl import planners
-    from conrl.cli import rendering, terminal
+    from conrl.cli import json_records, tables, terminal
     from conrl.envs import available, make
 
-    records = [rendering.env_record(entry, planners.plan(make(entry.name))) for entry in available()]
+    records = [json_records.env_record(entry, planners.plan(make(entry.name))) for entry in available()]
     if as_json:
-        click.echo(rendering.to_json({"environments": records}))
+        click.echo(json_records.to_json({"environments": records}))
     else:
-        terminal.show(*rendering.envs_parts(records))
+        terminal.show(*tables.envs_tables(records))
 
 
 @main.command(
@@ -489,15 +491,15 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def algorithms(as_json: bool) -> None:
     """Who learns: what conrl learn --algorithm takes, in one line each, with its paper."""
-    from conrl.cli import rendering, terminal
+    from conrl.cli import json_records, tables, terminal
     from conrl.experiments import parts
     from conrl.learners import LEARNERS
 
-    records = [rendering.algorithm_record(kind, parts.defaults(kind)) for kind in LEARNERS.values()]
+    records = [json_records.algorithm_record(kind, parts.defaults(kind)) for kind in LEARNERS.values()]
     if as_json:
-        click.echo(rendering.to_json({"algorithms": records}))
+        click.echo(json_records.to_json({"algorithms": records}))
     else:
-        terminal.show(*rendering.algorithms_parts(records))
+        terminal.show(*tables.algorithms_tables(records))
 
 
 for command in (cli_studies.run, cli_studies.reproduce, cli_studies.tune, cli_studies.report):

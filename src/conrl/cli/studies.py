@@ -159,7 +159,7 @@ and the runs. Run the same command again to go on after an interruption."""
 @_allow_import
 def tune(spec: Path, out: Path, workers: int | None, allow_import: bool) -> int:
     """Search for the best setting of an algorithm: a grid, or Optuna's samplers."""
-    from conrl.cli import rendering, terminal
+    from conrl.cli import tables, terminal
     from conrl.experiments.tuning import tune as search
     from conrl.experiments.view import counting
 
@@ -171,7 +171,7 @@ def tune(spec: Path, out: Path, workers: int | None, allow_import: bool) -> int:
         click.echo("Error: interrupted; the same command goes on from here", err=True)
         return 130
     best = " and best.json" if any(trial.state == "complete" for trial in trials) else ""
-    terminal.show(*rendering.tuning_parts(trials), *([f"wrote {out / 'trials.csv'}{best}"] if trials else []))
+    terminal.show(*tables.tuning_tables(trials), *([f"wrote {out / 'trials.csv'}{best}"] if trials else []))
     return FAILED if any(trial.state == "failed" for trial in trials) else 0
 
 

@@ -8,7 +8,6 @@ NO_COLOR).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from rich import box
 from rich.cells import cell_len
@@ -17,9 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from conrl.errors import printable
-
-if TYPE_CHECKING:
-    pass
 
 PIPE = 100_000  # columns when not writing to a terminal: nothing is wrapped or cut
 
@@ -77,7 +73,7 @@ class Numbers:
         return table
 
     def _below(self, width: int) -> Iterator[Text]:
-        """One line a cell; aligned if there is room for that, and wrapped rather than cut."""
+        """One line for each cell; aligned if the width allows, and wrapped rather than cut."""
         rows = [[", ".join(str(cell).split("\n")) for cell in row] for row in self.rows]
         name = max(map(cell_len, self.headings))
         aligned = 2 + name + 2 + max((cell_len(cell) for row in rows for cell in row[1:]), default=0) <= width

@@ -105,11 +105,9 @@ class Study:
     @cached_property
     def environments(self) -> dict[str, Environment]:
         """By name, with the true optimum where the model is known."""
-        first: dict[str, RunRecord] = {}
-        for run in self.runs:
-            first.setdefault(run.environment, run)
-        order = [name for name in self._environments if name in first]
-        return {name: self._environment(first[name]) for name in dict.fromkeys([*order, *first])}
+        first = {run.environment: run for run in reversed(self.runs)}
+        order = dict.fromkeys([*self._environments, *(run.environment for run in self.runs)])
+        return {name: self._environment(first[name]) for name in order if name in first}
 
     def _environment(self, run: RunRecord) -> Environment:
         """Where a run was played: its model is made again from the study's file, or else from the run's."""
@@ -158,25 +156,20 @@ class Study:
 
     @cached_property
     def _optima(self) -> dict[tuple[str, str], float]:
-        """By environment and algorithm, where the model is known; what is asked twice of a model is planned once.
+        """By environment and algorithm, where the model is known; a question asked twice of a model is planned once.
 
-        Budgets of one algorithm are no limits of the others: each is compared with what its own problem allows.
+        One algorithm's budgets do not limit the others: each is compared with what its own problem allows.
         """
         optima: dict[tuple[str, str], float] = {}
         for env in self.environments.values():
             if env.mdp is None or env.optimum is None:
                 continue
-            first = next(run for run in self.runs if run.environment == env.name)
-            planned = {_question(first, continuing=False): env.optimum.reward}
-            for run in self.runs:
-                if run.environment != env.name or run.problem is None:
-                    continue
+            runs = [run for run in self.runs if run.environment == env.name and run.problem is not None]
+            planned = {_question(runs[0], continuing=False): env.optimum.reward}
+            for run in runs:
                 question = _question(run, run.continuing)
-                if question not in planned and run.continuing:
-                    endless = transform.reachable_part(transform.single_episode(env.mdp))
-                    planned[question] = long_run_optimum(endless, run.limits).reward
-                elif question not in planned:
-                    planned[question] = best_plan(env.mdp, run.problem).reward
+                if question not in planned:
+                    planned[question] = _best_reward(env.mdp, run)
                 optima.setdefault((env.name, run.algorithm), planned[question])
         return optima
 
@@ -204,12 +197,11 @@ class Study:
             least = min(run.episodes for run in runs)  # the longest part that all seeds have
             x = spaced(least, points, log) if at is None else _common(at, least)
             tables = (run.smoothed(run.values, run.episodes) if average else run.smooth for run in runs)
-            values = np.stack([table[x - 1] for table in tables])  # [seeds, n, 1+d]
-            sums = np.stack([np.cumsum(run.costs, axis=0)[x - 1] for run in runs])
-            for i, name in enumerate((None, *runs[0].cost_names)):
-                curves.append(_curve(environment, algorithm, "reward" if i == 0 else "cost", name, x, values[:, :, i]))
-            for i, name in enumerate(runs[0].cost_names):
-                curves.append(_curve(environment, algorithm, "cumulative", name, x, sums[:, :, i]))
+            sums = (np.cumsum(run.costs, axis=0) for run in runs)
+            values = np.stack([np.hstack(both)[x - 1] for both in zip(tables, sums, strict=True)])  # [seeds, n, 1+2d]
+            costs = [(measure, name) for measure in ("cost", "cumulative") for name in runs[0].cost_names]
+            for i, (measure, name) in enumerate([("reward", None), *costs]):
+                curves.append(_curve(environment, algorithm, measure, name, x, values[:, :, i]))
         return curves
 
     def summary(self) -> polars.DataFrame:
@@ -234,8 +226,7 @@ class Study:
         for algorithm, runs in self.played(environment).items():
             best = self.optimum(environment, algorithm)
             final = np.stack([run.final for run in runs])
-            low, high = bootstrap(final)
-            spread = np.stack((final.mean(axis=0), _deviation(final), low, high))  # [4, 1+d]
+            spread = np.stack((final.mean(axis=0), _deviation(final), *bootstrap(final)))  # [4, 1+d]
             solved = [run.solved_from(best) for run in runs]
             # The median over all seeds: a seed that did not solve it counts as longer than any.
             middle = float(np.median([np.inf if s is None else s for s in solved]))
@@ -256,16 +247,23 @@ class Study:
     def save_csv(self, path: str | Path, follow: bool = True) -> None:
         """The table as CSV; `follow`: as in `conrl.io.files.atomic_write`."""
         with atomic_write(path, follow) as file:
-            polars, table = import_polars(), self.summary()
-            for column in table.select(polars.col(polars.String)).iter_columns():
-                cells = [None if text is None else to_cell(text) for text in column]
-                table = table.with_columns(polars.Series(column.name, cells, polars.String))
-            file.write(table.write_csv().encode())
+            pl = import_polars()
+            cells = pl.col(pl.String).map_elements(to_cell, return_dtype=pl.String)
+            file.write(self.summary().with_columns(cells).write_csv().encode())
 
 
 def _question(run: RunRecord, continuing: bool) -> tuple[Any, ...]:
-    """Tells apart what runs in one environment ask of its model: budgets also allow to skip episodes."""
+    """Tells apart what runs in one environment ask of its model: under budgets, episodes may also be skipped."""
     return continuing, type(run.problem), run.limits.tobytes(), run.floors.tobytes()
+
+
+def _best_reward(mdp: ConstrainedMDP, run: RunRecord) -> float:
+    """The most that a run could earn in an episode, within its limits or budgets."""
+    if run.continuing:
+        endless = transform.reachable_part(transform.single_episode(mdp))
+        return long_run_optimum(endless, run.limits).reward
+    assert run.problem is not None
+    return best_plan(mdp, run.problem).reward
 
 
 def _finite(x: float) -> float | None:
@@ -292,9 +290,8 @@ def _common(at: Sequence[int] | Int, episodes: int) -> Int:
 
 
 def _curve(environment: str, algorithm: str, measure: str, cost: str | None, at: Int, y: Float) -> Curve:
-    low, high = bootstrap(y)
     x = at.astype(np.float64)
-    return Curve(environment, algorithm, measure, cost, x, y.mean(axis=0), _deviation(y), low, high, len(y))
+    return Curve(environment, algorithm, measure, cost, x, y.mean(axis=0), _deviation(y), *bootstrap(y), len(y))
 
 
 def _deviation(values: Float) -> Float:
@@ -332,10 +329,9 @@ def load(directory: str | Path) -> Study:
         raise RunError(f"no such directory: {root}")
     about = read_json(root / STUDY) if (root / STUDY).exists() else {}
     environments, algorithms = _entries(about, "environments"), _entries(about, "algorithms")
-    # By the names of directories, which may be shorter.
-    environment_of = {str(entry.get("directory", name)): name for name, entry in environments.items()}
-    algorithm_of = {str(entry.get("directory", name)): name for name, entry in algorithms.items()}
-    runs, failures, unreadable = [], [], []
+    environment_of, algorithm_of = _by_directory(environments), _by_directory(algorithms)
+    read: list[RunRecord | Failure] = []
+    unreadable = []
     for where in sorted(root.glob("*/*/seed-*")):
         environment, algorithm = where.parent.parent.name, where.parent.name
         names = environment_of.get(environment, environment), algorithm_of.get(algorithm, algorithm)
@@ -344,34 +340,46 @@ def load(directory: str | Path) -> Study:
         except ValueError:
             continue
         try:
-            for name in names:
-                check_text(name, "its path")
-            refuse_links(where, root)
-            if (where / FAILED).exists():
-                failures.append(Failure(*names, seed, _start_of(where / FAILED)))
-            if (where / "progress.csv").exists() and (where / "config.json").exists():
-                runs.append(read_run(where, *names, seed))
+            read += _read(root, where, *names, seed)
         except DAMAGED as error:
             unreadable.append(f"{where}: {' '.join(str(error).split())}")
-    if not runs and not failures:
+    if not read:
         why = f"; {unreadable[0]}" if unreadable else ""
         raise RunError(f"{root} holds no runs: no ENVIRONMENT/ALGORITHM/seed-000/progress.csv{why}")
-    seen = {run.algorithm for run in runs}
-    known = [name for name in dict.fromkeys([*algorithms, *(run.algorithm for run in runs)]) if name in seen]
-    runs.sort(key=lambda run: (run.environment, known.index(run.algorithm), run.seed))
-    titles = {name: str(algorithms.get(name, {}).get("title", name)) for name in known}
+    runs = [one for one in read if isinstance(one, RunRecord)]
+    failures = [one for one in read if isinstance(one, Failure)]
+    played = dict.fromkeys(run.algorithm for run in runs)
+    order = [name for name in dict.fromkeys((*algorithms, *played)) if name in played]
+    runs.sort(key=lambda run: (run.environment, order.index(run.algorithm), run.seed))
+    titles = {name: str(algorithms.get(name, {}).get("title", name)) for name in order}
     name = str(about.get("name") or root.resolve().name)
     title = str(about.get("title") or name)
-    return Study(root, name, title, runs, failures, known, titles, unreadable, environments)
+    return Study(root, name, title, runs, failures, order, titles, unreadable, environments)
+
+
+def _read(root: Path, where: Path, environment: str, algorithm: str, seed: int) -> Iterator[RunRecord | Failure]:
+    """What one directory holds: why the run failed, and what it played; one of them, both or none."""
+    for name in (environment, algorithm):
+        check_text(name, "its path")
+    refuse_links(where, root)
+    if (where / FAILED).exists():
+        yield Failure(environment, algorithm, seed, _start_of(where / FAILED))
+    if (where / "progress.csv").exists() and (where / "config.json").exists():
+        yield read_run(where, environment, algorithm, seed)
 
 
 def _start_of(path: Path) -> str:
-    """A traceback, as much of it as anybody reads."""
+    """As much of a traceback as anybody reads."""
     with own_file(path), path.open("rb") as file:
         return file.read(LONGEST_TRACEBACK).decode(errors="replace")
 
 
+def _by_directory(entries: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """Names by those of their directories, which may be shorter."""
+    return {str(entry.get("directory", name)): name for name, entry in entries.items()}
+
+
 def _entries(about: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
-    """What a study's file says of its environments or algorithms, by name; it may say anything."""
+    """What a study's file says of its environments or algorithms, by name; the file may hold anything."""
     table = about.get(kind)
     return {n: e for n, e in table.items() if isinstance(e, dict)} if isinstance(table, dict) else {}

@@ -17,16 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from conrl import policy_map as play
 from conrl._types import Float, Int
 from conrl.errors import ConRLError, SpecError
 from conrl.experiments.analysis import Environment
 from conrl.model import ConstrainedMDP
+from conrl.model.layout import Layout
 from conrl.oracles import BackwardInduction
 from conrl.planners import Frontier
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Optimum
 from conrl.planners.frontier import frontier
+from conrl.policy_map import DIRECTIONS, KINDS, WALLS, absorbed, grid_layout
 
 VERTICES = 60
 FEWEST = 12  # vertices, and cells listed at a step
@@ -74,15 +75,14 @@ class _Cells:
     def __init__(self, mdp: ConstrainedMDP) -> None:
         self.mdp = mdp
         self.layout = _layout(mdp)
-        self.of = np.arange(mdp.num_states) if self.layout is None else self.layout.cell  # [S]; -1 for nowhere
-        self.count = int(self.of.max()) + 1
-        self.other = None if self.layout is None else _second(mdp, self.layout)  # [S]
+        cell = np.arange(mdp.num_states) if self.layout is None else self.layout.cell  # [S]; -1 for nowhere
+        self.count = int(cell.max()) + 1
+        self.second = None if self.layout is None else _second_piece(mdp, self.layout)  # [S]
         # Where nothing happens any more an action means nothing: it is counted as one more, the last.
-        ended = play.absorbed(mdp)[mdp.pair_state]
+        action = np.where(absorbed(mdp)[mdp.pair_state], mdp.num_actions, mdp.action)
         self.actions = mdp.num_actions + 1
-        kept = self.of[mdp.pair_state] >= 0
-        self.pairs = np.flatnonzero(kept)
-        self.keys = (self.of[mdp.pair_state] * self.actions + np.where(ended, mdp.num_actions, mdp.action))[kept]
+        self.pairs = np.flatnonzero(cell[mdp.pair_state] >= 0)
+        self.keys = (cell[mdp.pair_state] * self.actions + action)[self.pairs]
         self.named: set[int] = set()
 
     def description(self) -> dict[str, Any]:
@@ -92,10 +92,10 @@ class _Cells:
         return {
             "rows": list(self.layout.rows),
             "arrows": list(self.layout.arrows),
-            "kinds": {sign: word for sign, word in play.KINDS.items() if sign in signs},
-            "walls": play.WALLS,
-            "directions": {sign: step for sign, step in play.DIRECTIONS.items() if sign in self.layout.arrows},
-            "second": self.other is not None,
+            "kinds": {sign: word for sign, word in KINDS.items() if sign in signs},
+            "walls": WALLS,
+            "directions": {sign: step for sign, step in DIRECTIONS.items() if sign in self.layout.arrows},
+            "second": self.second is not None,
         }
 
     def visits(self, best: Optimum, most: int) -> tuple[list[list[int]], list[list[int]]]:
@@ -112,23 +112,23 @@ class _Cells:
                 table[np.argsort(-table.sum(axis=1), kind="stable")[most:]] = 0.0
             first.append(_sparse(table.ravel()))
             self.named.update(np.flatnonzero(table.any(axis=1)).tolist())
-            if self.other is not None:
-                cells = np.zeros(self.other.max() + 1)
-                np.add.at(cells, self.other[mdp.pair_state], row)
+            if self.second is not None:
+                cells = np.zeros(self.second.max() + 1)
+                np.add.at(cells, self.second[mdp.pair_state], row)
                 cells[cells < UNIT / 2] = 0.0
                 second.append(_sparse(cells))
         return first, second
 
 
-def _layout(mdp: ConstrainedMDP) -> Any:
+def _layout(mdp: ConstrainedMDP) -> Layout | None:
     try:
-        layout = play.grid_layout(mdp)
+        layout = grid_layout(mdp)
     except SpecError:
         return None
     return layout if len(layout.rows) * len(layout.rows[0]) <= MOST_CELLS else None
 
 
-def _second(mdp: ConstrainedMDP, layout: Any) -> Int | None:
+def _second_piece(mdp: ConstrainedMDP, layout: Layout) -> Int | None:
     """[S]: the cell of a second piece on the map, where the features are two pictures of it: agent, piece."""
     shape = (len(layout.rows), len(layout.rows[0]))
     if mdp.features is None or mdp.features.shape != (mdp.num_states, 2, *shape):
@@ -169,15 +169,15 @@ def _frontier(oracle: BackwardInduction, cost: int, cells: _Cells, entries: int)
     visits = [cells.visits(best, most) for best in plans]
     shown = {
         "cost": cost,
-        "own": number(own, 12),
-        "limits": [number(limit, 12) for limit in limits],
-        "rewards": [number(value[0], 12) for value in values],
-        "costs": [[number(x, 9) for x in value[1:].tolist()] for value in values],
+        "own": rounded(own, 12),
+        "limits": [rounded(limit, 12) for limit in limits],
+        "rewards": [rounded(value[0], 12) for value in values],
+        "costs": [[rounded(x, 9) for x in value[1:].tolist()] for value in values],
         "policies": [int((best.weights > LIGHT).sum()) for best in plans],
-        "error": number(curve.error, 2) if curve.error > SLIGHT * max(1.0, abs(float(curve.rewards[-1]))) else 0,
+        "error": rounded(curve.error, 2) if curve.error > SLIGHT * max(1.0, abs(float(curve.rewards[-1]))) else 0,
         "visits": [first for first, _ in visits],
     }
-    return shown | ({"second": [second for _, second in visits]} if cells.other is not None else {})
+    return shown | ({"second": [second for _, second in visits]} if cells.second is not None else {})
 
 
 def _with_own(curve: Frontier, own: float, best_at: Callable[[float], Optimum]) -> list[float]:
@@ -200,8 +200,8 @@ def _with_own(curve: Frontier, own: float, best_at: Callable[[float], Optimum]) 
     return kept
 
 
-def number(x: Any, digits: int = 6) -> float | int | None:
-    """As JSON: rounded to so many digits; None for what is missing or infinite."""
+def rounded(x: Any, digits: int = 6) -> float | int | None:
+    """To so many significant digits, for JSON; None for what is missing or infinite."""
     if x is None or not math.isfinite(x):
         return None
     if isinstance(x, int):

@@ -8,7 +8,7 @@ drawn in the same way, a column for each environment. Lines differ in colour (Ok
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,20 +75,20 @@ def save_study_figure(study: Study, stem: str | Path, note: str = "") -> list[Pa
 
 
 def _columns(study: Study) -> list[Column]:
+    """A column for each environment, then one for each in which an algorithm plays one unending episode."""
     continuing = {run.algorithm for run in study.runs if run.continuing}
     columns = []
+    averages = []
     for name, env in study.environments.items():
-        here = study.played(name)
-        usual = [a for a in here if a not in continuing]
-        if usual:
-            columns.append(Column(name, env.title, usual, threshold=_threshold(study, name)))
-    for name, env in study.environments.items():
-        here = study.played(name)
-        if any(a in continuing for a in here):
-            rival = [a for a in here if a in continuing or a.startswith("conrl")]
-            title = env.title if continuing.issuperset(rival) else f"{env.title}, against TFW-UCRL2"
-            columns.append(Column(name, f"{title}\n(average over trajectories so far)", rival, average=True))
-    return columns
+        played = study.played(name)
+        episodic = [a for a in played if a not in continuing]
+        if episodic:
+            columns.append(Column(name, env.title, episodic, threshold=_threshold(study, name)))
+        if len(episodic) < len(played):
+            rivals = [a for a in played if a in continuing or a.startswith("conrl")]
+            title = env.title if continuing.issuperset(rivals) else f"{env.title}, against TFW-UCRL2"
+            averages.append(Column(name, f"{title}\n(average over trajectories so far)", rivals, average=True))
+    return columns + averages
 
 
 def _threshold(study: Study, environment: str) -> float | None:
@@ -107,41 +107,48 @@ def _draw(study: Study, columns: Sequence[Column], rows: Sequence[tuple[str, int
     width = max(0.9 + 3.6 * len(columns), NARROWEST)
     figure = Figure(figsize=(width, 0.9 + 2.5 * len(rows)), layout="constrained")
     panels = figure.subplots(len(rows), len(columns), squeeze=False, sharex="col")
-    styles = {name: STYLES[i % len(STYLES)] for i, name in enumerate(study.algorithms)}
-    handles: dict[str, Any] = {}
-    named = max((k for _, k in rows), default=0) > 0  # several costs: each panel says which
+    lines: dict[str, Any] = {}
     for j, column in enumerate(columns):
-        curves = study.curves(column.environment, 300, column.average, log=column.average)
-        costs = study.environments[column.environment].cost_names
-        for i, (measure, k) in enumerate(rows):
-            axes = panels[i, j]
-            if measure != "reward" and k >= len(costs):
-                axes.set_axis_off()
-                continue
-            cost = None if measure == "reward" else costs[k]
-            for curve in curves:
-                if (curve.measure, curve.cost) == (measure, cost) and curve.algorithm in column.algorithms:
-                    line = _line(axes, curve, styles[curve.algorithm])
-                    handles.setdefault(curve.algorithm, line)
-            _reference(axes, study, column, measure, cost)
-            label = f"{LABELS[measure]}: {cost}" if named and cost is not None else LABELS[measure]
-            below = any(other == "reward" or c < len(costs) for other, c in rows[i + 1 :])
-            _dress(axes, column, measure, label if named or j == 0 else "", not below)
-            if i == 0:
-                axes.set_title(column.title, fontsize=10)
-    names = [name for name in study.algorithms if name in handles]
+        lines |= _draw_column(panels[:, j].tolist(), study, column, rows, labelled=j == 0)
+    names = [name for name in study.algorithms if name in lines]
     figure.legend(
-        [handles[name] for name in names],
+        [lines[name] for name in names],
         [study.titles[name] for name in names],
         loc="outside upper center",
         ncols=min(len(names), int(width / 1.5)),
         frameon=False,
         fontsize=9,
     )
-    lines = _caption(study, columns, note).splitlines()
-    caption = "\n".join(part for line in lines for part in textwrap.wrap(line, int(LETTERS * width)))
+    paragraphs = _caption(study, columns, note).splitlines()
+    caption = "\n".join(line for text in paragraphs for line in textwrap.wrap(text, int(LETTERS * width)))
     figure.supxlabel(caption, fontsize=7.5, color=INK)
     return figure
+
+
+def _draw_column(
+    panels: Sequence[Axes], study: Study, column: Column, rows: Sequence[tuple[str, int]], labelled: bool
+) -> dict[str, Any]:
+    """The panels of one column; returns a line of each algorithm. A cost that is not there leaves its panel empty."""
+    panels[0].set_title(column.title, fontsize=10)
+    curves = study.curves(column.environment, 300, column.average, log=column.average)
+    costs = study.environments[column.environment].cost_names
+    named = any(k > 0 for _, k in rows)  # several costs: each panel says which
+    styles = {name: STYLES[i % len(STYLES)] for i, name in enumerate(study.algorithms)}
+    lines, last = {}, panels[0]
+    for axes, (measure, k) in zip(panels, rows, strict=True):
+        if measure != "reward" and k >= len(costs):
+            axes.set_axis_off()
+            continue
+        cost, last = None if measure == "reward" else costs[k], axes
+        for curve in curves:
+            if (curve.measure, curve.cost) == (measure, cost) and curve.algorithm in column.algorithms:
+                lines[curve.algorithm] = _line(axes, curve, styles[curve.algorithm])
+        _reference(axes, study, column, measure, cost)
+        label = f"{LABELS[measure]}: {cost}" if named and cost is not None else LABELS[measure]
+        _dress(axes, column, measure, label if named or labelled else "")
+    last.tick_params(labelbottom=True)
+    last.set_xlabel("trajectories (log scale)" if column.average else "trajectories", fontsize=9)
+    return lines
 
 
 def _line(axes: Axes, curve: Curve, style: tuple[str, Any, str]) -> Any:
@@ -165,18 +172,17 @@ def _reference(axes: Axes, study: Study, column: Column, measure: str, cost: str
     if measure == "cost" and cost is not None:
         limit = float(env.limits[env.cost_names.index(cost)])
         if np.isfinite(limit):
-            axes.axhline(limit, color=INK, linestyle="--", linewidth=1)
-            _say(axes, limit, f"limit {limit:g}", left=column.average)
+            _mark(axes, limit, f"limit {limit:g}", left=column.average)
     if measure == "reward":
         if column.threshold is not None:
-            axes.axhline(column.threshold, color=INK, linestyle="--", linewidth=1)
-            _say(axes, column.threshold, f"ApproPO's threshold {column.threshold:g}", above=False)
+            _mark(axes, column.threshold, f"ApproPO's threshold {column.threshold:g}", above=False)
         if env.optimum is not None and not column.average:
-            axes.axhline(env.optimum.reward, color=INK, linestyle=":", linewidth=1)
-            _say(axes, env.optimum.reward, f"optimum {env.optimum.reward:.3f}")
+            _mark(axes, env.optimum.reward, f"optimum {env.optimum.reward:.3f}", style=":")
 
 
-def _say(axes: Axes, y: float, text: str, above: bool = True, left: bool = False) -> None:
+def _mark(axes: Axes, y: float, text: str, style: Any = "--", above: bool = True, left: bool = False) -> None:
+    """A horizontal line, with its meaning at one end."""
+    axes.axhline(y, color=INK, linestyle=style, linewidth=1)
     axes.annotate(
         text,
         (0.01 if left else 0.99, y),
@@ -190,8 +196,8 @@ def _say(axes: Axes, y: float, text: str, above: bool = True, left: bool = False
     )
 
 
-def _dress(axes: Axes, column: Column, measure: str, label: str, last: bool) -> None:
-    """Labels, grid and scales of a panel; the last of its column says what the horizontal axis is."""
+def _dress(axes: Axes, column: Column, measure: str, label: str) -> None:
+    """Label, grid and scales of a panel."""
     axes.set_ylabel(label)
     axes.tick_params(labelsize=8)
     axes.grid(color="#dddddd", linewidth=0.5)
@@ -200,22 +206,18 @@ def _dress(axes: Axes, column: Column, measure: str, label: str, last: bool) -> 
         axes.set_xscale("log")
     else:
         axes.set_xlim(left=0)
-        axes.xaxis.set_major_formatter(_thousands())
+        axes.xaxis.set_major_formatter(_thousands)
     if measure == "cumulative" and axes.get_ylim()[1] >= 10_000:
-        axes.yaxis.set_major_formatter(_thousands())
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+        axes.yaxis.set_major_formatter(_thousands)
+    axes.spines[["top", "right"]].set_visible(False)
     if measure != "reward":
         axes.set_ylim(bottom=0)
     else:
         axes.margins(y=0.12)
-    if last:
-        axes.tick_params(labelbottom=True)
-        axes.set_xlabel("trajectories (log scale)" if column.average else "trajectories", fontsize=9)
 
 
-def _thousands() -> Callable[[float, float], str]:
-    return lambda value, _: f"{value / 1000:g}k" if abs(value) >= 1000 else f"{value:g}"
+def _thousands(value: float, _: float) -> str:
+    return f"{value / 1000:g}k" if abs(value) >= 1000 else f"{value:g}"
 
 
 def _caption(study: Study, columns: Sequence[Column], note: str) -> str:

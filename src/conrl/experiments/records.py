@@ -1,9 +1,10 @@
-"""One run as it is on disk, read back: `config.json` and `progress.csv`. `conrl.metrics` says what is told of it."""
+"""One run read back from its files, `config.json` and `progress.csv`. `conrl.metrics` says what is told of it."""
 
 from __future__ import annotations
 
 import csv
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ def read_run(where: Path, environment: str, algorithm: str, seed: int) -> RunRec
         raise RunError(f"{where / 'progress.csv'} lacks the reward or a cost")
     kind = LEARNERS.get(str(learner["learner"]))
     if reported is None and kind is not None and kind.reports and expected is not None:
-        reported = np.full(seen.shape, np.nan)  # it came to no answer
+        reported = np.full(seen.shape, np.nan)  # it had nothing to show yet
     described = learner.get("problem")
     problem = None if described is None else rebuild(described)
     limits, floors = episode_bounds(problem, names)
@@ -98,7 +99,7 @@ def read_run(where: Path, environment: str, algorithm: str, seed: int) -> RunRec
 
 
 def _largest(task: dict[str, Any], d: int) -> Float:
-    """[1+d]: the most that one step can pay, in size, by the ranges of the task; 1 where none are written."""
+    """[1+d]: the largest reward and costs of one step, in size, by the ranges of the task; 1 where none are written."""
     unit = (0.0, 1.0)
     ranges = np.array([task.get("reward_range") or unit, *(task.get("cost_ranges") or [unit] * d)], dtype=np.float64)
     if ranges.shape != (1 + d, 2):
@@ -116,13 +117,14 @@ def _columns(path: Path) -> dict[str, Float]:
     rows = body.count("\n")
     if not header or len(header) != len(set(header)):
         raise RunError(f"{path}: not the table of a run")
-    if ",," in body or ",\n" in body:
-        body = body.replace(",\n", ",nan\n")
-        while ",," in body:
-            body = body.replace(",,", ",nan,")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numpy stops at what is no number: then some are missing
-        numbers = np.fromstring(body.replace("\n", ","), dtype=np.float64, sep=",") if rows else np.zeros(0)
+    body = body.replace(",\n", ",nan\n")
+    while ",," in body:
+        body = body.replace(",,", ",nan,")
+    numbers = np.zeros(0)
+    # What is no number newer versions of numpy refuse; older ones stop there with a warning, and some are missing.
+    with suppress(ValueError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        numbers = np.fromstring(body.replace("\n", ","), dtype=np.float64, sep=",") if rows else numbers
     if numbers.size != rows * len(header):
         raise RunError(f"{path}: a row is not {len(header)} numbers")
     table = numbers.reshape(rows, len(header))

@@ -23,7 +23,7 @@ import numpy as np
 from conrl import metrics
 from conrl.errors import SpecError
 from conrl.experiments.analysis import CONFIDENCE, Environment, Study, load
-from conrl.experiments.explorer import explorer, number
+from conrl.experiments.explorer import explorer, rounded
 from conrl.io.files import atomic_write
 
 SCRIPTS = ("page.js", "curves.js", "explorer.js")
@@ -98,7 +98,7 @@ def contents(study: Study) -> dict[str, Any]:
                 "title": env.title,
                 "facts": _facts(env),
                 "costs": _costs(env),
-                "best": None if env.optimum is None else number(env.optimum.reward),
+                "best": None if env.optimum is None else rounded(env.optimum.reward),
                 "curves": _curves(study, env),
                 "table": [_row(row) for row in rows if row["environment"] == env.name],
                 "explorer": explorer(env),
@@ -147,10 +147,9 @@ def _facts(env: Environment) -> str:
 
 def _costs(env: Environment) -> list[dict[str, Any]]:
     used = [None] * len(env.cost_names) if env.optimum is None else env.optimum.costs.tolist()
-    limits = env.limits.tolist()
     return [
-        {"name": name, "limit": number(limit), "best": number(cost)}
-        for name, limit, cost in zip(env.cost_names, limits, used, strict=True)
+        {"name": name, "limit": rounded(limit), "best": rounded(cost)}
+        for name, limit, cost in zip(env.cost_names, env.limits.tolist(), used, strict=True)
     ]
 
 
@@ -165,12 +164,12 @@ def _curves(study: Study, env: Environment) -> list[dict[str, Any]]:
         x, at = np.unique(np.concatenate((even.x, early.x)), return_index=True)
         curve: dict[str, Any] = {"algorithm": even.algorithm, "measure": even.measure, "cost": even.cost}
         curve |= {"seeds": even.seeds, "x": x.astype(int).tolist()}
-        ends = {"mean": (even.mean, early.mean), "low": (even.low, early.low), "high": (even.high, early.high)}
-        for name, parts in ends.items():
-            curve[name] = [number(value, 5) for value in np.concatenate(parts)[at].tolist()]
+        lines = {"mean": (even.mean, early.mean), "low": (even.low, early.low), "high": (even.high, early.high)}
+        for name, parts in lines.items():
+            curve[name] = [rounded(y, 5) for y in np.concatenate(parts)[at].tolist()]
         curves.append(curve)
     return curves
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: value if isinstance(value, str) else number(value) for key, value in row.items()}
+    return {key: value if isinstance(value, str) else rounded(value) for key, value in row.items()}

@@ -19,7 +19,7 @@ runs give equal bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -93,29 +93,23 @@ def write_events(path: str | Path, rows: Mapping[str, ArrayLike], steps: ArrayLi
 # -- what is written of a run -------------------------------------------------------------------------------------
 
 
-def _metrics(run: RunRecord) -> dict[str, ArrayLike]:
-    """The scalars of a run [K] by the names that safe RL libraries use."""
-    scalars: dict[str, ArrayLike] = {"Metrics/EpRet": run.rewards}
-    scalars |= _costs("Metrics/EpCost", run.costs, run.cost_names)
-    scalars["Metrics/EpLen"] = run.steps
+def _metrics(run: RunRecord) -> dict[str, Float | Int]:
+    """The scalars of a run [K] by the names that safe RL libraries use. Of several costs there is each, and the sum."""
+    several = len(run.cost_names) > 1
+
+    def each(tag: str, table: Float) -> dict[str, Float | Int]:
+        return {f"{tag}/{name}" if several else tag: table[:, i] for i, name in enumerate(run.cost_names)}
+
+    def costs(tag: str, table: Float) -> dict[str, Float | Int]:
+        return {tag: table.sum(axis=1)} | (each(tag, table) if several else {})
+
+    scalars = {"Metrics/EpRet": run.rewards, **costs("Metrics/EpCost", run.costs), "Metrics/EpLen": run.steps}
     if run.prices is not None:
-        several = len(run.cost_names) > 1  # their sum would mean nothing
-        scalars |= dict(_each("Metrics/LagrangeMultiplier", run.prices, run.cost_names, several))
-    if run.expected_rewards is not None and run.expected_costs is not None:
-        scalars["Metrics/ExpectedRet"] = run.expected_rewards
-        scalars |= _costs("Metrics/ExpectedCost", run.expected_costs, run.cost_names)
+        scalars |= each("Metrics/LagrangeMultiplier", run.prices)  # their sum would mean nothing
+    if run.expected is not None:
+        scalars["Metrics/ExpectedRet"] = run.expected[:, 0]
+        scalars |= costs("Metrics/ExpectedCost", run.expected[:, 1:])
     return scalars
-
-
-def _costs(tag: str, costs: ArrayLike, names: tuple[str, ...]) -> dict[str, ArrayLike]:
-    """Their sum and, of several, each."""
-    total: dict[str, ArrayLike] = {tag: np.asarray(costs).sum(axis=1)}
-    return total | dict(_each(tag, costs, names, True)) if len(names) > 1 else total
-
-
-def _each(tag: str, table: ArrayLike, names: tuple[str, ...], named: bool) -> Iterator[tuple[str, ArrayLike]]:
-    for name, column in zip(names, np.asarray(table).T, strict=True):
-        yield f"{tag}/{name}" if named else tag, column
 
 
 def _table(rows: Mapping[str, ArrayLike], steps: ArrayLike | None) -> tuple[Float, Int]:
@@ -149,10 +143,10 @@ def _steps(given: ArrayLike) -> Int:
     steps = np.asarray(given)
     if steps.ndim != 1 or (steps.size and steps.dtype.kind not in "iu"):
         raise SpecError(f"steps has dtype {steps.dtype} and shape {steps.shape}; expected a list of whole numbers")
-    whole = steps.astype(np.int64)
-    if (whole < 0).any():  # also those that do not fit
-        raise SpecError(f"steps holds {steps[whole < 0][0]}; steps are from 0 to 2^63 - 1")
-    return whole
+    at = steps.astype(np.int64)
+    if (at < 0).any():  # also those that do not fit
+        raise SpecError(f"steps holds {steps[at < 0][0]}; steps are from 0 to 2^63 - 1")
+    return at
 
 
 # -- bytes --------------------------------------------------------------------------------------------------------

@@ -4,88 +4,82 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from conrl.experiments.execution import Event
+from conrl.experiments.execution import Event, Listener
 from conrl.experiments.jobs import Job
 from conrl.running.progress import facts_column
 
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
 MOST_LINES = 12  # of runs that are going on
 PAUSE = 30.0  # seconds between two lines where there is no terminal
+OVER = ("done", "before", "failed")  # events after which nothing more of a run is played
 
 
 @contextmanager
-def watching(jobs: Sequence[Job], shown: bool = True) -> Iterator[Callable[[Event], None]]:
+def watching(jobs: Sequence[Job]) -> Iterator[Listener]:
     """Gives the listener for `run_study`."""
+    from rich import progress
     from rich.console import Console
 
     console = Console(stderr=True)
-    if not shown or not console.is_terminal:
-        yield _lines(jobs) if shown else lambda event: None
+    if not console.is_terminal:
+        yield _lines(jobs)
         return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(compact=True),
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(bar_width=24),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(compact=True),
         facts_column("{task.fields[facts]}"),
     )
-    with Progress(*columns, console=console, refresh_per_second=5) as bar:
+    with progress.Progress(*columns, console=console, refresh_per_second=5) as bar:
         everything = bar.add_task("trajectories", total=sum(job.episodes for job in jobs), facts="")
-        lines: dict[int, object] = {}
-        played = dict.fromkeys(range(len(jobs)), 0)
+        lines: dict[int, TaskID] = {}
+        played = [0] * len(jobs)
         over: set[int] = set()
-        total = 0
-        ended = {"done": 0, "before": 0, "failed": 0, "lost": 0}
+        events: Counter[str] = Counter()
 
         def listen(event: Event) -> None:
-            nonlocal total
-            job = jobs[event.job]
-            if event.kind in ("started", "playing") and event.job in over:
+            """Move the bar of a run and the one of all runs."""
+            job, kind = jobs[event.job], event.kind
+            if kind in ("started", "playing") and event.job in over:
                 return  # from a cluster, words may come late
-            if event.kind in ended:
-                ended[event.kind] += 1
-            if event.kind == "started" and event.job not in lines and len(lines) < MOST_LINES:
+            events[kind] += 1
+            if kind == "started" and event.job not in lines and len(lines) < MOST_LINES:
                 name = f"{job.env_name} {job.name} {job.seed}"
                 lines[event.job] = bar.add_task(name, total=job.episodes, facts="")
-            if event.kind in ("done", "failed", "before", "lost") and event.job in lines:
-                bar.remove_task(lines.pop(event.job))  # type: ignore[arg-type]
-            if event.kind in ("done", "before", "failed"):
+            if kind in (*OVER, "lost") and event.job in lines:
+                bar.remove_task(lines.pop(event.job))
+            if kind in OVER:
                 over.add(event.job)
-            now = job.episodes if event.job in over else event.episodes
-            total, played[event.job] = total + now - played[event.job], now
             if event.job in lines:
-                bar.update(lines[event.job], completed=event.episodes)  # type: ignore[arg-type]
-            facts = f"{ended['done'] + ended['before']} of {len(jobs)} runs"
-            facts += f", {ended['failed']} failed" if ended["failed"] else ""
-            facts += f", {ended['lost']} redone" if ended["lost"] else ""
-            if event.kind == "before":  # no guide to how fast the others will be
-                bar.reset(everything, completed=total, facts=facts)
-            else:
-                bar.update(everything, completed=total, facts=facts)
+                bar.update(lines[event.job], completed=event.episodes)
+            played[event.job] = job.episodes if event.job in over else event.episodes
+            facts = f"{events['done'] + events['before']} of {len(jobs)} runs"
+            facts += f", {events['failed']} failed" if events["failed"] else ""
+            facts += f", {events['lost']} redone" if events["lost"] else ""
+            # How long runs took that were finished before is no guide to how long the others will take.
+            move = bar.reset if kind == "before" else bar.update
+            move(everything, completed=sum(played), facts=facts)
 
         yield listen
 
 
-def _lines(jobs: Sequence[Job]) -> Callable[[Event], None]:
+def _lines(jobs: Sequence[Job]) -> Listener:
     """For a log: now and then a line that says how far it is."""
     ended: set[int] = set()
     due = time.monotonic() + PAUSE
 
     def listen(event: Event) -> None:
         nonlocal due
-        if event.kind in ("done", "before", "failed"):
+        if event.kind in OVER:
             ended.add(event.job)
         if time.monotonic() >= due:
             sys.stderr.write(f"{len(ended)} of {len(jobs)} runs ended\n")
@@ -96,13 +90,13 @@ def _lines(jobs: Sequence[Job]) -> Callable[[Event], None]:
 
 
 @contextmanager
-def counting(shown: bool = True) -> Iterator[Callable[[Event], None]]:
+def counting() -> Iterator[Listener]:
     """Gives the listener for `tune`: how many settings were started, and the last one."""
     from rich.console import Console
     from rich.markup import escape
 
     console = Console(stderr=True)
-    if not shown or not console.is_terminal:
+    if not console.is_terminal:
         yield lambda event: None
         return
     seen: set[int] = set()

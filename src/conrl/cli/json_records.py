@@ -1,0 +1,230 @@
+"""What each command found, as plain values: `--json` prints them, and `conrl.cli.tables` lays them out for people."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from conrl._types import Float
+from conrl.envs import BuiltIn
+from conrl.evaluation import Simulation
+from conrl.model import ConstrainedMDP
+from conrl.model.limits import resolve_limits
+from conrl.planners import Frontier, Plan
+from conrl.problem import Knapsack, Linear
+from conrl.theory.risk import BudgetRisk
+
+if TYPE_CHECKING:  # a plan is shown without loading the learners
+    from conrl.running.history import History
+
+Record = dict[str, Any]
+
+QUANTILES = (0.05, 0.5, 0.95)
+
+
+def to_json(record: Mapping[str, Any]) -> str:
+    """One JSON object; what JSON has no number for (infinity, not a number) is null."""
+    return json.dumps(_finite(record), indent=2, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_finite(item) for item in value]
+    if isinstance(value, (float, np.floating)):
+        return float(value) if math.isfinite(value) else None
+    return value
+
+
+def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: BudgetRisk | None = None) -> Record:
+    """A plan with its certificate and, where they were asked for, how often budgets are exceeded and a simulation."""
+    mdp, linear = plan.mdp, plan.linear or Linear()
+    limits = resolve_limits(linear.limits, mdp.cost_names, "limits")
+    floors = resolve_limits(linear.floors, mdp.cost_names, "floors")
+    record = {
+        "model": name,
+        **_sizes(mdp),
+        "status": plan.status,
+        "message": plan.message,
+        "reward": plan.reward,
+        "objective": plan.objective,
+        "bound": plan.bound,
+        "gap": plan.gap,
+        "iterations": plan.iterations,
+        "skip": plan.skip,
+        "costs": {
+            cost: _row(("value", "limit", "floor", "price", "floor_price"), numbers)
+            for cost, *numbers in zip(
+                mdp.cost_names, plan.costs, limits, floors, plan.prices, plan.floor_prices, strict=True
+            )
+        },
+        "rows": [row._asdict() for row in plan.rows],
+        "mixture": [
+            {"weight": float(weight), **_value(mdp.cost_names, value)}
+            for weight, value in zip(plan.weights, plan.values, strict=True)
+        ],
+    }
+    if risk is not None:
+        record["budgets"] = _budgets_record(plan, risk)
+    if simulation is not None:
+        record["simulation"] = _simulation_record(mdp, simulation)
+    return record
+
+
+def _sizes(mdp: ConstrainedMDP) -> Record:
+    return {"states": mdp.num_states, "actions": mdp.num_actions, "horizon": mdp.horizon}
+
+
+def _row(keys: Sequence[str], numbers: Iterable[float]) -> dict[str, float]:
+    return dict(zip(keys, map(float, numbers), strict=True))
+
+
+def _value(cost_names: Sequence[str], value: Iterable[float]) -> Record:
+    """A value vector [1+d]."""
+    reward, *costs = map(float, value)
+    return {"reward": reward, "costs": dict(zip(cost_names, costs, strict=True))}
+
+
+def _budgets_record(plan: Plan, risk: BudgetRisk) -> Record:
+    """Of each budget: what is expected of all episodes, and how often a run exceeds it (an estimate)."""
+    problem = plan.problem
+    assert isinstance(problem, Knapsack)
+    return {
+        name: {
+            "budget": budget,
+            "episodes": problem.episodes,
+            "expected": problem.episodes * float(plan.costs[i]),
+            "exceed": risk.exceed[i],
+            "standard_error": risk.standard_error[i],
+            "pays_means": name in risk.pays_means,
+            "method": f"{risk.runs} simulated runs" if risk.runs else "normal approximation",
+        }
+        for i, (name, budget) in enumerate(zip(plan.mdp.cost_names, problem.totals(plan.mdp).tolist(), strict=True))
+    }
+
+
+def _simulation_record(mdp: ConstrainedMDP, simulation: Simulation) -> Record:
+    names = mdp.cost_names
+    return {
+        "episodes": simulation.rewards.size,
+        "mean": _value(names, simulation.mean.value),
+        "standard_error": _value(names, simulation.standard_error.value),
+        "quantiles": {f"{q:g}": _value(names, simulation.quantile(q).value) for q in QUANTILES},
+        "exceed": _row(names, simulation.exceed()),
+        "pays_means": list(simulation.pays_means),
+    }
+
+
+def learn_record(env: str, algorithm: str, seed: int, history: History) -> Record:
+    """What a run came to. Means over all episodes and over the last ones; of expected values where these are known."""
+    names, averages, recent = history.cost_names, history.averages, history.scores.smooth_executed[-1]
+    overall = np.append(history.rewards.mean(), history.costs.mean(axis=0)) if averages is None else averages[-1]
+    best = history.optimum
+    record: Record = {
+        "environment": env,
+        "algorithm": algorithm,
+        "seed": seed,
+        "episodes": len(history),
+        "interrupted": history.interrupted,
+        "exact": averages is not None,
+        "reward": {
+            "mean": overall[0],
+            "last": recent[0],
+            "realised": history.rewards.mean(),
+            "optimum": None if best is None else best.reward,
+        },
+        "costs": {
+            name: {
+                "mean": overall[1 + i],
+                "last": recent[1 + i],
+                "realised": history.costs[:, i].mean(),
+                "limit": history.limits[i],
+                "violations": history.violations[i],
+                "optimum": None if best is None else best.costs[i],
+            }
+            for i, name in enumerate(names)
+        },
+        "solved_from": history.solved_from,
+        "window": history.window,
+        "infeasible": int(history.infeasible.sum()),
+    }
+    if history.reported is not None:
+        record["reported"] = _value(names, history.reported[-1])
+    if history.mixture is not None:
+        record["mixture"] = _value(names, history.mixture[-1])
+    if isinstance(history.problem, Knapsack):
+        record |= _spending_record(history, resolve_limits(history.problem.budgets, names, "budgets"))
+    return record
+
+
+def _spending_record(history: History, budgets: Float) -> Record:
+    """What became of the budgets [d], and of the episodes that they were for."""
+    unguarded, exceed = history.unguarded_costs, history.would_exceed
+    return {
+        "budgets": {
+            name: {
+                "budget": budgets[i],
+                "spent": history.costs[:, i].sum(),
+                "unguarded": None if unguarded is None else unguarded[:, i].sum(),
+                "would_exceed": None if exceed is None else bool(exceed[i]),
+            }
+            for i, name in enumerate(history.cost_names)
+        },
+        "guarded": int(history.guarded.sum()),
+        "skipped": int(history.skipped.sum()),
+    }
+
+
+def frontier_record(name: str, curve: Frontier) -> Record:
+    """The vertices of a curve, each with the price to its right; and where the model's own limit lies on it."""
+    limit = math.inf if curve.mdp.limits is None else float(curve.mdp.limits[curve.cost])
+    own: Record | None = None
+    if math.isfinite(limit):
+        own = {"limit": limit, "feasible": bool(limit >= curve.limits[0])}
+        if own["feasible"]:
+            own |= {"reward": curve.reward(limit), "price": curve.price(limit)}
+    vertices = zip(curve.limits, curve.rewards, np.append(curve.prices, 0.0), strict=True)
+    return {
+        "model": name,
+        "cost": curve.mdp.cost_names[curve.cost],
+        "complete": curve.complete,
+        "error": curve.error,
+        "own_limit": own,
+        "vertices": [_row(("limit", "reward", "price"), vertex) for vertex in vertices],
+    }
+
+
+def env_record(entry: BuiltIn, plan: Plan) -> Record:
+    """A built-in model, and the best within its limits."""
+    mdp = plan.mdp
+    limits = resolve_limits(mdp.limits, mdp.cost_names, "limits")
+    return {
+        "name": entry.name,
+        "description": entry.description,
+        **_sizes(mdp),
+        "reward": plan.reward,
+        "costs": {
+            cost: _row(("value", "limit"), numbers)
+            for cost, *numbers in zip(mdp.cost_names, plan.costs, limits, strict=True)
+        },
+        "parameters": {
+            key: None if p.default is inspect.Parameter.empty else p.default for key, p in entry.parameters.items()
+        },
+    }
+
+
+def algorithm_record(kind: Any, parameters: Mapping[str, Any]) -> Record:
+    """A learner's class, and what `--option` can set."""
+    return {
+        "name": kind.name,
+        "summary": kind.summary,
+        "paper": kind.paper,
+        "problems": [problem.__name__ for problem in kind.problems],
+        "parameters": dict(parameters),
+    }

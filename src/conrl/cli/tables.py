@@ -1,0 +1,344 @@
+"""What each command found, for people: the records of `conrl.cli.json_records` as tables and lines (rich)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from conrl.cli.terminal import Numbers, can_print, columns, words
+from conrl.errors import SpecError
+from conrl.metrics import NEAR, OVER
+from conrl.planners import Frontier, Plan
+from conrl.policy_map import percent, policy_legend, policy_text, state_play
+from conrl.problem import Knapsack
+
+if TYPE_CHECKING:  # a plan is shown without loading the learners
+    from conrl.experiments.tuning import Trial
+    from conrl.running.history import History
+
+Record = Mapping[str, Any]
+Parts = list[RenderableType]  # printed one below the other
+
+ALL_ROWS = 20  # a table of more rows is abbreviated
+EACH_PART = 5  # to so many at the start, around the limit and at the end
+ASCII = str.maketrans("↑↓←→█·⋮", "^v<>#..")
+
+
+def precise(x: float | None, digits: int = 10) -> str:
+    """Ten significant digits, or fewer; what is not limited is `none`.
+
+    >>> precise(1.5362884391), precise(float("inf")), precise(None)
+    ('1.536288439', 'none', 'unknown')
+    """
+    if x is None:
+        return "unknown"
+    return f"{x:.{digits}g}" if math.isfinite(x) else "none"
+
+
+def brief(x: float | None) -> str:
+    """The same with six digits."""
+    return precise(x, 6)
+
+
+def _titled(title: str, table: Numbers, notes: Sequence[Text] = ()) -> Group:
+    return Group(Text(title, "italic"), table, *notes)
+
+
+# -- plan -------------------------------------------------------------------------------------------------
+
+
+def plan_tables(record: Record, plan: Plan) -> Parts:
+    """The certificate, costs, budgets, mixture and simulation, as far as there are any, and what the policy does."""
+    title = f"{record['model']}: {record['states']} states, {record['actions']} actions, {record['horizon']} steps"
+    parts: Parts = [Text(title, "bold"), _certificate(record, plan)]
+    if record["costs"]:
+        parts += [_costs_table(record["costs"]), *_excess(record["rows"])]
+    budgets = {name: row for name, row in record.get("budgets", {}).items() if math.isfinite(row["budget"])}
+    if budgets:
+        parts.append(_budgets_table(budgets))
+    if len(record["mixture"]) > 1:
+        parts.append(_mixture_table(record["mixture"]))
+    if "simulation" in record:
+        parts.append(_simulation_table(record["simulation"]))
+    return [*parts, _policy_part(plan)]
+
+
+def _certificate(record: Record, plan: Plan) -> Table:
+    facts = words()
+    facts.add_row("reward", Text(precise(record["reward"]), "bold"))
+    if plan.mdp.bonus is not None:
+        facts.add_row("objective", f"{precise(record['objective'])}  (optimistic: the model carries a bonus)")
+    if isinstance(plan.problem, Knapsack):
+        facts.add_row("skip", f"{percent(record['skip'])} of episodes; reward and costs are the mean over all episodes")
+    if record["bound"] is not None:
+        facts.add_row("bound", precise(record["bound"]))
+        facts.add_row("gap", f"{record['gap']:.1e}")
+    status = record["status"]
+    facts.add_row("status", Text(f"{status}: {record['message']}", "" if status == "optimal" else "yellow"))
+    return facts
+
+
+def _costs_table(costs: Record) -> Numbers:
+    floored = any(math.isfinite(cost["floor"]) for cost in costs.values())
+    table = Numbers("cost", "expected", "limit", "price", *(("floor", "floor price") if floored else ()))
+    for name, cost in costs.items():
+        floor = (precise(cost["floor"]), brief(cost["floor_price"])) if floored else ()
+        table.add_row(name, precise(cost["value"]), precise(cost["limit"]), brief(cost["price"]), *floor)
+    return table
+
+
+def _excess(rows: Sequence[Record]) -> Iterator[Text]:
+    """What exceeds its bound, however little."""
+    over = [row for row in rows if row["excess"] > 0.0]
+    if over:
+        rounding = all(row["excess"] <= row["allowance"] for row in over)
+        listed = ", ".join(f"{row['name']} by {row['excess']:.1e}" for row in over)
+        yield Text(f"exceeded{' within rounding' if rounding else ''}: {listed}", "dim" if rounding else "yellow")
+
+
+def _budgets_table(budgets: Record) -> Group:
+    table = Numbers("budget", "total", "expected", "runs that exceed it")
+    for name, row in budgets.items():
+        error = "" if math.isnan(row["standard_error"]) else f" ± {percent(row['standard_error'])}"
+        table.add_row(name, precise(row["budget"]), precise(row["expected"]), f"about {percent(row['exceed'])}{error}")
+    one = next(iter(budgets.values()))
+    title = f"budgets for {one['episodes']} episodes: kept in expectation only ({one['method']}, without a guard)"
+    return _titled(title, table, _means_note([name for name, row in budgets.items() if row["pays_means"]]))
+
+
+def _mixture_table(mixture: Sequence[Record]) -> Group:
+    table = Numbers("policy", "weight", "reward", *mixture[0]["costs"])
+    heaviest = sorted(range(len(mixture)), key=lambda i: -mixture[i]["weight"])[:ALL_ROWS]  # a heuristic may mix dozens
+    for i in sorted(heaviest):
+        part = mixture[i]
+        table.add_row(str(i + 1), f"{part['weight']:.6f}", *map(precise, (part["reward"], *part["costs"].values())))
+    if len(mixture) > ALL_ROWS:
+        table.add_row(f"({len(mixture) - ALL_ROWS} lighter)")
+    return _titled(f"a mixture of {len(mixture)} policies: each episode plays one of them", table)
+
+
+def _simulation_table(simulation: Record) -> Group:
+    quantiles = simulation["quantiles"]
+    shares = ("median" if q == "0.5" else f"{100 * float(q):g}%" for q in quantiles)
+    table = Numbers("total", "mean", "± s.e.", *shares, "above its limit")
+    measures = (simulation["mean"], simulation["standard_error"], *quantiles.values())
+    table.add_row("reward", *(f"{measure['reward']:.4g}" for measure in measures), "")
+    for name, exceed in simulation["exceed"].items():
+        costs = (f"{measure['costs'][name]:.4g}" for measure in measures)
+        table.add_row(name, *costs, "" if math.isnan(exceed) else percent(exceed))
+    title = f"{simulation['episodes']} simulated episodes: mean, quantiles, share above the limit"
+    return _titled(title, table, _means_note(simulation["pays_means"]))
+
+
+def _means_note(names: Sequence[str]) -> list[Text]:
+    why = "the model has one amount for each state and action; if real pay varies, the tails are wider than shown"
+    return [Text(f"{', '.join(names)}: {why}", "italic dim")] if names else []
+
+
+def _policy_part(plan: Plan) -> Group:
+    """The policy on the model's map or, without one, state by state."""
+    note = Text("most played action over the episode, and any other with more than 10%", "italic dim")
+    try:
+        rows = policy_text(plan.mdp, plan.mixture, columns())
+    except SpecError:
+        return Group(_states_table(plan), note)
+    signs = {} if can_print("↑█·") else ASCII
+    lines = [
+        Text.assemble(
+            *((text.translate(signs), style) for text, style in row),
+            no_wrap=True,
+            overflow="ignore",  # a map that is too wide is wrapped by the terminal itself, not cut
+        )
+        for row in rows
+    ]
+    legend = policy_legend(plan.mdp, ends=any("%" in text for row in rows for text, _ in row))
+    return Group("", *lines, Text(legend.translate(signs), "dim"), note)
+
+
+def _states_table(plan: Plan) -> Group:
+    mdp = plan.mdp
+    done = state_play(mdp, plan.mixture)
+    order = np.argsort(-done.visits, kind="stable")
+    order = order[done.visits[order] > 0.0]
+    more = f", the {ALL_ROWS} most visited of {order.size}" if order.size > ALL_ROWS else ""
+    table = Numbers("state", "visits", "actions")
+    for s in order[:ALL_ROWS].tolist():
+        shown = [f"{mdp.action_name(a)} {percent(done.shares[s, a])}" for a in done.actions(s)]
+        table.add_row(mdp.state_name(s), f"{done.visits[s]:.4g}", ", ".join(shown))
+    played = ", in an episode that is played" if plan.skip > 0.0 else ""
+    return _titled(f"what is done where, as shares over the steps of an episode{played}{more}", table)
+
+
+# -- learn ------------------------------------------------------------------------------------------------
+
+
+def learn_tables(record: Record, history: History) -> Parts:
+    """What a run came to, against the optimum and the limits; and its budgets, if it had any."""
+    title = f"{record['environment']}: {record['algorithm']}, seed {record['seed']}, {record['episodes']} episodes"
+    parts: Parts = [Text(title, "bold"), Text(_basis(record, history), "italic"), _averages_table(record)]
+    parts += _judgement(record)
+    for shown, what in (("reported", "its newest policy, exactly"), ("mixture", "its mixture so far, exactly")):
+        if shown in record:
+            totals = {"reward": record[shown]["reward"]} | record[shown]["costs"]
+            parts.append(f"{what}: {', '.join(f'{name} {brief(total)}' for name, total in totals.items())}")
+    if record["infeasible"]:
+        parts.append(f"episodes planned although the estimated limits could not be kept: {record['infeasible']}")
+    if "budgets" in record:
+        parts += [_spending_table(record["budgets"]), *_guarding(record)]
+    return parts
+
+
+def _basis(record: Record, history: History) -> str:
+    """What the averages are averages of."""
+    basis = "exact expected values of the policies that were played" if record["exact"] else "what was seen"
+    if history.continuing and history.mdp is not None:
+        basis = f"means per {history.mdp.horizon} steps of one unending episode, since its start"
+    if record.get("guarded"):
+        basis += "; of guarded episodes, what was realised"
+    return basis if record["exact"] else f"{basis}: the model is unknown"
+
+
+def _averages_table(record: Record) -> Numbers:
+    headings = {"mean": "all episodes", "last": f"last {record['window']}", "optimum": "optimum"}
+    if record["window"] is None:
+        del headings["last"]
+    table = Numbers("", *headings.values(), "budget / episodes" if "budgets" in record else "limit", "violations")
+    table.add_row("reward", *(brief(record["reward"][key]) for key in headings), "", "")
+    for name, cost in record["costs"].items():
+        violations = percent(cost["violations"]) if math.isfinite(cost["limit"]) else ""
+        table.add_row(name, *(brief(cost[key]) for key in (*headings, "limit")), violations)
+    return table
+
+
+def _judgement(record: Record) -> Iterator[str]:
+    """Whether limits were kept and the optimum was reached, with what the words mean."""
+    mean = "mean since the start" if record["window"] is None else f"mean of {record['window']} episodes"
+    if any(math.isfinite(cost["limit"]) for cost in record["costs"].values()):
+        yield f"violations: episodes at which the {mean} is more than {OVER:.0%} above the limit"
+    if record["exact"]:
+        solved = record["solved_from"]
+        near = f"from episode {solved} on" if solved else "not reached, or not held to the end"
+        yield f"solved, the {mean} within {NEAR:.0%} of the optimum and of every limit: {near}"
+
+
+def _spending_table(budgets: Record) -> Numbers:
+    table = Numbers("budget", "total", "spent", "without the guard")
+    for name, budget in budgets.items():
+        over = " (exceeded)" if budget["would_exceed"] else ""
+        table.add_row(name, *(brief(budget[key]) for key in ("budget", "spent")), f"{brief(budget['unguarded'])}{over}")
+    return table
+
+
+def _guarding(record: Record) -> Iterator[str]:
+    """What the guard of the budgets did."""
+    yield f"episodes that the guard forbade or cut: {record['guarded']}; skipped: {record['skipped']}"
+    if record["guarded"] == record["episodes"] == record["skipped"]:
+        yield "no episode was played: the worst case of one (steps x largest cost) exceeds a budget"
+
+
+# -- frontier ---------------------------------------------------------------------------------------------
+
+
+def frontier_tables(record: Record, curve: Frontier) -> Parts:
+    """The vertices of the curve, and what it says at the model's own limit."""
+    vertices, own = record["vertices"], record["own_limit"]
+    others = curve.linear(math.inf).rows(curve.mdp).names  # the limits that stay as they are
+    held = f", with {', '.join(others)}" if others else ""
+    table = Numbers("vertex", "limit", "reward", "price")
+    before = -1
+    for i in _chosen([vertex["limit"] for vertex in vertices], own and own["limit"]):
+        if i > before + 1:
+            table.add_row(f"({i - before - 1} more)")
+        vertex = vertices[i]
+        table.add_row(str(i + 1), precise(vertex["limit"]), precise(vertex["reward"]), brief(vertex["price"]))
+        before = i
+    error = "" if record["complete"] else f"not complete: the true curve is at most {record['error']:.1e} higher"
+    parts: Parts = [
+        Text(f"{record['model']}: the best reward against the limit on {record['cost']}{held}", "bold"),
+        _titled(f"{len(vertices)} {'vertex' if len(vertices) == 1 else 'vertices'}, {error or 'complete'}", table),
+        f"Infeasible below {precise(vertices[0]['limit'])}; flat from {precise(vertices[-1]['limit'])} on. "
+        "A price is the gain per unit of the limit up to the next vertex.",
+    ]
+    if own and own["feasible"]:
+        best = f"reward {precise(own['reward'])}, price {brief(own['price'])}"
+        parts.append(f"At the model's limit {precise(own['limit'])}: {best}.")
+    elif own:
+        parts.append(f"The model's limit {precise(own['limit'])} is infeasible.")
+    return parts
+
+
+def _chosen(limits: Sequence[float], limit: float | None) -> list[int]:
+    """The vertices to list: all, or the first, the last and those around the model's limit."""
+    size = len(limits)
+    if size <= ALL_ROWS:
+        return list(range(size))
+    chosen = {*range(EACH_PART), *range(size - EACH_PART, size)}
+    if limit is not None:
+        at = int(np.searchsorted(limits, limit))
+        chosen |= {i for i in range(at - EACH_PART // 2 - 1, at + EACH_PART // 2 + 1) if 0 <= i < size}
+    return sorted(chosen)
+
+
+# -- what is built in -------------------------------------------------------------------------------------
+
+
+def envs_tables(records: Sequence[Record]) -> Parts:
+    """Sizes and optima of the models, then what each of them is and takes."""
+    table = Numbers("name", "states", "actions", "horizon", "cost", "limit", "best reward", "its cost")
+    about = words()
+    for record in records:
+        name, costs = Text(record["name"], "bold"), record["costs"]
+        table.add_row(
+            name,
+            *(str(record[key]) for key in ("states", "actions", "horizon")),
+            "\n".join(costs),
+            "\n".join(brief(cost["limit"]) for cost in costs.values()),
+            brief(record["reward"]),
+            "\n".join(brief(cost["value"]) for cost in costs.values()),
+        )
+        about.add_row(name, record["description"])
+        about.add_row("", Text(f"--set {', '.join(record['parameters'])}", "dim"))
+    about.add_row(
+        Text("gymnasium:<id>", "bold"), "any Gymnasium environment that publishes its dynamics, as FrozenLake-v1 does"
+    )
+    return [table, about]
+
+
+def algorithms_tables(records: Sequence[Record]) -> Parts:
+    """What each learner is, and what it takes."""
+    about = words()
+    for record in records:
+        about.add_row(Text(record["name"], "bold"), f"{record['summary']} ({record['paper']})")
+        about.add_row("", Text(f"problems: {', '.join(record['problems'])}", "dim"))
+        given = ", ".join(
+            key if value is None else f"{key}={value:.6g}" if isinstance(value, float) else f"{key}={value}"
+            for key, value in record["parameters"].items()
+        )
+        about.add_row("", Text(f"--option {given}" if given else "", "dim"))
+    return [about]
+
+
+# -- tune -------------------------------------------------------------------------------------------------
+
+
+def tuning_tables(trials: Sequence[Trial]) -> Parts:
+    """The best settings; all of them are in a file."""
+    if not trials:
+        return ["no setting was tried"]
+    names = list(trials[0].setting)
+    table = Numbers(*(name.split(".")[-1] for name in names), "loss", "reward", "over limit", "state")
+    for trial in trials[:ALL_ROWS]:
+        setting = (trial.setting[name] for name in names)
+        values = (brief(value) if isinstance(value, float) else str(value) for value in setting)
+        state = trial.state if trial.state != "pruned" else f"pruned at {trial.episodes:,}"
+        table.add_row(*values, *map(brief, (trial.loss, trial.reward, trial.excess)), state)
+    states = [trial.state for trial in trials]
+    counts = ", ".join(f"{states.count(s)} {s}" for s in ("complete", "pruned", "failed") if s in states)
+    more = f"; the best {ALL_ROWS}" if len(trials) > ALL_ROWS else ""
+    return [_titled(f"{len(trials)} settings: {counts}{more}", table)]
