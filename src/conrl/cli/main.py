@@ -12,7 +12,7 @@ from __future__ import annotations
 import gc
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -22,8 +22,8 @@ import click
 from conrl import __version__
 from conrl.cli import completion
 from conrl.cli import studies as cli_studies
-from conrl.cli.options import check_files, read_bounds, read_limits, read_settings
-from conrl.errors import ConRLError, InfeasibleError, SpecError, printable, shown
+from conrl.cli.options import check_files, read_bounds, read_limits, read_settings, read_share
+from conrl.errors import ConRLError, InfeasibleError, SpecError, printable
 from conrl.signals import interruptible_command
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ Exit code 3: no policy keeps the limits.""",
     "--budget", "budgets", help="Total of a cost over all --episodes, kept in expectation.", **_repeated(read_limits)
 )
 @click.option("--episodes", type=click.IntRange(1), metavar="K", help="How many episodes share the budgets.")
-@click.option("--epsilon", show_default="0", metavar="E", help="Share held back, or 'theorem'.")
+@click.option("--epsilon", callback=read_share, show_default="0", metavar="E", help="Share held back, or 'theorem'.")
 @click.option(
     "--planner",
     default="column-generation",
@@ -227,18 +227,16 @@ def plan(
     model: str,
     limits: dict[str, float],
     floors: dict[str, float],
-    horizon: int | None,
-    settings: dict[str, Any],
-    start: str | None,
     tol: float | None,
     budgets: dict[str, float],
     episodes: int | None,
-    epsilon: str | None,
+    epsilon: float | str | None,
     planner: str,
     played: int | None,
     seed: int,
     out: tuple[Path, ...],
     as_json: bool,
+    **given: Any,
 ) -> None:
     """The best policy of MODEL within its limits, and a proof of how good it is.
 
@@ -248,38 +246,45 @@ def plan(
     _load_numba()
     from conrl import drawing, evaluation, planners, problem
     from conrl import policy_map as play
-    from conrl.cli import json_records, tables, terminal
+    from conrl.cli import json_records, tables
     from conrl.envs import naming
     from conrl.theory.risk import budget_risk
 
     check_files(out, (*drawing.PICTURES, *TABLES))
-    mdp = naming.model(model, horizon, start, settings, limits, allow_import=True)  # typed by the user
+    mdp = naming.model(model, limits=limits, **given, allow_import=True)  # typed by the user
     if any(path.suffix in drawing.PICTURES for path in out):
         play.grid_layout(mdp)  # refuses a model that has no map
     asked: problem.Problem = problem.Linear(mdp.limits, floors)
     if budgets or episodes is not None or epsilon is not None:
         asked = _knapsack(budgets, episodes, epsilon, limits, floors)
-    found = planners.plan(mdp, asked, planner, tol)
-    simulation = None if played is None else evaluation.simulate(mdp, found, played, seed)
-    risk = budget_risk(found, seed) if isinstance(asked, problem.Knapsack) else None
+    best = planners.plan(mdp, asked, planner, tol)
+    simulation = None if played is None else evaluation.simulate(mdp, best, played, seed)
+    risk = budget_risk(best, seed) if isinstance(asked, problem.Knapsack) else None
     for path in out:
         if path.suffix in drawing.PICTURES:
-            drawing.save_figure(drawing.policy_figure(found), path)
+            drawing.save_figure(drawing.policy_figure(best), path)
         else:
-            found.policy.save(path, mdp)
-    record = json_records.plan_record(model, found, simulation, risk)
+            best.policy.save(path, mdp)
+    record = json_records.plan_record(model, best, simulation, risk)
+    one = " (as one policy, drawn step by step)" if best.weights.size > 1 else ""
+    wrote = [f"wrote {path}{one if path.suffix in TABLES else ''}" for path in out]
+    _show(as_json, record, lambda: [*tables.plan_tables(record, best), *wrote])
+
+
+def _show(as_json: bool, record: dict[str, Any], parts: Callable[[], Iterable[Any]]) -> None:
+    """What a command found: its record as JSON, or the parts that people read."""
+    from conrl.cli import json_records, terminal
+
     if as_json:
         click.echo(json_records.to_json(record))
     else:
-        one = " (as one policy, drawn step by step)" if found.weights.size > 1 else ""
-        wrote = [f"wrote {path}{one if path.suffix in TABLES else ''}" for path in out]
-        terminal.show(*tables.plan_tables(record, found), *wrote)
+        terminal.show(*parts())
 
 
 def _knapsack(
     budgets: dict[str, float],
     episodes: int | None,
-    epsilon: str | None,
+    epsilon: float | str | None,
     limits: dict[str, float],
     floors: dict[str, float],
 ) -> Knapsack:
@@ -290,11 +295,7 @@ def _knapsack(
         raise SpecError("--budget needs --episodes: so much in all, for so many episodes; --epsilon goes with both")
     if limits or floors:
         raise SpecError("--budget replaces --limit and --floor; give one kind")
-    try:
-        share: float | str = epsilon if epsilon == "theorem" else float(epsilon or 0.0)
-    except ValueError:
-        raise SpecError(f"--epsilon is {shown(epsilon)}; it must be a number in [0, 1) or 'theorem'") from None
-    return problem.Knapsack(budgets, episodes, share)
+    return problem.Knapsack(budgets, episodes, epsilon or 0.0)
 
 
 @main.command(
@@ -312,15 +313,12 @@ Examples:
 @click.option("--max-vertices", type=click.IntRange(2), help="Stop after so many vertices.")
 def frontier(
     model: str,
-    limits: dict[str, float],
-    horizon: int | None,
-    settings: dict[str, Any],
-    start: str | None,
     tol: float | None,
     cost: str | None,
     max_vertices: int | None,
     out: tuple[Path, ...],
     as_json: bool,
+    **given: Any,
 ) -> None:
     """The best reward of MODEL as a function of one limit, exactly.
 
@@ -328,12 +326,12 @@ def frontier(
     """
     _load_numba()
     from conrl import drawing
-    from conrl.cli import json_records, tables, terminal
+    from conrl.cli import json_records, tables
     from conrl.envs import naming
     from conrl.planners.frontier import frontier
 
     check_files(out, (*drawing.PICTURES, ".csv"))
-    mdp = naming.model(model, horizon, start, settings, limits, allow_import=True)  # typed by the user
+    mdp = naming.model(model, **given, allow_import=True)  # typed by the user
     if mdp.num_costs == 0:
         raise SpecError(f"{model} has no costs; a frontier needs a model with at least one")
     if cost is None and mdp.num_costs > 1:
@@ -345,10 +343,7 @@ def frontier(
         else:
             curve.save(str(path))
     record = json_records.frontier_record(model, curve)
-    if as_json:
-        click.echo(json_records.to_json(record))
-    else:
-        terminal.show(*tables.frontier_tables(record, curve), *(f"wrote {path}" for path in out))
+    _show(as_json, record, lambda: [*tables.frontier_tables(record, curve), *(f"wrote {path}" for path in out)])
 
 
 @main.command(
@@ -380,7 +375,13 @@ Ctrl-C or SIGTERM stops after the episode being played, with everything saved (e
 @click.option(
     "--budget", "budgets", help="Total of a cost over all episodes: never exceeded.", **_repeated(read_limits)
 )
-@click.option("--epsilon", show_default="0", metavar="E", help="Share of the budgets held back, or 'theorem'.")
+@click.option(
+    "--epsilon",
+    callback=read_share,
+    show_default="0",
+    metavar="E",
+    help="Share of the budgets held back, or 'theorem'.",
+)
 @click.option("--resolve", is_flag=True, help="Plan each episode for what is left of the budgets.")
 @click.option("--horizon", type=click.IntRange(1, LONGEST), help="Steps of an episode.")
 @click.option("--start", metavar="STATE", help="First state, by name or index.")
@@ -411,7 +412,7 @@ def learn(
     planner: str | None,
     bonus: str | None,
     resolve: bool,
-    epsilon: str | None,
+    epsilon: float | str | None,
     prime: Path | None,
     out: Path | None,
     as_json: bool,
@@ -423,7 +424,7 @@ def learn(
     interrupted, even killed, is continued by the same command, to the same result.
     """
     _load_numba()
-    from conrl.cli import json_records, tables, terminal
+    from conrl.cli import json_records, tables
     from conrl.experiments.jobs import Job, Run
 
     if given["budgets"]:
@@ -439,22 +440,19 @@ def learn(
     )
     run = Run(job, out)
     run.check()  # limits that nobody can keep end here, before anything is written
-    shown = not as_json
     played = 0
 
     def count(history: object) -> None:
         nonlocal played
         played += 1
 
-    history = run.play(shown, count)
+    history = run.play(not as_json, count)
     before = len(history) - played
     record = json_records.learn_record(job.env, job.algorithm, job.seed, history)
-    if as_json:
-        click.echo(json_records.to_json(record))
-    else:
-        said = f"wrote {run.directory}, continued after episode {before}" if before else f"wrote {run.directory}"
-        said = said if played else f"{run.directory} was finished before: nothing was played"
-        terminal.show(*tables.learn_tables(record, history), *([] if run.directory is None else [said]))
+    said = f"wrote {run.directory}, continued after episode {before}" if before else f"wrote {run.directory}"
+    said = said if played else f"{run.directory} was finished before: nothing was played"
+    wrote = [] if run.directory is None else [said]
+    _show(as_json, record, lambda: [*tables.learn_tables(record, history), *wrote])
     if history.interrupted:
         hint = "" if out is None else "; the same command continues it"
         return _complain(f"interrupted after {len(history)} of {job.episodes} episodes{hint}", 130)
@@ -472,14 +470,11 @@ def envs(as_json: bool) -> None:
     """What is built in: sizes, limits, and the optimum within them."""
     _load_numba()
     from conrl import planners
-    from conrl.cli import json_records, tables, terminal
+    from conrl.cli import json_records, tables
     from conrl.envs import available, make
 
     records = [json_records.env_record(entry, planners.plan(make(entry.name))) for entry in available()]
-    if as_json:
-        click.echo(json_records.to_json({"environments": records}))
-    else:
-        terminal.show(*tables.envs_tables(records))
+    _show(as_json, {"environments": records}, lambda: tables.envs_tables(records))
 
 
 @main.command(
@@ -491,15 +486,12 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def algorithms(as_json: bool) -> None:
     """Who learns: what conrl learn --algorithm takes, in one line each, with its paper."""
-    from conrl.cli import json_records, tables, terminal
+    from conrl.cli import json_records, tables
     from conrl.experiments import parts
     from conrl.learners import LEARNERS
 
     records = [json_records.algorithm_record(kind, parts.defaults(kind)) for kind in LEARNERS.values()]
-    if as_json:
-        click.echo(json_records.to_json({"algorithms": records}))
-    else:
-        terminal.show(*tables.algorithms_tables(records))
+    _show(as_json, {"algorithms": records}, lambda: tables.algorithms_tables(records))
 
 
 for command in (cli_studies.run, cli_studies.reproduce, cli_studies.tune, cli_studies.report):

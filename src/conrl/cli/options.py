@@ -62,6 +62,14 @@ read_bounds = assignments(str.rpartition, _range, "crash=0,1", "LOW,HIGH")
 read_settings = assignments(str.partition, _anything, "rock_reward=1")
 
 
+def read_share(context: click.Context, option: click.Parameter, text: str | None) -> float | str | None:
+    """A number, or 'theorem'."""
+    try:
+        return text if text in (None, "theorem") else _real(str(text))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is neither a number in [0, 1) nor 'theorem'") from None
+
+
 def check_files(paths: Iterable[Path], suffixes: tuple[str, ...]) -> None:
     """Find out before any work whether the files can be written."""
     seen = set()
