@@ -22,7 +22,7 @@ from conrl.theory.risk import BudgetRisk
 if TYPE_CHECKING:  # a plan is shown without loading the learners
     from conrl.running.history import History
 
-Record = dict[str, Any]
+Record = dict[str, Any]  # plain values, numbers as they were computed; `to_json` makes JSON of them
 
 QUANTILES = (0.05, 0.5, 0.95)
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from conrl.cli.json_records import Record
 from conrl.cli.terminal import Numbers, can_print, columns, words
 from conrl.errors import SpecError
 from conrl.metrics import NEAR, OVER
@@ -22,7 +23,6 @@ if TYPE_CHECKING:  # a plan is shown without loading the learners
     from conrl.experiments.tuning import Trial
     from conrl.running.history import History
 
-Record = Mapping[str, Any]
 Parts = list[RenderableType]  # printed one below the other
 
 ALL_ROWS = 20  # a table of more rows is abbreviated
