@@ -152,7 +152,7 @@ def test_npz_keeps_layout_bonus_and_defaults(tmp_path: Path) -> None:
     back = load_model(tmp_path / "m.npz")
     assert_identical(mdp, back)
     assert back.state_names == ("0", "1")
-    assert back._state_names is None
+    assert back._names.states is None
     assert back.layout is not None
     assert not back.layout.cell.flags.writeable
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from conrl._types import Float
 from conrl.arguments import float_array, is_int, is_number
 from conrl.errors import ModelError, shown
-from conrl.model.mdp import ROW_SUM_TOLERANCE
+from conrl.model.reading import check_distribution
 
 
 def drift(count: int, persistence: float) -> Float:
@@ -77,9 +77,5 @@ def read_distribution(given: ArrayLike | None, what: str, count: int | None = No
     p = float_array(given, what)
     if p.ndim != 1 or p.size == 0 or p.size != (count or p.size):
         raise ModelError(f"{what} has shape {p.shape}; expected {count or 'some'} probabilities")
-    bad = np.flatnonzero(~(p >= 0.0))
-    if bad.size:
-        raise ModelError(f"{what}[{bad[0]}] is {p[bad[0]]}; a probability is at least 0")
-    if not abs(p.sum() - 1.0) <= ROW_SUM_TOLERANCE:
-        raise ModelError(f"{what} sums to {p.sum():.12g}; a distribution sums to 1 (within {ROW_SUM_TOLERANCE:g})")
+    check_distribution(p, what)
     return p

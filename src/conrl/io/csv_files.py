@@ -22,8 +22,7 @@ from conrl.io.cells import csv_writer, from_cell, to_cell
 from conrl.io.common import about, start_index
 from conrl.io.files import atomic_write
 from conrl.model import ConstrainedMDP
-from conrl.model.mdp import ROW_SUM_TOLERANCE
-from conrl.model.reading import MAX_ACTIONS
+from conrl.model.reading import MAX_ACTIONS, ROW_SUM_TOLERANCE
 from conrl.sizes import check_costs
 
 CHUNK = 2_000  # rows of a CSV file that are held as text at a time

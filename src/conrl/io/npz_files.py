@@ -15,8 +15,7 @@ from conrl.io.common import about, start_index
 from conrl.io.files import Reader, atomic_write, read_npz
 from conrl.model import ConstrainedMDP
 from conrl.model.layout import Layout
-from conrl.model.mdp import ROW_SUM_TOLERANCE
-from conrl.model.reading import MAX_ACTIONS
+from conrl.model.reading import MAX_ACTIONS, ROW_SUM_TOLERANCE
 
 FORMAT = "conrl-model"
 VERSION = 1
@@ -205,6 +204,10 @@ def _names(arrays: dict[str, Array], name: str) -> tuple[str, ...] | None:
     return tuple(array.tolist())
 
 
+def _texts(names: Sequence[str] | None) -> Array | None:
+    return None if names is None else np.array(names, dtype=np.str_)
+
+
 def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
     graph = mdp.graph
     arrays: dict[str, Any] = {
@@ -213,7 +216,7 @@ def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
         "num_actions": np.array(mdp.num_actions),
         "horizon": np.array(mdp.horizon, dtype=np.int64),
         "initial": mdp.initial,
-        "cost_names": np.array(mdp.cost_names, dtype=np.str_),
+        "cost_names": _texts(mdp.cost_names),
         "first": graph.first,
         "action": mdp.action,
         "start": graph.start,
@@ -229,15 +232,15 @@ def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
         "features": mdp.features,
         "can_stop": np.array(1) if mdp.can_stop else None,
         "visits": mdp._visits,
-        "state_names": None if mdp._state_names is None else np.array(mdp._state_names, dtype=np.str_),
-        "action_names": None if mdp._action_names is None else np.array(mdp._action_names, dtype=np.str_),
+        "state_names": _texts(mdp._names.states),
+        "action_names": _texts(mdp._names.actions),
     }
     if mdp.layout is not None:
         with about(path):
             _check_cells(mdp.layout.cell, mdp.layout.rows)
-        arrays["layout_rows"] = np.array(mdp.layout.rows, dtype=np.str_)
+        arrays["layout_rows"] = _texts(mdp.layout.rows)
         arrays["layout_cell"] = np.asarray(mdp.layout.cell)
-        arrays["layout_arrows"] = np.array(mdp.layout.arrows, dtype=np.str_)
+        arrays["layout_arrows"] = _texts(mdp.layout.arrows)
     arrays |= {name: array for name, array in optional.items() if array is not None}
     with atomic_write(path) as handle:
         np.savez(handle, allow_pickle=False, **arrays)

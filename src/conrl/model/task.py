@@ -14,9 +14,9 @@ from conrl.arguments import float_array, frozen, is_int, is_list, read_flag, set
 from conrl.errors import ModelError, shown
 from conrl.model.limits import resolve_limits
 from conrl.model.reading import (
-    available_rows,
     check_sizes,
     default_cost_names,
+    read_available,
     read_features,
     read_horizon,
     read_names,
@@ -50,6 +50,7 @@ class Task:
     available: Bool | None = None
 
     def __post_init__(self) -> None:
+        """Check every field, and keep a copy that nobody can change."""
         put = setter(self)
         check_sizes(self.num_states, self.num_actions)
         put("num_states", int(self.num_states))
@@ -75,8 +76,7 @@ class Task:
         if self.features is not None:
             put("features", frozen(read_features(self.features, self.num_states)))
         if self.available is not None:
-            sizes = self.num_states, self.num_actions
-            mask = available_rows(self.available, *sizes).reshape(sizes)
+            mask = read_available(self.available, self.num_states, self.num_actions)
             if not mask.any(axis=1).all():
                 state = int(np.argmin(mask.any(axis=1)))
                 raise ModelError(f"available leaves state {state} without an action; every state needs one")

@@ -93,7 +93,7 @@ def reachable_part(mdp: ConstrainedMDP) -> ConstrainedMDP:
         initial=frozen(mdp.initial[keep]),
         features=None if mdp.features is None else frozen(mdp.features[keep]),
         layout=None if layout is None else Layout(layout.rows, layout.cell[keep], layout.arrows),
-        _state_names=tuple(mdp.state_names[s] for s in np.flatnonzero(keep)),
+        _names=mdp._names._replace(states=tuple(mdp.state_names[s] for s in np.flatnonzero(keep))),
         _visits=None if mdp._visits is None else frozen(mdp._visits[pairs]),
         _derived={},
     )
@@ -121,7 +121,8 @@ def absorbing(mdp: ConstrainedMDP) -> Bool:
 
 
 def _given(mdp: ConstrainedMDP, terminal: Iterable[int | str]) -> Bool:
-    if isinstance(terminal, str) or not isinstance(terminal, Iterable) or getattr(terminal, "ndim", 1) != 1:
+    flat = not isinstance(terminal, np.ndarray) or terminal.ndim == 1
+    if isinstance(terminal, str) or not isinstance(terminal, Iterable) or not flat:
         raise ModelError(f"terminal is {shown(terminal)}; expected a list of states")
     ends = np.zeros(mdp.num_states, dtype=bool)
     for state in terminal:
