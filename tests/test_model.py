@@ -639,6 +639,7 @@ def test_task_from_gymnasium_reads_limits_of_the_environment() -> None:
         (DISCRETE(3, start=1), DISCRETE(2), r"the observation space is .*; conrl needs Discrete\(n\) counting from 0"),
         (DISCRETE(3), DISCRETE(2, start=-1), "the action space is"),
         (gymnasium.spaces.Box(0, 1), DISCRETE(2), "the observation space is Box"),
+        (DISCRETE(3), gymnasium.spaces.MultiBinary(2), "the action space is MultiBinary"),  # it has an `n` too
     ],
 )
 def test_gymnasium_spaces_that_are_refused(states: Any, actions: Any, message: str) -> None:

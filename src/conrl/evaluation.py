@@ -200,11 +200,16 @@ def _simulate_environment(
     env: gymnasium.Env[Any, Any], policies: list[Policy], which: Int, generator: np.random.Generator, linear: Any
 ) -> Simulation:
     """`simulate` in an environment: episode e plays policies[which[e]], or nothing where that is -1."""
-    inner = getattr(env, "unwrapped", None)
-    if inner is None:
-        raise SpecError(f"simulate needs a ConstrainedMDP or a Gymnasium environment, not {type(env).__name__}")
-    _check_spaces(env, policies)
-    limits = getattr(inner, "cost_limits", None) if linear is None else linear.limits
+    from conrl.model.environment import declared  # here: few simulate in an environment
+
+    own = declared(env, "a ConstrainedMDP or a Gymnasium environment")
+    for policy in policies:
+        if policy.shape[1:] != own.sizes:
+            raise ModelError(
+                f"the policy has {policy.shape[1]} states and {policy.shape[2]} actions, the environment "
+                f"{env.observation_space} and {env.action_space}"
+            )
+    limits = own.cost_limits if linear is None else linear.limits
     totals: list[Float | None] = []  # of each episode, reward and costs; None if it was skipped
     seed: int | None = int(generator.integers(2**31))  # of the first reset
     for i in which:
@@ -222,7 +227,7 @@ def _simulate_environment(
     if width == 1 and limited:
         raise RunError('the environment gives neither info["costs"] nor info["cost"], but there are limits')
     table = np.array([np.zeros(width) if total is None else total for total in totals])
-    names = tuple(getattr(inner, "cost_names", None) or default_cost_names(width - 1))
+    names = own.cost_names or default_cost_names(width - 1)
     return Simulation(table[:, 0], table[:, 1:], resolve_limits(limits, names, "limits"), names)
 
 
@@ -232,14 +237,3 @@ def _costs_of_step(step: Step, count: int | None) -> Float:
     if costs is None and count:
         raise RunError('the environment gives neither info["costs"] nor info["cost"] in one step, but did before')
     return costs_of([] if costs is None else costs, count)
-
-
-def _check_spaces(env: gymnasium.Env[Any, Any], policies: list[Policy]) -> None:
-    """Whether each policy knows every state of an environment, and plays only its actions."""
-    sizes = tuple(getattr(space, "n", None) for space in (env.observation_space, env.action_space))
-    for policy in policies:
-        if policy.shape[1:] != sizes:
-            raise ModelError(
-                f"the policy has {policy.shape[1]} states and {policy.shape[2]} actions, the environment "
-                f"{env.observation_space} and {env.action_space}"
-            )

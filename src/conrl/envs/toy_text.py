@@ -18,7 +18,7 @@ Description = tuple[list[str] | None, tuple[str, ...] | None, Layout | None]
 
 def refusal(inner: Any) -> str | None:
     """Why `P` is not the whole truth about this environment, if so."""
-    if getattr(inner, "fickle_passenger", False):
+    if isinstance(inner, TaxiEnv) and vars(inner).get("fickle_passenger"):  # since Gymnasium 1.2
         return (
             "with fickle_passenger the destination changes on the way, which is not in P and depends on more than "
             "the state; make it without, or learn it with conrl.learn"

@@ -147,7 +147,7 @@ class ConstrainedMDP:
             pay=pay,
             outcome_pay=outcome_pay,
             _ranges=read_ranges(reward_range, cost_ranges, names.costs, pay if outcome_pay is None else outcome_pay),
-            initial=frozen(read_initial(initial, names, S)),
+            initial=frozen(read_initial(initial, S, names.state)),
             limits=None if limits is None else frozen(resolve_limits(limits, names.costs, "limits")),
             features=None if features is None else frozen(read_features(features, S)),
             layout=layout,
@@ -392,7 +392,7 @@ class ConstrainedMDP:
         if horizon is not None:
             changes |= {"horizon": read_horizon(horizon, self.num_states), "_derived": {}}
         if initial is not None:
-            changes |= {"initial": frozen(read_initial(initial, self._names, self.num_states)), "_derived": {}}
+            changes |= {"initial": frozen(read_initial(initial, self.num_states, self.state_name)), "_derived": {}}
         if limits is not None:
             changes["limits"] = frozen(resolve_limits(limits, self.cost_names, "limits"))
         declared = read_ranges(reward_range, cost_ranges, self.cost_names, self._paid)

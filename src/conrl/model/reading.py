@@ -150,7 +150,7 @@ def read_ranges(
     return frozen(ranges)
 
 
-def read_initial(initial: int | ArrayLike, names: Names, num_states: int) -> Float:
+def read_initial(initial: int | ArrayLike, num_states: int, name: Callable[[int], str] = str) -> Float:
     """[S]: the probability that an episode starts in each state, from a state's index or a distribution."""
     given = any_array(initial, "initial")
     if given.ndim == 0:
@@ -162,7 +162,7 @@ def read_initial(initial: int | ArrayLike, names: Names, num_states: int) -> Flo
     start = float_array(initial, "initial")
     if start.shape != (num_states,):
         raise ModelError(f"initial has shape {start.shape}; a distribution over states has shape ({num_states},)")
-    check_distribution(start, "initial", lambda s: f"state {names.state(s)!r}")
+    check_distribution(start, "initial", lambda s: f"state {name(s)!r}")
     return start
 
 
