@@ -6,7 +6,7 @@ scipy.sparse is loaded only for those who pass its matrices: it takes longer to 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ LARGEST = 1e150  # of a reward, cost or bonus: its square, and its sum over the 
 
 def is_sparse(values: Any) -> bool:
     """Whether it is a matrix of scipy.sparse; nobody has one before that is loaded."""
-    issparse = getattr(sys.modules.get("scipy.sparse"), "issparse", None)  # None also while it is being loaded
+    issparse = _if_loaded("scipy.sparse", "issparse")
     return issparse is not None and bool(issparse(values))
 
 
@@ -47,8 +47,13 @@ def float_array(values: Any, what: str) -> Float:
 
 def is_masked(values: Any) -> bool:
     """Whether it is a masked array of numpy; nobody has one before that part is loaded."""
-    kind = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    kind = _if_loaded("numpy.ma", "MaskedArray")
     return kind is not None and isinstance(values, kind)
+
+
+def _if_loaded(module: str, name: str) -> Any:
+    """A name of a module that is loaded; None if it is not, or only in part yet."""
+    return getattr(sys.modules.get(module), name, None)
 
 
 def held(values: Any) -> Any:
@@ -116,7 +121,10 @@ def read_generator(generator: Any) -> np.random.Generator:
 
 def is_list(values: Any) -> bool:
     """Whether it has a length: arrays without dimensions and sparse ones say so, and have none."""
-    return isinstance(values, Sized) and getattr(values, "ndim", 1) > 0 and not is_sparse(values)
+    try:
+        return len(values) >= 0
+    except TypeError:
+        return False
 
 
 def is_int(value: Any) -> bool:

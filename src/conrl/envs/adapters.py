@@ -44,11 +44,13 @@ class Outcome(NamedTuple):
 
 
 class _Process(NamedTuple):
-    """What the dynamics of an environment are, and its states."""
+    """What an environment publishes of its dynamics, and what is known of its states and actions."""
 
     outcomes: list[Outcome]
     start: Float  # [S]
+    num_actions: int
     state_names: list[str] | None
+    action_names: tuple[str, ...] | None
     layout: Layout | None
 
 
@@ -71,11 +73,7 @@ def from_gymnasium(
         initial: a state or a distribution; by default the environment's `initial_state_distrib`.
     """
     if isinstance(env, str):
-        try:
-            made = gymnasium.make(env)
-        except gymnasium.error.Error as error:
-            raise ModelError(f"Gymnasium makes no environment {env!r}: {error}") from None
-        with closing(made):
+        with closing(_made(env)) as made:
             return from_gymnasium(made, cost, horizon, limits, cost_names, initial=initial)
     if not isinstance(env, gymnasium.Env):
         raise ModelError(f"from_gymnasium needs an environment or its id, not {type(env).__name__}")
@@ -88,18 +86,12 @@ def from_gymnasium(
             raise ModelError(f"{name} has costs of its own; leave cost= and cost_names= out")
         return env.unwrapped.mdp.replace(horizon=horizon, initial=initial, limits=limits)
     own = declared(env)
-    num_states, num_actions = own.need_sizes(f" of {name}")
-    published = _outcomes(own, name, num_states, num_actions)
+    process, ends = _with_ends(_published(own, name, initial))
     steps = own.horizon if horizon is None else horizon
     if steps is None:
         raise ModelError(f"{name} states no time limit; pass horizon= (on the command line --horizon)")
-    start = own.initial if initial is None else initial
-    if start is None:
-        raise ModelError(f"{name} does not say where an episode starts (no initial_state_distrib); pass initial=")
-    state_names, action_names, layout = describe(env.unwrapped)
-    process, ends = _with_ends(_Process(published, read_initial(start, num_states), state_names, layout))
     moves = [o for o in process.outcomes if o.state not in ends]
-    stays = [Outcome(s, a, 1.0, s, 0.0, True) for s in sorted(ends) for a in range(num_actions)]
+    stays = [Outcome(s, a, 1.0, s, 0.0, True) for s in sorted(ends) for a in range(process.num_actions)]
     pay = _pay(moves, cost)
     outcomes = moves + stays
     return ConstrainedMDP.from_outcomes(
@@ -109,15 +101,22 @@ def from_gymnasium(
         [o.probability for o in outcomes],
         np.concatenate([pay, np.zeros((len(stays), pay.shape[1]))]),
         num_states=process.start.size,
-        num_actions=num_actions,
+        num_actions=process.num_actions,
         horizon=steps,
         initial=process.start,
         limits=limits,
         state_names=process.state_names,
-        action_names=action_names,
+        action_names=process.action_names,
         cost_names=cost_names,
         layout=process.layout,
     )
+
+
+def _made(env_id: str) -> gymnasium.Env[Any, Any]:
+    try:
+        return gymnasium.make(env_id)
+    except gymnasium.error.Error as error:
+        raise ModelError(f"Gymnasium makes no environment {env_id!r}: {error}") from None
 
 
 def _refuse_wrappers(env: gymnasium.Env[Any, Any], name: str) -> None:
@@ -130,6 +129,17 @@ def _refuse_wrappers(env: gymnasium.Env[Any, Any], name: str) -> None:
                 "pass the environment without it, and put what it does into cost= or into the model"
             )
         layer = layer.env
+
+
+def _published(own: Declared, name: str, initial: int | ArrayLike | None) -> _Process:
+    """What an environment says of its dynamics; refused where that is not all of it."""
+    num_states, num_actions = own.need_sizes(f" of {name}")
+    outcomes = _outcomes(own, name, num_states, num_actions)
+    start = own.initial if initial is None else initial
+    if start is None:
+        raise ModelError(f"{name} does not say where an episode starts (no initial_state_distrib); pass initial=")
+    state_names, action_names, layout = describe(own.env.unwrapped)
+    return _Process(outcomes, read_initial(start, num_states), num_actions, state_names, action_names, layout)
 
 
 def _outcomes(own: Declared, name: str, num_states: int, num_actions: int) -> list[Outcome]:
@@ -160,16 +170,15 @@ def _outcomes(own: Declared, name: str, num_states: int, num_actions: int) -> li
 
 def _with_ends(process: _Process) -> tuple[_Process, set[int]]:
     """The states where nothing happens any more, once termination leads only to such; "end" is added if need be."""
-    outcomes, start, state_names, layout = process
-    ends = {o.successor for o in outcomes if o.terminated}
-    if ends.isdisjoint(_entered(outcomes, start)):
+    ends = {o.successor for o in process.outcomes if o.terminated}
+    if ends.isdisjoint(_entered(process.outcomes, process.start)):
         return process, ends
-    end = start.size
-    process = _Process(
-        [o._replace(successor=end) if o.terminated else o for o in outcomes],
-        np.append(start, 0.0),
-        [*(state_names or map(str, range(end))), "end"],
-        layout and Layout(layout.rows, np.append(layout.cell, -1), layout.arrows),
+    end, layout = process.start.size, process.layout
+    process = process._replace(
+        outcomes=[o._replace(successor=end) if o.terminated else o for o in process.outcomes],
+        start=np.append(process.start, 0.0),
+        state_names=[*(process.state_names or map(str, range(end))), "end"],
+        layout=layout and Layout(layout.rows, np.append(layout.cell, -1), layout.arrows),
     )
     return process, {end}
 
@@ -197,7 +206,7 @@ def _pay(outcomes: Sequence[Outcome], cost: CostFunction | None) -> Float:
     rows: list[Float] = []
     for o in outcomes:
         arguments = (o.state, o.action, o.successor, o.reward, o.terminated)
-        row = _numbers(cost(*arguments))
+        row = _cost_row(cost(*arguments))
         if row is None or (rows and row.shape != rows[0].shape):
             said = f"{rows[0].size} numbers, as it first did" if rows else "a number or a list of them"
             raise ModelError(f"cost{arguments} is {shown(cost(*arguments))}; it must be {said}")
@@ -205,7 +214,8 @@ def _pay(outcomes: Sequence[Outcome], cost: CostFunction | None) -> Float:
     return np.concatenate([rewards, np.stack(rows)], axis=1) if rows else rewards
 
 
-def _numbers(value: ArrayLike) -> Float | None:
+def _cost_row(value: ArrayLike) -> Float | None:
+    """[d]: what a cost function gave; None if those are no numbers in a row."""
     try:
         row = np.atleast_1d(np.asarray(value, dtype=np.float64))
     except (TypeError, ValueError):

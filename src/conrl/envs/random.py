@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl._types import Float, Int
-from conrl.errors import ModelError, shown
+from conrl.envs.chains import read_size
 from conrl.model import ConstrainedMDP
 from conrl.model.reading import read_horizon
 from conrl.sizes import check_costs
@@ -54,8 +54,7 @@ def random_cmdp(
         ("horizon", horizon, 1),
         ("band", 0 if band is None else band, 0),
     ):
-        if not isinstance(size, (int, np.integer)) or isinstance(size, bool) or size < least:
-            raise ModelError(f"{name} is {shown(size)}; it must be a whole number of at least {least}")
+        read_size(size, name, least)
     read_horizon(horizon, states)  # before the sizes take memory, and the limits time
     check_costs(costs)
     rng = np.random.default_rng(seed)

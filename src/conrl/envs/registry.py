@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from conrl.arguments import is_int
 from conrl.errors import ConRLError, SpecError, shown, unknown
 from conrl.model import ConstrainedMDP
 from conrl.registration import FACTORIES, gymnasium_id
@@ -51,13 +52,14 @@ class BuiltIn:
         return inspect.signature(self.factory).parameters
 
 
-def _load(place: str) -> Callable[..., ConstrainedMDP]:
-    module, _, function = place.partition(":")
-    return typing.cast(Callable[..., ConstrainedMDP], getattr(importlib.import_module(module), function))
+def load(path: str) -> Any:
+    """What `<module>:<name>` stands for."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 REGISTRY: Mapping[str, BuiltIn] = types.MappingProxyType(
-    {name: BuiltIn(name, _load(place)) for name, place in FACTORIES.items()}
+    {name: BuiltIn(name, load(path)) for name, path in FACTORIES.items()}
 )
 
 
@@ -78,11 +80,9 @@ def make(name: str, **parameters: Any) -> ConstrainedMDP:
 
 def resolve(name: str, parameters: Mapping[str, Any], allow_import: bool) -> ConstrainedMDP:
     """What `make` gives, with parameters that may come from a file too: none of them is the permission."""
-    if not isinstance(name, str):
-        raise SpecError(unknown("environment", name, [*REGISTRY, f"{PREFIX}<id>"]))
-    if name.startswith(PREFIX):
+    if isinstance(name, str) and name.startswith(PREFIX):
         return _make_gymnasium(name.removeprefix(PREFIX), parameters, allow_import)
-    if name not in REGISTRY:
+    if not isinstance(name, str) or name not in REGISTRY:
         raise SpecError(unknown("environment", name, [*REGISTRY, f"{PREFIX}<id>"]))
     return make_built_in(name, parameters)
 
@@ -117,10 +117,9 @@ def _check_type(name: str, key: str, value: object, hint: Any) -> None:
     kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     if not set(kinds) <= {int, float, str, types.NoneType, np.random.Generator}:
         return
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     fits = {
-        int: whole,
-        float: whole or isinstance(value, (float, np.floating)),
+        int: is_int(value),
+        float: is_int(value) or isinstance(value, (float, np.floating)),
         str: isinstance(value, str),
         types.NoneType: value is None,
         np.random.Generator: isinstance(value, np.random.Generator),

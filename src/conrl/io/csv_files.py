@@ -19,10 +19,9 @@ from conrl._types import Array, Float, Int
 from conrl.arguments import LARGEST, frozen
 from conrl.errors import ModelError, shown, unknown
 from conrl.io.cells import csv_writer, from_cell, to_cell
-from conrl.io.common import about, start_index
-from conrl.io.files import atomic_write
+from conrl.io.files import about, atomic_write
 from conrl.model import ConstrainedMDP
-from conrl.model.reading import MAX_ACTIONS, ROW_SUM_TOLERANCE
+from conrl.model.reading import MAX_ACTIONS, ROW_SUM_TOLERANCE, start_index
 from conrl.sizes import check_costs
 
 CHUNK = 2_000  # rows of a CSV file that are held as text at a time

@@ -145,6 +145,15 @@ def reading(path: Path) -> Iterator[None]:
         raise ModelError(f"cannot read {path}: not enough memory") from None
 
 
+@contextmanager
+def about(path: Path) -> Iterator[None]:
+    """Puts the file's name before what the model's validation says."""
+    try:
+        yield
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
+
+
 def read_bytes(path: Path, most: int = -1) -> bytes:
     """All of a regular file, or its first bytes."""
     with reading(path), path.open("rb") as handle:

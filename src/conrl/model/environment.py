@@ -57,16 +57,21 @@ class Declared:
 
 def declared(env: Any, needed: str = "a Gymnasium environment") -> Declared:
     """All that an environment declares; `needed` says what it should have been if it is none."""
-    inner = getattr(env, "unwrapped", None)
+    (inner,) = _attributes(env, "unwrapped")
     if inner is None:
         raise SpecError(f"expected {needed}, not {type(env).__name__}")
-    names = ("P", "initial_state_distrib", "cost_limits", "cost_names", "mdp")
-    dynamics, initial, cost_limits, cost_names, model = (getattr(inner, name, None) for name in names)
+    names = "P", "initial_state_distrib", "cost_limits", "cost_names", "mdp"
+    dynamics, initial, cost_limits, cost_names, model = _attributes(inner, *names)
     mdp = model if isinstance(model, ConstrainedMDP) else None
     return Declared(env, dynamics, initial, cost_limits, None if cost_names is None else tuple(cost_names), mdp)
 
 
 def discrete_size(space: Any) -> int | None:
     """The size n of a space Discrete(n) that counts from 0; None for any other space."""
-    size: Any = getattr(space, "n", None)
-    return int(size) if is_int(size) and getattr(space, "start", None) == 0 else None
+    size, start = _attributes(space, "n", "start")
+    return int(size) if is_int(size) and start == 0 else None
+
+
+def _attributes(owner: Any, *names: str) -> list[Any]:
+    """Those that it has; None for the others."""
+    return [getattr(owner, name, None) for name in names]

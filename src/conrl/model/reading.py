@@ -173,3 +173,13 @@ def check_distribution(p: Float, what: str, name: Callable[[int], str] = str) ->
         raise ModelError(f"{what}[{name(int(bad[0]))}] is {p[bad[0]]}; a probability is at least 0")
     if abs(p.sum() - 1.0) > ROW_SUM_TOLERANCE:
         raise ModelError(f"{what} sums to {p.sum():.12g}; a distribution sums to 1 (within {ROW_SUM_TOLERANCE:g})")
+
+
+def start_index(initial: Any, names: Sequence[str] | None, num_states: int) -> Any:
+    """`initial` with the name of a state looked up."""
+    if not isinstance(initial, str):
+        return initial
+    known = names if names is not None else [str(s) for s in range(num_states)]
+    if initial not in known:
+        raise ModelError(f"initial: {unknown('state', initial, known[:1000])}")
+    return list(known).index(initial)
