@@ -39,7 +39,7 @@ def assert_identical(x: ConstrainedMDP, y: ConstrainedMDP) -> None:
         mine, yours = getattr(x, name), getattr(y, name)
         if name == "_derived":
             continue
-        if name == "_graph":
+        if name == "graph":
             assert all(map(same_bits, mine, yours))
         elif name == "layout" and mine is not None:
             assert (mine.rows, mine.arrows) == (yours.rows, yours.arrows)

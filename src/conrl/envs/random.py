@@ -51,7 +51,6 @@ def random_cmdp(
         ("actions", actions, 1),
         ("successors", successors, 1),
         ("costs", costs, 0),
-        ("horizon", horizon, 1),
         ("band", 0 if band is None else band, 0),
     ):
         read_size(size, name, least)

@@ -50,9 +50,9 @@ def _taxi(inner: TaxiEnv) -> Description:
     cells = [["0"] * 5 for _ in range(5)]
     for stop, (r, c) in zip(stops, inner.locs, strict=True):
         cells[r][c] = stop
-    places = [inner.decode(s) for s in range(500)]
-    names = [f"taxi r{r}c{c} passenger {(*stops, 'aboard')[p]} to {stops[d]}" for r, c, p, d in places]
+    decoded = [inner.decode(s) for s in range(500)]
+    names = [f"taxi r{r}c{c} passenger {(*stops, 'aboard')[p]} to {stops[d]}" for r, c, p, d in decoded]
     actions = ("south", "north", "east", "west", "pick up", "drop off")
     arrows = tuple(ARROWS.get(a, "+" if a == "pick up" else "-") for a in actions)
-    cell = np.array([5 * r + c for r, c, _, _ in places], dtype=np.int64)
+    cell = np.array([5 * r + c for r, c, _, _ in decoded], dtype=np.int64)
     return names, actions, Layout(tuple("".join(row) for row in cells), cell, arrows)

@@ -230,6 +230,7 @@ def _texts(names: Sequence[str] | None) -> Array | None:
 
 
 def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
+    """Every array of the model as it is, so that each bit comes back."""
     graph = mdp.graph
     arrays: dict[str, Any] = {
         "format": np.array(FORMAT),

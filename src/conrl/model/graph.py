@@ -24,7 +24,7 @@ class Reach(NamedTuple):
     """The (step, state) pairs that the start can lead to, in the order in which the kernels work."""
 
     order: Index  # [n]: the state at each position
-    pairs: Index  # the pair at each place of the graph below
+    pairs: Index  # the model's pair behind each pair of the graph below
     lo: Index  # [H]
     hi: Index  # [H]
     blocks: NDArray[np.uint32]  # those that can be occupied at step h are blocks[lo[h]:hi[h]]

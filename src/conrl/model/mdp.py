@@ -87,6 +87,7 @@ class ConstrainedMDP:
     horizon: int
     initial: Float  # [S]
     limits: Float | None  # [d]
+    graph: Graph  # the sparse structure, for kernels
     pay: Float  # [P, 1+d]: mean reward, then mean costs, of each pair that exists
     outcome_pay: Float | None  # [N, 1+d]: the same by outcome, where given so
     bonus: Float | None  # [P, 1+d]
@@ -95,7 +96,6 @@ class ConstrainedMDP:
     features: Array | None
     layout: Layout | None
     origin: Origin | None
-    _graph: Graph
     _names: Names
     _ranges: Float | None  # [1+d, 2]: the declared least and most that one step pays; nan where it is not declared
     _visits: Int | None  # [P]: how often each pair occurred in the data that an estimate was made from
@@ -143,7 +143,7 @@ class ConstrainedMDP:
             horizon=steps,
             _names=names,
             action=frozen(read.rows % A),
-            _graph=graph,
+            graph=graph,
             pay=pay,
             outcome_pay=outcome_pay,
             _ranges=read_ranges(reward_range, cost_ranges, names.costs, pay if outcome_pay is None else outcome_pay),
@@ -206,7 +206,7 @@ class ConstrainedMDP:
             initial=frozen(initial),
             limits=None if limits is None else frozen(limits),
             can_stop=False,
-            _graph=graph,
+            graph=graph,
             _names=Names(None, None, cost_names),
             _visits=None if visits is None else frozen(visits),
             _derived={},
@@ -229,18 +229,13 @@ class ConstrainedMDP:
     def __repr__(self) -> str:
         return (
             f"ConstrainedMDP(states={self.num_states}, actions={self.num_actions}, costs={self.num_costs}, "
-            f"horizon={self.horizon}, outcomes={self._graph.probability.size})"
+            f"horizon={self.horizon}, outcomes={self.graph.probability.size})"
         )
-
-    @property
-    def graph(self) -> Graph:
-        """The sparse structure, for kernels."""
-        return self._graph
 
     @property
     def reach(self) -> Reach:
         """The (step, state) pairs that can be reached from the start."""
-        return cast(Reach, self._once("reach", lambda: Reach.of(self._graph, self.initial, self.horizon)))
+        return cast(Reach, self._once("reach", lambda: Reach.of(self.graph, self.initial, self.horizon)))
 
     @property
     def num_pairs(self) -> int:
@@ -249,7 +244,7 @@ class ConstrainedMDP:
     @property
     def pair_state(self) -> Int:
         """[P]: the state of each pair that exists."""
-        make = lambda: frozen(np.repeat(np.arange(self.num_states), np.diff(self._graph.first)))  # noqa: E731
+        make = lambda: frozen(np.repeat(np.arange(self.num_states), np.diff(self.graph.first)))  # noqa: E731
         return cast(Int, self._once("pair_state", make))
 
     @property
@@ -313,7 +308,7 @@ class ConstrainedMDP:
         """Sparse [S*A, S]; the row of an action that does not exist is empty."""
         import scipy.sparse as sp
 
-        g = self._graph
+        g = self.graph
         counts = np.zeros(self.num_states * self.num_actions, dtype=np.int64)
         counts[self.pair_state * self.num_actions + self.action] = np.diff(g.start)
         indptr = np.concatenate(([0], np.cumsum(counts)))
@@ -329,7 +324,7 @@ class ConstrainedMDP:
         """
         if self.outcome_pay is None:
             return np.zeros(1 + self.num_costs, dtype=bool)
-        once = np.repeat(self.outcome_pay[self._graph.start[:-1]], np.diff(self._graph.start), axis=0)
+        once = np.repeat(self.outcome_pay[self.graph.start[:-1]], np.diff(self.graph.start), axis=0)
         return np.asarray((once != self.outcome_pay).any(axis=0))
 
     @property
@@ -444,5 +439,5 @@ def _rebuild(values: dict[str, Any]) -> ConstrainedMDP:
     """What pickle gives back: arrays that could be written to, until they are frozen."""
     made = object.__new__(ConstrainedMDP)
     own = {name: frozen(value) if isinstance(value, np.ndarray) else value for name, value in values.items()}
-    made._fill(**own | {"_graph": Graph(*map(frozen, values["_graph"]))})
+    made._fill(**own | {"graph": Graph(*map(frozen, values["graph"]))})
     return made

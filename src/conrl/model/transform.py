@@ -57,7 +57,7 @@ def single_episode(mdp: ConstrainedMDP, terminal: Iterable[int | str] | None = N
     probability[back] *= np.tile(mdp.initial[origin], int(returns.sum()))
     start = np.concatenate(([0], np.cumsum(times)))[g.start.astype(np.int64)]
     return mdp._copy(
-        _graph=Graph(g.first, frozen(start), frozen(successor), frozen(probability)),
+        graph=Graph(g.first, frozen(start), frozen(successor), frozen(probability)),
         outcome_pay=None if mdp.outcome_pay is None else frozen(np.repeat(mdp.outcome_pay, times, axis=0)),
         _visits=None,
         _derived={},
@@ -85,7 +85,7 @@ def reachable_part(mdp: ConstrainedMDP) -> ConstrainedMDP:
     layout = mdp.layout
     return mdp._copy(
         num_states=int(keep.sum()),
-        _graph=graph,
+        graph=graph,
         action=frozen(mdp.action[pairs]),
         pay=frozen(mdp.pay[pairs]),
         outcome_pay=None if mdp.outcome_pay is None else frozen(mdp.outcome_pay[outcomes]),
