@@ -208,6 +208,14 @@ def outcomes(state: Any, action: Any, successor: Any, probability: Any, pay: Any
     return ConstrainedMDP.from_outcomes(state, action, successor, probability, pay, **(sizes | rest))
 
 
+def test_outcome_lists_refuse_what_the_constructor_refuses() -> None:
+    given = ([0, 1], [0, 0], [0, 1], [1.0, 1.0], [[0.0], [0.0]])
+    with pytest.raises(ModelError, match="gamma: models are undiscounted"):
+        outcomes(*given, gamma=0.9)
+    with pytest.raises(TypeError, match="takes no 'available': pairs that do not occur do not exist"):
+        outcomes(*given, available=np.ones((2, 2)))
+
+
 def test_outcomes_that_pay_the_same_are_added_up_and_others_kept_apart() -> None:
     mdp = outcomes(
         [0, 0, 0, 0, 1], [1, 1, 1, 1, 0], [0, 0, 0, 1, 1], [0.25, 0.25, 0.25, 0.25, 1], [[1], [2], [1], [1], [0]]

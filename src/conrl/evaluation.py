@@ -210,23 +210,21 @@ def _simulate_environment(
                 f"{env.observation_space} and {env.action_space}"
             )
     limits = own.cost_limits if linear is None else linear.limits
-    totals: list[Float | None] = []  # of each episode, reward and costs; None if it was skipped
-    seed: int | None = int(generator.integers(2**31))  # of the first reset
-    for i in which:
-        if i < 0:
-            totals.append(None)
-            continue
+    seed = int(generator.integers(2**31))
+    totals: list[Float] = []  # of the episodes that are played: reward and costs
+    for i in which[which >= 0]:
         act = partial(policies[i].act, generator=generator)
-        totals.append(np.sum(play(env, act, policies[i].shape[0], seed, _costs_of_step).pay, axis=0))
-        seed = None
+        played = play(env, act, policies[i].shape[0], None if totals else seed, _costs_of_step)  # it goes on from there
+        totals.append(np.sum(played.pay, axis=0))
     limited = 0 if limits is None else len(limits) if isinstance(limits, Mapping) else np.size(limits)
-    widths = {total.size for total in totals if total is not None} or {1 + limited}
+    widths = {total.size for total in totals} or {1 + limited}
     if len(widths) > 1:
         raise RunError("the environment gave different numbers of costs in different steps")
     width = widths.pop()
     if width == 1 and limited:
         raise RunError('the environment gives neither info["costs"] nor info["cost"], but there are limits')
-    table = np.array([np.zeros(width) if total is None else total for total in totals])
+    table = np.zeros((which.size, width))
+    table[which >= 0] = np.reshape(totals, (-1, width))
     names = own.cost_names or default_cost_names(width - 1)
     return Simulation(table[:, 0], table[:, 1:], resolve_limits(limits, names, "limits"), names)
 

@@ -22,8 +22,9 @@ from numpy.typing import ArrayLike
 
 from conrl._types import Float
 from conrl.envs.gymnasium_env import CMDPEnv
+from conrl.envs.stepping import costs_of
 from conrl.envs.toy_text import describe, refusal
-from conrl.errors import ModelError, shown
+from conrl.errors import ModelError, RunError, shown
 from conrl.model import ConstrainedMDP
 from conrl.model.environment import Declared, declared
 from conrl.model.layout import Layout
@@ -206,18 +207,10 @@ def _pay(outcomes: Sequence[Outcome], cost: CostFunction | None) -> Float:
     rows: list[Float] = []
     for o in outcomes:
         arguments = (o.state, o.action, o.successor, o.reward, o.terminated)
-        row = _cost_row(cost(*arguments))
-        if row is None or (rows and row.shape != rows[0].shape):
-            said = f"{rows[0].size} numbers, as it first did" if rows else "a number or a list of them"
-            raise ModelError(f"cost{arguments} is {shown(cost(*arguments))}; it must be {said}")
-        rows.append(row)
+        given = cost(*arguments)
+        try:
+            rows.append(costs_of(given, rows[0].size if rows else None))
+        except RunError:
+            expected = f"finite numbers, {rows[0].size} as the first time" if rows else "a finite number or a list"
+            raise ModelError(f"cost{arguments} is {shown(given)}; it must be {expected}") from None
     return np.concatenate([rewards, np.stack(rows)], axis=1) if rows else rewards
-
-
-def _cost_row(value: ArrayLike) -> Float | None:
-    """[d]: what a cost function gave; None if those are no numbers in a row."""
-    try:
-        row = np.atleast_1d(np.asarray(value, dtype=np.float64))
-    except (TypeError, ValueError):
-        return None
-    return row if row.ndim == 1 else None

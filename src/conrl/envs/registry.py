@@ -12,7 +12,9 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,8 +99,13 @@ def make_built_in(name: str, parameters: Mapping[str, Any]) -> ConstrainedMDP:
         if key not in entry.parameters:
             raise SpecError(unknown(f"parameter of {name}", key, entry.parameters))
         _check_type(name, key, value, hints[key])
+    return _called(entry.factory, name, parameters)
+
+
+def _called(make: Callable[..., ConstrainedMDP], name: str, parameters: Mapping[str, Any]) -> ConstrainedMDP:
+    """What a function makes of parameters that may come from a file; what it cannot use is refused in one line."""
     try:
-        return entry.factory(**parameters)
+        return make(**parameters)
     except ConRLError:
         raise
     except _BAD_VALUES as error:
@@ -158,12 +165,5 @@ def _make_gymnasium(env_id: str, parameters: Mapping[str, Any], allow_import: bo
     own = inspect.signature(from_gymnasium).parameters
     ours = {key: value for key, value in parameters.items() if key in own and key != "env"}
     theirs = {key: value for key, value in parameters.items() if key not in ours}
-    env = open_gymnasium(env_id, theirs, allow_import)
-    try:
-        return from_gymnasium(env, **ours)
-    except ConRLError:
-        raise
-    except _BAD_VALUES as error:
-        raise _refused(PREFIX + env_id, ours, error) from error
-    finally:
-        env.close()
+    with closing(open_gymnasium(env_id, theirs, allow_import)) as env:
+        return _called(partial(from_gymnasium, env), PREFIX + env_id, ours)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from conrl._types import Array, Bool, Float, Int
 from conrl.arguments import LARGEST, any_array, float_array, frozen, is_sparse
 from conrl.errors import ModelError, shown
-from conrl.model.graph import Graph
+from conrl.model.graph import Graph, select
 from conrl.model.reading import ROW_SUM_TOLERANCE, Names, check_sizes, read_available
 
 if TYPE_CHECKING:
@@ -110,47 +110,99 @@ class _SparseRows(NamedTuple):
     column: NDArray[np.int32]  # [N]
     value: Float  # [N]
 
-    def chosen(self, keep: Bool) -> _SparseRows:
-        """The rows for which keep [rows] holds."""
-        sizes = np.diff(self.start)
-        mine = np.repeat(keep, sizes)
-        return _SparseRows(np.concatenate(([0], np.cumsum(sizes[keep]))), self.column[mine], self.value[mine])
+
+def read_tables(transitions: Any, rewards: Any, costs: Any, available: ArrayLike | None) -> Outcomes:
+    """From tables such as the constructor of a model takes."""
+    entries, S, A = _read_transitions(transitions)
+    exists = read_available(available, S, A)
+    rows = np.flatnonzero(exists)
+    if rows.size < exists.size:
+        start, kept = select(entries.start, rows)
+        entries = _SparseRows(start.astype(np.int64), entries.column[kept], entries.value[kept])
+    at = np.repeat(rows, np.diff(entries.start)), entries.column.astype(np.int64)
+    columns = [_read_column(rewards, "rewards", exists, at)]
+    for i, cost in enumerate(_split_costs(costs, S, A)):
+        columns.append(_read_column(cost, f"costs[{i}]", exists, at))
+    return Outcomes(S, A, rows, *entries, columns)
 
 
-class _PairTable:
-    """Reads rewards or one cost, given per pair or per outcome, onto the pairs that exist."""
+def _read_transitions(transitions: Any) -> tuple[_SparseRows, int, int]:
+    """The probabilities that are not 0, a row a pair; how many states; how many actions."""
+    if is_sparse(transitions):
+        shape = transitions.shape
+        if len(shape) != 2 or 0 in shape or shape[0] % shape[1]:
+            raise ModelError(f"transitions is sparse with shape {shape}; expected (S*A, S)")
+        num_pairs, num_states = shape
+        if transitions.nnz < num_states:  # before rows are made for states that cannot all have an action
+            raise ModelError(f"transitions has shape {shape} and {transitions.nnz} entries: {NO_ACTION}")
+        matrix = _csr_copy(transitions, "transitions")
+        num_actions = num_pairs // num_states
+        matrix.eliminate_zeros()
+        entries = matrix.indptr, matrix.indices, matrix.data
+    else:
+        table = float_array(transitions, "transitions")
+        if table.ndim == 4:
+            raise ModelError(
+                "transitions has 4 dimensions; models do not depend on the step: put the step into the state"
+            )
+        if table.ndim != 3 or table.shape[0] != table.shape[2] or table.size == 0:
+            raise ModelError(f"transitions has shape {table.shape}; expected (S, A, S), or sparse (S*A, S)")
+        num_states, num_actions = table.shape[:2]
+        table = table.reshape(num_states * num_actions, num_states)
+        rows, columns = np.nonzero(table)
+        entries = np.searchsorted(rows, np.arange(table.shape[0] + 1)), columns, table[rows, columns]
+    check_sizes(num_states, num_actions)
+    start, column, value = entries
+    return _SparseRows(start.astype(np.int64), column.astype(np.int32), value), num_states, num_actions
 
-    def __init__(self, num_states: int, num_actions: int, keep: Bool, kept: _SparseRows) -> None:
-        self.shape = (num_states, num_actions)
-        self.keep = keep
-        self.rows = np.repeat(np.flatnonzero(keep), np.diff(kept.start))
-        self.columns = kept.column.astype(np.int64)
 
-    def read(self, values: Any, what: str) -> Float:
-        S, A = self.shape
-        if is_sparse(values):
-            return self._sparse(values, what)
-        table = float_array(values, what)
-        if table.shape == (S, A):
-            return table.reshape(S * A)[self.keep]
-        if table.shape == (S, A, S):
-            return table.reshape(S * A, S)[self.rows, self.columns]
-        raise ModelError(
-            f"{what} has shape {table.shape}; expected ({S}, {A}) per pair or ({S}, {A}, {S}) by outcome. "
-            "If it depends on the step, put the step into the state"
-        )
-
-    def _sparse(self, values: Any, what: str) -> Float:
-        S, A = self.shape
+def _read_column(values: Any, what: str, exists: Bool, at: tuple[Int, Int]) -> Float:
+    """Rewards or one cost, as given: [P] of the pairs that exist, or [N] of the outcomes `at` (row, successor)."""
+    S, A = exists.shape
+    if is_sparse(values):
         if values.shape != (S * A, S):
             raise ModelError(f"{what} is sparse with shape {values.shape}; expected {(S * A, S)}, like transitions")
-        table = _csr_copy(values, what)
-        if table.nnz == 0:
-            return np.zeros(self.rows.size)
-        keys = np.repeat(np.arange(S * A), np.diff(table.indptr)) * S + table.indices
-        wanted = self.rows * S + self.columns
-        at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
-        return np.where(keys[at] == wanted, table.data[at], 0.0)
+        return _entries(_csr_copy(values, what), *at)
+    table = float_array(values, what)
+    if table.shape == (S, A):
+        return table[exists]
+    if table.shape == (S, A, S):
+        return table.reshape(S * A, S)[at]
+    raise ModelError(
+        f"{what} has shape {table.shape}; expected ({S}, {A}) per pair or ({S}, {A}, {S}) by outcome. "
+        "If it depends on the step, put the step into the state"
+    )
+
+
+def _entries(table: sp.csr_array, row: Int, column: Int) -> Float:
+    """[N]: the entries of a sparse table at so many places; 0 where it has none."""
+    if table.nnz == 0:
+        return np.zeros(row.size)
+    size = table.shape[1]
+    keys = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr)) * size + table.indices
+    wanted = row * size + column
+    nearest = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+    return np.where(keys[nearest] == wanted, table.data[nearest], 0.0)
+
+
+def _split_costs(costs: Any, num_states: int, num_actions: int) -> list[Any]:
+    """The d tables in `costs`, each such as `rewards` takes."""
+    if costs is None:
+        return []
+    if isinstance(costs, (list, tuple)) and all(is_sparse(c) or any_array(c, "costs").ndim in (2, 3) for c in costs):
+        nested = len(costs) == num_states and all(np.shape(c)[0] == num_actions for c in costs) if costs else False
+        if not nested or any(is_sparse(c) or isinstance(c, np.ndarray) for c in costs):
+            return list(costs)
+    S, A = num_states, num_actions
+    table = float_array(costs, "costs")
+    if table.shape == (S, A):
+        return [table]
+    if table.shape[:-1] not in ((S, A), (S, A, S)):
+        raise ModelError(
+            f"costs has shape {table.shape}; expected ({S}, {A}, d) per pair, ({S}, {A}, {S}, d) by outcome, "
+            "or a list of d. If it depends on the step, put the step into the state"
+        )
+    return list(np.moveaxis(table, -1, 0))
 
 
 def _csr_copy(values: Any, what: str) -> sp.csr_array:
@@ -183,47 +235,6 @@ def _checked(matrix: Any) -> Any:
         if bad is not None:
             raise ValueError(f"{name} {bad} is not in 0..{size - 1}")
     return matrix
-
-
-def read_tables(transitions: Any, rewards: Any, costs: Any, available: ArrayLike | None) -> Outcomes:
-    """From tables such as the constructor of a model takes."""
-    every, num_states, num_actions = _read_transitions(transitions)
-    exists = read_available(available, num_states, num_actions).reshape(-1)
-    kept = every if exists.all() else every.chosen(exists)
-    table = _PairTable(num_states, num_actions, exists, kept)
-    each = _split_costs(costs, num_states, num_actions)
-    columns = [table.read(rewards, "rewards"), *(table.read(cost, f"costs[{i}]") for i, cost in enumerate(each))]
-    return Outcomes(num_states, num_actions, np.flatnonzero(exists), *kept, columns)
-
-
-def _read_transitions(transitions: Any) -> tuple[_SparseRows, int, int]:
-    """The probabilities that are not 0, a row a pair; how many states; how many actions."""
-    if is_sparse(transitions):
-        shape = transitions.shape
-        if len(shape) != 2 or 0 in shape or shape[0] % shape[1]:
-            raise ModelError(f"transitions is sparse with shape {shape}; expected (S*A, S)")
-        num_pairs, num_states = shape
-        if transitions.nnz < num_states:  # before rows are made for states that cannot all have an action
-            raise ModelError(f"transitions has shape {shape} and {transitions.nnz} entries: {NO_ACTION}")
-        matrix = _csr_copy(transitions, "transitions")
-        num_actions = num_pairs // num_states
-        matrix.eliminate_zeros()
-        entries = matrix.indptr, matrix.indices, matrix.data
-    else:
-        table = float_array(transitions, "transitions")
-        if table.ndim == 4:
-            raise ModelError(
-                "transitions has 4 dimensions; models do not depend on the step: put the step into the state"
-            )
-        if table.ndim != 3 or table.shape[0] != table.shape[2] or table.size == 0:
-            raise ModelError(f"transitions has shape {table.shape}; expected (S, A, S), or sparse (S*A, S)")
-        num_states, num_actions = table.shape[:2]
-        table = table.reshape(num_states * num_actions, num_states)
-        rows, columns = np.nonzero(table)
-        entries = np.searchsorted(rows, np.arange(table.shape[0] + 1)), columns, table[rows, columns]
-    check_sizes(num_states, num_actions)
-    start, column, value = entries
-    return _SparseRows(start.astype(np.int64), column.astype(np.int32), value), num_states, num_actions
 
 
 def read_outcomes(outcomes: tuple[ArrayLike, ...], num_states: int, num_actions: int) -> Outcomes:
@@ -274,23 +285,3 @@ def _outside(index: Array, size: int) -> int | None:
         return None
     low, high = int(index.min()), int(index.max())
     return low if low < 0 else high if high >= size else None
-
-
-def _split_costs(costs: Any, num_states: int, num_actions: int) -> list[Any]:
-    """The d tables in `costs`, each such as `rewards` takes."""
-    if costs is None:
-        return []
-    if isinstance(costs, (list, tuple)) and all(is_sparse(c) or any_array(c, "costs").ndim in (2, 3) for c in costs):
-        nested = len(costs) == num_states and all(np.shape(c)[0] == num_actions for c in costs) if costs else False
-        if not nested or any(is_sparse(c) or isinstance(c, np.ndarray) for c in costs):
-            return list(costs)
-    S, A = num_states, num_actions
-    table = float_array(costs, "costs")
-    if table.shape == (S, A):
-        return [table]
-    if table.shape[:-1] not in ((S, A), (S, A, S)):
-        raise ModelError(
-            f"costs has shape {table.shape}; expected ({S}, {A}, d) per pair, ({S}, {A}, {S}, d) by outcome, "
-            "or a list of d. If it depends on the step, put the step into the state"
-        )
-    return list(np.moveaxis(table, -1, 0))

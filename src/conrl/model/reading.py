@@ -20,13 +20,13 @@ MAX_STATES = 2**31 - 1  # the kernels hold states in 32 bits
 MAX_ACTIONS = 2**15 - 1  # a policy stores its choice in 16 bits
 ROW_SUM_TOLERANCE = 1e-9  # how far from 1 the probabilities of one pair may add up; used as given, never rescaled
 
+_UNDISCOUNTED = "models are undiscounted; let every pair move to an absorbing state without reward with probability 1 -"
+_NOT_TERMINAL = "put the step into the state and pay them in the last step"
 _REFUSED = {
-    "discount": "models are undiscounted; let every pair move to an absorbing state without reward "
-    "with probability 1 - discount",
-    "gamma": "models are undiscounted; let every pair move to an absorbing state without reward "
-    "with probability 1 - gamma",
-    "terminal_rewards": "there are no terminal rewards; put the step into the state and pay them in the last step",
-    "terminal_costs": "there are no terminal costs; put the step into the state and pay them in the last step",
+    "discount": f"{_UNDISCOUNTED} discount",
+    "gamma": f"{_UNDISCOUNTED} gamma",
+    "terminal_rewards": f"there are no terminal rewards; {_NOT_TERMINAL}",
+    "terminal_costs": f"there are no terminal costs; {_NOT_TERMINAL}",
 }
 
 

@@ -72,16 +72,9 @@ def reachable_part(mdp: ConstrainedMDP) -> ConstrainedMDP:
     60
     """
     keep = _reached(mdp)
-    g, number = mdp.graph, np.cumsum(keep) - 1
-    pairs = keep[mdp.pair_state]
-    counts = np.diff(g.start).astype(np.int64)
-    outcomes = np.repeat(pairs, counts)
-    graph = Graph(
-        frozen(np.concatenate(([0], np.cumsum(np.diff(g.first)[keep]))).astype(np.int64)),
-        frozen(np.concatenate(([0], np.cumsum(counts[pairs])))),
-        frozen(number[g.successor[outcomes]].astype(np.int32)),
-        frozen(g.probability[outcomes]),
-    )
+    part, pairs, outcomes = mdp.graph.part(np.flatnonzero(keep), np.cumsum(keep, dtype=np.int32) - 1)
+    first, start = part.first.astype(np.int64), part.start.astype(np.int64)
+    graph = Graph(frozen(first), frozen(start), frozen(part.successor), frozen(part.probability))
     layout = mdp.layout
     return mdp._copy(
         num_states=int(keep.sum()),
