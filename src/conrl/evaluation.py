@@ -1,8 +1,8 @@
 """What a policy is worth: exactly (`evaluate`) and episode by episode (`simulate`).
 
 A limit on an expectation says nothing about tails: `Simulation` gives quantiles and the share of episodes above each
-limit. A model that has one amount for each state and action, and not what each outcome pays, may hold the mean of what
-varies; the scatter of single episodes is then too small. `Simulation.pays_means` says of which totals.
+limit. A model that has one amount for each state and action, and not one for each outcome, may hold the mean of
+something that varies; single episodes then scatter too little. `Simulation.pays_means` names those totals.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ MOST_EPISODES = 2**31 - 1  # of a simulation: their totals are held in memory
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """What an episode of a policy pays in all, as `reward, costs`: its exact expectation, or another measure of it."""
+    """The total reward and costs of an episode, as `reward, costs`: their expectation, or another measure of them."""
 
     value: Float  # [1+d]: reward first
 
     @property
     def reward(self) -> float:
-        """The first of `value`."""
+        """The first entry of `value`."""
         return float(self.value[0])
 
     @property
     def costs(self) -> Float:
-        """[d]: the others."""
+        """[d]: the other entries."""
         return self.value[1:]
 
     def __iter__(self) -> Iterator[Any]:

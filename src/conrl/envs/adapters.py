@@ -117,7 +117,7 @@ def _made(env_id: str) -> gymnasium.Env[Any, Any]:
     try:
         return gymnasium.make(env_id)
     except gymnasium.error.Error as error:
-        raise ModelError(f"Gymnasium makes no environment {env_id!r}: {error}") from None
+        raise ModelError(f"Gymnasium cannot make {env_id!r}: {error}") from None
 
 
 def _refuse_wrappers(env: gymnasium.Env[Any, Any], name: str) -> None:

@@ -7,6 +7,7 @@ stays.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -36,8 +37,8 @@ def binomial(trials: int, success: float) -> Float:
 
 
 def read_size(value: Any, what: str, least: int = 1) -> int:
-    """A whole number: how many of something the model has."""
-    return read_count(value, what, least, error=ModelError)
+    """A whole number: how many of something the model has. What is too large together is refused later."""
+    return read_count(value, what, least, math.inf, ModelError)
 
 
 def read_probability(value: Any, what: str) -> float:

@@ -105,6 +105,6 @@ class BuiltInEnv(CMDPEnv):
     """The environment of a built-in model, by name: what Gymnasium's registry makes."""
 
     def __init__(self, model: str, render_mode: str | None = None, **parameters: Any) -> None:
-        from conrl.envs.registry import make_built_in  # here, as the registry's adapters know this class
+        from conrl.envs.registry import make_built_in  # here: the registry's adapters import this class
 
         super().__init__(make_built_in(model, parameters), render_mode)

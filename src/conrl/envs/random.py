@@ -66,7 +66,7 @@ def random_cmdp(
     weight = rng.standard_exponential((pairs, successors))
     weight /= weight.sum(axis=1, keepdims=True)
     start = np.arange(pairs + 1, dtype=np.int64) * successors
-    import scipy.sparse as sp  # here: to load it takes longer than to plan
+    import scipy.sparse as sp  # here: loading it takes longer than planning
 
     transitions = sp.csr_array((weight.ravel(), target.ravel(), start), shape=(pairs, states))
     rewards = rng.random((states, actions))

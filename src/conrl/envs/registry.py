@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PREFIX = "gymnasium:"
 
-# What a constructor ends in that was given a value or a keyword it cannot use.
+# What a constructor raises when it is given a value or a keyword that it cannot use.
 _BAD_VALUES = (AttributeError, KeyError, IndexError, MemoryError, OverflowError, TypeError, ValueError)
 
 
@@ -81,7 +81,7 @@ def make(name: str, **parameters: Any) -> ConstrainedMDP:
 
 
 def resolve(name: str, parameters: Mapping[str, Any], allow_import: bool) -> ConstrainedMDP:
-    """What `make` gives, with parameters that may come from a file too: none of them is the permission."""
+    """Like `make`, but the parameters may come from a file: the permission to import is not one of them."""
     if isinstance(name, str) and name.startswith(PREFIX):
         return _make_gymnasium(name.removeprefix(PREFIX), parameters, allow_import)
     if not isinstance(name, str) or name not in REGISTRY:

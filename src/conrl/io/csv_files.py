@@ -127,12 +127,12 @@ def _read_csv(path: Path, states: _Codes, actions: _Codes) -> tuple[list[str], _
     for name, code in next_states.number.items():
         if name not in states.number:
             row = int(np.flatnonzero(successor == code)[0])
-            _stop(path, _line(path, row), _no_way_on(name, states.number))
+            _stop(path, _line(path, row), _dead_end(name, states.number))
     place = np.array([states.number[name] for name in next_states.number], dtype=np.int64)
     return cost_names, _Outcomes(state, action, place[successor], probability, np.stack(pay, axis=1))
 
 
-def _no_way_on(name: str, states: Mapping[str, int]) -> str:
+def _dead_end(name: str, states: Mapping[str, int]) -> str:
     near = difflib.get_close_matches(name, states, n=1, cutoff=0.8) if len(states) <= 1000 else []
     hint = f" (or did you mean {near[0]!r}?)" if near else ""
     return f"state {name!r} occurs only as next_state; add a row that stays there with probability 1{hint}"

@@ -129,7 +129,7 @@ def refuse_links(path: Path, root: Path) -> None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turns whatever the system refuses while a file is read into one line of a `ModelError`."""
+    """Turn whatever the system refuses while a file is read into one line of a `ModelError`."""
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
@@ -147,7 +147,7 @@ def reading(path: Path) -> Iterator[None]:
 
 @contextmanager
 def about(path: Path) -> Iterator[None]:
-    """Puts the file's name before what the model's validation says."""
+    """Put the file's name in front of what the checks of a model say."""
     try:
         yield
     except ModelError as error:
@@ -171,7 +171,7 @@ def parse_json(text: str) -> Any:
 
 
 def check_depth(value: Any) -> None:
-    """A `ValueError` if tables and lists lie too deeply within each other: all that walks them would end badly."""
+    """A `ValueError` if tables and lists are nested too deeply: whatever walks them would exhaust the stack."""
     level = [value]
     for _ in range(MAX_DEPTH):
         inner = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, (dict, list))]

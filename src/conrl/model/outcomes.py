@@ -22,7 +22,7 @@ from conrl.model.reading import ROW_SUM_TOLERANCE, Names, check_sizes, read_avai
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-NO_ACTION = "some state has no action; give it one, for example one that stays there with probability 1"
+NO_ACTION = "has no action; give it one, for example one that stays there with probability 1"
 
 
 class Outcomes(NamedTuple):
@@ -41,10 +41,7 @@ class Outcomes(NamedTuple):
         first = np.searchsorted(self.rows // self.num_actions, np.arange(self.num_states + 1))
         empty = np.flatnonzero(np.diff(first) == 0)
         if empty.size:
-            raise ModelError(
-                f"state {names.state(int(empty[0]))!r} (index {empty[0]}) has no action; "
-                "give it one, for example one that stays there with probability 1"
-            )
+            raise ModelError(f"state {names.state(int(empty[0]))!r} (index {empty[0]}) {NO_ACTION}")
         self._check_probabilities(names)
         return Graph(frozen(first), frozen(self.start), frozen(self.successor), frozen(self.probability))
 
@@ -134,7 +131,7 @@ def _read_transitions(transitions: Any) -> tuple[_SparseRows, int, int]:
             raise ModelError(f"transitions is sparse with shape {shape}; expected (S*A, S)")
         num_pairs, num_states = shape
         if transitions.nnz < num_states:  # before rows are made for states that cannot all have an action
-            raise ModelError(f"transitions has shape {shape} and {transitions.nnz} entries: {NO_ACTION}")
+            raise ModelError(f"transitions has shape {shape} and {transitions.nnz} entries: some state {NO_ACTION}")
         matrix = _csr_copy(transitions, "transitions")
         num_actions = num_pairs // num_states
         matrix.eliminate_zeros()
@@ -250,7 +247,9 @@ def read_outcomes(outcomes: tuple[ArrayLike, ...], num_states: int, num_actions:
     if p.ndim != 1 or m.ndim != 2 or m.shape[0] != p.size or m.shape[1] == 0:
         raise ModelError(f"pay has shape {m.shape} for {p.size} outcomes; expected ({p.size}, 1 + number of costs)")
     if num_states > p.size:
-        raise ModelError(f"{p.size} outcome{'s' * (p.size != 1)} for {shown(num_states)} states: {NO_ACTION}")
+        raise ModelError(
+            f"{p.size} outcome{'s' * (p.size != 1)} for {shown(num_states)} states: some state {NO_ACTION}"
+        )
     row = s * num_actions + a
     some = p != 0.0
     row, t, p, m = row[some], t[some], p[some], m[some]

@@ -45,7 +45,7 @@ class Names(NamedTuple):
 
 
 def check_sizes(num_states: Any, num_actions: Any) -> None:
-    """Whether there are so many, and no more than the kernels can number."""
+    """Refuse sizes that are no whole numbers of at least 1, or more than the kernels can count to."""
     for name, count, most in (("states", num_states, MAX_STATES), ("actions", num_actions, MAX_ACTIONS)):
         if not is_int(count) or count < 1:
             raise ModelError(f"num_{name} is {shown(count)}; it must be a whole number of at least 1")
