@@ -231,7 +231,10 @@ def _texts(names: Sequence[str] | None) -> Array | None:
 
 def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
     """Every array of the model as it is, so that each bit comes back."""
-    graph = mdp.graph
+    graph, layout = mdp.graph, mdp.layout
+    if layout is not None:
+        with about(path):
+            _check_cells(layout.cell, layout.rows)
     arrays: dict[str, Any] = {
         "format": np.array(FORMAT),
         "version": np.array(VERSION),
@@ -245,8 +248,9 @@ def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
         "successor": graph.successor,
         "probability": graph.probability,
         "pay": mdp.pay,
-    }
-    optional = {
+        "layout_rows": layout and _texts(layout.rows),
+        "layout_cell": layout and layout.cell,
+        "layout_arrows": layout and _texts(layout.arrows),
         "outcome_pay": mdp.outcome_pay,
         "bonus": mdp.bonus,
         "limits": mdp.limits,
@@ -257,12 +261,5 @@ def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
         "state_names": _texts(mdp._names.states),
         "action_names": _texts(mdp._names.actions),
     }
-    if mdp.layout is not None:
-        with about(path):
-            _check_cells(mdp.layout.cell, mdp.layout.rows)
-        arrays["layout_rows"] = _texts(mdp.layout.rows)
-        arrays["layout_cell"] = np.asarray(mdp.layout.cell)
-        arrays["layout_arrows"] = _texts(mdp.layout.arrows)
-    arrays |= {name: array for name, array in optional.items() if array is not None}
     with atomic_write(path) as handle:
-        np.savez(handle, allow_pickle=False, **arrays)
+        np.savez(handle, allow_pickle=False, **{name: array for name, array in arrays.items() if array is not None})

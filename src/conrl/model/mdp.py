@@ -101,7 +101,7 @@ class ConstrainedMDP:
     _visits: Int | None  # [P]: how often each pair occurred in the data that an estimate was made from
     _derived: dict[str, Any]  # what is computed from the rest when first asked for
 
-    __slots__ = tuple(__annotations__)
+    __slots__ = tuple(__annotations__)  # those above, and no others
 
     def __init__(
         self,
