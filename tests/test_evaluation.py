@@ -284,6 +284,17 @@ class Broken(gymnasium.Env[Any, Any]):
         return self.observation, 1.0, False, False, info
 
 
+def test_what_is_no_environment_for_the_policy_is_refused() -> None:
+    policy = conrl.Deterministic(np.zeros((3, 2), dtype=int), 2)
+    with pytest.raises(conrl.SpecError, match="expected a ConstrainedMDP or a Gymnasium environment, not str"):
+        conrl.simulate("box", policy)  # type: ignore[arg-type]
+    for space in (gymnasium.spaces.Discrete(2, start=1), gymnasium.spaces.MultiBinary(2)):
+        env = Broken([{}])
+        env.observation_space = space  # type: ignore[assignment]
+        with pytest.raises(conrl.ModelError, match="the policy has 2 states and 2 actions, the environment"):
+            conrl.simulate(env, policy)
+
+
 def test_what_an_environment_answers_is_read_with_care() -> None:
     policy = conrl.Deterministic(np.zeros((3, 2), dtype=int), 2)
     played = conrl.simulate(Broken([{"cost": 0.5}], [2.0]), policy, 4)

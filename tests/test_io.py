@@ -39,7 +39,7 @@ def assert_identical(x: ConstrainedMDP, y: ConstrainedMDP) -> None:
         mine, yours = getattr(x, name), getattr(y, name)
         if name == "_derived":
             continue
-        if name == "_graph":
+        if name == "graph":
             assert all(map(same_bits, mine, yours))
         elif name == "layout" and mine is not None:
             assert (mine.rows, mine.arrows) == (yours.rows, yours.arrows)
@@ -152,7 +152,7 @@ def test_npz_keeps_layout_bonus_and_defaults(tmp_path: Path) -> None:
     back = load_model(tmp_path / "m.npz")
     assert_identical(mdp, back)
     assert back.state_names == ("0", "1")
-    assert back._state_names is None
+    assert back._names.states is None
     assert back.layout is not None
     assert not back.layout.cell.flags.writeable
 

@@ -208,6 +208,14 @@ def outcomes(state: Any, action: Any, successor: Any, probability: Any, pay: Any
     return ConstrainedMDP.from_outcomes(state, action, successor, probability, pay, **(sizes | rest))
 
 
+def test_outcome_lists_refuse_what_the_constructor_refuses() -> None:
+    given = ([0, 1], [0, 0], [0, 1], [1.0, 1.0], [[0.0], [0.0]])
+    with pytest.raises(ModelError, match="gamma: models are undiscounted"):
+        outcomes(*given, gamma=0.9)
+    with pytest.raises(TypeError, match="takes no 'available': pairs that do not occur do not exist"):
+        outcomes(*given, available=np.ones((2, 2)))
+
+
 def test_outcomes_that_pay_the_same_are_added_up_and_others_kept_apart() -> None:
     mdp = outcomes(
         [0, 0, 0, 0, 1], [1, 1, 1, 1, 0], [0, 0, 0, 1, 1], [0.25, 0.25, 0.25, 0.25, 1], [[1], [2], [1], [1], [0]]
@@ -639,6 +647,7 @@ def test_task_from_gymnasium_reads_limits_of_the_environment() -> None:
         (DISCRETE(3, start=1), DISCRETE(2), r"the observation space is .*; conrl needs Discrete\(n\) counting from 0"),
         (DISCRETE(3), DISCRETE(2, start=-1), "the action space is"),
         (gymnasium.spaces.Box(0, 1), DISCRETE(2), "the observation space is Box"),
+        (DISCRETE(3), gymnasium.spaces.MultiBinary(2), "the action space is MultiBinary"),  # it has an `n` too
     ],
 )
 def test_gymnasium_spaces_that_are_refused(states: Any, actions: Any, message: str) -> None:

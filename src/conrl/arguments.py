@@ -6,7 +6,7 @@ scipy.sparse is loaded only for those who pass its matrices: it takes longer to 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,8 @@ LARGEST = 1e150  # of a reward, cost or bonus: its square, and its sum over the 
 
 
 def is_sparse(values: Any) -> bool:
-    """Whether it is a matrix of scipy.sparse; nobody has one before that is loaded."""
-    issparse = getattr(sys.modules.get("scipy.sparse"), "issparse", None)  # None also while it is being loaded
+    """Whether it is a matrix of scipy.sparse; before that is loaded, nobody has one."""
+    issparse = _if_loaded("scipy.sparse", "issparse")
     return issparse is not None and bool(issparse(values))
 
 
@@ -46,13 +46,18 @@ def float_array(values: Any, what: str) -> Float:
 
 
 def is_masked(values: Any) -> bool:
-    """Whether it is a masked array of numpy; nobody has one before that part is loaded."""
-    kind = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    """Whether it is a masked array of numpy; before numpy.ma is loaded, nobody has one."""
+    kind = _if_loaded("numpy.ma", "MaskedArray")
     return kind is not None and isinstance(values, kind)
 
 
+def _if_loaded(module: str, name: str) -> Any:
+    """A name of a module that is loaded; None if it is not, or only in part yet."""
+    return getattr(sys.modules.get(module), name, None)
+
+
 def held(values: Any) -> Any:
-    """What somebody passed, for keeping: if they change their list, mapping or array, this does not change."""
+    """A copy of what somebody passed, to keep: later changes to their list, mapping or array do nothing to it."""
     if type(values) is np.ndarray and not values.flags.writeable and values.base is None:
         return values  # nobody can change it
     if isinstance(values, Mapping):
@@ -77,7 +82,7 @@ def check_text(text: str, what: str) -> str:
     return text
 
 
-def read_count(value: Any, what: str, least: int = 1, most: int = 2**53, error: type[ConRLError] = SpecError) -> int:
+def read_count(value: Any, what: str, least: int = 1, most: float = 2**53, error: type[ConRLError] = SpecError) -> int:
     """A whole number: how many of something."""
     if not is_int(value) or value < least:
         raise error(f"{what} is {shown(value)}; it must be a whole number of at least {least}", key=(what,))
@@ -115,8 +120,11 @@ def read_generator(generator: Any) -> np.random.Generator:
 
 
 def is_list(values: Any) -> bool:
-    """Whether it has a length: arrays without dimensions and sparse ones say so, and have none."""
-    return isinstance(values, Sized) and getattr(values, "ndim", 1) > 0 and not is_sparse(values)
+    """Whether it has a length; arrays without dimensions and sparse ones have the method, but no length."""
+    try:
+        return len(values) >= 0
+    except TypeError:
+        return False
 
 
 def is_int(value: Any) -> bool:
@@ -144,7 +152,7 @@ def frozen(array: Array) -> Array:
 
 
 def setter(target: object) -> Any:
-    """The way round immutability, for construction only."""
+    """Sets attributes of an object that is immutable, while it is being made."""
     return lambda name, value: object.__setattr__(target, name, value)
 
 

@@ -1,8 +1,8 @@
 """What a policy is worth: exactly (`evaluate`) and episode by episode (`simulate`).
 
 A limit on an expectation says nothing about tails: `Simulation` gives quantiles and the share of episodes above each
-limit. A model that has one amount for each state and action, and not what each outcome pays, may hold the mean of what
-varies; the scatter of single episodes is then too small. `Simulation.pays_means` says of which totals.
+limit. A model that has one amount for each state and action, and not one for each outcome, may hold the mean of
+something that varies; single episodes then scatter too little. `Simulation.pays_means` names those totals.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ MOST_EPISODES = 2**31 - 1  # of a simulation: their totals are held in memory
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """What an episode of a policy pays in all, as `reward, costs`: its exact expectation, or another measure of it."""
+    """The total reward and costs of an episode, as `reward, costs`: their expectation, or another measure of them."""
 
     value: Float  # [1+d]: reward first
 
     @property
     def reward(self) -> float:
-        """The first of `value`."""
+        """The first entry of `value`."""
         return float(self.value[0])
 
     @property
     def costs(self) -> Float:
-        """[d]: the others."""
+        """[d]: the other entries."""
         return self.value[1:]
 
     def __iter__(self) -> Iterator[Any]:
@@ -200,29 +200,32 @@ def _simulate_environment(
     env: gymnasium.Env[Any, Any], policies: list[Policy], which: Int, generator: np.random.Generator, linear: Any
 ) -> Simulation:
     """`simulate` in an environment: episode e plays policies[which[e]], or nothing where that is -1."""
-    inner = getattr(env, "unwrapped", None)
-    if inner is None:
-        raise SpecError(f"simulate needs a ConstrainedMDP or a Gymnasium environment, not {type(env).__name__}")
-    _check_spaces(env, policies)
-    limits = getattr(inner, "cost_limits", None) if linear is None else linear.limits
-    totals: list[Float | None] = []  # of each episode, reward and costs; None if it was skipped
-    seed: int | None = int(generator.integers(2**31))  # of the first reset
-    for i in which:
-        if i < 0:
-            totals.append(None)
-            continue
+    from conrl.model.environment import declared  # here: few simulate in an environment
+
+    own = declared(env, "a ConstrainedMDP or a Gymnasium environment")
+    for policy in policies:
+        if policy.shape[1:] != own.sizes:
+            raise ModelError(
+                f"the policy has {policy.shape[1]} states and {policy.shape[2]} actions, the environment "
+                f"{env.observation_space} and {env.action_space}"
+            )
+    limits = own.cost_limits if linear is None else linear.limits
+    seed = int(generator.integers(2**31))
+    totals: list[Float] = []  # of the episodes that are played: reward and costs
+    for i in which[which >= 0]:
         act = partial(policies[i].act, generator=generator)
-        totals.append(np.sum(play(env, act, policies[i].shape[0], seed, _costs_of_step).pay, axis=0))
-        seed = None
+        played = play(env, act, policies[i].shape[0], None if totals else seed, _costs_of_step)  # it goes on from there
+        totals.append(np.sum(played.pay, axis=0))
     limited = 0 if limits is None else len(limits) if isinstance(limits, Mapping) else np.size(limits)
-    widths = {total.size for total in totals if total is not None} or {1 + limited}
+    widths = {total.size for total in totals} or {1 + limited}
     if len(widths) > 1:
         raise RunError("the environment gave different numbers of costs in different steps")
     width = widths.pop()
     if width == 1 and limited:
         raise RunError('the environment gives neither info["costs"] nor info["cost"], but there are limits')
-    table = np.array([np.zeros(width) if total is None else total for total in totals])
-    names = tuple(getattr(inner, "cost_names", None) or default_cost_names(width - 1))
+    table = np.zeros((which.size, width))
+    table[which >= 0] = np.reshape(totals, (-1, width))
+    names = own.cost_names or default_cost_names(width - 1)
     return Simulation(table[:, 0], table[:, 1:], resolve_limits(limits, names, "limits"), names)
 
 
@@ -232,14 +235,3 @@ def _costs_of_step(step: Step, count: int | None) -> Float:
     if costs is None and count:
         raise RunError('the environment gives neither info["costs"] nor info["cost"] in one step, but did before')
     return costs_of([] if costs is None else costs, count)
-
-
-def _check_spaces(env: gymnasium.Env[Any, Any], policies: list[Policy]) -> None:
-    """Whether each policy knows every state of an environment, and plays only its actions."""
-    sizes = tuple(getattr(space, "n", None) for space in (env.observation_space, env.action_space))
-    for policy in policies:
-        if policy.shape[1:] != sizes:
-            raise ModelError(
-                f"the policy has {policy.shape[1]} states and {policy.shape[2]} actions, the environment "
-                f"{env.observation_space} and {env.action_space}"
-            )

@@ -77,7 +77,7 @@ class _Gymnasium:
         if fullname != "gymnasium":
             return None
         others = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
-        spec = next((found for finder in others if (found := finder.find_spec(fullname, path, target))), None)
+        spec = next(filter(None, (finder.find_spec(fullname, path, target) for finder in others)), None)
         if spec is not None and spec.loader is not None:
             spec.loader = cast("Loader", _Registering(spec.loader))
         return spec

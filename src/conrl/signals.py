@@ -36,7 +36,7 @@ def _handled(handlers: Mapping[signal.Signals, Handler]) -> Iterator[None]:
 
 @contextmanager
 def interruptible_command() -> Iterator[None]:
-    """While inside, SIGTERM is Ctrl-C: what it ends is left as it should be, and so are the processes of a study.
+    """While inside, SIGTERM acts like Ctrl-C: files are left whole, and the processes of a study are ended.
 
     Both raise KeyboardInterrupt, but within an import or a compilation they wait for its end. There an interrupt gets
     lost: extension modules turn it into an ImportError, and callbacks of the import system and of the compiler swallow
@@ -45,7 +45,7 @@ def interruptible_command() -> Iterator[None]:
     if not _in_main_thread():
         yield
         return
-    caller = sys._getframe(2)  # what stands below may be an import for ever: of a script that calls the command
+    caller = sys._getframe(2)  # below it there may be an import all along: that of a script which calls the command
     waiting = [signal.SIGTERM]
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -82,9 +82,9 @@ def _within(packages: set[str], frame: FrameType | None, caller: FrameType) -> b
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
     """While inside, Ctrl-C and SIGTERM only ask to stop. A second Ctrl-C interrupts at once, a second SIGTERM does not:
-    who stops a group of processes sends it to each of them, and those that have workers pass it on to them.
+    whoever stops a group of processes sends it to each of them, and those that have workers pass it on.
 
-    Within another such block it is that one's question: what was asked outside counts inside.
+    Within another such block the outer one answers: a stop asked for outside counts inside.
     """
     if not _in_main_thread():
         yield lambda: False

@@ -3,7 +3,6 @@
 What needs Gymnasium is loaded when it is first asked for.
 """
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from conrl.envs.bidding import bidding
@@ -12,7 +11,7 @@ from conrl.envs.cluster import cluster
 from conrl.envs.gridworld import gridworld, mars_rover
 from conrl.envs.pricing import pricing
 from conrl.envs.random import random_cmdp
-from conrl.envs.registry import REGISTRY, BuiltIn, available, make
+from conrl.envs.registry import REGISTRY, BuiltIn, available, load, make
 
 if TYPE_CHECKING:
     from conrl.envs.adapters import from_gymnasium
@@ -49,7 +48,7 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(importlib.import_module(f"conrl.envs.{_HOME[name]}"), name)
+        return load(f"conrl.envs.{_HOME[name]}:{name}")
     raise AttributeError(f"module 'conrl.envs' has no attribute {name!r}")
 
 

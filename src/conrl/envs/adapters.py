@@ -12,7 +12,8 @@ has moves between states with a delivered passenger, but no episode ever gets th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -20,23 +21,38 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl._types import Float
-from conrl.arguments import float_array
 from conrl.envs.gymnasium_env import CMDPEnv
+from conrl.envs.stepping import costs_of
 from conrl.envs.toy_text import describe, refusal
-from conrl.errors import ModelError, shown
+from conrl.errors import ModelError, RunError, shown
 from conrl.model import ConstrainedMDP
+from conrl.model.environment import Declared, declared
 from conrl.model.layout import Layout
+from conrl.model.reading import read_initial
 
 CostFunction = Callable[[int, int, int, float, bool], ArrayLike]
 
 
 class Outcome(NamedTuple):
+    """An entry of `P`."""
+
     state: int
     action: int
     probability: float
     successor: int
     reward: float
     terminated: bool
+
+
+class _Process(NamedTuple):
+    """What an environment publishes of its dynamics, and what is known of its states and actions."""
+
+    outcomes: list[Outcome]
+    start: Float  # [S]
+    num_actions: int
+    state_names: list[str] | None
+    action_names: tuple[str, ...] | None
+    layout: Layout | None
 
 
 def from_gymnasium(
@@ -58,60 +74,50 @@ def from_gymnasium(
         initial: a state or a distribution; by default the environment's `initial_state_distrib`.
     """
     if isinstance(env, str):
-        try:
-            made = gymnasium.make(env)
-        except gymnasium.error.Error as error:
-            raise ModelError(f"Gymnasium makes no environment {env!r}: {error}") from None
-        try:
+        with closing(_made(env)) as made:
             return from_gymnasium(made, cost, horizon, limits, cost_names, initial=initial)
-        finally:
-            made.close()
     if not isinstance(env, gymnasium.Env):
         raise ModelError(f"from_gymnasium needs an environment or its id, not {type(env).__name__}")
     if cost is not None and not callable(cost):
         raise ModelError(f"cost is {shown(cost)}; it must be a function of (s, a, next_s, reward, terminated)")
     name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
     _refuse_wrappers(env, name)
-    inner: Any = env.unwrapped
-    if isinstance(inner, CMDPEnv):
+    if isinstance(env.unwrapped, CMDPEnv):
         if cost is not None or cost_names is not None:
             raise ModelError(f"{name} has costs of its own; leave cost= and cost_names= out")
-        return inner.mdp.replace(horizon=horizon, initial=initial, limits=limits)
-    num_states, num_actions = _sizes(env, name)
-    outcomes = _outcomes(inner, name, num_states, num_actions)
-    steps = horizon if horizon is not None else getattr(env.spec, "max_episode_steps", None)
+        return env.unwrapped.mdp.replace(horizon=horizon, initial=initial, limits=limits)
+    own = declared(env)
+    process, ends = _with_ends(_published(own, name, initial))
+    steps = own.horizon if horizon is None else horizon
     if steps is None:
         raise ModelError(f"{name} states no time limit; give a horizon", key=("horizon",))
-    start = _start(inner, name, num_states, initial)
-    ends = {o.successor for o in outcomes if o.terminated}
-    state_names, action_names, layout = describe(inner)
-    if not ends.isdisjoint(_entered(outcomes, start)):
-        end = num_states
-        outcomes = [o._replace(successor=end) if o.terminated else o for o in outcomes]
-        ends = {end}
-        num_states += 1
-        start = np.append(start, 0.0)
-        state_names = [*(state_names or map(str, range(end))), "end"]
-        layout = layout and Layout(layout.rows, np.append(layout.cell, -1), layout.arrows)
-    outcomes = [o for o in outcomes if o.state not in ends]
-    pay = _pay(outcomes, cost)
-    outcomes += [Outcome(s, a, 1.0, s, 0.0, True) for s in sorted(ends) for a in range(num_actions)]
+    moves = [o for o in process.outcomes if o.state not in ends]
+    stays = [Outcome(s, a, 1.0, s, 0.0, True) for s in sorted(ends) for a in range(process.num_actions)]
+    pay = _pay(moves, cost)
+    outcomes = moves + stays
     return ConstrainedMDP.from_outcomes(
         [o.state for o in outcomes],
         [o.action for o in outcomes],
         [o.successor for o in outcomes],
         [o.probability for o in outcomes],
-        np.concatenate([pay, np.zeros((len(outcomes) - len(pay), pay.shape[1]))]),
-        num_states=num_states,
-        num_actions=num_actions,
+        np.concatenate([pay, np.zeros((len(stays), pay.shape[1]))]),
+        num_states=process.start.size,
+        num_actions=process.num_actions,
         horizon=steps,
-        initial=start,
+        initial=process.start,
         limits=limits,
-        state_names=state_names,
-        action_names=action_names,
+        state_names=process.state_names,
+        action_names=process.action_names,
         cost_names=cost_names,
-        layout=layout,
+        layout=process.layout,
     )
+
+
+def _made(env_id: str) -> gymnasium.Env[Any, Any]:
+    try:
+        return gymnasium.make(env_id)
+    except gymnasium.error.Error as error:
+        raise ModelError(f"Gymnasium cannot make {env_id!r}: {error}") from None
 
 
 def _refuse_wrappers(env: gymnasium.Env[Any, Any], name: str) -> None:
@@ -126,53 +132,56 @@ def _refuse_wrappers(env: gymnasium.Env[Any, Any], name: str) -> None:
         layer = layer.env
 
 
-def _sizes(env: gymnasium.Env[Any, Any], name: str) -> tuple[int, int]:
-    sizes = []
-    for what, space in (("observation", env.observation_space), ("action", env.action_space)):
-        if not isinstance(space, gymnasium.spaces.Discrete) or space.start != 0:
-            raise ModelError(f"the {what} space of {name} is {space}; conrl needs Discrete(n) counting from 0")
-        sizes.append(int(space.n))
-    return sizes[0], sizes[1]
+def _published(own: Declared, name: str, initial: int | ArrayLike | None) -> _Process:
+    """What an environment says of its dynamics; refused where that is not all of it."""
+    num_states, num_actions = own.need_sizes(f" of {name}")
+    outcomes = _outcomes(own, name, num_states, num_actions)
+    start = own.initial if initial is None else initial
+    if start is None:
+        raise ModelError(f"{name} does not say where an episode starts (no initial_state_distrib); pass initial=")
+    state_names, action_names, layout = describe(own.env.unwrapped)
+    return _Process(outcomes, read_initial(start, num_states), num_actions, state_names, action_names, layout)
 
 
-def _outcomes(inner: Any, name: str, num_states: int, num_actions: int) -> list[Outcome]:
-    table = getattr(inner, "P", None)
-    if table is None:
+def _outcomes(own: Declared, name: str, num_states: int, num_actions: int) -> list[Outcome]:
+    """Those of `P` that have a probability, state by state."""
+    if own.dynamics is None:
         raise ModelError(
             f"{name} does not publish its dynamics (there is no env.unwrapped.P); "
             "learn it with conrl.learn, or write the model as a ConstrainedMDP"
         )
-    reason = refusal(inner)
+    reason = refusal(own.env.unwrapped)
     if reason is not None:
         raise ModelError(f"{name}: {reason}")
-    found = []
+    outcomes = []
     try:
         for s in range(num_states):
-            pairs = table[s]
-            for a in range(num_actions) if not hasattr(pairs, "keys") else sorted(pairs):
+            pairs = own.dynamics[s]
+            for a in sorted(pairs) if isinstance(pairs, Mapping) else range(num_actions):
                 for p, t, reward, terminated in pairs[a]:
                     if p != 0.0:
-                        found.append(Outcome(s, int(a), float(p), int(t), float(reward), bool(terminated)))
+                        outcomes.append(Outcome(s, int(a), float(p), int(t), float(reward), bool(terminated)))
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise ModelError(
             f"{name}: P does not hold lists of (probability, next state, reward, terminated) "
             f"by state and action: {error!r}"
         ) from error
-    return found
+    return outcomes
 
 
-def _start(inner: Any, name: str, num_states: int, initial: int | ArrayLike | None) -> Float:
-    given = getattr(inner, "initial_state_distrib", None) if initial is None else initial
-    if given is None:
-        raise ModelError(f"{name} does not say where an episode starts (no initial_state_distrib); pass initial=")
-    if isinstance(given, (int, np.integer)) and not isinstance(given, bool) and 0 <= given < num_states:
-        return np.asarray(np.arange(num_states) == given, dtype=np.float64)
-    start = float_array(given, "initial")
-    if start.shape != (num_states,):
-        raise ModelError(
-            f"initial is {shown(given)}; it must be a state in 0..{num_states - 1} or a distribution [{num_states}]"
-        )
-    return start
+def _with_ends(process: _Process) -> tuple[_Process, set[int]]:
+    """The states where nothing happens any more, once termination leads only to such; "end" is added if need be."""
+    ends = {o.successor for o in process.outcomes if o.terminated}
+    if ends.isdisjoint(_entered(process.outcomes, process.start)):
+        return process, ends
+    end, layout = process.start.size, process.layout
+    process = process._replace(
+        outcomes=[o._replace(successor=end) if o.terminated else o for o in process.outcomes],
+        start=np.append(process.start, 0.0),
+        state_names=[*(process.state_names or map(str, range(end))), "end"],
+        layout=layout and Layout(layout.rows, np.append(layout.cell, -1), layout.arrows),
+    )
+    return process, {end}
 
 
 def _entered(outcomes: Sequence[Outcome], start: Float) -> set[int]:
@@ -198,17 +207,10 @@ def _pay(outcomes: Sequence[Outcome], cost: CostFunction | None) -> Float:
     rows: list[Float] = []
     for o in outcomes:
         arguments = (o.state, o.action, o.successor, o.reward, o.terminated)
-        row = _numbers(cost(*arguments))
-        if row is None or (rows and row.shape != rows[0].shape):
-            said = f"{rows[0].size} numbers, as it first did" if rows else "a number or a list of them"
-            raise ModelError(f"cost{arguments} is {shown(cost(*arguments))}; it must be {said}")
-        rows.append(row)
+        given = cost(*arguments)
+        try:
+            rows.append(costs_of(given, rows[0].size if rows else None))
+        except RunError:
+            expected = f"finite numbers, {rows[0].size} as the first time" if rows else "a finite number or a list"
+            raise ModelError(f"cost{arguments} is {shown(given)}; it must be {expected}") from None
     return np.concatenate([rewards, np.stack(rows)], axis=1) if rows else rewards
-
-
-def _numbers(value: ArrayLike) -> Float | None:
-    try:
-        row = np.atleast_1d(np.asarray(value, dtype=np.float64))
-    except (TypeError, ValueError):
-        return None
-    return row if row.ndim == 1 else None

@@ -29,14 +29,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike
 
-from conrl.envs.chains import (
-    binomial,
-    drift,
-    read_count,
-    read_distribution,
-    read_named_probabilities,
-    read_probability,
-)
+from conrl.envs.chains import binomial, drift, read_distribution, read_named, read_probability, read_size
 from conrl.errors import ModelError, unknown
 from conrl.model import ConstrainedMDP
 
@@ -72,9 +65,9 @@ def bidding(
 
     See the module's docstring for the exact dynamics, the units and the optimum.
     """
-    levels, theta = read_named_probabilities(competition, "competition")
-    classes, kappa = read_named_probabilities(impressions, "impressions")
-    L, C, n = len(levels), len(classes), read_count(ticks, "ticks")
+    levels, theta = read_named(competition, "competition", read_probability)
+    classes, kappa = read_named(impressions, "impressions", read_probability)
+    L, C, n = len(levels), len(classes), read_size(ticks, "ticks")
     share = read_distribution(shares, "shares", C)
     first = read_distribution(initial, "initial", L)
     chain = drift(L, read_probability(persistence, "persistence"))

@@ -1,4 +1,4 @@
-"""What the models of operations share (pricing, bidding, cluster): checked parameters, and two distributions.
+"""What the built-in models share: checked parameters, and two distributions.
 
 A *drift* is the chain of a level (of demand, of competition) in 0..n-1: it stays with probability `persistence`,
 else it moves to a neighbour, to either with the same probability; at an end to the one there is. A single level
@@ -7,16 +7,17 @@ stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl._types import Float
-from conrl.arguments import float_array, is_int, is_number
+from conrl.arguments import float_array, is_number, read_count
 from conrl.errors import ModelError, shown
-from conrl.model.mdp import ROW_SUM_TOLERANCE
+from conrl.model.reading import check_distribution
 
 
 def drift(count: int, persistence: float) -> Float:
@@ -29,16 +30,15 @@ def drift(count: int, persistence: float) -> Float:
 
 def binomial(trials: int, success: float) -> Float:
     """[n+1]: the probabilities of 0..n successes. Adding one trial at a time, large n neither overflow nor cancel."""
-    found = np.ones(1)
+    p = np.ones(1)
     for _ in range(trials):
-        found = np.convolve(found, (1.0 - success, success))
-    return found
+        p = np.convolve(p, (1.0 - success, success))
+    return p
 
 
-def read_count(value: Any, what: str, least: int = 1) -> int:
-    if not is_int(value) or value < least:
-        raise ModelError(f"{what} is {shown(value)}; it must be a whole number of at least {least}")
-    return int(value)
+def read_size(value: Any, what: str, least: int = 1) -> int:
+    """A whole number: how many of something the model has. What is too large together is refused later."""
+    return read_count(value, what, least, math.inf, ModelError)
 
 
 def read_probability(value: Any, what: str) -> float:
@@ -54,20 +54,13 @@ def read_number(value: Any, what: str, *, least: float = -np.inf, positive: bool
     return float(value)
 
 
-def read_named(given: Any, what: str) -> tuple[list[str], Float]:
-    """Names and numbers of a mapping such as {"low": 30, "high": 70}."""
+def read_named(given: Any, what: str, read: Callable[[Any, str], float] = read_number) -> tuple[list[str], Float]:
+    """Names and numbers of a mapping such as {"low": 30, "high": 70}; `read` checks each number."""
     if not isinstance(given, Mapping) or not given:
         raise ModelError(
             f'{what} is {shown(given)}; it must name at least one number, as {{"low": 0.2, "high": 0.7}} does'
         )
-    return [str(name) for name in given], np.array([read_number(x, f"{what}[{name!r}]") for name, x in given.items()])
-
-
-def read_named_probabilities(given: Any, what: str) -> tuple[list[str], Float]:
-    names, numbers = read_named(given, what)
-    return names, np.array(
-        [read_probability(x, f"{what}[{n!r}]") for n, x in zip(names, numbers.tolist(), strict=True)]
-    )
+    return [str(name) for name in given], np.array([read(x, f"{what}[{name!r}]") for name, x in given.items()])
 
 
 def read_distribution(given: ArrayLike | None, what: str, count: int | None = None) -> Float:
@@ -77,9 +70,5 @@ def read_distribution(given: ArrayLike | None, what: str, count: int | None = No
     p = float_array(given, what)
     if p.ndim != 1 or p.size == 0 or p.size != (count or p.size):
         raise ModelError(f"{what} has shape {p.shape}; expected {count or 'some'} probabilities")
-    bad = np.flatnonzero(~(p >= 0.0))
-    if bad.size:
-        raise ModelError(f"{what}[{bad[0]}] is {p[bad[0]]}; a probability is at least 0")
-    if not abs(p.sum() - 1.0) <= ROW_SUM_TOLERANCE:
-        raise ModelError(f"{what} sums to {p.sum():.12g}; a distribution sums to 1 (within {ROW_SUM_TOLERANCE:g})")
+    check_distribution(p, what)
     return p

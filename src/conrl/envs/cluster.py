@@ -32,7 +32,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
-from conrl.envs.chains import binomial, read_count, read_distribution, read_number, read_probability
+from conrl.envs.chains import binomial, read_distribution, read_number, read_probability, read_size
 from conrl.model import ConstrainedMDP
 
 
@@ -59,7 +59,7 @@ def cluster(
 
     See the module's docstring for the exact dynamics, the units and the optimum.
     """
-    M, N = read_count(machines, "machines"), read_count(queue, "queue")
+    M, N = read_size(machines, "machines"), read_size(queue, "queue")
     arriving = read_distribution(arrivals, "arrivals")
     mu = read_probability(completion, "completion")
     extra = read_number(startup, "startup", least=0.0)

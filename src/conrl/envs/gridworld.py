@@ -12,9 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from conrl.arguments import is_number
+from conrl.envs.chains import read_number
 from conrl.envs.maps import MOVES, per_step, read_map, slip_matrix
-from conrl.errors import ModelError, shown
 from conrl.model import ConstrainedMDP
 from conrl.model.layout import Layout
 
@@ -65,8 +64,7 @@ def gridworld(
         ("rock_cost", rock_cost),
         ("stay", later),
     ):
-        if not is_number(value):
-            raise ModelError(f"{name} is {shown(value)}; it must be a finite number")
+        read_number(value, name)
 
     entry = np.zeros((grid.size, 2))  # reward and cost on entering each cell
     entry[grid.where("G"), 0] = goal_reward

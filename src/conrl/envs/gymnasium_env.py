@@ -43,7 +43,6 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         self.action_space = spaces.Discrete(mdp.num_actions)
         self.cost_names = mdp.cost_names
         self._all_exist = mdp.num_pairs == mdp.num_states * mdp.num_actions
-        self._pay = mdp.pay if mdp.outcome_pay is None else mdp.outcome_pay
         self._state: int | None = None
         self._step = 0
 
@@ -67,7 +66,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         k = self._pair(self._state, action)
         lo, hi = graph.start[k], graph.start[k + 1]
         j = int(lo + draw(graph.probability[lo:hi], self.np_random.random()))
-        pay = self._pay[k if self.mdp.outcome_pay is None else j]
+        pay = self.mdp.pay[k] if self.mdp.outcome_pay is None else self.mdp.outcome_pay[j]
         self._state = int(graph.successor[j])
         self._step += 1
         return self._state, float(pay[0]), False, self._step == self.mdp.horizon, self._info(pay[1:].copy())
@@ -86,26 +85,19 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         mdp = self.mdp
         if not self.action_space.contains(action):
             raise SpecError(f"action {action!r} is not a whole number in 0..{mdp.num_actions - 1}")
-        if self._all_exist:
-            return state * mdp.num_actions + int(action)
-        lo, hi = mdp.graph.first[state], mdp.graph.first[state + 1]
-        there = mdp.action[lo:hi]
-        place = int(np.searchsorted(there, action))
-        if place == there.size or there[place] != action:
-            names = ", ".join(repr(mdp.action_name(int(a))) for a in there)
+        pair = int(mdp.pair_index[state, action])
+        if pair < 0:
+            there = np.flatnonzero(mdp.pair_index[state] >= 0).tolist()
             raise SpecError(
                 f"action {mdp.action_name(int(action))!r} does not exist in state {mdp.state_name(state)!r}; "
-                f'there are {names} (see info["action_mask"])'
+                f'there are {", ".join(repr(mdp.action_name(a)) for a in there)} (see info["action_mask"])'
             )
-        return int(lo) + place
+        return pair
 
     def _info(self, costs: Float) -> dict[str, Any]:
         info: dict[str, Any] = {"cost": float(costs.sum()), "costs": costs}
         if not self._all_exist and self._state is not None:
-            first = self.mdp.graph.first
-            mask = np.zeros(self.mdp.num_actions, dtype=np.int8)
-            mask[self.mdp.action[first[self._state] : first[self._state + 1]]] = 1
-            info["action_mask"] = mask
+            info["action_mask"] = (self.mdp.pair_index[self._state] >= 0).astype(np.int8)
         return info
 
 
@@ -113,6 +105,6 @@ class BuiltInEnv(CMDPEnv):
     """The environment of a built-in model, by name: what Gymnasium's registry makes."""
 
     def __init__(self, model: str, render_mode: str | None = None, **parameters: Any) -> None:
-        from conrl.envs.registry import make_built_in  # here, as the registry's adapters know this class
+        from conrl.envs.registry import make_built_in  # here: the registry's adapters import this class
 
         super().__init__(make_built_in(model, parameters), render_mode)

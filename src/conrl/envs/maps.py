@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl._types import Float, Float32, Int
-from conrl.arguments import is_number
+from conrl.envs.chains import read_probability
 from conrl.errors import ModelError, shown
 from conrl.model.reading import read_horizon
 
@@ -80,13 +80,13 @@ def read_map(rows: str | Sequence[str], *, once: str = "S", legend: str = "SG0PW
                 )
     grid = np.array([list(line) for line in lines])
     for sign in once:
-        found = [f"r{r}c{c}" for r, c in np.argwhere(grid == sign)]
-        if len(found) != 1:
-            there = f" ({', '.join(found)})" if found else ""
-            raise ModelError(f"the map has {len(found)} cells {sign!r}{there}; it needs exactly one")
+        cells = [f"r{r}c{c}" for r, c in np.argwhere(grid == sign)]
+        if len(cells) != 1:
+            there = f" ({', '.join(cells)})" if cells else ""
+            raise ModelError(f"the map has {len(cells)} cells {sign!r}{there}; it needs exactly one")
     if not (grid == "G").any():
         raise ModelError("the map has no goal; mark at least one cell 'G'")
-    return _number(lines, grid)
+    return _with_neighbours(lines, grid)
 
 
 def _lines(rows: str | Sequence[str]) -> tuple[str, ...]:
@@ -102,7 +102,8 @@ def _lines(rows: str | Sequence[str]) -> tuple[str, ...]:
     return lines
 
 
-def _number(lines: tuple[str, ...], grid: NDArray[np.str_]) -> GridMap:
+def _with_neighbours(lines: tuple[str, ...], grid: NDArray[np.str_]) -> GridMap:
+    """Number the free cells, and find out where each move leads."""
     free = grid != "W"
     number = np.full((grid.shape[0] + 2, grid.shape[1] + 2), -1)  # a margin of walls spares every edge case
     number[1:-1, 1:-1][free] = np.arange(free.sum())
@@ -121,8 +122,7 @@ def _number(lines: tuple[str, ...], grid: NDArray[np.str_]) -> GridMap:
 
 def slip_matrix(slip: float) -> Float:
     """[4, 4]: the probability that choosing one move makes another."""
-    if not is_number(slip) or not 0.0 <= slip <= 1.0:
-        raise ModelError(f"slip is {shown(slip)}; it must be a probability, from 0 to 1")
+    slip = read_probability(slip, "slip")
     return (1.0 - slip) * np.eye(4) + slip / 4.0
 
 

@@ -76,7 +76,7 @@ def pricing(
     chain = drift(R, read_probability(persistence, "persistence"))
     midday = read_number(rush, "rush") * np.sin(np.pi * (np.arange(H) + 0.5) / H)
     scale = read_number(spread, "spread", positive=True)
-    from scipy.special import expit  # here: to load it takes longer than to plan
+    from scipy.special import expit  # here: loading it takes longer than planning
 
     sale = expit((worth[:, None] + midday[:, None, None] - ladder) / scale)  # [H, R, A]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl._types import Float, Int
-from conrl.errors import ModelError, shown
+from conrl.envs.chains import read_size
 from conrl.model import ConstrainedMDP
 from conrl.model.reading import read_horizon
 from conrl.sizes import check_costs
@@ -51,11 +51,9 @@ def random_cmdp(
         ("actions", actions, 1),
         ("successors", successors, 1),
         ("costs", costs, 0),
-        ("horizon", horizon, 1),
         ("band", 0 if band is None else band, 0),
     ):
-        if not isinstance(size, (int, np.integer)) or isinstance(size, bool) or size < least:
-            raise ModelError(f"{name} is {shown(size)}; it must be a whole number of at least {least}")
+        read_size(size, name, least)
     read_horizon(horizon, states)  # before the sizes take memory, and the limits time
     check_costs(costs)
     rng = np.random.default_rng(seed)
@@ -68,7 +66,7 @@ def random_cmdp(
     weight = rng.standard_exponential((pairs, successors))
     weight /= weight.sum(axis=1, keepdims=True)
     start = np.arange(pairs + 1, dtype=np.int64) * successors
-    import scipy.sparse as sp  # here: to load it takes longer than to plan
+    import scipy.sparse as sp  # here: loading it takes longer than planning
 
     transitions = sp.csr_array((weight.ravel(), target.ravel(), start), shape=(pairs, states))
     rewards = rng.random((states, actions))

@@ -12,11 +12,14 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from conrl.arguments import is_int
 from conrl.errors import ConRLError, SpecError, shown, unknown
 from conrl.model import ConstrainedMDP
 from conrl.registration import FACTORIES, gymnasium_id
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
 PREFIX = "gymnasium:"
 
-# What a constructor ends in that was given a value or a keyword it cannot use.
+# What a constructor raises when it is given a value or a keyword that it cannot use.
 _BAD_VALUES = (AttributeError, KeyError, IndexError, MemoryError, OverflowError, TypeError, ValueError)
 
 
@@ -51,13 +54,14 @@ class BuiltIn:
         return inspect.signature(self.factory).parameters
 
 
-def _load(place: str) -> Callable[..., ConstrainedMDP]:
-    module, _, function = place.partition(":")
-    return typing.cast(Callable[..., ConstrainedMDP], getattr(importlib.import_module(module), function))
+def load(path: str) -> Any:
+    """What `<module>:<name>` stands for."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 REGISTRY: Mapping[str, BuiltIn] = types.MappingProxyType(
-    {name: BuiltIn(name, _load(place)) for name, place in FACTORIES.items()}
+    {name: BuiltIn(name, load(path)) for name, path in FACTORIES.items()}
 )
 
 
@@ -77,12 +81,10 @@ def make(name: str, **parameters: Any) -> ConstrainedMDP:
 
 
 def resolve(name: str, parameters: Mapping[str, Any], allow_import: bool) -> ConstrainedMDP:
-    """What `make` gives, with parameters that may come from a file too: none of them is the permission."""
-    if not isinstance(name, str):
-        raise SpecError(unknown("environment", name, [*REGISTRY, f"{PREFIX}<id>"]))
-    if name.startswith(PREFIX):
+    """Like `make`, but the parameters may come from a file: the permission to import is not one of them."""
+    if isinstance(name, str) and name.startswith(PREFIX):
         return _make_gymnasium(name.removeprefix(PREFIX), parameters, allow_import)
-    if name not in REGISTRY:
+    if not isinstance(name, str) or name not in REGISTRY:
         raise SpecError(unknown("environment", name, [*REGISTRY, f"{PREFIX}<id>"]))
     return make_built_in(name, parameters)
 
@@ -97,8 +99,13 @@ def make_built_in(name: str, parameters: Mapping[str, Any]) -> ConstrainedMDP:
         if key not in entry.parameters:
             raise SpecError(unknown(f"parameter of {name}", key, entry.parameters), key=(key,))
         _check_type(name, key, value, hints[key])
+    return _called(entry.factory, name, parameters)
+
+
+def _called(make: Callable[..., ConstrainedMDP], name: str, parameters: Mapping[str, Any]) -> ConstrainedMDP:
+    """What a function makes of parameters that may come from a file; what it cannot use is refused in one line."""
     try:
-        return entry.factory(**parameters)
+        return make(**parameters)
     except ConRLError:
         raise
     except _BAD_VALUES as error:
@@ -117,10 +124,9 @@ def _check_type(name: str, key: str, value: object, hint: Any) -> None:
     kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     if not set(kinds) <= {int, float, str, types.NoneType, np.random.Generator}:
         return
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     fits = {
-        int: whole,
-        float: whole or isinstance(value, (float, np.floating)),
+        int: is_int(value),
+        float: is_int(value) or isinstance(value, (float, np.floating)),
         str: isinstance(value, str),
         types.NoneType: value is None,
         np.random.Generator: isinstance(value, np.random.Generator),
@@ -159,12 +165,5 @@ def _make_gymnasium(env_id: str, parameters: Mapping[str, Any], allow_import: bo
     own = inspect.signature(from_gymnasium).parameters
     ours = {key: value for key, value in parameters.items() if key in own and key != "env"}
     theirs = {key: value for key, value in parameters.items() if key not in ours}
-    env = open_gymnasium(env_id, theirs, allow_import)
-    try:
-        return from_gymnasium(env, **ours)
-    except ConRLError:
-        raise
-    except _BAD_VALUES as error:
-        raise _refused(PREFIX + env_id, ours, error) from error
-    finally:
-        env.close()
+    with closing(open_gymnasium(env_id, theirs, allow_import)) as env:
+        return _called(partial(from_gymnasium, env), PREFIX + env_id, ours)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from conrl._types import Bool, Float
 from conrl.model import ConstrainedMDP
+from conrl.model.layout import Layout
 
 Image = NDArray[np.uint8]
-Mask = Bool
 
 CELL = 48  # pixels
 FINE = 4  # each is the mean of FINE x FINE, which smooths the edges
@@ -34,17 +34,17 @@ HAZARDS = {"P": "rock", "H": "hole", "C": "cliff"}
 
 
 def text(mdp: ConstrainedMDP, state: int) -> str:
-    """The map with the agent as `@`, or the agent's place in the row of all states."""
+    """The map with the agent as `@`, or the agent as `@` in a row of all states."""
     title = f"state {mdp.state_name(state)}"
     if mdp.layout is None:
         if mdp.num_states > STRIP:
             return f"{title} ({state + 1} of {mdp.num_states})"
         return f"{title}\n{'.' * state}@{'.' * (mdp.num_states - state - 1)}"
     signs = [list(row) for row in mdp.layout.rows]
-    things = _things(mdp, state)
+    things = _things(mdp, mdp.layout, state)
     for r, row in enumerate(signs):
         for c, sign in enumerate(row):
-            if sign == "X" or sign == "0":
+            if sign in "X0":
                 row[c] = "X" if things is not None and things[r, c] else "."
     where = int(mdp.layout.cell[state])
     if where >= 0:
@@ -57,7 +57,7 @@ def picture(mdp: ConstrainedMDP, state: int) -> Image:
     """[height, width, 3]: the map with the agent on it."""
     if mdp.layout is None:
         return _field(mdp.num_states, state)
-    things = _things(mdp, state)
+    things = _things(mdp, mdp.layout, state)
     where = int(mdp.layout.cell[state])
     bands = []
     for r, row in enumerate(mdp.layout.rows):
@@ -69,28 +69,24 @@ def picture(mdp: ConstrainedMDP, state: int) -> Image:
     return np.concatenate(bands, axis=0)
 
 
-def _things(mdp: ConstrainedMDP, state: int) -> Mask | None:
-    if mdp.layout is None or mdp.features is None:
-        return None
-    shape = (2, len(mdp.layout.rows), len(mdp.layout.rows[0]))
-    if mdp.features.shape[1:] != shape:
+def _things(mdp: ConstrainedMDP, layout: Layout, state: int) -> Bool | None:
+    """[rows, columns]: where things lie in this state; None if the features are no pictures that say so."""
+    if mdp.features is None or mdp.features.shape[1:] != (2, len(layout.rows), len(layout.rows[0])):
         return None
     return np.asarray(mdp.features[state, 1] > 0)
 
 
 def _field(count: int, state: int) -> Image:
+    """A square for each state, row by row; large ones are set apart by a line."""
     columns = int(np.ceil(np.sqrt(count)))
     size = max(1, min(CELL // 2, WIDEST // columns))
     rows = -(-count // columns)
-    image = np.full((rows * size, columns * size, 3), LINE, dtype=np.uint8)
-    gap = 1 if size > 4 else 0
     colours = np.full((rows * columns, 3), LINE, dtype=np.uint8)
     colours[:count] = FLOOR
     colours[state] = AGENT
-    cells = colours.reshape(rows, columns, 3).repeat(size, axis=0).repeat(size, axis=1)
-    inside = (np.arange(size) >= gap) if gap else np.ones(size, dtype=bool)
-    keep = np.tile(inside, rows)[:, None] & np.tile(inside, columns)[None, :]
-    image[keep] = cells[keep]
+    image = colours.reshape(rows, columns, 3).repeat(size, axis=0).repeat(size, axis=1)
+    if size > 4:
+        image[::size] = image[:, ::size] = LINE
     return image
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from conrl._types import Float
 from conrl.errors import RunError
+from conrl.model.environment import declared
 
 
 class SafetyGymnasiumAdapter(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -34,7 +35,8 @@ class FromSafetyGymnasium(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
-        self._num_costs = int(np.size(getattr(env.unwrapped, "cost_limits", 0.0))) or 1
+        limits = declared(env).cost_limits
+        self._num_costs = 1 if limits is None else np.size(limits) or 1
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)

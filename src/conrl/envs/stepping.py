@@ -1,7 +1,4 @@
-"""Episodes of a Gymnasium environment, whose answers are read with care.
-
-Each refusal says what it gave and what it must give.
-"""
+"""Episodes of a Gymnasium environment. Its answers are checked; a refusal says what it gave and what it must give."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ Description = tuple[list[str] | None, tuple[str, ...] | None, Layout | None]
 
 def refusal(inner: Any) -> str | None:
     """Why `P` is not the whole truth about this environment, if so."""
-    if getattr(inner, "fickle_passenger", False):
+    if isinstance(inner, TaxiEnv) and vars(inner).get("fickle_passenger"):  # since Gymnasium 1.2
         return (
             "with fickle_passenger the destination changes on the way, which is not in P and depends on more than "
             "the state; make it without, or learn it with conrl.learn"
@@ -50,9 +50,9 @@ def _taxi(inner: TaxiEnv) -> Description:
     cells = [["0"] * 5 for _ in range(5)]
     for stop, (r, c) in zip(stops, inner.locs, strict=True):
         cells[r][c] = stop
-    places = [inner.decode(s) for s in range(500)]
-    names = [f"taxi r{r}c{c} passenger {(*stops, 'aboard')[p]} to {stops[d]}" for r, c, p, d in places]
+    decoded = [inner.decode(s) for s in range(500)]
+    names = [f"taxi r{r}c{c} passenger {(*stops, 'aboard')[p]} to {stops[d]}" for r, c, p, d in decoded]
     actions = ("south", "north", "east", "west", "pick up", "drop off")
     arrows = tuple(ARROWS.get(a, "+" if a == "pick up" else "-") for a in actions)
-    cell = np.array([5 * r + c for r, c, _, _ in places], dtype=np.int64)
+    cell = np.array([5 * r + c for r, c, _, _ in decoded], dtype=np.int64)
     return names, actions, Layout(tuple("".join(row) for row in cells), cell, arrows)

@@ -20,6 +20,7 @@ from conrl.errors import ConRLError, SpecError, shown, under, unknown
 from conrl.estimation.bonuses import ScaledBonus, TheoryBonus
 from conrl.learners import LEARNERS
 from conrl.model import ConstrainedMDP, Task
+from conrl.model.environment import declared
 from conrl.oracles import A2C, A2CSettings
 from conrl.planners import PLANNERS, Lagrangian
 
@@ -44,18 +45,20 @@ def world(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             made = open_gymnasium(name.partition(":")[2], settings, allow_import)
-        if not hasattr(made.unwrapped, "P") and not hasattr(made.unwrapped, "mdp"):
+        own = declared(made)
+        if own.dynamics is None and own.mdp is None:
             if start is not None:
                 raise SpecError("the environment itself says where an episode starts", key=("start",))
-            names = getattr(made.unwrapped, "cost_names", tuple(limits))
-            for cost in (*limits, *cost_ranges):
-                if cost not in names:
-                    raise SpecError(unknown("cost", cost, names))
-            own = dict(zip(names, getattr(made.unwrapped, "cost_limits", [math.inf] * len(names)), strict=False))
+            names = tuple(limits) if own.cost_names is None else own.cost_names
+            for field, given in (("limits", limits), ("cost_ranges", cost_ranges)):
+                for cost in given:
+                    if cost not in names:
+                        raise SpecError(unknown("cost", cost, names), key=(field, cost))
+            own_limits = {} if own.cost_limits is None else dict(zip(names, own.cost_limits, strict=False))
             task = Task.from_gymnasium(
                 made,
                 horizon=horizon,
-                limits=[(own | limits).get(cost, math.inf) for cost in names],
+                limits=[(own_limits | limits).get(cost, math.inf) for cost in names],
                 cost_names=names,
                 reward_range=reward_range or (0.0, 1.0),
                 cost_ranges=[cost_ranges.get(cost, (0.0, 1.0)) for cost in names],

@@ -42,7 +42,7 @@ from conrl.model.mdp import need_model
 __all__ = ["load_model", "save_model"]
 
 
-FILES = (".npz", ".csv")
+FILES = {".npz": (load_npz, save_npz), ".csv": (load_csv, save_csv)}
 
 
 def is_model_file(name: str) -> bool:
@@ -63,7 +63,7 @@ def load_model(
     wrong with the file is one line of a `ModelError` that names it.
     """
     path = file_path(path)
-    load = {".npz": load_npz, ".csv": load_csv}[_suffix(path)]
+    load, _ = FILES[_suffix(path)]
     given = {k: v for k, v in (("horizon", horizon), ("initial", initial), ("limits", limits)) if v is not None}
     with reading(path):
         return load(path, given)
@@ -78,7 +78,7 @@ def save_model(path: PathLike, mdp: ConstrainedMDP) -> None:
         raise ModelError("save_model takes the path first: save_model(path, mdp)")
     path = file_path(path)
     need_model(mdp, "save_model")
-    save = {".npz": save_npz, ".csv": save_csv}[_suffix(path)]
+    _, save = FILES[_suffix(path)]
     save(path, mdp)
 
 

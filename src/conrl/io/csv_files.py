@@ -19,11 +19,9 @@ from conrl._types import Array, Float, Int
 from conrl.arguments import LARGEST, frozen
 from conrl.errors import ModelError, shown, unknown
 from conrl.io.cells import csv_writer, from_cell, to_cell
-from conrl.io.common import about, start_index
-from conrl.io.files import atomic_write
+from conrl.io.files import about, atomic_write
 from conrl.model import ConstrainedMDP
-from conrl.model.mdp import ROW_SUM_TOLERANCE
-from conrl.model.reading import MAX_ACTIONS
+from conrl.model.reading import MAX_ACTIONS, ROW_SUM_TOLERANCE, start_index
 from conrl.sizes import check_costs
 
 CHUNK = 2_000  # rows of a CSV file that are held as text at a time
@@ -35,10 +33,10 @@ class _Codes(dict[str, int]):
     """Numbers names by first appearance; the keys are cells, which may write one name in two ways."""
 
     def __init__(self) -> None:
-        self.place: dict[str, int] = {}  # of each name
+        self.number: dict[str, int] = {}  # of each name
 
     def __missing__(self, cell: str) -> int:
-        self[cell] = code = self.place.setdefault(from_cell(cell), len(self.place))
+        self[cell] = code = self.number.setdefault(from_cell(cell), len(self.number))
         return code
 
     def of(self, cells: Sequence[str]) -> Int:
@@ -56,12 +54,13 @@ class _Outcomes(NamedTuple):
 
 
 def load_csv(path: Path, given: dict[str, Any]) -> ConstrainedMDP:
+    """The model in a file; `given` are arguments of the model's that a CSV file does not hold."""
     if "horizon" not in given:
         raise ModelError(f"{path}: a CSV file holds no horizon; give one", key=("horizon",))
     _check_text(path)
     states, actions = _Codes(), _Codes()
     cost_names, rows = _read_csv(path, states, actions)
-    names, labels = list(states.place), list(actions.place)
+    names, labels = list(states.number), list(actions.number)
     if len(labels) > MAX_ACTIONS:
         raise ModelError(f"{path}: {len(labels)} actions; at most {MAX_ACTIONS} are supported")
     _check_sums(path, rows, names, labels)
@@ -105,6 +104,7 @@ def _check_text(path: Path) -> None:
 
 
 def _read_csv(path: Path, states: _Codes, actions: _Codes) -> tuple[list[str], _Outcomes]:
+    """The names of the costs, and all rows; states and actions are numbered on the way."""
     next_states = _Codes()
     parts: list[list[Array]] = []
     seen = 0
@@ -124,15 +124,15 @@ def _read_csv(path: Path, states: _Codes, actions: _Codes) -> tuple[list[str], _
     if not seen:
         raise ModelError(f"{path} has a header and no rows")
     state, action, successor, probability, *pay = (np.concatenate(column) for column in zip(*parts, strict=True))
-    for name, code in next_states.place.items():
-        if name not in states.place:
+    for name, code in next_states.number.items():
+        if name not in states.number:
             row = int(np.flatnonzero(successor == code)[0])
-            _stop(path, _line(path, row), _no_way_on(name, states.place))
-    place = np.array([states.place[name] for name in next_states.place], dtype=np.int64)
+            _stop(path, _line(path, row), _dead_end(name, states.number))
+    place = np.array([states.number[name] for name in next_states.number], dtype=np.int64)
     return cost_names, _Outcomes(state, action, place[successor], probability, np.stack(pay, axis=1))
 
 
-def _no_way_on(name: str, states: Mapping[str, int]) -> str:
+def _dead_end(name: str, states: Mapping[str, int]) -> str:
     near = difflib.get_close_matches(name, states, n=1, cutoff=0.8) if len(states) <= 1000 else []
     hint = f" (or did you mean {near[0]!r}?)" if near else ""
     return f"state {name!r} occurs only as next_state; add a row that stays there with probability 1{hint}"
@@ -166,10 +166,10 @@ def _read_chunk(
     """The columns of some rows in the order of `_Outcomes`: codes for texts, then numbers."""
     if set(map(len, chunk)) != {len(header)}:
         bad = next(i for i, row in enumerate(chunk) if len(row) != len(header))
-        found = f"{len(chunk[bad])} field{'s' * (len(chunk[bad]) != 1)}; the header has {len(header)}"
-        _stop(path, _line(path, seen + bad), found)
+        fields = f"{len(chunk[bad])} field{'s' * (len(chunk[bad]) != 1)}"
+        _stop(path, _line(path, seen + bad), f"{fields}; the header has {len(header)}")
     columns = list(zip(*chunk, strict=True))
-    texts = [code.of(columns[order[i]]) for code, i in zip(codes, (0, 1, 2), strict=True)]
+    texts = [code.of(columns[at]) for code, at in zip(codes, order[:3], strict=True)]
     numbers: list[Array] = []
     for at in order[3:]:
         low, need = (0.0, "finite and at least 0") if at == order[3] else (-LARGEST, "finite")
@@ -179,7 +179,7 @@ def _read_chunk(
         if bad_rows.size:
             row = int(bad_rows[0])
             text = columns[at][row]
-            what = need if _number(text) is not None else "a number"
+            what = need if _parsed(text) is not None else "a number"
             if need == "finite" and math.isfinite(values[row]):
                 what = f"at most {LARGEST:g} in size"
             _stop(path, _line(path, seen + row), f"{header[at]} is {shown(text)}; it must be {what}")
@@ -194,12 +194,11 @@ def _numbers(texts: Sequence[str]) -> Float:
     except ValueError:
         values = None
     if values is None or "_" in "".join(texts):
-        parsed = map(_number, texts)
-        values = np.array([math.nan if x is None else x for x in parsed])
+        values = np.array([math.nan if (x := _parsed(text)) is None else x for text in texts])
     return values
 
 
-def _number(text: str) -> float | None:
+def _parsed(text: str) -> float | None:
     """Python also reads 1_000 as a number; a file that holds that holds a mistake."""
     try:
         return None if "_" in text else float(text)
@@ -230,10 +229,8 @@ def _per_pair(mdp: ConstrainedMDP) -> ConstrainedMDP:
     paid = mdp.outcome_pay
     if paid is None:
         return mdp
-    once = paid[mdp.graph.start[:-1]]
-    same = (np.repeat(once, np.diff(mdp.graph.start), axis=0) == paid).all(axis=0)
-    pay = frozen(np.where(same, once, mdp.pay))
-    return mdp._copy(pay=pay, outcome_pay=None if same.all() else paid)
+    pay = frozen(np.where(mdp.varies, mdp.pay, paid[mdp.graph.start[:-1]]))
+    return mdp._copy(pay=pay, outcome_pay=paid if mdp.varies.any() else None)
 
 
 def _line(path: Path, row: int | None = None) -> int:
@@ -256,6 +253,7 @@ def _stop(path: Path, line: int, what: str) -> NoReturn:
 
 
 def save_csv(path: Path, mdp: ConstrainedMDP) -> None:
+    """One row per outcome; rewards and costs per pair are repeated for each outcome of the pair."""
     if mdp.bonus is not None:
         raise ModelError(f"{path}: a CSV file cannot keep the model's bonus; save it as .npz")
     graph = mdp.graph

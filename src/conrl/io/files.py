@@ -129,7 +129,7 @@ def refuse_links(path: Path, root: Path) -> None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turns whatever the system refuses while a file is read into one line of a `ModelError`."""
+    """Turn whatever the system refuses while a file is read into one line of a `ModelError`."""
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
@@ -143,6 +143,15 @@ def reading(path: Path) -> Iterator[None]:
         raise ModelError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     except MemoryError:
         raise ModelError(f"cannot read {path}: not enough memory") from None
+
+
+@contextmanager
+def about(path: Path) -> Iterator[None]:
+    """Put the file's name in front of what the checks of a model say."""
+    try:
+        yield
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
 
 
 def read_bytes(path: Path, most: int = -1) -> bytes:
@@ -162,7 +171,7 @@ def parse_json(text: str) -> Any:
 
 
 def check_depth(value: Any) -> None:
-    """A `ValueError` if tables and lists lie too deeply within each other: all that walks them would end badly."""
+    """A `ValueError` if tables and lists are nested too deeply: whatever walks them would exhaust the stack."""
     level = [value]
     for _ in range(MAX_DEPTH):
         inner = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, (dict, list))]

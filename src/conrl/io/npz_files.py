@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from conrl._types import Array, Float, Int
 from conrl.arguments import LARGEST, frozen
 from conrl.errors import ModelError, unknown
-from conrl.io.common import about, start_index
-from conrl.io.files import Reader, atomic_write, read_npz
+from conrl.io.files import Reader, about, atomic_write, read_npz
 from conrl.model import ConstrainedMDP
 from conrl.model.layout import Layout
-from conrl.model.mdp import ROW_SUM_TOLERANCE
-from conrl.model.reading import MAX_ACTIONS
+from conrl.model.reading import MAX_ACTIONS, ROW_SUM_TOLERANCE, start_index
 
 FORMAT = "conrl-model"
 VERSION = 1
 MEAN_TOLERANCE = 2 * ROW_SUM_TOLERANCE  # how far `pay` may lie from the sum over outcomes: pay times the sum of p
+WRONG_SIZES = "num_actions, first, cost_names or pay has a size that makes no model"
 
 _PLAIN = {"transitions", "rewards"}
 _PLAIN_OPTIONAL = {"costs", "horizon", "initial", "limits", "available", "state_names", "action_names", "cost_names"}
@@ -49,22 +48,22 @@ def load_npz(path: Path, given: dict[str, Any]) -> ConstrainedMDP:
         return _own_model(arrays, given) if "format" in arrays else _plain_model(arrays, given)
 
 
-def _check(found: Set[str], read: Reader) -> None:
+def _check(names: Set[str], read: Reader) -> None:
     """Whether the format is known, and the names are those of a model."""
-    own = "format" in found
+    own = "format" in names
     if own:
         form = read("format")
-        if form.shape != () or form.dtype.kind != "U" or form.item() != FORMAT or "version" not in found:
+        if form.shape != () or form.dtype.kind != "U" or form.item() != FORMAT or "version" not in names:
             raise ModelError(f"its `format` is not that of a model, {FORMAT!r}")
         number = read("version")
         if number.shape != () or number.dtype.kind not in "iu" or number.item() != VERSION:
             raise ModelError(f"its version is {number}; this conrl reads version {VERSION}: use the one that wrote it")
     required = _OWN if own else _PLAIN
     known = required | (_OWN_OPTIONAL | _LAYOUT if own else _PLAIN_OPTIONAL)
-    for name in found - {"format", "version"} if own else found:
+    for name in names - {"format", "version"} if own else names:
         if name not in known:
             raise ModelError(unknown("array", name, sorted(known)))
-    for name in sorted(required - found):
+    for name in sorted(required - names):
         raise ModelError(f"no array {name!r}; a model has {', '.join(sorted(required))}")
 
 
@@ -88,84 +87,101 @@ def _plain_model(arrays: dict[str, Array], given: dict[str, Any]) -> Constrained
     return ConstrainedMDP(transitions, arrays["rewards"], arrays.get("costs"), **rest)
 
 
-def _own_model(arrays: dict[str, Array], given: dict[str, Any]) -> ConstrainedMDP:
-    """Through `from_outcomes`, which validates; then the exact means, which it would round anew."""
+class _Structure(NamedTuple):
+    """Pairs and outcomes, as `conrl.kernels` counts them; checked."""
+
+    num_states: int
+    num_actions: int
+    state: Int  # [P]
+    action: Int  # [P]
+    start: Int  # [P+1]
+    successor: Int  # [N]
+    probability: Float  # [N]
+
+
+def _structure(arrays: dict[str, Array]) -> _Structure:
+    """Which pairs there are, and which outcomes each has; neither can be left without the other."""
     first, action = _table(arrays, "first", "iu", (None,)), _table(arrays, "action", "iu", (None,))
     P, S = action.size, first.size - 1
     start = _table(arrays, "start", "iu", (P + 1,))
     probability = _table(arrays, "probability", "f", (None,))
-    N = probability.size
-    successor = _table(arrays, "successor", "iu", (N,))
-    pay = _table(arrays, "pay", "f", (P, None))
-    num_actions = int(_table(arrays, "num_actions", "iu", ()))
-    cost_names = _names(arrays, "cost_names")
-    if not 1 <= num_actions <= MAX_ACTIONS or S < 1 or cost_names is None or pay.shape[1] != 1 + len(cost_names):
-        raise ModelError("num_actions, first, cost_names or pay has a size that makes no model")
-    _check_ranges(first, P, "first")
-    _check_ranges(start, N, "start")
+    successor = _table(arrays, "successor", "iu", (probability.size,))
+    A = int(_table(arrays, "num_actions", "iu", ()))
+    if not 1 <= A <= MAX_ACTIONS or S < 1:
+        raise ModelError(WRONG_SIZES)
+    _check_rises(first, P, "first")
+    _check_rises(start, probability.size, "start")
     state = np.repeat(np.arange(S), np.diff(first))
-    if not (np.diff(state * num_actions + action) > 0).all() or not ((action >= 0) & (action < num_actions)).all():
+    if not (np.diff(state * A + action) > 0).all() or not ((action >= 0) & (action < A)).all():
         raise ModelError("action is not a rising list of actions for each state")
     if not (probability > 0.0).all():
         raise ModelError("probability has an entry that is not above 0")
-    counts = np.diff(start)
-    paid = _table(arrays, "outcome_pay", "f", (N, pay.shape[1])) if "outcome_pay" in arrays else None
-    rest: dict[str, Any] = {
-        "horizon": int(_table(arrays, "horizon", "iu", ())),
-        "initial": _table(arrays, "initial", "f", (S,)),
-        "limits": _table(arrays, "limits", "f", (len(cost_names),)) if "limits" in arrays else None,
-        "state_names": _names(arrays, "state_names"),
-        "action_names": _names(arrays, "action_names"),
-        "features": arrays.get("features"),
-        "layout": _layout(arrays, S),
-        "can_stop": bool(_table(arrays, "can_stop", "iu", ())) if "can_stop" in arrays else False,
-    } | given
-    if "ranges" in arrays:  # declared, of one step's pay; nan where they were not
-        reward, *costs = _table(arrays, "ranges", "f", (1 + len(cost_names), 2))
-        rest["reward_range"] = None if np.isnan(reward).all() else reward
-        rest["cost_ranges"] = [None if np.isnan(bounds).all() else bounds for bounds in costs]
-    rest["initial"] = start_index(rest["initial"], rest["state_names"], S)
+    return _Structure(S, A, state, action, start, successor, probability)
+
+
+def _own_model(arrays: dict[str, Array], given: dict[str, Any]) -> ConstrainedMDP:
+    """Through `from_outcomes`, which validates; then the exact means, which it would round anew."""
+    own = _structure(arrays)
+    pay = _table(arrays, "pay", "f", (own.action.size, None))
+    cost_names = _names(arrays, "cost_names") or ()
+    if pay.shape[1] != 1 + len(cost_names):
+        raise ModelError(WRONG_SIZES)
+    paid = _optional(arrays, "outcome_pay", "f", (own.probability.size, pay.shape[1]))
+    bonus = _optional(arrays, "bonus", "f", pay.shape)
+    if bonus is not None and not ((bonus >= 0.0) & (bonus <= LARGEST)).all():
+        raise ModelError("bonus has a negative or non-finite entry")
+    visits = _optional(arrays, "visits", "iu", own.action.shape)
+    if visits is not None and visits.min() < 0:
+        raise ModelError("visits has a negative entry")
+    counts = np.diff(own.start)
     mdp = ConstrainedMDP.from_outcomes(
-        np.repeat(state, counts),
-        np.repeat(action, counts),
-        successor,
-        probability,
+        np.repeat(own.state, counts),
+        np.repeat(own.action, counts),
+        own.successor,
+        own.probability,
         np.repeat(pay, counts, axis=0) if paid is None else paid,
-        num_states=S,
-        num_actions=num_actions,
+        num_states=own.num_states,
+        num_actions=own.num_actions,
         cost_names=cost_names,
-        **rest,
+        **_details(arrays, given, own.num_states, len(cost_names)),
     )
     size = np.maximum(1.0, np.abs(mdp.pay))
     if paid is not None:
-        size = np.maximum(size, np.maximum.reduceat(np.abs(paid), start[:-1], axis=0))
+        size = np.maximum(size, np.maximum.reduceat(np.abs(paid), own.start[:-1], axis=0))
     if not (np.abs(mdp.pay - pay) <= MEAN_TOLERANCE * size).all():
         raise ModelError("pay is not the mean of outcome_pay")
-    bonus = _bonus(arrays, pay.shape)
-    visits = _table(arrays, "visits", "iu", (P,)) if "visits" in arrays else None
-    if visits is not None and visits.min() < 0:
-        raise ModelError("visits has a negative entry")
     return mdp._copy(
         pay=frozen(pay),
         outcome_pay=None if paid is None else mdp.outcome_pay,
-        bonus=bonus,
+        bonus=None if bonus is None else frozen(bonus),
         _visits=None if visits is None else frozen(visits),
     )
 
 
-def _check_ranges(begin: Int, end: int, what: str) -> None:
+def _details(arrays: dict[str, Array], given: dict[str, Any], num_states: int, num_costs: int) -> dict[str, Any]:
+    """What a model has beside its outcomes, as its constructor takes it; what is given comes first."""
+    can_stop = _optional(arrays, "can_stop", "iu", ())
+    details: dict[str, Any] = {
+        "horizon": int(_table(arrays, "horizon", "iu", ())),
+        "initial": _table(arrays, "initial", "f", (num_states,)),
+        "limits": _optional(arrays, "limits", "f", (num_costs,)),
+        "state_names": _names(arrays, "state_names"),
+        "action_names": _names(arrays, "action_names"),
+        "features": arrays.get("features"),
+        "layout": _layout(arrays, num_states),
+        "can_stop": can_stop is not None and bool(can_stop),
+    } | given
+    ranges = _optional(arrays, "ranges", "f", (1 + num_costs, 2))
+    if ranges is not None:  # declared, of one step's reward and costs; nan where they were not
+        declared = [None if np.isnan(bounds).all() else bounds for bounds in ranges]
+        details |= {"reward_range": declared[0], "cost_ranges": declared[1:]}
+    return details | {"initial": start_index(details["initial"], details["state_names"], num_states)}
+
+
+def _check_rises(begin: Int, end: int, what: str) -> None:
     inside = ((begin >= 0) & (begin <= end)).all()  # else the differences could wrap around
     if not inside or begin[0] != 0 or begin[-1] != end or not (np.diff(begin) > 0).all():
         raise ModelError(f"{what} does not rise from 0 to {end}")
-
-
-def _bonus(arrays: dict[str, Array], shape: tuple[int, ...]) -> Float | None:
-    if "bonus" not in arrays:
-        return None
-    bonus = _table(arrays, "bonus", "f", shape)
-    if not ((bonus >= 0.0) & (bonus <= LARGEST)).all():
-        raise ModelError("bonus has a negative or non-finite entry")
-    return frozen(bonus)
 
 
 def _layout(arrays: dict[str, Array], num_states: int) -> Layout | None:
@@ -196,6 +212,10 @@ def _table(arrays: dict[str, Array], name: str, kinds: str, shape: tuple[int | N
     return array.astype(np.int64 if "i" in kinds else np.float64)
 
 
+def _optional(arrays: dict[str, Array], name: str, kinds: str, shape: tuple[int | None, ...]) -> Array | None:
+    return _table(arrays, name, kinds, shape) if name in arrays else None
+
+
 def _names(arrays: dict[str, Array], name: str) -> tuple[str, ...] | None:
     if name not in arrays:
         return None
@@ -205,23 +225,32 @@ def _names(arrays: dict[str, Array], name: str) -> tuple[str, ...] | None:
     return tuple(array.tolist())
 
 
+def _texts(names: Sequence[str] | None) -> Array | None:
+    return None if names is None else np.array(names, dtype=np.str_)
+
+
 def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
-    graph = mdp.graph
+    """Every array of the model as it is, so that each bit comes back."""
+    graph, layout = mdp.graph, mdp.layout
+    if layout is not None:
+        with about(path):
+            _check_cells(layout.cell, layout.rows)
     arrays: dict[str, Any] = {
         "format": np.array(FORMAT),
         "version": np.array(VERSION),
         "num_actions": np.array(mdp.num_actions),
         "horizon": np.array(mdp.horizon, dtype=np.int64),
         "initial": mdp.initial,
-        "cost_names": np.array(mdp.cost_names, dtype=np.str_),
+        "cost_names": _texts(mdp.cost_names),
         "first": graph.first,
         "action": mdp.action,
         "start": graph.start,
         "successor": graph.successor,
         "probability": graph.probability,
         "pay": mdp.pay,
-    }
-    optional = {
+        "layout_rows": layout and _texts(layout.rows),
+        "layout_cell": layout and layout.cell,
+        "layout_arrows": layout and _texts(layout.arrows),
         "outcome_pay": mdp.outcome_pay,
         "bonus": mdp.bonus,
         "limits": mdp.limits,
@@ -229,15 +258,8 @@ def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
         "features": mdp.features,
         "can_stop": np.array(1) if mdp.can_stop else None,
         "visits": mdp._visits,
-        "state_names": None if mdp._state_names is None else np.array(mdp._state_names, dtype=np.str_),
-        "action_names": None if mdp._action_names is None else np.array(mdp._action_names, dtype=np.str_),
+        "state_names": _texts(mdp._names.states),
+        "action_names": _texts(mdp._names.actions),
     }
-    if mdp.layout is not None:
-        with about(path):
-            _check_cells(mdp.layout.cell, mdp.layout.rows)
-        arrays["layout_rows"] = np.array(mdp.layout.rows, dtype=np.str_)
-        arrays["layout_cell"] = np.asarray(mdp.layout.cell)
-        arrays["layout_arrows"] = np.array(mdp.layout.arrows, dtype=np.str_)
-    arrays |= {name: array for name, array in optional.items() if array is not None}
     with atomic_write(path) as handle:
-        np.savez(handle, allow_pickle=False, **arrays)
+        np.savez(handle, allow_pickle=False, **{name: array for name, array in arrays.items() if array is not None})

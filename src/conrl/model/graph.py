@@ -19,12 +19,18 @@ class Graph(NamedTuple):
     successor: Index  # [N]
     probability: Float  # [N]
 
+    def part(self, states: Index, number: Index) -> tuple[Graph, Index, Index]:
+        """The pairs of some states; `number` [S] renumbers these. Also the pairs and the outcomes that are kept."""
+        first, pairs = select(self.first, states)
+        start, kept = select(self.start, pairs)
+        return Graph(first, start, number[self.successor[kept]], self.probability[kept]), pairs, kept
+
 
 class Reach(NamedTuple):
     """The (step, state) pairs that the start can lead to, in the order in which the kernels work."""
 
     order: Index  # [n]: the state at each position
-    pairs: Index  # the pair at each place of the graph below
+    pairs: Index  # the model's pair behind each pair of the graph below
     lo: Index  # [H]
     hi: Index  # [H]
     blocks: NDArray[np.uint32]  # those that can be occupied at step h are blocks[lo[h]:hi[h]]
@@ -44,14 +50,12 @@ class Reach(NamedTuple):
         position[order] = np.arange(order.size, dtype=np.uint32)
         num_blocks = -(-order.size // kernels.LANES)
         lo, hi, blocks = kernels.occupied_blocks(position, num_blocks, sizes, members, horizon)
-        first, pairs = _select(graph.first, order)
-        start, kept = _select(graph.start, pairs)
-        inner = Graph(first, start, position[graph.successor[kept]], graph.probability[kept])
-        most = int(np.diff(start).max()), int(np.bincount(inner.successor).max())
+        inner, pairs, _ = graph.part(order, position)
+        most = int(np.diff(inner.start).max()), int(np.bincount(inner.successor).max())
         return cls(order, pairs, lo, hi, blocks, inner, initial[order], *most)
 
 
-def _select(begin: Index, chosen: Index) -> tuple[NDArray[np.uint64], Index]:
+def select(begin: Index, chosen: Index) -> tuple[NDArray[np.uint64], Index]:
     """The ranges begin[i] .. begin[i+1]-1 for each chosen i, one after the other: their new starts, their members."""
     sizes = begin[chosen + 1] - begin[chosen]
     starts = np.concatenate(([0], np.cumsum(sizes)))

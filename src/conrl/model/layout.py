@@ -24,6 +24,6 @@ class Layout:
 
     def __post_init__(self) -> None:
         put = setter(self)
-        for name in ("rows", "arrows"):
-            put(name, tuple(check_text(str(text), f"layout {name}") for text in getattr(self, name)))
+        put("rows", tuple(check_text(str(row), "layout rows") for row in self.rows))
+        put("arrows", tuple(check_text(str(arrow), "layout arrows") for arrow in self.arrows))
         put("cell", frozen(np.asarray(self.cell, dtype=np.int64)))

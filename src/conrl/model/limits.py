@@ -1,4 +1,4 @@
-"""Limits and floors by name or by position, the rows that they are, and what a total may differ from them by rounding.
+"""Limits and floors by name or by position, as rows of linear constraints; how far rounding may push a total past them.
 
 A row is  sign * z[1 + cost] <= bound  on the value vector z = (reward, costs): a limit has sign +1, a floor sign -1.
 """
@@ -149,13 +149,13 @@ def resolve_limits(limits: Limits | Linear | None, cost_names: Sequence[str], wh
 
 
 def size_of(aim: Float, largest: Float) -> Float:
-    """What a share of a limit or an optimum is a share of: its size, so that units do not matter; of 0, the largest."""
+    """What a relative tolerance is relative to: the size of a limit or optimum, or the largest total where it is 0."""
     size: Float = np.where(aim == 0.0, largest, np.where(np.isfinite(aim), np.abs(aim), 0.0))
     return size
 
 
 def rounding_room(limits: Float, largest: Float) -> Float:
-    """[d]: what a total may exceed its limit by, by rounding alone: 30 costs of 1/30 are not above a limit of 1."""
+    """[d]: how far rounding alone may push a total above its limit: 30 costs of 1/30 are not above a limit of 1."""
     return ROUNDING * size_of(limits, largest)
 
 

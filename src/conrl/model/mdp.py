@@ -3,7 +3,7 @@
 A model is (p, r, c) of Section 2 of Brantley et al. (2020): finitely many states and actions, an episode of
 H steps, rewards r and the consumption c of d resources, called costs here. It is time-homogeneous and
 undiscounted. Rewards and costs may be any finite reals; the paper's [0, 1] matters only to its bounds and to
-hard budgets, which read the ranges of a `Task`.
+hard budgets, which read the ranges of a `Task`. Reward and costs together are called *pay*: [.., 1+d], reward first.
 
 Inside, a model is sparse (see `conrl.kernels` for the letters): only the pairs (s, a) that exist and only the
 outcomes with positive probability are stored, so that validation and planning cost O(outcomes).
@@ -15,37 +15,32 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from conrl import kernels
-from conrl._types import Array, Bool, Float, Index, Int
-from conrl.arguments import LARGEST, any_array, float_array, frozen, read_flag, setter
-from conrl.errors import ModelError, SpecError, shown
+from conrl._types import Array, Bool, Float, Int
+from conrl.arguments import LARGEST, float_array, frozen, read_flag
+from conrl.errors import ModelError, SpecError
 from conrl.model.graph import Graph, Reach
 from conrl.model.layout import Layout
 from conrl.model.limits import resolve_limits
+from conrl.model.outcomes import Outcomes, read_outcomes, read_tables
 from conrl.model.reading import (
-    PairTable,
+    Names,
     Ranges,
-    available_rows,
     default_cost_names,
     read_features,
     read_horizon,
+    read_initial,
     read_names,
-    read_outcomes,
     read_ranges,
-    read_transitions,
     refuse,
-    split_costs,
 )
 from conrl.model.task import Task
 from conrl.sizes import check_costs
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
-
-
-ROW_SUM_TOLERANCE = 1e-9  # how far from 1 the probabilities of one pair may add up; used as given, never rescaled
 
 
 class Origin(NamedTuple):
@@ -86,51 +81,27 @@ class ConstrainedMDP:
     `counts` [S, A] is None, but for a model that `conrl.estimate` or a learner made from data.
     """
 
-    __slots__ = (
-        "_action_names",
-        "_derived",
-        "_graph",
-        "_ranges",
-        "_state_names",
-        "_visits",
-        "action",
-        "bonus",
-        "can_stop",
-        "cost_names",
-        "features",
-        "horizon",
-        "initial",
-        "layout",
-        "limits",
-        "num_actions",
-        "num_costs",
-        "num_states",
-        "origin",
-        "outcome_pay",
-        "pay",
-    )
-
     num_states: int
     num_actions: int
     num_costs: int
     horizon: int
     initial: Float  # [S]
     limits: Float | None  # [d]
+    graph: Graph  # the sparse structure, for kernels
     pay: Float  # [P, 1+d]: mean reward, then mean costs, of each pair that exists
     outcome_pay: Float | None  # [N, 1+d]: the same by outcome, where given so
     bonus: Float | None  # [P, 1+d]
     action: Int  # [P]: the action of each pair
     can_stop: bool
-    cost_names: tuple[str, ...]
     features: Array | None
     layout: Layout | None
     origin: Origin | None
-    _visits: Int | None  # [P]: how often each pair occurred in the data that an estimate was made from
+    _names: Names
     _ranges: Float | None  # [1+d, 2]: the declared least and most that one step pays; nan where it is not declared
-    _graph: Graph
+    _visits: Int | None  # [P]: how often each pair occurred in the data that an estimate was made from
     _derived: dict[str, Any]  # what is computed from the rest when first asked for
-    _state_names: tuple[str, ...] | None
-    _action_names: tuple[str, ...] | None
+
+    __slots__ = tuple(__annotations__)  # those above, and no others
 
     def __init__(
         self,
@@ -152,30 +123,36 @@ class ConstrainedMDP:
         cost_ranges: Ranges | None = None,
         **refused: object,
     ) -> None:
+        """Validate all of it; `from_outcomes` passes the `Outcomes` that it read as `transitions`."""
         refuse(refused)
-        every, num_states, num_actions = read_transitions(transitions)
-        keep = available_rows(available, num_states, num_actions)
-        kept = every if keep.all() else every.chosen(keep)
-        table = PairTable(num_states, num_actions, keep, kept)
-        reward = table.read(rewards, "rewards")
-        columns = [table.read(c, f"costs[{i}]") for i, c in enumerate(split_costs(costs, num_states, num_actions))]
-        self._assemble(
-            num_states,
-            num_actions,
-            np.flatnonzero(keep),
-            *kept,
-            [reward, *columns],
-            horizon=horizon,
-            initial=initial,
-            limits=limits,
-            state_names=state_names,
-            action_names=action_names,
-            cost_names=cost_names,
-            features=features,
+        read = transitions if isinstance(transitions, Outcomes) else read_tables(transitions, rewards, costs, available)
+        S, A, d = read.num_states, read.num_actions, len(read.columns) - 1
+        check_costs(d)
+        steps = read_horizon(horizon, S)
+        names = Names(
+            read_names(state_names, S, "state_names"),
+            read_names(action_names, A, "action_names"),
+            read_names(cost_names, d, "cost_names") or default_cost_names(d),
+        )
+        graph = read.graph(names)
+        pay, outcome_pay = read.pay(names)
+        self._fill(
+            num_states=S,
+            num_actions=A,
+            num_costs=d,
+            horizon=steps,
+            _names=names,
+            action=frozen(read.rows % A),
+            graph=graph,
+            pay=pay,
+            outcome_pay=outcome_pay,
+            _ranges=read_ranges(reward_range, cost_ranges, names.costs, pay if outcome_pay is None else outcome_pay),
+            initial=frozen(read_initial(initial, S, names.state)),
+            limits=None if limits is None else frozen(resolve_limits(limits, names.costs, "limits")),
+            features=None if features is None else frozen(read_features(features, S)),
             layout=layout,
-            can_stop=can_stop,
-            reward_range=reward_range,
-            cost_ranges=cost_ranges,
+            can_stop=read_flag(can_stop, "can_stop"),
+            _derived={},
         )
 
     @classmethod
@@ -198,12 +175,10 @@ class ConstrainedMDP:
         differently stay apart, so that simulation pays each with its own probability. Pairs that do not occur
         do not exist. `rest` is as in the constructor.
         """
-        rows, start, t, p, columns = read_outcomes(
-            state, action, successor, probability, pay, num_states=num_states, num_actions=num_actions
-        )
-        self = cls.__new__(cls)
-        self._assemble(num_states, num_actions, rows, start, t, p, columns, horizon=horizon, **rest)
-        return self
+        if "available" in rest:
+            raise TypeError("from_outcomes() takes no 'available': pairs that do not occur do not exist")
+        outcomes: Any = read_outcomes((state, action, successor, probability, pay), num_states, num_actions)
+        return cls(outcomes, (), None, horizon, **rest)
 
     @classmethod
     def _trusted(
@@ -221,189 +196,27 @@ class ConstrainedMDP:
     ) -> ConstrainedMDP:
         """Of arrays that are known to make a model, without validation: a learner makes one each episode."""
         self = cls.__new__(cls)
-        values = dict.fromkeys(cls.__slots__) | {
-            "num_states": graph.first.size - 1,
-            "num_actions": num_actions,
-            "num_costs": pay.shape[1] - 1,
-            "horizon": horizon,
-            "action": frozen(action),
-            "_graph": graph,
-            "_derived": {},
-            "pay": frozen(pay),
-            "initial": frozen(initial),
-            "limits": None if limits is None else frozen(limits),
-            "cost_names": cost_names,
-            "can_stop": False,
-            "_visits": None if visits is None else frozen(visits),
-        }
-        put = setter(self)
-        for name, value in values.items():
-            put(name, value)
+        self._fill(
+            num_states=graph.first.size - 1,
+            num_actions=num_actions,
+            num_costs=pay.shape[1] - 1,
+            horizon=horizon,
+            action=frozen(action),
+            pay=frozen(pay),
+            initial=frozen(initial),
+            limits=None if limits is None else frozen(limits),
+            can_stop=False,
+            graph=graph,
+            _names=Names(None, None, cost_names),
+            _visits=None if visits is None else frozen(visits),
+            _derived={},
+        )
         return self
 
-    def _assemble(
-        self,
-        num_states: int,
-        num_actions: int,
-        rows: Int,
-        start: Int,
-        successor: NDArray[np.int32],
-        probability: Float,
-        columns: list[Float],
-        *,
-        horizon: int,
-        initial: int | ArrayLike = 0,
-        limits: ArrayLike | Mapping[str, float] | None = None,
-        state_names: Sequence[str] | None = None,
-        action_names: Sequence[str] | None = None,
-        cost_names: Sequence[str] | None = None,
-        features: ArrayLike | None = None,
-        layout: Layout | None = None,
-        can_stop: bool = False,
-        reward_range: tuple[float, float] | None = None,
-        cost_ranges: Ranges | None = None,
-    ) -> None:
-        """Validate and freeze. `columns`: reward and each cost, per pair [P] or per outcome [N].
-
-        The two are told apart by their size; where P = N, each pair has one outcome and they are the same.
-        """
-        put = setter(self)
-        check_costs(len(columns) - 1)
-        put("horizon", read_horizon(horizon, num_states))
-        put("num_states", num_states)
-        put("num_actions", num_actions)
-        put("num_costs", len(columns) - 1)
-        put("_state_names", read_names(state_names, num_states, "state_names"))
-        put("_action_names", read_names(action_names, num_actions, "action_names"))
-        names = read_names(cost_names, self.num_costs, "cost_names")
-        put("cost_names", names or default_cost_names(self.num_costs))
-        put("action", frozen(rows % num_actions))
-        first = np.searchsorted(rows // num_actions, np.arange(num_states + 1))
-        self._check_actions(first)
-        self._check_probabilities(rows, start, successor, probability)
-        graph = Graph(
-            frozen(first.astype(np.int64)), frozen(start.astype(np.int64)), frozen(successor), frozen(probability)
-        )
-        put("_graph", graph)
-        put("_derived", {})
-        self._put_pay(rows, columns)
-        put("_ranges", None)
-        put("_ranges", self._declared(reward_range, cost_ranges))
-        put("bonus", None)
-        put("initial", frozen(self._initial(initial)))
-        put("limits", None if limits is None else frozen(resolve_limits(limits, self.cost_names, "limits")))
-        put("features", None if features is None else frozen(read_features(features, num_states)))
-        put("layout", layout)
-        put("can_stop", read_flag(can_stop, "can_stop"))
-        put("_visits", None)
-        put("origin", None)
-
-    # -- validation ---------------------------------------------------------------------------------------
-
-    def _check_actions(self, first: Int) -> None:
-        empty = np.flatnonzero(np.diff(first) == 0)
-        if empty.size:
-            raise ModelError(
-                f"state {self.state_name(int(empty[0]))!r} (index {empty[0]}) has no action; "
-                "give it one, for example one that stays there with probability 1"
-            )
-
-    def _check_probabilities(self, rows: Int, start: Int, successor: Index, probability: Float) -> None:
-        bad = ~(np.isfinite(probability) & (probability >= 0.0))
-        if bad.any():
-            j = int(np.flatnonzero(bad)[0])
-            k = int(np.searchsorted(start, j, side="right")) - 1
-            raise ModelError(
-                f"transitions[{self._pair(int(rows[k]))}] to state {self.state_name(int(successor[j]))!r} "
-                f"is {probability[j]}; a probability is a finite number of at least 0"
-            )
-        total = np.zeros(rows.size)
-        full = np.diff(start) > 0
-        total[full] = np.add.reduceat(probability, start[:-1][full]) if full.any() else 0.0
-        wrong = np.flatnonzero(np.abs(total - 1.0) > ROW_SUM_TOLERANCE)
-        if wrong.size:
-            k = int(wrong[0])
-            more = f" (and {wrong.size - 1} more such pairs)" if wrong.size > 1 else ""
-            hint = "; leave the pair out with `available` if it does not exist" if total[k] == 0.0 else ""
-            hint = "; write them with more digits" if 0.0 < abs(total[k] - 1.0) < 1e-3 else hint
-            raise ModelError(
-                f"transitions[{self._pair(int(rows[k]))}] sums to {total[k]:.12g}; "
-                f"a distribution sums to 1 (within {ROW_SUM_TOLERANCE:g}){hint}{more}"
-            )
-
-    def _put_pay(self, rows: Int, columns: list[Float]) -> None:
-        graph = self._graph
-        pay = np.empty((rows.size, len(columns)))
-        by_outcome = [c.size == graph.probability.size and c.size != rows.size for c in columns]
-        outcome = np.empty((graph.probability.size, len(columns))) if any(by_outcome) else None
-        counts = np.diff(graph.start)
-        for i, (column, apart) in enumerate(zip(columns, by_outcome, strict=True)):
-            bad = ~(np.abs(column) <= LARGEST)
-            if bad.any():
-                at = int(np.flatnonzero(bad)[0])
-                k = int(np.searchsorted(graph.start, at, side="right")) - 1 if apart else at
-                what = "rewards" if i == 0 else f"costs {self.cost_names[i - 1]!r}"
-                raise ModelError(
-                    f"{what} at {self._pair(int(rows[k]))} is {column[at]}; "
-                    f"it must be finite and at most {LARGEST:g} in size"
-                )
-            if apart:
-                pay[:, i] = np.add.reduceat(column * graph.probability, graph.start[:-1])
-            else:
-                pay[:, i] = column
-            if outcome is not None:
-                outcome[:, i] = column if apart else np.repeat(column, counts)
-        put = setter(self)
-        put("pay", frozen(pay))
-        put("outcome_pay", None if outcome is None else frozen(outcome))
-
-    def _declared(self, reward_range: tuple[float, float] | None, cost_ranges: Ranges | None) -> Float | None:
-        """[1+d, 2]: what is declared of the range of one step's pay, on top of what was."""
-        given = read_ranges(reward_range, cost_ranges, self.cost_names)
-        if given is None:
-            return self._ranges
-        low, high = self._realised()
-        room = ROW_SUM_TOLERANCE * np.maximum(np.abs(low), np.abs(high))  # means are sums: they round
-        for i in np.flatnonzero((low < given[:, 0] - room) | (high > given[:, 1] + room)):
-            name = "reward_range" if i == 0 else f"the range of cost {self.cost_names[i - 1]!r}"
-            raise ModelError(
-                f"{name} is {given[i, 0]:g} to {given[i, 1]:g}, but the model itself pays {low[i]:g} to {high[i]:g}",
-                key=("reward_range",) if i == 0 else ("cost_ranges", self.cost_names[i - 1]),
-            )
-        before = self._ranges
-        given = given if before is None else np.where(np.isnan(given), before, given)
-        return frozen(given)
-
-    def _initial(self, initial: int | ArrayLike) -> Float:
-        given = any_array(initial, "initial")
-        if given.ndim == 0:
-            if not np.issubdtype(given.dtype, np.integer) or not 0 <= int(given) < self.num_states:
-                raise ModelError(
-                    f"initial is {shown(initial)}; "
-                    f"it must be a state index in 0..{self.num_states - 1} or a distribution"
-                )
-            start = np.zeros(self.num_states)
-            start[int(given)] = 1.0
-            return start
-        start = float_array(initial, "initial")
-        if start.shape != (self.num_states,):
-            raise ModelError(
-                f"initial has shape {start.shape}; a distribution over states has shape ({self.num_states},)"
-            )
-        bad = np.flatnonzero(~(np.isfinite(start) & (start >= 0.0)))
-        if bad.size:
-            raise ModelError(
-                f"initial[state {self.state_name(int(bad[0]))!r}] is {start[bad[0]]}; a probability is at least 0"
-            )
-        if abs(start.sum() - 1.0) > ROW_SUM_TOLERANCE:
-            raise ModelError(
-                f"initial sums to {start.sum():.12g}; a distribution sums to 1 (within {ROW_SUM_TOLERANCE:g})"
-            )
-        return start
-
-    def _pair(self, row: int) -> str:
-        s, a = divmod(row, self.num_actions)
-        return f"state {self.state_name(s)!r}, action {self.action_name(a)!r}"
+    def _fill(self, **values: object) -> None:
+        """Set every attribute, for construction only; what is not given is None."""
+        for name in ConstrainedMDP.__slots__:
+            object.__setattr__(self, name, values.get(name))
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -416,18 +229,13 @@ class ConstrainedMDP:
     def __repr__(self) -> str:
         return (
             f"ConstrainedMDP(states={self.num_states}, actions={self.num_actions}, costs={self.num_costs}, "
-            f"horizon={self.horizon}, outcomes={self._graph.probability.size})"
+            f"horizon={self.horizon}, outcomes={self.graph.probability.size})"
         )
-
-    @property
-    def graph(self) -> Graph:
-        """The sparse structure, for kernels."""
-        return self._graph
 
     @property
     def reach(self) -> Reach:
         """The (step, state) pairs that can be reached from the start."""
-        return cast(Reach, self._once("reach", lambda: Reach.of(self._graph, self.initial, self.horizon)))
+        return cast(Reach, self._once("reach", lambda: Reach.of(self.graph, self.initial, self.horizon)))
 
     @property
     def num_pairs(self) -> int:
@@ -436,7 +244,7 @@ class ConstrainedMDP:
     @property
     def pair_state(self) -> Int:
         """[P]: the state of each pair that exists."""
-        make = lambda: frozen(np.repeat(np.arange(self.num_states), np.diff(self._graph.first)))  # noqa: E731
+        make = lambda: frozen(np.repeat(np.arange(self.num_states), np.diff(self.graph.first)))  # noqa: E731
         return cast(Int, self._once("pair_state", make))
 
     @property
@@ -452,22 +260,26 @@ class ConstrainedMDP:
 
     def _once(self, name: str, make: Callable[[], Any]) -> Any:
         """Threads that ask together may each make it; all get the one that was put first."""
-        found = self._derived.get(name)
-        return self._derived.setdefault(name, make()) if found is None else found
+        known = self._derived.get(name)
+        return self._derived.setdefault(name, make()) if known is None else known
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        return self._state_names or tuple(map(str, range(self.num_states)))
+        return self._names.states or tuple(map(str, range(self.num_states)))
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        return self._action_names or tuple(map(str, range(self.num_actions)))
+        return self._names.actions or tuple(map(str, range(self.num_actions)))
+
+    @property
+    def cost_names(self) -> tuple[str, ...]:
+        return self._names.costs
 
     def state_name(self, s: int) -> str:
-        return self._state_names[s] if self._state_names else str(s)
+        return self._names.state(s)
 
     def action_name(self, a: int) -> str:
-        return self._action_names[a] if self._action_names else str(a)
+        return self._names.action(a)
 
     @property
     def available(self) -> Bool:
@@ -496,7 +308,7 @@ class ConstrainedMDP:
         """Sparse [S*A, S]; the row of an action that does not exist is empty."""
         import scipy.sparse as sp
 
-        g = self._graph
+        g = self.graph
         counts = np.zeros(self.num_states * self.num_actions, dtype=np.int64)
         counts[self.pair_state * self.num_actions + self.action] = np.diff(g.start)
         indptr = np.concatenate(([0], np.cumsum(counts)))
@@ -512,13 +324,17 @@ class ConstrainedMDP:
         """
         if self.outcome_pay is None:
             return np.zeros(1 + self.num_costs, dtype=bool)
-        once = np.repeat(self.outcome_pay[self._graph.start[:-1]], np.diff(self._graph.start), axis=0)
+        once = np.repeat(self.outcome_pay[self.graph.start[:-1]], np.diff(self.graph.start), axis=0)
         return np.asarray((once != self.outcome_pay).any(axis=0))
+
+    @property
+    def _paid(self) -> Float:
+        """[.., 1+d]: what is paid, by outcome if that is known, else by pair."""
+        return self.pay if self.outcome_pay is None else self.outcome_pay
 
     def _realised(self) -> tuple[Float, Float]:
         """[1+d] each: the least and the most that an outcome pays."""
-        paid = self.pay if self.outcome_pay is None else self.outcome_pay
-        return paid.min(axis=0), paid.max(axis=0)
+        return self._paid.min(axis=0), self._paid.max(axis=0)
 
     @property
     def counts(self) -> Int | None:
@@ -571,21 +387,25 @@ class ConstrainedMDP:
         if horizon is not None:
             changes |= {"horizon": read_horizon(horizon, self.num_states), "_derived": {}}
         if initial is not None:
-            changes |= {"initial": frozen(self._initial(initial)), "_derived": {}}
+            changes |= {"initial": frozen(read_initial(initial, self.num_states, self.state_name)), "_derived": {}}
         if limits is not None:
             changes["limits"] = frozen(resolve_limits(limits, self.cost_names, "limits"))
-        changes["_ranges"] = self._declared(reward_range, cost_ranges)
+        declared = read_ranges(reward_range, cost_ranges, self.cost_names, self._paid)
+        if declared is not None:
+            before = declared if self._ranges is None else self._ranges
+            changes["_ranges"] = frozen(np.where(np.isnan(declared), before, declared))
         return self._copy(**changes)
 
     def _copy(self, **changes: object) -> ConstrainedMDP:
         other = object.__new__(ConstrainedMDP)
-        put = setter(other)
-        for name in ConstrainedMDP.__slots__:
-            put(name, changes[name] if name in changes else getattr(self, name))
+        other._fill(**(self._values() | changes))
         return other
 
+    def _values(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in ConstrainedMDP.__slots__}
+
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, ({name: getattr(self, name) for name in ConstrainedMDP.__slots__ if name != "_derived"},)
+        return _rebuild, (self._values() | {"_derived": {}},)
 
     @property
     def task(self) -> Task:
@@ -605,7 +425,7 @@ class ConstrainedMDP:
             cost_ranges=tuple((float(x), float(y)) for x, y in zip(low[1:], high[1:], strict=True)),
             features=self.features,
             can_stop=self.can_stop,
-            available=None if self.available.all() else self.available,
+            available=None if self.num_pairs == self.num_states * self.num_actions else self.available,
         )
 
 
@@ -615,11 +435,9 @@ def need_model(mdp: Any, who: str) -> None:
         raise SpecError(f"{who} needs a ConstrainedMDP, not {type(mdp).__name__}")
 
 
-def _rebuild(values: dict[str, object]) -> ConstrainedMDP:
-    other = object.__new__(ConstrainedMDP)
-    put = setter(other)
-    for name, value in values.items():  # pickle gives back arrays that can be written to
-        put(name, frozen(value) if isinstance(value, np.ndarray) else value)
-    put("_graph", Graph(*map(frozen, other._graph)))
-    put("_derived", {})
-    return other
+def _rebuild(values: dict[str, Any]) -> ConstrainedMDP:
+    """What pickle gives back: arrays that could be written to, until they are frozen."""
+    made = object.__new__(ConstrainedMDP)
+    own = {name: frozen(value) if isinstance(value, np.ndarray) else value for name, value in values.items()}
+    made._fill(**own | {"graph": Graph(*map(frozen, values["graph"]))})
+    return made

@@ -14,9 +14,9 @@ from conrl.arguments import float_array, frozen, is_int, is_list, read_flag, set
 from conrl.errors import ModelError, shown
 from conrl.model.limits import resolve_limits
 from conrl.model.reading import (
-    available_rows,
     check_sizes,
     default_cost_names,
+    read_available,
     read_features,
     read_horizon,
     read_names,
@@ -50,6 +50,7 @@ class Task:
     available: Bool | None = None
 
     def __post_init__(self) -> None:
+        """Check every field, and keep a copy that nobody can change."""
         put = setter(self)
         check_sizes(self.num_states, self.num_actions)
         put("num_states", int(self.num_states))
@@ -75,8 +76,7 @@ class Task:
         if self.features is not None:
             put("features", frozen(read_features(self.features, self.num_states)))
         if self.available is not None:
-            sizes = self.num_states, self.num_actions
-            mask = available_rows(self.available, *sizes).reshape(sizes)
+            mask = read_available(self.available, self.num_states, self.num_actions)
             if not mask.any(axis=1).all():
                 state = int(np.argmin(mask.any(axis=1)))
                 raise ModelError(f"available leaves state {state} without an action; every state needs one")
@@ -115,40 +115,24 @@ class Task:
         The horizon comes from the environment's time limit where it has one; limits and cost names from
         `cost_limits` and `cost_names` of the unwrapped environment where it has them.
         """
-        sizes = []
-        for name, space in (("observation", env.observation_space), ("action", env.action_space)):
-            if not hasattr(space, "n") or int(getattr(space, "start", 0)) != 0:
-                raise ModelError(
-                    f"the {name} space is {space}; conrl needs Discrete(n) counting from 0: "
-                    "wrap the environment so that it numbers what it observes and takes"
-                )
-            sizes.append(int(space.n))
-        steps = horizon if horizon is not None else _time_limit(env)
+        from conrl.model.environment import declared  # here: it knows models, and those have tasks
+
+        own = declared(env)
+        states, actions = own.need_sizes()
+        steps = own.horizon if horizon is None else horizon
         if steps is None:
             raise ModelError("the environment states no time limit; pass horizon=")
-        inner = env.unwrapped
         if limits is None:
-            limits = getattr(inner, "cost_limits", [])
+            limits = [] if own.cost_limits is None else own.cost_limits
         values = np.atleast_1d(float_array(limits, "limits"))
-        names = cost_names if cost_names is not None else getattr(inner, "cost_names", None)
+        names = own.cost_names if cost_names is None else cost_names
         return cls(
-            sizes[0],
-            sizes[1],
+            states,
+            actions,
             steps,
             values,
-            tuple(names) if names is not None else default_cost_names(values.size),
+            default_cost_names(values.size) if names is None else tuple(names),
             reward_range=reward_range,
             cost_ranges=cost_ranges,
             can_stop=can_stop,
         )
-
-
-def _time_limit(env: Any) -> int | None:
-    """Steps of an episode, from the environment's specification, its wrappers, or the model behind it."""
-    if env.spec is not None and env.spec.max_episode_steps is not None:
-        return int(env.spec.max_episode_steps)
-    while env is not env.unwrapped:
-        if isinstance(getattr(env, "_max_episode_steps", None), int):
-            return int(env._max_episode_steps)
-        env = env.env
-    return getattr(getattr(env, "mdp", None), "horizon", None)

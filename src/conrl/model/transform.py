@@ -57,7 +57,7 @@ def single_episode(mdp: ConstrainedMDP, terminal: Iterable[int | str] | None = N
     probability[back] *= np.tile(mdp.initial[origin], int(returns.sum()))
     start = np.concatenate(([0], np.cumsum(times)))[g.start.astype(np.int64)]
     return mdp._copy(
-        _graph=Graph(g.first, frozen(start), frozen(successor), frozen(probability)),
+        graph=Graph(g.first, frozen(start), frozen(successor), frozen(probability)),
         outcome_pay=None if mdp.outcome_pay is None else frozen(np.repeat(mdp.outcome_pay, times, axis=0)),
         _visits=None,
         _derived={},
@@ -72,20 +72,13 @@ def reachable_part(mdp: ConstrainedMDP) -> ConstrainedMDP:
     60
     """
     keep = _reached(mdp)
-    g, number = mdp.graph, np.cumsum(keep) - 1
-    pairs = keep[mdp.pair_state]
-    counts = np.diff(g.start).astype(np.int64)
-    outcomes = np.repeat(pairs, counts)
-    graph = Graph(
-        frozen(np.concatenate(([0], np.cumsum(np.diff(g.first)[keep]))).astype(np.int64)),
-        frozen(np.concatenate(([0], np.cumsum(counts[pairs])))),
-        frozen(number[g.successor[outcomes]].astype(np.int32)),
-        frozen(g.probability[outcomes]),
-    )
+    part, pairs, outcomes = mdp.graph.part(np.flatnonzero(keep), np.cumsum(keep, dtype=np.int32) - 1)
+    first, start = part.first.astype(np.int64), part.start.astype(np.int64)
+    graph = Graph(frozen(first), frozen(start), frozen(part.successor), frozen(part.probability))
     layout = mdp.layout
     return mdp._copy(
         num_states=int(keep.sum()),
-        _graph=graph,
+        graph=graph,
         action=frozen(mdp.action[pairs]),
         pay=frozen(mdp.pay[pairs]),
         outcome_pay=None if mdp.outcome_pay is None else frozen(mdp.outcome_pay[outcomes]),
@@ -93,7 +86,7 @@ def reachable_part(mdp: ConstrainedMDP) -> ConstrainedMDP:
         initial=frozen(mdp.initial[keep]),
         features=None if mdp.features is None else frozen(mdp.features[keep]),
         layout=None if layout is None else Layout(layout.rows, layout.cell[keep], layout.arrows),
-        _state_names=tuple(mdp.state_names[s] for s in np.flatnonzero(keep)),
+        _names=mdp._names._replace(states=tuple(mdp.state_names[s] for s in np.flatnonzero(keep))),
         _visits=None if mdp._visits is None else frozen(mdp._visits[pairs]),
         _derived={},
     )
@@ -121,7 +114,8 @@ def absorbing(mdp: ConstrainedMDP) -> Bool:
 
 
 def _given(mdp: ConstrainedMDP, terminal: Iterable[int | str]) -> Bool:
-    if isinstance(terminal, str) or not isinstance(terminal, Iterable) or getattr(terminal, "ndim", 1) != 1:
+    flat = not isinstance(terminal, np.ndarray) or terminal.ndim == 1
+    if isinstance(terminal, str) or not isinstance(terminal, Iterable) or not flat:
         raise ModelError(f"terminal is {shown(terminal)}; expected a list of states")
     ends = np.zeros(mdp.num_states, dtype=bool)
     for state in terminal:

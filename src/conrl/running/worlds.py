@@ -22,6 +22,7 @@ from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.evaluation import expected_totals, parts_of
 from conrl.learners.budget import sum_up
 from conrl.model import ConstrainedMDP, Task
+from conrl.model.environment import discrete_size
 from conrl.policy import Deterministic, Mixture, Null, Policy
 from conrl.sampling import Dynamics
 
@@ -219,7 +220,7 @@ class GymnasiumWorld:
             ("observation", env.observation_space, task.num_states),
             ("action", env.action_space, task.num_actions),
         ):
-            if getattr(space, "n", None) != size or int(getattr(space, "start", 0)) != 0:
+            if discrete_size(space) != size:
                 raise ModelError(f"the {name} space is {space}; the task needs Discrete({size}) counting from 0")
 
     def value(self, policy: Policy | Mixture) -> None:

@@ -1,0 +1,77 @@
+"""What a Gymnasium environment declares of itself, read in one place.
+
+Spaces and a time limit are Gymnasium's own. The rest are attributes that some innermost environments have: `P` and
+`initial_state_distrib` (the toy-text ones), `cost_limits` and `cost_names` (those with costs), and `mdp` (ours).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from conrl.arguments import is_int
+from conrl.errors import ModelError, SpecError
+from conrl.model.mdp import ConstrainedMDP
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What an environment declares; None where it does not."""
+
+    env: Any
+    dynamics: Any  # P[state][action]: a list of (probability, next state, reward, terminated)
+    initial: Any  # a distribution over states
+    cost_limits: Any
+    cost_names: tuple[str, ...] | None
+    mdp: ConstrainedMDP | None
+
+    @property
+    def horizon(self) -> int | None:
+        """Steps of an episode, by the environment's specification, a wrapper, or the model behind it."""
+        env = self.env
+        if env.spec is not None and env.spec.max_episode_steps is not None:
+            return int(env.spec.max_episode_steps)
+        while env is not env.unwrapped:
+            limit = vars(env).get("_max_episode_steps")
+            if isinstance(limit, int):
+                return limit
+            env = env.env
+        return None if self.mdp is None else self.mdp.horizon
+
+    @property
+    def sizes(self) -> tuple[int | None, int | None]:
+        """How many states and actions; None if they are not numbered from 0."""
+        return discrete_size(self.env.observation_space), discrete_size(self.env.action_space)
+
+    def need_sizes(self, of: str = "") -> tuple[int, int]:
+        """How many states and actions, or a refusal; `of` says whose, where that is not clear."""
+        states, actions = self.sizes
+        if states is None or actions is None:
+            what, space = ("action", self.env.action_space) if states else ("observation", self.env.observation_space)
+            raise ModelError(
+                f"the {what} space{of} is {space}; conrl needs Discrete(n) counting from 0: "
+                "wrap the environment so that it numbers what it observes and takes"
+            )
+        return states, actions
+
+
+def declared(env: Any, needed: str = "a Gymnasium environment") -> Declared:
+    """All that an environment declares; `needed` says what it should have been if it is none."""
+    (inner,) = _attributes(env, "unwrapped")
+    if inner is None:
+        raise SpecError(f"expected {needed}, not {type(env).__name__}")
+    names = "P", "initial_state_distrib", "cost_limits", "cost_names", "mdp"
+    dynamics, initial, cost_limits, cost_names, model = _attributes(inner, *names)
+    mdp = model if isinstance(model, ConstrainedMDP) else None
+    return Declared(env, dynamics, initial, cost_limits, None if cost_names is None else tuple(cost_names), mdp)
+
+
+def discrete_size(space: Any) -> int | None:
+    """The size n of a space Discrete(n) that counts from 0; None for any other space."""
+    size, start = _attributes(space, "n", "start")
+    return int(size) if is_int(size) and start == 0 else None
+
+
+def _attributes(owner: Any, *names: str) -> list[Any]:
+    """Those that it has; None for the others."""
+    return [getattr(owner, name, None) for name in names]
