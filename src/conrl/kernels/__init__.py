@@ -34,7 +34,7 @@ from conrl.kernels.compiling import compiled
 from conrl.kernels.continuing import follow_all, walk
 from conrl.kernels.lanes import LANES, add, every, gather, row
 from conrl.kernels.learning import count_steps, empirical, rollout, sum_up
-from conrl.kernels.optimism import extended_backward, extended_visits, plain_visits
+from conrl.kernels.optimism import extended_backward, extended_visits
 from conrl.kernels.planning import (
     along,
     along_many,
@@ -77,7 +77,6 @@ __all__ = [
     "occupation_deterministic",
     "occupied_blocks",
     "optimistic",
-    "plain_visits",
     "reachable",
     "rollout",
     "row",

@@ -216,22 +216,3 @@ def extended_visits(
                 if h < horizon - 1:
                     _move(k, now[s], start, successor, low, room, free, others, many, order, rank, mine, then)
         now, then = then, now
-
-
-@compiled
-def plain_visits(
-    first: Array, start: Array, successor: Array, probability: Array, initial: Array, choice: Array, counts: Array
-) -> None:
-    """Expected visits to each pair, counts [P], of choice [H, n] under the given transitions."""
-    horizon, n = choice.shape
-    counts[:] = 0.0
-    now = initial.copy()
-    for h in range(horizon):
-        then = np.zeros(n)
-        for s in range(n):
-            if now[s] > 0.0:
-                k = first[s] + choice[h, s]
-                counts[k] += now[s]
-                for j in range(start[k], start[k + 1]):
-                    then[successor[j]] += now[s] * probability[j]
-        now = then

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from conrl._types import Array, Arrays, Bool, Float, Float32, Int
-from conrl.arguments import is_int, is_number, read_choice, read_count, read_number
+from conrl.arguments import is_int, read_choice, read_count, read_number, read_positive
 from conrl.errors import RunError, SpecError, shown
 from conrl.model import ConstrainedMDP
 from conrl.oracles.network import Network, import_jax, join
@@ -64,8 +64,8 @@ class A2CSettings:
             read_number(vars(self)[name], name, 0.0)
         for name in ("channels", "hidden"):
             read_count(vars(self)[name], name)
-        if self.gain is not None and not (is_number(self.gain) and self.gain > 0.0):
-            raise SpecError(f"gain is {shown(self.gain)}; it must be a number above 0")
+        if self.gain is not None:
+            read_positive(self.gain, "gain")
 
 
 class Agent:

@@ -15,6 +15,7 @@ The maximiser z is evaluated by a forward pass of the greedy policy, which touch
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -29,22 +30,20 @@ from conrl.policy import Deterministic
 FEW = 2  # up to so many directions are quicker one by one than in one sweep of LANES
 
 
+@dataclass
 class Scratch:
-    """What one call works in: choices by block [H, B, LANES], those of a sweep for many by position [H, n, LANES]."""
+    """What one call works in: n positions in B blocks, P pairs."""
 
-    def __init__(self, horizon: int, positions: int, pairs: int) -> None:
-        blocks = -(-positions // kernels.LANES)
-        self.horizon, self.positions = horizon, positions
-        self.values: Float = np.zeros((2, blocks, kernels.LANES))
-        self.choice = np.zeros((horizon, blocks, kernels.LANES), dtype=np.uint16)
-        self.mu: Float = np.zeros((2, positions))
-        self.counts: Float = np.zeros(pairs)
+    values: Float  # [2, B, LANES]
+    choice: NDArray[np.uint16]  # [H, B, LANES]
+    mu: Float  # [2, n]
+    counts: Float  # [P]
 
     @cached_property
     def many(self) -> tuple[Float, NDArray[np.uint16]]:
-        """Values and choice of a sweep for many directions."""
-        shape = self.positions, kernels.LANES
-        return np.zeros((2, *shape)), np.zeros((self.horizon, *shape), dtype=np.uint16)
+        """Values [2, n, LANES] and choice [H, n, LANES] of a sweep for many directions."""
+        shape = self.mu.shape[1], kernels.LANES
+        return np.zeros((2, *shape)), np.zeros((self.choice.shape[0], *shape), dtype=np.uint16)
 
 
 class BackwardInduction(ModelOracle):
@@ -55,9 +54,16 @@ class BackwardInduction(ModelOracle):
     """
 
     def __init__(self, mdp: ConstrainedMDP) -> None:
-        reach = mdp.reach
+        """Lay out the pay of the reachable pairs as the kernels read it, and count the operations of a total.
+
+        Backward: w.(r, c), then a product and a sum for each outcome, H times. Forward: at most as many sums as
+        outcomes lead to a state, H times, then over the steps and over the pairs.
+        """
+        reach, H, more = mdp.reach, mdp.horizon, 4 * mdp.num_costs + 8
         bonus = None if mdp.bonus is None else mdp.bonus[reach.pairs]
-        super().__init__(mdp, mdp.pay[reach.pairs], bonus)  # in positions
+        backward = H * (reach.outcomes + 1) + reach.order.size + more
+        forward = H * (reach.arrivals + 2) + reach.pairs.size + more
+        super().__init__(mdp, mdp.pay[reach.pairs], bonus, (backward, forward))  # in positions
         self._reach = reach
         self._graph = reach.graph
         self._block_first, self._slot_start, slot_pair, self._line_successor, self._line_probability = (
@@ -73,7 +79,9 @@ class BackwardInduction(ModelOracle):
         self._free: list[Scratch] = []
 
     def _scratch(self) -> Scratch:
-        return Scratch(self.mdp.horizon, self._reach.order.size, self._pay.shape[0])
+        n, blocks = self._reach.order.size, (-(-self._reach.order.size // kernels.LANES), kernels.LANES)
+        choice = np.zeros((self.horizon, *blocks), dtype=np.uint16)
+        return Scratch(np.zeros((2, *blocks)), choice, np.zeros((2, n)), np.zeros(self._pay.shape[0]))
 
     def support_many(self, directions: Float) -> Supports:
         """Answers to the rows of `directions` [m, 1+d], up to LANES of them in one sweep."""
@@ -92,16 +100,10 @@ class BackwardInduction(ModelOracle):
                 continue
             for i in range(part.start, part.stop):
                 values[i] = self._sweep(directions[i], work)
-                choice = work.choice.reshape(work.horizon, -1, 1)
+                choice = work.choice.reshape(self.horizon, -1, 1)
                 self._value_vector(directions[i], choice, 0, work, points[i], means[i])
         self._free.append(work)
         return Supports(values, points, means)
-
-    def _operations(self) -> tuple[int, int]:
-        """Backward: w.(r, c), then a product and a sum for each outcome, H times. Forward: at most as many sums as
-        outcomes lead to a state, H times, then over the steps and over the pairs."""
-        H, reach, more = self.mdp.horizon, self._reach, 4 * self.num_costs + 8
-        return H * (reach.outcomes + 1) + reach.order.size + more, H * (reach.arrivals + 2) + reach.pairs.size + more
 
     def _largest_totals(self) -> Float:
         """By backward induction on the sizes; upward, as that is rounded too."""
@@ -115,21 +117,16 @@ class BackwardInduction(ModelOracle):
 
         An estimate may err on what can be reached: there the policy is greedy everywhere.
         """
-        if self.mdp._visits is not None:
-            return self._greedy(np.asarray(w, dtype=np.float64))
-        mdp, work = self.mdp, self._scratch()  # a new one: what is played where nobody comes depends on w alone
-        self._sweep(np.asarray(w, dtype=np.float64), work)
+        mdp, w = self.mdp, np.asarray(w, dtype=np.float64)
         actions = np.empty((mdp.horizon, mdp.num_states), dtype=np.int16)
-        choice = work.choice.reshape(mdp.horizon, -1)
-        kernels.actions_of(mdp.graph.first, mdp.action, self._reach.order, choice, actions)
-        return Deterministic(actions, mdp.num_actions)
-
-    def _greedy(self, w: Float) -> Deterministic:
-        mdp = self.mdp
-        pay = mdp.pay_along(w)
-        actions = np.empty((mdp.horizon, mdp.num_states), dtype=np.int16)
-        kernels.greedy(*mdp.graph, mdp.action, pay, self._tie(w), actions)
-        return Deterministic(actions, mdp.num_actions)
+        if mdp._visits is not None:
+            kernels.greedy(*mdp.graph, mdp.action, mdp.pay_along(w), self._tie(w), actions)
+        else:
+            work = self._scratch()  # a new one: what is played where nobody comes depends on w alone
+            self._sweep(w, work)
+            choice = work.choice.reshape(mdp.horizon, -1)
+            kernels.actions_of(mdp.graph.first, mdp.action, self._reach.order, choice, actions)
+        return Deterministic._trusted_actions(actions, mdp.num_actions)
 
     def _sweep(self, w: Float, work: Scratch) -> float:
         """support(w), by backward induction over blocks of LANES states; what is chosen is left in `work.choice`."""

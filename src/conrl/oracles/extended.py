@@ -74,8 +74,11 @@ class ExtendedBackwardInduction(ModelOracle):
         many: ArrayLike | None = None,
     ) -> None:
         """The intervals as what every outcome surely has, low = max(p_hat - beta, 0), what it may have on top,
-        room = min(p_hat + beta, 1) - low, and what a pair has to give away, free = 1 - (sum of low)."""
-        super().__init__(mdp, mdp.pay, mdp.bonus)
+        room = min(p_hat + beta, 1) - low, and what a pair has to give away, free = 1 - (sum of low).
+
+        A pair's transitions are put together from the ends of their intervals, at most all states' of them, before
+        they are used: four operations each are more than enough.
+        """
         beta = float_array(radius, "radius")
         graph = mdp.graph
         if beta.ndim == 3:
@@ -94,7 +97,8 @@ class ExtendedBackwardInduction(ModelOracle):
         weight = np.ones(n) if many is None else float_array(many, "many")
         if weight.shape != (n,) or not (weight >= 0.0).all():
             raise ModelError(f"many has shape {weight.shape}; it must be [{n}] and at least 0")
-        self._probability = graph.probability
+        each_way = mdp.horizon * (4 * (int(np.diff(graph.start).max()) + n) + 8) + 2 * mdp.num_costs + n
+        super().__init__(mdp, mdp.pay, mdp.bonus, (each_way, each_way + mdp.num_pairs))
         low = np.maximum(graph.probability - beta, 0.0)
         room = np.minimum(graph.probability + beta, 1.0) - low
         free = np.maximum(1.0 - np.add.reduceat(low, graph.start[:-1]), 0.0)
@@ -107,7 +111,6 @@ class ExtendedBackwardInduction(ModelOracle):
         points = np.empty((m, 1 + self.num_costs))
         means = np.empty_like(points)
         mdp = self.mdp
-        estimate = *self._set[:3], self._probability
         counts = np.empty(mdp.num_pairs)
         for i, w in enumerate(directions):
             values[i], choice, orders = self._sweep(w)
@@ -115,21 +118,17 @@ class ExtendedBackwardInduction(ModelOracle):
             points[i] = counts @ mdp.pay
             if mdp.bonus is not None:
                 points[i] += np.sign(w) * (counts @ mdp.bonus)
-            kernels.plain_visits(*estimate, mdp.initial, choice, counts)
-            means[i] = counts @ mdp.pay
+            visits = np.zeros((1, mdp.num_pairs))
+            self._policy(choice)._add_occupation(mdp, 1.0, visits)
+            means[i] = visits[0] @ mdp.pay
         return Supports(values, points, means)
-
-    def _operations(self) -> tuple[int, int]:
-        """A pair's transitions are put together from the ends of their intervals, at most all states' of them, before
-        they are used: four operations each are more than enough."""
-        most = int(np.diff(self._set.start).max()) + self.mdp.num_states
-        each_way = self.mdp.horizon * (4 * most + 8) + 2 * self.mdp.num_costs + self.mdp.num_states
-        return each_way, each_way + self.mdp.num_pairs
 
     def policy(self, w: Float) -> Deterministic:
         """The greedy policy for w, at every step and state."""
+        return self._policy(self._sweep(np.asarray(w, dtype=np.float64))[1])
+
+    def _policy(self, choice: Index) -> Deterministic:
         mdp = self.mdp
-        _, choice, _ = self._sweep(np.asarray(w, dtype=np.float64))
         pairs = mdp.graph.first[:-1] + choice
         return Deterministic._trusted_actions(mdp.action[pairs].astype(np.int16), mdp.num_actions)
 

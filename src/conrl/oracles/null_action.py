@@ -17,18 +17,7 @@ class WithNullAction(SupportOracle):
 
     def __init__(self, inner: SupportOracle) -> None:
         self.inner = inner
-
-    @property
-    def num_costs(self) -> int:
-        return self.inner.num_costs
-
-    @property
-    def horizon(self) -> int:
-        return self.inner.horizon
-
-    @property
-    def scale(self) -> Float:
-        return self.inner.scale
+        self.num_costs, self.horizon, self.scale = inner.num_costs, inner.horizon, inner.scale
 
     def rounding(self, sharp: bool = False) -> Rounding:
         return self.inner.rounding(sharp)

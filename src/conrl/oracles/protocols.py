@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, Self, runtime_checkable
 
@@ -57,16 +56,9 @@ class Rounding(NamedTuple):
 class SupportOracle(Protocol):
     """Exact up to rounding, which is bounded: the support function of the set Z of value vectors."""
 
-    @property
-    def num_costs(self) -> int: ...
-
-    @property
-    def horizon(self) -> int: ...
-
-    @property
-    def scale(self) -> Float:
-        """[1+d]: the largest size of each coordinate's pay in one step."""
-        ...
+    num_costs: int
+    horizon: int
+    scale: Float  # [1+d]: the largest size of each coordinate's pay in one step, so that |z_i| <= H * scale_i
 
     def rounding(self, sharp: bool = False) -> Rounding:
         """How far answers may be off; `sharp`: with the largest expected totals, at the price of a sweep."""
@@ -118,38 +110,29 @@ class Trainer(Protocol):
 
 
 class ModelOracle(SupportOracle):
-    """That of a model whose pairs pay `pay` [P, 1+d], give or take `bonus` [P, 1+d]."""
+    """That of a model whose pairs pay `pay` [P, 1+d], give or take `bonus` [P, 1+d].
 
-    def __init__(self, mdp: ConstrainedMDP, pay: Float, bonus: Float | None) -> None:
-        self.mdp = mdp
+    `operations`: how many of them, one after the other, lead from the pay to a support value, and to a point.
+    """
+
+    def __init__(self, mdp: ConstrainedMDP, pay: Float, bonus: Float | None, operations: tuple[int, int]) -> None:
+        self.mdp, self.num_costs, self.horizon = mdp, mdp.num_costs, mdp.horizon
         self._pay, self._bonus = pay, bonus
+        self._operations = operations
         scale: Float = np.abs(pay).max(axis=0)
-        self._scale: Float = scale if bonus is None else scale + bonus.max(axis=0)
+        self.scale = scale if bonus is None else scale + bonus.max(axis=0)
         self._tie_unit = TIE
-
-    @property
-    def num_costs(self) -> int:
-        return self.mdp.num_costs
-
-    @property
-    def horizon(self) -> int:
-        return self.mdp.horizon
-
-    @property
-    def scale(self) -> Float:
-        """[1+d]: the largest size of each coordinate's pay in one step; |z_i| <= H * scale_i."""
-        return self._scale
 
     @property
     def box(self) -> tuple[Float, Float]:
         """[1+d] each: between these lies every value vector."""
         spread = 0.0 if self._bonus is None else self._bonus
-        H = self.mdp.horizon
+        H = self.horizon
         return H * (self._pay - spread).min(axis=0), H * (self._pay + spread).max(axis=0)
 
     def _tie(self, w: Float) -> float:
         """Actions within so much of each other tie: to the lowest index."""
-        return self._tie_unit * self.mdp.horizon * float(np.abs(w) @ self._scale)
+        return self._tie_unit * self.horizon * float(np.abs(w) @ self.scale)
 
     # -- rounding -----------------------------------------------------------------------------------------
 
@@ -159,22 +142,18 @@ class ModelOracle(SupportOracle):
 
         One percent covers the products of two errors; probabilities that add up to more than 1 are in the totals.
         """
-        backward, forward = self._operations()
-        H = self.mdp.horizon
+        backward, forward = self._operations
+        H = self.horizon
         unit = 1.01 * HALF_ULP * math.exp(DRIFT * H)
         if sharp:
             totals = self._largest_totals()
-            lost = TINY * forward * (1.0 + self._scale)  # of probabilities, where pay is large
+            lost = TINY * forward * (1.0 + self.scale)  # of probabilities, where pay is large
             return Rounding(backward * unit * totals, forward * unit * totals + lost)
-        return Rounding(backward * unit * H * self._scale, forward * unit * H * self._scale + TINY * forward)
-
-    @abstractmethod
-    def _operations(self) -> tuple[int, int]:
-        """How many operations, one after the other, lead from the pay to a support value, and to a point."""
+        return Rounding(backward * unit * H * self.scale, forward * unit * H * self.scale + TINY * forward)
 
     def _largest_totals(self) -> Float:
         """[1+d]: the largest expected total of the size of each coordinate's pay, or an upper bound on it."""
-        return self.mdp.horizon * self._scale
+        return self.horizon * self.scale
 
     def strict(self) -> Self:
         """The same oracle without a tolerance for ties."""

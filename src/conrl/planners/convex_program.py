@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from conrl._types import Arrays
-from conrl.arguments import is_number
-from conrl.errors import RunError, SpecError, shown
+from conrl.arguments import read_positive
+from conrl.errors import RunError
 from conrl.evaluation import evaluate
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction
@@ -43,8 +43,7 @@ class ConvexProgram:
     problems = (ConcaveConvex,)
 
     def __post_init__(self) -> None:
-        if not (is_number(self.tol) and self.tol > 0.0):
-            raise SpecError(f"tol is {shown(self.tol)}; it must be a positive number")
+        read_positive(self.tol, "tol")
 
     def plan(self, mdp: ConstrainedMDP, problem: Problem, start: Arrays | None = None, relax: bool = False) -> Plan:
         """The best policy within the constraints; `relax` is as in `ColumnGeneration.plan`.

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from conrl._types import Float
-from conrl.arguments import float_array, is_int, is_number, read_count
+from conrl.arguments import float_array, is_int, read_count, read_positive
 from conrl.errors import InfeasibleError, SpecError, shown, unknown
 from conrl.io.cells import csv_text
 from conrl.io.files import atomic_write
@@ -104,8 +104,7 @@ def frontier(
     `max_vertices`, and then says so in `complete`. `oracle` is that of the model, where there is one already.
     """
     index = _cost_index(mdp, cost)
-    if not (is_number(tol) and tol > 0.0):
-        raise SpecError(f"tol is {shown(tol)}; it must be a positive number")
+    read_positive(tol, "tol")
     if max_vertices is not None:
         read_count(max_vertices, "max_vertices", 2)
     if oracle is not None and not (isinstance(oracle, BackwardInduction) and oracle.mdp is mdp):

@@ -43,8 +43,8 @@ from typing import Any
 import numpy as np
 
 from conrl._types import Arrays, Float
-from conrl.arguments import held, is_number, read_choice, read_count, read_flag
-from conrl.errors import RunError, SpecError, shown, unknown
+from conrl.arguments import held, read_choice, read_count, read_flag, read_positive
+from conrl.errors import RunError, SpecError, unknown
 from conrl.model import ConstrainedMDP
 from conrl.oracles import A2C, BackwardInduction, Responder, Support, SupportOracle
 from conrl.oracles.a2c import Fictitious
@@ -132,8 +132,7 @@ class Lagrangian:
         read_count(self.iterations, "iterations", most=MOST_ITERATIONS)
         read_flag(self.decay, "decay")
         read_flag(self.keep_multipliers, "keep_multipliers")
-        if not (is_number(self.step) and self.step > 0.0):
-            raise SpecError(f"step is {shown(self.step)}; it must be a positive number")
+        read_positive(self.step, "step")
         read_choice(self.returns, "returns", RETURNS)
         if isinstance(self.oracle, str):
             if self.oracle not in ORACLES:
