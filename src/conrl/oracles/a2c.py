@@ -80,18 +80,20 @@ class Agent:
         generator: np.random.Generator,
     ) -> None:
         self._compiled = _compile(features, num_actions, settings, available)
-        self._restore(self._compiled.network.initial(generator, settings.gain), 0, None, None)
+        self._restore(self._compiled.network.initial(generator, settings.gain))
 
     def reset_optimiser(self) -> None:
         """Forget Adam's averages."""
-        self._restore(join(self._weights), 0, None, None)
+        self._restore(join(self._weights))
 
-    def _restore(self, weights: Float32, count: int, mean: Float32 | None, square: Float32 | None) -> None:
-        zeros = np.zeros_like(weights)
-        parts = self._compiled.split(weights)
-        means, squares = (self._compiled.split(zeros if x is None else x) for x in (mean, square))
-        self._weights, self._optimiser = parts, (np.array(count, np.int32), means, squares)
-        self.table: Float = np.asarray(self._compiled.table(parts), dtype=np.float64)
+    def _restore(
+        self, weights: Float32, count: int = 0, mean: Float32 | None = None, square: Float32 | None = None
+    ) -> None:
+        """Weights, how many steps Adam has made, and its averages of gradients and of their squares."""
+        split, zeros = self._compiled.split, np.zeros_like(weights)
+        averages = (split(zeros if average is None else average) for average in (mean, square))
+        self._weights, self._optimiser = split(weights), (np.array(count, np.int32), *averages)
+        self.table: Float = np.asarray(self._compiled.table(self._weights), dtype=np.float64)
 
     def train(self, states: Array, actions: Array, rewards: Float, length: int) -> None:
         """One step of Adam on an episode of `length` steps that earned `rewards` [length]; rows beyond do not count."""
