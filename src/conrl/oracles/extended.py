@@ -24,8 +24,6 @@ The maximiser z is evaluated by a forward pass of the greedy policy under the tr
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -37,19 +35,6 @@ from conrl.model import ConstrainedMDP
 from conrl.model.graph import Graph
 from conrl.oracles.protocols import ModelOracle, Supports
 from conrl.policy import Deterministic
-
-
-class Intervals(NamedTuple):
-    """The confidence set as the kernels read it; letters as in `conrl.kernels.optimism`."""
-
-    first: Index  # [S+1]
-    start: Index  # [P+1]
-    successor: Index  # [N]
-    low: Float  # [N]
-    room: Float  # [N]
-    free: Float  # [P]
-    others: Float  # [P]
-    many: Float  # [S]
 
 
 class ExtendedBackwardInduction(ModelOracle):
@@ -74,7 +59,7 @@ class ExtendedBackwardInduction(ModelOracle):
         many: ArrayLike | None = None,
     ) -> None:
         """The intervals as what every outcome surely has, low = max(p_hat - beta, 0), what it may have on top,
-        room = min(p_hat + beta, 1) - low, and what a pair has to give away, free = 1 - (sum of low).
+        width = min(p_hat + beta, 1) - low, and what a pair has to give away, free = 1 - (sum of low).
 
         A pair's transitions are put together from the ends of their intervals, at most all states' of them, before
         they are used: four operations each are more than enough.
@@ -100,9 +85,9 @@ class ExtendedBackwardInduction(ModelOracle):
         each_way = mdp.horizon * (4 * (int(np.diff(graph.start).max()) + n) + 8) + 2 * mdp.num_costs + n
         super().__init__(mdp, mdp.pay, mdp.bonus, (each_way, each_way + mdp.num_pairs))
         low = np.maximum(graph.probability - beta, 0.0)
-        room = np.minimum(graph.probability + beta, 1.0) - low
+        width = np.minimum(graph.probability + beta, 1.0) - low
         free = np.maximum(1.0 - np.add.reduceat(low, graph.start[:-1]), 0.0)
-        self._set = Intervals(graph.first, graph.start, graph.successor, low, room, free, wide, weight)
+        self._intervals = (graph.first, graph.start, graph.successor, low, width, free, wide, weight)
 
     def support_many(self, directions: Float) -> Supports:
         """Answers to the rows of `directions` [m, 1+d]; `means` are the policies' values in the estimate itself."""
@@ -114,7 +99,7 @@ class ExtendedBackwardInduction(ModelOracle):
         counts = np.empty(mdp.num_pairs)
         for i, w in enumerate(directions):
             values[i], choice, orders = self._sweep(w)
-            kernels.extended_visits(*self._set, mdp.initial, choice, orders, counts)
+            kernels.extended_visits(self._intervals, mdp.initial, choice, orders, counts)
             points[i] = counts @ mdp.pay
             if mdp.bonus is not None:
                 points[i] += np.sign(w) * (counts @ mdp.bonus)
@@ -137,7 +122,7 @@ class ExtendedBackwardInduction(ModelOracle):
         mdp = self.mdp
         choice = np.empty((mdp.horizon, mdp.num_states), dtype=np.int64)
         orders = np.empty_like(choice)
-        values = kernels.extended_backward(*self._set, mdp.pay_along(w), self._tie(w), choice, orders)
+        values = kernels.extended_backward(self._intervals, mdp.pay_along(w), self._tie(w), choice, orders)
         return float(values @ mdp.initial), choice, orders
 
 

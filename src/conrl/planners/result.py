@@ -142,17 +142,17 @@ def check_arrays(given: Any, what: str) -> None:
         raise SpecError(f"{what} is {shown(given)}; it must be None or a mapping from names to numpy arrays")
 
 
-def certify(bound: float, objective: float, room: float, bought: float) -> tuple[float, bool]:
-    """The bound to report, and whether it proves the objective to within `room`.
+def certify(bound: float, objective: float, tolerance: float, bought: float) -> tuple[float, bool]:
+    """The bound to report, and whether it proves the objective to within `tolerance`.
 
     An objective that keeps its limits lies above the bound only by what exceeding them within their allowance can buy
     (`bought`: multipliers times allowances) and by rounding; then they are equal. If it is further above, it was bought
     by breaking a limit: that is no proof.
     """
     over = objective - bound
-    if not np.isfinite(objective) or over > room + SUM_ROUNDING * abs(objective) + bought:
+    if not np.isfinite(objective) or over > tolerance + SUM_ROUNDING * abs(objective) + bought:
         return bound, False
-    return max(bound, objective), -over <= room
+    return max(bound, objective), -over <= tolerance
 
 
 def split_prices(rows: Rows, multipliers: Float, num_costs: int) -> tuple[Float, Float]:

@@ -42,7 +42,6 @@ class Master:
         self.bound, self.unit = bound, unit
         self.objective_unit = objective_unit
         self._gain: list[float] = []
-        self._use: list[Float] = []
         self._limit = bound / unit
         self._violation = True
         highs = highspy.Highs()
@@ -66,7 +65,6 @@ class Master:
             cost = 0.0 if self._violation else -float(gain)
             self._highs.addCol(cost, 0.0, highspy.kHighsInf, self._rows.size, self._rows, np.concatenate(([1.0], use)))
             self._gain.append(float(gain))
-            self._use.append(use)
 
     def pursue_objective(self, violation: float) -> None:
         """From now on maximise, with the violation t fixed at what has been reached."""
