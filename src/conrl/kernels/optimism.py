@@ -12,7 +12,7 @@ import numpy as np
 
 from conrl.kernels.compiling import Array, compiled
 
-Intervals = tuple[Array, Array, Array, Array, Array, Array, Array, Array]
+Intervals = tuple[Array, ...]
 
 FEW = 24  # outcomes that are quicker sorted by insertion
 

@@ -65,10 +65,9 @@ class BackwardInduction(ModelOracle):
         forward = H * (reach.arrivals + 2) + reach.pairs.size + more
         super().__init__(mdp, mdp.pay[reach.pairs], bonus, (backward, forward))  # in positions
         self._reach = reach
-        self._graph = reach.graph
-        self._block_first, self._slot_start, slot_pair, self._line_successor, self._line_probability = (
-            kernels.interleave(*reach.graph)
-        )
+        # Plain tuples: numba reads them faster than named ones.
+        self._graph, self._occupied = tuple(reach.graph), (reach.lo, reach.hi, reach.blocks)
+        slot_pair, self._lines = kernels.interleave(self._graph)
         missing = slot_pair == self._pay.shape[0]
         self._missing = missing if missing.any() else None
         pairs = np.where(missing, 0, slot_pair)
@@ -134,21 +133,8 @@ class BackwardInduction(ModelOracle):
         kernels.along(self._slot_pay, self._slot_bonus, w, pay.reshape(-1))
         if self._missing is not None:
             pay[self._missing] = -np.inf
-        reach = self._reach
-        at = kernels.backward(
-            self._block_first,
-            self._slot_start,
-            self._line_successor,
-            self._line_probability,
-            reach.lo,
-            reach.hi,
-            reach.blocks,
-            pay,
-            self._tie(w),
-            work.values,
-            work.choice,
-        )
-        return kernels.at_start(reach.initial, work.values[at].reshape(-1, 1), 0)
+        at = kernels.backward(self._lines, self._occupied, pay, self._tie(w), work.values, work.choice)
+        return kernels.at_start(self._reach.initial, work.values[at].reshape(-1, 1), 0)
 
     def _sweep_many(self, directions: Float, work: Scratch, values: Float, points: Float, means: Float) -> None:
         """The answers to up to LANES directions [m, 1+d], one backward induction with a direction in each lane."""
@@ -157,26 +143,17 @@ class BackwardInduction(ModelOracle):
         W[:, :m] = directions.T
         pay = np.empty((self._pay.shape[0], kernels.LANES))
         kernels.along_many(self._pay, self._pair_bonus, W, np.abs(W), pay)
-        reach = self._reach
         scratch, choice = work.many
-        at = kernels.backward_many(
-            *self._graph,
-            reach.lo,
-            reach.hi,
-            reach.blocks,
-            pay,
-            np.array([self._tie(w) for w in W.T]),
-            scratch,
-            choice,
-        )
+        ties = np.array([self._tie(w) for w in W.T])
+        at = kernels.backward_many(self._graph, self._occupied, pay, ties, scratch, choice)
         for i in range(m):
-            values[i] = kernels.at_start(reach.initial, scratch[at], i)
+            values[i] = kernels.at_start(self._reach.initial, scratch[at], i)
             self._value_vector(directions[i], choice, i, work, points[i], means[i])
 
     def _value_vector(
         self, w: Float, choice: NDArray[np.uint16], lane: int, work: Scratch, point: Float, mean: Float
     ) -> None:
-        reach, counts = self._reach, work.counts
-        kernels.visits(*self._graph, reach.lo, reach.hi, reach.blocks, reach.initial, choice, lane, work.mu, counts)
+        counts = work.counts
+        kernels.visits(self._graph, self._occupied, self._reach.initial, choice, lane, work.mu, counts)
         mean[:] = counts @ self._pay
         point[:] = mean if self._bonus is None else mean + np.sign(w) * (counts @ self._bonus)
