@@ -13,7 +13,6 @@ policy's: fictitious ones from an estimated model (`Fictitious`, a `Responder`),
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -79,7 +78,9 @@ class Agent:
         settings: A2CSettings,
         generator: np.random.Generator,
     ) -> None:
-        self._compiled = _compile(features, num_actions, settings, available)
+        mask = None if available is None else available.tobytes()
+        array = features.tobytes(), features.dtype.str, features.shape
+        self._compiled = _compile(*array, num_actions, settings, mask)
         self._restore(self._compiled.network.initial(generator, settings.gain))
 
     def reset_optimiser(self) -> None:
@@ -131,30 +132,25 @@ class _Compiled:
     split: Any
 
 
-_KEEP: dict[Any, _Compiled] = {}
-_KEEPING = threading.Lock()
+@lru_cache(maxsize=16)
+def _compile(
+    features: bytes,
+    dtype: str,
+    shape: tuple[int, ...],
+    num_actions: int,
+    settings: A2CSettings,
+    available: bytes | None,
+) -> _Compiled:
+    """One step of Adam on L(theta) of an episode, and the table of action probabilities of all states, compiled.
 
-
-def _compile(features: Array, num_actions: int, settings: A2CSettings, available: Bool | None) -> _Compiled:
-    """A network with its compiled update and table; those of one shape on the same features share them."""
-    mask = None if available is None else available.tobytes()
-    key = (features.tobytes(), features.dtype.str, features.shape, num_actions, settings, mask)
-    with _KEEPING:
-        if key not in _KEEP:
-            if len(_KEEP) >= 16:
-                _KEEP.pop(next(iter(_KEEP)))
-            network = Network(features, num_actions, settings.channels, settings.hidden)
-            _KEEP[key] = _make(network, settings, available)
-        return _KEEP[key]
-
-
-def _make(network: Network, settings: A2CSettings, available: Bool | None) -> _Compiled:
-    """Compile one step of Adam on L(theta) of an episode, and the table of action probabilities of all states."""
+    Agents of one shape on the same features share them: arrays are passed as bytes, by which they are told apart.
+    """
     jax, optax = import_jax()
     jnp = jax.numpy
+    S = shape[0]
+    network = Network(np.frombuffer(features, dtype).reshape(shape), num_actions, settings.channels, settings.hidden)
     inputs, which = jnp.asarray(network.inputs), jnp.asarray(network.which)
-    S = network.which.shape[0]
-    mask = None if available is None else jnp.asarray(available)
+    mask = None if available is None else jnp.asarray(np.frombuffer(available, bool).reshape(S, num_actions))
     optimiser = optax.adam(settings.learning_rate)
 
     def logits_and_values(weights: Any, states: Any) -> tuple[Any, Any]:

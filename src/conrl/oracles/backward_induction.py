@@ -27,7 +27,7 @@ from conrl.model import ConstrainedMDP
 from conrl.oracles.protocols import ModelOracle, Supports
 from conrl.policy import Deterministic
 
-FEW = 2  # up to so many directions are quicker one by one than in one sweep of LANES
+FEW = 2  # this many directions or fewer are quicker one by one than in one sweep of LANES
 
 
 @dataclass
@@ -49,8 +49,8 @@ class Scratch:
 class BackwardInduction(ModelOracle):
     """`SupportOracle` of a model, or of its optimistic set if it carries a bonus.
 
-    Threads may share one, and no answer depends on another: scratch memory belongs to a call. One that is free is
-    taken, as making it takes a twentieth of a small model's answer.
+    Threads may share one, and no answer depends on another: scratch memory belongs to a call. What calls have given
+    back is used again, as making it takes a twentieth of the time of a small model's answer.
     """
 
     def __init__(self, mdp: ConstrainedMDP) -> None:
@@ -89,7 +89,7 @@ class BackwardInduction(ModelOracle):
         points = np.empty((m, 1 + self.num_costs))
         means = np.empty_like(points)
         try:
-            work = self._free.pop()  # asking first whether there is one would be asking too early
+            work = self._free.pop()  # to look first whether there is one would be a race
         except IndexError:
             work = self._scratch()
         for begin in range(0, m, kernels.LANES):
@@ -121,7 +121,7 @@ class BackwardInduction(ModelOracle):
         if mdp._visits is not None:
             kernels.greedy(*mdp.graph, mdp.action, mdp.pay_along(w), self._tie(w), actions)
         else:
-            work = self._scratch()  # a new one: what is played where nobody comes depends on w alone
+            work = self._scratch()  # new: what is played at states that are never reached depends on w alone
             self._sweep(w, work)
             choice = work.choice.reshape(mdp.horizon, -1)
             kernels.actions_of(mdp.graph.first, mdp.action, self._reach.order, choice, actions)

@@ -13,7 +13,7 @@ from conrl._types import Arrays, Bool, Float
 from conrl.model import ConstrainedMDP
 from conrl.policy import Policy
 
-TIE = 4e-15  # times H times the largest pay of one step: what rounding may make of two equal actions
+TIE = 4e-15  # times H times the largest pay of one step: how far apart rounding may put two equal actions
 HALF_ULP = 2.0**-53  # what one operation is off by, in proportion
 DRIFT = 1e-9  # by which the probabilities of a pair may add up to more than 1 (`conrl.model.ROW_SUM_TOLERANCE`)
 TINY = 2.0**-1022  # the least number with all its digits: what underflow may lose in one operation
@@ -65,7 +65,7 @@ class SupportOracle(Protocol):
         ...
 
     def strict(self) -> SupportOracle:
-        """The same oracle, with actions that tie within rounding told apart: slower to agree with, never less good."""
+        """The same oracle without a tolerance for ties: more directions may be needed, but its answers are the best."""
         ...
 
     def support(self, w: Float) -> Support:
@@ -110,7 +110,7 @@ class Trainer(Protocol):
 
 
 class ModelOracle(SupportOracle):
-    """That of a model whose pairs pay `pay` [P, 1+d], give or take `bonus` [P, 1+d].
+    """The oracle of a model. `pay` [P, 1+d] is the reward and the costs of each pair, give or take `bonus` [P, 1+d].
 
     `operations`: how many of them, one after the other, lead from the pay to a support value, and to a point.
     """
@@ -131,10 +131,8 @@ class ModelOracle(SupportOracle):
         return H * (self._pay - spread).min(axis=0), H * (self._pay + spread).max(axis=0)
 
     def _tie(self, w: Float) -> float:
-        """Actions within so much of each other tie: to the lowest index."""
+        """Actions this close to each other tie, and the one with the lowest index is taken."""
         return self._tie_unit * self.horizon * float(np.abs(w) @ self.scale)
-
-    # -- rounding -----------------------------------------------------------------------------------------
 
     def rounding(self, sharp: bool = False) -> Rounding:
         """Each total is a sum of products, so that it is off by at most (operations on the way) x 2^-53 x (the expected
@@ -156,7 +154,7 @@ class ModelOracle(SupportOracle):
         return self.horizon * self.scale
 
     def strict(self) -> Self:
-        """The same oracle without a tolerance for ties."""
+        """The same oracle, in which an action replaces an earlier one if it is better at all."""
         oracle = copy.copy(self)
         oracle._tie_unit = 0.0
         return oracle

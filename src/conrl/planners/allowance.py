@@ -6,9 +6,9 @@ A row  sign * z[1 + cost] <= bound  counts as kept if it is exceeded by at most
 
 where rho is a proven bound on the rounding of its value (`SupportOracle.rounding`): about 1e-16, times the operations
 on the way, times the largest expected total of the cost's size. Nothing else: a limit of 0.5 on what costs 1e9 with
-probability 1e-9 is a limit of 0.5. What is computed may exceed the bound by half of the first part and one rho (the
-`aim`; a mixture that cannot be had so, by twice that: `computed`), and is itself off by at most rho; the last rho is
-that of the mixture's Markov form.
+probability 1e-9 is a limit of 0.5. Planners try to exceed the bound by no more than half of the first part plus one rho
+(`aim`), and accept twice that (`computed`). What they compute is itself off by at most rho; the last rho is for the
+mixture's Markov form.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ _INFEASIBLE = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kU
 
 
 class _Solution(NamedTuple):
-    """What HiGHS found, evaluated."""
+    """HiGHS' answer, evaluated."""
 
     policy: Policy
     skip: float

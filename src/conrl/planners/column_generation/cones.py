@@ -27,7 +27,7 @@ from conrl.errors import ConRLError, SpecError
 
 Function = Callable[..., Any]
 
-# Clarabel's tolerance, and whether it scales the rows itself: each next if it fails. What it misses shows in the gap.
+# Clarabel's tolerance, and whether it scales the rows itself; the next if one fails. The gap shows what it missed.
 ATTEMPTS = ((1e-10, True), (1e-8, True), (1e-8, False), (1e-7, False))
 SOLVED = ("Solved", "AlmostSolved")
 REMEDY = "bring rewards and costs nearer to 1 in size"
@@ -128,8 +128,8 @@ class Cones:
         """The maximum of f(y) - mu.g(y) - w.y over the box (with `objective` 0, without f), rounded up; inf if Clarabel
         is not sure.
 
-        The larger of Clarabel's two sides and of what is really there at its answer, and its tolerance on top. Where
-        functions are large Clarabel has been seen to be wrong and sure: there one climbs on from its answer.
+        The largest of Clarabel's two sides and of the function's value at its answer, plus its tolerance. Where
+        functions are large, Clarabel has been seen to be wrong and sure of it: there we climb on from its answer.
         """
         cost = np.zeros(self.num_variables)
         cost[self.s] = -objective
