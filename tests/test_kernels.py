@@ -64,9 +64,9 @@ def sweep_one(mdp: conrl.ConstrainedMDP, pay: Float, tie: float) -> tuple[Float,
     padded = np.append(pay, -np.inf)[slot_pair]
     values = np.zeros((2, blocks, kernels.LANES))
     choice = np.zeros((mdp.horizon, blocks, kernels.LANES), dtype=np.uint16)
-    at = kernels.backward(lines, (reach.lo, reach.hi, reach.blocks), padded, tie, values, choice)
+    kernels.backward(lines, (reach.lo, reach.hi, reach.blocks), reach.initial, padded, tie, values, choice)
     n = reach.order.size
-    return values[at].reshape(-1)[:n], choice.reshape(mdp.horizon, -1)[:, :n]
+    return values[mdp.horizon % 2].reshape(-1)[:n], choice.reshape(mdp.horizon, -1)[:, :n]
 
 
 def sweep_many(mdp: conrl.ConstrainedMDP, pay: Float, tie: Float) -> tuple[Float, Table]:
@@ -74,8 +74,9 @@ def sweep_many(mdp: conrl.ConstrainedMDP, pay: Float, tie: Float) -> tuple[Float
     reach, n = mdp.reach, mdp.reach.order.size
     values = np.zeros((2, n, kernels.LANES))
     choice = np.zeros((mdp.horizon, n, kernels.LANES), dtype=np.uint16)
-    at = kernels.backward_many(tuple(reach.graph), (reach.lo, reach.hi, reach.blocks), pay, tie, values, choice)
-    return values[at], choice
+    occupied = reach.lo, reach.hi, reach.blocks
+    kernels.backward_many(tuple(reach.graph), occupied, reach.initial, pay, tie, values, choice)
+    return values[mdp.horizon % 2], choice
 
 
 # -- backward induction ---------------------------------------------------------------------------------------

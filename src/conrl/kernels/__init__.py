@@ -39,7 +39,6 @@ from conrl.kernels.optimism import extended_backward, extended_visits
 from conrl.kernels.planning import (
     along,
     along_many,
-    at_start,
     backward,
     backward_many,
     greedy,
@@ -57,7 +56,6 @@ __all__ = [
     "add",
     "along",
     "along_many",
-    "at_start",
     "backward",
     "backward_many",
     "clipped_greedy",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from conrl.kernels.compiling import Array, compiled
-from conrl.kernels.lanes import LANES, add, every, gather, pick, put, row
+from conrl.kernels.lanes import LANES, Lanes, add, every, gather, pick, put, row
 
 Graph = tuple[Array, ...]  # first, start, successor, probability
 Lines = tuple[Array, ...]  # block_first, slot_start, line_successor, line_probability: `interleave`
@@ -170,24 +170,16 @@ def along_many(pay: Array, bonus: Array, W: Array, sizes: Array, out: Array) -> 
         put(out, k, q)
 
 
-@compiled
-def at_start(initial: Array, values: Array, lane: int) -> float:
-    """The value of the start, from values [n, lanes]."""
-    total = 0.0
-    for s in range(initial.size):
-        if initial[s] > 0.0:
-            total += initial[s] * values[s, lane]
-    return total
-
-
 # -- backward induction -----------------------------------------------------------------------------------
 
 
 @compiled
-def backward(lines: Lines, occupied: Occupied, pay: Array, tie: float, values: Array, choice: Array) -> int:
-    """One direction: pay [slots, LANES]; fills choice [H, B, LANES] at the blocks that can be occupied.
+def backward(
+    lines: Lines, occupied: Occupied, initial: Array, pay: Array, tie: float, values: Array, choice: Array
+) -> float:
+    """The value of the start in one direction; fills choice [H, B, LANES] at the blocks that can be occupied.
 
-    `values` [2, B, LANES] is scratch; the row whose index is returned holds the values at the first step.
+    pay [slots, LANES]. `values` [2, B, LANES] is scratch; values[H % 2] are left as those at the first step.
     """
     block_first, slot_start, line_successor, line_probability = lines
     lo, hi, blocks = occupied
@@ -216,12 +208,19 @@ def backward(lines: Lines, occupied: Occupied, pay: Array, tie: float, values: A
                 a += 1.0
             put(W, b, best)
             put(chosen_now, b, at)
-    return horizon % 2
+    first_values = values[horizon % 2].reshape(-1)
+    total = 0.0
+    for s in range(initial.size):
+        if initial[s] > 0.0:
+            total += initial[s] * first_values[s]
+    return total
 
 
 @compiled
-def backward_many(graph: Graph, occupied: Occupied, pay: Array, tie: Array, values: Array, choice: Array) -> int:
-    """LANES directions: pay [P, LANES], tie [LANES]; fills choice [H, n, LANES]. values [2, n, LANES].
+def backward_many(
+    graph: Graph, occupied: Occupied, initial: Array, pay: Array, tie: Array, values: Array, choice: Array
+) -> Lanes:
+    """The same in LANES directions: pay [P, LANES], tie [LANES], choice [H, n, LANES], values [2, n, LANES].
 
     The graph is in positions here: first [n+1], start [P+1], successor [N] and pay follow `order`.
     """
@@ -254,7 +253,12 @@ def backward_many(graph: Graph, occupied: Occupied, pay: Array, tie: Array, valu
                     a += 1.0
                 put(W, s, best)
                 put(chosen_now, s, at)
-    return horizon % 2
+    first_values = values[horizon % 2]
+    totals = zero
+    for s in range(initial.size):
+        if initial[s] > 0.0:
+            totals = add(totals, every(initial[s]), row(first_values, s))
+    return totals
 
 
 @compiled

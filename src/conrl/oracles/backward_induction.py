@@ -133,8 +133,8 @@ class BackwardInduction(ModelOracle):
         kernels.along(self._slot_pay, self._slot_bonus, w, pay.reshape(-1))
         if self._missing is not None:
             pay[self._missing] = -np.inf
-        at = kernels.backward(self._lines, self._occupied, pay, self._tie(w), work.values, work.choice)
-        return kernels.at_start(self._reach.initial, work.values[at].reshape(-1, 1), 0)
+        initial = self._reach.initial
+        return kernels.backward(self._lines, self._occupied, initial, pay, self._tie(w), work.values, work.choice)
 
     def _sweep_many(self, directions: Float, work: Scratch, values: Float, points: Float, means: Float) -> None:
         """The answers to up to LANES directions [m, 1+d], one backward induction with a direction in each lane."""
@@ -145,9 +145,10 @@ class BackwardInduction(ModelOracle):
         kernels.along_many(self._pay, self._pair_bonus, W, np.abs(W), pay)
         scratch, choice = work.many
         ties = np.array([self._tie(w) for w in W.T])
-        at = kernels.backward_many(self._graph, self._occupied, pay, ties, scratch, choice)
+        values[:] = kernels.backward_many(self._graph, self._occupied, self._reach.initial, pay, ties, scratch, choice)[
+            :m
+        ]
         for i in range(m):
-            values[i] = kernels.at_start(self._reach.initial, scratch[at], i)
             self._value_vector(directions[i], choice, i, work, points[i], means[i])
 
     def _value_vector(
