@@ -126,7 +126,7 @@ class _Search:
         self.mdp = mdp
         self.index = index
         self.tol = tol
-        # A curve has vertices, no policies: which of those that tie is the same.
+        # A curve has vertices and no policies: which of several tied policies attains one does not matter.
         self.oracle = oracle.strict()
         self.rounding = self.oracle.rounding()
         self.largest = mdp.horizon * float(self.oracle.scale[0])
@@ -135,7 +135,7 @@ class _Search:
         self.columns = Columns()
 
     def tolerance(self, u: _Vertex, v: _Vertex) -> float:
-        """How far the curve may rise above their chord: of the smaller reward, and of rewards of 1e-6 not 1e-9."""
+        """How far the curve may rise above their chord: in proportion to the smaller reward and the largest total."""
         return self.tol * min(max(1.0, min(abs(u.y), abs(v.y))), self.largest)
 
     def noise(self, slope: float, v: _Vertex) -> float:
@@ -191,7 +191,7 @@ class _Search:
                     continue  # nothing above the chord: it is an edge
                 new = _Vertex(float(point[0]), float(point[1]), float(slope))
                 if new.y - slope * new.x <= v.y - slope * v.x + self.noise(slope, v):
-                    unclear = max(unclear, above)  # something may be there, but nothing that rounding does not explain
+                    unclear = max(unclear, above)  # there may be something, but rounding would explain it
                     continue
                 vertices.add(new)  # a little to the left of u, by rounding, if the curve is vertical there
                 push(u, new)

@@ -197,7 +197,7 @@ class Lagrangian:
         return self.step / np.sqrt(n) if self.decay else np.full(n.size, float(self.step))
 
     def _oracle(self, mdp: ConstrainedMDP, learned: Arrays | None) -> Oracle:
-        """Who answers, made from the model where it is not given ready."""
+        """The oracle as given, or made from the model."""
         given = ORACLES[self.oracle]() if isinstance(self.oracle, str) else self.oracle
         if isinstance(given, Trainer) and not isinstance(given, type):
             return given.resume(mdp, learned)

@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """The rows that a plan was checked against, and what was found."""
+    """The rows that a plan was checked against, and how it keeps them."""
 
     rows: Rows
     value: Float  # [R]

@@ -215,9 +215,9 @@ class _ConvexSearch(Search):
         """A mixture from the master's weights, its gap certified, its constraints not checked."""
         chosen = np.flatnonzero(x[:count] > NO_WEIGHT)
         points = np.array([self.columns.points[i] for i in chosen])
-        mean = np.maximum(x[chosen], 0.0) @ points / x[chosen].sum()
+        mean = x[chosen] @ points / x[chosen].sum()
         bought = float(multipliers @ self.cones.allowance(mean, self.oracle.rounding().point))
-        weights, objective = self._fewest(np.maximum(x[chosen], 0.0) / x[chosen].sum(), points, bound, bought)
+        weights, objective = self._fewest(x[chosen] / x[chosen].sum(), points, bound, bought)
         if not np.isfinite(objective):  # f is defined only where the constraints are exceeded a little
             raise Separated(0.0, self._nearest(np.maximum(x[:count], 0.0)))
         kept = weights > 0.0

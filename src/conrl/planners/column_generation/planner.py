@@ -70,7 +70,7 @@ class ColumnGeneration:
             checked = Checked(rows, (best.weights @ best.points)[1 + rows.cost], best.allowance, best.multipliers)
         status = "optimal" if best.converged else "iteration limit" if best.sweeps >= self.max_sweeps else "inaccurate"
         mean = best.weights @ best.means
-        # Columns that skip the episode make `skip`, the others are the policies; always skipping: any policy will do.
+        # Columns that skip the episode add up to `skip`, the others are the policies. If all skip, any policy will do.
         skipped = best.skips
         played = ~skipped if not skipped.all() else np.arange(skipped.size) == 0
         directions, values = best.directions[played], best.means[played]
