@@ -22,7 +22,7 @@ from conrl.io.cells import csv_text
 from conrl.io.files import atomic_write
 from conrl.kernels import LANES
 from conrl.model import ConstrainedMDP
-from conrl.model.limits import Limits
+from conrl.model.limits import Limits, resolve_limits
 from conrl.model.mdp import need_model
 from conrl.oracles import BackwardInduction
 from conrl.oracles.protocols import HALF_ULP
@@ -77,7 +77,7 @@ class Frontier:
 
     def linear(self, limit: float) -> Linear:
         """The problem at one point of the curve; `conrl.plan(mdp, frontier.linear(x))` gives its policy."""
-        limits = _limits(self.mdp)
+        limits = resolve_limits(self.mdp.limits, self.mdp.cost_names, "limits")
         limits[self.cost] = _limit(limit)
         return Linear(limits)
 
@@ -130,7 +130,7 @@ class _Search:
         self.oracle = oracle.strict()
         self.rounding = self.oracle.rounding()
         self.largest = mdp.horizon * float(self.oracle.scale[0])
-        rows = Linear(_limits(mdp)).rows(mdp)
+        rows = Linear(mdp.limits).rows(mdp)
         self.others: Rows = rows.select(rows.cost != index)
         self.columns = Columns()
 
@@ -245,10 +245,6 @@ def _limit(limit: Any) -> float:
     if number.ndim or np.isnan(number):
         raise SpecError(f"limit is {shown(limit)}; it must be a number")
     return float(number)
-
-
-def _limits(mdp: ConstrainedMDP) -> Float:
-    return np.full(mdp.num_costs, np.inf) if mdp.limits is None else np.array(mdp.limits)
 
 
 def _cost_index(mdp: ConstrainedMDP, cost: int | str) -> int:
