@@ -74,8 +74,8 @@ class ColumnGeneration:
         skipped = best.skips
         played = ~skipped if not skipped.all() else np.arange(skipped.size) == 0
         directions, values = best.directions[played], best.means[played]
-        if skipped.all():
-            values = oracle.support_many(directions).means  # of the policy, not of skipping it
+        if isinstance(best.oracle, WithNullAction) and skipped.all():
+            values = best.oracle.inner.support_many(directions).means  # of the policy, not of skipping it
         remembered = {"directions": best.directions, "multipliers": best.multipliers}
         if box is not None:
             remembered["box"] = box
@@ -101,9 +101,9 @@ class ColumnGeneration:
     def _linear(
         self, exact: BackwardInduction, null: bool, rows: Rows, start: Arrays | None, relax: bool
     ) -> tuple[Optimum, bool]:
-        """Maximise the reward over the value vectors that keep the rows; with `null`, the origin is one of them.
+        """The best reward of the value vectors that keep the rows, and whether the rows had to be relaxed.
 
-        And whether the rows had to be relaxed.
+        With `null`, the origin is one of the value vectors.
         """
         oracle: SupportOracle = WithNullAction(exact) if null else exact
         work: dict[str, Any] = {"tol": self.tol, "max_sweeps": self.max_sweeps, "start": start}
@@ -118,10 +118,7 @@ class ColumnGeneration:
     def _convex(
         self, oracle: BackwardInduction, problem: ConcaveConvex, box: Float, start: Arrays | None, relax: bool
     ) -> tuple[Optimum, bool]:
-        """Maximise f over the value vectors with g_j <= 0; where there are none, come as near as possible.
-
-        And whether that had to be.
-        """
+        """The best f of the value vectors with every g_j <= 0; if there are none, what comes nearest, and True."""
         cones = _compile(problem.objective, problem.constraints, box.tobytes(), box.shape[1])
         tol = max(self.tol, CONVEX_TOLERANCE)
         try:
