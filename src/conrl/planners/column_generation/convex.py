@@ -203,7 +203,7 @@ class _ConvexSearch(Search):
         if over > 0.0:
             raise RunError(f"the mixture found breaks a constraint by {over:.3g} of its size; {REMEDY}")
         # A bound below the objective is Clarabel's error: nothing is proven.
-        return replace(optimum, keeps=True, bound=np.inf if optimum.bound < optimum.objective else optimum.bound)
+        return replace(optimum, bound=np.inf if optimum.bound < optimum.objective else optimum.bound)
 
     def _over(self, y: Float) -> float:
         """By how much a value vector breaks a constraint, in its unit; 0 if it breaks none."""

@@ -69,7 +69,7 @@ def maximise(
             optimum = several_costs(search, start)
     except Unsolved:
         return in_fractions(search)
-    return optimum if search.accepts(optimum) else in_fractions(search)
+    return optimum if optimum.accepted else in_fractions(search)
 
 
 def no_rows(search: RowSearch) -> Optimum:

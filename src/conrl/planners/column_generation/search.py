@@ -37,7 +37,8 @@ class Optimum:
     bound: float
     multipliers: Float  # [R]
     converged: bool
-    keeps: bool = False  # checked: it keeps every row or constraint within its allowance; relaxed ones, as relaxed
+    keeps: bool = False  # checked: it keeps every row within its allowance; relaxed ones, as relaxed
+    accepted: bool = False  # it keeps every row, and its gap is closed or no sweep is left
     allowance: Float | None = None  # [R]: by how much each row may be exceeded
 
 
@@ -161,6 +162,7 @@ class RowSearch(Search):
         stated = self.allowance.stated
         bound, converged = certify(bound, objective, tolerance, float(multipliers @ stated))
         over = self.G @ (weights @ points) - (self.rows.bound if relaxed is None else relaxed)
+        keeps = bool((over <= self.allowance.computed).all())
         return self.mixture(
             weights,
             points,
@@ -168,10 +170,7 @@ class RowSearch(Search):
             bound=bound,
             multipliers=multipliers,
             converged=converged,
-            keeps=bool((over <= self.allowance.computed).all()),
+            keeps=keeps,
+            accepted=keeps and (converged or self.exhausted),
             allowance=stated,
         )
-
-    def accepts(self, optimum: Optimum) -> bool:
-        """Whether an answer can go out: it keeps every row, and its gap is closed or no sweep is left."""
-        return optimum.keeps and (optimum.converged or self.exhausted)

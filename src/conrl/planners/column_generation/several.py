@@ -74,7 +74,7 @@ def in_fractions(search: RowSearch) -> Optimum:
         optimum = _improve(search, master, kept, float(values[0]), np.zeros(h.size))
         if optimum.keeps and (best is None or optimum.bound - optimum.objective < best.bound - best.objective):
             best = optimum
-        if best is not None and search.accepts(best):
+        if best is not None and best.accepted:
             break
     if best is None:
         raise RunError("the mixture found breaks a limit by more than rounding; measure costs in units nearer to 1")
