@@ -241,7 +241,7 @@ def machine_limits(oracle: BackwardInduction, repeat: int) -> tuple[float, float
     """Seconds that reading and multiplying alone take here: in line, and at the model's addresses."""
     V = oracle._scratch().values[0]
     some = V[: 1 << int(np.log2(V.shape[0]))]  # a power of two: the remainder is then a mask
-    lines, steps = (oracle._line_probability, oracle._line_successor), oracle.mdp.horizon - 1
+    lines, steps = (oracle._lines[3], oracle._lines[2]), oracle.mdp.horizon - 1
     _in_line(*lines, some, steps)
     _in_place(*lines, V.reshape(-1), steps)
     return (

@@ -58,9 +58,8 @@ def test_the_network_is_a_convolution() -> None:
     images = rng.random((5, 2, 4, 3))
     network = Network(images, 3, channels=4, hidden=6)
     weights = rng.standard_normal(network.size).astype(np.float32)
-    conv, dense, policy, value = network.layers
-    kernel = weights[conv.begin : conv.begin + 18 * 4].reshape(2, 3, 3, 4)
-    bias = weights[conv.begin + 18 * 4 : conv.end]
+    kernel, bias = weights[: 18 * 4].reshape(2, 3, 3, 4), weights[18 * 4 : 19 * 4]
+    _, dense, policy, value = network.split(weights)
     padded = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)))
     seen = np.zeros((5, 4, 3, 4))
     for i in range(4):
@@ -69,8 +68,7 @@ def test_the_network_is_a_convolution() -> None:
     hidden = np.maximum(seen, 0.0).reshape(5, -1)
 
     def linear(layer: Any, x: Any) -> Any:
-        split = layer.begin + layer.rows * layer.columns
-        return x @ weights[layer.begin : split].reshape(layer.rows, layer.columns) + weights[split : layer.end]
+        return x @ layer[0] + layer[1]
 
     hidden = np.maximum(linear(dense, hidden), 0.0)
     logits, values = network.forward(network.split(weights), network.inputs, network.which)
@@ -82,10 +80,9 @@ def test_the_network_is_a_convolution() -> None:
 def test_first_weights_are_orthogonal(gain: float | None, squares: tuple[float, ...]) -> None:
     network = Network(np.zeros((3, 2, 20, 20)), 4, channels=16, hidden=32)
     weights = network.initial(np.random.default_rng(1), gain)
-    for layer, square in zip(network.layers, squares, strict=True):
-        matrix = weights[layer.begin : layer.begin + layer.rows * layer.columns].reshape(layer.rows, layer.columns)
-        assert np.allclose(matrix.T @ matrix, square * np.eye(layer.columns), atol=1e-4 * square + 1e-8)
-        assert not weights[layer.begin + layer.rows * layer.columns : layer.end].any()
+    for (matrix, bias), square in zip(network.split(weights), squares, strict=True):
+        assert np.allclose(matrix.T @ matrix, square * np.eye(bias.size), atol=1e-4 * square + 1e-8)
+        assert not bias.any()
 
 
 def test_the_preset_of_the_program_starts_with_gain_1() -> None:

@@ -222,7 +222,7 @@ def test_a_conflict_with_another_limit_sets_the_left_end() -> None:
         ({"cost": "feul"}, "unknown cost 'feul'; did you mean 'fuel'?"),
         ({"cost": 1}, r"cost 1 is not in 0\.\.0"),
         ({"cost": -1}, r"cost -1 is not in 0\.\.0"),
-        ({"tol": 0.0}, r"tol is 0\.0; it must be a positive number"),
+        ({"tol": 0.0}, r"tol is 0\.0; it must be a number above 0"),
         ({"max_vertices": 1}, "max_vertices is 1; it must be a whole number of at least 2"),
     ],
 )

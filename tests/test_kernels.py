@@ -59,26 +59,14 @@ def directions(seed: int, n: int, d: int) -> Float:
 def sweep_one(mdp: conrl.ConstrainedMDP, pay: Float, tie: float) -> tuple[Float, Table]:
     """Values [n] and choices [H, n] by position, of `backward`; pay is [P] by position."""
     reach = mdp.reach
-    block_first, slot_start, slot_pair, successor, probability = kernels.interleave(*reach.graph)
-    blocks = block_first.size - 1
+    slot_pair, lines = kernels.interleave(tuple(reach.graph))
+    blocks = lines[0].size - 1
     padded = np.append(pay, -np.inf)[slot_pair]
     values = np.zeros((2, blocks, kernels.LANES))
     choice = np.zeros((mdp.horizon, blocks, kernels.LANES), dtype=np.uint16)
-    at = kernels.backward(
-        block_first,
-        slot_start,
-        successor,
-        probability,
-        reach.lo,
-        reach.hi,
-        reach.blocks,
-        padded,
-        tie,
-        values,
-        choice,
-    )
+    kernels.backward(lines, (reach.lo, reach.hi, reach.blocks), reach.initial, padded, tie, values, choice)
     n = reach.order.size
-    return values[at].reshape(-1)[:n], choice.reshape(mdp.horizon, -1)[:, :n]
+    return values[mdp.horizon % 2].reshape(-1)[:n], choice.reshape(mdp.horizon, -1)[:, :n]
 
 
 def sweep_many(mdp: conrl.ConstrainedMDP, pay: Float, tie: Float) -> tuple[Float, Table]:
@@ -86,8 +74,9 @@ def sweep_many(mdp: conrl.ConstrainedMDP, pay: Float, tie: Float) -> tuple[Float
     reach, n = mdp.reach, mdp.reach.order.size
     values = np.zeros((2, n, kernels.LANES))
     choice = np.zeros((mdp.horizon, n, kernels.LANES), dtype=np.uint16)
-    at = kernels.backward_many(*reach.graph, reach.lo, reach.hi, reach.blocks, pay, tie, values, choice)
-    return values[at], choice
+    occupied = reach.lo, reach.hi, reach.blocks
+    kernels.backward_many(tuple(reach.graph), occupied, reach.initial, pay, tie, values, choice)
+    return values[mdp.horizon % 2], choice
 
 
 # -- backward induction ---------------------------------------------------------------------------------------
@@ -221,7 +210,7 @@ def test_layers_are_not_swept_at_other_steps() -> None:
 @each
 def test_interleaving_loses_nothing(mdp: conrl.ConstrainedMDP) -> None:
     graph = mdp.reach.graph
-    block_first, slot_start, slot_pair, successor, probability = kernels.interleave(*graph)
+    slot_pair, (block_first, slot_start, successor, probability) = kernels.interleave(tuple(graph))
     n, P = graph.first.size - 1, graph.start.size - 1
     assert sorted(slot_pair[slot_pair < P].tolist()) == list(range(P))
     assert block_first[-1] == slot_start.size - 1
@@ -294,10 +283,8 @@ def test_visits_and_occupations_agree_with_numpy(mdp: conrl.ConstrainedMDP) -> N
     counts = np.full(reach.pairs.size, np.nan)
     mu_scratch = np.full((2, n), np.nan)
     kernels.visits(
-        *reach.graph,
-        reach.lo,
-        reach.hi,
-        reach.blocks,
+        tuple(reach.graph),
+        (reach.lo, reach.hi, reach.blocks),
         reach.initial,
         np.ascontiguousarray(choice)[:, :, None],
         0,

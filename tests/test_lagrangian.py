@@ -476,9 +476,9 @@ def test_oracles_are_names_classes_or_objects() -> None:
     [
         ({"iterations": 0}, "iterations is 0; it must be a whole number of at least 1"),
         ({"iterations": 2.5}, "iterations is 2.5; it must be a whole number"),
-        ({"step": -0.2}, "step is -0.2; it must be a positive number"),
-        ({"step": 0.0}, "step is 0.0; it must be a positive number"),
-        ({"step": float("nan")}, "step is nan; it must be a positive number"),
+        ({"step": -0.2}, "step is -0.2; it must be a number above 0"),
+        ({"step": 0.0}, "step is 0.0; it must be a number above 0"),
+        ({"step": float("nan")}, "step is nan; it must be a number above 0"),
         ({"returns": "mixtur"}, r"unknown returns 'mixtur'; did you mean 'mixture'\?"),
         ({"returns": "average multiplier"}, r"did you mean 'average-multiplier'\?"),
         ({"oracle": "value-iterations"}, r"unknown oracle 'value-iterations'; did you mean 'value-iteration'\?"),

@@ -367,8 +367,8 @@ def test_running_out_of_sweeps_is_said() -> None:
     [
         ({"planner": "colum-generation"}, "unknown planner 'colum-generation'; did you mean 'column-generation'?"),
         ({"problem": 0.3}, r"problem is 0.3; it must be limits, as \{'crash': 0.3\} or \[0.3\], or a problem such as"),
-        ({"tol": 0.0}, "tol is 0.0; it must be a positive number"),
-        ({"tol": float("nan")}, "it must be a positive number"),
+        ({"tol": 0.0}, "tol is 0.0; it must be a number above 0"),
+        ({"tol": float("nan")}, "it must be a number above 0"),
     ],
 )
 def test_bad_questions_are_refused(arguments: dict[str, object], message: str) -> None:

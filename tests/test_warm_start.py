@@ -144,10 +144,10 @@ def test_a_bad_start_costs_only_work(start: dict[str, Any], limit: float) -> Non
     [
         ([1.0], conrl.SpecError, r"start is \[1.0\]; it must be None or a mapping from names to numpy arrays"),
         ({"directions": [[1.0, 0.0]], "multipliers": [0.0]}, conrl.SpecError, "mapping from names to numpy arrays"),
-        ({"directions": np.ones((1, 2))}, conrl.RunError, "not that of column generation: it holds directions"),
+        ({"directions": np.ones((1, 2))}, conrl.RunError, "not that of column generation, .* it holds directions"),
         ({}, conrl.RunError, "it holds nothing"),
         (start_of(np.ones((1, 2)), np.ones(1), more=np.ones(1)), conrl.RunError, "holds directions, more, multipliers"),
-        (start_of(np.ones((1, 3)), np.ones(1)), conrl.RunError, "model with 1 costs: its directions make no sense"),
+        (start_of(np.ones((1, 3)), np.ones(1)), conrl.RunError, "its directions make no sense for 1 costs"),
         (start_of(1.0, np.ones(1)), conrl.RunError, "its directions make no sense"),
         (start_of([[np.nan, 0.0]], np.ones(1)), conrl.RunError, "its directions make no sense"),
         (start_of([["a", "b"]], np.ones(1)), conrl.RunError, "its directions make no sense"),

@@ -102,8 +102,8 @@ def martingale_bound(episodes: ArrayLike, *, horizon: int, bound: float, delta: 
     With probability at least 1 - delta, for all K at once. The first member is the paper's; it follows only up to
     H = 4, where the second, Azuma-Hoeffding over whole episodes, takes over (point 5 of the module).
     """
-    _positive(horizon, "horizon")
-    _probability(delta)
+    _check_least(horizon, "horizon")
+    _check_probability(delta)
     k = _at_least_one(episodes, "episodes")
     root: Float = np.sqrt(np.log(4.0 * k**2 / delta) * k)
     factor: float = bound * max((2.0 * horizon) ** 0.5, horizon / 2.0**0.5)
@@ -116,9 +116,9 @@ def aggregate_bound(episodes: ArrayLike, **sizes: Unpack[Sizes]) -> Float:
     The printed constants, but for the last term beyond H = 23 (point 6 of the module). That term then grows like H^3
     sqrt(k); a multiplicative Chernoff bound would keep the theorem's H^2.5 at the price of e/(e-1) on the first term.
     """
-    S, A, H, _, delta = _read(**sizes)
+    S, A, H, d, delta = _read(**sizes)
     k = _at_least_one(episodes, "episodes")
-    L = _log(k, **sizes)
+    L: Float = np.log(2.0 * S * A * H * (d + 1) * k / delta)
     main: Float = 16.0 * S * np.sqrt(A * float(H) ** 5 * k * np.log(k) * L)
     first_visits: Float = 1.0 + 32.0 * S**1.5 * A * H**3 * np.sqrt(L)
     printed = 5.0 * H**2.5 * np.sqrt(2.0 * np.log(4.0 * k**2 / delta) * k)
@@ -231,30 +231,24 @@ def _first_below(level: float, *, realised: bool, **sizes: Unpack[Sizes]) -> int
     return high
 
 
-def _log(k: Float, num_states: int, num_actions: int, horizon: int, num_costs: int, delta: float) -> Float:
-    """L = ln(2SAH(d+1)k / delta)."""
-    logarithm: Float = np.log(2.0 * num_states * num_actions * horizon * (num_costs + 1) * k / delta)
-    return logarithm
-
-
 def _read(
     *, num_states: int, num_actions: int, horizon: int, num_costs: int, delta: float
 ) -> tuple[int, int, int, int, float]:
-    _positive(num_states, "num_states")
-    _positive(num_actions, "num_actions")
-    _positive(horizon, "horizon")
-    if num_costs < 0:
-        raise SpecError(f"num_costs is {num_costs}; it must be at least 0")
-    _probability(delta)
+    """S, A, H, d and delta."""
+    _check_least(num_states, "num_states")
+    _check_least(num_actions, "num_actions")
+    _check_least(horizon, "horizon")
+    _check_least(num_costs, "num_costs", 0)
+    _check_probability(delta)
     return num_states, num_actions, horizon, num_costs, delta
 
 
-def _positive(value: int, name: str) -> None:
-    if value < 1:
-        raise SpecError(f"{name} is {value}; it must be at least 1")
+def _check_least(value: int, name: str, least: int = 1) -> None:
+    if value < least:
+        raise SpecError(f"{name} is {value}; it must be at least {least}")
 
 
-def _probability(delta: float) -> None:
+def _check_probability(delta: float) -> None:
     if not 0.0 < delta <= 1.0:
         raise SpecError(f"delta is {delta}; a failure probability is in (0, 1]")
 

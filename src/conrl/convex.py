@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl._types import Float
-from conrl.arguments import is_int
+from conrl.arguments import is_int, read_number
 from conrl.errors import SpecError, shown, unknown
 
 __all__ = [
@@ -58,7 +58,7 @@ def at_most(i: int, x: float) -> Constraint:
     >>> float(at_most(0, 3.0)(cp.Constant([1.0, 5.0])).value)  # 2 below the limit
     -2.0
     """
-    i, x = _index(i), _number(x, "x")
+    i, x = _index(i), read_number(x, "x")
     return lambda costs: _cost(costs, i) - x
 
 
@@ -69,7 +69,7 @@ def at_least(i: int, x: float) -> Constraint:
     >>> float(at_least(1, 3.0)(cp.Constant([1.0, 5.0])).value)
     -2.0
     """
-    i, x = _index(i), _number(x, "x")
+    i, x = _index(i), read_number(x, "x")
     return lambda costs: x - _cost(costs, i)
 
 
@@ -80,7 +80,7 @@ def within(i: int, low: float, high: float) -> Constraint:
     >>> float(within(0, 1.0, 4.0)(cp.Constant([0.5, 5.0])).value)  # 0.5 too low
     0.5
     """
-    i, low, high = _index(i), _number(low, "low"), _number(high, "high")
+    i, low, high = _index(i), read_number(low, "low"), read_number(high, "high")
     if low > high:
         raise SpecError(f"within: low is {low:g} and high is {high:g}; nothing lies between")
 
@@ -100,7 +100,7 @@ def near(target: ArrayLike, radius: float, norm: float | str = 2) -> Constraint:
     >>> float(near([1.0, 1.0], 2.0)(cp.Constant([4.0, 5.0])).value)  # 5 away
     3.0
     """
-    aim, kind, radius = _target(target), _norm(norm), _number(radius, "radius")
+    aim, kind, radius = _target(target), _norm(norm), read_number(radius, "radius")
     if radius < 0.0:
         raise SpecError(f"near: radius is {radius:g}; a distance is at least 0")
     return lambda costs: _distance(costs, aim, kind) - radius
@@ -113,7 +113,7 @@ def fair(level: float) -> Constraint:
     >>> float(fair(2.0)(cp.Constant([1.0, 5.0])).value)  # the first lacks 1
     1.0
     """
-    level = _number(level, "level")
+    level = read_number(level, "level")
     return lambda costs: level - _cvxpy().min(_some(costs))
 
 
@@ -133,7 +133,7 @@ def diminishing(kind: str = "log", scale: float = 1.0) -> Objective:
     """
     if kind not in KINDS:
         raise SpecError(unknown("kind of diminishing returns", str(kind), KINDS))
-    scale = _number(scale, "scale")
+    scale = read_number(scale, "scale")
     if scale <= 0.0:
         raise SpecError(f"diminishing: scale is {scale:g}; it must be positive")
 
@@ -168,7 +168,7 @@ def proportional(offset: float = 0.0) -> JointObjective:
     >>> round(float(proportional()(cp.Constant(9.0), cp.Constant([1.0, 5.0])).value), 4)
     1.6094
     """
-    offset = _number(offset, "offset")
+    offset = read_number(offset, "offset")
     if offset < 0.0:
         raise SpecError(f"proportional: offset is {offset:g}; it must be at least 0")
 
@@ -194,21 +194,10 @@ def closeness(target: ArrayLike, norm: float | str = 2) -> JointObjective:
 
 
 def _cvxpy() -> Any:
-    from conrl.planners.column_generation.cones import (
-        import_cvxpy,  # here: this module is read without CVXPY, and without numba
-    )
+    # Here: this module is read without CVXPY, and without numba.
+    from conrl.planners.column_generation.cones import import_cvxpy
 
     return import_cvxpy()
-
-
-def _number(value: float, what: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = float("nan")
-    if not np.isfinite(number):
-        raise SpecError(f"{what} is {shown(value)}; it must be a finite number")
-    return number
 
 
 def _index(i: Any) -> int:

@@ -67,7 +67,7 @@ class Knapsack:
     """Maximise the expected reward of an episode with total budgets for all episodes together.
 
     KnapsackConPlanner, Eq. (approx_program_knapsack) of Brantley et al. (2020): every expected cost of one episode is
-    at most (1 - epsilon) budget / episodes, and a whole episode may be skipped by the null action, which pays and costs
+    at most (1 - epsilon) budget / episodes, and an episode may be skipped by the null action, which earns and costs
     nothing. `epsilon` is the share held back against chance: a number in [0, 1), or "theorem" for the value of
     Theorem 5.1 at failure probability `delta` (which needs a very large budget, and says so if it is too small).
 
@@ -108,7 +108,7 @@ class Knapsack:
         return (1.0 - self._held_back(model, budgets)) * budgets / self.episodes
 
     def _held_back(self, model: ConstrainedMDP | Task, budgets: Float) -> float:
-        """epsilon, of the theorem only where its conditions hold: a budget that is large enough, pay in [0, 1]."""
+        """epsilon; the theorem's only where a budget is large enough, and rewards and costs lie in [0, 1]."""
         if is_number(self.epsilon) and 0.0 <= float(self.epsilon) < 1.0:
             return float(self.epsilon)
         if not isinstance(self.epsilon, str) or self.epsilon != "theorem":

@@ -1,4 +1,4 @@
-"""Convex sets that can be projected onto: where a value vector z = (reward, costs) shall lie.
+"""Convex sets that can be projected onto: where a value vector z = (reward, costs) should lie.
 
 A set C in R^n is lifted to the cone over C x {kappa} in R^(n+1) by `Cone` (Miryoosefi et al. 2019): z lies in C exactly
 if (z, kappa) lies in the cone, and distances to the two differ by a constant factor at most.

@@ -11,8 +11,9 @@ A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *
     successor   [N]    the state an outcome leads to
     probability [N]    and its probability
 
-Letters: h step, s state, k pair, j outcome, V value to go, mu state distribution. A deterministic policy is
-`choice` [H, S], the *place* of the action among the state's pairs: it plays pair first[s] + choice[h, s].
+Letters: h step, s state, k pair, j outcome, V value to go, mu state distribution; `pay` is the reward and the costs of
+a pair or an outcome. A deterministic policy is `choice` [H, S], the index of the action among the state's pairs: it
+plays pair first[s] + choice[h, s].
 
 Backward induction runs in an order of its own. `conrl.model.graph.Reach` drops the states that the start cannot lead
 to and numbers the others by the step at which they are first reached: `order[i]` is the state at position i. LANES
@@ -22,7 +23,7 @@ through one state at once. Both fill the vector registers: the one by interleavi
 (`interleave`: a missing outcome has probability 0, a missing action pays -inf), the other by reading each
 outcome once for all directions. They add in the same order and give the same bits, as do `along`
 and `along_many`, which take the pay along a direction: a library's products of matrices and of vectors do not, and the
-policy that is made for a direction would not be the one whose value was found among others.
+policy made for a direction alone would not be the one that was valued together with others.
 
 Nothing here is compiled with fast-math and nothing runs in parallel. Ties between actions go to the lowest
 index: an action replaces an earlier one only if it is better by more than `tie`, while the value passed on is
@@ -34,11 +35,10 @@ from conrl.kernels.compiling import compiled
 from conrl.kernels.continuing import follow_all, walk
 from conrl.kernels.lanes import LANES, add, every, gather, row
 from conrl.kernels.learning import count_steps, empirical, rollout, sum_up
-from conrl.kernels.optimism import extended_backward, extended_visits, plain_visits
+from conrl.kernels.optimism import extended_backward, extended_visits
 from conrl.kernels.planning import (
     along,
     along_many,
-    at_start,
     backward,
     backward_many,
     greedy,
@@ -56,7 +56,6 @@ __all__ = [
     "add",
     "along",
     "along_many",
-    "at_start",
     "backward",
     "backward_many",
     "clipped_greedy",
@@ -77,7 +76,6 @@ __all__ = [
     "occupation_deterministic",
     "occupied_blocks",
     "optimistic",
-    "plain_visits",
     "reachable",
     "rollout",
     "row",

@@ -1,4 +1,4 @@
-"""Compiled kernels on disk: numba's cache, in which no file is believed unread and none can stop a program.
+"""Compiled kernels on disk: numba's cache, where a damaged file is never used and never stops a program.
 
 A power cut leaves files that are empty, cut short or full of zeros, and a disk may be full. So the SHA-256 of each file
 stands in another beside it, and is compared before numba reads the first, and each compiled function carries the key

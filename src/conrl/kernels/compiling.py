@@ -15,12 +15,12 @@ Array = NDArray[Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-PATIENCE = 0.6  # seconds before somebody who waits is told
-TELL: list[Callable[[], None]] = []  # who is told, once, that kernels are being compiled
+PATIENCE = 0.6  # seconds of compiling before the user is told
+TELL: list[Callable[[], None]] = []  # called once, when kernels are being compiled
 
 
 def tell_once() -> None:
-    with suppress(IndexError):  # two threads may wait; asking first whether one is left would be asking too early
+    with suppress(IndexError):  # two threads may wait: to look first whether one is left would be a race
         while True:
             TELL.pop()()
 

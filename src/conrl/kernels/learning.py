@@ -86,16 +86,31 @@ def count_steps(
     """Add the steps (states[h], actions[h], pay[h], states[h+1]) to sparse counts.
 
     States have places 0, 1, ... in the order in which they are first seen; `place` [S] is -1 before. The pairs of place
-    i are first[i] .. first[i+1]-1; `rank` [S, A] is the place of an action among those of its state, -1 for one that
+    i are first[i] .. first[i+1]-1; `rank` [S, A] is the index of an action among those of its state, -1 for one that
     does not exist. The successors of pair k are a list from head[k] through link_next (-1: the
-    end). sizes = (states seen, links). All arrays have room for what is new. The first
+    end). sizes = (states seen, links). All arrays are long enough for what is new. The first
     state is seen even if no step is played.
     """
-    _place_of(states[0], rank, place, order, first, action, visits, sums, means, head, sizes)
+    for h in range(actions.size + 1):
+        s = states[h]
+        if place[s] < 0:
+            i = sizes[0]
+            sizes[0] += 1
+            place[s] = i
+            order[i] = s
+            k = first[i]
+            for a in range(rank.shape[1]):
+                if rank[s, a] >= 0:
+                    action[k] = a
+                    visits[k] = 0
+                    head[k] = -1
+                    sums[k] = 0.0
+                    means[k] = 0.0
+                    k += 1
+            first[i + 1] = k
     for h in range(actions.size):
-        i = _place_of(states[h], rank, place, order, first, action, visits, sums, means, head, sizes)
-        t = _place_of(states[h + 1], rank, place, order, first, action, visits, sums, means, head, sizes)
-        k = first[i] + rank[states[h], actions[h]]
+        t = place[states[h + 1]]
+        k = first[place[states[h]]] + rank[states[h], actions[h]]
         visits[k] += 1
         for m in range(pay.shape[1]):
             sums[k, m] += pay[h, m]
@@ -123,41 +138,6 @@ def count_steps(
         while link >= 0:
             link_share[link] = link_count[link] / visits[k]
             link = link_next[link]
-
-
-@compiled
-def _place_of(
-    s: int,
-    rank: Array,
-    place: Array,
-    order: Array,
-    first: Array,
-    action: Array,
-    visits: Array,
-    sums: Array,
-    means: Array,
-    head: Array,
-    sizes: Array,
-) -> int:
-    """The place of state s, a new one if it was never seen."""
-    if place[s] < 0:
-        i = sizes[0]
-        sizes[0] += 1
-        place[s] = i
-        order[i] = s
-        k = first[i]
-        for a in range(rank.shape[1]):
-            if rank[s, a] >= 0:
-                action[k] = a
-                visits[k] = 0
-                head[k] = -1
-                for m in range(sums.shape[1]):
-                    sums[k, m] = 0.0
-                    means[k, m] = 0.0
-                k += 1
-        first[i + 1] = k
-    index: int = place[s]
-    return index
 
 
 @compiled

@@ -1,14 +1,18 @@
 """Backward induction over all transitions within intervals, and what the best of them visit.
 
-Intervals: the probability of outcome j may be anything from low[j] to low[j] + room[j]; that of a state t which is not
+Intervals: the probability of outcome j may be anything from low[j] to low[j] + width[j]; that of a state t which is not
 among the outcomes of pair k anything up to others[k] * many[t] (`many`: how many states t stands for); all of them add
 up to 1. free[k] = 1 - (the sum of low over the outcomes of k) is what can be moved. The best case for values V fills
-the states from the highest V down until nothing is left to move.
+the states from the highest V down until nothing is left to move. Kernels take the confidence set as one tuple
+
+    intervals = first [S+1], start [P+1], successor [N], low [N], width [N], free [P], others [P], many [S]
 """
 
 import numpy as np
 
 from conrl.kernels.compiling import Array, compiled
+
+Intervals = tuple[Array, ...]
 
 FEW = 24  # outcomes that are quicker sorted by insertion
 
@@ -29,25 +33,13 @@ def _sort(begin: int, end: int, successor: Array, rank: Array, mine: Array) -> N
 
 
 @compiled
-def _best_value(
-    k: int,
-    start: Array,
-    successor: Array,
-    low: Array,
-    room: Array,
-    free: Array,
-    others: Array,
-    V: Array,
-    rank: Array,
-    mine: Array,
-    before: Array,
-    above: Array,
-) -> float:
+def _best_value(k: int, intervals: Intervals, V: Array, rank: Array, mine: Array, before: Array, above: Array) -> float:
     """max of p.V over the distributions p of pair k.
 
     before[i] is the sum of `many`, above[i] that of many * V, over the i best states: states that are no outcomes are
     passed over by the stretch, from one outcome to the next.
     """
+    _, start, successor, low, width, free, others, _ = intervals
     begin, end = start[k], start[k + 1]
     q: float = 0.0
     for j in range(begin, end):
@@ -65,7 +57,7 @@ def _best_value(
                 q += wide * (above[to] - above[at])
                 left -= wide * (before[to] - before[at])
             else:
-                last = at + 1  # the place within the stretch that takes what is left: seldom far
+                last = at + 1  # the state within the stretch that takes what is left: seldom far
                 far = last
                 while wide * (before[far] - before[at]) < left:
                     last, far = far + 1, min(to, 2 * far - at)
@@ -82,7 +74,7 @@ def _best_value(
         if m == end:
             return q
         j = mine[m]
-        x = min(room[j], left)
+        x = min(width[j], left)
         q += x * V[successor[j]]
         left -= x
         if left <= 0.0:
@@ -92,25 +84,13 @@ def _best_value(
 
 
 @compiled
-def extended_backward(
-    first: Array,
-    start: Array,
-    successor: Array,
-    low: Array,
-    room: Array,
-    free: Array,
-    others: Array,
-    many: Array,
-    pay: Array,
-    tie: float,
-    choice: Array,
-    orders: Array,
-) -> Array:
+def extended_backward(intervals: Intervals, pay: Array, tie: float, choice: Array, orders: Array) -> Array:
     """Best policy and best transitions for pay [P]: the values [n] at the first step.
 
     Fills choice [H, n] and orders [H, n]: the states from the best down at the step after h. Ties between actions as in
     `backward`; between states to the lowest index.
     """
+    first, _, successor, _, _, _, _, many = intervals
     horizon, n = choice.shape
     V = np.zeros(n)
     W = np.empty(n)
@@ -133,7 +113,7 @@ def extended_backward(
             for k in range(first[s], first[s + 1]):
                 q = pay[k]
                 if h < horizon - 1:
-                    q += _best_value(k, start, successor, low, room, free, others, V, rank, mine, before, above)
+                    q += _best_value(k, intervals, V, rank, mine, before, above)
                 if q > chosen + tie:
                     chosen = q
                     at = k
@@ -145,22 +125,9 @@ def extended_backward(
 
 
 @compiled
-def _move(
-    k: int,
-    x: float,
-    start: Array,
-    successor: Array,
-    low: Array,
-    room: Array,
-    free: Array,
-    others: Array,
-    many: Array,
-    order: Array,
-    rank: Array,
-    mine: Array,
-    then: Array,
-) -> None:
+def _move(k: int, x: float, intervals: Intervals, order: Array, rank: Array, mine: Array, then: Array) -> None:
     """Add x * (the best distribution of pair k) to then [n]."""
+    _, start, successor, low, width, free, others, many = intervals
     begin, end = start[k], start[k + 1]
     for j in range(begin, end):
         then[successor[j]] += x * low[j]
@@ -171,7 +138,7 @@ def _move(
     while left > 0.0 and (m < end or (others[k] > 0.0 and at < order.size)):
         if m < end and (others[k] <= 0.0 or rank[successor[mine[m]]] <= at):
             j = mine[m]
-            part = min(room[j], left)
+            part = min(width[j], left)
             then[successor[j]] += x * part
             at = max(at, rank[successor[j]] + 1)
             m += 1
@@ -183,21 +150,9 @@ def _move(
 
 
 @compiled
-def extended_visits(
-    first: Array,
-    start: Array,
-    successor: Array,
-    low: Array,
-    room: Array,
-    free: Array,
-    others: Array,
-    many: Array,
-    initial: Array,
-    choice: Array,
-    orders: Array,
-    counts: Array,
-) -> None:
+def extended_visits(intervals: Intervals, initial: Array, choice: Array, orders: Array, counts: Array) -> None:
     """Expected visits to each pair, counts [P], of what `extended_backward` chose, under the transitions it chose."""
+    first, successor = intervals[0], intervals[2]
     horizon, n = choice.shape
     rank = np.empty(n, np.int64)
     mine = np.arange(successor.size)
@@ -214,24 +169,5 @@ def extended_visits(
                 k = first[s] + choice[h, s]
                 counts[k] += now[s]
                 if h < horizon - 1:
-                    _move(k, now[s], start, successor, low, room, free, others, many, order, rank, mine, then)
+                    _move(k, now[s], intervals, order, rank, mine, then)
         now, then = then, now
-
-
-@compiled
-def plain_visits(
-    first: Array, start: Array, successor: Array, probability: Array, initial: Array, choice: Array, counts: Array
-) -> None:
-    """Expected visits to each pair, counts [P], of choice [H, n] under the given transitions."""
-    horizon, n = choice.shape
-    counts[:] = 0.0
-    now = initial.copy()
-    for h in range(horizon):
-        then = np.zeros(n)
-        for s in range(n):
-            if now[s] > 0.0:
-                k = first[s] + choice[h, s]
-                counts[k] += now[s]
-                for j in range(start[k], start[k + 1]):
-                    then[successor[j]] += now[s] * probability[j]
-        now = then

@@ -3,7 +3,11 @@
 import numpy as np
 
 from conrl.kernels.compiling import Array, compiled
-from conrl.kernels.lanes import LANES, add, every, gather, pick, put, row
+from conrl.kernels.lanes import LANES, Lanes, add, every, gather, pick, put, row
+
+Graph = tuple[Array, ...]  # first, start, successor, probability
+Lines = tuple[Array, ...]  # block_first, slot_start, line_successor, line_probability: `interleave`
+Occupied = tuple[Array, ...]  # lo, hi, blocks
 
 ONE = np.uint64(1)  # unsigned throughout: numba then skips the test for negative indices
 
@@ -90,15 +94,14 @@ def occupied_blocks(
 
 
 @compiled
-def interleave(
-    first: Array, start: Array, successor: Array, probability: Array
-) -> tuple[Array, Array, Array, Array, Array]:
+def interleave(graph: Graph) -> tuple[Array, Lines]:
     """The outcomes of each block side by side; the graph is already in positions.
 
-    block_first [B+1]: slots of block b (one slot per place of an action); slot_start [slots+1]: its lines;
-    slot_pair [slots, LANES]: the pairs in a slot, P for none; line_successor (a position) and
+    slot_pair [slots, LANES]: the pairs in a slot, P for none. block_first [B+1]: slots of block b, one for the first
+    action of its states, one for the second, ..; slot_start [slots+1]: its lines; line_successor (a position) and
     line_probability [lines, LANES].
     """
+    first, start, successor, probability = graph
     total = np.int64(first.size - 1)
     num_blocks = (total + LANES - 1) // LANES
     num_pairs = np.int64(start.size - 1)
@@ -135,7 +138,7 @@ def interleave(
                 for j in range(begin, np.int64(start[k + 1])):
                     line_successor[line + j - begin, m] = successor[j]
                     line_probability[line + j - begin, m] = probability[j]
-    return block_first, slot_start, slot_pair, line_successor, line_probability
+    return slot_pair, (block_first, slot_start, line_successor, line_probability)
 
 
 # -- directions -------------------------------------------------------------------------------------------
@@ -167,44 +170,26 @@ def along_many(pay: Array, bonus: Array, W: Array, sizes: Array, out: Array) -> 
         put(out, k, q)
 
 
-@compiled
-def at_start(initial: Array, values: Array, lane: int) -> float:
-    """The value of the start, from values [n, lanes]."""
-    total = 0.0
-    for s in range(initial.size):
-        if initial[s] > 0.0:
-            total += initial[s] * values[s, lane]
-    return total
-
-
 # -- backward induction -----------------------------------------------------------------------------------
 
 
 @compiled
 def backward(
-    block_first: Array,
-    slot_start: Array,
-    line_successor: Array,
-    line_probability: Array,
-    lo: Array,
-    hi: Array,
-    blocks: Array,
-    pay: Array,
-    tie: float,
-    values: Array,
-    choice: Array,
-) -> int:
-    """One direction: pay [slots, LANES]; fills choice [H, B, LANES] at the blocks that can be occupied.
+    lines: Lines, occupied: Occupied, initial: Array, pay: Array, tie: float, values: Array, choice: Array
+) -> float:
+    """The value of the start in one direction; fills choice [H, B, LANES] at the blocks that can be occupied.
 
-    `values` [2, B, LANES] is scratch; the row whose index is returned holds the values at the first step.
+    pay [slots, LANES]. `values` [2, B, LANES] is scratch; values[H % 2] are left as those at the first step.
     """
+    block_first, slot_start, line_successor, line_probability = lines
+    lo, hi, blocks = occupied
     horizon = lo.size
     ties = every(tie)
     zero = every(0.0)
     for h in range(horizon - 1, -1, -1):
         V = values[(horizon - 1 - h) % 2].reshape(-1)
         W = values[(horizon - h) % 2]
-        places = choice[h]
+        chosen_now = choice[h]
         last = h == horizon - 1
         for i in range(np.uint64(lo[h]), np.uint64(hi[h])):
             b = np.uint64(blocks[i])
@@ -222,28 +207,25 @@ def backward(
                 best = pick(q, best, zero, q, best)
                 a += 1.0
             put(W, b, best)
-            put(places, b, at)
-    return horizon % 2
+            put(chosen_now, b, at)
+    first_values = values[horizon % 2].reshape(-1)
+    total = 0.0
+    for s in range(initial.size):
+        if initial[s] > 0.0:
+            total += initial[s] * first_values[s]
+    return total
 
 
 @compiled
 def backward_many(
-    first: Array,
-    start: Array,
-    successor: Array,
-    probability: Array,
-    lo: Array,
-    hi: Array,
-    blocks: Array,
-    pay: Array,
-    tie: Array,
-    values: Array,
-    choice: Array,
-) -> int:
-    """LANES directions: pay [P, LANES], tie [LANES]; fills choice [H, n, LANES]. values [2, n, LANES].
+    graph: Graph, occupied: Occupied, initial: Array, pay: Array, tie: Array, values: Array, choice: Array
+) -> Lanes:
+    """The same in LANES directions: pay [P, LANES], tie [LANES], choice [H, n, LANES], values [2, n, LANES].
 
     The graph is in positions here: first [n+1], start [P+1], successor [N] and pay follow `order`.
     """
+    first, start, successor, probability = graph
+    lo, hi, blocks = occupied
     horizon = lo.size
     n = np.uint64(first.size - 1)
     ties = (tie[0], tie[1], tie[2], tie[3], tie[4], tie[5], tie[6], tie[7])
@@ -251,7 +233,7 @@ def backward_many(
     for h in range(horizon - 1, -1, -1):
         V = values[(horizon - 1 - h) % 2]
         W = values[(horizon - h) % 2]
-        places = choice[h]
+        chosen_now = choice[h]
         last = h == horizon - 1
         for i in range(np.uint64(lo[h]), np.uint64(hi[h])):
             s0 = np.uint64(blocks[i]) * np.uint64(LANES)
@@ -270,29 +252,25 @@ def backward_many(
                     best = pick(q, best, zero, q, best)
                     a += 1.0
                 put(W, s, best)
-                put(places, s, at)
-    return horizon % 2
+                put(chosen_now, s, at)
+    first_values = values[horizon % 2]
+    totals = zero
+    for s in range(initial.size):
+        if initial[s] > 0.0:
+            totals = add(totals, every(initial[s]), row(first_values, s))
+    return totals
 
 
 @compiled
 def visits(
-    first: Array,
-    start: Array,
-    successor: Array,
-    probability: Array,
-    lo: Array,
-    hi: Array,
-    blocks: Array,
-    initial: Array,
-    choice: Array,
-    lane: int,
-    mu: Array,
-    counts: Array,
+    graph: Graph, occupied: Occupied, initial: Array, choice: Array, lane: int, mu: Array, counts: Array
 ) -> None:
     """Expected visits to each pair, counts [P], of the greedy policy choice[:, :, lane] ([H, n, lanes]).
 
     Everything in positions, as in `backward_many`; `mu` [2, n] is scratch.
     """
+    first, start, successor, probability = graph
+    lo, hi, blocks = occupied
     horizon = lo.size
     n = np.uint64(first.size - 1)
     for k in range(counts.size):
@@ -308,13 +286,13 @@ def visits(
                 s0 = np.uint64(blocks[i]) * np.uint64(LANES)
                 for s in range(s0, min(n, s0 + np.uint64(LANES))):
                     then[s] = 0.0
-        places = choice[h]
+        chosen_now = choice[h]
         for i in range(np.uint64(lo[h]), np.uint64(hi[h])):
             s0 = np.uint64(blocks[i]) * np.uint64(LANES)
             for s in range(s0, min(n, s0 + np.uint64(LANES))):
                 x = now[s]
                 if x > 0.0:
-                    k = first[s] + np.uint64(places[s, lane])
+                    k = first[s] + np.uint64(chosen_now[s, lane])
                     counts[k] += x
                     if more:
                         for j in range(start[k], start[k + ONE]):

@@ -69,7 +69,7 @@ def occupation_deterministic(
 
 @compiled
 def actions_of(first: Array, action: Array, order: Array, choice: Array, actions: Array) -> None:
-    """The actions [H, S] that choice [H, n] names by place; the first action of states outside `order`."""
+    """The actions [H, S] that choice [H, n] stands for; the first action of states outside `order`."""
     for h in range(actions.shape[0]):
         for s in range(actions.shape[1]):
             actions[h, s] = action[first[s]]

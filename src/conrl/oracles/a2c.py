@@ -13,7 +13,6 @@ policy's: fictitious ones from an estimated model (`Fictitious`, a `Responder`),
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from conrl._types import Array, Arrays, Bool, Float, Float32, Int
-from conrl.arguments import is_int, is_number, read_choice, read_count, read_number
+from conrl.arguments import is_int, read_choice, read_count, read_number, read_positive
 from conrl.errors import RunError, SpecError, shown
 from conrl.model import ConstrainedMDP
 from conrl.oracles.network import Network, import_jax, join
@@ -64,8 +63,8 @@ class A2CSettings:
             read_number(vars(self)[name], name, 0.0)
         for name in ("channels", "hidden"):
             read_count(vars(self)[name], name)
-        if self.gain is not None and not (is_number(self.gain) and self.gain > 0.0):
-            raise SpecError(f"gain is {shown(self.gain)}; it must be a number above 0")
+        if self.gain is not None:
+            read_positive(self.gain, "gain")
 
 
 class Agent:
@@ -79,19 +78,23 @@ class Agent:
         settings: A2CSettings,
         generator: np.random.Generator,
     ) -> None:
-        self._compiled = _compile(features, num_actions, settings, available)
-        self._restore(self._compiled.network.initial(generator, settings.gain), 0, None, None)
+        mask = None if available is None else available.tobytes()
+        array = features.tobytes(), features.dtype.str, features.shape
+        self._compiled = _compile(*array, num_actions, settings, mask)
+        self._restore(self._compiled.network.initial(generator, settings.gain))
 
     def reset_optimiser(self) -> None:
         """Forget Adam's averages."""
-        self._restore(join(self._weights), 0, None, None)
+        self._restore(join(self._weights))
 
-    def _restore(self, weights: Float32, count: int, mean: Float32 | None, square: Float32 | None) -> None:
-        zeros = np.zeros_like(weights)
-        parts = self._compiled.split(weights)
-        means, squares = (self._compiled.split(zeros if x is None else x) for x in (mean, square))
-        self._weights, self._optimiser = parts, (np.array(count, np.int32), means, squares)
-        self.table: Float = np.asarray(self._compiled.table(parts), dtype=np.float64)
+    def _restore(
+        self, weights: Float32, count: int = 0, mean: Float32 | None = None, square: Float32 | None = None
+    ) -> None:
+        """Weights, how many steps Adam has made, and its averages of gradients and of their squares."""
+        split, zeros = self._compiled.split, np.zeros_like(weights)
+        averages = (split(zeros if average is None else average) for average in (mean, square))
+        self._weights, self._optimiser = split(weights), (np.array(count, np.int32), *averages)
+        self.table: Float = np.asarray(self._compiled.table(self._weights), dtype=np.float64)
 
     def train(self, states: Array, actions: Array, rewards: Float, length: int) -> None:
         """One step of Adam on an episode of `length` steps that earned `rewards` [length]; rows beyond do not count."""
@@ -129,30 +132,25 @@ class _Compiled:
     split: Any
 
 
-_KEEP: dict[Any, _Compiled] = {}
-_KEEPING = threading.Lock()
+@lru_cache(maxsize=16)
+def _compile(
+    features: bytes,
+    dtype: str,
+    shape: tuple[int, ...],
+    num_actions: int,
+    settings: A2CSettings,
+    available: bytes | None,
+) -> _Compiled:
+    """One step of Adam on L(theta) of an episode, and the table of action probabilities of all states, compiled.
 
-
-def _compile(features: Array, num_actions: int, settings: A2CSettings, available: Bool | None) -> _Compiled:
-    """A network with its compiled update and table; those of one shape on the same features share them."""
-    mask = None if available is None else available.tobytes()
-    key = (features.tobytes(), features.dtype.str, features.shape, num_actions, settings, mask)
-    with _KEEPING:
-        if key not in _KEEP:
-            if len(_KEEP) >= 16:
-                _KEEP.pop(next(iter(_KEEP)))
-            network = Network(features, num_actions, settings.channels, settings.hidden)
-            _KEEP[key] = _make(network, settings, available)
-        return _KEEP[key]
-
-
-def _make(network: Network, settings: A2CSettings, available: Bool | None) -> _Compiled:
-    """Compile one step of Adam on L(theta) of an episode, and the table of action probabilities of all states."""
+    Agents of one shape on the same features share them: arrays are passed as bytes, by which they are told apart.
+    """
     jax, optax = import_jax()
     jnp = jax.numpy
+    S = shape[0]
+    network = Network(np.frombuffer(features, dtype).reshape(shape), num_actions, settings.channels, settings.hidden)
     inputs, which = jnp.asarray(network.inputs), jnp.asarray(network.which)
-    S = network.which.shape[0]
-    mask = None if available is None else jnp.asarray(available)
+    mask = None if available is None else jnp.asarray(np.frombuffer(available, bool).reshape(S, num_actions))
     optimiser = optax.adam(settings.learning_rate)
 
     def logits_and_values(weights: Any, states: Any) -> tuple[Any, Any]:

@@ -15,6 +15,7 @@ The maximiser z is evaluated by a forward pass of the greedy policy, which touch
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -26,43 +27,47 @@ from conrl.model import ConstrainedMDP
 from conrl.oracles.protocols import ModelOracle, Supports
 from conrl.policy import Deterministic
 
-FEW = 2  # up to so many directions are quicker one by one than in one sweep of LANES
+FEW = 2  # this many directions or fewer are quicker one by one than in one sweep of LANES
 
 
+@dataclass
 class Scratch:
-    """What one call works in: choices by block [H, B, LANES], those of a sweep for many by position [H, n, LANES]."""
+    """What one call works in: n positions in B blocks, P pairs."""
 
-    def __init__(self, horizon: int, positions: int, pairs: int) -> None:
-        blocks = -(-positions // kernels.LANES)
-        self.horizon, self.positions = horizon, positions
-        self.values: Float = np.zeros((2, blocks, kernels.LANES))
-        self.choice = np.zeros((horizon, blocks, kernels.LANES), dtype=np.uint16)
-        self.mu: Float = np.zeros((2, positions))
-        self.counts: Float = np.zeros(pairs)
+    values: Float  # [2, B, LANES]
+    choice: NDArray[np.uint16]  # [H, B, LANES]
+    mu: Float  # [2, n]
+    counts: Float  # [P]
 
     @cached_property
     def many(self) -> tuple[Float, NDArray[np.uint16]]:
-        """Values and choice of a sweep for many directions."""
-        shape = self.positions, kernels.LANES
-        return np.zeros((2, *shape)), np.zeros((self.horizon, *shape), dtype=np.uint16)
+        """Values [2, n, LANES] and choice [H, n, LANES] of a sweep for many directions."""
+        shape = self.mu.shape[1], kernels.LANES
+        return np.zeros((2, *shape)), np.zeros((self.choice.shape[0], *shape), dtype=np.uint16)
 
 
 class BackwardInduction(ModelOracle):
     """`SupportOracle` of a model, or of its optimistic set if it carries a bonus.
 
-    Threads may share one, and no answer depends on another: scratch memory belongs to a call. One that is free is
-    taken, as making it takes a twentieth of a small model's answer.
+    Threads may share one, and no answer depends on another: scratch memory belongs to a call. What calls have given
+    back is used again, as making it takes a twentieth of the time of a small model's answer.
     """
 
     def __init__(self, mdp: ConstrainedMDP) -> None:
-        reach = mdp.reach
+        """Lay out the pay of the reachable pairs as the kernels read it, and count the operations of a total.
+
+        Backward: w.(r, c), then a product and a sum for each outcome, H times. Forward: at most as many sums as
+        outcomes lead to a state, H times, then over the steps and over the pairs.
+        """
+        reach, H, more = mdp.reach, mdp.horizon, 4 * mdp.num_costs + 8
         bonus = None if mdp.bonus is None else mdp.bonus[reach.pairs]
-        super().__init__(mdp, mdp.pay[reach.pairs], bonus)  # in positions
+        backward = H * (reach.outcomes + 1) + reach.order.size + more
+        forward = H * (reach.arrivals + 2) + reach.pairs.size + more
+        super().__init__(mdp, mdp.pay[reach.pairs], bonus, (backward, forward))  # in positions
         self._reach = reach
-        self._graph = reach.graph
-        self._block_first, self._slot_start, slot_pair, self._line_successor, self._line_probability = (
-            kernels.interleave(*reach.graph)
-        )
+        # Plain tuples: numba reads them faster than named ones.
+        self._graph, self._occupied = tuple(reach.graph), (reach.lo, reach.hi, reach.blocks)
+        slot_pair, self._lines = kernels.interleave(self._graph)
         missing = slot_pair == self._pay.shape[0]
         self._missing = missing if missing.any() else None
         pairs = np.where(missing, 0, slot_pair)
@@ -73,7 +78,9 @@ class BackwardInduction(ModelOracle):
         self._free: list[Scratch] = []
 
     def _scratch(self) -> Scratch:
-        return Scratch(self.mdp.horizon, self._reach.order.size, self._pay.shape[0])
+        n, blocks = self._reach.order.size, (-(-self._reach.order.size // kernels.LANES), kernels.LANES)
+        choice = np.zeros((self.horizon, *blocks), dtype=np.uint16)
+        return Scratch(np.zeros((2, *blocks)), choice, np.zeros((2, n)), np.zeros(self._pay.shape[0]))
 
     def support_many(self, directions: Float) -> Supports:
         """Answers to the rows of `directions` [m, 1+d], up to LANES of them in one sweep."""
@@ -82,7 +89,7 @@ class BackwardInduction(ModelOracle):
         points = np.empty((m, 1 + self.num_costs))
         means = np.empty_like(points)
         try:
-            work = self._free.pop()  # asking first whether there is one would be asking too early
+            work = self._free.pop()  # to look first whether there is one would be a race
         except IndexError:
             work = self._scratch()
         for begin in range(0, m, kernels.LANES):
@@ -92,16 +99,10 @@ class BackwardInduction(ModelOracle):
                 continue
             for i in range(part.start, part.stop):
                 values[i] = self._sweep(directions[i], work)
-                choice = work.choice.reshape(work.horizon, -1, 1)
+                choice = work.choice.reshape(self.horizon, -1, 1)
                 self._value_vector(directions[i], choice, 0, work, points[i], means[i])
         self._free.append(work)
         return Supports(values, points, means)
-
-    def _operations(self) -> tuple[int, int]:
-        """Backward: w.(r, c), then a product and a sum for each outcome, H times. Forward: at most as many sums as
-        outcomes lead to a state, H times, then over the steps and over the pairs."""
-        H, reach, more = self.mdp.horizon, self._reach, 4 * self.num_costs + 8
-        return H * (reach.outcomes + 1) + reach.order.size + more, H * (reach.arrivals + 2) + reach.pairs.size + more
 
     def _largest_totals(self) -> Float:
         """By backward induction on the sizes; upward, as that is rounded too."""
@@ -115,21 +116,16 @@ class BackwardInduction(ModelOracle):
 
         An estimate may err on what can be reached: there the policy is greedy everywhere.
         """
-        if self.mdp._visits is not None:
-            return self._greedy(np.asarray(w, dtype=np.float64))
-        mdp, work = self.mdp, self._scratch()  # a new one: what is played where nobody comes depends on w alone
-        self._sweep(np.asarray(w, dtype=np.float64), work)
+        mdp, w = self.mdp, np.asarray(w, dtype=np.float64)
         actions = np.empty((mdp.horizon, mdp.num_states), dtype=np.int16)
-        choice = work.choice.reshape(mdp.horizon, -1)
-        kernels.actions_of(mdp.graph.first, mdp.action, self._reach.order, choice, actions)
-        return Deterministic(actions, mdp.num_actions)
-
-    def _greedy(self, w: Float) -> Deterministic:
-        mdp = self.mdp
-        pay = mdp.pay_along(w)
-        actions = np.empty((mdp.horizon, mdp.num_states), dtype=np.int16)
-        kernels.greedy(*mdp.graph, mdp.action, pay, self._tie(w), actions)
-        return Deterministic(actions, mdp.num_actions)
+        if mdp._visits is not None:
+            kernels.greedy(*mdp.graph, mdp.action, mdp.pay_along(w), self._tie(w), actions)
+        else:
+            work = self._scratch()  # new: what is played at states that are never reached depends on w alone
+            self._sweep(w, work)
+            choice = work.choice.reshape(mdp.horizon, -1)
+            kernels.actions_of(mdp.graph.first, mdp.action, self._reach.order, choice, actions)
+        return Deterministic._trusted_actions(actions, mdp.num_actions)
 
     def _sweep(self, w: Float, work: Scratch) -> float:
         """support(w), by backward induction over blocks of LANES states; what is chosen is left in `work.choice`."""
@@ -137,21 +133,8 @@ class BackwardInduction(ModelOracle):
         kernels.along(self._slot_pay, self._slot_bonus, w, pay.reshape(-1))
         if self._missing is not None:
             pay[self._missing] = -np.inf
-        reach = self._reach
-        at = kernels.backward(
-            self._block_first,
-            self._slot_start,
-            self._line_successor,
-            self._line_probability,
-            reach.lo,
-            reach.hi,
-            reach.blocks,
-            pay,
-            self._tie(w),
-            work.values,
-            work.choice,
-        )
-        return kernels.at_start(reach.initial, work.values[at].reshape(-1, 1), 0)
+        initial = self._reach.initial
+        return kernels.backward(self._lines, self._occupied, initial, pay, self._tie(w), work.values, work.choice)
 
     def _sweep_many(self, directions: Float, work: Scratch, values: Float, points: Float, means: Float) -> None:
         """The answers to up to LANES directions [m, 1+d], one backward induction with a direction in each lane."""
@@ -160,26 +143,18 @@ class BackwardInduction(ModelOracle):
         W[:, :m] = directions.T
         pay = np.empty((self._pay.shape[0], kernels.LANES))
         kernels.along_many(self._pay, self._pair_bonus, W, np.abs(W), pay)
-        reach = self._reach
         scratch, choice = work.many
-        at = kernels.backward_many(
-            *self._graph,
-            reach.lo,
-            reach.hi,
-            reach.blocks,
-            pay,
-            np.array([self._tie(w) for w in W.T]),
-            scratch,
-            choice,
-        )
+        ties = np.array([self._tie(w) for w in W.T])
+        values[:] = kernels.backward_many(self._graph, self._occupied, self._reach.initial, pay, ties, scratch, choice)[
+            :m
+        ]
         for i in range(m):
-            values[i] = kernels.at_start(reach.initial, scratch[at], i)
             self._value_vector(directions[i], choice, i, work, points[i], means[i])
 
     def _value_vector(
         self, w: Float, choice: NDArray[np.uint16], lane: int, work: Scratch, point: Float, mean: Float
     ) -> None:
-        reach, counts = self._reach, work.counts
-        kernels.visits(*self._graph, reach.lo, reach.hi, reach.blocks, reach.initial, choice, lane, work.mu, counts)
+        counts = work.counts
+        kernels.visits(self._graph, self._occupied, self._reach.initial, choice, lane, work.mu, counts)
         mean[:] = counts @ self._pay
         point[:] = mean if self._bonus is None else mean + np.sign(w) * (counts @ self._bonus)

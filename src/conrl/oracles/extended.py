@@ -24,8 +24,6 @@ The maximiser z is evaluated by a forward pass of the greedy policy under the tr
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -37,19 +35,6 @@ from conrl.model import ConstrainedMDP
 from conrl.model.graph import Graph
 from conrl.oracles.protocols import ModelOracle, Supports
 from conrl.policy import Deterministic
-
-
-class Intervals(NamedTuple):
-    """The confidence set as the kernels read it; letters as in `conrl.kernels.optimism`."""
-
-    first: Index  # [S+1]
-    start: Index  # [P+1]
-    successor: Index  # [N]
-    low: Float  # [N]
-    room: Float  # [N]
-    free: Float  # [P]
-    others: Float  # [P]
-    many: Float  # [S]
 
 
 class ExtendedBackwardInduction(ModelOracle):
@@ -74,8 +59,11 @@ class ExtendedBackwardInduction(ModelOracle):
         many: ArrayLike | None = None,
     ) -> None:
         """The intervals as what every outcome surely has, low = max(p_hat - beta, 0), what it may have on top,
-        room = min(p_hat + beta, 1) - low, and what a pair has to give away, free = 1 - (sum of low)."""
-        super().__init__(mdp, mdp.pay, mdp.bonus)
+        width = min(p_hat + beta, 1) - low, and what a pair has to give away, free = 1 - (sum of low).
+
+        A pair's transitions are put together from the ends of their intervals, at most all states' of them, before
+        they are used: four operations each are more than enough.
+        """
         beta = float_array(radius, "radius")
         graph = mdp.graph
         if beta.ndim == 3:
@@ -94,11 +82,12 @@ class ExtendedBackwardInduction(ModelOracle):
         weight = np.ones(n) if many is None else float_array(many, "many")
         if weight.shape != (n,) or not (weight >= 0.0).all():
             raise ModelError(f"many has shape {weight.shape}; it must be [{n}] and at least 0")
-        self._probability = graph.probability
+        each_way = mdp.horizon * (4 * (int(np.diff(graph.start).max()) + n) + 8) + 2 * mdp.num_costs + n
+        super().__init__(mdp, mdp.pay, mdp.bonus, (each_way, each_way + mdp.num_pairs))
         low = np.maximum(graph.probability - beta, 0.0)
-        room = np.minimum(graph.probability + beta, 1.0) - low
+        width = np.minimum(graph.probability + beta, 1.0) - low
         free = np.maximum(1.0 - np.add.reduceat(low, graph.start[:-1]), 0.0)
-        self._set = Intervals(graph.first, graph.start, graph.successor, low, room, free, wide, weight)
+        self._intervals = (graph.first, graph.start, graph.successor, low, width, free, wide, weight)
 
     def support_many(self, directions: Float) -> Supports:
         """Answers to the rows of `directions` [m, 1+d]; `means` are the policies' values in the estimate itself."""
@@ -107,29 +96,24 @@ class ExtendedBackwardInduction(ModelOracle):
         points = np.empty((m, 1 + self.num_costs))
         means = np.empty_like(points)
         mdp = self.mdp
-        estimate = *self._set[:3], self._probability
         counts = np.empty(mdp.num_pairs)
         for i, w in enumerate(directions):
             values[i], choice, orders = self._sweep(w)
-            kernels.extended_visits(*self._set, mdp.initial, choice, orders, counts)
+            kernels.extended_visits(self._intervals, mdp.initial, choice, orders, counts)
             points[i] = counts @ mdp.pay
             if mdp.bonus is not None:
                 points[i] += np.sign(w) * (counts @ mdp.bonus)
-            kernels.plain_visits(*estimate, mdp.initial, choice, counts)
-            means[i] = counts @ mdp.pay
+            visits = np.zeros((1, mdp.num_pairs))
+            self._policy(choice)._add_occupation(mdp, 1.0, visits)
+            means[i] = visits[0] @ mdp.pay
         return Supports(values, points, means)
-
-    def _operations(self) -> tuple[int, int]:
-        """A pair's transitions are put together from the ends of their intervals, at most all states' of them, before
-        they are used: four operations each are more than enough."""
-        most = int(np.diff(self._set.start).max()) + self.mdp.num_states
-        each_way = self.mdp.horizon * (4 * most + 8) + 2 * self.mdp.num_costs + self.mdp.num_states
-        return each_way, each_way + self.mdp.num_pairs
 
     def policy(self, w: Float) -> Deterministic:
         """The greedy policy for w, at every step and state."""
+        return self._policy(self._sweep(np.asarray(w, dtype=np.float64))[1])
+
+    def _policy(self, choice: Index) -> Deterministic:
         mdp = self.mdp
-        _, choice, _ = self._sweep(np.asarray(w, dtype=np.float64))
         pairs = mdp.graph.first[:-1] + choice
         return Deterministic._trusted_actions(mdp.action[pairs].astype(np.int16), mdp.num_actions)
 
@@ -138,7 +122,7 @@ class ExtendedBackwardInduction(ModelOracle):
         mdp = self.mdp
         choice = np.empty((mdp.horizon, mdp.num_states), dtype=np.int64)
         orders = np.empty_like(choice)
-        values = kernels.extended_backward(*self._set, mdp.pay_along(w), self._tie(w), choice, orders)
+        values = kernels.extended_backward(self._intervals, mdp.pay_along(w), self._tie(w), choice, orders)
         return float(values @ mdp.initial), choice, orders
 
 

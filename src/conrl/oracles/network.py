@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -43,24 +42,6 @@ def import_jax() -> tuple[Any, Any]:
     return jax, optax
 
 
-@dataclass(frozen=True)
-class Layer:
-    """A part of the flat vector: a matrix [rows, columns] and its bias [columns]."""
-
-    rows: int
-    columns: int
-    begin: int
-
-    @property
-    def end(self) -> int:
-        return self.begin + (self.rows + 1) * self.columns
-
-    def of(self, weights: Any) -> tuple[Any, Any]:
-        """Matrix and bias."""
-        split = self.begin + self.rows * self.columns
-        return weights[self.begin : split].reshape(self.rows, self.columns), weights[split : self.end]
-
-
 class Network:
     """The shape of the network for given features [S, ...] and actions; weights are passed in."""
 
@@ -74,38 +55,29 @@ class Network:
         self.inputs: Float32 = np.ascontiguousarray(seen, dtype=np.float32)  # [distinct patches, width]
         self.which: NDArray[np.int32] = which.reshape(S, -1).astype(np.int32)  # [S, cells]: into them
         self.image = image
-        self.layers: list[Layer] = []
-        width = self.inputs.shape[1]
-        if image:
-            self._add(width, channels)
-            width = self.which.shape[1] * channels
-        self._add(width, hidden)
-        self._add(hidden, num_actions)
-        self._add(hidden, 1)
-
-    def _add(self, rows: int, columns: int) -> None:
-        self.layers.append(Layer(rows, columns, self.size))
-
-    @property
-    def size(self) -> int:
-        """Number of weights."""
-        return self.layers[-1].end if self.layers else 0
+        cells, width = self.which.shape[1], self.inputs.shape[1]
+        body = [(width, channels), (cells * channels, hidden)] if image else [(width, hidden)]
+        self.shapes = [*body, (hidden, num_actions), (hidden, 1)]  # of the matrices; a bias has the columns of its own
+        self.size = sum((rows + 1) * columns for rows, columns in self.shapes)  # weights
 
     def initial(self, generator: np.random.Generator, gain: float | None = None) -> Float32:
         """Orthogonal matrices times a gain, biases of 0.
 
         Without a gain: sqrt(2) before a ReLU, 0.01 for the policy, 1 for the value.
         """
-        weights = np.zeros(self.size, dtype=np.float32)
-        gains = [2.0**0.5] * (len(self.layers) - 2) + [0.01, 1.0] if gain is None else [gain] * len(self.layers)
-        for layer, own in zip(self.layers, gains, strict=True):
-            matrix = own * _orthogonal(generator, layer.rows, layer.columns)
-            weights[layer.begin : layer.begin + matrix.size] = matrix.reshape(-1)
-        return weights
+        count = len(self.shapes)
+        gains = [2.0**0.5] * (count - 2) + [0.01, 1.0] if gain is None else [gain] * count
+        layers = zip(self.shapes, gains, strict=True)
+        return join((own * _orthogonal(generator, *shape), np.zeros(shape[1])) for shape, own in layers)
 
     def split(self, weights: Any) -> list[tuple[Any, Any]]:
         """The matrix and the bias of each layer."""
-        return [layer.of(weights) for layer in self.layers]
+        parts, at = [], 0
+        for rows, columns in self.shapes:
+            middle, end = at + rows * columns, at + (rows + 1) * columns
+            parts.append((weights[at:middle].reshape(rows, columns), weights[middle:end]))
+            at = end
+        return parts
 
     def forward(self, parts: list[tuple[Any, Any]], inputs: Any, which: Any) -> tuple[Any, Any]:
         """Logits [n, A] and values [n] of n states, in jax; `inputs` and rows of `which` as in the attributes."""

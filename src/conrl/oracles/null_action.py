@@ -1,4 +1,4 @@
-"""The null action of the knapsack setting: an episode may be skipped, which pays and costs nothing.
+"""The null action of the knapsack setting: an episode may be skipped, which earns and costs nothing.
 
 It adds the origin to the set of value vectors: support(w) becomes max(0, support(w)). The model itself is not changed.
 """
@@ -13,22 +13,11 @@ from conrl.policy import Policy
 
 
 class WithNullAction(SupportOracle):
-    """That of conv(Z and 0). Of a policy and the null action that do equally well, the policy."""
+    """The oracle of conv(Z and 0). Where a policy and the null action do equally well, it answers with the policy."""
 
     def __init__(self, inner: SupportOracle) -> None:
         self.inner = inner
-
-    @property
-    def num_costs(self) -> int:
-        return self.inner.num_costs
-
-    @property
-    def horizon(self) -> int:
-        return self.inner.horizon
-
-    @property
-    def scale(self) -> Float:
-        return self.inner.scale
+        self.num_costs, self.horizon, self.scale = inner.num_costs, inner.horizon, inner.scale
 
     def rounding(self, sharp: bool = False) -> Rounding:
         return self.inner.rounding(sharp)

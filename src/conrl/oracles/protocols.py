@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, Self, runtime_checkable
 
@@ -14,7 +13,7 @@ from conrl._types import Arrays, Bool, Float
 from conrl.model import ConstrainedMDP
 from conrl.policy import Policy
 
-TIE = 4e-15  # times H times the largest pay of one step: what rounding may make of two equal actions
+TIE = 4e-15  # times H times the largest pay of one step: how far apart rounding may put two equal actions
 HALF_ULP = 2.0**-53  # what one operation is off by, in proportion
 DRIFT = 1e-9  # by which the probabilities of a pair may add up to more than 1 (`conrl.model.ROW_SUM_TOLERANCE`)
 TINY = 2.0**-1022  # the least number with all its digits: what underflow may lose in one operation
@@ -57,23 +56,16 @@ class Rounding(NamedTuple):
 class SupportOracle(Protocol):
     """Exact up to rounding, which is bounded: the support function of the set Z of value vectors."""
 
-    @property
-    def num_costs(self) -> int: ...
-
-    @property
-    def horizon(self) -> int: ...
-
-    @property
-    def scale(self) -> Float:
-        """[1+d]: the largest size of each coordinate's pay in one step."""
-        ...
+    num_costs: int
+    horizon: int
+    scale: Float  # [1+d]: the largest size of each coordinate's pay in one step, so that |z_i| <= H * scale_i
 
     def rounding(self, sharp: bool = False) -> Rounding:
         """How far answers may be off; `sharp`: with the largest expected totals, at the price of a sweep."""
         ...
 
     def strict(self) -> SupportOracle:
-        """The same oracle, with actions that tie within rounding told apart: slower to agree with, never less good."""
+        """The same oracle without a tolerance for ties: more directions may be needed, but its answers are the best."""
         ...
 
     def support(self, w: Float) -> Support:
@@ -118,40 +110,29 @@ class Trainer(Protocol):
 
 
 class ModelOracle(SupportOracle):
-    """That of a model whose pairs pay `pay` [P, 1+d], give or take `bonus` [P, 1+d]."""
+    """The oracle of a model. `pay` [P, 1+d] is the reward and the costs of each pair, give or take `bonus` [P, 1+d].
 
-    def __init__(self, mdp: ConstrainedMDP, pay: Float, bonus: Float | None) -> None:
-        self.mdp = mdp
+    `operations`: how many of them, one after the other, lead from the pay to a support value, and to a point.
+    """
+
+    def __init__(self, mdp: ConstrainedMDP, pay: Float, bonus: Float | None, operations: tuple[int, int]) -> None:
+        self.mdp, self.num_costs, self.horizon = mdp, mdp.num_costs, mdp.horizon
         self._pay, self._bonus = pay, bonus
+        self._operations = operations
         scale: Float = np.abs(pay).max(axis=0)
-        self._scale: Float = scale if bonus is None else scale + bonus.max(axis=0)
+        self.scale = scale if bonus is None else scale + bonus.max(axis=0)
         self._tie_unit = TIE
-
-    @property
-    def num_costs(self) -> int:
-        return self.mdp.num_costs
-
-    @property
-    def horizon(self) -> int:
-        return self.mdp.horizon
-
-    @property
-    def scale(self) -> Float:
-        """[1+d]: the largest size of each coordinate's pay in one step; |z_i| <= H * scale_i."""
-        return self._scale
 
     @property
     def box(self) -> tuple[Float, Float]:
         """[1+d] each: between these lies every value vector."""
         spread = 0.0 if self._bonus is None else self._bonus
-        H = self.mdp.horizon
+        H = self.horizon
         return H * (self._pay - spread).min(axis=0), H * (self._pay + spread).max(axis=0)
 
     def _tie(self, w: Float) -> float:
-        """Actions within so much of each other tie: to the lowest index."""
-        return self._tie_unit * self.mdp.horizon * float(np.abs(w) @ self._scale)
-
-    # -- rounding -----------------------------------------------------------------------------------------
+        """Actions this close to each other tie, and the one with the lowest index is taken."""
+        return self._tie_unit * self.horizon * float(np.abs(w) @ self.scale)
 
     def rounding(self, sharp: bool = False) -> Rounding:
         """Each total is a sum of products, so that it is off by at most (operations on the way) x 2^-53 x (the expected
@@ -159,25 +140,21 @@ class ModelOracle(SupportOracle):
 
         One percent covers the products of two errors; probabilities that add up to more than 1 are in the totals.
         """
-        backward, forward = self._operations()
-        H = self.mdp.horizon
+        backward, forward = self._operations
+        H = self.horizon
         unit = 1.01 * HALF_ULP * math.exp(DRIFT * H)
         if sharp:
             totals = self._largest_totals()
-            lost = TINY * forward * (1.0 + self._scale)  # of probabilities, where pay is large
+            lost = TINY * forward * (1.0 + self.scale)  # of probabilities, where pay is large
             return Rounding(backward * unit * totals, forward * unit * totals + lost)
-        return Rounding(backward * unit * H * self._scale, forward * unit * H * self._scale + TINY * forward)
-
-    @abstractmethod
-    def _operations(self) -> tuple[int, int]:
-        """How many operations, one after the other, lead from the pay to a support value, and to a point."""
+        return Rounding(backward * unit * H * self.scale, forward * unit * H * self.scale + TINY * forward)
 
     def _largest_totals(self) -> Float:
         """[1+d]: the largest expected total of the size of each coordinate's pay, or an upper bound on it."""
-        return self.mdp.horizon * self._scale
+        return self.horizon * self.scale
 
     def strict(self) -> Self:
-        """The same oracle without a tolerance for ties."""
+        """The same oracle, in which an action replaces an earlier one if it is better at all."""
         oracle = copy.copy(self)
         oracle._tie_unit = 0.0
         return oracle

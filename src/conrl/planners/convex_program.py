@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from conrl._types import Arrays
-from conrl.arguments import is_number
-from conrl.errors import RunError, SpecError, shown
+from conrl.arguments import read_positive
+from conrl.errors import RunError
 from conrl.evaluation import evaluate
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction
 from conrl.planners.column_generation.cones import CVXPY, Cones, expressions, import_cvxpy
-from conrl.planners.column_generation.convex import Separated, lagrangian_bound, maximise_convex
-from conrl.planners.feasibility import separated
+from conrl.planners.column_generation.convex import lagrangian_bound
+from conrl.planners.feasibility import find_separation, separated
 from conrl.planners.linear_program import flow_rows, markov_policy, or_least_violating
 from conrl.planners.result import Plan, certify
 from conrl.problem import ConcaveConvex, Problem
@@ -43,8 +43,7 @@ class ConvexProgram:
     problems = (ConcaveConvex,)
 
     def __post_init__(self) -> None:
-        if not (is_number(self.tol) and self.tol > 0.0):
-            raise SpecError(f"tol is {shown(self.tol)}; it must be a positive number")
+        read_positive(self.tol, "tol")
 
     def plan(self, mdp: ConstrainedMDP, problem: Problem, start: Arrays | None = None, relax: bool = False) -> Plan:
         """The best policy within the constraints; `relax` is as in `ColumnGeneration.plan`.
@@ -107,9 +106,7 @@ class ConvexProgram:
 
     def _unsolved(self, oracle: BackwardInduction, problem: ConcaveConvex, cones: Cones, why: str) -> Exception:
         """Infeasible, if that can be proven, else no answer."""
-        try:
-            maximise_convex(oracle, cones, tol=1e-3, max_sweeps=1000)
-        except Separated as apart:
+        if (apart := find_separation(oracle, cones)) is not None:
             return separated(oracle, problem, apart)
         return RunError(f"Clarabel found no solution of the full program ({why}); use column generation")
 

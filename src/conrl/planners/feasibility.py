@@ -98,7 +98,8 @@ def separated(oracle: BackwardInduction, problem: ConcaveConvex, apart: Separate
     kept = list(range(len(problem.constraints)))
     for j in list(kept):
         fewer = [k for k in kept if k != j]
-        if (without := _separation(oracle, problem, fewer)) is not None:
+        cones = Cones(problem.objective, [problem.constraints[k] for k in fewer], *oracle.box)
+        if (without := find_separation(oracle, cones)) is not None:
             kept, apart = fewer, without
     names = tuple(f"constraint {j + 1}" for j in kept) or ("the objective's domain",)
     least, greatest = _extremes(oracle)
@@ -109,8 +110,8 @@ def separated(oracle: BackwardInduction, problem: ConcaveConvex, apart: Separate
     return InfeasibleError(f"infeasible: {' and '.join(names)} {verb}; nearest achievable: {nearest}", proof)
 
 
-def _separation(oracle: BackwardInduction, problem: ConcaveConvex, kept: list[int]) -> Separated | None:
-    cones = Cones(problem.objective, [problem.constraints[j] for j in kept], *oracle.box)
+def find_separation(oracle: BackwardInduction, cones: Cones) -> Separated | None:
+    """A proof that no value vector meets the constraints, or None if some do."""
     try:
         maximise_convex(oracle, cones, tol=1e-3, max_sweeps=1000)
     except Separated as apart:

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from conrl._types import Float
-from conrl.arguments import float_array, is_int, is_number, read_count
+from conrl.arguments import float_array, is_int, read_count, read_positive
 from conrl.errors import InfeasibleError, SpecError, shown, unknown
 from conrl.io.cells import csv_text
 from conrl.io.files import atomic_write
 from conrl.kernels import LANES
 from conrl.model import ConstrainedMDP
-from conrl.model.limits import Limits
+from conrl.model.limits import Limits, resolve_limits
 from conrl.model.mdp import need_model
 from conrl.oracles import BackwardInduction
 from conrl.oracles.protocols import HALF_ULP
@@ -77,7 +77,7 @@ class Frontier:
 
     def linear(self, limit: float) -> Linear:
         """The problem at one point of the curve; `conrl.plan(mdp, frontier.linear(x))` gives its policy."""
-        limits = _limits(self.mdp)
+        limits = resolve_limits(self.mdp.limits, self.mdp.cost_names, "limits")
         limits[self.cost] = _limit(limit)
         return Linear(limits)
 
@@ -104,8 +104,7 @@ def frontier(
     `max_vertices`, and then says so in `complete`. `oracle` is that of the model, where there is one already.
     """
     index = _cost_index(mdp, cost)
-    if not (is_number(tol) and tol > 0.0):
-        raise SpecError(f"tol is {shown(tol)}; it must be a positive number")
+    read_positive(tol, "tol")
     if max_vertices is not None:
         read_count(max_vertices, "max_vertices", 2)
     if oracle is not None and not (isinstance(oracle, BackwardInduction) and oracle.mdp is mdp):
@@ -127,16 +126,16 @@ class _Search:
         self.mdp = mdp
         self.index = index
         self.tol = tol
-        # A curve has vertices, no policies: which of those that tie is the same.
+        # A curve has vertices and no policies: which of several tied policies attains one does not matter.
         self.oracle = oracle.strict()
         self.rounding = self.oracle.rounding()
         self.largest = mdp.horizon * float(self.oracle.scale[0])
-        rows = Linear(_limits(mdp)).rows(mdp)
+        rows = Linear(mdp.limits).rows(mdp)
         self.others: Rows = rows.select(rows.cost != index)
         self.columns = Columns()
 
     def tolerance(self, u: _Vertex, v: _Vertex) -> float:
-        """How far the curve may rise above their chord: of the smaller reward, and of rewards of 1e-6 not 1e-9."""
+        """How far the curve may rise above their chord: in proportion to the smaller reward and the largest total."""
         return self.tol * min(max(1.0, min(abs(u.y), abs(v.y))), self.largest)
 
     def noise(self, slope: float, v: _Vertex) -> float:
@@ -192,7 +191,7 @@ class _Search:
                     continue  # nothing above the chord: it is an edge
                 new = _Vertex(float(point[0]), float(point[1]), float(slope))
                 if new.y - slope * new.x <= v.y - slope * v.x + self.noise(slope, v):
-                    unclear = max(unclear, above)  # something may be there, but nothing that rounding does not explain
+                    unclear = max(unclear, above)  # there may be something, but rounding would explain it
                     continue
                 vertices.add(new)  # a little to the left of u, by rounding, if the curve is vertical there
                 push(u, new)
@@ -246,10 +245,6 @@ def _limit(limit: Any) -> float:
     if number.ndim or np.isnan(number):
         raise SpecError(f"limit is {shown(limit)}; it must be a number")
     return float(number)
-
-
-def _limits(mdp: ConstrainedMDP) -> Float:
-    return np.full(mdp.num_costs, np.inf) if mdp.limits is None else np.array(mdp.limits)
 
 
 def _cost_index(mdp: ConstrainedMDP, cost: int | str) -> int:

@@ -42,9 +42,9 @@ from typing import Any
 
 import numpy as np
 
-from conrl._types import Arrays, Float
-from conrl.arguments import held, is_number, read_choice, read_count, read_flag
-from conrl.errors import RunError, SpecError, shown, unknown
+from conrl._types import Array, Arrays, Float
+from conrl.arguments import held, read_choice, read_count, read_flag, read_positive
+from conrl.errors import RunError, SpecError, unknown
 from conrl.model import ConstrainedMDP
 from conrl.oracles import A2C, BackwardInduction, Responder, Support, SupportOracle
 from conrl.oracles.a2c import Fictitious
@@ -132,8 +132,7 @@ class Lagrangian:
         read_count(self.iterations, "iterations", most=MOST_ITERATIONS)
         read_flag(self.decay, "decay")
         read_flag(self.keep_multipliers, "keep_multipliers")
-        if not (is_number(self.step) and self.step > 0.0):
-            raise SpecError(f"step is {shown(self.step)}; it must be a positive number")
+        read_positive(self.step, "step")
         read_choice(self.returns, "returns", RETURNS)
         if isinstance(self.oracle, str):
             if self.oracle not in ORACLES:
@@ -155,15 +154,12 @@ class Lagrangian:
             raise SpecError(f"the planner 'lagrangian' needs a Linear problem, not {type(problem).__name__}")
         model, rows = problem.bind(mdp)
         multipliers, done, learned = self._recall(start, rows)
-        oracle = self._answerer(model, learned)
-        descent = _Descent(model, rows, oracle, self.iterations)
-        end = descent.run(multipliers, self._steps(done))
-        trace = descent.trace()
+        oracle = _Answerer(model, rows, self._oracle(model, learned))
+        columns, counts, trace, end = _descend(oracle, multipliers, self._steps(done))
         average = trace.multipliers.mean(axis=0)
-        columns, counts = descent.columns, descent.counts
         tried, bounds = trace.multipliers, trace.dual_bounds
         if self.returns == "average-multiplier":
-            columns, counts = [oracle.last(descent.direction(average))], [1]
+            columns, counts = [oracle.last(average)], [1]
             if bounds is not None:
                 tried = np.vstack((tried, average))
                 bounds = np.append(bounds, columns[0].value + float(average @ rows.bound))
@@ -200,11 +196,11 @@ class Lagrangian:
         n = np.arange(done + 1, done + self.iterations + 1)
         return self.step / np.sqrt(n) if self.decay else np.full(n.size, float(self.step))
 
-    def _answerer(self, mdp: ConstrainedMDP, learned: Arrays | None) -> _Answerer:
-        """Who answers, made from the model where it is not given ready."""
+    def _oracle(self, mdp: ConstrainedMDP, learned: Arrays | None) -> Oracle:
+        """The oracle as given, or made from the model."""
         given = ORACLES[self.oracle]() if isinstance(self.oracle, str) else self.oracle
         if isinstance(given, Trainer) and not isinstance(given, type):
-            return _Answerer(mdp, given.resume(mdp, learned))
+            return given.resume(mdp, learned)
         if learned is not None:
             raise RunError("start holds what an oracle has learned, and this planner's oracle learns nothing")
         if isinstance(given, type) or not isinstance(given, (SupportOracle, Responder)):
@@ -216,7 +212,7 @@ class Lagrangian:
             raise SpecError(f"the oracle made a {type(given).__name__}; it must have support(w) or respond(w)")
         if isinstance(given, (ModelOracle, Fictitious)) and given.mdp is not mdp:
             raise SpecError("the oracle is of another model; pass what makes one from a model, such as its class")
-        return _Answerer(mdp, given)
+        return given
 
     # -- what is kept between calls -----------------------------------------------------------------------
 
@@ -225,27 +221,18 @@ class Lagrangian:
         if start is None:
             return np.zeros(rows.size), 0, None
         check_arrays(start, "start")
-        learned = {name.removeprefix(ORACLE): array for name, array in start.items() if name.startswith(ORACLE)}
+        learned = {name.removeprefix(ORACLE): array for name, array in start.items() if name.startswith(ORACLE)} or None
         kept = {name: array for name, array in start.items() if not name.startswith(ORACLE)}
         if kept.keys() != (KEPT if self.keep_multipliers else set()):
             raise RunError(
                 f"start is not that of a Lagrangian planner with keep_multipliers={self.keep_multipliers}: "
                 f"it holds {', '.join(sorted(kept)) or 'no multipliers'}"
             )
-        if not kept:
-            return np.zeros(rows.size), 0, learned or None
-        multipliers, cost, sign = kept["multipliers"], kept["cost"], kept["sign"]
-        if not (
-            multipliers.ndim == 1
-            and multipliers.shape == cost.shape == sign.shape
-            and kept["iterations"].shape == ()
-            and all(array.dtype.kind in "fiu" and np.isfinite(array).all() for array in kept.values())
-            and (multipliers >= 0.0).all()
-        ):
+        if kept and not _sensible(**kept):
             raise RunError("start is not that of a Lagrangian planner: its multipliers make no sense")
-        if not rows.same_costs(cost, sign):
-            return np.zeros(rows.size), 0, learned or None
-        return multipliers, int(kept["iterations"]), learned or None
+        if not kept or not rows.same_costs(kept["cost"], kept["sign"]):
+            return np.zeros(rows.size), 0, learned
+        return kept["multipliers"], int(kept["iterations"]), learned
 
     def _remember(self, rows: Rows, multipliers: Float, iterations: int, learned: Arrays) -> Arrays | None:
         """What the next call may start from; None if there is nothing to remember."""
@@ -256,30 +243,51 @@ class Lagrangian:
         return held(start) or None
 
 
+def _sensible(multipliers: Array, cost: Array, sign: Array, iterations: Array) -> bool:
+    """Whether these can be what a plan remembered."""
+    return (
+        multipliers.ndim == 1
+        and multipliers.shape == cost.shape == sign.shape
+        and iterations.shape == ()
+        and all(x.dtype.kind in "fiu" and np.isfinite(x).all() for x in (multipliers, cost, sign, iterations))
+        and bool((multipliers >= 0.0).all())
+    )
+
+
 class _Answerer:
-    """An oracle of either kind, asked in one way: the answer, and what makes two answers the same."""
+    """An oracle of either kind, asked for the best response to multipliers [R] of some rows."""
 
-    def __init__(self, mdp: ConstrainedMDP, oracle: Oracle) -> None:
+    def __init__(self, mdp: ConstrainedMDP, rows: Rows, oracle: Oracle) -> None:
         self.mdp = mdp
+        self.rows, self.G = rows, rows.matrix(mdp.num_costs)
+        self.oracle = oracle
         self.exact = oracle if isinstance(oracle, SupportOracle) else None
-        self._responder = oracle if isinstance(oracle, Responder) else None
-        self._trained = oracle if isinstance(oracle, Trained) else None
 
-    def ask(self, w: Float) -> tuple[Hashable, Support]:
-        """An exact answer is the same as another if its point is; a policy, if it is the same object."""
-        if self.exact is not None:
-            answer = self.exact.support(w)
+    def ask(self, multipliers: Float) -> tuple[Hashable, Support]:
+        """The answer, and what makes another the same: its point if it is exact, else the policy itself."""
+        w = self._direction(multipliers)
+        if isinstance(self.oracle, SupportOracle):
+            answer = self.oracle.support(w)
             return answer.point.tobytes(), answer
-        assert self._responder is not None
-        policy = self._responder.respond(w)
+        policy = self.oracle.respond(w)
         return policy, self._valued(policy, w)
 
-    def last(self, w: Float) -> Support:
+    def last(self, multipliers: Float) -> Support:
         """The answer to the last question, for which an oracle that learns trains longer."""
-        return self.ask(w)[1] if self._trained is None else self._valued(self._trained.finish(w), w)
+        if not isinstance(self.oracle, Trained):
+            return self.ask(multipliers)[1]
+        w = self._direction(multipliers)
+        return self._valued(self.oracle.finish(w), w)
 
     def learned(self) -> Arrays:
-        return {} if self._trained is None else self._trained.learned()
+        return self.oracle.learned() if isinstance(self.oracle, Trained) else {}
+
+    def _direction(self, multipliers: Float) -> Float:
+        """(1, -multipliers), by cost."""
+        least = 0.0 if self.mdp.bonus is None else NEXT_TO_ZERO
+        direction: Float = -np.maximum(multipliers, least) @ self.G
+        direction[0] = 1.0
+        return direction
 
     def _valued(self, policy: Policy, w: Float) -> Support:
         """A policy with its exact value vector: its mean, and in the best case within the bonus."""
@@ -290,47 +298,30 @@ class _Answerer:
         return Support(np.nan, point, mean, lambda: policy)
 
 
-class _Descent:
-    """One run. Equal answers are one column with a count, so that 10,000 iterations hold a few dozen policies."""
+def _descend(oracle: _Answerer, multipliers: Float, steps: Float) -> tuple[list[Support], list[int], Trace, Float]:
+    """Descend: the different answers, how often each was given, every iteration, and the multipliers at the end.
 
-    def __init__(self, mdp: ConstrainedMDP, rows: Rows, oracle: _Answerer, iterations: int) -> None:
-        self.rows = rows
-        self.G = rows.matrix(mdp.num_costs)
-        self.least = 0.0 if mdp.bonus is None else NEXT_TO_ZERO
-        self._oracle = oracle
-        self.columns: list[Support] = []
-        self.counts: list[int] = []
-        self._index: dict[Hashable, int] = {}
-        self._multipliers = np.empty((iterations, rows.size))
-        self._values = np.empty((iterations, 1 + mdp.num_costs))
-        self._supports = np.empty(iterations)
-
-    def direction(self, multipliers: Float) -> Float:
-        """(1, -multipliers), by cost."""
-        direction: Float = -np.maximum(multipliers, self.least) @ self.G
-        direction[0] = 1.0
-        return direction
-
-    def run(self, multipliers: Float, steps: Float) -> Float:
-        """Descend; the multipliers after the last step."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            for n, step in enumerate(steps):
-                same, answer = self._oracle.ask(self.direction(multipliers))
-                index = self._index.setdefault(same, len(self.columns))
-                if index == len(self.columns):
-                    self.columns.append(answer)
-                    self.counts.append(0)
-                self.counts[index] += 1
-                self._multipliers[n], self._values[n], self._supports[n] = multipliers, answer.point, answer.value
-                multipliers = np.maximum(0.0, multipliers + step * (self.G @ answer.point - self.rows.bound))
-        proven = np.isfinite(self._supports).all() or self._oracle.exact is None
-        if not (np.isfinite(multipliers).all() and proven):
-            raise RunError("the multipliers grew beyond the range of numbers; lower step, or the unit of the costs")
-        return multipliers
-
-    def trace(self) -> Trace:
-        bounds = None if self._oracle.exact is None else self._supports + self._multipliers @ self.rows.bound
-        return Trace(self.rows, self._multipliers, self._values, bounds)
+    Equal answers are one, so that 10,000 iterations hold a few dozen policies.
+    """
+    rows, N = oracle.rows, steps.size
+    columns: list[Support] = []
+    counts: list[int] = []
+    seen: dict[Hashable, int] = {}
+    tried, values, supports = np.empty((N, rows.size)), np.empty((N, 1 + oracle.mdp.num_costs)), np.empty(N)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for n, step in enumerate(steps):
+            same, answer = oracle.ask(multipliers)
+            index = seen.setdefault(same, len(columns))
+            if index == len(columns):
+                columns.append(answer)
+                counts.append(0)
+            counts[index] += 1
+            tried[n], values[n], supports[n] = multipliers, answer.point, answer.value
+            multipliers = np.maximum(0.0, multipliers + step * (oracle.G @ answer.point - rows.bound))
+    if not np.isfinite(multipliers).all() or (oracle.exact is not None and not np.isfinite(supports).all()):
+        raise RunError("the multipliers grew beyond the range of numbers; lower step, or the unit of the costs")
+    bounds = None if oracle.exact is None else supports + tried @ rows.bound
+    return columns, counts, Trace(rows, tried, values, bounds), multipliers
 
 
 def _running_mean(values: Float) -> Float:

@@ -23,7 +23,7 @@ import highspy
 import numpy as np
 
 from conrl._types import Arrays, Float
-from conrl.arguments import is_number, read_choice
+from conrl.arguments import read_choice, read_positive
 from conrl.errors import InfeasibleError, RunError, SpecError, shown
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
@@ -46,7 +46,7 @@ _INFEASIBLE = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kU
 
 
 class _Solution(NamedTuple):
-    """What HiGHS found, evaluated."""
+    """HiGHS' answer, evaluated."""
 
     policy: Policy
     skip: float
@@ -76,8 +76,7 @@ class LinearProgram:
         read_choice(self.method, "method", METHODS)
         if not (isinstance(self.time_limit, (int, float)) and self.time_limit >= 0.0):
             raise SpecError(f"time_limit is {shown(self.time_limit)}; it must be a number of seconds, or inf for none")
-        if not (is_number(self.tol) and self.tol > 0.0):
-            raise SpecError(f"tol is {shown(self.tol)}; it must be a positive number")
+        read_positive(self.tol, "tol")
 
     def plan(self, mdp: ConstrainedMDP, problem: Problem, start: Arrays | None = None, relax: bool = False) -> Plan:
         """The best policy within the limits; `relax` is as in `ColumnGeneration.plan`.

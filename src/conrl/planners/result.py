@@ -37,11 +37,11 @@ class Row(NamedTuple):
     bound: float
     price: float  # >= 0
     excess: float  # >= 0: by how much the value is above a limit, or below a floor
-    allowance: float  # what the excess may be at most (`conrl.planners.allowance`)
+    allowance: float  # the largest excess that counts as kept (`conrl.planners.allowance`)
 
 
 class Checked(NamedTuple):
-    """The rows that a plan was checked against, and what was found."""
+    """The rows that a plan was checked against, and how it keeps them."""
 
     rows: Rows
     value: Float  # [R]
@@ -55,7 +55,7 @@ class Plan:
 
     `reward` and `costs` are the exact expected totals of `policy` under the mean model, without bonus; `objective`
     is what was maximised (optimistic if the model carries a bonus) and `bound` a proven upper bound on it, so that
-    `gap` says how far from optimal the plan can be at most. `prices[i]` >= 0 is the gain in the objective per unit
+    `gap` is the most the plan can fall short of the optimum. `prices[i]` >= 0 is the gain in the objective per unit
     of limit i (`Linear`, `Knapsack`) or of slack in constraint i (`ConcaveConvex`), `floor_prices[i]` >= 0 the loss
     per unit of floor i. `skip` is the probability of the null action for a whole episode (`Knapsack`): `reward` and
     `costs` count such episodes as zero, `policy` and `mixture` are what is played in the others. `trace`, where the
@@ -88,12 +88,12 @@ class Plan:
 
     @property
     def gap(self) -> Any:
-        """bound - objective: the most that any policy within the limits could do better; None without a bound."""
+        """bound - objective: the most by which any policy within the limits could do better; None without a bound."""
         return None if self.bound is None else self.bound - self.objective
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The limits, then the floors (`Linear`, `Knapsack`): value, bound, price, excess and what it may be."""
+        """The limits, then the floors (`Linear`, `Knapsack`): value, bound, price, excess and allowance."""
         if self.checked is None:
             return ()
         rows, values, allowances, multipliers = self.checked
@@ -134,7 +134,7 @@ class Plan:
 
 
 def check_arrays(given: Any, what: str) -> None:
-    """Refuse what is no mapping from names to arrays of plain values, and so cannot be saved."""
+    """Refuse anything but a mapping from names to arrays of plain values: only that can be saved."""
     if not isinstance(given, Mapping) or not all(
         isinstance(name, str) and isinstance(array, np.ndarray) and not array.dtype.hasobject
         for name, array in given.items()
@@ -142,17 +142,17 @@ def check_arrays(given: Any, what: str) -> None:
         raise SpecError(f"{what} is {shown(given)}; it must be None or a mapping from names to numpy arrays")
 
 
-def certify(bound: float, objective: float, room: float, bought: float) -> tuple[float, bool]:
-    """The bound to report, and whether it proves the objective to within `room`.
+def certify(bound: float, objective: float, tolerance: float, bought: float) -> tuple[float, bool]:
+    """The bound to report, and whether it proves the objective to within `tolerance`.
 
     An objective that keeps its limits lies above the bound only by what exceeding them within their allowance can buy
-    (`bought`: multipliers times allowances) and by rounding; then they are equal. If it is further above, it was bought
-    by breaking a limit: that is no proof.
+    (`bought`: multipliers times allowances) and by rounding; then the bound is raised to it. If it lies further above,
+    it was bought by breaking a limit, and nothing is proven.
     """
     over = objective - bound
-    if not np.isfinite(objective) or over > room + SUM_ROUNDING * abs(objective) + bought:
+    if not np.isfinite(objective) or over > tolerance + SUM_ROUNDING * abs(objective) + bought:
         return bound, False
-    return max(bound, objective), -over <= room
+    return max(bound, objective), -over <= tolerance
 
 
 def split_prices(rows: Rows, multipliers: Float, num_costs: int) -> tuple[Float, Float]:

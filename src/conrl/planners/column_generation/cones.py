@@ -23,11 +23,11 @@ import numpy as np
 
 from conrl._types import Float
 from conrl.arguments import is_sparse
-from conrl.errors import ConRLError, SpecError, shown
+from conrl.errors import ConRLError, SpecError
 
 Function = Callable[..., Any]
 
-# Clarabel's tolerance, and whether it scales the rows itself: each next if it fails. What it misses shows in the gap.
+# Clarabel's tolerance, and whether it scales the rows itself; the next if one fails. The gap shows what it missed.
 ATTEMPTS = ((1e-10, True), (1e-8, True), (1e-8, False), (1e-7, False))
 SOLVED = ("Solved", "AlmostSolved")
 REMEDY = "bring rewards and costs nearer to 1 in size"
@@ -97,9 +97,8 @@ class Cones:
 
     def value(self, y: Float) -> tuple[float, Float]:
         """f(y) and every g_j(y), as CVXPY computes them; nan where undefined."""
-        with CVXPY, np.errstate(all="ignore"):
-            self._y.value = y / self.unit
-            return _value_of(self._f), np.array([_value_of(g) for g in self._g])
+        f, *gs = _values([self._f, *self._g], self._y, y / self.unit)
+        return f, np.array(gs)
 
     def _sizes(self, lo: Float, hi: Float) -> tuple[bool, Float]:
         """Whether functions are large, and a unit for each g_j: its size where that is small throughout the box. Never
@@ -129,8 +128,8 @@ class Cones:
         """The maximum of f(y) - mu.g(y) - w.y over the box (with `objective` 0, without f), rounded up; inf if Clarabel
         is not sure.
 
-        The larger of Clarabel's two sides and of what is really there at its answer, and its tolerance on top. Where
-        functions are large Clarabel has been seen to be wrong and sure: there one climbs on from its answer.
+        The largest of Clarabel's two sides and of the function's value at its answer, plus its tolerance. Where
+        functions are large, Clarabel has been seen to be wrong and sure of it: there we climb on from its answer.
         """
         cost = np.zeros(self.num_variables)
         cost[self.s] = -objective
@@ -253,13 +252,7 @@ def evaluator(
     with CVXPY:
         y = import_cvxpy().Variable(size)
         f, gs = expressions(objective, constraints, y, y)
-
-    def at(expressions: Sequence[Any], point: Float) -> list[float]:
-        with CVXPY, np.errstate(all="ignore"):
-            y.value = point
-            return [_value_of(e) for e in expressions]
-
-    return lambda point: at([f], point)[0], lambda point: at(gs, point)
+    return lambda point: _values([f], y, point)[0], lambda point: _values(gs, y, point)
 
 
 def import_cvxpy() -> Any:
@@ -288,10 +281,6 @@ def _arguments(objective: Function, y: Any) -> tuple[Any, ...]:
 
 def _expression(cp: Any, function: Function, arguments: tuple[Any, ...], what: str, variable: Any) -> Any:
     """What the user's function makes of CVXPY expressions, as a scalar expression."""
-    if not callable(function):
-        raise SpecError(
-            f"{what} is {shown(function)}; it must be a function from a CVXPY expression to a CVXPY expression"
-        )
     try:
         result = function(*arguments)
         expression = result if isinstance(result, cp.Expression) else cp.Constant(result)
@@ -325,15 +314,16 @@ def _gradient(expression: Any, variable: Any) -> Float:
 
 def _differences(expression: Any, variable: Any) -> Float:
     """The steeper of the two sides: at a kink both count."""
-    at, here, slopes = np.array(variable.value), _value_of(expression), np.zeros(variable.size)
+    at, slopes = np.array(variable.value), np.zeros(variable.size)
     for i, sign in itertools.product(range(variable.size), (1.0, -1.0)):
         step = 1e-6 * max(abs(at[i]), 1e-6)
-        variable.value = at + sign * step * np.eye(variable.size)[i]
-        slopes[i] = max(slopes[i], np.nan_to_num(abs(_value_of(expression) - here) / step))
-    variable.value = at
+        aside, here = (_values([expression], variable, x)[0] for x in (at + sign * step * np.eye(at.size)[i], at))
+        slopes[i] = max(slopes[i], np.nan_to_num(abs(aside - here) / step))
     return slopes
 
 
-def _value_of(expression: Any) -> float:
-    value = expression.value
-    return float("nan") if value is None else float(value)
+def _values(expressions: Sequence[Any], variable: Any, at: Float) -> list[float]:
+    """Of expressions in a variable, which is left there; nan where undefined."""
+    with CVXPY, np.errstate(all="ignore"):
+        variable.value = at
+        return [float("nan") if (value := e.value) is None else float(value) for e in expressions]

@@ -105,11 +105,11 @@ class _ConvexSearch(Search):
                 continue
             w, mu = answer.w, answer.mu
             inside = float((np.array(self.columns.points) @ w).max())
-            before = self.columns.count
+            before = len(self.columns.points)
             value, _ = self.ask_one(w)
             objective = float(answer.v[self.cones.s])
             tolerance = self.tolerance(objective)
-            last = self.columns.count == before or self.exhausted
+            last = len(self.columns.points) == before or self.exhausted
             if last or value - inside <= 10.0 * tolerance:  # else (2) cannot be small enough yet
                 here = value + rounding_of(self.oracle, w) + self.cones.over_box(w, mu)
                 if here < bound:
@@ -130,7 +130,7 @@ class _ConvexSearch(Search):
         apart, price = np.hstack((np.eye(size), -np.eye(size))), np.ones(2 * size)
         nothing = np.zeros(self.cones.num_variables)
         while True:
-            count = self.columns.count
+            count = len(self.columns.points)
             points = np.array(self.columns.points)
             answer = self.cones.over_mixtures(nothing, points, apart, price, self.allowed)
             if not answer.solved:
@@ -143,11 +143,11 @@ class _ConvexSearch(Search):
                 return self._loosen(answer.more[:count])
             inside = float((points @ answer.w).max())
             value, _ = self.ask_one(answer.w)
-            if value - inside <= max(0.1 * distance, APART) or self.columns.count == count:
+            if value - inside <= max(0.1 * distance, APART) or len(self.columns.points) == count:
                 proven = distance - max(value - inside, 0.0)
                 if proven > APART:
                     raise self._separated(proven, answer.more[:count], answer)
-                if self.columns.count == count:
+                if len(self.columns.points) == count:
                     return self._loosen(answer.more[:count])
             elif self.exhausted:
                 raise RunError("no allowed mixture was found within max_sweeps; raise it")
@@ -198,12 +198,12 @@ class _ConvexSearch(Search):
         if over > 0.0:
             again = self._master(-2.0 * over)
             if again.solved:
-                optimum = self._optimum(again.more, self.columns.count, bound, multipliers)
+                optimum = self._optimum(again.more, len(self.columns.points), bound, multipliers)
                 over = self._over(optimum.weights @ optimum.points)
         if over > 0.0:
             raise RunError(f"the mixture found breaks a constraint by {over:.3g} of its size; {REMEDY}")
         # A bound below the objective is Clarabel's error: nothing is proven.
-        return replace(optimum, keeps=True, bound=np.inf if optimum.bound < optimum.objective else optimum.bound)
+        return replace(optimum, bound=np.inf if optimum.bound < optimum.objective else optimum.bound)
 
     def _over(self, y: Float) -> float:
         """By how much a value vector breaks a constraint, in its unit; 0 if it breaks none."""
@@ -215,9 +215,9 @@ class _ConvexSearch(Search):
         """A mixture from the master's weights, its gap certified, its constraints not checked."""
         chosen = np.flatnonzero(x[:count] > NO_WEIGHT)
         points = np.array([self.columns.points[i] for i in chosen])
-        mean = np.maximum(x[chosen], 0.0) @ points / x[chosen].sum()
+        mean = x[chosen] @ points / x[chosen].sum()
         bought = float(multipliers @ self.cones.allowance(mean, self.oracle.rounding().point))
-        weights, objective = self._fewest(np.maximum(x[chosen], 0.0) / x[chosen].sum(), points, bound, bought)
+        weights, objective = self._fewest(x[chosen] / x[chosen].sum(), points, bound, bought)
         if not np.isfinite(objective):  # f is defined only where the constraints are exceeded a little
             raise Separated(0.0, self._nearest(np.maximum(x[:count], 0.0)))
         kept = weights > 0.0

@@ -90,20 +90,16 @@ class RationalMaster:
 
     def _begin(self) -> None:
         """The first point alone, with t at its largest violation (or 0)."""
-        over = [(use - h) / u for use, h, u in zip(self._use[0], self._right[1:], self._unit, strict=True)]
-        worst = max(range(len(over)), key=over.__getitem__)
-        self._basis = [0, *(_slack(r) for r in range(len(over)))]
-        if over[worst] > ZERO:
-            self._basis[1 + worst] = VIOLATION
-        self._inverse = _inverted([self._column(j) for j in self._basis])
+        R = len(self._unit)
+        self._basis = [0, *(_slack(r) for r in range(R))]
+        self._inverse = [[ONE if i == j else ZERO for j in range(1 + R)] for i in range(1 + R)]
+        for row, use in zip(self._inverse[1:], self._use[0], strict=True):
+            row[0] = -use
         self._level = [_dot(row, self._right) for row in self._inverse]
-
-    def _column(self, j: int) -> Vector:
-        if j >= 0:
-            return [ONE, *self._use[j]]
-        if j == VIOLATION:
-            return [ZERO, *(-u for u in self._unit)]
-        return [ZERO, *(ONE if _slack(r) == j else ZERO for r in range(len(self._unit)))]
+        lacking = [level / unit for level, unit in zip(self._level[1:], self._unit, strict=True)]
+        worst = min(range(R), key=lacking.__getitem__)
+        if lacking[worst] < ZERO:
+            self._exchange(1 + worst, VIOLATION, [ZERO, *(-u for u in self._unit)])
 
     def _worth(self, j: int) -> Fraction:
         if self._minimise_t:
@@ -129,9 +125,11 @@ class RationalMaster:
                 yield j
 
     def _step(self, entering: int) -> bool:
-        """Exchange a basic column for another one; whether anything was gained."""
-        column = self._column(entering)
-        moved = [_dot(row, column) for row in self._inverse]
+        """Exchange a basic column for a point or a slack; whether anything was gained."""
+        if entering >= 0:
+            moved = [_dot(row, [ONE, *self._use[entering]]) for row in self._inverse]
+        else:
+            moved = [row[-1 - entering] for row in self._inverse]  # 1 in its own row, 0 in the others
         leaving, least = -1, ZERO
         for i, (rate, level) in enumerate(zip(moved, self._level, strict=True)):
             if self._basis[i] == VIOLATION and level == ZERO and rate != ZERO:
@@ -141,15 +139,19 @@ class RationalMaster:
                 ratio = level / rate
                 if leaving < 0 or ratio < least or (ratio == least and self._basis[i] < self._basis[leaving]):
                     leaving, least = i, ratio
+        self._exchange(leaving, entering, moved)
+        return least > ZERO
+
+    def _exchange(self, leaving: int, entering: int, moved: Vector) -> None:
+        """Put the column `entering`, which is `moved` in terms of the basis, into its row `leaving`."""
         pivot = moved[leaving]
-        row = [x / pivot for x in self._inverse[leaving]]
+        row, least = [x / pivot for x in self._inverse[leaving]], self._level[leaving] / pivot
         for i, rate in enumerate(moved):
             if i != leaving and rate != ZERO:
                 self._inverse[i] = [x - rate * y for x, y in zip(self._inverse[i], row, strict=True)]
                 self._level[i] -= rate * least
         self._inverse[leaving], self._level[leaving] = row, least
         self._basis[leaving] = entering
-        return least > ZERO
 
     def _violation(self) -> Fraction:
         if not self._minimise_t or VIOLATION not in self._basis:
@@ -167,18 +169,3 @@ def _dot(x: Vector | tuple[Fraction, ...], y: Vector | tuple[Fraction, ...]) -> 
         if a and b:
             total += a * b
     return total
-
-
-def _inverted(columns: list[Vector]) -> list[Vector]:
-    """The inverse of the matrix with these columns, by elimination."""
-    n = len(columns)
-    rows = [[columns[j][i] for j in range(n)] + [ONE if i == k else ZERO for k in range(n)] for i in range(n)]
-    for i in range(n):
-        pivot = next(k for k in range(i, n) if rows[k][i] != ZERO)
-        rows[i], rows[pivot] = rows[pivot], rows[i]
-        rows[i] = [x / rows[i][i] for x in rows[i]]
-        for k in range(n):
-            if k != i and rows[k][i] != ZERO:
-                factor = rows[k][i]
-                rows[k] = [x - factor * y for x, y in zip(rows[k], rows[i], strict=True)]
-    return [row[n:] for row in rows]

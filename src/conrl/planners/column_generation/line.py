@@ -20,14 +20,12 @@ from conrl._types import Arrays, Float
 from conrl.planners.column_generation.search import Conflict, Optimum, RowSearch
 
 
-def one_cost(search: RowSearch, start: Arrays | None) -> Optimum:
+def one_cost(search: RowSearch) -> Optimum:
     """The optimum within rows that are all on one cost: a limit, a floor, or both.
 
     As best(x) is concave, only a row that the optimum without rows breaks can bind; of several such rows, the one that
     it breaks most. The others are checked with every answer.
     """
-    if start is not None and search.rows.size == 1:
-        return _from_start(search, start)
     value, free = search.ask_one(search.a)
     over = search.G @ free - search.rows.bound
     aim = search.allowance.aim
@@ -38,7 +36,7 @@ def one_cost(search: RowSearch, start: Arrays | None) -> Optimum:
     return _close_in(search, r, h, free, least)
 
 
-def _from_start(search: RowSearch, start: Arrays) -> Optimum:
+def one_row(search: RowSearch, start: Arrays) -> Optimum:
     """One row, from the points on either side of it that come nearest among the answers to the start's directions."""
     g, h, aim = search.G[0], float(search.rows.bound[0]), float(search.allowance.aim[0])
     high = low = None

@@ -25,7 +25,7 @@ import numpy as np
 
 from conrl._types import Arrays, Float
 from conrl.oracles.protocols import SupportOracle
-from conrl.planners.column_generation.line import one_cost
+from conrl.planners.column_generation.line import one_cost, one_row
 from conrl.planners.column_generation.master import Unsolved
 from conrl.planners.column_generation.search import Columns, Optimum, RowSearch
 from conrl.planners.column_generation.several import in_fractions, several_costs
@@ -46,21 +46,30 @@ def maximise(
     """Solve (1) to bound - objective <= tol * max(1, |objective|) (and tol * the largest possible total), or raise
     `Conflict`.
 
-    `start`: `directions` [n, 1+d] and `multipliers` [R] that did well on a similar set. `relax`: where the rows cannot
-    be kept, exceed all of them by the least amount (in units of each row) that can be.
+    `start`: `directions` [n, 1+d] and `multipliers` [R] that did well on a similar set; one for other rows is not used.
+    `relax`: where the rows cannot be kept, exceed all of them by the least amount (in units of each row) possible.
     """
     columns = Columns() if columns is None else columns
     search = RowSearch(oracle, columns, max_sweeps, a, rows, tol, relax)
     if rows.size == 0:
         return no_rows(search)
-    if start is not None and not _fits(search, start):
+    if start is not None and not (
+        start.keys() >= {"directions", "multipliers"}
+        and start["multipliers"].shape == (rows.size,)
+        and start["directions"].shape[1:] == a.shape
+        and (start["directions"] @ search.G.T <= 0.0).all()  # they gain, and use no more of what is limited
+    ):
         start = None
-    one = bool((rows.cost == rows.cost[0]).all()) and not (relax and rows.size > 1)
     try:
-        optimum = one_cost(search, start) if one else several_costs(search, start)
+        if start is not None and rows.size == 1:
+            optimum = one_row(search, start)
+        elif (rows.cost == rows.cost[0]).all() and not (relax and rows.size > 1):
+            optimum = one_cost(search)
+        else:
+            optimum = several_costs(search, start)
     except Unsolved:
         return in_fractions(search)
-    return optimum if search.accepts(optimum) else in_fractions(search)
+    return optimum if optimum.accepted else in_fractions(search)
 
 
 def no_rows(search: RowSearch) -> Optimum:
@@ -75,11 +84,3 @@ def no_rows(search: RowSearch) -> Optimum:
 def _best(search: RowSearch) -> Optimum:
     value, point = search.ask_one(search.a)
     return search.optimum(np.ones(1), point[None], value, np.zeros(0))
-
-
-def _fits(search: RowSearch, start: Arrays) -> bool:
-    """Whether a start is one for these rows: its directions gain, and use no more of what is limited."""
-    directions, multipliers = start.get("directions"), start.get("multipliers")
-    if directions is None or multipliers is None or directions.ndim != 2 or directions.shape[1] != search.a.size:
-        return False
-    return multipliers.shape == (search.rows.size,) and bool((directions @ search.G.T <= 0.0).all())

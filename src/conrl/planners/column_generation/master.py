@@ -42,9 +42,8 @@ class Master:
         self.bound, self.unit = bound, unit
         self.objective_unit = objective_unit
         self._gain: list[float] = []
-        self._use: list[Float] = []
         self._limit = bound / unit
-        self._violation = True
+        self._minimise_t = True
         highs = highspy.Highs()
         for name, value in _OPTIONS.items():
             highs.setOptionValue(name, value)
@@ -63,14 +62,13 @@ class Master:
     def add(self, gains: Float, uses: Float) -> None:
         """New points: their objective a.z [m] and row values G z [m, R]."""
         for gain, use in zip(gains / self.objective_unit, uses / self.unit, strict=True):
-            cost = 0.0 if self._violation else -float(gain)
+            cost = 0.0 if self._minimise_t else -float(gain)
             self._highs.addCol(cost, 0.0, highspy.kHighsInf, self._rows.size, self._rows, np.concatenate(([1.0], use)))
             self._gain.append(float(gain))
-            self._use.append(use)
 
     def pursue_objective(self, violation: float) -> None:
         """From now on maximise, with the violation t fixed at what has been reached."""
-        self._violation = False
+        self._minimise_t = False
         n = len(self._gain)
         self._highs.changeColCost(0, 0.0)
         self._highs.changeColBounds(0, violation, violation)
@@ -97,7 +95,7 @@ class Master:
         if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal or not 0.5 < total < 2.0:
             raise Unsolved
         multipliers = np.maximum(-np.array(solution.row_dual)[1:], 0.0) / self.unit
-        if not self._violation:
+        if not self._minimise_t:
             multipliers *= self.objective_unit
         return weights / total, multipliers, violation
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from conrl._types import Arrays, Float
-from conrl.arguments import held, is_int, is_number
-from conrl.errors import RunError, SpecError, shown
+from conrl.arguments import frozen, read_count, read_positive
+from conrl.errors import RunError
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
 from conrl.planners.column_generation.cones import Cones
@@ -44,10 +44,8 @@ class ColumnGeneration:
     problems = (Linear, ConcaveConvex, Knapsack)
 
     def __post_init__(self) -> None:
-        if not (is_number(self.tol) and self.tol > 0.0):
-            raise SpecError(f"tol is {shown(self.tol)}; it must be a positive number")
-        if not is_int(self.max_sweeps) or self.max_sweeps < 1:
-            raise SpecError(f"max_sweeps is {shown(self.max_sweeps)}; it must be a whole number of at least 1")
+        read_positive(self.tol, "tol")
+        read_count(self.max_sweeps, "max_sweeps")
 
     def plan(self, mdp: ConstrainedMDP, problem: Problem, start: Arrays | None = None, relax: bool = False) -> Plan:
         """The best policy within the limits.
@@ -60,72 +58,31 @@ class ColumnGeneration:
         if start is not None:
             _check_start(start, model.num_costs)
         oracle = BackwardInduction(model)
+        box = None
         if isinstance(problem, ConcaveConvex):
-            return self._convex(oracle, problem, start, relax)
-        return self._linear(oracle, problem, rows, start, relax)
-
-    def _linear(
-        self, exact: BackwardInduction, problem: Problem, rows: Rows, start: Arrays | None, relax: bool
-    ) -> Plan:
-        """Maximise the reward over the value vectors that keep the rows; of a `Knapsack`, the origin is one of them."""
-        num_costs = exact.num_costs
-        oracle: SupportOracle = WithNullAction(exact) if isinstance(problem, Knapsack) else exact
-        reward = np.eye(1 + num_costs)[0]
-        work: dict[str, Any] = {"tol": self.tol, "max_sweeps": self.max_sweeps, "start": start}
-        status = None
-        try:
-            best = maximise(oracle, reward, rows, **work)
-        except Conflict as conflict:
-            if not relax:
-                raise infeasible(exact, rows, conflict) from None
-            best, status = maximise(oracle, reward, rows, relax=True, **work), "infeasible"
-        assert best.allowance is not None
-        checked = Checked(rows, (best.weights @ best.points)[1 + rows.cost], best.allowance, best.multipliers)
-        prices = split_prices(rows, best.multipliers, num_costs)
-        return self._result(exact.mdp, problem, best, prices, status, checked=checked)
-
-    def _convex(self, oracle: BackwardInduction, problem: ConcaveConvex, start: Arrays | None, relax: bool) -> Plan:
-        """Maximise f over the value vectors with g_j <= 0; where there are none, come as near as can be."""
-        box = _box(np.stack(oracle.box), start)
-        cones = _compile(problem.objective, problem.constraints, box.tobytes(), box.shape[1])
-        tol = max(self.tol, CONVEX_TOLERANCE)
-        status = None
-        try:
-            best = maximise_convex(oracle, cones, tol=tol, max_sweeps=self.max_sweeps, start=start)
-        except Separated as apart:
-            if not relax:
-                raise separated(oracle, problem, apart) from None
-            best, status = apart.mixture, "infeasible"
-        prices = best.multipliers, np.zeros(oracle.num_costs)
-        return self._result(oracle.mdp, problem, best, prices, status, box)
-
-    def _result(
-        self,
-        mdp: ConstrainedMDP,
-        problem: Problem,
-        best: Optimum,
-        prices: tuple[Float, Float],
-        status: str | None,
-        box: Float | None = None,
-        checked: Checked | None = None,
-    ) -> Plan:
-        """The mixture as a plan: columns that skip the episode make `skip`, the others are the policies."""
+            box = _box(np.stack(oracle.box), start)
+            best, relaxed = self._convex(oracle, problem, box, start, relax)
+            prices, checked = (best.multipliers, np.zeros(model.num_costs)), None
+        else:
+            best, relaxed = self._linear(oracle, isinstance(problem, Knapsack), rows, start, relax)
+            assert best.allowance is not None
+            prices = split_prices(rows, best.multipliers, model.num_costs)
+            checked = Checked(rows, (best.weights @ best.points)[1 + rows.cost], best.allowance, best.multipliers)
+        status = "optimal" if best.converged else "iteration limit" if best.sweeps >= self.max_sweeps else "inaccurate"
         mean = best.weights @ best.means
-        oracle, skipped = best.oracle, best.skips
-        played = ~skipped if not skipped.all() else np.arange(skipped.size) == 0  # always skipping: any policy will do
+        # Columns that skip the episode add up to `skip`, the others are the policies. If all skip, any policy will do.
+        skipped = best.skips
+        played = ~skipped if not skipped.all() else np.arange(skipped.size) == 0
         directions, values = best.directions[played], best.means[played]
-        if isinstance(oracle, WithNullAction) and skipped.all():
-            values = oracle.inner.support_many(directions).means  # of the policy, not of skipping it
-        if status is None:
-            out_of_sweeps = best.sweeps >= self.max_sweeps
-            status = "optimal" if best.converged else "iteration limit" if out_of_sweeps else "inaccurate"
-        start = {"directions": best.directions, "multipliers": best.multipliers}
+        if isinstance(best.oracle, WithNullAction) and skipped.all():
+            values = best.oracle.inner.support_many(directions).means  # of the policy, not of skipping it
+        remembered = {"directions": best.directions, "multipliers": best.multipliers}
         if box is not None:
-            start["box"] = box
+            remembered["box"] = box
         return Plan(
-            mdp=mdp,
+            mdp=model,
             problem=problem,
-            status=status,
+            status="infeasible" if relaxed else status,
             reward=float(mean[0]),
             costs=mean[1:],
             objective=best.objective,
@@ -135,11 +92,41 @@ class ColumnGeneration:
             iterations=best.asked,
             weights=best.weights[played] / best.weights[played].sum(),
             values=values,
-            make_policy=lambda i: oracle.policy(directions[i]),
+            make_policy=lambda i: best.oracle.policy(directions[i]),
             skip=float(best.weights[skipped].sum()),
-            start=held(start),
+            start={name: frozen(array) for name, array in remembered.items()},
             checked=checked,
         )
+
+    def _linear(
+        self, exact: BackwardInduction, null: bool, rows: Rows, start: Arrays | None, relax: bool
+    ) -> tuple[Optimum, bool]:
+        """The best reward of the value vectors that keep the rows, and whether the rows had to be relaxed.
+
+        With `null`, the origin is one of the value vectors.
+        """
+        oracle: SupportOracle = WithNullAction(exact) if null else exact
+        work: dict[str, Any] = {"tol": self.tol, "max_sweeps": self.max_sweeps, "start": start}
+        reward = np.eye(1 + exact.num_costs)[0]
+        try:
+            return maximise(oracle, reward, rows, **work), False
+        except Conflict as conflict:
+            if not relax:
+                raise infeasible(exact, rows, conflict) from None
+        return maximise(oracle, reward, rows, relax=True, **work), True
+
+    def _convex(
+        self, oracle: BackwardInduction, problem: ConcaveConvex, box: Float, start: Arrays | None, relax: bool
+    ) -> tuple[Optimum, bool]:
+        """The best f of the value vectors with every g_j <= 0; if there are none, what comes nearest, and True."""
+        cones = _compile(problem.objective, problem.constraints, box.tobytes(), box.shape[1])
+        tol = max(self.tol, CONVEX_TOLERANCE)
+        try:
+            return maximise_convex(oracle, cones, tol=tol, max_sweeps=self.max_sweeps, start=start), False
+        except Separated as apart:
+            if not relax:
+                raise separated(oracle, problem, apart) from None
+            return apart.mixture, True
 
 
 def _check_start(start: Arrays, num_costs: int) -> None:

@@ -9,7 +9,7 @@ A column is a point z of the set Z of value vectors, together with the direction
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -37,7 +37,8 @@ class Optimum:
     bound: float
     multipliers: Float  # [R]
     converged: bool
-    keeps: bool = False  # checked: it keeps every row or constraint within its allowance; relaxed ones, as relaxed
+    keeps: bool = False  # checked: it keeps every row within its allowance; relaxed ones, as relaxed
+    accepted: bool = False  # it keeps every row, and its gap is closed or no sweep is left
     allowance: Float | None = None  # [R]: by how much each row may be exceeded
 
 
@@ -50,38 +51,15 @@ class Conflict(Exception):
         self.violation = violation
 
 
+@dataclass(frozen=True)
 class Columns:
-    """The points found so far, none twice, each with the first direction that it answered."""
+    """The points met so far, none twice, each with the first direction that it answered."""
 
-    def __init__(self) -> None:
-        self.directions: list[Float] = []
-        self.points: list[Float] = []
-        self.means: list[Float] = []
-        self.skips: list[bool] = []
-        self._index: dict[bytes, int] = {}
-
-    @property
-    def count(self) -> int:
-        return len(self.points)
-
-    def ask(self, oracle: SupportOracle, directions: Float) -> tuple[Float, Float]:
-        """Answers to directions [m, 1+d]: support values and points; new points become columns."""
-        values, points, means, skips = oracle.support_many(directions)
-        for i, point in enumerate(points):
-            key = point.tobytes()
-            if key not in self._index:
-                self._index[key] = len(self.points)
-                self.directions.append(directions[i])
-                self.points.append(point)
-                self.means.append(means[i])
-                self.skips.append(skips is not None and bool(skips[i]))
-        return values, points
-
-    def details(self, points: Float) -> tuple[Float, Float, Bool]:
-        """Of some of the points: means and directions [n, 1+d], and which are the null action [n]."""
-        chosen = [self._index[p.tobytes()] for p in points]
-        means, directions, skips = ([kept[i] for i in chosen] for kept in (self.means, self.directions, self.skips))
-        return np.array(means), np.array(directions), np.array(skips)
+    directions: list[Float] = field(default_factory=list)
+    points: list[Float] = field(default_factory=list)
+    means: list[Float] = field(default_factory=list)
+    skips: list[bool] = field(default_factory=list)
+    index: dict[bytes, int] = field(default_factory=dict)  # of a point, by its bits
 
 
 class Search:
@@ -100,10 +78,23 @@ class Search:
         return self.sweeps >= self.max_sweeps
 
     def ask(self, directions: Float) -> tuple[Float, Float]:
-        """Support values [m] and points [m, 1+d] of directions [m, 1+d], by one call of the oracle."""
+        """Support values [m] and points [m, 1+d] of directions [m, 1+d], by one call of the oracle.
+
+        New points become columns.
+        """
         self.asked += directions.shape[0]
         self.sweeps += 1
-        return self.columns.ask(self.oracle, directions)
+        values, points, means, skips = self.oracle.support_many(directions)
+        columns = self.columns
+        for i, point in enumerate(points):
+            key = point.tobytes()
+            if key not in columns.index:
+                columns.index[key] = len(columns.points)
+                columns.directions.append(directions[i])
+                columns.points.append(point)
+                columns.means.append(means[i])
+                columns.skips.append(skips is not None and bool(skips[i]))
+        return values, points
 
     def ask_one(self, direction: Float) -> tuple[float, Float]:
         """The support value and the point of one direction."""
@@ -112,8 +103,19 @@ class Search:
 
     def mixture(self, weights: Float, points: Float, **certificate: Any) -> Optimum:
         """A mixture of some of the points, with what is known about it."""
-        details = self.columns.details(points)
-        return Optimum(weights, points, *details, self.asked, self.sweeps, self.oracle, **certificate)
+        columns = self.columns
+        chosen = [columns.index[point.tobytes()] for point in points]
+        return Optimum(
+            weights,
+            points,
+            np.array([columns.means[i] for i in chosen]),
+            np.array([columns.directions[i] for i in chosen]),
+            np.array([columns.skips[i] for i in chosen]),
+            self.asked,
+            self.sweeps,
+            self.oracle,
+            **certificate,
+        )
 
 
 class RowSearch(Search):
@@ -160,6 +162,7 @@ class RowSearch(Search):
         stated = self.allowance.stated
         bound, converged = certify(bound, objective, tolerance, float(multipliers @ stated))
         over = self.G @ (weights @ points) - (self.rows.bound if relaxed is None else relaxed)
+        keeps = bool((over <= self.allowance.computed).all())
         return self.mixture(
             weights,
             points,
@@ -167,10 +170,7 @@ class RowSearch(Search):
             bound=bound,
             multipliers=multipliers,
             converged=converged,
-            keeps=bool((over <= self.allowance.computed).all()),
+            keeps=keeps,
+            accepted=keeps and (converged or self.exhausted),
             allowance=stated,
         )
-
-    def accepts(self, optimum: Optimum) -> bool:
-        """Whether an answer can go out: it keeps every row, and its gap is closed or no sweep is left."""
-        return optimum.keeps and (optimum.converged or self.exhausted)

@@ -74,7 +74,7 @@ def in_fractions(search: RowSearch) -> Optimum:
         optimum = _improve(search, master, kept, float(values[0]), np.zeros(h.size))
         if optimum.keeps and (best is None or optimum.bound - optimum.objective < best.bound - best.objective):
             best = optimum
-        if best is not None and search.accepts(best):
+        if best is not None and best.accepted:
             break
     if best is None:
         raise RunError("the mixture found breaks a limit by more than rounding; measure costs in units nearer to 1")
@@ -100,7 +100,7 @@ def _limits(search: RowSearch, kept: Float) -> Float:
 
 def _solve(search: RowSearch, master: Master | RationalMaster) -> tuple[Float, Float, float]:
     """Give the master the columns that it does not have yet, and solve it: weights, multipliers, violation."""
-    if search.columns.count > master.count:
+    if len(search.columns.points) > master.count:
         new = np.array(search.columns.points[master.count :])
         master.add(new @ search.a, new @ search.G.T)
     return master.solve()
@@ -118,12 +118,12 @@ def _become_feasible(search: RowSearch, master: Master | RationalMaster, gain_un
         if violation <= 0.0:
             break
         mixing = MIXING / gain_unit
-        before = search.columns.count
+        before = len(search.columns.points)
         values, _ = search.ask(mixing[:, None] * a - multipliers @ G)
         proven = -float(values[0]) - float(multipliers @ search.rows.bound)
         if proven > float(multipliers @ aim) and not search.relax:
             raise Conflict(multipliers, proven)
-        if search.columns.count == before or violation - proven <= 0.1 * grain:
+        if len(search.columns.points) == before or violation - proven <= 0.1 * grain:
             break
         if search.exhausted:
             raise RunError("no policy within the limits was found within max_sweeps; raise it")
@@ -145,12 +145,12 @@ def _improve(search: RowSearch, master: Master | RationalMaster, kept: Float, bo
         if search.is_closed(bound, objective) or search.exhausted:
             break
         tried = share * best + (1.0 - share) * multipliers
-        before = search.columns.count
+        before = len(search.columns.points)
         value, _ = search.ask_one(search.a - tried @ search.G)
         value += float(tried @ limits)
         if value < bound:
             bound, best = value, tried
-        if search.columns.count > before:
+        if len(search.columns.points) > before:
             share = SMOOTHING
         elif share > 0.0:
             share = 0.0
