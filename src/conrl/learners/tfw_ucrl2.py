@@ -194,9 +194,8 @@ class TFWUCRL2(BaseLearner):
     def _plan(self) -> None:
         t = self._steps + 1
         task, counts = self.task, self.counts
-        pairs = counts.num_pairs
         self._theta = self._gradient(self.average)
-        visits, action = counts.visits, counts._of_pair["action"][:pairs]
+        visits, action = counts.visits, counts.action
         first, start, successor, probability = counts.graph()
         reward, scale = self._rewards(t)
         choice = np.zeros(task.num_states, dtype=np.int64)
@@ -229,7 +228,7 @@ class TFWUCRL2(BaseLearner):
         spread = self._high - self._low
         unit = np.where(spread > 0.0, spread, 1.0)
         visits = self.counts.visits[:, None]
-        means = np.where(visits > 0, self.counts._of_pair["means"][: visits.size], self._low)
+        means = np.where(visits > 0, self.counts.means, self._low)
         r = unit * radius(np.clip((means - self._low) / unit, 0.0, 1.0), visits, t)
         best = np.where(self._theta > 0.0, np.minimum(means + r, self._high), np.maximum(means - r, self._low))
         return best @ self._theta, float(np.abs(self._theta) @ spread) or 1.0

@@ -218,6 +218,8 @@ class ConstrainedMDP:
         limits: Float | None,
         cost_names: tuple[str, ...],
         visits: Int | None = None,
+        bonus: Float | None = None,
+        origin: Origin | None = None,
     ) -> ConstrainedMDP:
         """Of arrays that are known to make a model, without validation: a learner makes one each episode."""
         self = cls.__new__(cls)
@@ -235,6 +237,8 @@ class ConstrainedMDP:
             "cost_names": cost_names,
             "can_stop": False,
             "_visits": None if visits is None else frozen(visits),
+            "bonus": None if bonus is None else frozen(bonus),
+            "origin": origin,
         }
         put = setter(self)
         for name, value in values.items():
