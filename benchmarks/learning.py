@@ -136,7 +136,7 @@ def where(mdp: conrl.ConstrainedMDP, preset: str) -> tuple[dict[str, float], flo
         clock.watch("estimate and bonus", learner, "_model"),
         clock.watch("planning", learner, "_solve"),
         clock.watch("policy", BackwardInduction, "policy"),
-        clock.watch("policy", learner, "_whole"),
+        clock.watch("policy", learner, "_of_task"),
         clock.watch("playing", world, "play"),
         clock.watch("exact evaluation", world, "value"),
         clock.watch("counting", base, "check_episode"),

@@ -38,6 +38,7 @@ class Counts:
     num_seen: int  # states seen, START and END among them: n
     num_pairs: int  # of those states: P
     order: Int  # [n]: the state at each place
+    first: Int  # [n+1]: the pairs of place i are first[i] .. first[i+1]-1
     action: Int  # [P]: of each pair of the places
     visits: Int  # [P]
     means: Float  # [P, 1+d]: of reward and costs
@@ -91,14 +92,15 @@ class Counts:
                 grown = np.zeros((max(needed, 2 * array.shape[0]), *array.shape[1:]), dtype=array.dtype)
                 grown[: array.shape[0]] = array
                 self._arrays[name] = grown
-        kernels.count_steps(states, actions, pay, self._rank, self._place, *self._arrays.values(), self._sizes)
+        counted: list[Any] = [states, actions, pay, self._rank, self._place, *self._arrays.values(), self._sizes]
+        kernels.count_steps(*counted)
         self._measure()
 
     def _measure(self) -> None:
         """Cut what is read to what was seen."""
         self.num_seen = n = int(self._sizes[0])
-        self.num_pairs = P = int(self._arrays["first"][n])
-        self.order = self._arrays["order"][:n]
+        self.order, self.first = self._arrays["order"][:n], self._arrays["first"][: n + 1]
+        self.num_pairs = P = int(self.first[n])
         self.action, self.visits, self.means = (self._arrays[name][:P] for name in ("action", "visits", "means"))
         self.visits.flags.writeable = False  # of this view
 
@@ -111,13 +113,12 @@ class Counts:
         if place < 0:
             return None
         known = np.zeros(self.num_pairs, dtype=bool)
-        known[self._arrays["first"][place]] = True
+        known[self.first[place]] = True
         return known
 
     def graph(self) -> Graph:
         """The empirical transitions between places."""
-        arrays = self._arrays
-        first = arrays["first"][: self.num_seen + 1]
+        arrays, first = self._arrays, self.first
         links = arrays["next"], arrays["successor"], arrays["share"], int(self._sizes[1])
         start, successor, probability = kernels.empirical(first, self.visits, arrays["head"], *links)
         return Graph(frozen(first), frozen(start), frozen(successor), frozen(probability))

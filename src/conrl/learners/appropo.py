@@ -37,7 +37,7 @@ from conrl.errors import RunError, SpecError, shown
 from conrl.evaluation import evaluate
 from conrl.learners.actor_critic import ActorCriticLearner
 from conrl.learners.approach import POSITIVE, Answers, Game
-from conrl.learners.base import Proposal, whole
+from conrl.learners.base import Proposal, saved_count
 from conrl.learners.saving import GIVEN
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.limits import Limits, resolve_limits
@@ -215,7 +215,7 @@ class ApproPO(ActorCriticLearner):
         if game.shape != (2, self._shape[2] + 1) or not np.isfinite(game).all():
             raise SpecError("the direction makes no sense")
         self.game.direction, self.game.velocity = game
-        self.game.t = whole(state, "game_t")
+        self.game.t = saved_count(state, "game_t")
         self.answers.load_state(state, self._shape)
-        self.used, self.over = whole(state, "used"), bool(state["over"])
+        self.used, self.over = saved_count(state, "used"), bool(state["over"])
         self._seen = list(np.array(state["seen"], dtype=np.float64).reshape(-1, self._shape[2]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -15,6 +15,8 @@ from conrl._types import Array, Arrays, Float, Int
 from conrl.arguments import is_int, read_flag
 from conrl.episode import Episode, check_episode
 from conrl.errors import RunError, SpecError, shown
+from conrl.estimation.logs import Log
+from conrl.learners.budget import UNBOUND, Budget, Room
 from conrl.learners.executed import Executed
 from conrl.learners.saving import describe, save_learner
 from conrl.model import Task
@@ -43,7 +45,10 @@ class Proposal:
 
 
 class Learner(Protocol):
-    """A state machine: propose, play, observe, propose, ... It can be saved between any two calls."""
+    """A state machine: propose, play, observe, propose, ... It can be saved between any two calls.
+
+    A learner may also have what `OPTIONAL` lists; `BaseLearner` says what each of them is.
+    """
 
     name: str
     task: Task
@@ -76,7 +81,7 @@ class Learner(Protocol):
         """Whether one more step may be played in an episode that has cost `spent` [d] so far."""
         ...
 
-    def room(self) -> tuple[Float, Float]:
+    def room(self) -> Room:
         """[d] each, for `may_step` in compiled loops: what one episode may cost, and what one step can."""
         ...
 
@@ -91,6 +96,24 @@ class Learner(Protocol):
     def load_state(self, state: Arrays) -> None:
         """Go on from what `state` gave."""
         ...
+
+
+MEMBERS = (*Learner.__annotations__, *(name for name in vars(Learner) if not name.startswith("_")))
+OPTIONAL = {"continuing": False, "reports": False, "prices": None, "budget": None}  # and what a learner without it has
+
+
+def check_learner(given: Any) -> None:
+    """Refuse what does not follow `Learner`. No value is read: that of `proposal` would be planned. A wrapper that
+    passes on what it is asked for (`__getattr__`) is taken at its word."""
+    missing = [name for name in MEMBERS if name not in dir(given)]
+    if missing and not hasattr(type(given), "__getattr__"):
+        lacks = "" if len(missing) == len(MEMBERS) else f"; it has no {', '.join(missing)}"
+        raise SpecError(f"learn needs a learner such as ConRL(env.task), not {type(given).__name__}{lacks}")
+
+
+def optional(learner: Learner, name: str) -> Any:
+    """What `OPTIONAL` lists, of a learner that may not have it."""
+    return getattr(learner, name, OPTIONAL[name])
 
 
 class Pause(NamedTuple):
@@ -124,6 +147,7 @@ class BaseLearner(ABC):
     problems: tuple[type, ...] = (Linear,)  # the problems that it takes
     reports: bool = False  # it shows something else than what it plays, as soon as it has something
     continuing: bool = False  # it learns from one unending episode
+    budget: Budget | None = None  # the books of a hard budget
 
     def __init__(self, task: Task, problem: Problem | Limits | None, seed: int | None, keep_policies: bool) -> None:
         if not isinstance(task, Task):
@@ -199,10 +223,11 @@ class BaseLearner(ABC):
             raise RunError(f"observe needs an Episode, not {type(episode).__name__}")
         proposal = self.proposal
         check_episode(self.task, episode)
+        steps = episode.actions.size
         if isinstance(proposal.policy, Null):
-            if len(episode):
+            if steps:
                 raise RunError("the episode was to be skipped, and was played")
-        elif not len(episode) and not episode.stopped:
+        elif not steps and not episode.stopped:
             raise RunError("the episode was to be played, and was skipped")
         self._learn(episode, proposal)
         if self.keep_policies:
@@ -226,9 +251,13 @@ class BaseLearner(ABC):
         """Whether one more step may be played in an episode that has cost `spent` [d] so far."""
         return True
 
-    def room(self) -> tuple[Float, Float]:
+    def room(self) -> Room:
         """[d] each: what one episode may cost, and what one step can; empty where nothing binds step by step."""
-        return np.zeros(0), np.zeros(0)
+        return UNBOUND
+
+    def prime(self, episodes: str | Path | Log | Iterable[Episode]) -> int:
+        """Learn from logged episodes, where the learner can."""
+        raise SpecError(f"{self.name} cannot learn from logged data")
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -269,18 +298,17 @@ class BaseLearner(ABC):
 
     def state(self) -> dict[str, Array]:
         """What it has learned, as arrays. A proposal not yet observed is not among them: it is made again."""
-        executed = {f"policy_{name}": array for name, array in self._executed.state().items()}
-        return {"episodes": np.array(self._episodes), **executed}
+        return {"episodes": np.array(self._episodes), **prefixed("policy_", self._executed.state())}
 
     def load_state(self, state: Arrays) -> None:
         """Go on from what `state` gave."""
-        self._episodes = whole(state, "episodes")
+        self._episodes = saved_count(state, "episodes")
         shape = (self.task.horizon, self.task.num_states, self.task.num_actions)
         self._executed = Executed.load(group(state, "policy_"), shape)
         self._proposal = None
 
 
-def whole(state: Arrays, name: str) -> int:
+def saved_count(state: Arrays, name: str) -> int:
     """A whole number of at least 0."""
     array = state[name]
     if array.shape != () or array.dtype.kind not in "iu" or array < 0:

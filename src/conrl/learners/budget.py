@@ -23,6 +23,9 @@ from conrl._types import Bool, Float, Int
 from conrl.errors import RunError
 from conrl.model import Task
 
+Room = tuple[Float, Float]  # what one episode may cost, and what one step can, [d] each; empty where nothing binds
+UNBOUND: Room = (np.zeros(0), np.zeros(0))
+
 
 def sum_up(a: Float, b: Float) -> Float:
     """a + b elementwise, rounded up where it is not exact."""
@@ -136,11 +139,11 @@ class Budget:
         of n floating point numbers of size c is off by at most n^2 c times the rounding of one.
         """
         size = np.abs(self._ranges).max(axis=1, initial=0.0)
-        room = np.finfo(np.float64).eps * float(visits.astype(np.float64).sum()) ** 2 * size
+        rounding = np.finfo(np.float64).eps * float(visits.astype(np.float64).sum()) ** 2 * size
         low, high = np.minimum(self._ranges[:, 0], 0.0), np.maximum(self._ranges[:, 1], 0.0)
         logged = sums.sum(axis=0) - np.array([float(x - y) for x, y in zip(self._books, self._elsewhere, strict=True)])
         many = primed * self._horizon
-        if not ((many * low - room <= logged) & (logged <= many * high + room)).all():
+        if not ((many * low - rounding <= logged) & (logged <= many * high + rounding)).all():
             raise RunError("the books do not add up to the costs that were counted")
 
 
