@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -204,20 +205,31 @@ BOTH = conrl.Linear({"repairs": 2.0}, {"fuel": 0.1})
 def test_limits_are_resolved_once_for_a_plan(planner: str, problem: Any, once: list[str], resolved: list[str]) -> None:
     if planner == "lagrangian" and once == ["budgets"]:
         return
-    plan = conrl.plan(MDP, problem, planner=planner)
+    fresh = dataclasses.replace(problem) if isinstance(problem, conrl.Linear) else problem  # bound to nothing yet
+    plan = conrl.plan(MDP, fresh, planner=planner)
     assert resolved == once
     assert len(plan.rows) == len(plan.checked.rows.names)  # type: ignore[union-attr]
     assert resolved == once
 
 
-def test_limits_are_resolved_once_for_an_episode(resolved: list[str]) -> None:
+def test_limits_are_resolved_once_for_all_episodes(resolved: list[str]) -> None:
     learner = conrl.ConRL(MDP.task, problem={"repairs": 1.5})
-    conrl.learn(MDP, learner, 2, seed=0)
     before = len(resolved)
-    policy = learner.propose()
+    conrl.learn(MDP, learner, 2, seed=0)
+    learner.observe(ModelWorld(MDP).play(learner.propose(), np.random.default_rng(0)))
+    assert len(resolved) == before
+    learner.problem = {"repairs": 1.2}
+    conrl.learn(MDP, learner, 2, seed=0)
     assert len(resolved) == before + 1
-    learner.observe(ModelWorld(MDP).play(policy, np.random.default_rng(0)))
-    assert len(resolved) == before + 1
+
+
+def test_rows_are_those_of_the_costs_that_a_model_has() -> None:
+    problem = conrl.Linear({"repairs": 1.5})
+    assert problem.bind(MDP)[1] is problem.bind(MDP.task)[1]
+    turned = dataclasses.replace(MDP.task, cost_names=MDP.cost_names[::-1])
+    assert [problem.bind(model)[1].cost.tolist() for model in (MDP, turned, MDP)] == [[0], [1], [0]]
+    assert problem == conrl.Linear({"repairs": 1.5})
+    assert repr(problem) == repr(conrl.Linear({"repairs": 1.5}))
 
 
 def test_what_is_bound() -> None:

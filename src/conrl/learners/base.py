@@ -16,14 +16,14 @@ from conrl.arguments import is_int, read_flag
 from conrl.episode import Episode, check_episode
 from conrl.errors import RunError, SpecError, shown
 from conrl.estimation.logs import Log
-from conrl.learners.budget import UNBOUND, Budget, Room
+from conrl.learners.budget import Budget
 from conrl.learners.executed import Executed
 from conrl.learners.saving import describe, save_learner
 from conrl.model import Task
 from conrl.model.limits import Limits
 from conrl.policy import Mixture, Null, Policy
 from conrl.problem import Linear, Problem, Rows, as_problem
-from conrl.sampling import DRAW, randomness
+from conrl.sampling import DRAW, UNBOUND, Room, randomness
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,44 +58,34 @@ class Learner(Protocol):
     @property
     def episodes(self) -> int:
         """How many episodes were observed."""
-        ...
 
     @property
     def proposal(self) -> Proposal:
         """What `propose` gives, with its circumstances."""
-        ...
 
     def reseed(self, seed: int) -> None:
         """All randomness to come from this seed."""
-        ...
 
     def propose(self) -> Policy:
         """The policy of the next episode; asked twice, the same one."""
-        ...
 
     def observe(self, episode: Episode) -> None:
         """Learn from the episode that was played."""
-        ...
 
     def may_step(self, spent: ArrayLike) -> bool:
         """Whether one more step may be played in an episode that has cost `spent` [d] so far."""
-        ...
 
     def room(self) -> Room:
         """[d] each, for `may_step` in compiled loops: what one episode may cost, and what one step can."""
-        ...
 
     def config(self) -> dict[str, Any]:
         """What makes this learner, as JSON."""
-        ...
 
     def state(self) -> dict[str, Array]:
         """What it has learned, as arrays."""
-        ...
 
     def load_state(self, state: Arrays) -> None:
         """Go on from what `state` gave."""
-        ...
 
 
 MEMBERS = (*Learner.__annotations__, *(name for name in vars(Learner) if not name.startswith("_")))

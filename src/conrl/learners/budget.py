@@ -23,9 +23,6 @@ from conrl._types import Bool, Float, Int
 from conrl.errors import RunError
 from conrl.model import Task
 
-Room = tuple[Float, Float]  # what one episode may cost, and what one step can, [d] each; empty where nothing binds
-UNBOUND: Room = (np.zeros(0), np.zeros(0))
-
 
 def sum_up(a: Float, b: Float) -> Float:
     """a + b elementwise, rounded up where it is not exact."""

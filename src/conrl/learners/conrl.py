@@ -23,7 +23,7 @@ from conrl.episode import Episode
 from conrl.errors import RunError, SpecError, shown
 from conrl.estimation.bonuses import Bonus, ScaledBonus
 from conrl.learners.base import Proposal, group, prefixed
-from conrl.learners.budget import UNBOUND, Budget, Room
+from conrl.learners.budget import Budget
 from conrl.learners.places import PlacesLearner
 from conrl.learners.saving import describe
 from conrl.model import ConstrainedMDP, Task
@@ -32,7 +32,7 @@ from conrl.model.mdp import Origin
 from conrl.planners import ColumnGeneration, Lagrangian, Plan, Planner, planned, read_planner
 from conrl.policy import Deterministic, Mixture, Null, Policy
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, Rows
-from conrl.sampling import draw
+from conrl.sampling import UNBOUND, Room, draw
 
 EXECUTES = ("policy", "most-probable")
 # The program behind the paper: a tiny bonus, ten steps of a multiplier that is kept, the answer to its mean is played;
@@ -88,6 +88,7 @@ class ConRL(PlacesLearner):
         seed: int | None = None,
         keep_policies: bool = True,
     ) -> None:
+        """Fill in what the preset says where nothing was given, and open the books of a budget."""
         super().__init__(task, problem, seed, keep_policies)
         read_choice(preset, "preset", PRESETS)
         self.preset = preset

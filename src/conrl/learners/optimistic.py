@@ -22,9 +22,7 @@ from conrl.model import Task
 class OptimisticLearner(PlacesLearner):
     """A learner with a failure probability `delta` and a `scale`."""
 
-    presets: ClassVar[
-        Mapping[str, Mapping[str, Any]]
-    ]  # the scale, and what else the learner has
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]]  # the scale, and what else the learner has
 
     def _choose(self, preset: str, delta: float, **given: Any) -> dict[str, Any]:
         """Set preset, delta and scale; the values of the preset, each replaced by what was given instead."""

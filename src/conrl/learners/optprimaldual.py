@@ -110,6 +110,7 @@ class OptPrimalDual(OptimisticLearner):
         seed: int | None = None,
         keep_policies: bool = False,
     ) -> None:
+        """Steps that the preset leaves open are the paper's; a uniform policy and multipliers of 0 to begin with."""
         super().__init__(task, problem, seed, keep_policies)
         chosen = self._choose(preset, delta, scale=scale, step=step, dual_step=dual_step, decay=decay, least=least)
         H, R = task.horizon, max(self._rows.size, 1)

@@ -76,7 +76,7 @@ def describe(part: Any) -> dict[str, Any] | None:
     """The kind and the fields of a part of a learner; None if it cannot be made again from them."""
     if type(part) is not _PLAIN.get(type(part).__name__):
         return None
-    fields = {f.name: getattr(part, f.name) for f in dataclasses.fields(part) if f.init and f.name not in _APART}
+    fields = {f.name: vars(part)[f.name] for f in dataclasses.fields(part) if f.init and f.name not in _APART}
     try:
         plain: dict[str, Any] = json.loads(json.dumps({"kind": type(part).__name__, **fields}, default=_plain))
     except TypeError:
@@ -121,10 +121,8 @@ def made_arrays(learner: Learner) -> dict[str, Array]:
         "version": np.array(VERSION),
         "config": np.array(json.dumps(learner.config(), sort_keys=True)),
     }
-    for name in _APART:
-        if getattr(learner.task, name) is not None:
-            arrays[f"task_{name}"] = np.asarray(getattr(learner.task, name))
-    return arrays
+    apart = {f"task_{name}": vars(learner.task)[name] for name in _APART}
+    return arrays | {name: np.asarray(array) for name, array in apart.items() if array is not None}
 
 
 def save_learner(learner: Learner, path: str | Path) -> None:
@@ -151,13 +149,13 @@ def read_sealed(path: Path) -> dict[str, Array]:
 
 def _digest(arrays: Mapping[str, Array]) -> str:
     """Tells the contents of one file from those of another, texts by their characters."""
-    found = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for name in sorted(arrays):
         array = np.asarray(arrays[name])
         text = array.dtype.kind in "UO"
-        found.update(json.dumps([name, "text" if text else array.dtype.str, array.shape]).encode())
-        found.update(json.dumps(array.tolist()).encode() if text else np.ascontiguousarray(array).tobytes())
-    return found.hexdigest()
+        digest.update(json.dumps([name, "text" if text else array.dtype.str, array.shape]).encode())
+        digest.update(json.dumps(array.tolist()).encode() if text else np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def load_learner(path: str | Path, **given: Any) -> Any:
@@ -176,10 +174,10 @@ def load_learner(path: str | Path, **given: Any) -> Any:
             raise RunError(f"{path}: not a learner, or damaged: {reason}") from None
 
 
-def _check(found: Set[str], read: Reader) -> None:
-    if "format" not in found or read("format").shape != () or str(read("format")) != FORMAT:
+def _check(names: Set[str], read: Reader) -> None:
+    if "format" not in names or read("format").shape != () or str(read("format")) != FORMAT:
         raise ModelError(f"its format is not {FORMAT!r}")
-    if "version" not in found or read("version").shape != () or int(read("version")) != VERSION:
+    if "version" not in names or read("version").shape != () or int(read("version")) != VERSION:
         raise ModelError(
             f"its version is not {VERSION}, the only one that this conrl reads; "
             "go on with the conrl that wrote it, or learn again"

@@ -54,6 +54,7 @@ NOTHING: Float = np.zeros(0)
 STEP = 0.9  # of value iteration: less than 1 makes periodic chains converge
 TIE = 1e-10  # of scaled values: nearer actions are tied
 MAX_SWEEPS = 1_000_000
+ARRAYS = ("total", "values", "theta", "actions", "left")  # of a learner, that are saved as they are
 
 
 def radius(mean: ArrayLike, visits: ArrayLike, t: int) -> Float:
@@ -105,6 +106,7 @@ class TFWUCRL2(BaseLearner):
         seed: int | None = None,
         keep_policies: bool = False,
     ) -> None:
+        """No step played, and no epoch open; every state of the task has its place from the beginning."""
         super().__init__(task, problem, seed, keep_policies)
         weights = read_preset(PRESETS, preset, {"reward_weight": reward_weight, "penalty_weight": penalty_weight})
         self.preset = preset
@@ -121,9 +123,8 @@ class TFWUCRL2(BaseLearner):
         self.custom = objective is not None
         self.objective = self._default() if objective is None else read_objective(objective, len(ranges))
         # Every state has its own number as place, START has none: p_hat of the whole task.
-        self._all = dataclasses.replace(task, initial=0)
+        self.counts = Counts(dataclasses.replace(task, initial=0))
         self._anywhere = dataclasses.replace(task, initial=None)
-        self.counts = Counts(self._all)
         for s in range(1, task.num_states):
             self.counts._see(s)
         self._values = np.zeros(task.num_states)
@@ -192,6 +193,7 @@ class TFWUCRL2(BaseLearner):
         return Proposal(policy, policy)
 
     def _plan(self) -> None:
+        """The policy of a new epoch: extended value iteration for the gradient at the mean so far."""
         t = self._steps + 1
         task, counts = self.task, self.counts
         self._theta = self._gradient(self.average)
@@ -256,7 +258,7 @@ class TFWUCRL2(BaseLearner):
             raise RunError("tfw-ucrl2 learns from an unending episode; this one was skipped, stopped or terminated")
         if not len(episode):
             return
-        begin = int(np.asarray(episode.states)[0])
+        begin = int(episode.states[0])
         if self._position is not None and begin != self._position:
             raise RunError(f"the episode went on in state {begin}; it had come to {self._position}")
         proposal = self.proposal
@@ -266,7 +268,7 @@ class TFWUCRL2(BaseLearner):
         self._episodes = self._steps // self.task.horizon
 
     def _learn(self, episode: Episode, proposal: Proposal) -> None:
-        states, actions, pay = np.asarray(episode.states), np.asarray(episode.actions), episode.pay
+        states, actions, pay = episode.states, episode.actions, episode.pay
         self.counts.add(episode)
         steps = self._steps
         if not isinstance(self.objective, Penalised):
@@ -303,12 +305,8 @@ class TFWUCRL2(BaseLearner):
             | prefixed("counts_", self.counts.state())
             | {
                 "clock": np.array([self._steps, self._epochs, position, self._open], dtype=np.int64),
-                "total": self._total.copy(),
-                "values": self._values.copy(),
-                "theta": self._theta.copy(),
                 "change": np.array(self._change),
-                "actions": self._actions.copy(),
-                "left": self._left.copy(),
+                **{name: vars(self)[f"_{name}"].copy() for name in ARRAYS},
             }
         )
 
@@ -317,11 +315,11 @@ class TFWUCRL2(BaseLearner):
         self.counts.load_state(group(state, "counts_"))
         if not np.array_equal(self.counts.order, np.arange(self.task.num_states)):
             raise RunError("the counts do not cover the states of the task in their order")
-        for name in ("total", "values", "theta", "actions", "left"):
-            like = getattr(self, f"_{name}")
-            if state[name].shape != like.shape or state[name].dtype != like.dtype:
-                raise RunError(f"{name} has shape {state[name].shape} and dtype {state[name].dtype}")
-            setattr(self, f"_{name}", state[name].copy())
+        for name in ARRAYS:
+            array, like = state[name], vars(self)[f"_{name}"]
+            if array.shape != like.shape or array.dtype != like.dtype:
+                raise RunError(f"{name} has shape {array.shape} and dtype {array.dtype}")
+            vars(self)[f"_{name}"] = array.copy()
         self._steps, self._epochs, position, is_open = (int(x) for x in state["clock"])
         if not (-1 <= position < self.task.num_states and (not is_open or self._playable())):
             raise RunError("the position or an action is not one of the task")

@@ -240,9 +240,8 @@ class ConstrainedMDP:
             "bonus": None if bonus is None else frozen(bonus),
             "origin": origin,
         }
-        put = setter(self)
         for name, value in values.items():
-            put(name, value)
+            object.__setattr__(self, name, value)
         return self
 
     def _assemble(

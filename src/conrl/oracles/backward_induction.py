@@ -122,14 +122,14 @@ class BackwardInduction(ModelOracle):
         actions = np.empty((mdp.horizon, mdp.num_states), dtype=np.int16)
         choice = work.choice.reshape(mdp.horizon, -1)
         kernels.actions_of(mdp.graph.first, mdp.action, self._reach.order, choice, actions)
-        return Deterministic(actions, mdp.num_actions)
+        return Deterministic._trusted_actions(actions, mdp.num_actions)
 
     def _greedy(self, w: Float) -> Deterministic:
         mdp = self.mdp
         pay = mdp.pay_along(w)
         actions = np.empty((mdp.horizon, mdp.num_states), dtype=np.int16)
         kernels.greedy(*mdp.graph, mdp.action, pay, self._tie(w), actions)
-        return Deterministic(actions, mdp.num_actions)
+        return Deterministic._trusted_actions(actions, mdp.num_actions)
 
     def _sweep(self, w: Float, work: Scratch) -> float:
         """support(w), by backward induction over blocks of LANES states; what is chosen is left in `work.choice`."""

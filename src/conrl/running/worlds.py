@@ -23,7 +23,7 @@ from conrl.evaluation import expected_totals, parts_of
 from conrl.learners.budget import sum_up
 from conrl.model import ConstrainedMDP, Task
 from conrl.policy import Deterministic, Mixture, Null, Policy
-from conrl.sampling import Dynamics
+from conrl.sampling import UNBOUND, Dynamics, Room
 
 if TYPE_CHECKING:
     import gymnasium
@@ -31,21 +31,17 @@ if TYPE_CHECKING:
 
 # (generator, state, action, next state, mean [1+d]) -> what the step pays [1+d]
 Sampler = Callable[[np.random.Generator, int, int, int, Float], ArrayLike]
-Room = tuple[Float, Float]  # what one episode may cost, and what one step can, [d] each; empty for no bound
 ROUNDING = 1e-12
-NO_ROOM_NEEDED: Room = (np.zeros(0), np.zeros(0))
 
 
 class World(Protocol):
     """Where a policy can be played."""
 
-    def play(self, policy: Policy, generator: np.random.Generator, room: Room = NO_ROOM_NEEDED) -> Episode:
+    def play(self, policy: Policy, generator: np.random.Generator, room: Room = UNBOUND) -> Episode:
         """One episode; before each step it must be certain that it stays within `room`, else it is stopped."""
-        ...
 
     def value(self, policy: Policy | Mixture) -> Float | None:
         """[1+d]: the exact value of a policy, or None if it cannot be known."""
-        ...
 
 
 class Meter:
@@ -110,20 +106,17 @@ class ModelWorld:
             self._values[policy] = expected_totals(self.mdp, parts)
         return self._values[policy]
 
-    def play(self, policy: Policy, generator: np.random.Generator, room: Room = NO_ROOM_NEEDED) -> Episode:
+    def play(self, policy: Policy, generator: np.random.Generator, room: Room = UNBOUND) -> Episode:
         mdp = self.mdp
         if isinstance(policy, Null):
             return Episode.null(mdp.num_costs)
         self._check(policy)
         H = mdp.horizon
         uniform = generator.random((H + 1, 2))
-        deterministic = isinstance(policy, Deterministic)
         table = policy.actions[:, :, None] if isinstance(policy, Deterministic) else policy.probabilities
         drawn = self._pay != "outcome"
-        left, worst = NO_ROOM_NEEDED if drawn else room
-        states, actions, pay, played = self.dynamics.rollout(
-            table, self.dynamics.pay, uniform, deterministic=deterministic, left=left, worst=worst
-        )
+        within = UNBOUND if drawn else room
+        states, actions, pay, played = self.dynamics.rollout(table, self.dynamics.pay, uniform, within)
         if drawn:
             played = self._draw_pay(generator, states, actions, pay, room)
         stopped = played < H
@@ -223,7 +216,7 @@ class GymnasiumWorld:
     def value(self, policy: Policy | Mixture) -> None:
         return None
 
-    def play(self, policy: Policy, generator: np.random.Generator, room: Room = NO_ROOM_NEEDED) -> Episode:
+    def play(self, policy: Policy, generator: np.random.Generator, room: Room = UNBOUND) -> Episode:
         """Seeded by the generator, which also draws the actions."""
         task = self.task
         if isinstance(policy, Null):
