@@ -57,6 +57,7 @@ class Counts:
         self._rank = np.where(exists, np.cumsum(exists, axis=1) - 1, -1).astype(np.int16)
         self._place = np.full(S + 2, -1, dtype=np.int64)
         self._sizes = np.zeros(2, dtype=np.int64)  # states seen, links
+        self._capacity = np.zeros(2, dtype=np.int64)  # how many of them the arrays can hold
         # As `kernels.count_steps` takes them: by place, by pair, by link. They are longer than what they hold.
         self._arrays: dict[str, Array] = {name: np.zeros(n, dtype=np.int64) for name, n in _lengths(0, 0, 0).items()}
         self._arrays |= {"sums": np.zeros((0, width)), "means": np.zeros((0, width)), "share": np.zeros(0)}
@@ -84,17 +85,21 @@ class Counts:
 
     def _count(self, states: Int, actions: Int, pay: Float) -> None:
         """Count steps, in arrays that double when they are full."""
-        n, links = self._sizes.tolist()
-        n, links = n + states.size, links + actions.size
-        for name, needed in _lengths(n, n * self._rank.shape[1], links).items():
-            array = self._arrays[name]
-            if array.shape[0] < needed:
-                grown = np.zeros((max(needed, 2 * array.shape[0]), *array.shape[1:]), dtype=array.dtype)
-                grown[: array.shape[0]] = array
-                self._arrays[name] = grown
+        most = self._sizes + np.array((states.size, actions.size))
+        if (most > self._capacity).any():
+            self._grow(np.where(most > self._capacity, np.maximum(most, 2 * self._capacity), self._capacity))
         counted: list[Any] = [states, actions, pay, self._rank, self._place, *self._arrays.values(), self._sizes]
         kernels.count_steps(*counted)
         self._measure()
+
+    def _grow(self, capacity: Int) -> None:
+        """Lengthen the arrays for so many states, with all their actions, and links."""
+        self._capacity = capacity
+        n, links = capacity.tolist()
+        for name, length in _lengths(n, n * self._rank.shape[1], links).items():
+            array = self._arrays[name]
+            self._arrays[name] = np.zeros((length, *array.shape[1:]), dtype=array.dtype)
+            self._arrays[name][: array.shape[0]] = array
 
     def _measure(self) -> None:
         """Cut what is read to what was seen."""
@@ -167,13 +172,14 @@ class Counts:
             fresh._check_state()
         except (KeyError, IndexError, TypeError, ValueError, OverflowError, ModelError) as error:
             raise RunError(f"these are no counts of the task: {error}") from None
+        fresh._capacity = np.zeros(2, dtype=np.int64)  # the next count lengthens them
         fresh._measure()
         self.__dict__.update(fresh.__dict__)
 
     def _check_state(self) -> None:
         """Whether arrays from a file hang together, so that no kernel leaves them; make those that follow from them."""
-        order, first, action, visits, sums, _, head, following, successor, count, _ = self._arrays.values()
-        n, links = order.size, following.size
+        order, first, action, visits, sums = (self._arrays[x] for x in ("order", "first", "action", "visits", "sums"))
+        n = order.size
         strange = self.start if self.task.initial is not None else -1  # no place for START where the first is known
         distinct = n > 0 and order.min() >= 0 and order.max() <= self.end and np.unique(order).size == n
         if not distinct or order[0] != self.first_seen or (order == strange).any():
@@ -183,20 +189,9 @@ class Counts:
             raise ModelError("first does not fit the actions of the states")
         if not np.array_equal(action, np.nonzero(exists)[1]):
             raise ModelError("action does not fit the actions of the states")
-        pointers = np.concatenate((head, following))
-        if pointers.min(initial=-1) < -1 or not np.array_equal(np.sort(pointers[pointers >= 0]), np.arange(links)):
-            raise ModelError("the lists of successors are broken")
-        if (following[following >= 0] <= np.flatnonzero(following >= 0)).any():
-            raise ModelError("the lists of successors run backwards")  # they could run in circles
-        if links and (successor.min() < 0 or successor.max() >= n or count.min() < 1):
-            raise ModelError("successor or count is out of range")
-        owner = np.full(links, -1)
-        for k in np.flatnonzero(head >= 0):
-            link = head[k]
-            while link >= 0:
-                owner[link] = k
-                link = following[link]
-        if not np.array_equal(np.bincount(owner, weights=count, minlength=head.size), visits):
+        owner = self._owners(n)
+        count = self._arrays["count"]
+        if not np.array_equal(np.bincount(owner, weights=count, minlength=visits.size), visits):
             raise ModelError("visits are not the sums of count")
         paid = ~np.isin(np.repeat(order, np.diff(first)), (self.start, self.end))  # START and END pay nothing
         low, high = (np.outer(visits * paid, ends) for ends in self.task.ranges.T)
@@ -205,6 +200,28 @@ class Counts:
             raise ModelError("sums has an entry that visits within the task's ranges cannot add up to")
         self._arrays |= {"means": sums / np.maximum(visits, 1)[:, None], "share": count / visits[owner]}
         self._place[order] = np.arange(n)
+
+    def _owners(self, num_seen: int) -> Int:
+        """[links]: the pair of each link. Refuses lists of successors that do not hang together.
+
+        The successors of a pair are a list of links: the first is `head`, and each has the one that follows it.
+        """
+        head, following, successor, count = (self._arrays[x] for x in ("head", "next", "successor", "count"))
+        links = following.size
+        pointers = np.concatenate((head, following))
+        if pointers.min(initial=-1) < -1 or not np.array_equal(np.sort(pointers[pointers >= 0]), np.arange(links)):
+            raise ModelError("the lists of successors are broken")
+        if (following[following >= 0] <= np.flatnonzero(following >= 0)).any():
+            raise ModelError("the lists of successors run backwards")  # they could run in circles
+        if links and (successor.min() < 0 or successor.max() >= num_seen or count.min() < 1):
+            raise ModelError("successor or count is out of range")
+        owner = np.full(links, -1)
+        for k in np.flatnonzero(head >= 0):
+            link = head[k]
+            while link >= 0:
+                owner[link] = k
+                link = following[link]
+        return owner
 
     # -- the whole task -----------------------------------------------------------------------------------
 

@@ -127,7 +127,7 @@ class ConRL(PlacesLearner):
         self._caution = _caution(rows, self.task.num_costs)
 
     def _learn(self, episode: Episode, proposal: Proposal) -> None:
-        super()._learn(episode, proposal)
+        self.counts.add(episode)
         if self.budget is not None:
             self.budget.spend_episode(episode.costs)
         if self._plan is not None:

@@ -142,7 +142,7 @@ class OptCMDP(OptimisticLearner):
         return Proposal(policy, policy, infeasible=infeasible)
 
     def _learn(self, episode: Episode, proposal: Proposal) -> None:
-        super()._learn(episode, proposal)
+        self.counts.add(episode)
         self._start = self._next
 
     @property

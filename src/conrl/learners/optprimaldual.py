@@ -154,7 +154,7 @@ class OptPrimalDual(OptimisticLearner):
         return Proposal(policy, policy)
 
     def _learn(self, episode: Episode, proposal: Proposal) -> None:
-        super()._learn(episode, proposal)
+        self.counts.add(episode)
         k = self._episodes + 1
         self._weights = self._grown()
         Q, V = self._evaluate()

@@ -15,7 +15,7 @@ from conrl._types import Array, Arrays
 from conrl.episode import Episode
 from conrl.estimation.counts import Counts
 from conrl.estimation.logs import Log, logged
-from conrl.learners.base import BaseLearner, Proposal, group, prefixed, saved_count
+from conrl.learners.base import BaseLearner, group, prefixed, saved_count
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.limits import Limits
 from conrl.policy import Deterministic, Policy
@@ -29,9 +29,6 @@ class PlacesLearner(BaseLearner):
         super().__init__(task, problem, seed, keep_policies)
         self.counts = Counts(task)
         self.primed = 0
-
-    def _learn(self, episode: Episode, proposal: Proposal) -> None:
-        self.counts.add(episode)
 
     def _of_task(self, policy: Policy) -> Policy:
         """A policy of the places as one of the task; in states never seen, the first action there is."""

@@ -118,7 +118,7 @@ class UCBVI(OptimisticLearner):
         return Proposal(policy, policy)
 
     def _learn(self, episode: Episode, proposal: Proposal) -> None:
-        super()._learn(episode, proposal)
+        self.counts.add(episode)
         if self.monotone:
             self._before = self._values
 
