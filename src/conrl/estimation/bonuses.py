@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from conrl import bounds
 from conrl._types import Array, Float, Int
-from conrl.arguments import any_array, is_number, read_count, read_flag
+from conrl.arguments import any_array, read_count, read_delta, read_flag
 from conrl.errors import SpecError, shown
 from conrl.model import Task
 
@@ -54,8 +54,7 @@ class TheoryBonus:
     delta: float = 0.05
 
     def __post_init__(self) -> None:
-        if not is_number(self.delta) or not 0.0 < self.delta <= 1.0:
-            raise SpecError(f"delta is {shown(self.delta)}; a failure probability is in (0, 1]")
+        read_delta(self.delta)
 
     def __call__(self, visits: Int, episode: int, task: Task) -> Float:
         visits = _asked(visits, task)

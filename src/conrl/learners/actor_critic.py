@@ -68,7 +68,7 @@ class ActorCriticLearner(BaseLearner):
 
     def config(self) -> dict[str, Any]:
         peek = None if self.peek is None else GIVEN
-        return super().config() | {"preset": self.preset, "a2c": describe(self.a2c), "peek": peek}
+        return super().config() | {"a2c": describe(self.a2c), "peek": peek}
 
     def state(self) -> dict[str, Array]:
         return super().state() | prefixed("agent_", self.agent.state())

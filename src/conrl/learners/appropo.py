@@ -75,6 +75,7 @@ class ApproPO(ActorCriticLearner):
     summary = "feasibility by a game between directions and A2C; the result is a mixture"
     paper = "Miryoosefi, Brantley, Daume, Dudik and Schapire (2019)"
     reports = True
+    settings = ("preset", "threshold", "step", "momentum", "kappa", "estimate_episodes")
 
     def __init__(
         self,
@@ -183,15 +184,8 @@ class ApproPO(ActorCriticLearner):
     # -- saving -------------------------------------------------------------------------------------------
 
     def config(self) -> dict[str, Any]:
-        return super().config() | {
-            "threshold": self.threshold,
-            "target": None if self.target is None else GIVEN,
-            "step": self.step,
-            "momentum": self.momentum,
-            "kappa": self.kappa,
-            "episodes": self.training_episodes,
-            "estimate_episodes": self.estimate_episodes,
-        }
+        target = None if self.target is None else GIVEN
+        return super().config() | {"target": target, "episodes": self.training_episodes}
 
     @property
     def _shape(self) -> tuple[int, int, int]:

@@ -135,6 +135,7 @@ class BaseLearner(ABC):
     summary: str  # one line
     paper: str
     problems: tuple[type, ...] = (Linear,)  # the problems that it takes
+    settings: tuple[str, ...] = ()  # numbers and words that make it, beyond those of every learner: its attributes
     reports: bool = False  # it shows something else than what it plays, as soon as it has something
     continuing: bool = False  # it learns from one unending episode
     budget: Budget | None = None  # the books of a hard budget
@@ -284,6 +285,7 @@ class BaseLearner(ABC):
             "problem": describe(self.problem),
             "seed": self.seed,
             "keep_policies": self.keep_policies,
+            **{name: vars(self)[name] for name in self.settings},
         }
 
     def state(self) -> dict[str, Array]:

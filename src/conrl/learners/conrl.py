@@ -73,6 +73,7 @@ class ConRL(PlacesLearner):
     summary = "optimistic model-based learning with an exact planner"
     paper = "Brantley et al. (2020)"
     problems = (Linear, ConcaveConvex, Knapsack)
+    settings = ("preset", "executes", "resolve", "guard")
 
     def __init__(
         self,
@@ -224,14 +225,7 @@ class ConRL(PlacesLearner):
     # -- saving -------------------------------------------------------------------------------------------
 
     def config(self) -> dict[str, Any]:
-        return super().config() | {
-            "preset": self.preset,
-            "planner": describe(self.planner),
-            "bonus": describe(self.bonus),
-            "executes": self.executes,
-            "resolve": self.resolve,
-            "guard": self.guard,
-        }
+        return super().config() | {"planner": describe(self.planner), "bonus": describe(self.bonus)}
 
     def state(self) -> dict[str, Array]:
         arrays = super().state()

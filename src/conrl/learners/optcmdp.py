@@ -79,6 +79,7 @@ class OptCMDP(OptimisticLearner):
     name = "optcmdp"
     summary = "optimism by a confidence set over transitions, planned exactly"
     paper = "Efroni, Mannor and Pirotta (2020)"
+    settings = ("preset", "delta", "scale")
     presets: ClassVar = {"default": {"scale": 3e-5}, "theory": {"scale": 1.0}}
 
     def __init__(

@@ -47,9 +47,6 @@ class OptimisticLearner(PlacesLearner):
         state = np.repeat(self.counts.order, np.diff(self.counts.first))
         return state != self.counts.end, state < self.task.num_states
 
-    def config(self) -> dict[str, Any]:
-        return super().config() | {name: vars(self)[name] for name in ("preset", "delta", *self.presets["default"])}
-
     def _saved_table(self, state: Arrays, name: str) -> Float:
         """[H, P]: a saved table of the pairs that there were; there may be more now."""
         table = np.array(state[name], dtype=np.float64)

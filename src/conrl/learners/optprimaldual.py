@@ -90,6 +90,7 @@ class OptPrimalDual(OptimisticLearner):
     name = "opt-primal-dual"
     summary = "optimistic mirror ascent on the policy, dual ascent on the prices of the limits"
     paper = "Efroni, Mannor and Pirotta (2020)"
+    settings = ("preset", "delta", "scale", "step", "dual_step", "decay", "least")
     presets: ClassVar = {
         "default": {"scale": 1e-4, "step": 0.3, "dual_step": 0.1, "decay": False, "least": 1e-4},
         "theory": {"scale": 1.0, "step": None, "dual_step": None, "decay": True, "least": 0.0},
@@ -197,15 +198,10 @@ class OptPrimalDual(OptimisticLearner):
         low, high = task.ranges.T
         ends = np.sort(np.stack((low, high))[:, column] * sign, axis=0)
         left = (H - np.arange(H))[:, None]
+        # An episode may end early, and END pays nothing.
+        least, most = left * np.minimum(ends[0], 0.0), left * np.maximum(ends[1], 0.0)
         Q = np.empty((H, model.num_pairs, column.size))
-        V = kernels.truncated_values(
-            *model.graph,
-            self._probabilities(),
-            pay,
-            left * np.minimum(ends[0], 0.0),  # an episode may end early, and END pays nothing
-            left * np.maximum(ends[1], 0.0),
-            Q,
-        )
+        V = kernels.truncated_values(*model.graph, self._probabilities(), pay, least, most, Q)
         value: Float = V[0]  # every episode begins at place 0
         return Q, value
 

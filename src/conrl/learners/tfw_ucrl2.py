@@ -46,7 +46,7 @@ from conrl.learners.saving import GIVEN
 from conrl.model import Task
 from conrl.model.limits import Limits
 from conrl.policy import Deterministic
-from conrl.problem import Linear, Problem
+from conrl.problem import Problem
 
 WEIGHTS = {"reward_weight": 1e-4, "penalty_weight": 1.0}
 PRESETS = {"default": WEIGHTS, "authors": WEIGHTS}  # the second knows that rewards and costs are in [0, 1]
@@ -91,6 +91,7 @@ class TFWUCRL2(BaseLearner):
     summary = "optimistic average-reward learning with Frank-Wolfe, in one unending episode"
     paper = "Cheung (2019), Regret minimization for reinforcement learning with vectorial feedback"
     continuing = True
+    settings = ("preset", "reward_weight", "penalty_weight", "threshold", "accuracy")
 
     def __init__(
         self,
@@ -134,8 +135,7 @@ class TFWUCRL2(BaseLearner):
         self._close()
 
     def _default(self) -> Penalised:
-        assert isinstance(self.problem, Linear)
-        rows = self.problem.rows(self.task)
+        rows = self._rows
         if (rows.sign < 0.0).any():
             raise SpecError("tfw-ucrl2 has limits only; put floors into an objective=")
         targets = np.full(1 + self.task.num_costs, np.inf)
@@ -199,20 +199,12 @@ class TFWUCRL2(BaseLearner):
         self._theta = self._gradient(self.average)
         visits, action = counts.visits, counts.action
         first, start, successor, probability = counts.graph()
+        intervals = kernels.intervals(start, probability, visits, np.log(t + 1.0))
         reward, scale = self._rewards(t)
         choice = np.zeros(task.num_states, dtype=np.int64)
+        until = self.accuracy / np.sqrt(t), STEP, TIE, MAX_SWEEPS
         _, span, sweeps = kernels.extended_value_iteration(
-            first,
-            start,
-            successor.copy(),
-            *kernels.intervals(start, probability, visits, np.log(t + 1.0)),
-            reward / scale,
-            self._values,
-            choice,
-            self.accuracy / np.sqrt(t),
-            STEP,
-            TIE,
-            MAX_SWEEPS,
+            first, start, successor.copy(), *intervals, reward / scale, self._values, choice, *until
         )
         if sweeps == MAX_SWEEPS:
             raise RunError(
@@ -289,14 +281,7 @@ class TFWUCRL2(BaseLearner):
     # -- saving -------------------------------------------------------------------------------------------
 
     def config(self) -> dict[str, Any]:
-        return super().config() | {
-            "preset": self.preset,
-            "objective": GIVEN if self.custom else None,
-            "reward_weight": self.reward_weight,
-            "penalty_weight": self.penalty_weight,
-            "threshold": self.threshold,
-            "accuracy": self.accuracy,
-        }
+        return super().config() | {"objective": GIVEN if self.custom else None}
 
     def state(self) -> dict[str, Array]:
         position = -1 if self._position is None else self._position

@@ -62,6 +62,7 @@ class UCBVI(OptimisticLearner):
     summary = "optimistic learning of the reward alone: what if the limits were ignored?"
     paper = "Azar, Osband and Munos (2017)"
     problems = (Linear, ConcaveConvex)  # no budget: it would not be kept
+    settings = ("preset", "delta", "scale", "monotone")
     presets: ClassVar = {
         "default": {"scale": 1e-5, "monotone": False},
         "theory": {"scale": 1.0, "monotone": True},
@@ -102,18 +103,10 @@ class UCBVI(OptimisticLearner):
         most = max(float(self.task.reward_range[1]), 0.0)
         moves, _ = self._unknown
         pay = np.where(moves & (self.counts.visits == 0), np.inf, model.pay[:, 0] + self.bonus())
+        ceiling, tie = most * (H - np.arange(H)), TIE * H * H * width(self.task)[0]
         actions = np.empty((H, model.num_states), dtype=np.int16)
         self._values = np.empty((H, model.num_pairs))
-        kernels.clipped_greedy(
-            *model.graph,
-            model.action,
-            pay,
-            most * (H - np.arange(H)),
-            self._before,
-            TIE * H * H * width(self.task)[0],
-            self._values,
-            actions,
-        )
+        kernels.clipped_greedy(*model.graph, model.action, pay, ceiling, self._before, tie, self._values, actions)
         policy = self._of_task(Deterministic._trusted_actions(actions, model.num_actions))
         return Proposal(policy, policy)
 

@@ -11,8 +11,9 @@ are of what was executed. `conrl.metrics` defines the words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -326,17 +327,19 @@ class History:
     def to_csv(self) -> str:
         """One row an episode, counted from 1; no times, so that equal runs give equal bytes."""
         total = ["reward", *(f"cost_{name}" for name in self.cost_names)]
-        vectors = {name: [f"{name}_{what}" for what in total] for name in ("expected", "reported", "mixture")}
-        vectors["prices"] = [f"price_{name}" for name in self.cost_names]
-        before = ["expected"] if self.mdp is not None else []
-        after = [name for name in ("prices", "reported", "mixture") if self._optional(name) is not None]
-        heads = [[what for name in names for what in vectors[name]] for names in (before, after)]
-        table: list[list[Any]] = [["episode", *total, *heads[0], *FLAGS, *heads[1]]]
+        titles = {"reward": total[:1], "costs": total[1:]}
+        if self.mdp is not None:
+            titles["expected"] = [f"expected_{title}" for title in total]
+        titles |= {name: [name] for name in FLAGS}
+        if self.prices is not None:
+            titles["prices"] = [f"price_{name}" for name in self.cost_names]
+        for name in ("reported", "mixture"):
+            if self._optional(name) is not None:
+                titles[name] = [f"{name}_{title}" for title in total]
+        table: list[list[Any]] = [["episode", *chain(*titles.values())]]
         for k, row in enumerate(self._rows):
-            held = row._asdict()
-            cells = [[c for name in names for c in _cells(held[name], len(vectors[name]))] for names in (before, after)]
-            seen = _cells((row.reward, *row.costs), len(total))
-            table.append([k + 1, *seen, *cells[0], *(int(held[name]) for name in FLAGS), *cells[1]])
+            values = row._asdict()
+            table.append([k + 1, *chain(*(_cells(values[name], len(titles[name])) for name in titles))])
         return csv_text(table)
 
     def save(self, path: str | Path) -> None:
@@ -381,6 +384,10 @@ def _known(value: Float) -> Float | None:
     return None if np.isnan(value).all() else value
 
 
-def _cells(values: Iterable[float] | None, count: int) -> list[str]:
-    """Numbers with all their digits; so many empty cells where they are unknown."""
-    return [""] * count if values is None else [repr(float(x)) for x in values]
+def _cells(value: Any, count: int) -> list[Any]:
+    """One entry of a row: numbers with all their digits, flags as 0 or 1; so many empty cells where it is unknown."""
+    if value is None:
+        return [""] * count
+    if isinstance(value, (int, np.integer, np.bool_)):
+        return [int(value)]
+    return [repr(float(x)) for x in np.atleast_1d(value)]
