@@ -42,7 +42,7 @@ class Episode:
         stopped: bool = False,
         skipped: bool = False,
     ) -> None:
-        """Read what somebody saw: arrays of one length, finite numbers."""
+        """Check what somebody observed: arrays whose lengths fit, and finite numbers."""
         visited, played = _indices(states, "states"), _indices(actions, "actions")
         gains, paid = float_array(rewards, "rewards"), float_array(costs, "costs")
         paid = paid[:, None] if paid.ndim == 1 else paid
@@ -69,7 +69,7 @@ class Episode:
 
     @classmethod
     def _of(cls, states: Int, actions: Int, pay: Float, **flags: bool) -> Episode:
-        """Of arrays that are known to fit: pay [L, 1+d]."""
+        """From arrays that are known to fit; pay [L, 1+d] holds the reward and costs of each step."""
         episode = cls.__new__(cls)
         vars(episode).update(flags, states=states, actions=actions, rewards=pay[:, 0], costs=pay[:, 1:], pay=pay)
         return episode

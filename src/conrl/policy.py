@@ -78,7 +78,7 @@ class Policy:
         return int(draw(p, read_generator(generator).random()))
 
     def _index(self, step: Any, state: Any) -> tuple[int, int]:
-        """Where the policy says what to do; numpy would count negative ones from the end."""
+        """Step and state as an index; refuses negative ones, which numpy would count from the end."""
         H, S, _ = self.shape
         if not (is_int(step) and is_int(state) and 0 <= step < H and 0 <= state < S):
             raise ModelError(f"step {step!r} and state {state!r}: the policy has steps 0..{H - 1}, states 0..{S - 1}")
@@ -99,7 +99,7 @@ class Policy:
         self._add_occupation(mdp, weight, rho)
 
     def _add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
-        """The same of a policy that was checked."""
+        """The same for a policy that was already checked."""
         kernels.occupation(*mdp.graph, mdp.initial, mdp.action, self._probabilities, mdp.horizon, weight, rho)
 
     def check(self, mdp: ConstrainedMDP) -> None:

@@ -31,7 +31,7 @@ def width(task: Task) -> Float:
 
 
 def _asked(visits: Any, task: Any) -> Array:
-    """The visits [n] of pairs in a row, as a bonus is asked about them; a table [S, A] is not: the pairs that exist."""
+    """Check what a bonus is asked: visits [n], one count for each pair that exists; not a table [S, A]."""
     if not isinstance(task, Task):
         raise SpecError(f"a bonus needs a Task, not {type(task).__name__}; a model has one: mdp.task")
     table = any_array(visits, "visits")
@@ -73,10 +73,10 @@ class TheoryBonus:
 
 @dataclass(frozen=True)
 class ScaledBonus:
-    """scale / sqrt(N), and `unvisited` for a pair never visited; with scales of their own for reward and costs.
+    """scale / sqrt(N), with separate scales for reward and costs, and `unvisited` for a pair never visited.
 
     A positive scale is optimism: more reward, less cost than estimated. A negative one is caution: at pairs that were
-    visited the estimate is moved the other way. Unvisited pairs are always optimistic, or nothing would be tried.
+    visited the estimate moves the other way. Unvisited pairs are always optimistic, or nothing new would be tried.
 
     Args:
         reward, cost: the scales; `cost` may be one per cost.

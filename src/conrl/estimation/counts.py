@@ -102,7 +102,7 @@ class Counts:
             self._arrays[name][: array.shape[0]] = array
 
     def _measure(self) -> None:
-        """Cut what is read to what was seen."""
+        """Update the fields that are read: the arrays, cut to what was seen."""
         self.num_seen = n = int(self._sizes[0])
         self.order, self.first = self._arrays["order"][:n], self._arrays["first"][: n + 1]
         self.num_pairs = P = int(self.first[n])

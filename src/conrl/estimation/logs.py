@@ -40,7 +40,7 @@ class Log:
 
 
 def episodes_of(given: Any) -> tuple[Episode, ...]:
-    """Episodes that somebody passed, or a refusal of what is none."""
+    """Episodes that somebody passed; refuses anything else."""
     try:
         episodes = tuple(given)
     except TypeError:
@@ -165,7 +165,7 @@ def _integers(column: Array, name: str) -> Int:
 
 
 def _plain(column: Array) -> Array:
-    """Whole numbers as such, however they are stored; texts as they are."""
+    """Whole numbers as integers, however they are stored; texts as they are."""
     if column.dtype.kind == "f" and (column == np.floor(column)).all() and (np.abs(column) <= 2**53).all():
         return column.astype(np.int64).astype(object)
     return column.astype(object)

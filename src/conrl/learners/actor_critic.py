@@ -1,4 +1,4 @@
-"""What the learners that train A2C on real episodes share: one agent, one update an episode."""
+"""Shared by the learners that train A2C on real episodes: one agent, one update per episode."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ class BaseLearner(ABC):
         self._problem, self._rows = problem, rows
 
     def _change_problem(self, problem: Problem, rows: Rows) -> None:
-        """Get ready for another problem, with these rows; or refuse it, and change nothing. `self.problem` is still
+        """Get ready for another problem, with these rows, or refuse it and change nothing. `self.problem` is still
         the old one."""
         raise SpecError(f"the limits of {self.name} are fixed when it is made; make another one with problem=")
 
@@ -227,7 +227,7 @@ class BaseLearner(ABC):
         self._proposal = None
 
     def reseed(self, seed: int) -> None:
-        """All randomness to come from this seed; what was proposed and not yet observed is proposed anew."""
+        """Take all future randomness from this seed; a proposal that was not observed yet is made again."""
         self._forget_proposal()
         self.seed = int(seed)
 
@@ -235,7 +235,7 @@ class BaseLearner(ABC):
         self._proposal = None
 
     def generator(self) -> np.random.Generator:
-        """All that the learner draws for the coming episode; the same however often it is asked for."""
+        """The generator of all draws for the coming episode; the same each time."""
         return randomness(self.seed, self._episodes + 1, DRAW)
 
     def may_step(self, spent: ArrayLike) -> bool:
@@ -254,7 +254,7 @@ class BaseLearner(ABC):
 
     @property
     def episodes(self) -> int:
-        """How many episodes were observed; logged ones that it was primed with do not count."""
+        """How many episodes were observed, not counting logged ones."""
         return self._episodes
 
     @property
@@ -274,7 +274,7 @@ class BaseLearner(ABC):
     # -- saving -------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write everything needed to go on exactly: `conrl.load_learner` reads it."""
+        """Write everything needed to resume exactly; `conrl.load_learner` reads it."""
         save_learner(self, path)
 
     def config(self) -> dict[str, Any]:
@@ -314,5 +314,5 @@ def group(state: Arrays, prefix: str) -> dict[str, Array]:
 
 
 def prefixed(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
-    """The other way round."""
+    """The opposite of `group`: the same arrays, with a prefix to their names."""
     return {f"{prefix}{name}": array for name, array in state.items()}

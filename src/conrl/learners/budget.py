@@ -56,7 +56,7 @@ class Budget:
 
     @property
     def left(self) -> Float:
-        """[d]: at most so much may still be spent, rounded down."""
+        """[d]: the most that may still be spent, rounded down."""
         left = np.full(self.budgets.size, np.inf)
         for i in self.limited:
             left[i] = _rounded(Fraction(self.budgets[i]) - self._books[i], up=False)
@@ -96,7 +96,7 @@ class Budget:
         return table
 
     def load_state(self, table: NDArray[np.generic], episodes: int) -> None:
-        """Go on from what `state` gave after so many episodes; what was spent is added up anew."""
+        """Resume from what `state` gave after so many episodes; what was spent is added up again."""
         d = self.budgets.size
         if table.dtype != np.float64 or table.ndim != 3 or table.shape[:2] != (1 + episodes, d):
             raise RunError(f"the books are no entries of {episodes} episodes")

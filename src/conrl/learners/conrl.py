@@ -114,7 +114,7 @@ class ConRL(PlacesLearner):
         self._prepare(problem, rows)
 
     def _prepare(self, problem: Problem, rows: Rows) -> None:
-        """Set what follows from the problem: the books of a hard budget, what is held back of it, who is careful."""
+        """Set what follows from the problem: the books of a hard budget, the share held back, the signs of caution."""
         budget: Budget | None = None
         epsilon = 0.0
         if isinstance(problem, Knapsack):

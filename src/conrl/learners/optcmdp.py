@@ -32,10 +32,10 @@ S A (S + 1 + d) quantities and the counts n = 1..H(k - 1), to which delta / (2 n
 - A pair never visited may lead anywhere and pay anything within the ranges, whatever the scale.
 - States never seen are alike: they are one state of the program, ELSEWHERE, that stands for all of them.
 
-`scale` multiplies all radii. At 1 they prove what is said above, and are far too wide to be of use: L_k is about 35,
+`scale` multiplies all radii. At 1 they prove the statement above, and are far too wide to be useful: L_k is about 35,
 so that a pair seen 160 times may still lead anywhere. The default, 3e-5, was chosen by measurement: 600 episodes of
 Mars rover and Box, three seeds, come to the optimum from 1e-5 to 3e-5; at 1e-4 Box is 2% short, at 1e-3 (one seed) 28%.
-So small a scale all but believes a single visit: where one unlucky outcome may hide a good action, raise it.
+A scale this small nearly trusts a single visit: raise it where one unlucky outcome may hide a good action.
 """
 
 from __future__ import annotations

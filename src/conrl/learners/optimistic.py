@@ -1,8 +1,8 @@
-"""What OptCMDP, OptPrimalDual and UCBVI share: optimism that holds with probability at least 1 - delta.
+"""Shared by OptCMDP, OptPrimalDual and UCBVI: optimism that holds with probability at least 1 - delta.
 
-Each has a radius or a bonus that is proven for all episodes at once, and a `scale` that multiplies it: 1 is what was
-proven, and the default of each is far smaller, chosen by measurement. Visits of all steps are counted together, as
-models do not change with the step; logged episodes count like others.
+Each has a radius or a bonus that is proven to hold in all episodes at once, and a `scale` that multiplies it. The proof
+needs scale 1; the defaults are far smaller and were chosen by measurement. Visits of all steps are counted together, as
+models do not change with the step. Logged episodes count as well.
 """
 
 from __future__ import annotations

@@ -232,5 +232,5 @@ class OptPrimalDual(OptimisticLearner):
 
 
 def _units(widths: Float) -> Float:
-    """What steps are measured in; 1 for what never varies."""
+    """The units of the steps: the widths, or 1 for what never varies."""
     return np.where(widths > 0.0, widths, 1.0)

@@ -1,4 +1,4 @@
-"""What learners share that count what they see and plan in the model of the *places* (`conrl.estimation.counts`).
+"""Shared by the learners that count what they see and plan in the model of the *places* (`conrl.estimation.counts`).
 
 Places are the states seen so far, START (place 0, where the first state is unknown) and END among them. A policy of the
 places is turned into one of the task here, and logged episodes are read in.

@@ -7,9 +7,9 @@ Functions of the user's own (concave-convex problems, bonuses, planners) cannot 
 again.
 
 A file is believed if its seal fits and what it holds hangs together: counts are counts of the task, and the books of a
-hard budget have one entry an episode that add up to the costs counted. The seal finds a file that was edited or put
-together from several; it is no signature. Who writes a whole file anew, seal, counts and books alike, is not found
-out: that would take a secret key.
+hard budget have one entry an episode that add up to the costs counted. The seal detects a file that was edited or put
+together from several. It is not a signature: it does not detect a file that was written from scratch, with its seal,
+counts and books. That would take a secret key.
 """
 
 from __future__ import annotations
@@ -159,9 +159,9 @@ def _digest(arrays: Mapping[str, Array]) -> str:
 
 
 def load_learner(path: str | Path, **given: Any) -> Any:
-    """The learner that `learner.save` wrote, to go on exactly where it was.
+    """The learner that `learner.save` wrote, to resume exactly where it was.
 
-    `problem`, `planner` or `bonus` are to be given again if they hold functions of your own.
+    Pass `problem`, `planner` or `bonus` again if they hold functions of your own.
     """
     path = file_path(path)
     with reading(path):

@@ -123,7 +123,7 @@ class TFWUCRL2(BaseLearner):
             self._low, self._high = np.zeros(len(ranges)), np.ones(len(ranges))
         self.custom = objective is not None
         self.objective = self._default() if objective is None else read_objective(objective, len(ranges))
-        # Every state has its own number as place, START has none: p_hat of the whole task.
+        # The place of every state is its own number, and START has none: p_hat is that of the whole task.
         self.counts = Counts(dataclasses.replace(task, initial=0))
         self._anywhere = dataclasses.replace(task, initial=None)
         for s in range(1, task.num_states):

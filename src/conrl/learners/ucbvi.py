@@ -22,7 +22,7 @@ and the greedy policy is played. r_max is the upper end of the range, at least 0
 - `scale`: at 1 the bonus is the paper's, and far too wide to be of use: with L = 15 it is below H w, which is all that
   a value can differ by, after 11000 visits.
 
-The limits of the problem play no part; they stay where a history reports against them.
+The limits of the problem play no part; a history still reports against them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """`learn`'s continuing mode: one unending episode, seen as trajectories of H steps without a reset between them.
 
-A learner with `continuing = True` is asked for a policy, which is played until the learner wants another: its `pause`
-says when, as numbers that a compiled loop can read. That part of a trajectory is observed, and so on until H steps are
-played. Where a trajectory ends, the next one begins: the state is the learner's `position`. The draws of trajectory k
-come from (seed, k) alone, one pair for each step, whoever plays it: a learner that was saved and loaded between two
-trajectories goes on exactly as it would have.
+A learner with `continuing = True` proposes a policy, which is played until the learner wants another one: its `pause`
+says when, as numbers that a compiled loop can read. The learner observes that part of the trajectory, and so on until H
+steps are played. The next trajectory begins where the last one ended: in the learner's `position`. The draws of
+trajectory k come from (seed, k) alone, one pair for each step, whoever plays it: a learner that was saved and loaded
+between two trajectories goes on exactly as it would have.
 
 A `History` holds of each trajectory what was *realised*, and as its expected values H times the running mean per step
 since the first, which is what Figure 1 of Brantley et al. (2020) shows of such learners; `history.regret` compares it
@@ -102,7 +102,7 @@ def _walk(
 
 
 def _check(mdp: ConstrainedMDP) -> None:
-    """Refuse a model in which the one episode would stand still for ever."""
+    """Refuse a model in which the one episode would get stuck."""
     order = mdp.reach.order
     stuck = order[absorbing(mdp)[order]]
     if stuck.size and mdp.num_states > 1:

@@ -1,12 +1,12 @@
 """What happened in a run, episode by episode, and what follows from it: regrets, violations, the burn-down of budgets.
 
 `expected_rewards[k]` is the exact value of the policy that episode k executed, where the model is known. An episode
-that a budget cut short or forbade (`guarded`) says nothing of its policy's value: it has none (nan), and counts in the
-regret with what was realised.
+that a budget cut short or forbade (`guarded`) says nothing about the value of its policy: its value is nan, and the
+regret counts what was realised.
 
 A learner may show something else than what it plays (`reported`; ApproPO: its newest answer, while it plays the network
-in training), and have a result that is a third thing (`mixture`). They are columns of their own: regrets and violations
-are of what was executed. `conrl.metrics` defines the words.
+in training), and have a result that is a third thing (`mixture`). These have columns of their own; regrets and
+violations are those of what was executed. `conrl.metrics` defines the words.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class History:
     # -- columns ------------------------------------------------------------------------------------------
 
     def _table(self, name: str) -> Array:
-        """What all rows hold of one kind, put together once for every length."""
+        """One column of all rows as an array, built once for each length."""
         K = len(self._rows)
         if name not in self._tables or len(self._tables[name]) != K:
             column, width = Row._fields.index(name), len(self.cost_names) + EXTRA.get(name, 0)

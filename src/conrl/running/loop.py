@@ -53,7 +53,7 @@ def learn(
         pay: how a model pays: `"outcome"`, `"bernoulli"` or a function; see `ModelWorld`.
         cost: the costs of a step of a Gymnasium environment; see `GymnasiumWorld`.
         problem: limits, or a problem, that the learner is to keep from now on instead of its own.
-        history: of earlier episodes, to be continued; it goes on comparing with the limits that it began with.
+        history: of earlier episodes, to be continued; it keeps comparing with the limits that it started with.
         after: called with the history after each episode.
 
     A learner of one unending episode (`learner.continuing`) is not reset between them: see `conrl.running.continuing`.

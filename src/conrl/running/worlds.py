@@ -70,13 +70,13 @@ class ModelWorld:
             reward and each cost, independently, are at the top or the bottom of their range, with that mean; or a
             function (generator, state, action, next state, mean) that draws all of them, correlated as it likes.
 
-    Bernoulli draws need the range of what one step pays. A model of means does not tell it: pairs with means 0.4 and
-    0.6, drawn from 0.4 or 0.6, would pay their means and nothing else. So it is to be declared, in the task or the
-    model; means that reach from 0 to 1 are their own declaration.
+    Bernoulli draws need the range of what one step pays. Means alone do not tell it: pairs with means 0.4 and 0.6,
+    drawn from 0.4 or 0.6, would always pay their means. So declare the range in the task or the model. If the means
+    reach from 0 to 1, that is the range.
     """
 
     def __init__(self, mdp: ConstrainedMDP, task: Task | None = None, pay: str | Sampler = "outcome") -> None:
-        """Refuse Bernoulli draws whose range nobody declared, or that does not hold their means."""
+        """Refuse Bernoulli draws if their range was never declared, or if a mean lies outside it."""
         if not callable(pay) and not (isinstance(pay, str) and pay in ("outcome", "bernoulli")):
             raise SpecError(f"pay is {shown(pay)}; it must be 'outcome', 'bernoulli' or a function")
         self.mdp = mdp
@@ -98,7 +98,7 @@ class ModelWorld:
             raise SpecError("pay='bernoulli': a mean lies outside the task's ranges")
 
     def value(self, policy: Policy | Mixture) -> Float:
-        """Of one that is asked for again and again, as learners report theirs, computed once."""
+        """The exact value, computed once for each policy: learners report the same one again and again."""
         if policy not in self._values:
             parts = parts_of(policy)
             for part in parts:
@@ -129,7 +129,7 @@ class ModelWorld:
             self._checked.add(policy)
 
     def _draw_pay(self, generator: np.random.Generator, states: Array, actions: Array, pay: Float, room: Room) -> int:
-        """Draw what each step pays instead, until the room is used up."""
+        """Draw what each step pays instead, until one more step might not fit."""
         meter = Meter(room)
         for h in range(actions.size):
             if not meter.may_step():
@@ -154,10 +154,10 @@ class ModelWorld:
 
 
 def undeclared(mdp: ConstrainedMDP, ranges: Float) -> list[int]:
-    """The coordinates (0: reward) of which nobody said what one step pays: `ranges` [1+d, 2] are those of the means.
+    """The coordinates (0: reward) for which nobody said what one step pays: `ranges` [1+d, 2] are those of the means.
 
-    Known is what varies by outcome, what was declared of the model, and ranges that differ from those of the means:
-    somebody must have given them. What pays from 0 to 1 in the mean can only be a coin of 0 and 1.
+    We know what varies by outcome, what the model declares, and any range that differs from that of the means, as
+    somebody must have given it. If the means reach from 0 to 1, each step can only be a coin flip between 0 and 1.
     """
     means = np.column_stack(mdp._realised())
     coin = np.isin(means, (0.0, 1.0)).all(axis=1)
@@ -257,7 +257,7 @@ class GymnasiumWorld:
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether a function can be called with so many arguments."""
+    """Whether a function can be called with `count` arguments."""
     try:
         inspect.signature(function).bind(*range(count))
     except TypeError:
