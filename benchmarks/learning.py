@@ -134,7 +134,7 @@ def where(mdp: conrl.ConstrainedMDP, preset: str) -> tuple[dict[str, float], flo
     directions = 0
     with (
         clock.watch("estimate and bonus", learner, "_model"),
-        clock.watch("planning", learner, "_solve"),
+        clock.watch("planning", type(learner.planner), "plan"),
         clock.watch("policy", BackwardInduction, "policy"),
         clock.watch("policy", learner, "_of_task"),
         clock.watch("playing", world, "play"),

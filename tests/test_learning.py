@@ -752,7 +752,9 @@ def test_bernoulli_pay_of_a_constant_cost() -> None:
     P = np.full((10, 1, 10), 0.1)
     rewards = np.random.default_rng(0).random((10, 1, 10))
     mdp = conrl.ConstrainedMDP(P, rewards, np.full((10, 1, 10, 1), 0.3), 3)
-    with pytest.raises(conrl.SpecError, match=r"of cost 'cost' only the means are known, 0.3 to 0.3"):
+    with pytest.raises(
+        conrl.SpecError, match=r"only the means of cost 'cost' are known, 0.3 to 0.3.*replace\(cost_ranges=\.\.\.\)"
+    ):
         conrl.learn(mdp, conrl.ConRL(mdp.task), 2, pay="bernoulli")
     sure = mdp.replace(cost_ranges=[(0.3, 0.3)])
     assert conrl.learn(sure, conrl.ConRL(sure.task), 2, pay="bernoulli").costs == pytest.approx(0.9)
@@ -765,7 +767,9 @@ def test_bernoulli_pay_of_a_constant_cost() -> None:
 def test_bernoulli_pay_needs_a_range_that_is_not_of_the_means() -> None:
     """Pairs of 0.4 and 0.6 paid exactly that: drawn from the ends of the range of the means, they have no noise."""
     mdp = still([0.4, 0.6], [0.0, 1.0], 2)
-    with pytest.raises(conrl.SpecError, match=r"of the reward only the means are known, 0.4 to 0.6; declare .*replace"):
+    with pytest.raises(
+        conrl.SpecError, match=r"only the means of the reward are known, 0.4 to 0.6; .*replace\(reward_range=\.\.\.\)"
+    ):
         conrl.learn(mdp, conrl.ConRL(mdp.task), 1, pay="bernoulli")
     known = mdp.replace(reward_range=(0.0, 1.0))
     assert set(conrl.learn(known, conrl.ConRL(known.task), 30, pay="bernoulli").rewards) == {0.0, 1.0, 2.0}

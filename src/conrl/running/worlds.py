@@ -87,9 +87,9 @@ class ModelWorld:
         ranges = (task or mdp.task).ranges
         if pay == "bernoulli":
             for i in undeclared(mdp, ranges):
-                name, argument = _coordinate(mdp, i)
+                name, argument, _ = _coordinate(mdp, i)
                 raise SpecError(
-                    f"pay='bernoulli': of {name} only the means are known, {ranges[i, 0]:g} to {ranges[i, 1]:g}; "
+                    f"pay='bernoulli': only the means of {name} are known, {ranges[i, 0]:g} to {ranges[i, 1]:g}; "
                     f"declare what one step pays: mdp = mdp.replace({argument}=...), and make the learner with mdp.task"
                 )
         self._low, self._high = ranges.T
@@ -173,10 +173,10 @@ def with_coins(mdp: ConstrainedMDP) -> ConstrainedMDP:
     declared: dict[int, tuple[float, float]] = {}
     for i in undeclared(mdp, ranges):
         if ranges[i, 0] < 0.0 or ranges[i, 1] > 1.0:
-            name, argument = _coordinate(mdp, i)
+            name, argument, option = _coordinate(mdp, i)
             raise SpecError(
                 f"pay 'bernoulli': the means of {name} reach from {ranges[i, 0]:g} to {ranges[i, 1]:g}; "
-                f"declare the least and the most that one step pays, with {argument}"
+                f"declare the least and the most that one step pays, with {argument} ({option})"
             )
         declared[i] = (0.0, 1.0)
     return mdp.replace(
@@ -184,11 +184,11 @@ def with_coins(mdp: ConstrainedMDP) -> ConstrainedMDP:
     )
 
 
-def _coordinate(mdp: ConstrainedMDP, i: int) -> tuple[str, str]:
-    """What to call it, and the argument that declares its range."""
+def _coordinate(mdp: ConstrainedMDP, i: int) -> tuple[str, str, str]:
+    """What to call it, and the argument and the option of the command line that declare its range."""
     if i == 0:
-        return "the reward", "reward_range (--reward-range LOW,HIGH)"
-    return f"cost {mdp.cost_names[i - 1]!r}", "cost_ranges (--cost-range NAME=LOW,HIGH)"
+        return "the reward", "reward_range", "--reward-range LOW,HIGH"
+    return f"cost {mdp.cost_names[i - 1]!r}", "cost_ranges", "--cost-range NAME=LOW,HIGH"
 
 
 class GymnasiumWorld:
