@@ -200,11 +200,10 @@ class TFWUCRL2(BaseLearner):
         visits, action = counts.visits, counts.action
         first, start, successor, probability = counts.graph()
         intervals = kernels.intervals(start, probability, visits, np.log(t + 1.0))
-        reward, scale = self._rewards(t)
-        choice = np.zeros(task.num_states, dtype=np.int64)
-        until = self.accuracy / np.sqrt(t), STEP, TIE, MAX_SWEEPS
+        reward, choice = self._rewards(t), np.zeros(task.num_states, dtype=np.int64)
+        within = float(self.accuracy / np.sqrt(t))
         _, span, sweeps = kernels.extended_value_iteration(
-            first, start, successor.copy(), *intervals, reward / scale, self._values, choice, *until
+            first, start, successor.copy(), *intervals, reward, self._values, choice, within, STEP, TIE, MAX_SWEEPS
         )
         if sweeps == MAX_SWEEPS:
             raise RunError(
@@ -217,15 +216,16 @@ class TFWUCRL2(BaseLearner):
         self._change = 0.0
         self._epochs += 1
 
-    def _rewards(self, t: int) -> tuple[Float, float]:
-        """[P]: max theta.v within the radii; and the most that it can differ between pairs."""
+    def _rewards(self, t: int) -> Float:
+        """[P]: max theta.v within the radii, as a share of the most that it can differ between pairs."""
         spread = self._high - self._low
         unit = np.where(spread > 0.0, spread, 1.0)
         visits = self.counts.visits[:, None]
         means = np.where(visits > 0, self.counts.means, self._low)
         r = unit * radius(np.clip((means - self._low) / unit, 0.0, 1.0), visits, t)
         best = np.where(self._theta > 0.0, np.minimum(means + r, self._high), np.maximum(means - r, self._low))
-        return best @ self._theta, float(np.abs(self._theta) @ spread) or 1.0
+        rewards: Float = best @ self._theta / (float(np.abs(self._theta) @ spread) or 1.0)
+        return rewards
 
     def _gradient(self, w: Float) -> Float:
         theta = np.asarray(self.objective.gradient(w), dtype=np.float64)
