@@ -134,9 +134,9 @@ def where(mdp: conrl.ConstrainedMDP, preset: str) -> tuple[dict[str, float], flo
     directions = 0
     with (
         clock.watch("estimate and bonus", learner, "_model"),
-        clock.watch("planning", learner, "_solve"),
+        clock.watch("planning", type(learner.planner), "plan"),
         clock.watch("policy", BackwardInduction, "policy"),
-        clock.watch("policy", learner, "_whole"),
+        clock.watch("policy", learner, "_of_task"),
         clock.watch("playing", world, "play"),
         clock.watch("exact evaluation", world, "value"),
         clock.watch("counting", base, "check_episode"),

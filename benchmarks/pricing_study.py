@@ -44,7 +44,7 @@ class Known(conrl.ConRL):
     def _model(self, k: int) -> conrl.ConstrainedMDP:
         return self.truth
 
-    def _whole(self, policy: Policy) -> Policy:
+    def _of_task(self, policy: Policy) -> Policy:
         return policy
 
 

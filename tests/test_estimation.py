@@ -286,7 +286,7 @@ def test_memory_grows_with_what_was_seen() -> None:
     assert counts.model().num_pairs <= 2510
     assert sizes[-1] <= 250_000
     assert sizes[-1] <= 60 * sizes[0]
-    held = sum(a.nbytes for group in (counts._of_state, counts._of_pair, counts._of_link) for a in group.values())
+    held = sum(array.nbytes for array in counts._arrays.values())
     assert held <= 4 * sizes[-1]  # room to grow, by doubling
     again = counts.state()
     states = np.array([7, 7, 7, 7, 7, 7])

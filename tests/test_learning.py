@@ -28,10 +28,13 @@ from launch import launch
 from numpy.typing import NDArray
 
 import conrl
-from conrl import theory
+from conrl import learners, theory
 from conrl.episode import check_episode
 from conrl.estimation.counts import Counts
+from conrl.learners import Proposal
+from conrl.learners.base import MEMBERS, OPTIONAL, BaseLearner
 from conrl.learners.saving import write_sealed
+from conrl.problem import Problem
 from conrl.running import GymnasiumWorld, ModelWorld, loop
 from conrl.running.history import Row
 from conrl.running.worlds import with_coins
@@ -749,7 +752,9 @@ def test_bernoulli_pay_of_a_constant_cost() -> None:
     P = np.full((10, 1, 10), 0.1)
     rewards = np.random.default_rng(0).random((10, 1, 10))
     mdp = conrl.ConstrainedMDP(P, rewards, np.full((10, 1, 10, 1), 0.3), 3)
-    with pytest.raises(conrl.SpecError, match=r"of cost 'cost' only the means are known, 0.3 to 0.3"):
+    with pytest.raises(
+        conrl.SpecError, match=r"only the means of cost 'cost' are known, 0.3 to 0.3.*replace\(cost_ranges=\.\.\.\)"
+    ):
         conrl.learn(mdp, conrl.ConRL(mdp.task), 2, pay="bernoulli")
     sure = mdp.replace(cost_ranges=[(0.3, 0.3)])
     assert conrl.learn(sure, conrl.ConRL(sure.task), 2, pay="bernoulli").costs == pytest.approx(0.9)
@@ -762,7 +767,9 @@ def test_bernoulli_pay_of_a_constant_cost() -> None:
 def test_bernoulli_pay_needs_a_range_that_is_not_of_the_means() -> None:
     """Pairs of 0.4 and 0.6 paid exactly that: drawn from the ends of the range of the means, they have no noise."""
     mdp = still([0.4, 0.6], [0.0, 1.0], 2)
-    with pytest.raises(conrl.SpecError, match=r"of the reward only the means are known, 0.4 to 0.6; declare .*replace"):
+    with pytest.raises(
+        conrl.SpecError, match=r"only the means of the reward are known, 0.4 to 0.6; .*replace\(reward_range=\.\.\.\)"
+    ):
         conrl.learn(mdp, conrl.ConRL(mdp.task), 1, pay="bernoulli")
     known = mdp.replace(reward_range=(0.0, 1.0))
     assert set(conrl.learn(known, conrl.ConRL(known.task), 30, pay="bernoulli").rewards) == {0.0, 1.0, 2.0}
@@ -1400,3 +1407,115 @@ def test_time_limits_of_environments_are_found() -> None:
     assert conrl.Task.from_gymnasium(gymnasium.make("conrl/MarsRover-v0")).horizon == 30
     wrapped = gymnasium.wrappers.TimeLimit(gymnasium.make("FrozenLake-v1").unwrapped, 7)
     assert conrl.Task.from_gymnasium(wrapped).horizon == 7
+
+
+# -- learners of somebody else --------------------------------------------------------------------------------
+
+
+class Plain:
+    """A learner after the protocol that inherits nothing and has nothing beyond it: it plays a fixed policy."""
+
+    name = "plain"
+
+    def __init__(self, task: conrl.Task) -> None:
+        self.task = task
+        self.problem: Problem = conrl.Linear(task.limits)
+        self.seed: int | None = None
+        self.seen: list[conrl.Episode] = []
+        actions = np.zeros((task.horizon, task.num_states), dtype=int)
+        self._policy = conrl.Deterministic(actions, task.num_actions)
+
+    @property
+    def episodes(self) -> int:
+        return len(self.seen)
+
+    @property
+    def proposal(self) -> Proposal:
+        return Proposal(self._policy, self._policy)
+
+    def reseed(self, seed: int) -> None:
+        self.seed = seed
+
+    def propose(self) -> conrl.Policy:
+        return self._policy
+
+    def observe(self, episode: conrl.Episode) -> None:
+        self.seen.append(episode)
+
+    def may_step(self, spent: Any) -> bool:
+        return True
+
+    def room(self) -> Any:
+        return np.zeros(0), np.zeros(0)
+
+    def config(self) -> dict[str, Any]:
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def load_state(self, state: Any) -> None:
+        pass
+
+
+def test_a_learner_that_inherits_nothing_is_played() -> None:
+    mdp = conrl.envs.mars_rover()
+    learner = Plain(mdp.task)
+    history = conrl.learn(mdp, learner, 5, seed=2)
+    assert learner.episodes == len(history) == 5
+    assert learner.seed == 2
+    assert history.expected_rewards is not None
+    assert (history.expected_rewards == conrl.evaluate(mdp, learner.propose()).reward).all()
+    assert history.prices is None
+    assert not history.continuing
+    assert not history.reports
+    assert all(len(episode) for episode in learner.seen)
+
+
+def test_what_it_may_have_beyond_the_protocol_is_read() -> None:
+    class Priced(Plain):
+        prices = np.array([0.25])
+        reports = True
+
+    mdp = conrl.envs.mars_rover()
+    history = conrl.learn(mdp, Priced(mdp.task), 3)
+    assert history.prices is not None
+    assert history.prices.tolist() == [[0.25]] * 3
+    assert history.reports
+
+
+def test_a_learner_that_lacks_something_is_told_what() -> None:
+    mdp = conrl.envs.mars_rover()
+
+    class Half:
+        task = mdp.task
+        episodes = 0
+
+        def observe(self, episode: conrl.Episode) -> None: ...
+
+    expected = "not Half; it has no name, problem, seed, proposal, reseed, propose, may_step, room, config, state, load"
+    with pytest.raises(conrl.SpecError, match=expected) as caught:
+        conrl.learn(mdp, Half(), 3)  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+    with pytest.raises(conrl.SpecError, match=r"needs a learner such as ConRL\(env.task\), not ConstrainedMDP"):
+        conrl.learn(mdp, mdp, 3)  # type: ignore[arg-type]
+
+
+def test_the_door_plans_nothing() -> None:
+    mdp = conrl.envs.mars_rover()
+    learner = conrl.ConRL(mdp.task)
+    conrl.learn(mdp, learner, 0)
+    assert learner._proposal is None
+
+
+@pytest.mark.parametrize("kind", list(learners.LEARNERS.values()))
+def test_every_learner_follows_the_protocol(kind: Any) -> None:
+    assert all(name in dir(kind) or name in ("task", "seed") for name in (*MEMBERS, *OPTIONAL))
+    assert issubclass(kind, BaseLearner)
+
+
+@pytest.mark.parametrize("name", ["rcpo", "tfw-ucrl2"])
+def test_those_that_cannot_learn_from_a_log_say_so(name: str) -> None:
+    mdp = conrl.envs.mars_rover()
+    with pytest.raises(conrl.SpecError, match=f"^{name} cannot learn from logged data$"):
+        learners.LEARNERS[name](mdp.task).prime([])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -204,20 +205,31 @@ BOTH = conrl.Linear({"repairs": 2.0}, {"fuel": 0.1})
 def test_limits_are_resolved_once_for_a_plan(planner: str, problem: Any, once: list[str], resolved: list[str]) -> None:
     if planner == "lagrangian" and once == ["budgets"]:
         return
-    plan = conrl.plan(MDP, problem, planner=planner)
+    fresh = dataclasses.replace(problem) if isinstance(problem, conrl.Linear) else problem  # bound to nothing yet
+    plan = conrl.plan(MDP, fresh, planner=planner)
     assert resolved == once
     assert len(plan.rows) == len(plan.checked.rows.names)  # type: ignore[union-attr]
     assert resolved == once
 
 
-def test_limits_are_resolved_once_for_an_episode(resolved: list[str]) -> None:
+def test_limits_are_resolved_once_for_all_episodes(resolved: list[str]) -> None:
     learner = conrl.ConRL(MDP.task, problem={"repairs": 1.5})
-    conrl.learn(MDP, learner, 2, seed=0)
     before = len(resolved)
-    policy = learner.propose()
+    conrl.learn(MDP, learner, 2, seed=0)
+    learner.observe(ModelWorld(MDP).play(learner.propose(), np.random.default_rng(0)))
+    assert len(resolved) == before
+    learner.problem = {"repairs": 1.2}
+    conrl.learn(MDP, learner, 2, seed=0)
     assert len(resolved) == before + 1
-    learner.observe(ModelWorld(MDP).play(policy, np.random.default_rng(0)))
-    assert len(resolved) == before + 1
+
+
+def test_rows_are_those_of_the_costs_that_a_model_has() -> None:
+    problem = conrl.Linear({"repairs": 1.5})
+    assert problem.bind(MDP)[1] is problem.bind(MDP.task)[1]
+    turned = dataclasses.replace(MDP.task, cost_names=MDP.cost_names[::-1])
+    assert [problem.bind(model)[1].cost.tolist() for model in (MDP, turned, MDP)] == [[0], [1], [0]]
+    assert problem == conrl.Linear({"repairs": 1.5})
+    assert repr(problem) == repr(conrl.Linear({"repairs": 1.5}))
 
 
 def test_what_is_bound() -> None:
@@ -414,3 +426,66 @@ def test_the_same_limits_said_otherwise_change_nothing() -> None:
         policy = learner.propose()
         learner.problem = {"fuel": 2.5}
         assert learner.propose() is policy
+
+
+# -- in a run -----------------------------------------------------------------------------------------------
+
+CHANGED = {"repairs": 1.2}
+MAKERS: dict[str, Callable[[], Any]] = {
+    "conrl": lambda: conrl.ConRL(MDP.task, problem=[4.0, 4.0]),
+    "optcmdp": lambda: conrl.OptCMDP(MDP.task, problem=[4.0, 4.0]),
+    "opt-primal-dual": lambda: conrl.OptPrimalDual(MDP.task, problem=[4.0, 4.0]),
+    "ucbvi": lambda: conrl.UCBVI(MDP.task, problem=[4.0, 4.0]),
+    "rcpo": lambda: conrl.RCPO(MDP.task, problem=[4.0, 4.0]),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_history_keeps_its_limits_and_a_new_one_has_those_of_the_learner(name: str) -> None:
+    learner = MAKERS[name]()
+    history = conrl.learn(MDP, learner, 4, seed=1)
+    later = conrl.learn(MDP, learner, 3, seed=1, history=history, problem=CHANGED)
+    assert later is history
+    assert history.limits.tolist() == [4.0, 4.0]
+    assert names(learner) == ("repairs <= 1.2",)
+    anew = conrl.learn(MDP, learner, 2, seed=1)
+    assert anew.limits.tolist() == [1.2, INF]
+    assert anew.optimum is not None
+    assert anew.optimum.reward == pytest.approx(conrl.plan(MDP, CHANGED).reward)
+
+
+@pytest.mark.parametrize("when", ["before it is saved", "after it is loaded"])
+@pytest.mark.parametrize("name", MAKERS)
+def test_limits_change_the_same_run_wherever_it_is_resumed(name: str, when: str, tmp_path: Path) -> None:
+    """Saved around the change, it goes on as one that was never saved."""
+    plain, saved = MAKERS[name](), MAKERS[name]()
+    for learner in (plain, saved):
+        conrl.learn(MDP, learner, 4, seed=1)
+    if when == "before it is saved":
+        saved.problem = CHANGED
+    saved.save(tmp_path / "learner.npz")
+    again = conrl.load_learner(tmp_path / "learner.npz")
+    plain.problem = CHANGED
+    if when == "after it is loaded":
+        assert names(again) == ("repairs <= 4", "fuel <= 4")
+        again.problem = CHANGED
+    assert names(again) == names(plain) == ("repairs <= 1.2",)
+    rest = conrl.learn(MDP, plain, 4, seed=1)
+    assert conrl.learn(MDP, again, 4, seed=1).to_csv() == rest.to_csv()
+    assert same_learner(again, plain.state(), plain.config())
+
+
+def test_functions_of_a_concave_convex_problem_can_be_changed() -> None:
+    learner = conrl.ConRL(MDP.task, problem=conrl.ConcaveConvex(lambda x: x, lambda c: c[0] - 4.0))
+    play(learner, 5)
+    learner.propose()
+    tighter = conrl.ConcaveConvex(lambda x: x, lambda c: c[0] - 1.0)
+    learner.problem = tighter
+    fresh = conrl.ConRL(MDP.task, problem=tighter)
+    fresh.counts, fresh._episodes = learner.counts, learner._episodes
+    learner.propose()
+    fresh.propose()
+    assert learner._plan is not None
+    assert fresh._plan is not None
+    assert learner._plan.objective == pytest.approx(fresh._plan.objective, abs=1e-6)
+    assert learner.prices is None

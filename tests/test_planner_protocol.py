@@ -102,9 +102,8 @@ def test_a_file_with_a_start_of_another_planner_is_refused(tmp_path: Path) -> No
     conrl.learn(MDP, first, 2)
     first.save(tmp_path / "learner.npz")
     other = conrl.load_learner(tmp_path / "learner.npz", planner="column-generation")
-    with pytest.raises(
-        conrl.RunError, match="start is not that of column generation, or damaged; leave it out: it holds calls, last"
-    ):
+    expected = "start is not that of column generation, or damaged; leave it out: it holds calls, last"
+    with pytest.raises(conrl.RunError, match=expected):
         other.propose()
 
 

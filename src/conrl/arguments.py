@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ def is_sparse(values: Any) -> bool:
 
 
 def any_array(values: Any, what: str, of: str = "") -> Array:
+    if type(values) is np.ndarray:
+        return values
     if is_masked(values) or (isinstance(values, (list, tuple)) and any(map(is_masked, values))):
         raise ModelError(
             f"{what} is a masked array, whose mask would be ignored; pass {what}.filled(0) or other numbers, "
@@ -153,7 +156,7 @@ def frozen(array: Array) -> Array:
 
 def setter(target: object) -> Any:
     """Sets attributes of an object that is immutable, while it is being made."""
-    return lambda name, value: object.__setattr__(target, name, value)
+    return partial(object.__setattr__, target)
 
 
 def read_preset(presets: Mapping[str, Mapping[str, Any]], preset: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,15 +42,12 @@ class Episode:
         stopped: bool = False,
         skipped: bool = False,
     ) -> None:
-        """Read what somebody saw: arrays of one length, finite numbers."""
+        """Check what somebody observed: arrays whose lengths fit, and finite numbers."""
         visited, played = _indices(states, "states"), _indices(actions, "actions")
         gains, paid = float_array(rewards, "rewards"), float_array(costs, "costs")
         paid = paid[:, None] if paid.ndim == 1 else paid
-        flags = {
-            "terminated": read_flag(terminated, "terminated"),
-            "stopped": read_flag(stopped, "stopped"),
-            "skipped": read_flag(skipped, "skipped"),
-        }
+        flags = {"terminated": terminated, "stopped": stopped, "skipped": skipped}
+        flags = {name: read_flag(value, name) for name, value in flags.items()}
         L = played.size
         if skipped and L:
             raise ModelError(f"an episode that was skipped has no steps, and this one has {L}")
@@ -72,7 +69,7 @@ class Episode:
 
     @classmethod
     def _of(cls, states: Int, actions: Int, pay: Float, **flags: bool) -> Episode:
-        """Of arrays that are known to fit: pay [L, 1+d]."""
+        """From arrays that are known to fit; pay [L, 1+d] holds the reward and costs of each step."""
         episode = cls.__new__(cls)
         vars(episode).update(flags, states=states, actions=actions, rewards=pay[:, 0], costs=pay[:, 1:], pay=pay)
         return episode
@@ -133,12 +130,11 @@ def check_episode(task: Task, episode: Episode) -> None:
         raise RunError(f"an episode with {pay.shape[1] - 1} costs; the task has {task.num_costs}")
     if not actions.size:
         return
-    if states.min() < 0 or states.max() >= task.num_states:
-        wrong = int(states[(states < 0) | (states >= task.num_states)][0])
-        raise RunError(f"state {wrong} was seen; the task has states 0..{task.num_states - 1}")
-    if actions.min() < 0 or actions.max() >= task.num_actions:
-        wrong = int(actions[(actions < 0) | (actions >= task.num_actions)][0])
-        raise RunError(f"action {wrong} was played; the task has actions 0..{task.num_actions - 1}")
+    for what, indices, count in (("state", states, task.num_states), ("action", actions, task.num_actions)):
+        if indices.min() < 0 or indices.max() >= count:
+            wrong = int(indices[(indices < 0) | (indices >= count)][0])
+            verb = "seen" if what == "state" else "played"
+            raise RunError(f"{what} {wrong} was {verb}; the task has {what}s 0..{count - 1}")
     if task.available is not None and not task.available[states[:-1], actions].all():
         at = int(np.argmin(task.available[states[:-1], actions]))
         raise RunError(f"action {int(actions[at])} was played in state {int(states[at])}, where it does not exist")
@@ -147,11 +143,13 @@ def check_episode(task: Task, episode: Episode) -> None:
             f"an episode began in state {int(states[0])}; the task says {task.initial}. "
             "If the first state varies, make the task with initial=None"
         )
-    lows, highs = pay.min(axis=0), pay.max(axis=0)
-    for name, (low, high), least, most in zip(("reward", *task.cost_names), task.ranges, lows, highs, strict=True):
-        if not (low <= least and most <= high):
-            seen = least if least < low else most
-            raise RunError(
-                f"{name} {seen:.10g} was seen in one step; the task says {low:g} to {high:g}. "
-                "Make the task with the true range: budgets and bonuses rest on it"
-            )
+    least, most = pay.min(axis=0), pay.max(axis=0)
+    low, high = task.ranges.T
+    within = (low <= least) & (most <= high)
+    if not within.all():
+        i = int(np.argmin(within))
+        seen = least[i] if least[i] < low[i] else most[i]
+        raise RunError(
+            f"{('reward', *task.cost_names)[i]} {seen:.10g} was seen in one step; the task says {low[i]:g} to "
+            f"{high[i]:g}. Make the task with the true range: budgets and bonuses rest on it"
+        )

@@ -36,6 +36,7 @@ class Policy:
     """A Markov policy: `probabilities` [H, S, A]."""
 
     shape: tuple[int, int, int]  # (H, S, A)
+    _probabilities: Float  # [H, S, A]
 
     def __init__(self, probabilities: ArrayLike) -> None:
         table = np.array(float_array(probabilities, "policy"))
@@ -47,20 +48,15 @@ class Policy:
             raise ModelError(
                 f"policy at step {h}, state {s} is {table[h, s]}; probabilities are at least 0 and sum to 1"
             )
-        self._keep(table)
+        vars(self).update(vars(Policy._trusted(table)))
 
     @classmethod
     def _trusted(cls, table: Float) -> Policy:
         """Of a table that is known to hold distributions, and that nobody else has."""
         policy = cls.__new__(cls)
-        policy._keep(table)
-        return policy
-
-    def _keep(self, table: Float) -> None:
         table.flags.writeable = False
-        self._probabilities = table
-        H, S, A = table.shape
-        self.shape = (H, S, A)
+        policy._probabilities, policy.shape = table, table.shape
+        return policy
 
     @property
     def probabilities(self) -> Float:
@@ -82,7 +78,7 @@ class Policy:
         return int(draw(p, read_generator(generator).random()))
 
     def _index(self, step: Any, state: Any) -> tuple[int, int]:
-        """Where the policy says what to do; numpy would count negative ones from the end."""
+        """Step and state as an index; refuses negative ones, which numpy would count from the end."""
         H, S, _ = self.shape
         if not (is_int(step) and is_int(state) and 0 <= step < H and 0 <= state < S):
             raise ModelError(f"step {step!r} and state {state!r}: the policy has steps 0..{H - 1}, states 0..{S - 1}")
@@ -103,7 +99,7 @@ class Policy:
         self._add_occupation(mdp, weight, rho)
 
     def _add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
-        """The same of a policy that was checked."""
+        """The same for a policy that was already checked."""
         kernels.occupation(*mdp.graph, mdp.initial, mdp.action, self._probabilities, mdp.horizon, weight, rho)
 
     def check(self, mdp: ConstrainedMDP) -> None:
@@ -150,6 +146,9 @@ class Policy:
 class Deterministic(Policy):
     """A deterministic policy: `actions` [H, S]."""
 
+    actions: NDArray[np.int16]
+    num_actions: int
+
     def __init__(self, actions: ArrayLike, num_actions: int) -> None:
         table = any_array(actions, "actions")
         if table.ndim != 2 or table.dtype.kind not in "iu":
@@ -157,20 +156,16 @@ class Deterministic(Policy):
         check_sizes(max(1, table.shape[1]), num_actions)
         if table.size and not (table.min() >= 0 and table.max() < num_actions):
             raise ModelError(f"actions must be in 0..{num_actions - 1}")
-        self._keep_actions(table.astype(np.int16), num_actions)
+        vars(self).update(vars(Deterministic._trusted_actions(table.astype(np.int16), num_actions)))
 
     @classmethod
     def _trusted_actions(cls, actions: NDArray[np.int16], num_actions: int) -> Deterministic:
         """Of a table that is known to hold actions, and that nobody else has."""
         policy = cls.__new__(cls)
-        policy._keep_actions(actions, num_actions)
-        return policy
-
-    def _keep_actions(self, actions: NDArray[np.int16], num_actions: int) -> None:
         actions.flags.writeable = False
-        self.actions, self.num_actions = actions, num_actions
-        H, S = actions.shape
-        self.shape = (H, S, num_actions)
+        policy.actions, policy.num_actions = actions, num_actions
+        policy.shape = (*actions.shape, num_actions)
+        return policy
 
     @cached_property
     def _probabilities(self) -> Float:  # type: ignore[override]

@@ -12,8 +12,8 @@ from conrl._types import Array, Float, Int
 if TYPE_CHECKING:
     from conrl.model import ConstrainedMDP
 
-NOTHING: Float = np.zeros(0)
-
+Room = tuple[Float, Float]  # what one episode may cost, and what one step can, [d] each; empty where nothing binds
+UNBOUND: Room = (np.zeros(0), np.zeros(0))
 
 WORLD, DRAW, TRAIN = range(3)  # whose randomness: what happens, what a learner draws, how a network is trained
 
@@ -54,65 +54,30 @@ class Dynamics:
         sums = np.cumsum(g.probability)
         before = np.concatenate(([0.0], sums))[g.start[:-1]]
         self.cumulated: Float = sums - np.repeat(before, np.diff(g.start))  # [N]: anew for each pair
+        self.moves = g.first, g.start, g.successor, self.cumulated  # what the kernels draw outcomes from
         self.initial: Float = np.cumsum(mdp.initial)  # [S]
         self.by_outcome = mdp.outcome_pay is not None
         self.pay: Float = mdp.pay if mdp.outcome_pay is None else mdp.outcome_pay  # [N, 1+d] by outcome, else [P, 1+d]
 
-    def rollout(
-        self,
-        table: Array,
-        pay: Float,
-        uniform: Float,
-        *,
-        deterministic: bool,
-        left: Float = NOTHING,
-        worst: Float = NOTHING,
-    ) -> Trajectory:
+    def rollout(self, table: Array, pay: Float, uniform: Float, room: Room = UNBOUND) -> Trajectory:
         """One episode of a policy; letters as in `kernels.rollout`.
 
         `table` is [H, S, A] (probabilities) or [H, S, 1] (actions), with H = 1 for the same at every step; `pay` is per
         outcome [N, n] or per pair [P, n]; `uniform` [H+1, 2] are the draws.
         """
-        mdp, g = self.mdp, self.mdp.graph
-        H = uniform.shape[0] - 1
-        states, actions = np.empty(H + 1, dtype=np.int64), np.empty(H, dtype=np.int64)
-        paid = np.empty((H, pay.shape[1]))
-        by_outcome = pay.shape[0] != mdp.num_pairs  # where both are one, each pair has one outcome
+        H, action = uniform.shape[0] - 1, self.mdp.action
+        drawn = np.empty(H + 1, dtype=np.int64), np.empty(H, dtype=np.int64), np.empty((H, pay.shape[1]))
+        deterministic = table.dtype.kind == "i"
+        by_outcome = pay.shape[0] != action.size  # where both are one, each pair has one outcome
         played = kernels.rollout(
-            g.first,
-            g.start,
-            g.successor,
-            self.cumulated,
-            self.initial,
-            pay,
-            by_outcome,
-            mdp.action,
-            table,
-            deterministic,
-            uniform,
-            left,
-            worst,
-            states,
-            actions,
-            paid,
+            *self.moves, self.initial, pay, by_outcome, action, table, deterministic, uniform, *room, *drawn
         )
-        return Trajectory(states, actions, paid, played)
+        return Trajectory(*drawn, played)
 
     def totals(self, table: Float, episodes: int, generator: np.random.Generator) -> Float:
         """[episodes, 1+d]: what each of many episodes of a policy [H, S, A] pays in all."""
-        mdp, g = self.mdp, self.mdp.graph
-        totals = np.zeros((episodes, 1 + mdp.num_costs))
+        totals = np.zeros((episodes, 1 + self.mdp.num_costs))
         kernels.simulate(
-            g.first,
-            g.start,
-            g.successor,
-            self.cumulated,
-            self.initial,
-            self.pay,
-            self.by_outcome,
-            mdp.action,
-            table,
-            generator,
-            totals,
+            *self.moves, self.initial, self.pay, self.by_outcome, self.mdp.action, table, generator, totals
         )
         return totals

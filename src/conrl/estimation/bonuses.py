@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from conrl import bounds
 from conrl._types import Array, Float, Int
-from conrl.arguments import any_array, is_number, read_count, read_flag
+from conrl.arguments import any_array, read_count, read_delta, read_flag
 from conrl.errors import SpecError, shown
 from conrl.model import Task
 
@@ -31,7 +31,7 @@ def width(task: Task) -> Float:
 
 
 def _asked(visits: Any, task: Any) -> Array:
-    """The visits [n] of pairs in a row, as a bonus is asked about them; a table [S, A] is not: the pairs that exist."""
+    """Check what a bonus is asked: visits [n], one count for each pair that exists; not a table [S, A]."""
     if not isinstance(task, Task):
         raise SpecError(f"a bonus needs a Task, not {type(task).__name__}; a model has one: mdp.task")
     table = any_array(visits, "visits")
@@ -54,8 +54,7 @@ class TheoryBonus:
     delta: float = 0.05
 
     def __post_init__(self) -> None:
-        if not is_number(self.delta) or not 0.0 < self.delta <= 1.0:
-            raise SpecError(f"delta is {shown(self.delta)}; a failure probability is in (0, 1]")
+        read_delta(self.delta)
 
     def __call__(self, visits: Int, episode: int, task: Task) -> Float:
         visits = _asked(visits, task)
@@ -74,10 +73,10 @@ class TheoryBonus:
 
 @dataclass(frozen=True)
 class ScaledBonus:
-    """scale / sqrt(N), and `unvisited` for a pair never visited; with scales of their own for reward and costs.
+    """scale / sqrt(N), with separate scales for reward and costs, and `unvisited` for a pair never visited.
 
     A positive scale is optimism: more reward, less cost than estimated. A negative one is caution: at pairs that were
-    visited the estimate is moved the other way. Unvisited pairs are always optimistic, or nothing would be tried.
+    visited the estimate moves the other way. Unvisited pairs are always optimistic, or nothing new would be tried.
 
     Args:
         reward, cost: the scales; `cost` may be one per cost.

@@ -26,6 +26,7 @@ from conrl.episode import Episode, distinct_steps
 from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.graph import Graph
+from conrl.model.mdp import Origin
 
 ROUNDING = 1e-9  # of sums, in proportion
 DERIVED = ("means", "share")  # what follows from the rest and is not saved
@@ -34,11 +35,21 @@ DERIVED = ("means", "share")  # what follows from the rest and is not saved
 class Counts:
     """What was seen of a task, sparsely. The letters are those of `kernels.count_steps`."""
 
+    num_seen: int  # states seen, START and END among them: n
+    num_pairs: int  # of those states: P
+    order: Int  # [n]: the state at each place
+    first: Int  # [n+1]: the pairs of place i are first[i] .. first[i+1]-1
+    action: Int  # [P]: of each pair of the places
+    visits: Int  # [P]
+    means: Float  # [P, 1+d]: of reward and costs
+
     def __init__(self, task: Task) -> None:
+        """Nothing seen yet but the first state; START if that is unknown."""
         self.task = task
-        S, A, d = task.num_states, task.num_actions, task.num_costs
+        S, A, width = task.num_states, task.num_actions, 1 + task.num_costs
         self.start, self.end = S, S + 1  # the extra states, with one action each
         self.horizon = task.horizon + (task.initial is None)
+        self.first_seen = self.start if task.initial is None else task.initial
         exists = np.zeros((S + 2, A), dtype=bool)
         exists[:S] = True if task.available is None else task.available
         exists[S:, 0] = True
@@ -46,23 +57,17 @@ class Counts:
         self._rank = np.where(exists, np.cumsum(exists, axis=1) - 1, -1).astype(np.int16)
         self._place = np.full(S + 2, -1, dtype=np.int64)
         self._sizes = np.zeros(2, dtype=np.int64)  # states seen, links
-        self._of_state: dict[str, Array] = {"order": np.zeros(0, dtype=np.int64), "first": np.zeros(1, dtype=np.int64)}
-        self._of_pair: dict[str, Array] = {
-            "action": np.zeros(0, dtype=np.int64),
-            "visits": np.zeros(0, dtype=np.int64),
-            "sums": np.zeros((0, 1 + d)),
-            "means": np.zeros((0, 1 + d)),
-            "head": np.zeros(0, dtype=np.int64),
-        }
-        self._of_link: dict[str, Array] = {name: np.zeros(0, dtype=np.int64) for name in ("next", "successor", "count")}
-        self._of_link["share"] = np.zeros(0)  # count / visits: p_hat
-        self._see(self.start if task.initial is None else task.initial)
+        self._capacity = np.zeros(2, dtype=np.int64)  # how many of them the arrays can hold
+        # As `kernels.count_steps` takes them: by place, by pair, by link. They are longer than what they hold.
+        self._arrays: dict[str, Array] = {name: np.zeros(n, dtype=np.int64) for name, n in _lengths(0, 0, 0).items()}
+        self._arrays |= {"sums": np.zeros((0, width)), "means": np.zeros((0, width)), "share": np.zeros(0)}
+        self._see(self.first_seen)
 
     # -- counting -----------------------------------------------------------------------------------------
 
     def add(self, episode: Episode) -> None:
         """Count the steps of an episode that `check_episode` lets pass."""
-        states, actions, pay = np.asarray(episode.states), np.asarray(episode.actions), episode.pay
+        states, actions, pay = episode.states, episode.actions, episode.pay
         if not actions.size:
             return
         if episode.terminated:
@@ -79,160 +84,144 @@ class Counts:
         self._count(np.array([state]), no_actions, np.zeros((0, 1 + self.task.num_costs)))
 
     def _count(self, states: Int, actions: Int, pay: Float) -> None:
-        self._reserve(states.size, actions.size)
-        counted: list[Any] = [states, actions, pay, self._rank, self._place]
-        for group in (self._of_state, self._of_pair, self._of_link):
-            counted += group.values()
-        counted.append(self._sizes)
+        """Count steps, in arrays that double when they are full."""
+        most = self._sizes + np.array((states.size, actions.size))
+        if (most > self._capacity).any():
+            self._grow(np.where(most > self._capacity, np.maximum(most, 2 * self._capacity), self._capacity))
+        counted: list[Any] = [states, actions, pay, self._rank, self._place, *self._arrays.values(), self._sizes]
         kernels.count_steps(*counted)
+        self._measure()
 
-    def _reserve(self, states: int, links: int) -> None:
-        """Room for so many more, by doubling."""
-        n, m = (int(x) for x in self._sizes)
-        pairs = (n + states) * self._rank.shape[1]
-        for group, needed in (
-            (self._of_state, n + states + 1),
-            (self._of_pair, pairs),
-            (self._of_link, m + links),
-        ):
-            for name, array in group.items():
-                if array.shape[0] < needed:
-                    grown = np.zeros((max(needed, 2 * array.shape[0]), *array.shape[1:]), dtype=array.dtype)
-                    grown[: array.shape[0]] = array
-                    group[name] = grown
+    def _grow(self, capacity: Int) -> None:
+        """Lengthen the arrays for so many states, with all their actions, and links."""
+        self._capacity = capacity
+        n, links = capacity.tolist()
+        for name, length in _lengths(n, n * self._rank.shape[1], links).items():
+            array = self._arrays[name]
+            self._arrays[name] = np.zeros((length, *array.shape[1:]), dtype=array.dtype)
+            self._arrays[name][: array.shape[0]] = array
+
+    def _measure(self) -> None:
+        """Update the fields that are read: the arrays, cut to what was seen."""
+        self.num_seen = n = int(self._sizes[0])
+        self.order, self.first = self._arrays["order"][:n], self._arrays["first"][: n + 1]
+        self.num_pairs = P = int(self.first[n])
+        self.action, self.visits, self.means = (self._arrays[name][:P] for name in ("action", "visits", "means"))
+        self.visits.flags.writeable = False  # of this view
 
     # -- reading ------------------------------------------------------------------------------------------
 
     @property
-    def num_seen(self) -> int:
-        """States seen, START and END among them."""
-        return int(self._sizes[0])
-
-    @property
-    def order(self) -> Int:
-        """[n]: the state at each place."""
-        return self._of_state["order"][: self.num_seen]
-
-    @property
-    def num_pairs(self) -> int:
-        return int(self._of_state["first"][self.num_seen])
-
-    @property
-    def visits(self) -> Int:
-        """[P]: visits of each pair of the places."""
-        visits = self._of_pair["visits"][: self.num_pairs]
-        visits.flags.writeable = False  # of this view
-        return visits
-
-    @property
     def known(self) -> Bool | None:
         """[P]: pairs about which there is nothing to learn (that of END); None if there are none."""
-        if self._place[self.end] < 0:
+        place = self._place[self.end]
+        if place < 0:
             return None
         known = np.zeros(self.num_pairs, dtype=bool)
-        known[self._of_state["first"][self._place[self.end]]] = True
+        known[self.first[place]] = True
         return known
 
     def graph(self) -> Graph:
         """The empirical transitions between places."""
-        first = self._of_state["first"][: self.num_seen + 1]
-        L = self._of_link
-        start, successor, probability = kernels.empirical(
-            first, self.visits, self._of_pair["head"], L["next"], L["successor"], L["share"], int(self._sizes[1])
-        )
+        arrays, first = self._arrays, self.first
+        links = arrays["next"], arrays["successor"], arrays["share"], int(self._sizes[1])
+        start, successor, probability = kernels.empirical(first, self.visits, arrays["head"], *links)
         return Graph(frozen(first), frozen(start), frozen(successor), frozen(probability))
 
-    def model(self) -> ConstrainedMDP:
-        """The empirical model of the places, without bonus: what a learner plans in."""
+    def model(
+        self, pay: Float | None = None, bonus: Float | None = None, origin: Origin | None = None
+    ) -> ConstrainedMDP:
+        """The empirical model of the places, which a learner plans in; `pay` [P, 1+d] replaces the means."""
         task = self.task
-        pairs = self.num_pairs
         initial = np.zeros(self.num_seen)
         initial[0] = 1.0
         return ConstrainedMDP._trusted(
             num_actions=task.num_actions,
             horizon=self.horizon,
             graph=self.graph(),
-            action=self._of_pair["action"][:pairs],
-            pay=self._of_pair["means"][:pairs],
+            action=self.action,
+            pay=self.means if pay is None else pay,
             initial=initial,
             limits=np.asarray(task.limits),
             cost_names=tuple(task.cost_names),
             visits=self.visits,
+            bonus=bonus,
+            origin=origin,
         )
 
     # -- saving -------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Array]:
         """Everything, as arrays to save."""
-        n, links = (int(x) for x in self._sizes)
-        cut = {"order": n, "first": n + 1, "next": links, "successor": links, "count": links}
-        groups = {**self._of_state, **self._of_pair, **self._of_link}
-        return {
-            name: array[: cut.get(name, self.num_pairs)].copy() for name, array in groups.items() if name not in DERIVED
-        }
+        lengths = _lengths(self.num_seen, self.num_pairs, int(self._sizes[1]))
+        return {name: self._arrays[name][:n].copy() for name, n in lengths.items() if name not in DERIVED}
 
     def load_state(self, state: Mapping[str, Array]) -> None:
         """Go on from what `state` gave; refuses what makes no counts of this task."""
         fresh = Counts(self.task)
         try:
             n, links = state["order"].shape[0], state["next"].shape[0]
-            pairs = int(state["first"][-1])
-            sizes = {"order": n, "first": n + 1, "next": links, "successor": links, "count": links}
-            for group in (fresh._of_state, fresh._of_pair, fresh._of_link):
-                for name in group:
-                    if name in DERIVED:
-                        continue
-                    array, like = state[name], group[name]
-                    if array.shape != (sizes.get(name, pairs), *like.shape[1:]) or array.dtype != like.dtype:
-                        raise ModelError(f"{name} has shape {array.shape} and dtype {array.dtype}")
-                    group[name] = array.copy()
+            for name, length in _lengths(n, int(state["first"][-1]), links).items():
+                if name in DERIVED:
+                    continue
+                array, like = state[name], fresh._arrays[name]
+                if array.shape != (length, *like.shape[1:]) or array.dtype != like.dtype:
+                    raise ModelError(f"{name} has shape {array.shape} and dtype {array.dtype}")
+                fresh._arrays[name] = array.copy()
             fresh._sizes[:] = n, links
             fresh._check_state()
         except (KeyError, IndexError, TypeError, ValueError, OverflowError, ModelError) as error:
             raise RunError(f"these are no counts of the task: {error}") from None
+        fresh._capacity = np.zeros(2, dtype=np.int64)  # the next count lengthens them
+        fresh._measure()
         self.__dict__.update(fresh.__dict__)
 
     def _check_state(self) -> None:
-        """Whether arrays from a file hang together, so that no kernel leaves them."""
-        S, P, L = self._of_state, self._of_pair, self._of_link
-        order, first, head = S["order"], S["first"], P["head"]
-        n, links = order.size, L["next"].size
-        first_seen = self.start if self.task.initial is None else self.task.initial
+        """Whether arrays from a file hang together, so that no kernel leaves them; make those that follow from them."""
+        order, first, action, visits, sums = (self._arrays[x] for x in ("order", "first", "action", "visits", "sums"))
+        n = order.size
         strange = self.start if self.task.initial is not None else -1  # no place for START where the first is known
         distinct = n > 0 and order.min() >= 0 and order.max() <= self.end and np.unique(order).size == n
-        if not distinct or order[0] != first_seen or (order == strange).any():
+        if not distinct or order[0] != self.first_seen or (order == strange).any():
             raise ModelError("order is not a list of distinct states")
         exists = self._rank[order] >= 0
         if first[0] != 0 or not np.array_equal(np.diff(first), exists.sum(axis=1)):
             raise ModelError("first does not fit the actions of the states")
-        if not np.array_equal(P["action"], np.nonzero(exists)[1]):
+        if not np.array_equal(action, np.nonzero(exists)[1]):
             raise ModelError("action does not fit the actions of the states")
-        following = np.concatenate((head, L["next"]))
-        used = following[following >= 0]
-        if following.min(initial=-1) < -1 or not np.array_equal(np.sort(used), np.arange(links)):
+        owner = self._owners(n)
+        count = self._arrays["count"]
+        if not np.array_equal(np.bincount(owner, weights=count, minlength=visits.size), visits):
+            raise ModelError("visits are not the sums of count")
+        paid = ~np.isin(np.repeat(order, np.diff(first)), (self.start, self.end))  # START and END pay nothing
+        low, high = (np.outer(visits * paid, ends) for ends in self.task.ranges.T)
+        rounding = ROUNDING * np.maximum(np.abs(low), np.abs(high))
+        if not ((low - rounding <= sums) & (sums <= high + rounding)).all():
+            raise ModelError("sums has an entry that visits within the task's ranges cannot add up to")
+        self._arrays |= {"means": sums / np.maximum(visits, 1)[:, None], "share": count / visits[owner]}
+        self._place[order] = np.arange(n)
+
+    def _owners(self, num_seen: int) -> Int:
+        """[links]: the pair of each link. Refuses lists of successors that do not hang together.
+
+        The successors of a pair are a list of links: the first is `head`, and each has the one that follows it.
+        """
+        head, following, successor, count = (self._arrays[x] for x in ("head", "next", "successor", "count"))
+        links = following.size
+        pointers = np.concatenate((head, following))
+        if pointers.min(initial=-1) < -1 or not np.array_equal(np.sort(pointers[pointers >= 0]), np.arange(links)):
             raise ModelError("the lists of successors are broken")
-        if (L["next"][L["next"] >= 0] <= np.flatnonzero(L["next"] >= 0)).any():
+        if (following[following >= 0] <= np.flatnonzero(following >= 0)).any():
             raise ModelError("the lists of successors run backwards")  # they could run in circles
-        if links and (L["successor"].min() < 0 or L["successor"].max() >= n or L["count"].min() < 1):
+        if links and (successor.min() < 0 or successor.max() >= num_seen or count.min() < 1):
             raise ModelError("successor or count is out of range")
         owner = np.full(links, -1)
         for k in np.flatnonzero(head >= 0):
             link = head[k]
             while link >= 0:
                 owner[link] = k
-                link = L["next"][link]
-        if not np.array_equal(np.bincount(owner, weights=L["count"], minlength=head.size), P["visits"]):
-            raise ModelError("visits are not the sums of count")
-        ranges = self.task.ranges
-        visits, room = P["visits"][:, None], ROUNDING * np.abs(ranges).max(axis=1) * P["visits"][:, None]
-        low, high = ranges[:, 0] * visits - room, ranges[:, 1] * visits + room
-        paid = ~np.isin(np.repeat(order, np.diff(first)), (self.start, self.end))  # START and END pay nothing
-        low, high = np.where(paid[:, None], low, 0.0), np.where(paid[:, None], high, 0.0)
-        if not ((low <= P["sums"]) & (P["sums"] <= high)).all():
-            raise ModelError("sums has an entry that visits within the task's ranges cannot add up to")
-        P["means"] = P["sums"] / np.maximum(P["visits"], 1)[:, None]
-        L["share"] = L["count"] / P["visits"][owner]
-        self._place[order] = np.arange(n)
+                link = following[link]
+        return owner
 
     # -- the whole task -----------------------------------------------------------------------------------
 
@@ -257,10 +246,7 @@ class Counts:
         counts = np.zeros((total, A), dtype=np.int64)
         real = self.order[inner.pair_state] != self.start
         counts[order[inner.pair_state[real]], inner.action[real]] = self.visits[real]
-        exists = np.zeros((total, A), dtype=bool)
-        exists[:S] = True if task.available is None else task.available
-        if ends:
-            exists[S, 0] = True
+        exists = self.exists[:total].copy()  # END has one action, as START
         if unvisited == "missing":
             tried = counts > 0
             exists &= tried | ~tried.any(axis=1, keepdims=True)
@@ -284,7 +270,7 @@ class Counts:
             num_states=total,
             num_actions=A,
             horizon=task.horizon,
-            initial=self._initial(total),
+            initial=self._initial(inner.graph, order, total),
             limits=task.limits,
             cost_names=task.cost_names,
             can_stop=task.can_stop,
@@ -294,14 +280,20 @@ class Counts:
         ranges = np.column_stack((np.minimum(task.ranges[:, 0], low), np.maximum(task.ranges[:, 1], high)))
         return model._copy(_visits=frozen(counts[model.pair_state, model.action]), _ranges=frozen(ranges))
 
-    def _initial(self, total: int) -> int | Float:
-        task = self.task
-        if task.initial is not None:
-            return int(task.initial)
+    def _initial(self, graph: Graph, order: Int, total: int) -> int | Float:
+        """The first state, or its empirical distribution: where START led, in the states `order` [n] of the places."""
+        if self.task.initial is not None:
+            return int(self.task.initial)
         if self.visits[0] == 0:
             raise RunError("no episode has been seen, so that the first state is unknown")
+        led = slice(graph.start[1])
         initial = np.zeros(total)
-        g = self.graph()
-        order = np.where(self.order == self.end, task.num_states, self.order)
-        initial[order[g.successor[: g.start[1]]]] = g.probability[: g.start[1]]
+        initial[order[graph.successor[led]]] = graph.probability[led]
         return initial
+
+
+def _lengths(states: int, pairs: int, links: int) -> dict[str, int]:
+    """How many entries each array of counts has, for so many states seen, their pairs and links."""
+    by_pair = dict.fromkeys(("action", "visits", "sums", "means", "head"), pairs)
+    by_link = dict.fromkeys(("next", "successor", "count", "share"), links)
+    return {"order": states, "first": states + 1, **by_pair, **by_link}

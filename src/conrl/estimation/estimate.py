@@ -74,7 +74,7 @@ def _task_of(log: Log, horizon: int | None, limits: ArrayLike | Mapping[str, flo
     pay = np.concatenate([e.pay for e in played])
     states = max(int(np.max(e.states)) for e in played) + 1
     actions = max(int(np.max(e.actions)) for e in played) + 1
-    first = {int(np.asarray(e.states)[0]) for e in played}
+    first = {int(e.states[0]) for e in played}
     low, high = pay.min(axis=0), pay.max(axis=0)
     return Task(
         states if log.state_names is None else len(log.state_names),

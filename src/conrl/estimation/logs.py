@@ -40,7 +40,7 @@ class Log:
 
 
 def episodes_of(given: Any) -> tuple[Episode, ...]:
-    """Episodes that somebody passed, or a refusal of what is none."""
+    """Episodes that somebody passed; refuses anything else."""
     try:
         episodes = tuple(given)
     except TypeError:
@@ -93,6 +93,7 @@ def _read_csv(path: Path) -> dict[str, Array]:
 
 
 def _log(table: Mapping[str, Array]) -> Log:
+    """The episodes of a table, by their numbers; each row is a step, in any order."""
     known = (*REQUIRED, "terminated")
     for name in table:
         if name not in known and not name.startswith("cost_"):
@@ -104,26 +105,26 @@ def _log(table: Mapping[str, Array]) -> Log:
     if len(sizes) != 1 or len(next(iter(sizes))) != 1:
         raise ModelError("the columns of a log are lists of one length")
     costs = tuple(name for name in table if name.startswith("cost_"))
-    episode, step = _whole(table["episode"], "episode"), _whole(table["step"], "step")
+    episode, step = _integers(table["episode"], "episode"), _integers(table["step"], "step")
     both = [_plain(table[name]) for name in ("state", "next_state")]
     state, state_names = _labels(np.concatenate(both), "state", episode.size)
     action, action_names = _labels(_plain(table["action"]), "action", episode.size)
     pay = np.column_stack([_numbers(table[name], name) for name in ("reward", *costs)])
-    ended = _whole(table["terminated"], "terminated") if "terminated" in table else np.zeros(episode.size, np.int64)
+    ended = _integers(table["terminated"], "terminated") if "terminated" in table else np.zeros(episode.size, np.int64)
     order = np.lexsort((step, episode))
     before, after = state[: episode.size][order], state[episode.size :][order]
     episode, step, action, pay, ended = episode[order], step[order], action[order], pay[order], ended[order]
     if not np.isin(ended, (0, 1)).all():
         raise ModelError(f"terminated is {ended[~np.isin(ended, (0, 1))][0]} somewhere; it must be 0 or 1")
     begins = np.flatnonzero(np.diff(episode, prepend=episode[0] - 1)) if episode.size else np.zeros(0, dtype=np.int64)
-    found = []
+    episodes = []
     ends = np.append(begins[1:], episode.size)[: begins.size]
     for lo, hi in zip(begins, ends, strict=True):
         _check_steps(int(episode[lo]), step[lo:hi], before[lo:hi], after[lo:hi], ended[lo:hi])
         states = np.append(before[lo:hi], after[hi - 1])
-        found.append(Episode._of(states, action[lo:hi], pay[lo:hi], terminated=bool(ended[hi - 1])))
+        episodes.append(Episode._of(states, action[lo:hi], pay[lo:hi], terminated=bool(ended[hi - 1])))
     names = tuple(name.removeprefix("cost_") for name in costs)
-    return Log(tuple(found), names, state_names, action_names)
+    return Log(tuple(episodes), names, state_names, action_names)
 
 
 def _check_steps(episode: int, step: Int, before: Int, after: Int, ended: Int) -> None:
@@ -143,26 +144,19 @@ def _some(values: Int) -> str:
 
 
 def _numbers(column: Array, name: str) -> Float:
-    try:
-        numbers = np.array([float(x) for x in column], dtype=np.float64)
-    except (TypeError, ValueError):
-        at = next(i for i, x in enumerate(column) if not _is_number(x))
-        raise ModelError(f"row {at + 1}: {name} is {column[at]!r}, not a number") from None
+    numbers = np.empty(len(column))
+    for i, x in enumerate(column):
+        try:
+            numbers[i] = float(x)
+        except (TypeError, ValueError):
+            raise ModelError(f"row {i + 1}: {name} is {x!r}, not a number") from None
     bad = np.flatnonzero(~np.isfinite(numbers))
     if bad.size:
         raise ModelError(f"row {bad[0] + 1}: {name} is {column[bad[0]]}; it must be a finite number")
     return numbers
 
 
-def _is_number(x: Any) -> bool:
-    try:
-        float(x)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _whole(column: Array, name: str) -> Int:
+def _integers(column: Array, name: str) -> Int:
     numbers = _numbers(column, name)
     bad = np.flatnonzero((numbers != np.floor(numbers)) | (np.abs(numbers) > 2**53))
     if bad.size:
@@ -171,7 +165,7 @@ def _whole(column: Array, name: str) -> Int:
 
 
 def _plain(column: Array) -> Array:
-    """Whole numbers as such, however they are stored; texts as they are."""
+    """Whole numbers as integers, however they are stored; texts as they are."""
     if column.dtype.kind == "f" and (column == np.floor(column)).all() and (np.abs(column) <= 2**53).all():
         return column.astype(np.int64).astype(object)
     return column.astype(object)
@@ -187,9 +181,9 @@ def _labels(column: Array, name: str, rows: int) -> tuple[Int, tuple[str, ...] |
         if numbers and (min(numbers) < 0 or max(numbers) >= 2**31):
             raise ModelError(f"{name} {min(numbers) if min(numbers) < 0 else max(numbers)} is not an index")
         return np.array(numbers, dtype=np.int64), None
-    place: dict[str, int] = {}
-    index = np.array([place.setdefault(x, len(place)) for x in texts], dtype=np.int64)
-    return index, tuple(place)
+    index: dict[str, int] = {}
+    indices = np.array([index.setdefault(x, len(index)) for x in texts], dtype=np.int64)
+    return indices, tuple(index)
 
 
 def save_episodes(path: str | Path, episodes: Iterable[Episode], cost_names: Sequence[str], *, first: int = 0) -> None:
@@ -203,16 +197,16 @@ def save_episodes(path: str | Path, episodes: Iterable[Episode], cost_names: Seq
     rows = [row for e, episode in enumerate(episodes_of(episodes)) for row in log_rows(first + e, episode)]
     wrong = next((row for row in rows if len(row) != len(names)), None)
     if wrong is not None:
-        found = len(wrong) - len(names) + len(cost_names)
-        raise ModelError(f"{len(cost_names)} names for the {found} costs of an episode")
+        count = len(wrong) - len(names) + len(cost_names)
+        raise ModelError(f"{len(cost_names)} names for the {count} costs of an episode")
     if path.suffix == ".csv":
         with atomic_write(path) as file:
             file.write(csv_text([names, *rows]).encode())
     elif path.suffix == ".npz":
         columns = list(zip(*rows, strict=True)) or [()] * len(names)
-        whole = {"episode", "step", "state", "action", "next_state", "terminated"}
+        paid = {"reward", *(name for name in names if name.startswith("cost_"))}
         arrays = {
-            name: np.array(column, dtype=np.int64 if name in whole else np.float64)
+            name: np.array(column, dtype=np.float64 if name in paid else np.int64)
             for name, column in zip(names, columns, strict=True)
         }
         with atomic_write(path) as file:
@@ -223,7 +217,7 @@ def save_episodes(path: str | Path, episodes: Iterable[Episode], cost_names: Seq
 
 def log_rows(number: int, episode: Episode) -> list[tuple[Any, ...]]:
     """The rows of one episode: episode, step, state, action, reward, costs, next state, terminated."""
-    states, actions = np.asarray(episode.states).tolist(), np.asarray(episode.actions).tolist()
+    states, actions = episode.states.tolist(), episode.actions.tolist()
     last = len(actions) - 1
     return [
         (number, h, states[h], a, *map(float, episode.pay[h]), states[h + 1], int(episode.terminated and h == last))

@@ -1,11 +1,9 @@
-"""What the learners that train A2C on real episodes share: one agent, one update an episode."""
+"""Shared by the learners that train A2C on real episodes: one agent, one update per episode."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from conrl._types import Array, Arrays, Float
 from conrl.arguments import read_choice
@@ -34,6 +32,7 @@ class ActorCriticLearner(BaseLearner):
         seed: int | None,
         keep_policies: bool,
     ) -> None:
+        """The agent itself is made when it is first needed."""
         super().__init__(task, problem, seed, keep_policies)
         read_choice(preset, "preset", PRESETS)
         if a2c is not None and not isinstance(a2c, A2CSettings):
@@ -65,12 +64,11 @@ class ActorCriticLearner(BaseLearner):
     def train(self, episode: Episode, direction: Float) -> None:
         """One update on an episode, with the reward direction.(r, c)."""
         if len(episode):
-            states, actions = np.asarray(episode.states), np.asarray(episode.actions)
-            self.agent.train(states, actions, episode.pay @ direction, self.task.horizon)
+            self.agent.train(episode.states, episode.actions, episode.pay @ direction, self.task.horizon)
 
     def config(self) -> dict[str, Any]:
         peek = None if self.peek is None else GIVEN
-        return super().config() | {"preset": self.preset, "a2c": describe(self.a2c), "peek": peek}
+        return super().config() | {"a2c": describe(self.a2c), "peek": peek}
 
     def state(self) -> dict[str, Array]:
         return super().state() | prefixed("agent_", self.agent.state())

@@ -31,13 +31,13 @@ from typing import Any
 import numpy as np
 
 from conrl._types import Array, Arrays, Float
-from conrl.arguments import is_int, is_number, read_positive
+from conrl.arguments import is_number, read_count, read_positive
 from conrl.episode import Episode
 from conrl.errors import RunError, SpecError, shown
 from conrl.evaluation import evaluate
 from conrl.learners.actor_critic import ActorCriticLearner
 from conrl.learners.approach import POSITIVE, Answers, Game
-from conrl.learners.base import Proposal, whole
+from conrl.learners.base import Proposal, saved_count
 from conrl.learners.saving import GIVEN
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.limits import Limits, resolve_limits
@@ -75,6 +75,7 @@ class ApproPO(ActorCriticLearner):
     summary = "feasibility by a game between directions and A2C; the result is a mixture"
     paper = "Miryoosefi, Brantley, Daume, Dudik and Schapire (2019)"
     reports = True
+    settings = ("preset", "threshold", "step", "momentum", "kappa", "estimate_episodes")
 
     def __init__(
         self,
@@ -94,12 +95,10 @@ class ApproPO(ActorCriticLearner):
         seed: int | None = None,
         keep_policies: bool = False,
     ) -> None:
+        """Read the numbers of the game; it begins with the first proposal, when the seed is settled."""
         super().__init__(task, problem, preset, a2c, peek, seed, keep_policies)
         if target is not None and not hasattr(target, "project"):
             raise SpecError(f"target is {shown(target)}; it must be a set with project(z), such as conrl.targets.Box")
-        for name, count in (("episodes", episodes), ("estimate_episodes", estimate_episodes)):
-            if not is_int(count) or count < 1:
-                raise SpecError(f"{name} is {shown(count)}; it must be a whole number of at least 1")
         if threshold is not None and not is_number(threshold):
             raise SpecError(f"threshold is {shown(threshold)}; it must be a number")
         self.threshold, self.target = threshold, target
@@ -107,7 +106,8 @@ class ApproPO(ActorCriticLearner):
         self.momentum = read_positive(momentum, "momentum", zero=True)
         if self.momentum >= 1.0:
             raise SpecError(f"momentum is {shown(momentum)}; it must be below 1: it is the share that is kept")
-        self.training_episodes, self.estimate_episodes = int(episodes), int(estimate_episodes)
+        self.training_episodes = read_count(episodes, "episodes")
+        self.estimate_episodes = read_count(estimate_episodes, "estimate_episodes")
         self._set = target or self._default_target()
         self._game: Game | None = None
         self.answers = Answers(task.horizon)
@@ -150,8 +150,7 @@ class ApproPO(ActorCriticLearner):
         if n <= self.training_episodes and np.linalg.norm(self.game.direction) > POSITIVE:  # 0 teaches nothing
             self.train(episode, -self.game.direction[:-1])
         if self.peek is not None and n == self.training_episodes:
-            exact = evaluate(self.peek, self.network_policy())
-            self._try(np.append(exact.reward, exact.costs))
+            self._try(evaluate(self.peek, self.network_policy()).value)
         elif n == self.training_episodes:
             if self.game.product(np.mean(self._seen, axis=0)) > POSITIVE:
                 self._seen = []
@@ -185,15 +184,8 @@ class ApproPO(ActorCriticLearner):
     # -- saving -------------------------------------------------------------------------------------------
 
     def config(self) -> dict[str, Any]:
-        return super().config() | {
-            "threshold": self.threshold,
-            "target": None if self.target is None else GIVEN,
-            "step": self.step,
-            "momentum": self.momentum,
-            "kappa": self.kappa,
-            "episodes": self.training_episodes,
-            "estimate_episodes": self.estimate_episodes,
-        }
+        target = None if self.target is None else GIVEN
+        return super().config() | {"target": target, "episodes": self.training_episodes}
 
     @property
     def _shape(self) -> tuple[int, int, int]:
@@ -215,7 +207,7 @@ class ApproPO(ActorCriticLearner):
         if game.shape != (2, self._shape[2] + 1) or not np.isfinite(game).all():
             raise SpecError("the direction makes no sense")
         self.game.direction, self.game.velocity = game
-        self.game.t = whole(state, "game_t")
+        self.game.t = saved_count(state, "game_t")
         self.answers.load_state(state, self._shape)
-        self.used, self.over = whole(state, "used"), bool(state["over"])
+        self.used, self.over = saved_count(state, "used"), bool(state["over"])
         self._seen = list(np.array(state["seen"], dtype=np.float64).reshape(-1, self._shape[2]))

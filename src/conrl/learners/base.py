@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -15,13 +15,15 @@ from conrl._types import Array, Arrays, Float, Int
 from conrl.arguments import is_int, read_flag
 from conrl.episode import Episode, check_episode
 from conrl.errors import RunError, SpecError, shown
+from conrl.estimation.logs import Log
+from conrl.learners.budget import Budget
 from conrl.learners.executed import Executed
 from conrl.learners.saving import describe, save_learner
 from conrl.model import Task
 from conrl.model.limits import Limits
 from conrl.policy import Mixture, Null, Policy
 from conrl.problem import Linear, Problem, Rows, as_problem
-from conrl.sampling import DRAW, randomness
+from conrl.sampling import DRAW, UNBOUND, Room, randomness
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +45,10 @@ class Proposal:
 
 
 class Learner(Protocol):
-    """A state machine: propose, play, observe, propose, ... It can be saved between any two calls."""
+    """A state machine: propose, play, observe, propose, ... It can be saved between any two calls.
+
+    A learner may also have what `OPTIONAL` lists; `BaseLearner` says what each of them is.
+    """
 
     name: str
     task: Task
@@ -53,44 +58,52 @@ class Learner(Protocol):
     @property
     def episodes(self) -> int:
         """How many episodes were observed."""
-        ...
 
     @property
     def proposal(self) -> Proposal:
         """What `propose` gives, with its circumstances."""
-        ...
 
     def reseed(self, seed: int) -> None:
         """All randomness to come from this seed."""
-        ...
 
     def propose(self) -> Policy:
         """The policy of the next episode; asked twice, the same one."""
-        ...
 
     def observe(self, episode: Episode) -> None:
         """Learn from the episode that was played."""
-        ...
 
     def may_step(self, spent: ArrayLike) -> bool:
         """Whether one more step may be played in an episode that has cost `spent` [d] so far."""
-        ...
 
-    def room(self) -> tuple[Float, Float]:
+    def room(self) -> Room:
         """[d] each, for `may_step` in compiled loops: what one episode may cost, and what one step can."""
-        ...
 
     def config(self) -> dict[str, Any]:
         """What makes this learner, as JSON."""
-        ...
 
     def state(self) -> dict[str, Array]:
         """What it has learned, as arrays."""
-        ...
 
     def load_state(self, state: Arrays) -> None:
         """Go on from what `state` gave."""
-        ...
+
+
+MEMBERS = (*Learner.__annotations__, *(name for name in vars(Learner) if not name.startswith("_")))
+OPTIONAL = {"continuing": False, "reports": False, "prices": None, "budget": None}  # and what a learner without it has
+
+
+def check_learner(given: Any) -> None:
+    """Refuse what does not follow `Learner`. No value is read: that of `proposal` would be planned. A wrapper that
+    passes on what it is asked for (`__getattr__`) is taken at its word."""
+    missing = [name for name in MEMBERS if name not in dir(given)]
+    if missing and not hasattr(type(given), "__getattr__"):
+        lacks = "" if len(missing) == len(MEMBERS) else f"; it has no {', '.join(missing)}"
+        raise SpecError(f"learn needs a learner such as ConRL(env.task), not {type(given).__name__}{lacks}")
+
+
+def optional(learner: Learner, name: str) -> Any:
+    """What `OPTIONAL` lists, of a learner that may not have it."""
+    return getattr(learner, name, OPTIONAL[name])
 
 
 class Pause(NamedTuple):
@@ -122,8 +135,10 @@ class BaseLearner(ABC):
     summary: str  # one line
     paper: str
     problems: tuple[type, ...] = (Linear,)  # the problems that it takes
+    settings: tuple[str, ...] = ()  # numbers and words that make it, beyond those of every learner: its attributes
     reports: bool = False  # it shows something else than what it plays, as soon as it has something
     continuing: bool = False  # it learns from one unending episode
+    budget: Budget | None = None  # the books of a hard budget
 
     def __init__(self, task: Task, problem: Problem | Limits | None, seed: int | None, keep_policies: bool) -> None:
         if not isinstance(task, Task):
@@ -166,7 +181,7 @@ class BaseLearner(ABC):
         self._problem, self._rows = problem, rows
 
     def _change_problem(self, problem: Problem, rows: Rows) -> None:
-        """Get ready for another problem, with these rows; or refuse it, and change nothing. `self.problem` is still
+        """Get ready for another problem, with these rows, or refuse it and change nothing. `self.problem` is still
         the old one."""
         raise SpecError(f"the limits of {self.name} are fixed when it is made; make another one with problem=")
 
@@ -199,10 +214,11 @@ class BaseLearner(ABC):
             raise RunError(f"observe needs an Episode, not {type(episode).__name__}")
         proposal = self.proposal
         check_episode(self.task, episode)
+        steps = episode.actions.size
         if isinstance(proposal.policy, Null):
-            if len(episode):
+            if steps:
                 raise RunError("the episode was to be skipped, and was played")
-        elif not len(episode) and not episode.stopped:
+        elif not steps and not episode.stopped:
             raise RunError("the episode was to be played, and was skipped")
         self._learn(episode, proposal)
         if self.keep_policies:
@@ -211,7 +227,7 @@ class BaseLearner(ABC):
         self._proposal = None
 
     def reseed(self, seed: int) -> None:
-        """All randomness to come from this seed; what was proposed and not yet observed is proposed anew."""
+        """Take all future randomness from this seed; a proposal that was not observed yet is made again."""
         self._forget_proposal()
         self.seed = int(seed)
 
@@ -219,22 +235,26 @@ class BaseLearner(ABC):
         self._proposal = None
 
     def generator(self) -> np.random.Generator:
-        """All that the learner draws for the coming episode; the same however often it is asked for."""
+        """The generator of all draws for the coming episode; the same each time."""
         return randomness(self.seed, self._episodes + 1, DRAW)
 
     def may_step(self, spent: ArrayLike) -> bool:
         """Whether one more step may be played in an episode that has cost `spent` [d] so far."""
         return True
 
-    def room(self) -> tuple[Float, Float]:
+    def room(self) -> Room:
         """[d] each: what one episode may cost, and what one step can; empty where nothing binds step by step."""
-        return np.zeros(0), np.zeros(0)
+        return UNBOUND
+
+    def prime(self, episodes: str | Path | Log | Iterable[Episode]) -> int:
+        """Learn from logged episodes, where the learner can."""
+        raise SpecError(f"{self.name} cannot learn from logged data")
 
     # -- reading ------------------------------------------------------------------------------------------
 
     @property
     def episodes(self) -> int:
-        """How many episodes were observed; logged ones that it was primed with do not count."""
+        """How many episodes were observed, not counting logged ones."""
         return self._episodes
 
     @property
@@ -254,7 +274,7 @@ class BaseLearner(ABC):
     # -- saving -------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write everything needed to go on exactly: `conrl.load_learner` reads it."""
+        """Write everything needed to resume exactly; `conrl.load_learner` reads it."""
         save_learner(self, path)
 
     def config(self) -> dict[str, Any]:
@@ -265,22 +285,22 @@ class BaseLearner(ABC):
             "problem": describe(self.problem),
             "seed": self.seed,
             "keep_policies": self.keep_policies,
+            **{name: vars(self)[name] for name in self.settings},
         }
 
     def state(self) -> dict[str, Array]:
         """What it has learned, as arrays. A proposal not yet observed is not among them: it is made again."""
-        executed = {f"policy_{name}": array for name, array in self._executed.state().items()}
-        return {"episodes": np.array(self._episodes), **executed}
+        return {"episodes": np.array(self._episodes), **prefixed("policy_", self._executed.state())}
 
     def load_state(self, state: Arrays) -> None:
         """Go on from what `state` gave."""
-        self._episodes = whole(state, "episodes")
+        self._episodes = saved_count(state, "episodes")
         shape = (self.task.horizon, self.task.num_states, self.task.num_actions)
         self._executed = Executed.load(group(state, "policy_"), shape)
         self._proposal = None
 
 
-def whole(state: Arrays, name: str) -> int:
+def saved_count(state: Arrays, name: str) -> int:
     """A whole number of at least 0."""
     array = state[name]
     if array.shape != () or array.dtype.kind not in "iu" or array < 0:
@@ -294,5 +314,5 @@ def group(state: Arrays, prefix: str) -> dict[str, Array]:
 
 
 def prefixed(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
-    """The other way round."""
+    """The opposite of `group`: the same arrays, with a prefix to their names."""
     return {f"{prefix}{name}": array for name, array in state.items()}

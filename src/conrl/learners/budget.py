@@ -56,7 +56,7 @@ class Budget:
 
     @property
     def left(self) -> Float:
-        """[d]: at most so much may still be spent, rounded down."""
+        """[d]: the most that may still be spent, rounded down."""
         left = np.full(self.budgets.size, np.inf)
         for i in self.limited:
             left[i] = _rounded(Fraction(self.budgets[i]) - self._books[i], up=False)
@@ -96,7 +96,7 @@ class Budget:
         return table
 
     def load_state(self, table: NDArray[np.generic], episodes: int) -> None:
-        """Go on from what `state` gave after so many episodes; what was spent is added up anew."""
+        """Resume from what `state` gave after so many episodes; what was spent is added up again."""
         d = self.budgets.size
         if table.dtype != np.float64 or table.ndim != 3 or table.shape[:2] != (1 + episodes, d):
             raise RunError(f"the books are no entries of {episodes} episodes")
@@ -136,11 +136,11 @@ class Budget:
         of n floating point numbers of size c is off by at most n^2 c times the rounding of one.
         """
         size = np.abs(self._ranges).max(axis=1, initial=0.0)
-        room = np.finfo(np.float64).eps * float(visits.astype(np.float64).sum()) ** 2 * size
+        rounding = np.finfo(np.float64).eps * float(visits.astype(np.float64).sum()) ** 2 * size
         low, high = np.minimum(self._ranges[:, 0], 0.0), np.maximum(self._ranges[:, 1], 0.0)
         logged = sums.sum(axis=0) - np.array([float(x - y) for x, y in zip(self._books, self._elsewhere, strict=True)])
         many = primed * self._horizon
-        if not ((many * low - room <= logged) & (logged <= many * high + room)).all():
+        if not ((many * low - rounding <= logged) & (logged <= many * high + rounding)).all():
             raise RunError("the books do not add up to the costs that were counted")
 
 

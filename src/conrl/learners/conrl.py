@@ -15,10 +15,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from conrl._types import Array, Arrays, Float
-from conrl.arguments import LARGEST, frozen, read_choice, read_flag
+from conrl.arguments import LARGEST, read_choice, read_flag
 from conrl.episode import Episode
 from conrl.errors import RunError, SpecError, shown
 from conrl.estimation.bonuses import Bonus, ScaledBonus
@@ -32,6 +32,7 @@ from conrl.model.mdp import Origin
 from conrl.planners import ColumnGeneration, Lagrangian, Plan, Planner, planned, read_planner
 from conrl.policy import Deterministic, Mixture, Null, Policy
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, Rows
+from conrl.sampling import UNBOUND, Room, draw
 
 EXECUTES = ("policy", "most-probable")
 # The program behind the paper: a tiny bonus, ten steps of a multiplier that is kept, the answer to its mean is played;
@@ -72,6 +73,7 @@ class ConRL(PlacesLearner):
     summary = "optimistic model-based learning with an exact planner"
     paper = "Brantley et al. (2020)"
     problems = (Linear, ConcaveConvex, Knapsack)
+    settings = ("preset", "executes", "resolve", "guard")
 
     def __init__(
         self,
@@ -87,6 +89,7 @@ class ConRL(PlacesLearner):
         seed: int | None = None,
         keep_policies: bool = True,
     ) -> None:
+        """Fill in what the preset says where nothing was given, and open the books of a budget."""
         super().__init__(task, problem, seed, keep_policies)
         read_choice(preset, "preset", PRESETS)
         self.preset = preset
@@ -94,9 +97,9 @@ class ConRL(PlacesLearner):
         self.bonus: Bonus = PRESETS[preset]["bonus"]() if bonus is None else bonus
         if not callable(self.bonus):
             raise SpecError(f"bonus is {shown(bonus)}; it must be TheoryBonus, ScaledBonus or a function")
-        self.executes: str = PRESETS[preset]["executes"] if executes is None else executes
-        read_choice(self.executes, "executes", EXECUTES)
+        self.executes = read_choice(PRESETS[preset]["executes"] if executes is None else executes, "executes", EXECUTES)
         self.resolve, self.guard = read_flag(resolve, "resolve"), read_flag(guard, "guard")
+        self._null = Null(task.horizon, task.num_states, task.num_actions)
         self._prepare(self.problem, self._rows)
         self._start: Arrays | None = None  # what the plan of the last episode observed left for the next
         self._plan: Plan | None = None
@@ -111,22 +114,23 @@ class ConRL(PlacesLearner):
         self._prepare(problem, rows)
 
     def _prepare(self, problem: Problem, rows: Rows) -> None:
-        """Set what follows from the problem: the books of a hard budget, what is held back of it, who is careful."""
-        budget, epsilon = None, 0.0
+        """Set what follows from the problem: the books of a hard budget, the share held back, the signs of caution."""
+        budget: Budget | None = None
+        epsilon = 0.0
         if isinstance(problem, Knapsack):
             if self.resolve and problem.epsilon != 0.0:
                 raise SpecError("resolve plans for all that is left, with epsilon = 0; give one of the two")
             budget, epsilon = Budget(self.task, problem.totals(self.task)), problem.held_back(self.task)
         elif self.resolve:
             raise SpecError("resolve is for Knapsack problems")
-        self.budget: Budget | None = budget
+        self.budget = budget
         self._epsilon = epsilon
         self._caution = _caution(rows, self.task.num_costs)
 
     def _learn(self, episode: Episode, proposal: Proposal) -> None:
-        super()._learn(episode, proposal)
+        self.counts.add(episode)
         if self.budget is not None:
-            self.budget.spend_episode(np.asarray(episode.costs))
+            self.budget.spend_episode(episode.costs)
         if self._plan is not None:
             self._start = self._plan.start
 
@@ -135,26 +139,24 @@ class ConRL(PlacesLearner):
     def may_step(self, spent: ArrayLike) -> bool:
         return self.budget is None or not self.guard or self.budget.may_step(spent)
 
-    def room(self) -> tuple[Float, Float]:
+    def room(self) -> Room:
         if self.budget is None or not self.guard or not self.budget.by_step:
-            return np.zeros(0), np.zeros(0)
+            return UNBOUND
         return self.budget.left, self.budget.step
 
     @property
     def prices(self) -> Float | None:
-        return None if self._plan is None or isinstance(self.problem, ConcaveConvex) else self._plan.prices
+        return None if self._plan is None or isinstance(self._problem, ConcaveConvex) else self._plan.prices
 
     # -- deciding -----------------------------------------------------------------------------------------
 
     def _decide(self) -> Proposal:
         k = self._episodes + 1
-        problem = self._problem_now(k)
-        self._plan = plan = planned(self.planner, self._model(k), problem, self._start, relax=True)
+        self._plan = plan = self._plan_for(k)
         skip, share = self.generator().random(2)
         intended: Policy = self._null
         if skip >= plan.skip:
-            chosen = int(np.searchsorted(np.cumsum(plan.weights), share * plan.weights.sum(), side="right"))
-            intended = self._whole(plan.component(min(chosen, plan.weights.size - 1)))
+            intended = self._of_task(plan.component(int(draw(plan.weights, share))))
         reported = None
         if self.executes == "most-probable" and not isinstance(intended, (Deterministic, Null)):
             reported, intended = intended, Deterministic(intended.mode, self.task.num_actions)
@@ -162,33 +164,30 @@ class ConRL(PlacesLearner):
         played, infeasible = self._null if guarded else intended, plan.status == "infeasible"
         return Proposal(played, intended, guarded=guarded, infeasible=infeasible, reported=reported)
 
-    @property
-    def _null(self) -> Null:
-        return Null(self.task.horizon, self.task.num_states, self.task.num_actions)
-
-    def _problem_now(self, k: int) -> Problem:
-        if not isinstance(self.problem, Knapsack) or self.budget is None:
-            return self.problem
-        K = self.problem.episodes
-        if k > K:
-            raise RunError(f"all {K} episodes of the budget have been played")
-        if self.resolve:
-            return Knapsack(np.maximum(self.budget.left, 0.0), K - k + 1)
-        return Knapsack(self.budget.budgets, K, self._epsilon)
+    def _plan_for(self, k: int) -> Plan:
+        """The plan of episode k from what was seen so far (Algorithm 1, lines 2 to 4)."""
+        problem = self._problem
+        if isinstance(problem, Knapsack) and self.budget is not None:
+            K = problem.episodes
+            if k > K:
+                raise RunError(f"all {K} episodes of the budget have been played")
+            if self.resolve:
+                problem = Knapsack(np.maximum(self.budget.left, 0.0), K - k + 1)
+            else:
+                problem = Knapsack(self.budget.budgets, K, self._epsilon)
+        return planned(self.planner, self._model(k), problem, self._start, relax=True)
 
     def _model(self, k: int) -> ConstrainedMDP:
         """The estimate of the places with its bonus (Algorithm 1, lines 2 and 3)."""
-        model = self.counts.model()
+        counts = self.counts
         b = self._bonus_table(k)
-        known = self.counts.known
+        known = counts.known
         if known is not None:
             b[known] = 0.0
         careful = np.minimum(b, 0.0)
-        pay = model.pay
-        if careful.any():
-            pay = frozen(pay + careful * self._caution)
-        origin = Origin(self.task, self.counts.exists, self.counts.order.copy(), self.seed)
-        return model._copy(pay=pay, bonus=frozen(np.maximum(b, 0.0)), origin=origin)
+        pay = counts.means + careful * self._caution if careful.any() else counts.means
+        origin = Origin(self.task, counts.exists, counts.order.copy(), self.seed)
+        return counts.model(pay, np.maximum(b, 0.0), origin)
 
     def _bonus_table(self, k: int) -> Float:
         visits = self.counts.visits
@@ -206,30 +205,18 @@ class ConRL(PlacesLearner):
             raise SpecError(f"the bonus has an entry {b[wrong][0]}; it must be finite and at most {LARGEST:g} in size")
         return b
 
-    def _whole(self, policy: Policy) -> Policy:
-        """A policy of the places as one of the task; in states never seen, the first action."""
-        if isinstance(policy, Deterministic):
-            return self._whole_actions(policy.actions)
-        task, order = self.task, self.counts.order
-        real, _ = self._kinds
-        table = np.zeros((task.horizon, task.num_states, task.num_actions))
-        table[:, np.arange(task.num_states), _first_actions(task)] = 1.0
-        table[:, order[real]] = policy.probabilities[self.counts.horizon - task.horizon :, real]
-        return Policy._trusted(table)
-
     # -- reading ------------------------------------------------------------------------------------------
 
     @property
     def policy(self) -> Mixture:
         """The latest plan, from everything seen so far: what the next episode's policy is drawn from."""
         if isinstance(self.problem, Knapsack) and self._episodes >= self.problem.episodes:
-            k = self.problem.episodes  # the budget is over: what one would do in its last episode
-            plan = planned(self.planner, self._model(k), self._problem_now(k), self._start, relax=True)
+            plan = self._plan_for(self.problem.episodes)  # the budget is over: what one would do in its last episode
         else:
             _ = self.proposal
             assert self._plan is not None
             plan = self._plan
-        parts: list[Policy] = [self._whole(plan.component(i)) for i in range(plan.weights.size)]
+        parts: list[Policy] = [self._of_task(plan.component(i)) for i in range(plan.weights.size)]
         weights = plan.weights * (1.0 - plan.skip)
         if plan.skip > 0.0:
             parts, weights = [*parts, self._null], np.append(weights, plan.skip)
@@ -238,14 +225,7 @@ class ConRL(PlacesLearner):
     # -- saving -------------------------------------------------------------------------------------------
 
     def config(self) -> dict[str, Any]:
-        return super().config() | {
-            "preset": self.preset,
-            "planner": describe(self.planner),
-            "bonus": describe(self.bonus),
-            "executes": self.executes,
-            "resolve": self.resolve,
-            "guard": self.guard,
-        }
+        return super().config() | {"planner": describe(self.planner), "bonus": describe(self.bonus)}
 
     def state(self) -> dict[str, Array]:
         arrays = super().state()
@@ -273,10 +253,3 @@ def _caution(rows: Rows, num_costs: int) -> Float:
     for i in floors:
         sign[1 + i] = 0.0 if i in limits else 1.0
     return sign
-
-
-def _first_actions(task: Task) -> NDArray[np.int16]:
-    if task.available is None:
-        return np.zeros(task.num_states, dtype=np.int16)
-    first: NDArray[np.int16] = np.argmax(task.available, axis=1).astype(np.int16)
-    return first

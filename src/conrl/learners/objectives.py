@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,16 +14,15 @@ from conrl.arguments import float_array
 from conrl.errors import SpecError, shown
 
 
+@runtime_checkable
 class Objective(Protocol):
     """A smooth concave function of the mean (reward, costs) per step."""
 
     def value(self, w: Float) -> float:
         """g(w)."""
-        ...
 
     def gradient(self, w: Float) -> ArrayLike:
         """[1+d]: grad g(w)."""
-        ...
 
 
 class Functions(NamedTuple):
@@ -57,13 +56,12 @@ def read_objective(given: Any, size: int) -> Objective:
         targets = float_array(given.targets, "targets")
         if targets.shape != (size,):
             raise SpecError(f"targets has shape {targets.shape}; expected ({size},): reward and costs per step")
-    if isinstance(given, tuple) and not hasattr(given, "gradient"):
+    if isinstance(given, Objective) and callable(given.value) and callable(given.gradient):
+        return given
+    if isinstance(given, tuple):
         if len(given) != 2 or not all(callable(f) for f in given):
             raise SpecError("objective is a tuple; it must be a pair of functions, of value and gradient")
         return Functions(*given)
-    if not callable(getattr(given, "value", None)) or not callable(getattr(given, "gradient", None)):
-        raise SpecError(
-            f"objective is {shown(given)}; it must have value(w) and gradient(w), or be a pair of such functions"
-        )
-    found: Objective = given
-    return found
+    raise SpecError(
+        f"objective is {shown(given)}; it must have value(w) and gradient(w), or be a pair of such functions"
+    )

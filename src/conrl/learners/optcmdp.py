@@ -32,22 +32,23 @@ S A (S + 1 + d) quantities and the counts n = 1..H(k - 1), to which delta / (2 n
 - A pair never visited may lead anywhere and pay anything within the ranges, whatever the scale.
 - States never seen are alike: they are one state of the program, ELSEWHERE, that stands for all of them.
 
-`scale` multiplies all radii. At 1 they prove what is said above, and are far too wide to be of use: L_k is about 35,
+`scale` multiplies all radii. At 1 they prove the statement above, and are far too wide to be useful: L_k is about 35,
 so that a pair seen 160 times may still lead anywhere. The default, 3e-5, was chosen by measurement: 600 episodes of
 Mars rover and Box, three seeds, come to the optimum from 1e-5 to 3e-5; at 1e-4 Box is 2% short, at 1e-3 (one seed) 28%.
-So small a scale all but believes a single visit: where one unlucky outcome may hide a good action, raise it.
+A scale this small nearly trusts a single visit: raise it where one unlucky outcome may hide a good action.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
 from conrl._types import Array, Arrays, Float, Int
-from conrl.arguments import frozen, read_delta, read_positive, read_preset
+from conrl.arguments import frozen
+from conrl.episode import Episode
 from conrl.learners.base import Proposal, group, prefixed
-from conrl.learners.places import PlacesLearner
+from conrl.learners.optimistic import OptimisticLearner, log_factor
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.graph import Graph
 from conrl.model.limits import Limits
@@ -57,12 +58,12 @@ from conrl.planners.column_generation.search import Conflict
 from conrl.planners.result import split_prices
 from conrl.policy import Mixture
 from conrl.problem import Problem, Rows
+from conrl.sampling import draw
 
-PRESETS: dict[str, dict[str, Any]] = {"default": {"scale": 3e-5}, "theory": {"scale": 1.0}}
 TOLERANCE = 1e-9
 
 
-class OptCMDP(PlacesLearner):
+class OptCMDP(OptimisticLearner):
     """Plan in the best model of a confidence set: `propose` a policy, play it, `observe` the episode.
 
     Args:
@@ -78,6 +79,8 @@ class OptCMDP(PlacesLearner):
     name = "optcmdp"
     summary = "optimism by a confidence set over transitions, planned exactly"
     paper = "Efroni, Mannor and Pirotta (2020)"
+    settings = ("preset", "delta", "scale")
+    presets: ClassVar = {"default": {"scale": 3e-5}, "theory": {"scale": 1.0}}
 
     def __init__(
         self,
@@ -91,9 +94,7 @@ class OptCMDP(PlacesLearner):
         keep_policies: bool = True,
     ) -> None:
         super().__init__(task, problem, seed, keep_policies)
-        self.preset = preset
-        self.delta = read_delta(delta)
-        self.scale = read_positive(read_preset(PRESETS, preset, {"scale": scale})["scale"], "scale", zero=True)
+        self._choose(preset, delta, scale=scale)
         self._start: Arrays | None = None  # of this plan: what the one before ended with
         self._next: Arrays | None = None
         self._plan: tuple[Float, Float, ExtendedBackwardInduction] | None = None
@@ -108,18 +109,17 @@ class OptCMDP(PlacesLearner):
         """The confidence set before the coming episode, as an oracle of its value vectors."""
         counts = self.counts
         model = counts.model()
-        real, start = self._kinds
-        unseen = self.task.num_states - int(real.sum())
+        unseen = self.task.num_states - int((counts.order < self.task.num_states).sum())
         if unseen:
             model = _with_elsewhere(model)
         more = int(unseen > 0)
         visits = np.append(counts.visits, np.zeros(more, dtype=np.int64))
         moves, pays = (np.append(part, np.ones(more, dtype=bool)) for part in self._unknown)
-        L = log_factor(self.task, self.primed + self._episodes + 1, self.delta)
+        L = log_factor(self.task, self._k, self.delta)
         listed, others = transition_radii(model.graph, visits, L, self.scale)
         listed[~np.repeat(moves, np.diff(model.graph.start))] = 0.0
         others[~moves] = 0.0
-        many = np.append((~start).astype(np.float64), np.full(more, float(unseen)))
+        many = np.append((counts.order != counts.start).astype(np.float64), np.full(more, float(unseen)))
         low, high = pay_intervals(self.task, model.pay, visits, L, self.scale)
         low[~pays], high[~pays] = 0.0, 0.0
         optimistic = model._copy(pay=frozen((low + high) / 2.0), bonus=frozen((high - low) / 2.0))
@@ -131,21 +131,19 @@ class OptCMDP(PlacesLearner):
         reward[0] = 1.0
         infeasible = False
         try:
-            found = maximise(oracle, reward, self._rows, tol=TOLERANCE, start=self._start)
+            best = maximise(oracle, reward, self._rows, tol=TOLERANCE, start=self._start)
         except Conflict:
             infeasible = True
             start = self._start or {"directions": reward[None], "multipliers": np.zeros(self._rows.size)}
-            found = maximise(oracle, reward, self._rows, tol=TOLERANCE, start=start, relax=True)
-        self._next = {"directions": found.directions, "multipliers": found.multipliers}
-        self._plan = found.weights, found.directions, oracle
-        share = self.generator().random()
-        chosen = int(np.searchsorted(np.cumsum(found.weights), share * found.weights.sum(), side="right"))
-        direction = found.directions[min(chosen, found.weights.size - 1)]
-        policy = self._whole_actions(oracle.policy(direction).actions)
+            best = maximise(oracle, reward, self._rows, tol=TOLERANCE, start=start, relax=True)
+        self._next = {"directions": best.directions, "multipliers": best.multipliers}
+        self._plan = best.weights, best.directions, oracle
+        chosen = int(draw(best.weights, self.generator().random()))
+        policy = self._of_task(oracle.policy(best.directions[chosen]))
         return Proposal(policy, policy, infeasible=infeasible)
 
-    def _learn(self, episode: Any, proposal: Proposal) -> None:
-        super()._learn(episode, proposal)
+    def _learn(self, episode: Episode, proposal: Proposal) -> None:
+        self.counts.add(episode)
         self._start = self._next
 
     @property
@@ -160,12 +158,9 @@ class OptCMDP(PlacesLearner):
         _ = self.proposal
         assert self._plan is not None
         weights, directions, oracle = self._plan
-        return Mixture(weights / weights.sum(), [self._whole_actions(oracle.policy(w).actions) for w in directions])
+        return Mixture(weights / weights.sum(), [self._of_task(oracle.policy(w)) for w in directions])
 
     # -- saving -------------------------------------------------------------------------------------------
-
-    def config(self) -> dict[str, Any]:
-        return super().config() | {"preset": self.preset, "delta": self.delta, "scale": self.scale}
 
     def state(self) -> dict[str, Array]:
         return super().state() | prefixed("start_", self._start or {})
@@ -174,13 +169,6 @@ class OptCMDP(PlacesLearner):
         super().load_state(state)
         self._start = self._next = group(state, "start_") or None
         self._plan = None
-
-
-def log_factor(task: Task, episode: int, delta: float) -> float:
-    """L_k = ln(8 S A (S + 1 + d) (H k)^2 / delta); where the first state is unknown, S and H count START."""
-    extra = int(task.initial is None)
-    S, H = task.num_states + extra, task.horizon + extra
-    return float(np.log(8.0 * S * task.num_actions * (S + 1 + task.num_costs) * (H * float(episode)) ** 2 / delta))
 
 
 def transition_radii(graph: Graph, visits: Int, L: float, scale: float) -> tuple[Float, Float]:

@@ -50,31 +50,26 @@ around it, the less the smaller the steps.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
 from conrl import kernels
 from conrl._types import Array, Arrays, Float
-from conrl.arguments import read_delta, read_positive, read_preset
+from conrl.arguments import read_positive
 from conrl.episode import Episode
 from conrl.errors import SpecError, shown
 from conrl.estimation.bonuses import width
 from conrl.learners.base import Proposal
-from conrl.learners.optcmdp import log_factor
-from conrl.learners.places import PlacesLearner
+from conrl.learners.optimistic import OptimisticLearner, log_factor
 from conrl.model import Task
 from conrl.model.limits import Limits
 from conrl.planners.result import split_prices
+from conrl.policy import Policy
 from conrl.problem import Problem, Rows
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "default": {"scale": 1e-4, "step": 0.3, "dual_step": 0.1, "decay": False, "least": 1e-4},
-    "theory": {"scale": 1.0, "step": None, "dual_step": None, "decay": True, "least": 0.0},
-}
 
-
-class OptPrimalDual(PlacesLearner):
+class OptPrimalDual(OptimisticLearner):
     """Mirror ascent on a stochastic policy, dual ascent on the prices of the limits.
 
     Args:
@@ -95,6 +90,11 @@ class OptPrimalDual(PlacesLearner):
     name = "opt-primal-dual"
     summary = "optimistic mirror ascent on the policy, dual ascent on the prices of the limits"
     paper = "Efroni, Mannor and Pirotta (2020)"
+    settings = ("preset", "delta", "scale", "step", "dual_step", "decay", "least")
+    presets: ClassVar = {
+        "default": {"scale": 1e-4, "step": 0.3, "dual_step": 0.1, "decay": False, "least": 1e-4},
+        "theory": {"scale": 1.0, "step": None, "dual_step": None, "decay": True, "least": 0.0},
+    }
 
     def __init__(
         self,
@@ -111,23 +111,16 @@ class OptPrimalDual(PlacesLearner):
         seed: int | None = None,
         keep_policies: bool = False,
     ) -> None:
+        """Steps that the preset leaves open are the paper's; a uniform policy and multipliers of 0 to begin with."""
         super().__init__(task, problem, seed, keep_policies)
-        self.preset = preset
-        self.delta = read_delta(delta)
-        given = {"scale": scale, "step": step, "dual_step": dual_step, "decay": decay, "least": least}
-        chosen = read_preset(PRESETS, preset, given)
+        chosen = self._choose(preset, delta, scale=scale, step=step, dual_step=dual_step, decay=decay, least=least)
         H, R = task.horizon, max(self._rows.size, 1)
-        paper = {
-            "step": np.sqrt(2.0 * np.log(max(task.num_actions, 2))) / (H * (1 + R)),
-            "dual_step": 1.0 / (H * R**0.5),
-        }
-        self.scale = read_positive(chosen["scale"], "scale", zero=True)
-        self.step, self.dual_step = (
-            read_positive(value if (value := chosen[name]) is not None else paper[name], name)
-            for name in ("step", "dual_step")
-        )
-        if not isinstance(chosen["decay"], bool):
-            raise SpecError(f"decay is {shown(decay)}; it must be True or False")
+        if chosen["step"] is None:
+            chosen["step"] = np.sqrt(2.0 * np.log(max(task.num_actions, 2))) / (H * (1 + R))
+        if chosen["dual_step"] is None:
+            chosen["dual_step"] = 1.0 / (H * R**0.5)
+        self.step = read_positive(chosen["step"], "step")
+        self.dual_step = read_positive(chosen["dual_step"], "dual_step")
         self.decay: bool = chosen["decay"]
         self.least = read_positive(chosen["least"], "least", zero=True)
         if self.least > 1.0:
@@ -150,18 +143,26 @@ class OptPrimalDual(PlacesLearner):
     # -- the two steps ------------------------------------------------------------------------------------
 
     def _decide(self) -> Proposal:
-        policy = self._whole_table(self._probabilities())
+        """What is played in the states that were seen; in the others all actions are as likely."""
+        task, counts = self.task, self.counts
+        exists = counts.exists[: task.num_states]
+        table = np.empty((task.horizon, task.num_states, task.num_actions))
+        table[:] = exists / exists.sum(axis=1, keepdims=True)
+        state = np.repeat(counts.order, np.diff(counts.first))
+        pair = np.flatnonzero(state < task.num_states)
+        table[:, state[pair], counts.action[pair]] = self._probabilities()[counts.horizon - task.horizon :, pair]
+        policy = Policy._trusted(table)
         return Proposal(policy, policy)
 
     def _learn(self, episode: Episode, proposal: Proposal) -> None:
-        super()._learn(episode, proposal)
+        self.counts.add(episode)
         k = self._episodes + 1
         self._weights = self._grown()
-        Q, V = self._evaluate(k)
+        Q, V = self._evaluate()
         slow = 1.0 / np.sqrt(k) if self.decay else 1.0
         unit = _units(width(self.task))
         self._weights += (self.step * slow / unit[0]) * (Q[:, :, 0] - Q[:, :, 1:] @ self._multipliers)
-        first = self.counts.graph().first
+        first = self.counts.first
         self._weights -= np.repeat(np.maximum.reduceat(self._weights, first[:-1], axis=1), np.diff(first), axis=1)
         if self.least > 0.0:
             np.maximum(self._weights, np.log(self.least), out=self._weights)
@@ -171,7 +172,7 @@ class OptPrimalDual(PlacesLearner):
 
     def _probabilities(self) -> Float:
         """[H, P]: pi of the pairs of the places; those that are new are as likely as others."""
-        first = self.counts.graph().first
+        first = self.counts.first
         p: Float = np.exp(self._grown())
         p /= np.repeat(np.add.reduceat(p, first[:-1], axis=1), np.diff(first), axis=1)
         return p
@@ -181,14 +182,14 @@ class OptPrimalDual(PlacesLearner):
         weights[:, : self._weights.shape[1]] = self._weights
         return weights
 
-    def _evaluate(self, k: int) -> tuple[Float, Float]:
+    def _evaluate(self) -> tuple[Float, Float]:
         """Q [H, P, 1+R] and V [1+R]: the truncated optimistic values of the present policy."""
         task, rows = self.task, self._rows
         model = self.counts.model()
         H = model.horizon
         sign = np.concatenate(([1.0], rows.sign))
         column = np.concatenate(([0], 1 + rows.cost))
-        b = self.bonus(k)[:, column]
+        b = self.bonus()[:, column]
         b[:, 1:] *= -1.0  # optimism: more reward, less use
         pay = model.pay[:, column] * sign + b
         moves, _ = self._unknown
@@ -197,15 +198,10 @@ class OptPrimalDual(PlacesLearner):
         low, high = task.ranges.T
         ends = np.sort(np.stack((low, high))[:, column] * sign, axis=0)
         left = (H - np.arange(H))[:, None]
+        # An episode may end early, and END pays nothing.
+        least, most = left * np.minimum(ends[0], 0.0), left * np.maximum(ends[1], 0.0)
         Q = np.empty((H, model.num_pairs, column.size))
-        V = kernels.truncated_values(
-            *model.graph,
-            self._probabilities(),
-            pay,
-            left * np.minimum(ends[0], 0.0),  # an episode may end early, and END pays nothing
-            left * np.maximum(ends[1], 0.0),
-            Q,
-        )
+        V = kernels.truncated_values(*model.graph, self._probabilities(), pay, least, most, Q)
         value: Float = V[0]  # every episode begins at place 0
         return Q, value
 
@@ -213,8 +209,7 @@ class OptPrimalDual(PlacesLearner):
         """[P, 1+d]: b of each pair of the places; 0 where there is nothing to learn."""
         task = self.task
         extra = int(task.initial is None)
-        k = self._episodes + 1 if episode is None else episode
-        L = log_factor(task, self.primed + k, self.delta)
+        L = log_factor(task, self._k if episode is None else self.primed + episode, self.delta)
         n = np.maximum(self.counts.visits, 1)
         moves, pays = self._unknown
         own = np.where(pays, np.sqrt(L / (2.0 * n)), 0.0)
@@ -224,24 +219,18 @@ class OptPrimalDual(PlacesLearner):
 
     # -- saving -------------------------------------------------------------------------------------------
 
-    def config(self) -> dict[str, Any]:
-        names = ("preset", "delta", "scale", "step", "dual_step", "decay", "least")
-        return super().config() | {name: getattr(self, name) for name in names}
-
     def state(self) -> dict[str, Array]:
         return super().state() | {"weights": self._weights, "multipliers": self._multipliers}
 
     def load_state(self, state: Arrays) -> None:
         super().load_state(state)
-        weights = np.array(state["weights"], dtype=np.float64)
+        weights = self._saved_table(state, "weights")
         multipliers = np.array(state["multipliers"], dtype=np.float64)
-        if weights.ndim != 2 or weights.shape[0] != self.counts.horizon or weights.shape[1] > self.counts.num_pairs:
-            raise ValueError(f"weights has shape {weights.shape}")
         if multipliers.shape != self._multipliers.shape or not (np.isfinite(multipliers) & (multipliers >= 0.0)).all():
             raise ValueError("multipliers are not those of these limits")
         self._weights, self._multipliers = weights, multipliers
 
 
 def _units(widths: Float) -> Float:
-    """What steps are measured in; 1 for what never varies."""
+    """The units of the steps: the widths, or 1 for what never varies."""
     return np.where(widths > 0.0, widths, 1.0)

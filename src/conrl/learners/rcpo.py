@@ -9,8 +9,6 @@ policy, which a learner cannot know: `peek` gives it that, and the preset "autho
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from conrl._types import Array, Arrays, Float
@@ -44,6 +42,7 @@ class RCPO(ActorCriticLearner):
     name = "rcpo"
     summary = "policy gradient (A2C) on reward minus multipliers times costs"
     paper = "Tessler, Mankowitz and Mannor (2018)"
+    settings = ("preset", "rate")
 
     def __init__(
         self,
@@ -80,9 +79,6 @@ class RCPO(ActorCriticLearner):
     @property
     def prices(self) -> Float:
         return split_prices(self._rows, self.multipliers, self.task.num_costs)[0]
-
-    def config(self) -> dict[str, Any]:
-        return super().config() | {"rate": self.rate}
 
     def state(self) -> dict[str, Array]:
         return super().state() | {"multipliers": self.multipliers}

@@ -7,9 +7,9 @@ Functions of the user's own (concave-convex problems, bonuses, planners) cannot 
 again.
 
 A file is believed if its seal fits and what it holds hangs together: counts are counts of the task, and the books of a
-hard budget have one entry an episode that add up to the costs counted. The seal finds a file that was edited or put
-together from several; it is no signature. Who writes a whole file anew, seal, counts and books alike, is not found
-out: that would take a secret key.
+hard budget have one entry an episode that add up to the costs counted. The seal detects a file that was edited or put
+together from several. It is not a signature: it does not detect a file that was written from scratch, with its seal,
+counts and books. That would take a secret key.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def describe(part: Any) -> dict[str, Any] | None:
     """The kind and the fields of a part of a learner; None if it cannot be made again from them."""
     if type(part) is not _PLAIN.get(type(part).__name__):
         return None
-    fields = {f.name: getattr(part, f.name) for f in dataclasses.fields(part) if f.init and f.name not in _APART}
+    fields = {f.name: vars(part)[f.name] for f in dataclasses.fields(part) if f.init and f.name not in _APART}
     try:
         plain: dict[str, Any] = json.loads(json.dumps({"kind": type(part).__name__, **fields}, default=_plain))
     except TypeError:
@@ -121,10 +121,8 @@ def made_arrays(learner: Learner) -> dict[str, Array]:
         "version": np.array(VERSION),
         "config": np.array(json.dumps(learner.config(), sort_keys=True)),
     }
-    for name in _APART:
-        if getattr(learner.task, name) is not None:
-            arrays[f"task_{name}"] = np.asarray(getattr(learner.task, name))
-    return arrays
+    apart = {f"task_{name}": vars(learner.task)[name] for name in _APART}
+    return arrays | {name: np.asarray(array) for name, array in apart.items() if array is not None}
 
 
 def save_learner(learner: Learner, path: str | Path) -> None:
@@ -151,19 +149,19 @@ def read_sealed(path: Path) -> dict[str, Array]:
 
 def _digest(arrays: Mapping[str, Array]) -> str:
     """Tells the contents of one file from those of another, texts by their characters."""
-    found = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for name in sorted(arrays):
         array = np.asarray(arrays[name])
         text = array.dtype.kind in "UO"
-        found.update(json.dumps([name, "text" if text else array.dtype.str, array.shape]).encode())
-        found.update(json.dumps(array.tolist()).encode() if text else np.ascontiguousarray(array).tobytes())
-    return found.hexdigest()
+        digest.update(json.dumps([name, "text" if text else array.dtype.str, array.shape]).encode())
+        digest.update(json.dumps(array.tolist()).encode() if text else np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def load_learner(path: str | Path, **given: Any) -> Any:
-    """The learner that `learner.save` wrote, to go on exactly where it was.
+    """The learner that `learner.save` wrote, to resume exactly where it was.
 
-    `problem`, `planner` or `bonus` are to be given again if they hold functions of your own.
+    Pass `problem`, `planner` or `bonus` again if they hold functions of your own.
     """
     path = file_path(path)
     with reading(path):
@@ -176,10 +174,10 @@ def load_learner(path: str | Path, **given: Any) -> Any:
             raise RunError(f"{path}: not a learner, or damaged: {reason}") from None
 
 
-def _check(found: Set[str], read: Reader) -> None:
-    if "format" not in found or read("format").shape != () or str(read("format")) != FORMAT:
+def _check(names: Set[str], read: Reader) -> None:
+    if "format" not in names or read("format").shape != () or str(read("format")) != FORMAT:
         raise ModelError(f"its format is not {FORMAT!r}")
-    if "version" not in found or read("version").shape != () or int(read("version")) != VERSION:
+    if "version" not in names or read("version").shape != () or int(read("version")) != VERSION:
         raise ModelError(
             f"its version is not {VERSION}, the only one that this conrl reads; "
             "go on with the conrl that wrote it, or learn again"

@@ -46,7 +46,7 @@ from conrl.learners.saving import GIVEN
 from conrl.model import Task
 from conrl.model.limits import Limits
 from conrl.policy import Deterministic
-from conrl.problem import Linear, Problem
+from conrl.problem import Problem
 
 WEIGHTS = {"reward_weight": 1e-4, "penalty_weight": 1.0}
 PRESETS = {"default": WEIGHTS, "authors": WEIGHTS}  # the second knows that rewards and costs are in [0, 1]
@@ -54,6 +54,7 @@ NOTHING: Float = np.zeros(0)
 STEP = 0.9  # of value iteration: less than 1 makes periodic chains converge
 TIE = 1e-10  # of scaled values: nearer actions are tied
 MAX_SWEEPS = 1_000_000
+ARRAYS = ("total", "values", "theta", "actions", "left")  # of a learner, that are saved as they are
 
 
 def radius(mean: ArrayLike, visits: ArrayLike, t: int) -> Float:
@@ -90,6 +91,7 @@ class TFWUCRL2(BaseLearner):
     summary = "optimistic average-reward learning with Frank-Wolfe, in one unending episode"
     paper = "Cheung (2019), Regret minimization for reinforcement learning with vectorial feedback"
     continuing = True
+    settings = ("preset", "reward_weight", "penalty_weight", "threshold", "accuracy")
 
     def __init__(
         self,
@@ -105,6 +107,7 @@ class TFWUCRL2(BaseLearner):
         seed: int | None = None,
         keep_policies: bool = False,
     ) -> None:
+        """No step played, and no epoch open; every state of the task has its place from the beginning."""
         super().__init__(task, problem, seed, keep_policies)
         weights = read_preset(PRESETS, preset, {"reward_weight": reward_weight, "penalty_weight": penalty_weight})
         self.preset = preset
@@ -120,10 +123,9 @@ class TFWUCRL2(BaseLearner):
             self._low, self._high = np.zeros(len(ranges)), np.ones(len(ranges))
         self.custom = objective is not None
         self.objective = self._default() if objective is None else read_objective(objective, len(ranges))
-        # Every state has its own number as place, START has none: p_hat of the whole task.
-        self._all = dataclasses.replace(task, initial=0)
+        # The place of every state is its own number, and START has none: p_hat is that of the whole task.
+        self.counts = Counts(dataclasses.replace(task, initial=0))
         self._anywhere = dataclasses.replace(task, initial=None)
-        self.counts = Counts(self._all)
         for s in range(1, task.num_states):
             self.counts._see(s)
         self._values = np.zeros(task.num_states)
@@ -133,8 +135,7 @@ class TFWUCRL2(BaseLearner):
         self._close()
 
     def _default(self) -> Penalised:
-        assert isinstance(self.problem, Linear)
-        rows = self.problem.rows(self.task)
+        rows = self._rows
         if (rows.sign < 0.0).any():
             raise SpecError("tfw-ucrl2 has limits only; put floors into an objective=")
         targets = np.full(1 + self.task.num_costs, np.inf)
@@ -192,26 +193,17 @@ class TFWUCRL2(BaseLearner):
         return Proposal(policy, policy)
 
     def _plan(self) -> None:
+        """The policy of a new epoch: extended value iteration for the gradient at the mean so far."""
         t = self._steps + 1
         task, counts = self.task, self.counts
-        pairs = counts.num_pairs
         self._theta = self._gradient(self.average)
-        visits, action = counts.visits, counts._of_pair["action"][:pairs]
+        visits, action = counts.visits, counts.action
         first, start, successor, probability = counts.graph()
-        reward, scale = self._rewards(t)
-        choice = np.zeros(task.num_states, dtype=np.int64)
+        intervals = kernels.intervals(start, probability, visits, np.log(t + 1.0))
+        reward, choice = self._rewards(t), np.zeros(task.num_states, dtype=np.int64)
+        within = float(self.accuracy / np.sqrt(t))
         _, span, sweeps = kernels.extended_value_iteration(
-            first,
-            start,
-            successor.copy(),
-            *kernels.intervals(start, probability, visits, np.log(t + 1.0)),
-            reward / scale,
-            self._values,
-            choice,
-            self.accuracy / np.sqrt(t),
-            STEP,
-            TIE,
-            MAX_SWEEPS,
+            first, start, successor.copy(), *intervals, reward, self._values, choice, within, STEP, TIE, MAX_SWEEPS
         )
         if sweeps == MAX_SWEEPS:
             raise RunError(
@@ -224,15 +216,16 @@ class TFWUCRL2(BaseLearner):
         self._change = 0.0
         self._epochs += 1
 
-    def _rewards(self, t: int) -> tuple[Float, float]:
-        """[P]: max theta.v within the radii; and the most that it can differ between pairs."""
+    def _rewards(self, t: int) -> Float:
+        """[P]: max theta.v within the radii, as a share of the most that it can differ between pairs."""
         spread = self._high - self._low
         unit = np.where(spread > 0.0, spread, 1.0)
         visits = self.counts.visits[:, None]
-        means = np.where(visits > 0, self.counts._of_pair["means"][: visits.size], self._low)
+        means = np.where(visits > 0, self.counts.means, self._low)
         r = unit * radius(np.clip((means - self._low) / unit, 0.0, 1.0), visits, t)
         best = np.where(self._theta > 0.0, np.minimum(means + r, self._high), np.maximum(means - r, self._low))
-        return best @ self._theta, float(np.abs(self._theta) @ spread) or 1.0
+        rewards: Float = best @ self._theta / (float(np.abs(self._theta) @ spread) or 1.0)
+        return rewards
 
     def _gradient(self, w: Float) -> Float:
         theta = np.asarray(self.objective.gradient(w), dtype=np.float64)
@@ -257,7 +250,7 @@ class TFWUCRL2(BaseLearner):
             raise RunError("tfw-ucrl2 learns from an unending episode; this one was skipped, stopped or terminated")
         if not len(episode):
             return
-        begin = int(np.asarray(episode.states)[0])
+        begin = int(episode.states[0])
         if self._position is not None and begin != self._position:
             raise RunError(f"the episode went on in state {begin}; it had come to {self._position}")
         proposal = self.proposal
@@ -267,7 +260,7 @@ class TFWUCRL2(BaseLearner):
         self._episodes = self._steps // self.task.horizon
 
     def _learn(self, episode: Episode, proposal: Proposal) -> None:
-        states, actions, pay = np.asarray(episode.states), np.asarray(episode.actions), episode.pay
+        states, actions, pay = episode.states, episode.actions, episode.pay
         self.counts.add(episode)
         steps = self._steps
         if not isinstance(self.objective, Penalised):
@@ -288,14 +281,7 @@ class TFWUCRL2(BaseLearner):
     # -- saving -------------------------------------------------------------------------------------------
 
     def config(self) -> dict[str, Any]:
-        return super().config() | {
-            "preset": self.preset,
-            "objective": GIVEN if self.custom else None,
-            "reward_weight": self.reward_weight,
-            "penalty_weight": self.penalty_weight,
-            "threshold": self.threshold,
-            "accuracy": self.accuracy,
-        }
+        return super().config() | {"objective": GIVEN if self.custom else None}
 
     def state(self) -> dict[str, Array]:
         position = -1 if self._position is None else self._position
@@ -304,12 +290,8 @@ class TFWUCRL2(BaseLearner):
             | prefixed("counts_", self.counts.state())
             | {
                 "clock": np.array([self._steps, self._epochs, position, self._open], dtype=np.int64),
-                "total": self._total.copy(),
-                "values": self._values.copy(),
-                "theta": self._theta.copy(),
                 "change": np.array(self._change),
-                "actions": self._actions.copy(),
-                "left": self._left.copy(),
+                **{name: vars(self)[f"_{name}"].copy() for name in ARRAYS},
             }
         )
 
@@ -318,11 +300,11 @@ class TFWUCRL2(BaseLearner):
         self.counts.load_state(group(state, "counts_"))
         if not np.array_equal(self.counts.order, np.arange(self.task.num_states)):
             raise RunError("the counts do not cover the states of the task in their order")
-        for name in ("total", "values", "theta", "actions", "left"):
-            like = getattr(self, f"_{name}")
-            if state[name].shape != like.shape or state[name].dtype != like.dtype:
-                raise RunError(f"{name} has shape {state[name].shape} and dtype {state[name].dtype}")
-            setattr(self, f"_{name}", state[name].copy())
+        for name in ARRAYS:
+            array, like = state[name], vars(self)[f"_{name}"]
+            if array.shape != like.shape or array.dtype != like.dtype:
+                raise RunError(f"{name} has shape {array.shape} and dtype {array.dtype}")
+            vars(self)[f"_{name}"] = array.copy()
         self._steps, self._epochs, position, is_open = (int(x) for x in state["clock"])
         if not (-1 <= position < self.task.num_states and (not is_open or self._playable())):
             raise RunError("the position or an action is not one of the task")

@@ -22,35 +22,29 @@ and the greedy policy is played. r_max is the upper end of the range, at least 0
 - `scale`: at 1 the bonus is the paper's, and far too wide to be of use: with L = 15 it is below H w, which is all that
   a value can differ by, after 11000 visits.
 
-The limits of the problem play no part; they stay where a history reports against them.
+The limits of the problem play no part; a history still reports against them.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
 from conrl import kernels
 from conrl._types import Array, Arrays, Float
-from conrl.arguments import read_delta, read_positive, read_preset
-from conrl.errors import SpecError, shown
+from conrl.episode import Episode
 from conrl.estimation.bonuses import width
 from conrl.learners.base import Proposal
-from conrl.learners.places import PlacesLearner
+from conrl.learners.optimistic import OptimisticLearner
 from conrl.model import Task
 from conrl.model.limits import Limits
 from conrl.oracles.protocols import TIE
 from conrl.policy import Deterministic
 from conrl.problem import ConcaveConvex, Linear, Problem, Rows
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "default": {"scale": 1e-5, "monotone": False},
-    "theory": {"scale": 1.0, "monotone": True},
-}
 
-
-class UCBVI(PlacesLearner):
+class UCBVI(OptimisticLearner):
     """Learn the best reward, whatever it costs: `propose` a policy, play it, `observe` the episode.
 
     Args:
@@ -68,6 +62,11 @@ class UCBVI(PlacesLearner):
     summary = "optimistic learning of the reward alone: what if the limits were ignored?"
     paper = "Azar, Osband and Munos (2017)"
     problems = (Linear, ConcaveConvex)  # no budget: it would not be kept
+    settings = ("preset", "delta", "scale", "monotone")
+    presets: ClassVar = {
+        "default": {"scale": 1e-5, "monotone": False},
+        "theory": {"scale": 1.0, "monotone": True},
+    }
 
     def __init__(
         self,
@@ -82,13 +81,7 @@ class UCBVI(PlacesLearner):
         keep_policies: bool = True,
     ) -> None:
         super().__init__(task, problem, seed, keep_policies)
-        self.preset = preset
-        self.delta = read_delta(delta)
-        chosen = read_preset(PRESETS, preset, {"scale": scale, "monotone": monotone})
-        self.scale = read_positive(chosen["scale"], "scale", zero=True)
-        if not isinstance(chosen["monotone"], bool):
-            raise SpecError(f"monotone is {shown(monotone)}; it must be True or False")
-        self.monotone: bool = chosen["monotone"]
+        self.monotone: bool = self._choose(preset, delta, scale=scale, monotone=monotone)["monotone"]
         self._before = np.zeros((self.counts.horizon, 0))  # [H, pairs then]: Q of the episode before
         self._values: Float = self._before
 
@@ -97,52 +90,36 @@ class UCBVI(PlacesLearner):
 
     def bonus(self) -> Float:
         """[P]: b of each pair of the places; 0 where there is nothing to learn."""
-        task, k = self.task, self.primed + self._episodes + 1
-        extra = int(task.initial is None)
-        S, H = task.num_states + extra, task.horizon + extra
-        L = np.log(5.0 * S * task.num_actions * H * k / self.delta)
+        task, H = self.task, self.counts.horizon
+        S = task.num_states + int(task.initial is None)
+        L = np.log(5.0 * S * task.num_actions * H * self._k / self.delta)
         b = self.scale * 7.0 * H * width(task)[0] * L / np.sqrt(np.maximum(self.counts.visits, 1))
-        known = self.counts.known
-        return b if known is None else np.where(known, 0.0, b)
+        return np.where(self._unknown[0], b, 0.0)
 
     def _decide(self) -> Proposal:
+        """Q_h and the greedy actions, backward over the steps; the largest value there can be where N = 0."""
         model = self.counts.model()
         H = model.horizon
         most = max(float(self.task.reward_range[1]), 0.0)
         moves, _ = self._unknown
         pay = np.where(moves & (self.counts.visits == 0), np.inf, model.pay[:, 0] + self.bonus())
+        ceiling, tie = most * (H - np.arange(H)), TIE * H * H * width(self.task)[0]
         actions = np.empty((H, model.num_states), dtype=np.int16)
         self._values = np.empty((H, model.num_pairs))
-        kernels.clipped_greedy(
-            *model.graph,
-            model.action,
-            pay,
-            most * (H - np.arange(H)),
-            self._before,
-            TIE * H * H * width(self.task)[0],
-            self._values,
-            actions,
-        )
-        policy: Deterministic = self._whole_actions(actions)
+        kernels.clipped_greedy(*model.graph, model.action, pay, ceiling, self._before, tie, self._values, actions)
+        policy = self._of_task(Deterministic._trusted_actions(actions, model.num_actions))
         return Proposal(policy, policy)
 
-    def _learn(self, episode: Any, proposal: Proposal) -> None:
-        super()._learn(episode, proposal)
+    def _learn(self, episode: Episode, proposal: Proposal) -> None:
+        self.counts.add(episode)
         if self.monotone:
             self._before = self._values
 
     # -- saving -------------------------------------------------------------------------------------------
-
-    def config(self) -> dict[str, Any]:
-        more = {"preset": self.preset, "delta": self.delta, "scale": self.scale, "monotone": self.monotone}
-        return super().config() | more
 
     def state(self) -> dict[str, Array]:
         return super().state() | {"before": self._before}
 
     def load_state(self, state: Arrays) -> None:
         super().load_state(state)
-        before = np.array(state["before"], dtype=np.float64)
-        if before.ndim != 2 or before.shape[0] != self.counts.horizon or before.shape[1] > self.counts.num_pairs:
-            raise ValueError(f"before has shape {before.shape}")
-        self._before = self._values = before
+        self._before = self._values = self._saved_table(state, "before")

@@ -6,7 +6,7 @@ A row is  sign * z[1 + cost] <= bound  on the value vector z = (reward, costs): 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -77,6 +77,7 @@ class Linear:
 
     limits: Limits | None = None
     floors: Limits | None = None
+    _bound: dict[tuple[str, ...], Rows] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         setter(self)("limits", held(self.limits))
@@ -89,8 +90,11 @@ class Linear:
         return rows_of(limits, floors, model.cost_names)
 
     def bind(self, model: Model) -> tuple[Model, Rows]:
-        """What is planned: the model, and the rows that a plan must keep."""
-        return model, self.rows(model)
+        """What is planned: the model, and the rows that a plan must keep; read once for models of the same costs."""
+        names = tuple(model.cost_names)
+        if names not in self._bound:
+            self._bound[names] = self.rows(model)
+        return model, self._bound[names]
 
 
 def rows_of(limits: Float, floors: Float | None, cost_names: Sequence[str]) -> Rows:

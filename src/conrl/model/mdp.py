@@ -193,6 +193,8 @@ class ConstrainedMDP:
         limits: Float | None,
         cost_names: tuple[str, ...],
         visits: Int | None = None,
+        bonus: Float | None = None,
+        origin: Origin | None = None,
     ) -> ConstrainedMDP:
         """Of arrays that are known to make a model, without validation: a learner makes one each episode."""
         self = cls.__new__(cls)
@@ -210,6 +212,8 @@ class ConstrainedMDP:
             _names=Names(None, None, cost_names),
             _visits=None if visits is None else frozen(visits),
             _derived={},
+            bonus=None if bonus is None else frozen(bonus),
+            origin=origin,
         )
         return self
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,14 +90,14 @@ class Task:
             f"initial={self.initial})"
         )
 
-    @property
+    @cached_property
     def num_costs(self) -> int:
         return len(self.cost_names)
 
-    @property
+    @cached_property
     def ranges(self) -> Float:
         """[1+d, 2]: the least and the most that one step pays, of the reward and of each cost."""
-        return np.array((self.reward_range, *(self.cost_ranges or ())), dtype=np.float64)
+        return frozen(np.array((self.reward_range, *(self.cost_ranges or ())), dtype=np.float64))
 
     @classmethod
     def from_gymnasium(

@@ -298,7 +298,7 @@ class Fictitious:
         H = mdp.horizon
         for _ in range(episodes):
             table = self.agent.table[self._states][None]
-            drawn = self._dynamics.rollout(table, pay[:, None], self._generator.random((H + 1, 2)), deterministic=False)
+            drawn = self._dynamics.rollout(table, pay[:, None], self._generator.random((H + 1, 2)))
             self.agent.train(self._states[drawn.states[:H]], drawn.actions, drawn.paid[:, 0], H)
         return stationary(self.agent.table[self._states], H)
 

@@ -1,10 +1,10 @@
 """`learn`'s continuing mode: one unending episode, seen as trajectories of H steps without a reset between them.
 
-A learner with `continuing = True` is asked for a policy, which is played until the learner wants another: its `pause`
-says when, as numbers that a compiled loop can read. That part of a trajectory is observed, and so on until H steps are
-played. Where a trajectory ends, the next one begins: the state is the learner's `position`. The draws of trajectory k
-come from (seed, k) alone, one pair for each step, whoever plays it: a learner that was saved and loaded between two
-trajectories goes on exactly as it would have.
+A learner with `continuing = True` proposes a policy, which is played until the learner wants another one: its `pause`
+says when, as numbers that a compiled loop can read. The learner observes that part of the trajectory, and so on until H
+steps are played. The next trajectory begins where the last one ended: in the learner's `position`. The draws of
+trajectory k come from (seed, k) alone, one pair for each step, whoever plays it: a learner that was saved and loaded
+between two trajectories goes on exactly as it would have.
 
 A `History` holds of each trajectory what was *realised*, and as its expected values H times the running mean per step
 since the first, which is what Figure 1 of Brantley et al. (2020) shows of such learners; `history.regret` compares it
@@ -13,7 +13,7 @@ with H times the best long-run average. What happens in trajectory k is drawn fr
 
 from __future__ import annotations
 
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -38,21 +38,17 @@ class Continuing(Learner, Protocol):
     @property
     def position(self) -> int | None:
         """The state in which the next step is played; None before the first."""
-        ...
 
     @property
     def steps(self) -> int:
         """Steps observed so far."""
-        ...
 
     @property
     def average(self) -> Float:
         """[1+d]: reward and costs per step so far."""
-        ...
 
     def pause(self) -> Pause:
         """When to stop playing what is proposed now."""
-        ...
 
 
 def play_trajectory(world: World, learner: Learner, seed: int) -> Row:
@@ -74,7 +70,7 @@ def play_trajectory(world: World, learner: Learner, seed: int) -> Row:
     begin = h = walker.steps % H
     states[h] = draw(mdp.initial, uniform[0, 0]) if walker.position is None else walker.position
     while h < H:
-        end = _walk(world, walker, generator, uniform[1:], h, states, actions, paid)
+        end = _walk(world, walker, generator, uniform[1:], h, (states, actions, paid))
         walker.observe(Episode._of(states[h : end + 1], actions[h:end], paid[h:end]))
         h = end
     total = paid[begin:].sum(axis=0)
@@ -87,49 +83,26 @@ def _walk(
     generator: np.random.Generator,
     uniform: Float,
     h: int,
-    states: Int,
-    actions: Int,
-    paid: Float,
+    trajectory: tuple[Int, Int, Float],
 ) -> int:
-    """Play what is proposed from step h on; where it ended."""
-    mdp, policy = world.mdp, learner.proposal.policy
-    when = learner.pause()
+    """Play what is proposed from step h on, into states [H+1], actions [H] and paid [H, 1+d]; where it ended."""
+    states, actions, paid = trajectory
+    dynamics, policy = world.dynamics, learner.proposal.policy
+    pause = learner.pause()
     drawn = world._pay != "outcome"
-    last = h + 1 if when.each_step or drawn else mdp.horizon
+    last = h + 1 if pause.each_step or drawn else actions.size
     deterministic = isinstance(policy, Deterministic)
     table = policy.actions[:, :, None] if isinstance(policy, Deterministic) else policy.probabilities
-    g = mdp.graph
-    end: int = kernels.walk(
-        g.first,
-        g.start,
-        g.successor,
-        world.dynamics.cumulated,
-        world.dynamics.pay,
-        world.dynamics.by_outcome,
-        mdp.action,
-        table,
-        deterministic,
-        uniform,
-        when.left,
-        when.total,
-        when.steps,
-        when.slope,
-        when.target,
-        when.reference,
-        when.change,
-        when.threshold,
-        h,
-        states,
-        actions[:last],
-        paid,
-    )
+    model = *dynamics.moves, dynamics.pay, dynamics.by_outcome, world.mdp.action
+    arguments: list[Any] = [*model, table, deterministic, uniform, *pause[1:], h, states, actions[:last], paid]
+    end: int = kernels.walk(*arguments)
     if drawn:
         paid[h] = world._draw(generator, int(states[h]), int(actions[h]), int(states[h + 1]))
     return end
 
 
 def _check(mdp: ConstrainedMDP) -> None:
-    """Refuse a model in which the one episode would stand still for ever."""
+    """Refuse a model in which the one episode would get stuck."""
     order = mdp.reach.order
     stuck = order[absorbing(mdp)[order]]
     if stuck.size and mdp.num_states > 1:

@@ -1,18 +1,19 @@
 """What happened in a run, episode by episode, and what follows from it: regrets, violations, the burn-down of budgets.
 
 `expected_rewards[k]` is the exact value of the policy that episode k executed, where the model is known. An episode
-that a budget cut short or forbade (`guarded`) says nothing of its policy's value: it has none (nan), and counts in the
-regret with what was realised.
+that a budget cut short or forbade (`guarded`) says nothing about the value of its policy: its value is nan, and the
+regret counts what was realised.
 
 A learner may show something else than what it plays (`reported`; ApproPO: its newest answer, while it plays the network
-in training), and have a result that is a third thing (`mixture`). They are columns of their own: regrets and violations
-are of what was executed. `conrl.metrics` defines the words.
+in training), and have a result that is a third thing (`mixture`). These have columns of their own; regrets and
+violations are those of what was executed. `conrl.metrics` defines the words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from conrl._types import Array, Bool, Float, Int
 from conrl.errors import RunError
 from conrl.io.cells import csv_text
 from conrl.io.files import atomic_write
-from conrl.learners.base import Learner
+from conrl.learners.base import Learner, optional
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import resolve_limits
 from conrl.planners import Plan, plan
@@ -31,7 +32,20 @@ from conrl.planners.column_generation.cones import evaluator
 from conrl.planners.long_run import LongRun, long_run_optimum
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem
 
-VALUES = ("expected", "reported", "mixture")  # columns that are value vectors [1+d]
+# Columns that hold [d] numbers, or [1+d]: value vectors.
+EXTRA = {"costs": 0, "unguarded": 0, "prices": 0, "expected": 1, "reported": 1, "mixture": 1}
+
+
+FLAGS = ("steps", "skipped", "guarded", "infeasible")
+# How to read a column of a `Row` from an array; the others may be unknown.
+READERS: dict[str, Callable[..., Any]] = {
+    "reward": float,
+    "costs": np.asarray,
+    "steps": int,
+    "skipped": bool,
+    "guarded": bool,
+    "infeasible": bool,
+}
 
 
 class Row(NamedTuple):
@@ -81,8 +95,8 @@ class History:
             tuple(task.cost_names),
             learner.problem,
             truth,
-            getattr(learner, "continuing", False),
-            reports=getattr(learner, "reports", False),
+            optional(learner, "continuing"),
+            reports=optional(learner, "reports"),
             largest=np.abs(task.ranges).max(axis=1),
         )
 
@@ -100,18 +114,14 @@ class History:
     # -- columns ------------------------------------------------------------------------------------------
 
     def _table(self, name: str) -> Array:
-        """What all rows hold of one kind, put together once for every length."""
-        kept = self._tables.get(name)
-        if kept is not None and len(kept) == len(self._rows):
-            return kept
-        none = np.full(len(self.cost_names) + (name in VALUES), np.nan)
-        column = Row._fields.index(name)
-        values = [row[column] for row in self._rows]
-        table = np.array([none if v is None else v for v in values])
-        if not values and name in ("costs", "unguarded", "prices", *VALUES):
-            table = np.zeros((0, none.size))
-        self._tables[name] = table
-        return table
+        """One column of all rows as an array, built once for each length."""
+        K = len(self._rows)
+        if name not in self._tables or len(self._tables[name]) != K:
+            column, width = Row._fields.index(name), len(self.cost_names) + EXTRA.get(name, 0)
+            unknown = np.full(width, np.nan)
+            values = [unknown if row[column] is None else row[column] for row in self._rows]
+            self._tables[name] = np.array(values).reshape((K, width) if name in EXTRA else K)
+        return self._tables[name]
 
     @property
     def rewards(self) -> Float:
@@ -242,14 +252,13 @@ class History:
     @cached_property
     def scores(self) -> metrics.Scores:
         """The run so far as `conrl.metrics` takes it; what was seen stands in for what is unknown."""
-        limits, floors = episode_bounds(self.problem, self.cost_names)
         reports = self.mdp is not None and self.reports
         return metrics.Scores(
             seen=np.column_stack((self.rewards, self.costs)),
             expected=None if self.mdp is None else self._table("expected"),
             reported=self._table("reported") if reports else self.reported,
-            limits=limits,
-            floors=floors,
+            limits=self.limits,
+            floors=self.floors,
             largest=self.largest,
             continuing=self.continuing,
         )
@@ -317,25 +326,20 @@ class History:
 
     def to_csv(self) -> str:
         """One row an episode, counted from 1; no times, so that equal runs give equal bytes."""
-        names = self.cost_names
-        known = self.mdp is not None
-        header = ["episode", "reward", *(f"cost_{n}" for n in names)]
-        header += ["expected_reward", *(f"expected_cost_{n}" for n in names)] if known else []
-        priced = self.prices is not None
-        flagged = ["steps", "skipped", "guarded", "infeasible"]
-        shown = [name for name in ("reported", "mixture") if self._optional(name) is not None]
-        extra = [f"{name}_{what}" for name in shown for what in ("reward", *(f"cost_{n}" for n in names))]
-        table: list[list[Any]] = [[*header, *flagged, *(f"price_{n}" for n in names if priced), *extra]]
+        total = ["reward", *(f"cost_{name}" for name in self.cost_names)]
+        titles = {"reward": total[:1], "costs": total[1:]}
+        if self.mdp is not None:
+            titles["expected"] = [f"expected_{title}" for title in total]
+        titles |= {name: [name] for name in FLAGS}
+        if self.prices is not None:
+            titles["prices"] = [f"price_{name}" for name in self.cost_names]
+        for name in ("reported", "mixture"):
+            if self._optional(name) is not None:
+                titles[name] = [f"{name}_{title}" for title in total]
+        table: list[list[Any]] = [["episode", *chain(*titles.values())]]
         for k, row in enumerate(self._rows):
-            numbers = [row.reward, *row.costs]
-            if known:
-                numbers += [""] * (1 + len(names)) if row.expected is None else list(row.expected)
-            flags = [row.steps, int(row.skipped), int(row.guarded), int(row.infeasible)]
-            more = ([""] * len(names) if row.prices is None else list(row.prices)) if priced else []
-            for name in shown:
-                value: Any = row[Row._fields.index(name)]
-                more += [""] * (1 + len(names)) if value is None else list(value)
-            table.append([k + 1, *map(_digits, numbers), *flags, *map(_digits, more)])
+            values = row._asdict()
+            table.append([k + 1, *chain(*(_cells(values[name], len(titles[name])) for name in titles))])
         return csv_text(table)
 
     def save(self, path: str | Path) -> None:
@@ -356,7 +360,8 @@ class History:
             raise RunError("the columns of the history have different lengths")
         self._rows = []
         for values in zip(*columns, strict=True):
-            self.append(Row(*(read(value) for read, value in zip(READERS, values, strict=True))))
+            row = dict(zip(Row._fields, values, strict=True))
+            self.append(Row(**{name: READERS.get(name, _known)(value) for name, value in row.items()}))
 
 
 def episode_bounds(problem: Problem | None, cost_names: tuple[str, ...]) -> tuple[Float, Float]:
@@ -379,12 +384,10 @@ def _known(value: Float) -> Float | None:
     return None if np.isnan(value).all() else value
 
 
-# Of the columns of a `Row`, from an array of all of them.
-READERS: tuple[Callable[..., Any], ...] = (
-    *(float, np.asarray, _known, _known, int, bool, bool, bool),
-    *(_known, _known, _known),
-)
-
-
-def _digits(x: Any) -> str:
-    return "" if isinstance(x, str) else repr(float(x))
+def _cells(value: Any, count: int) -> list[Any]:
+    """One entry of a row: numbers with all their digits, flags as 0 or 1; so many empty cells where it is unknown."""
+    if value is None:
+        return [""] * count
+    if isinstance(value, (int, np.integer, np.bool_)):
+        return [int(value)]
+    return [repr(float(x)) for x in np.atleast_1d(value)]

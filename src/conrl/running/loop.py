@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from conrl._types import Float
 from conrl.arguments import is_int, read_count, read_flag
 from conrl.errors import SpecError, shown
-from conrl.learners.base import Learner
+from conrl.learners.base import Learner, check_learner, optional
 from conrl.learners.budget import exact_total
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import Limits
@@ -53,7 +53,7 @@ def learn(
         pay: how a model pays: `"outcome"`, `"bernoulli"` or a function; see `ModelWorld`.
         cost: the costs of a step of a Gymnasium environment; see `GymnasiumWorld`.
         problem: limits, or a problem, that the learner is to keep from now on instead of its own.
-        history: of earlier episodes, to be continued; it goes on comparing with the limits that it began with.
+        history: of earlier episodes, to be continued; it keeps comparing with the limits that it started with.
         after: called with the history after each episode.
 
     A learner of one unending episode (`learner.continuing`) is not reset between them: see `conrl.running.continuing`.
@@ -67,8 +67,7 @@ def learn(
     number = int(seed.integers(2**63)) if isinstance(seed, np.random.Generator) else seed
     if not is_int(number) or number < 0:
         raise SpecError(f"seed is {shown(seed)}; it must be a whole number of at least 0, or a generator")
-    if not hasattr(learner, "propose") or not hasattr(learner, "observe"):
-        raise SpecError(f"learn needs a learner such as ConRL(env.task), not {type(learner).__name__}")
+    check_learner(learner)
     if problem is not None:
         learner.problem = problem  # type: ignore[assignment]
     world, truth = make_world(env, learner, pay, cost)
@@ -80,7 +79,7 @@ def learn(
     elif not isinstance(history, History) or history.cost_names != names or len(history) != learner.episodes:
         raise SpecError("the history is not that of this learner: it has other costs or another number of episodes")
     history.interrupted = False
-    play = play_trajectory if getattr(learner, "continuing", False) else play_episode
+    play = play_trajectory if optional(learner, "continuing") else play_episode
     with interruptible() as interrupted, show_progress(progress, history, episodes) as tick:
         for left in reversed(range(episodes)):
             history.append(play(world, learner, int(number)))
@@ -99,21 +98,21 @@ def play_episode(world: World, learner: Learner, seed: int) -> Row:
     k = learner.episodes + 1
     episode = world.play(proposal.policy, randomness(seed, k, WORLD), learner.room())
     guarded = proposal.guarded or episode.stopped
-    prices = getattr(learner, "prices", None)
+    prices = optional(learner, "prices")
     learner.observe(episode)  # refuses what cannot be, such as costs whose sum is no number
-    costs = exact_total(np.asarray(episode.costs))
+    costs = exact_total(episode.costs)
     unguarded: Float | None = costs
     if guarded:  # the same draws without the guard; the learner does not see them
         unguarded = None
         if isinstance(world, ModelWorld):
             shadow = world.play(proposal.intended, randomness(seed, k, WORLD))
-            unguarded = exact_total(np.asarray(shadow.costs))
+            unguarded = exact_total(shadow.costs)
     return Row(
         reward=float(np.sum(episode.rewards)),
         costs=costs,
         expected=None if guarded else world.value(proposal.policy),
         unguarded=unguarded,
-        steps=len(episode),
+        steps=episode.actions.size,
         skipped=isinstance(proposal.policy, Null),
         guarded=guarded,
         infeasible=proposal.infeasible,
@@ -126,6 +125,7 @@ def play_episode(world: World, learner: Learner, seed: int) -> Row:
 def make_world(
     env: Any, learner: Learner, pay: str | Sampler, cost: Callable[..., ArrayLike] | None
 ) -> tuple[World, ConstrainedMDP | None]:
+    """Where the learner is to play, and the true model where that is known; refuses what does not fit its task."""
     if isinstance(env, ConstrainedMDP):
         if cost is not None:
             raise SpecError("cost is for Gymnasium environments; a model has costs of its own")
@@ -140,7 +140,7 @@ def make_world(
             s, a = (int(x) for x in np.argwhere(allowed & ~exist)[0])
             raise SpecError(f"action {a} does not exist in state {s} of the model; make the task with available=")
         return ModelWorld(env, task, pay), env
-    if not hasattr(env, "step") or not hasattr(env, "reset"):
+    if not all(hasattr(env, name) for name in ("step", "reset")):
         raise SpecError(f"learn needs a ConstrainedMDP or a Gymnasium environment, not {type(env).__name__}")
     if pay != "outcome":
         raise SpecError("pay is for models; a Gymnasium environment pays as it does")

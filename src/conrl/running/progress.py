@@ -22,7 +22,7 @@ EVERY = 0.1  # seconds between two updates
 
 @contextmanager
 def show_progress(shown: bool, history: History, episodes: int) -> Iterator[Callable[[], None]]:
-    """Gives what is to be called after each episode."""
+    """Yields a function to call after each episode."""
     if not shown:
         yield lambda: None
         return

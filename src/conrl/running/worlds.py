@@ -24,7 +24,7 @@ from conrl.learners.budget import sum_up
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.environment import discrete_size
 from conrl.policy import Deterministic, Mixture, Null, Policy
-from conrl.sampling import Dynamics
+from conrl.sampling import UNBOUND, Dynamics, Room
 
 if TYPE_CHECKING:
     import gymnasium
@@ -32,21 +32,17 @@ if TYPE_CHECKING:
 
 # (generator, state, action, next state, mean [1+d]) -> what the step pays [1+d]
 Sampler = Callable[[np.random.Generator, int, int, int, Float], ArrayLike]
-Room = tuple[Float, Float]  # what one episode may cost, and what one step can, [d] each; empty for no bound
 ROUNDING = 1e-12
-NO_ROOM_NEEDED: Room = (np.zeros(0), np.zeros(0))
 
 
 class World(Protocol):
     """Where a policy can be played."""
 
-    def play(self, policy: Policy, generator: np.random.Generator, room: Room = NO_ROOM_NEEDED) -> Episode:
+    def play(self, policy: Policy, generator: np.random.Generator, room: Room = UNBOUND) -> Episode:
         """One episode; before each step it must be certain that it stays within `room`, else it is stopped."""
-        ...
 
     def value(self, policy: Policy | Mixture) -> Float | None:
         """[1+d]: the exact value of a policy, or None if it cannot be known."""
-        ...
 
 
 class Meter:
@@ -75,13 +71,13 @@ class ModelWorld:
             reward and each cost, independently, are at the top or the bottom of their range, with that mean; or a
             function (generator, state, action, next state, mean) that draws all of them, correlated as it likes.
 
-    Bernoulli draws need the range of what one step pays. A model of means does not tell it: pairs with means 0.4 and
-    0.6, drawn from 0.4 or 0.6, would pay their means and nothing else. So it is to be declared, in the task or the
-    model; means that reach from 0 to 1 are their own declaration.
+    Bernoulli draws need the range of what one step pays. Means alone do not tell it: pairs with means 0.4 and 0.6,
+    drawn from 0.4 or 0.6, would always pay their means. So declare the range in the task or the model. If the means
+    reach from 0 to 1, that is the range.
     """
 
     def __init__(self, mdp: ConstrainedMDP, task: Task | None = None, pay: str | Sampler = "outcome") -> None:
-        """Refuse Bernoulli draws whose range nobody declared, or that does not hold their means."""
+        """Refuse Bernoulli draws if their range was never declared, or if a mean lies outside it."""
         if not callable(pay) and not (isinstance(pay, str) and pay in ("outcome", "bernoulli")):
             raise SpecError(f"pay is {shown(pay)}; it must be 'outcome', 'bernoulli' or a function", key=("pay",))
         self.mdp = mdp
@@ -94,7 +90,7 @@ class ModelWorld:
             for i in undeclared(mdp, ranges):
                 name, key = _coordinate(mdp, i)
                 raise SpecError(
-                    f"pay='bernoulli': of {name} only the means are known, {ranges[i, 0]:g} to {ranges[i, 1]:g}; "
+                    f"pay='bernoulli': only the means of {name} are known, {ranges[i, 0]:g} to {ranges[i, 1]:g}; "
                     f"declare what one step pays: mdp = mdp.replace({key[0]}=...), and make the learner with mdp.task",
                     key=key,
                 )
@@ -104,7 +100,7 @@ class ModelWorld:
             raise SpecError("pay='bernoulli': a mean lies outside the task's ranges", key=("pay",))
 
     def value(self, policy: Policy | Mixture) -> Float:
-        """Of one that is asked for again and again, as learners report theirs, computed once."""
+        """The exact value, computed once for each policy: learners report the same one again and again."""
         if policy not in self._values:
             parts = parts_of(policy)
             for part in parts:
@@ -112,20 +108,17 @@ class ModelWorld:
             self._values[policy] = expected_totals(self.mdp, parts)
         return self._values[policy]
 
-    def play(self, policy: Policy, generator: np.random.Generator, room: Room = NO_ROOM_NEEDED) -> Episode:
+    def play(self, policy: Policy, generator: np.random.Generator, room: Room = UNBOUND) -> Episode:
         mdp = self.mdp
         if isinstance(policy, Null):
             return Episode.null(mdp.num_costs)
         self._check(policy)
         H = mdp.horizon
         uniform = generator.random((H + 1, 2))
-        deterministic = isinstance(policy, Deterministic)
         table = policy.actions[:, :, None] if isinstance(policy, Deterministic) else policy.probabilities
         drawn = self._pay != "outcome"
-        left, worst = NO_ROOM_NEEDED if drawn else room
-        states, actions, pay, played = self.dynamics.rollout(
-            table, self.dynamics.pay, uniform, deterministic=deterministic, left=left, worst=worst
-        )
+        within = UNBOUND if drawn else room
+        states, actions, pay, played = self.dynamics.rollout(table, self.dynamics.pay, uniform, within)
         if drawn:
             played = self._draw_pay(generator, states, actions, pay, room)
         stopped = played < H
@@ -138,7 +131,7 @@ class ModelWorld:
             self._checked.add(policy)
 
     def _draw_pay(self, generator: np.random.Generator, states: Array, actions: Array, pay: Float, room: Room) -> int:
-        """Draw what each step pays instead, until the room is used up."""
+        """Draw what each step pays instead, until one more step might not fit."""
         meter = Meter(room)
         for h in range(actions.size):
             if not meter.may_step():
@@ -163,10 +156,10 @@ class ModelWorld:
 
 
 def undeclared(mdp: ConstrainedMDP, ranges: Float) -> list[int]:
-    """The coordinates (0: reward) of which nobody said what one step pays: `ranges` [1+d, 2] are those of the means.
+    """The coordinates (0: reward) for which nobody said what one step pays: `ranges` [1+d, 2] are those of the means.
 
-    Known is what varies by outcome, what was declared of the model, and ranges that differ from those of the means:
-    somebody must have given them. What pays from 0 to 1 in the mean can only be a coin of 0 and 1.
+    We know what varies by outcome, what the model declares, and any range that differs from that of the means, as
+    somebody must have given it. If the means reach from 0 to 1, each step can only be a coin flip between 0 and 1.
     """
     means = np.column_stack(mdp._realised())
     coin = np.isin(means, (0.0, 1.0)).all(axis=1)
@@ -226,7 +219,7 @@ class GymnasiumWorld:
     def value(self, policy: Policy | Mixture) -> None:
         return None
 
-    def play(self, policy: Policy, generator: np.random.Generator, room: Room = NO_ROOM_NEEDED) -> Episode:
+    def play(self, policy: Policy, generator: np.random.Generator, room: Room = UNBOUND) -> Episode:
         """Seeded by the generator, which also draws the actions."""
         task = self.task
         if isinstance(policy, Null):
@@ -267,7 +260,7 @@ class GymnasiumWorld:
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether a function can be called with so many arguments."""
+    """Whether a function can be called with `count` arguments."""
     try:
         inspect.signature(function).bind(*range(count))
     except TypeError:
