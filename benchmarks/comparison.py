@@ -25,7 +25,6 @@ from studies import DATA, Float, as_they_end, read_rows, table, write_rows
 
 import conrl
 from conrl.envs import box, mars_rover
-from conrl.estimation.bonuses import width
 from conrl.learners.appropo import ApproPO
 from conrl.learners.optcmdp import OptCMDP
 from conrl.learners.optprimaldual import OptPrimalDual
@@ -49,7 +48,7 @@ class WithRadii(conrl.ConRL):
     """ConRL with the radii of TFW-UCRL2 around rewards and costs as its bonus: the ablation."""
 
     def _bonus_table(self, k: int) -> Float:
-        unit = width(self.task)
+        unit = self.task.spread
         visits: NDArray[Any] = self.counts.visits
         means = self.counts.model().pay / unit
         return radius(means, visits[:, None], max(int(visits.sum()), 1)) * unit

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 import conrl
 from conrl import theory
 from conrl.episode import check_episode
-from conrl.estimation.bonuses import Bonus, width
+from conrl.estimation.bonuses import Bonus
 from conrl.estimation.counts import Counts
 from conrl.running import ModelWorld
 
@@ -212,14 +212,13 @@ def test_start_and_end(spec: Spec) -> None:
     ended = any(e.terminated for e in played)
     assert (S + 1 in order) == ended == bool(seen.met[S + 1])
     if not ended:
-        assert counts.known is None
+        assert counts.known == -1
         return
     place = int(np.flatnonzero(order == S + 1)[0])
     assert P[place, 0, place] == 1.0
     assert model.available[place].tolist() == [True] + [False] * (task.num_actions - 1)
     pair = model.pair_index[place, 0]
-    assert counts.known is not None
-    assert np.flatnonzero(counts.known).tolist() == [pair]
+    assert counts.known == pair
     assert (model.pay[pair] == 0.0).all()
 
 
@@ -615,7 +614,7 @@ def test_the_spread_includes_the_zero_of_a_pair_never_visited() -> None:
     task = conrl.Task(
         2, 2, 3, [1.0] * 3, list("abc"), reward_range=(2.0, 3.0), cost_ranges=[(-4.0, -1.0), (-1, 1), (0, 0)]
     )
-    assert width(task).tolist() == [3.0, 4.0, 2.0, 0.0]
+    assert task.spread.tolist() == [3.0, 4.0, 2.0, 0.0]
 
 
 @pytest.mark.parametrize("delta", [0.0, -0.1, 1.5, math.nan])
@@ -682,7 +681,7 @@ def test_a_bonus_in_units_of_one_would_not_be_valid() -> None:
     counts = Counts(truth.task)
     estimate, b = at_task(counts, truth, conrl.TheoryBonus(), 1)
     assert theory.is_valid(truth, estimate, b, best)
-    assert not theory.is_valid(truth, estimate, b / width(truth.task).clip(1.0), best)
+    assert not theory.is_valid(truth, estimate, b / truth.task.spread.clip(1.0), best)
 
 
 VISITS = np.array([0, 1, 4, 100])
@@ -766,7 +765,6 @@ def test_a_bonus_of_ones_own(shape: str) -> None:
     assert known is task
     assert np.array_equal(visits, counts.visits)
     expected = 1.0 / (1.0 + counts.visits)[:, None] * ([1.0, 1.0, 1.0] if shape == "per pair" else [1.0, 2.0, 0.0])
-    assert counts.known is not None
     expected[counts.known] = 0.0  # END: there is nothing to learn
     assert model.bonus is not None
     assert np.array_equal(model.bonus, expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import highspy
@@ -128,7 +129,7 @@ def test_a_broken_limit_of_the_full_program_is_an_error(monkeypatch: pytest.Monk
     honest = LinearProgram.solver
 
     def without_limits(self: LinearProgram, mdp: conrl.ConstrainedMDP, rows: Rows, null: bool = False) -> highspy.Highs:
-        return honest(self, mdp, rows._replace(bound=np.full(rows.size, 1e6)), null)
+        return honest(self, mdp, replace(rows, bound=np.full(rows.size, 1e6)), null)
 
     mdp = three_costs()
     assert conrl.plan(mdp, planner="linear-program").status == "optimal"
@@ -143,7 +144,7 @@ def test_the_full_program_makes_room_for_its_own_tolerance(monkeypatch: pytest.M
 
     def sloppy(self: LinearProgram, mdp: conrl.ConstrainedMDP, rows: Rows, null: bool = False) -> highspy.Highs:
         asked.append(rows.bound)
-        return honest(self, mdp, rows._replace(bound=rows.bound + 1e-7 * np.abs(rows.bound)), null)
+        return honest(self, mdp, replace(rows, bound=rows.bound + 1e-7 * np.abs(rows.bound)), null)
 
     monkeypatch.setattr(LinearProgram, "solver", sloppy)
     found = conrl.plan(three_costs(), planner="linear-program")

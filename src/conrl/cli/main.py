@@ -63,8 +63,9 @@ class Commands(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no failure
-        # numba colors its own messages if it finds colorama, which then writes an escape at the end of every program.
-        os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
+        if "numba" not in sys.modules:  # once loaded, it would read all of its settings again
+            # It colors its messages if it finds colorama, which then writes an escape at the end of every program.
+            os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
         gc.set_threshold(100_000)  # what a command loads stays: looking for garbage in it is a tenth of its time
         try:
             with interruptible_command():

@@ -24,17 +24,11 @@ from conrl.model import Task
 Bonus = Callable[[Int, int, Task], ArrayLike]
 
 
-def width(task: Task) -> Float:
-    """[1+d]: the spread of the reward and of each cost of one step, the 0 of an unvisited pair included."""
-    low, high = task.ranges.T
-    return np.asarray(np.maximum(high, 0.0) - np.minimum(low, 0.0))
-
-
 def _asked(visits: Any, task: Any) -> Array:
     """Check what a bonus is asked: visits [n], one count for each pair that exists; not a table [S, A]."""
     if not isinstance(task, Task):
         raise SpecError(f"a bonus needs a Task, not {type(task).__name__}; a model has one: mdp.task")
-    table = any_array(visits, "visits")
+    table = visits if type(visits) is np.ndarray else any_array(visits, "visits")
     if table.ndim != 1 or table.dtype.kind not in "iuf" or not (table >= 0).all():
         raise SpecError(
             f"visits has shape {table.shape} and dtype {table.dtype}; expected one count of at least 0 for each pair: "
@@ -68,7 +62,7 @@ class TheoryBonus:
             num_costs=task.num_costs,
             delta=self.delta,
         )
-        return b[:, None] * width(task)
+        return b[:, None] * task.spread
 
 
 @dataclass(frozen=True)
@@ -108,7 +102,7 @@ class ScaledBonus:
             scales[1:] = self.cost
         except ValueError:
             raise SpecError(f"cost has {np.size(self.cost)} scales for {task.num_costs} costs") from None
-        unit = width(task) if self.relative else np.ones(scales.size)
+        unit = task.spread if self.relative else np.ones(scales.size)
         b = (scales * unit) / np.sqrt(np.maximum(visits, 1))[:, None]
         b[visits == 0] = self.unvisited * unit
         return b

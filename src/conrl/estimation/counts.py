@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from conrl import kernels
-from conrl._types import Array, Bool, Float, Int
+from conrl._types import Array, Float, Int
 from conrl.arguments import frozen
 from conrl.episode import Episode, distinct_steps
 from conrl.errors import ModelError, RunError, SpecError, shown
@@ -108,18 +108,10 @@ class Counts:
         self.num_pairs = P = int(self.first[n])
         self.action, self.visits, self.means = (self._arrays[name][:P] for name in ("action", "visits", "means"))
         self.visits.flags.writeable = False  # of this view
+        place = int(self._place[self.end])
+        self.known = -1 if place < 0 else int(self.first[place])  # the pair of END: there is nothing to learn about it
 
     # -- reading ------------------------------------------------------------------------------------------
-
-    @property
-    def known(self) -> Bool | None:
-        """[P]: pairs about which there is nothing to learn (that of END); None if there are none."""
-        place = self._place[self.end]
-        if place < 0:
-            return None
-        known = np.zeros(self.num_pairs, dtype=bool)
-        known[self.first[place]] = True
-        return known
 
     def graph(self) -> Graph:
         """The empirical transitions between places."""

@@ -19,7 +19,6 @@ from conrl.errors import ConRLError, InfeasibleError, SpecError, under
 from conrl.experiments import parts
 from conrl.experiments.store import learn_on_disk, run_directory, settings_of
 from conrl.io.files import read_bytes, refuse_links
-from conrl.learners.places import PlacesLearner
 from conrl.model import ConstrainedMDP, Task, transform
 from conrl.problem import Knapsack
 from conrl.running import History, learn
@@ -181,8 +180,6 @@ class Run:
         except (AttributeError, OverflowError, TypeError, ValueError) as error:
             raise self._unusable(error) from None
         if job.prime is not None:
-            if not isinstance(learner, PlacesLearner):
-                raise SpecError(f"{job.algorithm} cannot learn from logged data", key=("prime",))
             with under("prime"):
                 learner.prime(job.prime)
         return learner

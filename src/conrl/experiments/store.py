@@ -207,8 +207,8 @@ def _resumed(arrays: dict[str, Array], history: History, given: dict[str, Any]) 
     history.load_state({k.removeprefix("history_"): a for k, a in arrays.items() if k.startswith("history_")})
     if len(history) != learner.episodes:
         raise RunError("the history and the learner are of different lengths")
-    if (budget := getattr(learner, "budget", None)) is not None:
-        budget.check_history(history.costs, history.steps)
+    if learner.budget is not None:
+        learner.budget.check_history(history.costs, history.steps)
     return learner
 
 

@@ -181,9 +181,8 @@ class ConRL(PlacesLearner):
         """The estimate of the places with its bonus (Algorithm 1, lines 2 and 3)."""
         counts = self.counts
         b = self._bonus_table(k)
-        known = counts.known
-        if known is not None:
-            b[known] = 0.0
+        if counts.known >= 0:
+            b[counts.known] = 0.0
         careful = np.minimum(b, 0.0)
         pay = counts.means + careful * self._caution if careful.any() else counts.means
         origin = Origin(self.task, counts.exists, counts.order.copy(), self.seed)

@@ -59,7 +59,6 @@ from conrl._types import Array, Arrays, Float
 from conrl.arguments import read_positive
 from conrl.episode import Episode
 from conrl.errors import SpecError, shown
-from conrl.estimation.bonuses import width
 from conrl.learners.base import Proposal
 from conrl.learners.optimistic import OptimisticLearner, log_factor
 from conrl.model import Task
@@ -160,7 +159,7 @@ class OptPrimalDual(OptimisticLearner):
         self._weights = self._grown()
         Q, V = self._evaluate()
         slow = 1.0 / np.sqrt(k) if self.decay else 1.0
-        unit = _units(width(self.task))
+        unit = _units(self.task.spread)
         self._weights += (self.step * slow / unit[0]) * (Q[:, :, 0] - Q[:, :, 1:] @ self._multipliers)
         first = self.counts.first
         self._weights -= np.repeat(np.maximum.reduceat(self._weights, first[:-1], axis=1), np.diff(first), axis=1)
@@ -215,7 +214,7 @@ class OptPrimalDual(OptimisticLearner):
         own = np.where(pays, np.sqrt(L / (2.0 * n)), 0.0)
         log_sets = (task.num_states + extra) * np.log(2.0)
         onward = np.where(moves, (task.horizon + extra) * np.sqrt((log_sets + L) / (2.0 * n)), 0.0)
-        return self.scale * (own + onward)[:, None] * width(task)
+        return self.scale * (own + onward)[:, None] * task.spread
 
     # -- saving -------------------------------------------------------------------------------------------
 

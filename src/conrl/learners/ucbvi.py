@@ -34,7 +34,6 @@ import numpy as np
 from conrl import kernels
 from conrl._types import Array, Arrays, Float
 from conrl.episode import Episode
-from conrl.estimation.bonuses import width
 from conrl.learners.base import Proposal
 from conrl.learners.optimistic import OptimisticLearner
 from conrl.model import Task
@@ -93,7 +92,7 @@ class UCBVI(OptimisticLearner):
         task, H = self.task, self.counts.horizon
         S = task.num_states + int(task.initial is None)
         L = np.log(5.0 * S * task.num_actions * H * self._k / self.delta)
-        b = self.scale * 7.0 * H * width(task)[0] * L / np.sqrt(np.maximum(self.counts.visits, 1))
+        b = self.scale * 7.0 * H * task.spread[0] * L / np.sqrt(np.maximum(self.counts.visits, 1))
         return np.where(self._unknown[0], b, 0.0)
 
     def _decide(self) -> Proposal:
@@ -103,7 +102,7 @@ class UCBVI(OptimisticLearner):
         most = max(float(self.task.reward_range[1]), 0.0)
         moves, _ = self._unknown
         pay = np.where(moves & (self.counts.visits == 0), np.inf, model.pay[:, 0] + self.bonus())
-        ceiling, tie = most * (H - np.arange(H)), TIE * H * H * width(self.task)[0]
+        ceiling, tie = most * (H - np.arange(H)), TIE * H * H * self.task.spread[0]
         actions = np.empty((H, model.num_states), dtype=np.int16)
         self._values = np.empty((H, model.num_pairs))
         kernels.clipped_greedy(*model.graph, model.action, pay, ceiling, self._before, tie, self._values, actions)

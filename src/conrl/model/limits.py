@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,17 +25,18 @@ Limits = ArrayLike | Mapping[str, float]  # [d], or by cost name; None or an inf
 Model = TypeVar("Model", bound="ConstrainedMDP | Task")
 
 
-class Rows(NamedTuple):
-    """Linear constraints on a value vector: the limits, then the floors."""
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """R linear constraints on a value vector: the limits, then the floors."""
 
     cost: Int  # [R]: which cost
     sign: Float  # [R]: +1 a limit, -1 a floor
     bound: Float  # [R]
     cost_names: tuple[str, ...] = ()  # of all costs of the model
+    size: int = field(init=False)  # R
 
-    @property
-    def size(self) -> int:
-        return self.cost.size
+    def __post_init__(self) -> None:
+        setter(self)("size", self.cost.size)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -84,6 +84,8 @@ class ConstrainedMDP:
     num_states: int
     num_actions: int
     num_costs: int
+    num_pairs: int
+    cost_names: tuple[str, ...]
     horizon: int
     initial: Float  # [S]
     limits: Float | None  # [d]
@@ -221,6 +223,8 @@ class ConstrainedMDP:
         """Set every attribute, for construction only; what is not given is None."""
         for name in ConstrainedMDP.__slots__:
             object.__setattr__(self, name, values.get(name))
+        object.__setattr__(self, "num_pairs", self.action.size)
+        object.__setattr__(self, "cost_names", self._names.costs)
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -240,10 +244,6 @@ class ConstrainedMDP:
     def reach(self) -> Reach:
         """The (step, state) pairs that can be reached from the start."""
         return cast(Reach, self._once("reach", lambda: Reach.of(self.graph, self.initial, self.horizon)))
-
-    @property
-    def num_pairs(self) -> int:
-        return self.action.size
 
     @property
     def pair_state(self) -> Int:
@@ -274,10 +274,6 @@ class ConstrainedMDP:
     @property
     def action_names(self) -> tuple[str, ...]:
         return self._names.actions or tuple(map(str, range(self.num_actions)))
-
-    @property
-    def cost_names(self) -> tuple[str, ...]:
-        return self._names.costs
 
     def state_name(self, s: int) -> str:
         return self._names.state(s)

@@ -99,6 +99,12 @@ class Task:
         """[1+d, 2]: the least and the most that one step pays, of the reward and of each cost."""
         return frozen(np.array((self.reward_range, *(self.cost_ranges or ())), dtype=np.float64))
 
+    @cached_property
+    def spread(self) -> Float:
+        """[1+d]: how far apart the reward, and each cost, of two steps can be; the 0 of an unvisited pair counts."""
+        low, high = self.ranges.T
+        return frozen(np.maximum(high, 0.0) - np.minimum(low, 0.0))
+
     @classmethod
     def from_gymnasium(
         cls,

@@ -137,11 +137,11 @@ class LinearProgram:
     def _within(self, oracle: BackwardInduction, rows: Rows, null: bool, bound: Float, aim: Float) -> _Solution:
         """HiGHS' answer for other bounds on the rows, evaluated; an error if there is none."""
         mdp = oracle.mdp
-        highs, status = self._solve(mdp, rows._replace(bound=bound), null)
+        highs, status = self._solve(mdp, replace(rows, bound=bound), null)
         if status in _INFEASIBLE:
             _raise_conflict(oracle, rows)
             # Limits that are tight to rounding: kept within the allowance, as every planner understands it.
-            highs, status = self._solve(mdp, rows._replace(bound=rows.bound + aim), null)
+            highs, status = self._solve(mdp, replace(rows, bound=rows.bound + aim), null)
         if status != highspy.HighsModelStatus.kOptimal:
             raise RunError(
                 f"HiGHS ended as {highs.modelStatusToString(status)}; raise time_limit or use column generation"

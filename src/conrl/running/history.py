@@ -115,13 +115,14 @@ class History:
 
     def _table(self, name: str) -> Array:
         """One column of all rows as an array, built once for each length."""
-        K = len(self._rows)
-        if name not in self._tables or len(self._tables[name]) != K:
+        table = self._tables.get(name)
+        if table is None or len(table) != len(self._rows):
+            rows = self._rows.copy()  # another thread may append
             column, width = Row._fields.index(name), len(self.cost_names) + EXTRA.get(name, 0)
             unknown = np.full(width, np.nan)
-            values = [unknown if row[column] is None else row[column] for row in self._rows]
-            self._tables[name] = np.array(values).reshape((K, width) if name in EXTRA else K)
-        return self._tables[name]
+            values = [unknown if row[column] is None else row[column] for row in rows]
+            table = self._tables[name] = np.array(values).reshape((len(rows), width) if name in EXTRA else len(rows))
+        return table
 
     @property
     def rewards(self) -> Float:
