@@ -593,12 +593,7 @@ def test_completion_offers_names_and_files() -> None:
     assert offered("plan", "nowhere/x") == []
     assert offered("learn", "box", "--algorithm", "op") == ["optcmdp", "opt-primal-dual"]
     assert offered("plan", "box", "--planner", "l") == ["linear-program", "lagrangian"]
+    assert offered("plan", "box", "--planner", "c") == ["column-generation"]  # convex-program takes no limits
     assert offered("learn", "box", "--preset", "a") == ["authors"]
-
-
-def test_completion_knows_every_name() -> None:
-    from conrl.cli import completion
-    from conrl.learners import LEARNERS
-
-    assert set(completion.ALGORITHMS) == set(LEARNERS)
-    assert set(completion.PLANNERS) == set(planners.PLANNERS) - {"convex-program"}
+    assert offered("learn", "box", "--algorithm", "ucbvi", "--preset", "") == ["default", "theory"]
+    assert offered("learn", "box", "--algorithm", "nobody", "--preset", "") == []

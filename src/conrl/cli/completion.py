@@ -1,9 +1,12 @@
-"""What the shell offers for a word of the command line; loads nothing heavy."""
+"""What the shell offers for a word of the command line.
+
+Names of models come at once. Those of algorithms, planners and presets take the second that loading them takes.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +14,32 @@ from click.shell_completion import CompletionItem
 
 from conrl.registration import FACTORIES
 
-# Said here once more, as the modules that have them take a second to load; a test compares the first two.
-ALGORITHMS = ("conrl", "rcpo", "appropo", "tfw-ucrl2", "optcmdp", "opt-primal-dual", "ucbvi")
-PLANNERS = ("column-generation", "linear-program", "lagrangian")
-PRESETS = ("default", "authors", "theory")
 
-Complete = Callable[[Any, Any, str], list[CompletionItem]]
+def _starting(names: Iterable[str], word: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in names if name.startswith(word)]
 
 
-def one_of(*names: str) -> Complete:
-    """Those that begin like the word."""
-    return lambda context, parameter, word: [CompletionItem(name) for name in names if name.startswith(word)]
+def algorithms(context: Any, parameter: Any, word: str) -> list[CompletionItem]:
+    """The learners."""
+    from conrl.learners import LEARNERS
+
+    return _starting(LEARNERS, word)
+
+
+def presets(context: Any, parameter: Any, word: str) -> list[CompletionItem]:
+    """Those of the algorithm that stands on the line."""
+    from conrl.learners import LEARNERS
+
+    chosen = context.params.get("algorithm")
+    return _starting(LEARNERS[chosen].presets if chosen in LEARNERS else (), word)
+
+
+def planners(context: Any, parameter: Any, word: str) -> list[CompletionItem]:
+    """Those that plan limits, which is what the command line asks for."""
+    from conrl.planners import PLANNERS
+    from conrl.problem import Linear
+
+    return _starting((name for name, kind in PLANNERS.items() if Linear in kind.problems), word)
 
 
 def model(context: Any, parameter: Any, word: str) -> list[CompletionItem]:
@@ -39,6 +57,3 @@ def model(context: Any, parameter: Any, word: str) -> list[CompletionItem]:
             elif Path(entry.name).suffix.lower() in (".csv", ".npz"):
                 names.append(os.path.join(folder, entry.name))
     return [CompletionItem(name) for name in names]
-
-
-algorithms, planners, presets = one_of(*ALGORITHMS), one_of(*PLANNERS), one_of(*PRESETS)

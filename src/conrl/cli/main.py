@@ -61,6 +61,7 @@ class Commands(click.Group):
     command_class = Command
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Run a command and exit with its code, or with that of the error it ended in."""
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no failure
         if "numba" not in sys.modules:  # once loaded, it would read all of its settings again

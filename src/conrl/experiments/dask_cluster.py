@@ -25,6 +25,7 @@ def import_distributed() -> Any:
 
 
 def on_dask(tasks: Sequence[tuple[int, Job]], out: Path, address: str, tell: Listener) -> None:
+    """Play runs on the workers of a scheduler until all have ended; Ctrl-C ends each after its episode."""
     distributed = import_distributed()
     if not re.fullmatch(r"(\w+://)?[\w.\[\]:-]+:\d+|inproc://.+", address):
         raise SpecError(f"{address!r} is no address of a Dask scheduler; write for example tcp://127.0.0.1:8786")

@@ -20,14 +20,14 @@ import itertools
 import json
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from conrl.errors import ConRLError, RunError, SpecError, unknown
-from conrl.experiments.jobs import Job, Run
-from conrl.experiments.spec import Spec
+from conrl.experiments.jobs import Job, Run, Worlds
+from conrl.experiments.spec import Mistake, Spec
 from conrl.experiments.store import read_json, write_json
 from conrl.io import is_model_file
 
@@ -50,56 +50,30 @@ class Search:
     @classmethod
     def of(cls, spec: Spec) -> Search:
         """Checked: every name is known, and each value by itself makes a learner. All mistakes come at once."""
-        mistakes: list[tuple[tuple[str, ...], str]] = []
-
-        def wrong(message: str, *path: str) -> None:
-            mistakes.append((("tune", *path), message))
-
-        def one(kind: str, known: list[str]) -> str:
-            """The algorithm or environment that is meant."""
-            given = spec.tune.get(kind)
-            if given is None and len(known) > 1:
-                wrong(f"tune needs {kind} = one of {', '.join(known)}")
-            elif given is not None and given not in known:
-                wrong(unknown(kind, str(given), known), kind)
-            return given if given in known else known[0]
-
-        table = dict(spec.tune)
-        parameters = table.get("parameters") or {}
-        if not parameters:
-            wrong("nothing to tune: write a table [tune.parameters]")
-        algorithm = one("algorithm", list(spec.algorithms))
-        environment = one("environment", list(dict.fromkeys(j.env_name for j in spec.jobs if j.name == algorithm)))
-        sampler, trials = table.get("sampler", "grid"), table.get("trials")
-        if sampler not in SAMPLERS:
-            wrong(unknown("sampler", str(sampler), SAMPLERS), "sampler")
-        elif sampler != "grid" and trials is None:
-            wrong(f"{sampler} needs a number of trials, such as trials = 50", "sampler")
-        lists = [values for values in parameters.values() if isinstance(values, list)]
-        if sampler == "grid":
-            for name in (name for name, values in parameters.items() if not isinstance(values, list)):
-                wrong(f"{name}: a grid needs a list of values", "parameters", name)
-            if math.prod(map(len, lists)) > MOST_SETTINGS:
-                wrong(f"the grid has more than {MOST_SETTINGS:,} settings; use sampler = 'tpe'", "parameters")
+        table = spec.tune
+        parameters, sampler, trials = table.get("parameters", {}), table.get("sampler", "grid"), table.get("trials")
+        mistakes = list(_mistakes(parameters, sampler, trials))
+        algorithm = _one(spec, "algorithm", list(spec.algorithms), mistakes)
+        there = dict.fromkeys(job.env_name for job in spec.jobs if job.name == algorithm)
+        environment = _one(spec, "environment", list(there), mistakes)
         jobs = [job for job in spec.jobs if job.kind == (environment, algorithm)]
-        search = cls(
-            jobs,
-            parameters,
-            sampler,
-            trials,
-            bool(table.get("prune", True)),
-            int(table.get("seed", 0)),
-            spec.run_like(jobs[0]),
-        )
-        for name, values in parameters.items() if not mistakes else ():
+        if not jobs:
+            spec.refuse(mistakes)
+        checked = spec.run_like(jobs[0])
+        seed, prune = int(table.get("seed", 0)), bool(table.get("prune", True))
+        search = cls(jobs, parameters, sampler, trials, prune, seed, checked)
+        spec.refuse([*mistakes, *search._unusable(spec.worlds)])
+        return search
+
+    def _unusable(self, worlds: Worlds) -> Iterator[Mistake]:
+        """The first value of each parameter that makes no learner."""
+        for name, values in self.parameters.items():
             for value in values if isinstance(values, list) else (values["low"], values["high"]):
                 try:
-                    _ = Run(search.with_setting(jobs[0], {name: value}), worlds=spec.worlds).learner
+                    _ = Run(self.with_setting(self.jobs[0], {name: value}), worlds=worlds).learner
                 except ConRLError as error:
-                    wrong(f"{name} = {value!r}: {error}", "parameters", name)
+                    yield ("tune", "parameters", name), f"{name} = {value!r}: {error}"
                     break
-        spec.refuse(mistakes)
-        return search
 
     def with_setting(self, job: Job, setting: Mapping[str, Any], episodes: int | None = None) -> Job:
         """The job with a setting, in a directory of its own."""
@@ -127,7 +101,7 @@ class Search:
     def settle(self, directory: Path) -> None:
         """A directory holds one search; another would mix two sets of numbers. More trials continue one."""
         path = directory / "search.json"
-        jobs = [dataclasses.asdict(job) | {"env": _place_free(job.env)} for job in self.jobs]
+        jobs = [dataclasses.asdict(job) | {"env": _without_folder(job.env)} for job in self.jobs]
         for job in jobs:
             del job["allow_import"]  # whether it may be searched is not what is searched
         asked = {
@@ -143,10 +117,39 @@ class Search:
             raise RunError(f"{directory} holds another search; choose another directory")
 
 
+def _one(spec: Spec, kind: str, known: list[str], mistakes: list[Mistake]) -> str | None:
+    """The algorithm or the environment that is meant; what is wrong with it is added to the mistakes."""
+    given = spec.tune.get(kind)
+    if given in known or (given is None and len(known) == 1):
+        return known[0] if given is None else str(given)
+    if given is None:
+        mistakes.append((("tune",), f"tune needs {kind} = one of {', '.join(known)}"))
+    else:
+        mistakes.append((("tune", kind), unknown(kind, str(given), known)))
+    return None
+
+
+def _mistakes(parameters: Mapping[str, Any], sampler: str, trials: int | None) -> Iterator[Mistake]:
+    """What is wrong with the table itself."""
+    if not parameters:
+        yield ("tune",), "nothing to tune: write a table [tune.parameters]"
+    if sampler not in SAMPLERS:
+        yield ("tune", "sampler"), unknown("sampler", str(sampler), SAMPLERS)
+    elif sampler != "grid" and trials is None:
+        yield ("tune", "sampler"), f"{sampler} needs a number of trials, such as trials = 50"
+    elif sampler == "grid":
+        lists = {name: values for name, values in parameters.items() if isinstance(values, list)}
+        for name in parameters.keys() - lists.keys():
+            yield ("tune", "parameters", name), f"{name}: a grid needs a list of values"
+        if math.prod(map(len, lists.values())) > MOST_SETTINGS:
+            message = f"the grid has more than {MOST_SETTINGS:,} settings; use sampler = 'tpe'"
+            yield ("tune", "parameters"), message
+
+
 def _digest(setting: Mapping[str, Any]) -> str:
     return hashlib.blake2b(json.dumps(setting, sort_keys=True).encode(), digest_size=6).hexdigest()
 
 
-def _place_free(env: str) -> str:
+def _without_folder(env: str) -> str:
     """A model in a file by its name alone: what is in it is compared when a run goes on."""
     return Path(env).name if is_model_file(env) else env

@@ -46,6 +46,7 @@ from conrl.experiments.toml_lines import Lines
 from conrl.io import is_model_file
 from conrl.io.files import MAX_DEPTH, TOO_DEEP, check_depth, read_bytes
 
+Mistake = tuple[tuple[str, ...], str]  # the path of a key, and what is wrong with it
 MOST_RUNS = 100_000
 LARGEST_FILE = 1 << 20
 LONGEST_NAME = 200  # bytes
@@ -81,7 +82,7 @@ class Spec:
         run = self.checked.get(job.kind)
         return run if run is not None and replace(run.job, seed=job.seed) == job else Run(job, worlds=self.worlds)
 
-    def refuse(self, mistakes: Iterable[tuple[tuple[str, ...], str]]) -> None:
+    def refuse(self, mistakes: Iterable[Mistake]) -> None:
         """Raise what is wrong with some keys, if anything is, with the lines where they stand."""
         _refuse(mistakes, self.source, self.lines)
 
@@ -138,7 +139,7 @@ class _Reader:
         self.data, self.source, self.folder, self.allow_import = data, source, folder, allow_import
         self.lines = Lines(text)
         self.worlds = Worlds()
-        self.mistakes: dict[tuple[tuple[str, ...], str], None] = {}  # (path, message), each once
+        self.mistakes: dict[Mistake, None] = {}  # each once
 
     def complain(self, path: tuple[str, ...], message: str) -> None:
         self.mistakes[path, message] = None
@@ -326,7 +327,7 @@ class _Reader:
         return 0
 
 
-def _refuse(mistakes: Iterable[tuple[tuple[str, ...], str]], source: str, lines: Lines) -> None:
+def _refuse(mistakes: Iterable[Mistake], source: str, lines: Lines) -> None:
     by_line = sorted((lines.of(path), message) for path, message in mistakes)
     if by_line:
         raise SpecMistakes([f"{source}:{line}: {message}" for line, message in by_line])

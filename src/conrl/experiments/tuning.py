@@ -75,6 +75,7 @@ class _Tuner:
     """Asks Optuna for settings, has their runs played, and tells it their losses; all of Optuna is in this process."""
 
     def __init__(self, search: Search, directory: Path, listener: Callable[[Event], None]) -> None:
+        """Open the database of the directory, or make it."""
         self.search, self.directory, self.listener = search, directory, listener
         self.optuna = _import_optuna()
         pruner = self.optuna.pruners.MedianPruner(STARTUP) if search.prune else self.optuna.pruners.NopPruner()
@@ -148,6 +149,7 @@ class _Tuner:
             self.index += 1
 
     def heard(self, event: Event) -> None:
+        """When the last run of a rung has ended: judge the setting, then go on with it, prune it or take the next."""
         trial, rung = self.about[event.job]
         self.listener(dataclasses.replace(event, job=trial.number, text=event.text or _words(trial.params)))
         if event.kind not in ("done", "failed") or trial.number not in self.missing:

@@ -22,6 +22,8 @@ from conrl.sampling import TRAIN, randomness
 class ActorCriticLearner(BaseLearner):
     """A learner whose policy is the network of an `Agent`."""
 
+    presets = PRESETS
+
     def __init__(
         self,
         task: Task,
@@ -34,7 +36,7 @@ class ActorCriticLearner(BaseLearner):
     ) -> None:
         """The agent itself is made when it is first needed."""
         super().__init__(task, problem, seed, keep_policies)
-        read_choice(preset, "preset", PRESETS)
+        read_choice(preset, "preset", self.presets)
         if a2c is not None and not isinstance(a2c, A2CSettings):
             raise SpecError(f"a2c is {shown(a2c)}; it must be A2CSettings")
         if peek is not None and not isinstance(peek, ConstrainedMDP):
@@ -42,7 +44,7 @@ class ActorCriticLearner(BaseLearner):
         if preset == "authors" and peek is None:
             raise SpecError("preset 'authors' knows exact values; pass peek=the true model")
         self.preset, self.peek = preset, peek
-        self.a2c = A2CSettings(**PRESETS[preset]) if a2c is None else a2c
+        self.a2c = A2CSettings(**self.presets[preset]) if a2c is None else a2c
         self._agent: Agent | None = None
         self._saved: Mapping[str, Array] = {}
 

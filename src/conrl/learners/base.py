@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -135,6 +135,7 @@ class BaseLearner(ABC):
     summary: str  # one line
     paper: str
     problems: tuple[type, ...] = (Linear,)  # the problems that it takes
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]]  # by name, what each stands for
     settings: tuple[str, ...] = ()  # numbers and words that make it, beyond those of every learner: its attributes
     reports: bool = False  # it shows something else than what it plays, as soon as it has something
     continuing: bool = False  # it learns from one unending episode

@@ -12,7 +12,7 @@ Caution (a negative bonus) moves the estimate itself: it cannot be part of the o
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,16 +35,6 @@ from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, Rows
 from conrl.sampling import UNBOUND, Room, draw
 
 EXECUTES = ("policy", "most-probable")
-# The program behind the paper: a tiny bonus, ten steps of a multiplier that is kept, the answer to its mean is played;
-# of a network's policy the most probable actions are played, and the policy itself is reported.
-PRESETS: dict[str, dict[str, Any]] = {
-    "default": {"planner": ColumnGeneration, "bonus": ScaledBonus, "executes": "policy"},
-    "authors": {
-        "planner": lambda: Lagrangian(10, 0.2, keep_multipliers=True, returns="average-multiplier"),
-        "bonus": lambda: ScaledBonus(0.001, 0.001, relative=False),
-        "executes": "most-probable",
-    },
-}
 
 
 class ConRL(PlacesLearner):
@@ -73,6 +63,16 @@ class ConRL(PlacesLearner):
     summary = "optimistic model-based learning with an exact planner"
     paper = "Brantley et al. (2020)"
     problems = (Linear, ConcaveConvex, Knapsack)
+    # The program behind the paper: a tiny bonus, ten steps of a multiplier that is kept, the answer to its mean is
+    # played; of a network's policy the most probable actions are played, and the policy itself is reported.
+    presets: ClassVar = {
+        "default": {"planner": ColumnGeneration, "bonus": ScaledBonus, "executes": "policy"},
+        "authors": {
+            "planner": lambda: Lagrangian(10, 0.2, keep_multipliers=True, returns="average-multiplier"),
+            "bonus": lambda: ScaledBonus(0.001, 0.001, relative=False),
+            "executes": "most-probable",
+        },
+    }
     settings = ("preset", "executes", "resolve", "guard")
 
     def __init__(
@@ -91,13 +91,13 @@ class ConRL(PlacesLearner):
     ) -> None:
         """Fill in what the preset says where nothing was given, and open the books of a budget."""
         super().__init__(task, problem, seed, keep_policies)
-        read_choice(preset, "preset", PRESETS)
-        self.preset = preset
-        self.planner = read_planner(PRESETS[preset]["planner"]() if planner is None else planner, self.problem)
-        self.bonus: Bonus = PRESETS[preset]["bonus"]() if bonus is None else bonus
+        self.preset = read_choice(preset, "preset", self.presets)
+        usual = self.presets[preset]
+        self.planner = read_planner(usual["planner"]() if planner is None else planner, self.problem)
+        self.bonus: Bonus = usual["bonus"]() if bonus is None else bonus
         if not callable(self.bonus):
             raise SpecError(f"bonus is {shown(bonus)}; it must be TheoryBonus, ScaledBonus or a function")
-        self.executes = read_choice(PRESETS[preset]["executes"] if executes is None else executes, "executes", EXECUTES)
+        self.executes = read_choice(usual["executes"] if executes is None else executes, "executes", EXECUTES)
         self.resolve, self.guard = read_flag(resolve, "resolve"), read_flag(guard, "guard")
         self._null = Null(task.horizon, task.num_states, task.num_actions)
         self._prepare(self.problem, self._rows)

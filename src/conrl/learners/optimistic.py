@@ -7,8 +7,7 @@ models do not change with the step. Logged episodes count as well.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +20,6 @@ from conrl.model import Task
 
 class OptimisticLearner(PlacesLearner):
     """A learner with a failure probability `delta` and a `scale`."""
-
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]]  # the scale, and what else the learner has
 
     def _choose(self, preset: str, delta: float, **given: Any) -> dict[str, Any]:
         """Set preset, delta and scale; the values of the preset, each replaced by what was given instead."""

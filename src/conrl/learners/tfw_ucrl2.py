@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,7 +49,6 @@ from conrl.policy import Deterministic
 from conrl.problem import Problem
 
 WEIGHTS = {"reward_weight": 1e-4, "penalty_weight": 1.0}
-PRESETS = {"default": WEIGHTS, "authors": WEIGHTS}  # the second knows that rewards and costs are in [0, 1]
 NOTHING: Float = np.zeros(0)
 STEP = 0.9  # of value iteration: less than 1 makes periodic chains converge
 TIE = 1e-10  # of scaled values: nearer actions are tied
@@ -91,6 +90,10 @@ class TFWUCRL2(BaseLearner):
     summary = "optimistic average-reward learning with Frank-Wolfe, in one unending episode"
     paper = "Cheung (2019), Regret minimization for reinforcement learning with vectorial feedback"
     continuing = True
+    presets: ClassVar = {
+        "default": WEIGHTS,
+        "authors": WEIGHTS,
+    }  # authors: pay is in [0, 1]
     settings = ("preset", "reward_weight", "penalty_weight", "threshold", "accuracy")
 
     def __init__(
@@ -109,7 +112,7 @@ class TFWUCRL2(BaseLearner):
     ) -> None:
         """No step played, and no epoch open; every state of the task has its place from the beginning."""
         super().__init__(task, problem, seed, keep_policies)
-        weights = read_preset(PRESETS, preset, {"reward_weight": reward_weight, "penalty_weight": penalty_weight})
+        weights = read_preset(self.presets, preset, {"reward_weight": reward_weight, "penalty_weight": penalty_weight})
         self.preset = preset
         self.reward_weight = read_positive(weights["reward_weight"], "reward_weight", zero=True)
         self.penalty_weight = read_positive(weights["penalty_weight"], "penalty_weight", zero=True)
