@@ -81,7 +81,7 @@ def travel(folder: Path) -> list[Stop]:
         Stop("a cell in a table", ("io/csv_files.py",), f"machine.csv, line 2:\n{row}", FILES),
         Stop(
             "the cost of an outcome,\nchecked",
-            ("model/reading.py", "model/mdp.py", "model/graph.py"),
+            ("model/outcomes.py", "model/mdp.py", "model/graph.py"),
             f"energy of pair {pair} (new, run fast):\nmean over its outcomes {mdp.pay[pair, 2]:g}",
             MODEL,
         ),

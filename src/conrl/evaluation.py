@@ -20,7 +20,7 @@ from conrl.arguments import is_int, is_number, read_count
 from conrl.envs.stepping import Step, costs_in, costs_of, play
 from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.model import ConstrainedMDP
-from conrl.model.limits import resolve_limits, rounding_room
+from conrl.model.limits import resolve_limits, rounding_slack
 from conrl.model.mdp import need_model
 from conrl.model.reading import default_cost_names
 from conrl.policy import Mixture, Policy
@@ -147,7 +147,7 @@ class Simulation:
         names = self.cost_names or default_cost_names(self.limits.size)
         bounds = self.limits if limits is None else resolve_limits(limits, names, "limits")
         limited = np.isfinite(bounds)
-        rounding = rounding_room(bounds, np.abs(self.costs).max(axis=0))
+        rounding = rounding_slack(bounds, np.abs(self.costs).max(axis=0))
         share: Float = (self.costs > bounds + rounding).mean(axis=0)
         return np.where(limited, share, np.nan)
 

@@ -128,8 +128,8 @@ def _read_csv(path: Path, states: _Codes, actions: _Codes) -> tuple[list[str], _
         if name not in states.number:
             row = int(np.flatnonzero(successor == code)[0])
             _stop(path, _line(path, row), _dead_end(name, states.number))
-    place = np.array([states.number[name] for name in next_states.number], dtype=np.int64)
-    return cost_names, _Outcomes(state, action, place[successor], probability, np.stack(pay, axis=1))
+    index = np.array([states.number[name] for name in next_states.number], dtype=np.int64)
+    return cost_names, _Outcomes(state, action, index[successor], probability, np.stack(pay, axis=1))
 
 
 def _dead_end(name: str, states: Mapping[str, int]) -> str:

@@ -159,7 +159,7 @@ def size_of(aim: Float, largest: Float) -> Float:
     return size
 
 
-def rounding_room(limits: Float, largest: Float) -> Float:
+def rounding_slack(limits: Float, largest: Float) -> Float:
     """[d]: how far rounding alone may push a total above its limit: 30 costs of 1/30 are not above a limit of 1."""
     return ROUNDING * size_of(limits, largest)
 

@@ -18,7 +18,7 @@ import numpy as np
 from conrl._types import Float
 from conrl.errors import SpecError
 from conrl.evaluation import simulate
-from conrl.model.limits import rounding_room
+from conrl.model.limits import rounding_slack
 from conrl.planners.result import Plan
 from conrl.problem import Knapsack
 
@@ -52,11 +52,11 @@ def budget_risk(plan: Plan, seed: int = 0) -> BudgetRisk:
     seen = simulate(plan.mdp, plan, affordable if normal else runs * K, seed)
     if normal:
         deviation = math.sqrt(K) * seen.costs.std(axis=0)
-        share = _normal(budgets + rounding_room(budgets, K * np.abs(plan.costs)) - K * plan.costs, deviation)
+        share = _normal(budgets + rounding_slack(budgets, K * np.abs(plan.costs)) - K * plan.costs, deviation)
         error = np.full(budgets.size, np.nan)
     else:
         totals = seen.costs.reshape(runs, K, -1).sum(axis=1)
-        share = (totals > budgets + rounding_room(budgets, np.abs(totals).max(axis=0))).mean(axis=0)
+        share = (totals > budgets + rounding_slack(budgets, np.abs(totals).max(axis=0))).mean(axis=0)
         likely = (runs * share + 1.0) / (runs + 2.0)  # none of 200 is no proof of never
         error = np.sqrt(likely * (1.0 - likely) / runs)
     some = np.isfinite(budgets)
