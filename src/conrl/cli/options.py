@@ -11,7 +11,10 @@ from typing import Any
 
 import click
 
+from conrl.cli import completion
 from conrl.errors import SpecError
+
+LONGEST = 2**31 - 1  # steps of an episode
 
 
 def assignments(
@@ -68,6 +71,37 @@ def read_share(context: click.Context, option: click.Parameter, text: str | None
         return text if text in (None, "theorem") else _real(str(text))
     except ValueError:
         raise click.BadParameter(f"{text!r} is neither a number in [0, 1) nor 'theorem'") from None
+
+
+def repeated(read: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    """An option NAME=X that may be given several times."""
+    return {"metavar": "NAME=X", "multiple": True, "callback": read}
+
+
+limit = click.option(
+    "--limit", "limits", help="Limit on an expected total cost; inf for none.", **repeated(read_limits)
+)
+horizon = click.option("--horizon", type=click.IntRange(1, LONGEST), help="Steps of an episode. CSV files need it.")
+parameter = click.option("--set", "settings", help="A parameter of a built-in environment.", **repeated(read_settings))
+start = click.option("--start", metavar="STATE", help="First state, by name or index.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+
+
+def model_options(command: Callable[..., None]) -> Callable[..., None]:
+    """What `plan` and `frontier` share."""
+    options = (
+        click.argument("model", shell_complete=completion.model),
+        limit,
+        horizon,
+        parameter,
+        start,
+        click.option("--tol", type=float, show_default="1e-9", help="Tolerance of the certificate."),
+        click.option("--out", type=click.Path(path_type=Path), multiple=True, help="File to write; may be repeated."),
+        as_json,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def check_files(paths: Iterable[Path], suffixes: tuple[str, ...]) -> None:

@@ -1,0 +1,66 @@
+"""What commands share: errors that name an option, loading numba quickly, and how a result is shown."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import click
+
+from conrl.errors import ConRLError, printable
+
+
+class Command(click.Command):
+    """A command whose errors say which of its options they are about."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except ConRLError as error:
+            if option := self.option_of(error.key):
+                error.args = (f"{option}: {error}", *error.args[1:])
+            raise
+
+    def option_of(self, key: tuple[str, ...]) -> str:
+        """The option that gave what the key of an error names, and the NAME in NAME=X; empty if none did."""
+        names = {p.name: p.opts[0] for p in self.params if isinstance(p, click.Option)}
+        inner = key[1:] if key[:1] == ("options",) and key[1:2] and key[1] in names else key
+        if not inner or inner[0] not in names:
+            return ""
+        return " ".join((names[inner[0]], ".".join(inner[1:]))).rstrip()
+
+
+def complain(message: str, code: int) -> int:
+    line = printable(" ".join(message.split()))
+    click.echo(f"Error: {line}", err=True)
+    return code
+
+
+def load_numba() -> None:
+    """As numba loads itself, but without a question that takes it a quarter of a second: whether scipy has a BLAS.
+
+    numba asks for the sake of `np.convolve`, which no kernel calls. Not for a library to do, only for a program.
+    Who sits at a terminal is told if kernels must be compiled first.
+    """
+    if "numba" not in sys.modules and "scipy.linalg" not in sys.modules:
+        sys.modules["scipy.linalg"] = None  # type: ignore[assignment]  # what is None cannot be imported
+        try:
+            importlib.import_module("numba.np.arraymath")
+        finally:
+            del sys.modules["scipy.linalg"]
+    if sys.stderr.isatty():
+        from conrl.kernels.compiling import TELL
+
+        TELL.append(lambda: click.echo("compiling, once, for some seconds ...", err=True))
+
+
+def show(as_json: bool, record: dict[str, Any], parts: Callable[[], Iterable[Any]]) -> None:
+    """What a command found: its record as JSON, or the parts that people read."""
+    from conrl.cli import json_records, terminal
+
+    if as_json:
+        click.echo(json_records.to_json(record))
+    else:
+        terminal.show(*parts())

@@ -1,0 +1,173 @@
+"""The commands for a model that is known: plan and frontier. Heavy imports are local to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from conrl.cli import completion
+from conrl.cli.command import Command, load_numba, show
+from conrl.cli.options import check_files, model_options, read_limits, read_share, repeated
+from conrl.errors import SpecError
+
+if TYPE_CHECKING:
+    from conrl.problem import Knapsack
+
+MOST_EPISODES = 10_000_000  # that --simulate plays: their totals are held in memory
+TABLES = (".npz", ".csv")  # that a policy is written as
+
+
+@click.command(
+    cls=Command,
+    epilog="""\b
+Examples:
+  conrl plan mars-rover --set rock_reward=1
+  conrl plan mars-rover --set rock_reward=1 --limit crash=0.2 --out policy.png --out policy.csv
+  conrl plan box --simulate 10000 --seed 1
+  conrl plan gymnasium:FrozenLake-v1 --horizon 50 --json
+  conrl plan mars-rover --set rock_reward=1 --budget crash=100 --episodes 1000
+  conrl plan model.csv --horizon 20 --start home --limit fuel=3
+
+--budget keeps a share of it in each episode, in expectation. A plan that uses it all up exceeds it in about half
+of the runs; the table says how often. What never exceeds a budget is conrl learn --budget, by its guard.
+
+--out writes the policy: as a picture of the map (.png .pdf .svg), or as a table (.csv .npz).
+
+Exit code 3: no policy keeps the limits.""",
+)
+@model_options
+@click.option("--floor", "floors", help="Least expected total of a cost.", **repeated(read_limits))
+@click.option(
+    "--budget", "budgets", help="Total of a cost over all --episodes, kept in expectation.", **repeated(read_limits)
+)
+@click.option("--episodes", type=click.IntRange(1), metavar="K", help="How many episodes share the budgets.")
+@click.option("--epsilon", callback=read_share, show_default="0", metavar="E", help="Share held back, or 'theorem'.")
+@click.option(
+    "--planner",
+    default="column-generation",
+    show_default=True,
+    shell_complete=completion.planners,
+    help="Or linear-program, lagrangian.",
+)
+@click.option("--simulate", "played", type=click.IntRange(1, MOST_EPISODES), metavar="N", help="Play N episodes too.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Of --simulate, and of how often budgets are exceeded.",
+)
+def plan(
+    model: str,
+    limits: dict[str, float],
+    floors: dict[str, float],
+    tol: float | None,
+    budgets: dict[str, float],
+    episodes: int | None,
+    epsilon: float | str | None,
+    planner: str,
+    played: int | None,
+    seed: int,
+    out: tuple[Path, ...],
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """The best policy of MODEL within its limits, and a proof of how good it is.
+
+    A table of reward, bound and gap, and of each cost against its limit with the price of that limit.
+    A policy on a map is drawn as arrows.
+    """
+    load_numba()
+    from conrl import drawing, evaluation, planners, problem
+    from conrl import policy_map as play
+    from conrl.cli import json_records, tables
+    from conrl.envs import naming
+    from conrl.theory.risk import budget_risk
+
+    check_files(out, (*drawing.PICTURES, *TABLES))
+    mdp = naming.model(model, limits=limits, **given, allow_import=True)  # typed by the user
+    if any(path.suffix in drawing.PICTURES for path in out):
+        play.grid_layout(mdp)  # refuses a model that has no map
+    asked: problem.Problem = problem.Linear(mdp.limits, floors)
+    if budgets or episodes is not None or epsilon is not None:
+        asked = knapsack(budgets, episodes, epsilon, limits, floors)
+    best = planners.plan(mdp, asked, planner, tol)
+    simulation = None if played is None else evaluation.simulate(mdp, best, played, seed)
+    risk = budget_risk(best, seed) if isinstance(asked, problem.Knapsack) else None
+    for path in out:
+        if path.suffix in drawing.PICTURES:
+            drawing.save_figure(drawing.policy_figure(best), path)
+        else:
+            best.policy.save(path, mdp)
+    record = json_records.plan_record(model, best, simulation, risk)
+    one = " (as one policy, drawn step by step)" if best.weights.size > 1 else ""
+    wrote = [f"wrote {path}{one if path.suffix in TABLES else ''}" for path in out]
+    show(as_json, record, lambda: [*tables.plan_tables(record, best), *wrote])
+
+
+def knapsack(
+    budgets: dict[str, float],
+    episodes: int | None,
+    epsilon: float | str | None,
+    limits: dict[str, float],
+    floors: dict[str, float],
+) -> Knapsack:
+    """The question that --budget and --episodes ask together."""
+    from conrl import problem
+
+    if not budgets or episodes is None:
+        raise SpecError("--budget needs --episodes: so much in all, for so many episodes; --epsilon goes with both")
+    if limits or floors:
+        raise SpecError("--budget replaces --limit and --floor; give one kind")
+    return problem.Knapsack(budgets, episodes, epsilon or 0.0)
+
+
+@click.command(
+    cls=Command,
+    epilog="""\b
+Examples:
+  conrl frontier mars-rover --set rock_reward=1 --out frontier.png
+  conrl frontier box --cost corner --out frontier.csv
+  conrl frontier random --set costs=2 --cost cost0 --limit cost1=12 --max-vertices 50
+  conrl frontier mars-rover --json
+
+--out writes the curve: as a picture (.png .pdf .svg), or as a table (.csv).""",
+)
+@model_options
+@click.option("--cost", metavar="NAME", help="Whose limit to vary; may be left out if there is one cost.")
+@click.option("--max-vertices", type=click.IntRange(2), help="Stop after so many vertices.")
+def frontier(
+    model: str,
+    tol: float | None,
+    cost: str | None,
+    max_vertices: int | None,
+    out: tuple[Path, ...],
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """The best reward of MODEL as a function of one limit, exactly.
+
+    The limits on the other costs stay as they are, or as --limit says.
+    """
+    load_numba()
+    from conrl import drawing
+    from conrl.cli import json_records, tables
+    from conrl.envs import naming
+    from conrl.planners.frontier import frontier
+
+    check_files(out, (*drawing.PICTURES, ".csv"))
+    mdp = naming.model(model, **given, allow_import=True)  # typed by the user
+    if mdp.num_costs == 0:
+        raise SpecError(f"{model} has no costs; a frontier needs a model with at least one")
+    if cost is None and mdp.num_costs > 1:
+        raise SpecError(f"{model} has {mdp.num_costs} costs; choose one with --cost: {', '.join(mdp.cost_names)}")
+    curve = frontier(mdp, 0 if cost is None else cost, 1e-9 if tol is None else tol, max_vertices)
+    for path in out:
+        if path.suffix in drawing.PICTURES:
+            drawing.save_figure(drawing.frontier_figure(curve), path)
+        else:
+            curve.save(str(path))
+    record = json_records.frontier_record(model, curve)
+    show(as_json, record, lambda: [*tables.frontier_tables(record, curve), *(f"wrote {path}" for path in out)])
