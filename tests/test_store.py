@@ -438,3 +438,18 @@ def test_settings_that_are_too_deep_or_too_long(text: str, tmp_path: Path) -> No
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(conrl.RunError, match=r"config\.json: (not JSON|larger than)"):
         learn_on_disk(tmp_path, ROVER, rover, 5)
+
+
+def test_a_run_has_its_learner_and_its_history(tmp_path: Path) -> None:
+    """Played in memory, on disk, and found finished: the same learner and the same history."""
+    job = Job(env="box", algorithm="conrl", episodes=6)
+    memory, disk, again = Run(job), Run(job, tmp_path), Run(job, tmp_path)
+    for run in (memory, disk, again):
+        assert run.learner.episodes == len(run.history) == 0
+        run.check()
+        optimum = run.history.optimum
+        assert run.play() is run.history
+        assert run.history.optimum is optimum  # it is not planned again
+        assert run.learner.episodes == 6
+    assert memory.history.to_csv() == disk.history.to_csv() == again.history.to_csv()
+    assert (memory.learner.average_policy.weights == again.learner.average_policy.weights).all()

@@ -164,7 +164,7 @@ class Run:
 
     @cached_property
     def learner(self) -> Any:
-        """As it is before the first episode."""
+        """As it is before the first episode; once the run was played, as it is after the last."""
         job, kind = self.job, parts.algorithm(self.job.algorithm)
         parts.check_options(kind, job.options)
         chosen = {name: parts.part(name, value) for name, value in job.options.items()}
@@ -236,7 +236,7 @@ class Run:
                 after=after,
             )
         refuse_links(self.directory, Path(self.out))
-        _, self.history = learn_on_disk(
+        self.learner, self.history = learn_on_disk(
             self.directory,
             self.world,
             lambda: self.learner,

@@ -291,7 +291,8 @@ def learn_on_disk(
     settings = settings_of(env, fresh, episodes, seed, config)
     make_world(env, fresh, options.get("pay", "outcome"), options.get("cost"))  # what makes no sense ends here,
     _ = fresh.proposal  # before anything is written
-    history = history or History.of(fresh, env if isinstance(env, ConstrainedMDP) else None)
+    if history is None:  # an empty one is false
+        history = History.of(fresh, env if isinstance(env, ConstrainedMDP) else None)
     with RunFiles(directory, settings) as files:
         learner = files.load(history, fresh, **(given or {})) or fresh
         left = episodes - learner.episodes
