@@ -191,6 +191,28 @@ def test_mistakes(words: tuple[str, ...], piece: str) -> None:
     assert piece in refused(*words)
 
 
+@pytest.mark.parametrize(
+    ("words", "beginning"),
+    [
+        (("learn", "box", "--option", "speed=3"), "--option speed: unknown parameter"),
+        (("learn", "box", "--limit", "edge=1"), "--limit edge: unknown cost"),
+        (("learn", "box", "--set", "spee=1"), "--set spee: unknown parameter"),
+        (("learn", "box", "--bonus", "much"), "--bonus: bonus 'much'"),
+        (("learn", "box", "--cost-range", "edge=0,1"), "--cost-range edge: unknown cost"),
+        (("learn", "box", "--prime", "no.csv"), "--prime: no such file"),
+        (("learn", "box", "--algorithm", "ucb"), "--algorithm: unknown algorithm"),
+        (("learn", "bx"), "unknown model 'bx'"),
+        (("plan", "box", "--floor", "edge=1"), "--floor edge: unknown cost"),
+        (("plan", "box", "--start", "x"), "--start: no state 'x'"),
+        (("plan", "box", "--tol", "-1"), "--tol: tol is -1.0"),
+        (("plan", "box", "--budget", "edge=2", "--episodes", "3"), "--budget edge: unknown cost"),
+        (("frontier", "box", "--cost", "edge"), "--cost: unknown cost"),
+    ],
+)
+def test_a_mistake_names_the_option_that_made_it(words: tuple[str, ...], beginning: str) -> None:
+    assert refused(*words).removeprefix("Error: ").startswith(beginning)
+
+
 def test_limits_that_nobody_can_keep() -> None:
     assert "infeasible" in refused("learn", "mars-rover", "--limit", "crash=0", "--out", "runs", code=3)
 

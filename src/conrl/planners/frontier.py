@@ -251,7 +251,7 @@ def _cost_index(mdp: ConstrainedMDP, cost: int | str) -> int:
     need_model(mdp, "frontier")
     if isinstance(cost, str):
         if cost not in mdp.cost_names:
-            raise SpecError(unknown("cost", cost, mdp.cost_names))
+            raise SpecError(unknown("cost", cost, mdp.cost_names), key=("cost",))
         return mdp.cost_names.index(cost)
     if not is_int(cost):
         raise SpecError(f"cost is {shown(cost)}; it must be the name or the number of a cost")
