@@ -6,6 +6,7 @@ slow.txt names the files and the tests, of all parameters, that `make check` lea
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 settings.register_profile("steady", unhurried, derandomize=True)
 settings.register_profile("explore", unhurried, derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs with it ignored
 
 SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text().split())
 
