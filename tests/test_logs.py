@@ -508,3 +508,16 @@ def test_a_learner_refuses_other_logs(tmp_path: Path) -> None:
         learner.prime(tmp_path / "none.csv")
     assert learner.primed == 0
     assert learner.counts.visits.sum() == 0
+
+
+@pytest.mark.parametrize("terminated", [False, True])
+def test_a_model_from_a_log_has_its_names(terminated: bool, tmp_path: Path) -> None:
+    """END has one of its own where an episode terminated, and only there."""
+    path = tmp_path / "log.csv"
+    path.write_text(
+        "episode,step,state,action,reward,cost_fuel,next_state,terminated\n"
+        f"1,0,home,go,1,1,work,0\n1,1,work,rest,0,0,work,{int(terminated)}\n"
+    )
+    model = conrl.estimate(path)
+    assert model.state_names == (("home", "work", "(end)") if terminated else ("home", "work"))
+    assert (model.action_names, model.cost_names) == (("go", "rest"), ("fuel",))

@@ -455,7 +455,7 @@ def test_unknown_start_missing_actions_and_early_ends(kind: Any) -> None:
     task = conrl.Task.from_gymnasium(env, limits=[5.0], cost_names=["steps"])
     learner = kind(task, seed=0)
     history = conrl.learn(env, learner, 150, seed=0, cost=lambda *step: [1.0])
-    assert learner.counts.known is not None
+    assert learner.counts.known >= 0
     if kind is UCBVI:
         assert history.rewards[-30:].mean() > 0.9
 

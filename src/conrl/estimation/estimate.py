@@ -56,7 +56,7 @@ def estimate(
         names = {"state_names": log.state_names, "action_names": log.action_names}
     for episode in episodes:
         counts.add(episode)
-    if counts.known is not None and names.get("state_names") is not None:  # END has no name yet
+    if counts.known >= 0 and names.get("state_names") is not None:  # END has no name yet
         end = "(end)"
         while end in names["state_names"]:
             end = f"({end})"

@@ -169,8 +169,9 @@ class Run:
         parts.check_options(kind, job.options)
         chosen = {name: parts.part(name, value) for name, value in job.options.items()}
         problem = Knapsack(job.budgets, job.episodes, job.epsilon) if job.budgets else None
+        _, task = self._world
         try:
-            learner = kind(self._world[1], problem=problem, preset=job.preset, **chosen, **self._given)
+            learner = kind(task, problem=problem, preset=job.preset, **chosen, **self._given)
         except ConRLError as error:
             if error.key[:1] == ("problem",):
                 error.key = ("budgets",)

@@ -42,7 +42,7 @@ def world(
 ) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
     """What is to be learned: a model to sample or, of a Gymnasium environment that publishes none, the environment."""
     if naming.is_gymnasium(name):
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), under("env"):
             warnings.simplefilter("ignore")
             made = open_gymnasium(name.partition(":")[2], settings, allow_import)
         own = declared(made)
