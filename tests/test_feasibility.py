@@ -186,3 +186,10 @@ def test_the_error_says_what_conflicts_and_survives_pickling() -> None:
     assert isinstance(error, conrl.ConRLError)
     with pytest.raises(conrl.InfeasibleError, match="infeasible: fuel <= -1 cannot be kept; achievable alone: fuel 0"):
         conrl.plan(mdp, conrl.Linear([-1.0, 10.0]))
+
+
+def test_an_infeasible_error_comes_back_whole_from_a_worker() -> None:
+    error = conrl.InfeasibleError("no", conrl.feasibility(conrl.envs.box()))
+    error.key = ("limits",)
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.key, again.feasibility.feasible) == ("no", ("limits",), True)

@@ -1519,3 +1519,36 @@ def test_those_that_cannot_learn_from_a_log_say_so(name: str) -> None:
     mdp = conrl.envs.mars_rover()
     with pytest.raises(conrl.SpecError, match=f"^{name} cannot learn from logged data$"):
         learners.LEARNERS[name](mdp.task).prime([])
+
+
+# -- what a second review found ---------------------------------------------------------------------------------
+
+
+def test_a_call_that_is_refused_leaves_the_learner_as_it_was() -> None:
+    mdp, learner = make("default", seed=None)
+    limits = learner.problem
+    with pytest.raises(conrl.SpecError, match="the history is not that of this learner"):
+        conrl.learn(mdp, learner, 1, problem=[0.5] * mdp.num_costs, history=3)  # type: ignore[arg-type]
+    assert learner.problem is limits
+    assert learner.seed is None
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "x", None])
+def test_a_learner_is_reseeded_with_a_seed(seed: Any) -> None:
+    learner = make("default", seed=4)[1]
+    with pytest.raises(conrl.SpecError, match=r"seed is .*; it must be a whole number of at least 0"):
+        learner.reseed(seed)
+    assert learner.seed == 4
+
+
+def test_a_history_loads_what_it_is_given() -> None:
+    """Not what it had before, however often that was read."""
+    mdp, one = make("default", seed=1)
+    history, other = conrl.learn(mdp, one, 3), conrl.learn(mdp, make("default", seed=2)[1], 3, seed=2)
+    assert history.rewards.size == other.rewards.size == 3
+    assert len(history.regret.reward) == 3
+    history.load_state(other.state())
+    assert (history.costs == other.costs).all()
+    assert (history.regret.reward == other.regret.reward).all()
+    history.load_state({name: array[:0] for name, array in other.state().items()})
+    assert history.costs.shape == (0, mdp.num_costs)

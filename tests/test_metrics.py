@@ -141,7 +141,7 @@ def test_regret_and_strong_sums(run: Scores, optimum: float) -> None:
         assert got.reward[k] == pytest.approx(optimum - row[0])
         assert got.cost[k] == pytest.approx(max(excess, default=-INF))
     violation, short = run.strong_violation, run.strong_regret(optimum)
-    if run.expected is None or run.continuing:
+    if run.expected is None or run.continuing or np.isnan(run.expected).any():
         assert violation is short is None
         return
     assert violation is not None

@@ -165,12 +165,25 @@ def test_a_worker_makes_each_world_once(tmp_path: Path, made: list[str], small: 
     assert progress(tmp_path) == small
 
 
-def test_only_some_worlds_are_kept(made: list[str]) -> None:
+def test_of_large_worlds_only_the_latest_are_kept(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Worlds, "MOST", 3 * conrl.envs.box().graph.probability.size)
     worlds = Worlds()
-    jobs = [Job(env="box", algorithm="ucbvi", episodes=1, horizon=h) for h in range(2, 3 + Worlds.MOST)]
-    for job in (*jobs, jobs[-1], jobs[0]):
+    jobs = [Job(env="box", algorithm="ucbvi", episodes=1, horizon=h) for h in range(2, 6)]
+    for job in (*jobs, *jobs[1:], jobs[0]):
         assert worlds.of(job)[1].horizon == job.horizon
     assert len(made) == len(jobs) + 1
+    monkeypatch.setattr(Worlds, "MOST", 1)
+    for job in (jobs[2], jobs[2], jobs[1]):
+        worlds.of(job)
+    assert len(made) == len(jobs) + 2  # the third was there, and all but the latest went
+
+
+def test_a_study_of_many_environments_makes_each_once(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Worlds, "MOST", 1)
+    tables = "".join(f"[environment.box{h}]\nmodel = 'box'\nhorizon = {h}\n" for h in range(2, 8))
+    spec = parse_spec(f"episodes = 1\n{tables}[algorithm.conrl]\n[algorithm.ucbvi]\n[algorithm.optcmdp]\n")
+    assert len(made) == 6
+    assert len({id(run.world) for run in spec.checked.values()}) == 6
 
 
 # -- what is played ---------------------------------------------------------------------------------------
@@ -483,7 +496,7 @@ def test_a_signal_saves_and_the_same_command_goes_on(
         (os.killpg if all_of_them else os.kill)(process.pid, number)
         told, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130, errors
-        assert said(errors) == "Error: interrupted; the same command goes on from here\n"
+        assert said(errors) == "Error: interrupted; run the same command to resume\n"
         assert told.startswith("long: 0 runs played, of 4; in ")
         assert len(workers) >= 2
         wait_until(lambda: not any(map(alive, workers)))
@@ -513,7 +526,7 @@ def test_sigterm_before_anything_is_played(moment: str, tmp_path: Path) -> None:
         process.terminate()
         _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130, errors
-        assert re.fullmatch("Error: interrupted(; the same command goes on from here)?\n", said(errors))
+        assert re.fullmatch("Error: interrupted(; run the same command to resume)?\n", said(errors))
         wait_until(lambda: not any(map(alive, workers)))
 
 
@@ -526,7 +539,7 @@ def test_sigterm_of_a_search(tmp_path: Path) -> None:
         workers = children(process.pid)
         process.terminate()
         _, errors = process.communicate(timeout=PATIENCE)
-        assert (process.returncode, errors) == (130, "Error: interrupted; the same command goes on from here\n")
+        assert (process.returncode, errors) == (130, "Error: interrupted; run the same command to resume\n")
         wait_until(lambda: not any(map(alive, workers)))
 
 

@@ -152,6 +152,33 @@ class Corridor(gymnasium.Env[Any, Any]):
     action_space = gymnasium.spaces.Discrete(2)
 
 
+class Limited(Corridor):
+    """It declares a limit, and no name."""
+
+    cost_limits = (0.5,)
+
+
+def test_an_environment_without_a_model_keeps_what_it_declares() -> None:
+    if "Limited-v0" not in gymnasium.registry:
+        gymnasium.register("Limited-v0", entry_point=lambda **_: Limited(), disable_env_checker=True)
+    env = {"env": "gymnasium:Limited-v0", "algorithm": "ucbvi", "episodes": 1}
+    for said in ({"horizon": 4}, {"settings": {"horizon": 4}}):
+        task = Run(Job(**env, **said)).learner.task  # type: ignore[arg-type]
+        assert (task.horizon, task.cost_names, task.limits.tolist()) == (4, ("cost",), [0.5])
+    task = Run(Job(**env, horizon=4, limits={"cost": 0.2})).learner.task  # type: ignore[arg-type]
+    assert task.limits.tolist() == [0.2]
+    for wrong, key in (
+        ({"horizon": 4, "limits": {"fuel": 1.0}}, ("limits", "fuel")),
+        ({"horizon": 4, "settings": {"initial": 1}}, ("settings", "initial")),
+        ({}, ("env",)),  # no horizon
+        ({"env": "gymnasium:CartPole-v1"}, ("env",)),
+        ({"horizon": 4, "pay": "bernoulli"}, ("pay",)),
+    ):
+        with pytest.raises(conrl.ConRLError) as caught:
+            Run(Job(**(env | wrong))).check()  # type: ignore[arg-type]
+        assert caught.value.key == key, wrong
+
+
 def test_names_are_taken_from_the_file_and_models_from_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -453,3 +453,24 @@ def test_a_run_has_its_learner_and_its_history(tmp_path: Path) -> None:
         assert run.learner.episodes == 6
     assert memory.history.to_csv() == disk.history.to_csv() == again.history.to_csv()
     assert (memory.learner.average_policy.weights == again.learner.average_policy.weights).all()
+
+
+def test_a_cost_whose_name_has_a_line_end(tmp_path: Path) -> None:
+    """It stands in the first row of the table, which is then two lines; the episodes are counted all the same."""
+    model = conrl.envs.box().replace()
+    named = conrl.ConstrainedMDP(
+        model.transitions,
+        model.rewards,
+        model.costs,
+        horizon=5,
+        initial=model.initial,
+        limits=[0.1],
+        cost_names=["two\nlines"],
+    )
+    conrl.save_model(tmp_path / "m.npz", named)
+    run = Run(Job(env=str(tmp_path / "m.npz"), algorithm="ucbvi", episodes=3), tmp_path / "out")
+    run.play()
+    assert run.directory is not None
+    assert store.played(run.directory / "progress.csv") == 3
+    (record,) = conrl.experiments.load(tmp_path / "out").runs
+    assert (record.episodes, record.cost_names) == (3, ("two\nlines",))

@@ -116,6 +116,13 @@ def read_number(value: Any, what: str, least: float = -LARGEST) -> float:
     return float(value)
 
 
+def read_seed(seed: Any) -> int:
+    """What randomness comes from."""
+    if not is_int(seed) or seed < 0:
+        raise SpecError(f"seed is {shown(seed)}; it must be a whole number of at least 0", key=("seed",))
+    return int(seed)
+
+
 def read_generator(generator: Any) -> np.random.Generator:
     if not isinstance(generator, np.random.Generator):
         raise SpecError(f"generator is {shown(generator)}; it must be a numpy.random.Generator")

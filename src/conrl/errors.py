@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class ConRLError(Exception):
     """Base of every error that conrl raises on purpose. `key` is the path of what is wrong, or empty."""
 
-    def __init__(self, message: str = "", *rest: object, key: tuple[str, ...] = ()) -> None:
-        super().__init__(re.sub(r"\s*\n\s*", " ", str(message)), *rest)  # arrays are quoted in several lines
+    def __init__(self, message: str = "", key: tuple[str, ...] = ()) -> None:
+        super().__init__(re.sub(r"\s*\n\s*", " ", str(message)))  # arrays are quoted in several lines
         self.key = key
 
     @property
@@ -51,7 +51,7 @@ class InfeasibleError(ConRLError):
         self.feasibility = feasibility
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (str(self), self.feasibility)
+        return type(self), (str(self), self.feasibility), self.__dict__
 
 
 class SpecError(ConRLError, ValueError):
@@ -109,7 +109,7 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> str:
 
 
 def shown(value: object, most: int = 60) -> str:
-    """What somebody passed, as it stands in a message: on one line, and not longer than that.
+    """A value as shown in a message: on one line, of at most `most` characters.
 
     >>> shown(10**400)
     '1000000000000000000000000000000000000000000000000000000000...'
@@ -122,7 +122,7 @@ def shown(value: object, most: int = 60) -> str:
 
 
 def printable(text: str) -> str:
-    """With signs that a terminal would obey, not show, as escapes; line ends stay.
+    """The text with control characters escaped; newlines stay.
 
     >>> printable("a\\x1b[2Jb")
     'a\\\\x1b[2Jb'

@@ -1,4 +1,4 @@
-"""What is said of a run in numbers, each word defined once. History, studies, reports, figures and tables call this.
+"""Metrics of a run, each word defined once. History, studies, reports, figures and tables call this.
 
 A run has K episodes and d costs; a table of values is [K, 1+d], reward first. The words:
 
@@ -209,4 +209,5 @@ class Scores:
 
     @property
     def _exact(self) -> bool:
-        return self.expected is not None and not self.continuing
+        """Whether the value of what each episode played is known."""
+        return self.expected is not None and not self.continuing and not np.isnan(self.expected).any()

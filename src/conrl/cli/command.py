@@ -20,7 +20,7 @@ class Command(click.Command):
             return super().invoke(context)
         except ConRLError as error:
             if option := self.option_of(error.key):
-                error.args = (f"{option}: {error}", *error.args[1:])
+                error.args = (f"{option}: {error}",)
             raise
 
     def option_of(self, key: tuple[str, ...]) -> str:
@@ -42,7 +42,7 @@ def load_numba() -> None:
     """As numba loads itself, but without a question that takes it a quarter of a second: whether scipy has a BLAS.
 
     numba asks for the sake of `np.convolve`, which no kernel calls. Not for a library to do, only for a program.
-    Who sits at a terminal is told if kernels must be compiled first.
+    At a terminal, say so if kernels must be compiled first.
     """
     if "numba" not in sys.modules and "scipy.linalg" not in sys.modules:
         sys.modules["scipy.linalg"] = None  # type: ignore[assignment]  # what is None cannot be imported

@@ -46,7 +46,7 @@ Ctrl-C or SIGTERM stops after the episode being played, with everything saved (e
     default="conrl",
     show_default=True,
     shell_complete=completion.algorithms,
-    help="Who learns; see conrl algorithms.",
+    help="The learning algorithm; see conrl algorithms.",
 )
 @click.option("--episodes", type=click.IntRange(1), default=600, show_default=True, metavar="K", help="How many.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of all randomness.")

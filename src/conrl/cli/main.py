@@ -77,7 +77,7 @@ class Commands(click.Group):
 
 @contextmanager
 def _said_as_it_is() -> Iterator[None]:
-    """What click would make of two exceptions is not made of them.
+    """Keep click from converting two exceptions.
 
     It takes an EOFError for a key pressed at a prompt; no command asks anything, so that it is a failure to read.
     It ends the line on which a terminal shows ^C; where there is none, nothing stands before the message.
@@ -139,7 +139,7 @@ Examples:
 )
 @as_json
 def algorithms(as_json: bool) -> None:
-    """Who learns: what conrl learn --algorithm takes, in one line each, with its paper."""
+    """The algorithms that conrl learn --algorithm takes, in one line each, with the paper."""
     from conrl.cli import json_records, tables
     from conrl.experiments import parts
     from conrl.learners import LEARNERS

@@ -31,7 +31,7 @@ Examples:
   conrl plan model.csv --horizon 20 --start home --limit fuel=3
 
 --budget keeps a share of it in each episode, in expectation. A plan that uses it all up exceeds it in about half
-of the runs; the table says how often. What never exceeds a budget is conrl learn --budget, by its guard.
+of the runs; the table says how often. To never exceed a budget, use conrl learn --budget.
 
 --out writes the policy: as a picture of the map (.png .pdf .svg), or as a table (.csv .npz).
 

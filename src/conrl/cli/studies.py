@@ -58,7 +58,7 @@ def tell(spec: Spec, outcome: Outcome, out: Path) -> int:
         last = next((line for line in reversed(text.splitlines()) if line.strip()), "")
         click.echo(f"Failed: {job.env_name} {job.name} seed {job.seed}: {' '.join(last.split())}", err=True)
     if outcome.interrupted:
-        click.echo("Error: interrupted; the same command goes on from here", err=True)
+        click.echo("Error: interrupted; run the same command to resume", err=True)
         return 130
     if outcome.failed:
         count = len(outcome.failed)
@@ -168,7 +168,7 @@ def tune(spec: Path, out: Path, workers: int | None, allow_import: bool) -> int:
         with counting() as listener:
             trials = search(study, out, workers, listener)
     except KeyboardInterrupt:
-        click.echo("Error: interrupted; the same command goes on from here", err=True)
+        click.echo("Error: interrupted; run the same command to resume", err=True)
         return 130
     best = " and best.json" if any(trial.state == "complete" for trial in trials) else ""
     terminal.show(*tables.tuning_tables(trials), *([f"wrote {out / 'trials.csv'}{best}"] if trials else []))

@@ -47,7 +47,7 @@ def model(
 
 
 def is_gymnasium(model: str) -> bool:
-    return model.startswith("gymnasium:")
+    return model.startswith(registry.PREFIX)
 
 
 def _make(model: str, parameters: dict[str, Any], allow_import: bool) -> ConstrainedMDP:

@@ -159,11 +159,18 @@ def open_gymnasium(env_id: str, parameters: Mapping[str, Any], allow_import: boo
         raise _refused(PREFIX + env_id, parameters, error) from error
 
 
+def split_parameters(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Those of `from_gymnasium`, and those of the environment itself."""
+    from conrl.envs.adapters import from_gymnasium
+
+    own = inspect.signature(from_gymnasium).parameters.keys() - {"env"}
+    ours = {key: value for key, value in parameters.items() if key in own}
+    return ours, {key: value for key, value in parameters.items() if key not in own}
+
+
 def _make_gymnasium(env_id: str, parameters: Mapping[str, Any], allow_import: bool) -> ConstrainedMDP:
     from conrl.envs.adapters import from_gymnasium
 
-    own = inspect.signature(from_gymnasium).parameters
-    ours = {key: value for key, value in parameters.items() if key in own and key != "env"}
-    theirs = {key: value for key, value in parameters.items() if key not in ours}
+    ours, theirs = split_parameters(parameters)
     with closing(open_gymnasium(env_id, theirs, allow_import)) as env:
         return _called(partial(from_gymnasium, env), PREFIX + env_id, ours)

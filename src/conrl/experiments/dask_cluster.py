@@ -58,7 +58,7 @@ def on_dask(tasks: Sequence[tuple[int, Job]], out: Path, address: str, tell: Lis
                     tell(Event(index, "failed", text=text))
                     continue
                 if future.status != "finished":
-                    raise RunError(f"the Dask scheduler at {address} is gone; the same command goes on from here")
+                    raise RunError(f"the Dask scheduler at {address} is gone; run the same command to resume")
                 kind, episodes, text = future.result()
                 if kind == "done" and not (jobs[index].directory(out) / "config.json").exists():
                     text = f"the workers do not see {out}: give --out a directory that they share"

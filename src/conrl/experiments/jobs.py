@@ -97,13 +97,13 @@ def _pruned(table: dict[str, Any], key: tuple[str, ...]) -> dict[str, Any]:
 
 
 class Worlds:
-    """The models that runs are played in, each made once, the latest few kept.
+    """The models that runs are played in, each made once; of large ones only the latest are kept.
 
     Models do not change, so that runs share them. An environment that publishes no model has a state of its own, and
     is made for each run.
     """
 
-    MOST = 4
+    MOST = 10_000_000  # outcomes of all models together, unless one alone has more
 
     def __init__(self) -> None:
         self._models: dict[str, ConstrainedMDP] = {}
@@ -124,8 +124,9 @@ class Worlds:
         world = with_coins(world) if bernoulli else world
         world = transform.reachable_part(transform.single_episode(world)) if continuing else world
         self._models[key] = world
-        for oldest in list(self._models)[: -self.MOST]:
-            del self._models[oldest]
+        for oldest in list(self._models)[:-1]:
+            if sum(model.graph.probability.size for model in self._models.values()) > self.MOST:
+                del self._models[oldest]
         return world, world.task
 
 
@@ -133,7 +134,7 @@ class Run:
     """One run: its job and, as soon as they are asked for, its world, learner and history. It is played once.
 
     With a directory `out` for runs of many kinds, its own in there is `directory`, and it goes on from wherever it was.
-    What is wrong with a job is told by a `ConRLError` whose key is a field of `Job`.
+    An invalid job raises a `ConRLError` whose key is a field of `Job`.
     """
 
     def __init__(self, job: Job, out: str | Path | None = None, worlds: Worlds | None = None) -> None:
@@ -171,7 +172,7 @@ class Run:
         problem = Knapsack(job.budgets, job.episodes, job.epsilon) if job.budgets else None
         _, task = self._world
         try:
-            learner = kind(task, problem=problem, preset=job.preset, **chosen, **self._given)
+            learner = kind(task, problem=problem, preset=job.preset, seed=job.seed, **chosen, **self._given)
         except ConRLError as error:
             if error.key[:1] == ("problem",):
                 error.key = ("budgets",)
@@ -198,7 +199,7 @@ class Run:
         """All that the results depend on: what stands in `config.json`."""
         return settings_of(self.world, self.learner, self.job.episodes, self.job.seed, self._config)
 
-    @property
+    @cached_property
     def _config(self) -> dict[str, Any]:
         """What the results depend on, apart from the learner, the model and the seed."""
         job = self.job

@@ -15,12 +15,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from conrl.envs import naming
-from conrl.envs.registry import open_gymnasium
+from conrl.envs.registry import PREFIX, open_gymnasium, split_parameters
 from conrl.errors import ConRLError, SpecError, shown, under, unknown
 from conrl.estimation.bonuses import ScaledBonus, TheoryBonus
 from conrl.learners import LEARNERS
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.environment import declared
+from conrl.model.reading import default_cost_names
 from conrl.oracles import A2C, A2CSettings
 from conrl.planners import PLANNERS, Lagrangian
 
@@ -42,33 +43,58 @@ def world(
 ) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
     """What is to be learned: a model to sample or, of a Gymnasium environment that publishes none, the environment."""
     if naming.is_gymnasium(name):
-        with warnings.catch_warnings(), under("env"):
-            warnings.simplefilter("ignore")
-            made = open_gymnasium(name.partition(":")[2], settings, allow_import)
-        own = declared(made)
-        if own.dynamics is None and own.mdp is None:
-            if start is not None:
-                raise SpecError("the environment itself says where an episode starts", key=("start",))
-            names = tuple(limits) if own.cost_names is None else own.cost_names
-            for field, given in (("limits", limits), ("cost_ranges", cost_ranges)):
-                for cost in given:
-                    if cost not in names:
-                        raise SpecError(unknown("cost", cost, names), key=(field, cost))
-            own_limits = {} if own.cost_limits is None else dict(zip(names, own.cost_limits, strict=False))
-            task = Task.from_gymnasium(
-                made,
-                horizon=horizon,
-                limits=[(own_limits | limits).get(cost, math.inf) for cost in names],
-                cost_names=names,
-                reward_range=reward_range or (0.0, 1.0),
-                cost_ranges=[cost_ranges.get(cost, (0.0, 1.0)) for cost in names],
-            )
-            return made, task
-        made.close()
+        try:
+            met = _environment(name, horizon, start, settings, limits, reward_range, cost_ranges, allow_import)
+        except ConRLError as error:
+            error.key = error.key or ("env",)
+            raise
+        if met is not None:
+            return met
     mdp = naming.model(name, horizon, start, settings, limits, allow_import).replace(
         reward_range=reward_range, cost_ranges=cost_ranges or None
     )
     return mdp, mdp.task
+
+
+def _environment(
+    name: str,
+    horizon: int | None,
+    start: str | None,
+    settings: dict[str, Any],
+    limits: dict[str, float],
+    reward_range: tuple[float, float] | None,
+    cost_ranges: Mapping[str, tuple[float, float]],
+    allow_import: bool,
+) -> tuple[gymnasium.Env[Any, Any], Task] | None:
+    """A Gymnasium environment that publishes no model, and its task; None if it does publish one."""
+    ours, theirs = split_parameters(settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = open_gymnasium(name.removeprefix(PREFIX), theirs, allow_import)
+    own = declared(made)
+    if own.dynamics is not None or own.mdp is not None:
+        made.close()
+        return None
+    for key in ours.keys() - {"horizon"}:
+        raise SpecError("an environment without a published model takes no such parameter", key=("settings", key))
+    if start is not None:
+        raise SpecError("the environment itself says where an episode starts", key=("start",))
+    own_limits = () if own.cost_limits is None else tuple(own.cost_limits)
+    names = own.cost_names or (default_cost_names(len(own_limits)) if own_limits else tuple(limits))
+    for field, given in (("limits", limits), ("cost_ranges", cost_ranges)):
+        for cost in given:
+            if cost not in names:
+                raise SpecError(unknown("cost", cost, names), key=(field, cost))
+    bounds = dict(zip(names, own_limits, strict=bool(own_limits))) | limits
+    task = Task.from_gymnasium(
+        made,
+        horizon=ours.get("horizon", horizon),
+        limits=[bounds.get(cost, math.inf) for cost in names],
+        cost_names=names,
+        reward_range=reward_range or (0.0, 1.0),
+        cost_ranges=[cost_ranges.get(cost, (0.0, 1.0)) for cost in names],
+    )
+    return made, task
 
 
 def algorithm(name: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import numpy as np
 from conrl._types import Float, Int
 from conrl.errors import RunError
 from conrl.experiments.store import own_file, read_json
+from conrl.io.cells import split_header
 from conrl.learners import LEARNERS
 from conrl.learners.saving import rebuild
 from conrl.metrics import Scores
@@ -111,9 +111,7 @@ def _largest(task: dict[str, Any], d: int) -> Float:
 def _columns(path: Path) -> dict[str, Float]:
     """The columns of a `progress.csv`; what is empty is nan."""
     with own_file(path):
-        text = path.read_text(encoding="utf-8")
-    header = next(csv.reader([text.partition("\n")[0]]), [])
-    body = text[text.find("\n") + 1 :]
+        header, body = split_header(path.read_bytes().decode("utf-8"))
     rows = body.count("\n")
     if not header or len(header) != len(set(header)):
         raise RunError(f"{path}: not the table of a run")

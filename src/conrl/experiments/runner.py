@@ -61,7 +61,7 @@ def run_study(
     if workers is not None and workers < 1:
         raise SpecError(f"workers is {workers}; at least one is needed")
     if dask is not None:
-        import_distributed()  # what is missed is told before anything is written
+        import_distributed()  # report a missing package before anything is written
     directory = Path(out).absolute()
     finished, left = _split(spec, directory)
     jobs = spec.jobs
@@ -135,7 +135,7 @@ def _kept(before: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _split(spec: Spec, directory: Path) -> tuple[list[int], list[int]]:
-    """The places of runs that are finished and of those that are not; refuses a directory that holds other runs."""
+    """The indices of runs that are finished and of those that are not; refuses a directory that holds other runs."""
     finished, left, wrong = [], [], []
     for index, job in enumerate(spec.jobs):
         where = job.directory(directory)
@@ -144,10 +144,7 @@ def _split(spec: Spec, directory: Path) -> tuple[list[int], list[int]]:
             left.append(index)  # nothing has been played: the settings may change
             continue
         wanted = json.loads(json.dumps(spec.run_like(job).settings))
-        wanted["seed"] = job.seed
-        if wanted["learner"].get("seed") is not None:
-            wanted["learner"]["seed"] = job.seed
-        wanted["episodes"] = job.episodes
+        wanted["seed"] = wanted["learner"]["seed"] = job.seed
         if (why := clashes(where, wanted)) is not None:
             wrong.append(why)
         elif played(where / "progress.csv") >= job.episodes:

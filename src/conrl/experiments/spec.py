@@ -159,7 +159,7 @@ class _Reader:
         usual: dict[str, Any] = {key: data[key] for key in ("seeds", "episodes") if key in data}
         jobs = list(self.jobs(usual, environments, algorithms))
         checked: dict[tuple[str, str], Run] = {}
-        for job in jobs:
+        for job in sorted(jobs, key=lambda job: job.env_name):  # those of one model side by side
             if job.kind not in checked:
                 self.check(checked.setdefault(job.kind, Run(job, worlds=self.worlds)))
         _refuse(self.mistakes, self.source, self.lines)

@@ -5,9 +5,9 @@ episode depends on the seed and the number of the episode alone, so that a run k
 ends with the same bytes in `progress.csv` as one that was never killed. No file holds a time or can run code.
 
 A checkpoint belongs to its run: it holds the run's settings (environment, seed, learner, digest of the model), which
-are compared when it is continued, and the books of a hard budget must be those of the history. Who forges a whole
-checkpoint consistently, history, counts, books and seal, is not found out (`conrl.learners.saving`). Nothing is read
-or written through a link inside a run's directory.
+are compared when it is continued, and the books of a hard budget must be those of the history. A
+consistently forged checkpoint, history, counts, books and seal, goes undetected (`conrl.learners.saving`). Nothing is
+read or written through a link inside a run's directory.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import numpy as np
 from conrl._types import Array
 from conrl.errors import ConRLError, RunError
 from conrl.io import is_model_file
+from conrl.io.cells import split_header
 from conrl.io.files import alone, atomic_write, parse_json, reading, refuse_links
 from conrl.learners.saving import DAMAGED, learner_arrays, learner_of, made_arrays, read_sealed, write_sealed
 from conrl.model import ConstrainedMDP
@@ -223,7 +224,7 @@ def _bytes_of(path: Path) -> bytes | None:
 
 def played(progress: Path) -> int:
     """Episodes that are in a `progress.csv`."""
-    return max((_bytes_of(progress) or b"").count(b"\n") - 1, 0)
+    return split_header((_bytes_of(progress) or b"").decode(errors="replace"))[1].count("\n")
 
 
 def digest(mdp: ConstrainedMDP) -> str:

@@ -38,6 +38,17 @@ def from_cell(cell: str) -> str:
     return cell[1:] if _QUOTED.match(cell) else cell
 
 
+def split_header(text: str) -> tuple[list[str], str]:
+    """The cells of the first row, which may hold line ends, and the text below it; nothing of what is no CSV."""
+    reader = csv.reader(io.StringIO(text, newline="\n"))
+    try:
+        header = next(reader, [])
+    except csv.Error:
+        return [], ""
+    lines = text.split("\n", reader.line_num)
+    return header, lines[-1] if len(lines) > reader.line_num else ""
+
+
 def csv_text(rows: Iterable[Sequence[Any]]) -> str:
     """A table as CSV, its texts as cells."""
     table = [[to_cell(x) if isinstance(x, str) else x for x in row] for row in rows]

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl._types import Array, Arrays, Float, Int
-from conrl.arguments import is_int, read_flag
+from conrl.arguments import read_flag, read_seed
 from conrl.episode import Episode, check_episode
-from conrl.errors import RunError, SpecError, shown
+from conrl.errors import RunError, SpecError
 from conrl.estimation.logs import Log
 from conrl.learners.budget import Budget
 from conrl.learners.executed import Executed
@@ -144,11 +144,9 @@ class BaseLearner(ABC):
     def __init__(self, task: Task, problem: Problem | Limits | None, seed: int | None, keep_policies: bool) -> None:
         if not isinstance(task, Task):
             raise SpecError(f"a learner needs a Task, not {type(task).__name__}; a model has one: mdp.task")
-        if seed is not None and (not is_int(seed) or seed < 0):
-            raise SpecError(f"seed is {shown(seed)}; it must be a whole number of at least 0")
         self.task = task
         self._problem, self._rows = self._read_problem(problem)
-        self.seed = None if seed is None else int(seed)
+        self.seed = None if seed is None else read_seed(seed)
         self.keep_policies = read_flag(keep_policies, "keep_policies")
         self._episodes = 0
         self._proposal: Proposal | None = None
@@ -229,8 +227,8 @@ class BaseLearner(ABC):
 
     def reseed(self, seed: int) -> None:
         """Take all future randomness from this seed; a proposal that was not observed yet is made again."""
+        self.seed = read_seed(seed)
         self._forget_proposal()
-        self.seed = int(seed)
 
     def _forget_proposal(self) -> None:
         self._proposal = None

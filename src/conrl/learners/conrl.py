@@ -193,7 +193,7 @@ class ConRL(PlacesLearner):
         try:
             b = np.array(self.bonus(visits, self.primed + k, self.task), dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise SpecError(f"the bonus gave what are no numbers: {error}") from None
+            raise SpecError(f"the bonus did not return numbers: {error}") from None
         width = 1 + self.task.num_costs
         if b.ndim == 1:
             b = np.repeat(b[:, None], width, axis=1)

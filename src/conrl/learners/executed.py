@@ -58,8 +58,10 @@ class Executed:
             policy: Policy
             if kind == DETERMINISTIC:
                 policy = Deterministic(next(actions), shape[2])
-            else:
+            elif kind in (MARKOV, NULL):
                 policy = Policy(next(tables)) if kind == MARKOV else Null(*shape)
+            else:
+                raise ValueError(f"{kind} is no kind of policy")
             if policy.shape != shape or times < 1:
                 raise ValueError(f"a policy of shape {policy.shape}, executed {times} times; expected {shape}")
             executed.add(policy, times)

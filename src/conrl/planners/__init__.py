@@ -90,7 +90,7 @@ def plan(
     if tol is not None:
         settings = {f.name for f in dataclasses.fields(chosen)} if dataclasses.is_dataclass(chosen) else set()
         if "tol" not in settings:
-            raise SpecError(f"planner {chosen.name!r} has no tolerance; leave tol out")
+            raise SpecError(f"planner {chosen.name!r} has no tolerance; leave tol out", key=("tol",))
         chosen = dataclasses.replace(chosen, tol=tol)
     return planned(chosen, mdp, asked)
 

@@ -266,10 +266,10 @@ class _Answerer:
     def ask(self, multipliers: Float) -> tuple[Hashable, Support]:
         """The answer, and what makes another the same: its point if it is exact, else the policy itself."""
         w = self._direction(multipliers)
-        if isinstance(self.oracle, SupportOracle):
-            answer = self.oracle.support(w)
+        if self.exact is not None:
+            answer = self.exact.support(w)
             return answer.point.tobytes(), answer
-        policy = self.oracle.respond(w)
+        policy = self.oracle.respond(w)  # type: ignore[union-attr]  # it is one or the other
         return policy, self._valued(policy, w)
 
     def last(self, multipliers: Float) -> Support:

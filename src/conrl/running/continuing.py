@@ -61,7 +61,7 @@ def play_trajectory(world: World, learner: Learner, seed: int) -> Row:
         )
     walker = cast(Continuing, learner)
     mdp = world.mdp
-    mdp._once("continuing", lambda: _check(mdp))
+    mdp._once("continuing", lambda: _is_unending(mdp))
     H = mdp.horizon
     generator = randomness(seed, walker.episodes + 1, WORLD)
     uniform = generator.random((H + 1, 2))
@@ -101,8 +101,8 @@ def _walk(
     return end
 
 
-def _check(mdp: ConstrainedMDP) -> None:
-    """Refuse a model in which the one episode would get stuck."""
+def _is_unending(mdp: ConstrainedMDP) -> bool:
+    """True; a model in which the one episode would get stuck is refused."""
     order = mdp.reach.order
     stuck = order[absorbing(mdp)[order]]
     if stuck.size and mdp.num_states > 1:
@@ -110,3 +110,4 @@ def _check(mdp: ConstrainedMDP) -> None:
         raise SpecError(
             f"no action leaves state {name!r}, where one unending episode would stay; use single_episode(mdp)"
         )
+    return True

@@ -4,8 +4,8 @@
 that a budget cut short or forbade (`guarded`) says nothing about the value of its policy: its value is nan, and the
 regret counts what was realised.
 
-A learner may show something else than what it plays (`reported`; ApproPO: its newest answer, while it plays the network
-in training), and have a result that is a third thing (`mixture`). These have columns of their own; regrets and
+A learner may report a policy other than the one it plays (`reported`; ApproPO: its newest answer, while it plays the
+network in training), and have a result that is a third one (`mixture`). These have columns of their own; regrets and
 violations are those of what was executed. `conrl.metrics` defines the words.
 """
 
@@ -359,7 +359,9 @@ class History:
         columns = [state[name] for name in Row._fields]
         if len({column.shape[0] for column in columns}) != 1:
             raise RunError("the columns of the history have different lengths")
-        self._rows = []
+        self._rows, self._tables = [], {}
+        self.__dict__.pop("regret", None)
+        self.__dict__.pop("scores", None)
         for values in zip(*columns, strict=True):
             row = dict(zip(Row._fields, values, strict=True))
             self.append(Row(**{name: READERS.get(name, _known)(value) for name, value in row.items()}))

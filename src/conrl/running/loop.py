@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl._types import Float
-from conrl.arguments import is_int, read_count, read_flag
+from conrl.arguments import read_count, read_flag, read_seed
 from conrl.errors import SpecError, shown
 from conrl.learners.base import Learner, check_learner, optional
 from conrl.learners.budget import exact_total
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import Limits
 from conrl.policy import Null
-from conrl.problem import Problem
+from conrl.problem import Problem, as_problem
 from conrl.running.continuing import play_trajectory
 from conrl.running.history import History, Row
 from conrl.running.progress import show_progress
@@ -64,25 +64,24 @@ def learn(
     read_flag(progress, "progress")
     if after is not None and not callable(after):
         raise SpecError(f"after is {shown(after)}; it must be a function of the history")
-    number = int(seed.integers(2**63)) if isinstance(seed, np.random.Generator) else seed
-    if not is_int(number) or number < 0:
-        raise SpecError(f"seed is {shown(seed)}; it must be a whole number of at least 0, or a generator")
+    number = int(seed.integers(2**63)) if isinstance(seed, np.random.Generator) else read_seed(seed)
     check_learner(learner)
-    if problem is not None:
-        learner.problem = problem  # type: ignore[assignment]
     world, truth = make_world(env, learner, pay, cost)
-    if learner.seed is None:
-        learner.reseed(int(number))
     names = tuple(learner.task.cost_names)
-    if history is None:
-        history = History.of(learner, truth)
-    elif not isinstance(history, History) or history.cost_names != names or len(history) != learner.episodes:
+    if history is not None and not (
+        isinstance(history, History) and history.cost_names == names and len(history) == learner.episodes
+    ):
         raise SpecError("the history is not that of this learner: it has other costs or another number of episodes")
+    if problem is not None:
+        learner.problem = as_problem(problem)
+    if learner.seed is None:
+        learner.reseed(number)
+    history = History.of(learner, truth) if history is None else history
     history.interrupted = False
     play = play_trajectory if optional(learner, "continuing") else play_episode
     with interruptible() as interrupted, show_progress(progress, history, episodes) as tick:
         for left in reversed(range(episodes)):
-            history.append(play(world, learner, int(number)))
+            history.append(play(world, learner, number))
             tick()
             if after is not None:
                 after(history)
@@ -143,5 +142,5 @@ def make_world(
     if not all(hasattr(env, name) for name in ("step", "reset")):
         raise SpecError(f"learn needs a ConstrainedMDP or a Gymnasium environment, not {type(env).__name__}")
     if pay != "outcome":
-        raise SpecError("pay is for models; a Gymnasium environment pays as it does")
+        raise SpecError("pay is for models; a Gymnasium environment pays as it does", key=("pay",))
     return GymnasiumWorld(env, learner.task, cost), None

@@ -146,7 +146,7 @@ class ModelWorld:
             try:
                 drawn = np.asarray(self._pay(generator, state, action, successor, mean.copy()), dtype=np.float64)
             except (TypeError, ValueError) as error:
-                raise SpecError(f"the sampler gave what are no numbers: {error}") from None
+                raise SpecError(f"the sampler did not return numbers: {error}") from None
             if drawn.shape != mean.shape:
                 raise SpecError(f"the sampler gave shape {drawn.shape}; expected reward and costs, {mean.shape}")
             return drawn

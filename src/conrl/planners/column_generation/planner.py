@@ -68,7 +68,7 @@ class ColumnGeneration:
             assert best.allowance is not None
             prices = split_prices(rows, best.multipliers, model.num_costs)
             checked = Checked(rows, (best.weights @ best.points)[1 + rows.cost], best.allowance, best.multipliers)
-        status = "optimal" if best.converged else "iteration limit" if best.sweeps >= self.max_sweeps else "inaccurate"
+        status = "optimal" if best.converged else "iteration limit" if best.exhausted else "inaccurate"
         mean = best.weights @ best.means
         # Columns that skip the episode add up to `skip`, the others are the policies. If all skip, any policy will do.
         skipped = best.skips

@@ -31,7 +31,7 @@ class Optimum:
     directions: Float  # [n, 1+d]: the directions that they answer
     skips: Bool  # [n]: which of them are the null action, and no policy
     asked: int  # directions
-    sweeps: int  # calls of the oracle, each for several directions
+    exhausted: bool  # no more sweeps were allowed
     oracle: SupportOracle  # whose answers these are
     objective: float
     bound: float
@@ -112,7 +112,7 @@ class Search:
             np.array([columns.directions[i] for i in chosen]),
             np.array([columns.skips[i] for i in chosen]),
             self.asked,
-            self.sweeps,
+            self.exhausted,
             self.oracle,
             **certificate,
         )
