@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from launch import PATIENCE, alive, children, launch, launched, strike, wait_unt
 
 import conrl
 from conrl.cli.main import main
-from conrl.experiments import Event, Job, Run, Spec, load, parse_spec, parts, processes, run_study
+from conrl.experiments import Event, Job, Run, Spec, load, load_spec, parse_spec, parts, processes, run_study
 from conrl.experiments.execution import execute
 from conrl.experiments.jobs import Worlds
 from conrl.experiments.processes import ONE_THREAD
@@ -163,6 +164,32 @@ def test_a_worker_makes_each_world_once(tmp_path: Path, made: list[str], small: 
         assert execute(job, tmp_path, lambda kind, episodes, text: None, worlds)
     assert sorted(made) == ["box", "mars-rover"]
     assert progress(tmp_path) == small
+
+
+def test_a_model_file_that_has_changed_is_read_again(tmp_path: Path, made: list[str]) -> None:
+    path = tmp_path / "m.npz"
+    box = conrl.envs.box()
+    job, worlds = Job(env=str(path), algorithm="ucbvi", episodes=2), Worlds()
+    for horizon in (5, 6):
+        conrl.save_model(path, box.replace(horizon=horizon))
+        assert worlds.of(job)[1].horizon == worlds.of(job)[1].horizon == horizon
+    assert len(made) == 2
+    (tmp_path / "s.toml").write_text('episodes = 2\n[environment."m.npz"]\n[algorithm.ucbvi]\n')
+    spec = load_spec(tmp_path / "s.toml")
+    assert run_study(spec, tmp_path / "out", workers=1).finished == 1
+    assert run_study(spec, tmp_path / "out", workers=1).before == 1
+    conrl.save_model(path, box.replace(horizon=7))
+    with pytest.raises(conrl.RunError, match="holds a run with another"):
+        run_study(spec, tmp_path / "out", workers=1)
+
+
+def test_threads_may_share_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Worlds, "MOST", 1)
+    worlds = Worlds()
+    jobs = [Job(env="box", algorithm="ucbvi", episodes=1, horizon=h) for h in range(2, 8)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda job: worlds.of(job)[1].horizon, jobs * 10))
+    assert found == [job.horizon for job in jobs] * 10
 
 
 def test_of_large_worlds_only_the_latest_are_kept(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -345,6 +345,21 @@ executes = "nothing"
     assert all(line.startswith(f"s.toml:{line.split(':')[1]}: ") for line in found)
 
 
+def test_no_mistake_is_invented() -> None:
+    """What is left out to look further must not be missed."""
+    budgets = "episodes = 5\n[environment.box]\n[algorithm.conrl]\nbudgets = { cornr = 1 }\noptions.resolve = true\n"
+    (found,) = mistakes(budgets)
+    assert found.startswith("s.toml:4: conrl on box: unknown cost 'cornr'")
+    if "Corridor-v0" not in gymnasium.registry:
+        gymnasium.register("Corridor-v0", entry_point=lambda **_: Corridor(), disable_env_checker=True)
+    walk = "episodes = 5\n[environment.walk]\nmodel = 'gymnasium:Corridor-v0'\nhorizon = 4\nlimits = { crash = 'a' }\n"
+    (found,) = mistakes(walk + "cost_ranges = { crash = [0, 1] }\n[algorithm.conrl]\nbudgets = { crash = 3 }\n")
+    assert found.startswith("s.toml:5: limits is {'crash': 'a'}")
+    lake = "episodes = 5\n[environment.lake]\nmodel = 'gymnasium:FrozenLake-v'\n[algorithm.conrl]\n"
+    (found,) = mistakes(lake + "options = { executes = 'policy' }\n[algorithm.ucbvi]\n")
+    assert found.startswith("s.toml:3: conrl on lake: ")
+
+
 def test_a_name_with_dashes_is_told_as_it_stands() -> None:
     """Options of the command line were cut out of messages, and with them a part of this name."""
     assert mistakes("episodes = 5\n[environment.box--two]\n[algorithm.ucbvi]\n") == [

@@ -273,6 +273,24 @@ def test_a_history_is_read_while_it_grows() -> None:
     assert history.costs.shape == (301, 2)
 
 
+def test_what_is_made_of_a_history_is_of_all_its_rows() -> None:
+    """Also if a row came while it was being made."""
+    history = conrl.learn(MODELS[0], conrl.ConRL(MODELS[0].task), episodes=3, seed=1)
+    row, table = history._rows[0], history._table
+
+    def late(name: str) -> Any:
+        if name == "expected" and len(history) < 5:
+            history.append(row)
+        return table(name)
+
+    history._table = late  # type: ignore[method-assign]
+    for _ in range(3):
+        scores = history.scores
+        assert len(scores.seen) == len(scores.executed) == len(scores.smooth)
+        assert len(history.regret.reward) in (4, 5)
+    assert len(history.scores.seen) == len(history.regret.reward) == len(history) == 5
+
+
 # -- what a process has once ------------------------------------------------------------------------------------
 
 

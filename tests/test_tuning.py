@@ -161,6 +161,19 @@ def test_mistakes_in_a_search(sampler: str, more: str, parameter: str, piece: st
         Search.of(spec(sampler, more, parameter))
 
 
+def test_a_search_invents_no_mistakes() -> None:
+    spec = parse_spec(
+        "episodes = 5\n[environment.box]\n[algorithm.conrl]\n[algorithm.ucbvi]\n"
+        "[tune]\nalgorithm = 'ucbv'\nenvironment = 'box'\n[tune.parameters]\ndelta = { low = 0.1, high = 3 }\n"
+    )
+    with pytest.raises(SpecMistakes) as caught:
+        Search.of(spec)
+    assert [mistake.partition(": ")[2] for mistake in caught.value.mistakes] == [
+        "unknown algorithm 'ucbv'; did you mean 'ucbvi'?",
+        "delta: a grid needs a list of values",
+    ]
+
+
 @pytest.mark.parametrize(
     ("more", "parameter", "line", "piece"),
     [

@@ -26,10 +26,9 @@ class Command(click.Command):
     def option_of(self, key: tuple[str, ...]) -> str:
         """The option that gave what the key of an error names, and the NAME in NAME=X; empty if none did."""
         names = {p.name: p.opts[0] for p in self.params if isinstance(p, click.Option)}
-        inner = key[1:] if key[:1] == ("options",) and key[1:2] and key[1] in names else key
-        if not inner or inner[0] not in names:
+        if not key or key[0] not in names:
             return ""
-        return " ".join((names[inner[0]], ".".join(inner[1:]))).rstrip()
+        return " ".join((names[key[0]], ".".join(key[1:]))).rstrip()
 
 
 def complain(message: str, code: int) -> int:

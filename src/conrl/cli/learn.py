@@ -22,7 +22,7 @@ from conrl.cli.options import (
     start,
 )
 from conrl.cli.plan import knapsack
-from conrl.errors import SpecError
+from conrl.errors import ConRLError, SpecError
 
 
 @click.command(
@@ -117,7 +117,12 @@ def learn(
         allow_import=True,  # typed by the user
     )
     run = Run(job, out)
-    run.check()  # limits that nobody can keep end here, before anything is written
+    try:
+        run.check()  # limits that nobody can keep end here, before anything is written
+    except ConRLError as error:
+        if error.key[:1] == ("options",) and error.key[1:2] and parts.get(error.key[1]) and error.key[1] not in options:
+            error.key = error.key[1:]  # it has an option of its own
+        raise
     played = 0
 
     def count(history: object) -> None:

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conrl.arguments import setter
-from conrl.errors import ConRLError, InfeasibleError, SpecError, under
+from conrl.errors import ConRLError, InfeasibleError, RunError, SpecError, under
 from conrl.experiments import parts
 from conrl.experiments.store import learn_on_disk, run_directory, settings_of
+from conrl.io import is_model_file
 from conrl.io.files import read_bytes, refuse_links
 from conrl.model import ConstrainedMDP, Task, transform
 from conrl.problem import Knapsack
@@ -81,7 +84,8 @@ class Job:
                 given = vars(self)[own.name]
                 default = own.default if own.default_factory is MISSING else own.default_factory()
                 less: Any = _pruned(given, key[1:]) if isinstance(given, dict) else default
-                return None if less is MISSING or less == given else replace(self, **{own.name: less})
+                needed = own.name == "budgets" and not less  # without any it would be another problem
+                return None if less is MISSING or less == given or needed else replace(self, **{own.name: less})
         return None
 
 
@@ -108,25 +112,40 @@ class Worlds:
     def __init__(self) -> None:
         self._models: dict[str, ConstrainedMDP] = {}
 
+    @staticmethod
+    def key(job: Job) -> str:
+        """What a job's world depends on; of a file, when it was last written too."""
+        kind = parts.algorithm(job.algorithm)
+        stamp = None
+        if is_model_file(job.env):
+            with suppress(OSError):
+                status = os.stat(job.env)
+                stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+        asked = [job.env, stamp, kind.continuing, job.pay == "bernoulli", job.horizon, job.start, job.settings]
+        asked += [job.limits, job.reward_range, job.cost_ranges, job.allow_import]
+        return json.dumps(asked, sort_keys=True, default=repr)
+
     def of(self, job: Job) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
         """What a job's learner meets, and what it may know of it."""
-        continuing, bernoulli = parts.algorithm(job.algorithm).continuing, job.pay == "bernoulli"
-        asked = (job.env, job.horizon, job.start, job.settings, job.limits, job.reward_range, job.cost_ranges)
-        key = json.dumps([*asked, job.allow_import, continuing, bernoulli], sort_keys=True, default=repr)
+        key = self.key(job)
         if (kept := self._models.get(key)) is not None:
             return kept, kept.task
+        asked = (job.env, job.horizon, job.start, job.settings, job.limits, job.reward_range, job.cost_ranges)
         world, task = parts.world(*asked, job.allow_import)
+        continuing = parts.algorithm(job.algorithm).continuing
         if not isinstance(world, ConstrainedMDP):
             if continuing:
                 why = "learns from one unending episode, for which the model must be known"
                 raise SpecError(f"{job.algorithm} {why}", key=("algorithm",))
             return world, task
-        world = with_coins(world) if bernoulli else world
-        world = transform.reachable_part(transform.single_episode(world)) if continuing else world
+        world = with_coins(world) if job.pay == "bernoulli" else world
+        if continuing:
+            with under("algorithm"):
+                world = transform.reachable_part(transform.single_episode(world))
         self._models[key] = world
         for oldest in list(self._models)[:-1]:
-            if sum(model.graph.probability.size for model in self._models.values()) > self.MOST:
-                del self._models[oldest]
+            if sum(model.graph.probability.size for model in list(self._models.values())) > self.MOST:
+                self._models.pop(oldest, None)  # threads may share these
         return world, world.task
 
 
@@ -141,10 +160,17 @@ class Run:
         self.job, self.out = job, out
         self.directory = None if out is None else job.directory(out)
         self._worlds = Worlds() if worlds is None else worlds
+        self._key: str | None = None  # of the world that was made
 
     @cached_property
     def _world(self) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
+        self._key = Worlds.key(self.job)
         return self._worlds.of(self.job)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether its world would be made the same now: the file of a model may have changed."""
+        return self._key in (None, Worlds.key(self.job))
 
     @property
     def world(self) -> ConstrainedMDP | gymnasium.Env[Any, Any]:
@@ -174,10 +200,10 @@ class Run:
         try:
             learner = kind(task, problem=problem, preset=job.preset, seed=job.seed, **chosen, **self._given)
         except ConRLError as error:
-            if error.key[:1] == ("problem",):
-                error.key = ("budgets",)
-            elif not error.key or error.key[0] in job.options:
+            if not error.key or error.key[0] in job.options:
                 error.key = ("options", *error.key)
+            elif error.key[0] in ("problem", *parts.signature(kind)):  # not given: what the preset stands for
+                error.key = ("budgets",) if job.budgets else ("preset",)
             raise
         except (AttributeError, OverflowError, TypeError, ValueError) as error:
             raise self._unusable(error) from None
@@ -211,7 +237,7 @@ class Run:
         job, learner = self.job, self.learner
         try:
             _ = self.history.optimum
-        except InfeasibleError as error:
+        except (InfeasibleError, RunError) as error:  # the latter of an unending episode
             error.key = ("limits",) if job.limits else ()
             raise
         make_world(self.world, learner, job.pay, None)

@@ -80,7 +80,7 @@ def _environment(
     if start is not None:
         raise SpecError("the environment itself says where an episode starts", key=("start",))
     own_limits = () if own.cost_limits is None else tuple(own.cost_limits)
-    names = own.cost_names or (default_cost_names(len(own_limits)) if own_limits else tuple(limits))
+    names = own.cost_names or (default_cost_names(len(own_limits)) if own_limits else tuple({**limits, **cost_ranges}))
     for field, given in (("limits", limits), ("cost_ranges", cost_ranges)):
         for cost in given:
             if cost not in names:

@@ -54,7 +54,7 @@ class Search:
         parameters, sampler, trials = table.get("parameters", {}), table.get("sampler", "grid"), table.get("trials")
         mistakes = list(_mistakes(parameters, sampler, trials))
         algorithm = _one(spec, "algorithm", list(spec.algorithms), mistakes)
-        there = dict.fromkeys(job.env_name for job in spec.jobs if job.name == algorithm)
+        there = dict.fromkeys(job.env_name for job in spec.jobs if algorithm in (None, job.name))
         environment = _one(spec, "environment", list(there), mistakes)
         jobs = [job for job in spec.jobs if job.kind == (environment, algorithm)]
         if not jobs:
@@ -62,12 +62,15 @@ class Search:
         checked = spec.run_like(jobs[0])
         seed, prune = int(table.get("seed", 0)), bool(table.get("prune", True))
         search = cls(jobs, parameters, sampler, trials, prune, seed, checked)
-        spec.refuse([*mistakes, *search._unusable(spec.worlds)])
+        told = {path[-1] for path, _ in mistakes if path[:2] == ("tune", "parameters")}
+        spec.refuse([*mistakes, *search._unusable(spec.worlds, told)])
         return search
 
-    def _unusable(self, worlds: Worlds) -> Iterator[Mistake]:
-        """The first value of each parameter that makes no learner."""
+    def _unusable(self, worlds: Worlds, told: set[str]) -> Iterator[Mistake]:
+        """The first value of each parameter that makes no learner, but for those about which that much was told."""
         for name, values in self.parameters.items():
+            if name in told:
+                continue
             for value in values if isinstance(values, list) else (values["low"], values["high"]):
                 try:
                     _ = Run(self.with_setting(self.jobs[0], {name: value}), worlds=worlds).learner

@@ -80,7 +80,9 @@ class Spec:
     def run_like(self, job: Job) -> Run:
         """A run that differs from the job in its seed alone: the one that was checked, if that is so."""
         run = self.checked.get(job.kind)
-        return run if run is not None and replace(run.job, seed=job.seed) == job else Run(job, worlds=self.worlds)
+        if run is not None and run.is_current and replace(run.job, seed=job.seed) == job:
+            return run
+        return Run(job, worlds=self.worlds)
 
     def refuse(self, mistakes: Iterable[Mistake]) -> None:
         """Raise what is wrong with some keys, if anything is, with the lines where they stand."""

@@ -88,16 +88,16 @@ class Learner(Protocol):
         """Go on from what `state` gave."""
 
 
-MEMBERS = (*Learner.__annotations__, *(name for name in vars(Learner) if not name.startswith("_")))
+NEEDED = ("task", "problem", "seed", "episodes", "proposal", "reseed", "observe", "room")  # of `Learner`, to learn
 OPTIONAL = {"continuing": False, "reports": False, "prices": None, "budget": None}  # and what a learner without it has
 
 
 def check_learner(given: Any) -> None:
-    """Refuse what does not follow `Learner`. No value is read: that of `proposal` would be planned. A wrapper that
-    passes on what it is asked for (`__getattr__`) is taken at its word."""
-    missing = [name for name in MEMBERS if name not in dir(given)]
+    """Refuse what `learn` cannot use as a `Learner`. No value is read: that of `proposal` would be planned. A wrapper
+    that passes on what it is asked for (`__getattr__`) is taken at its word."""
+    missing = [name for name in NEEDED if name not in dir(given)]
     if missing and not hasattr(type(given), "__getattr__"):
-        lacks = "" if len(missing) == len(MEMBERS) else f"; it has no {', '.join(missing)}"
+        lacks = "" if len(missing) == len(NEEDED) else f"; it has no {', '.join(missing)}"
         raise SpecError(f"learn needs a learner such as ConRL(env.task), not {type(given).__name__}{lacks}")
 
 

@@ -119,10 +119,12 @@ class ConRL(PlacesLearner):
         epsilon = 0.0
         if isinstance(problem, Knapsack):
             if self.resolve and problem.epsilon != 0.0:
-                raise SpecError("resolve plans for all that is left, with epsilon = 0; give one of the two")
+                raise SpecError(
+                    "resolve plans for all that is left, with epsilon = 0; give one of the two", key=("resolve",)
+                )
             budget, epsilon = Budget(self.task, problem.totals(self.task)), problem.held_back(self.task)
         elif self.resolve:
-            raise SpecError("resolve is for Knapsack problems")
+            raise SpecError("resolve is for Knapsack problems", key=("resolve",))
         self.budget = budget
         self._epsilon = epsilon
         self._caution = _caution(rows, self.task.num_costs)

@@ -85,7 +85,10 @@ class History:
         self.largest = np.ones(1 + len(cost_names)) if largest is None else largest  # what one step can pay, in size
         self.interrupted = False
         self._rows: list[Row] = []
+        # What was made of the rows. Another thread may append meanwhile: its length says what it was made of.
         self._tables: dict[str, Array] = {}
+        self._scores: metrics.Scores | None = None
+        self._regret: metrics.Regret | None = None
 
     @classmethod
     def of(cls, learner: Learner, truth: ConstrainedMDP | None) -> History:
@@ -102,8 +105,6 @@ class History:
 
     def append(self, row: Row) -> None:
         self._rows.append(row)
-        self.__dict__.pop("regret", None)
-        self.__dict__.pop("scores", None)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -117,7 +118,7 @@ class History:
         """One column of all rows as an array, built once for each length."""
         table = self._tables.get(name)
         if table is None or len(table) != len(self._rows):
-            rows = self._rows.copy()  # another thread may append
+            rows = self._rows.copy()
             column, width = Row._fields.index(name), len(self.cost_names) + EXTRA.get(name, 0)
             unknown = np.full(width, np.nan)
             values = [unknown if row[column] is None else row[column] for row in rows]
@@ -205,11 +206,17 @@ class History:
             return None
         return long_run_optimum(self.mdp, self.limits) if self.continuing else best_plan(self.mdp, self.problem)
 
-    @cached_property
+    @property
     def regret(self) -> metrics.Regret:
         """RewReg(k) and ConsReg(k) for k = 1..K, Eqs. (regret_def); of a `ConcaveConvex` problem ConvexRewReg and
         ConvexConsReg. Knapsack: against B / K an episode."""
-        means, best = self.averages, self.optimum
+        means, kept = self.averages, self._regret
+        if kept is None or means is None or len(kept.reward) != len(means):
+            kept = self._regret = self._regret_of(means)
+        return kept
+
+    def _regret_of(self, means: Float | None) -> metrics.Regret:
+        best = self.optimum
         if means is None or best is None:
             raise RunError("a regret needs the true model; this run was against an environment whose model is unknown")
         if isinstance(self.problem, ConcaveConvex):
@@ -250,19 +257,23 @@ class History:
 
     # -- summaries ----------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def scores(self) -> metrics.Scores:
         """The run so far as `conrl.metrics` takes it; what was seen stands in for what is unknown."""
-        reports = self.mdp is not None and self.reports
-        return metrics.Scores(
-            seen=np.column_stack((self.rewards, self.costs)),
-            expected=None if self.mdp is None else self._table("expected"),
-            reported=self._table("reported") if reports else self.reported,
-            limits=self.limits,
-            floors=self.floors,
-            largest=self.largest,
-            continuing=self.continuing,
-        )
+        kept, K = self._scores, len(self._rows)
+        if kept is None or kept.episodes != K:
+            reported = self._table("reported")[:K]
+            shown = self.mdp is not None and (self.reports or not np.isnan(reported).all())
+            kept = self._scores = metrics.Scores(
+                seen=np.column_stack((self.rewards[:K], self.costs[:K])),
+                expected=None if self.mdp is None else self._table("expected")[:K],
+                reported=reported if shown else None,
+                limits=self.limits,
+                floors=self.floors,
+                largest=self.largest,
+                continuing=self.continuing,
+            )
+        return kept
 
     @property
     def window(self) -> int | None:
@@ -359,9 +370,7 @@ class History:
         columns = [state[name] for name in Row._fields]
         if len({column.shape[0] for column in columns}) != 1:
             raise RunError("the columns of the history have different lengths")
-        self._rows, self._tables = [], {}
-        self.__dict__.pop("regret", None)
-        self.__dict__.pop("scores", None)
+        self._rows, self._tables, self._scores, self._regret = [], {}, None, None
         for values in zip(*columns, strict=True):
             row = dict(zip(Row._fields, values, strict=True))
             self.append(Row(**{name: READERS.get(name, _known)(value) for name, value in row.items()}))
