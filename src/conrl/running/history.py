@@ -77,6 +77,7 @@ class History:
         reports: bool = False,
         largest: Float | None = None,
     ) -> None:
+        """No episode yet."""
         self.cost_names = cost_names
         self.problem = problem
         self.mdp = mdp  # the truth, where it is known
