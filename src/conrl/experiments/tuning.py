@@ -18,6 +18,7 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,9 +65,9 @@ def tune(
     directory = Path(out).absolute()
     with alone(directory, "searching here"):  # each would take the trials of the other for those of a dead one
         search.settle(directory)
-        work = _Tuner(search, directory, listener or (lambda event: None))
-        work.run(workers or os.cpu_count() or 1)
-        trials = work.trials()
+        with closing(_Tuner(search, directory, listener or (lambda event: None))) as work:
+            work.run(workers or os.cpu_count() or 1)
+            trials = work.trials()
         _write(directory, trials)
     return trials
 
@@ -83,11 +84,15 @@ class _Tuner:
         for path in directory.glob(f"{DATABASE}*"):  # SQLite keeps files beside its own
             with own_file(path):
                 pass
-        url = f"sqlite:///{database}"
+        self.storage: Any = None
         try:
-            self.study = self.optuna.create_study(storage=url, study_name="conrl", pruner=pruner, load_if_exists=True)
+            self.storage = self.optuna.storages.RDBStorage(f"sqlite:///{database}")
+            self.study = self.optuna.create_study(
+                storage=self.storage, study_name="conrl", pruner=pruner, load_if_exists=True
+            )
             before = len(self.study.get_trials(deepcopy=False))
         except Exception as error:  # of SQLAlchemy, of many kinds
+            self.close()
             last = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise RunError(f"{database}: {last}") from None
         # With its first seed a search that goes on would draw the settings again that it began with.
@@ -102,6 +107,12 @@ class _Tuner:
         self.rungs = (1.0,) if search.jobs[0].budgets else RUNGS
         best = search.checked.history.optimum
         self.optimum = None if best is None else best.reward
+
+    def close(self) -> None:
+        """Let go of the database; SQLAlchemy would keep it open."""
+        if self.storage is not None:
+            self.storage.remove_session()
+            self.storage.engine.dispose()
 
     def run(self, workers: int) -> None:
         self.recover()
