@@ -137,9 +137,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     world = parts.world
 
-    def counted(name: str, *rest: Any) -> Any:
-        names.append(name)
-        return world(name, *rest)
+    def counted(asked: parts.WorldFields) -> Any:
+        names.append(asked.env)
+        return world(asked)
 
     monkeypatch.setattr(parts, "world", counted)
     return names

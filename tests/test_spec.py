@@ -170,6 +170,7 @@ def test_an_environment_without_a_model_keeps_what_it_declares() -> None:
     for wrong, key in (
         ({"horizon": 4, "limits": {"fuel": 1.0}}, ("limits", "fuel")),
         ({"horizon": 4, "settings": {"initial": 1}}, ("settings", "initial")),
+        ({"horizon": 4, "settings": {"horizon": 5}}, ("settings", "horizon")),
         ({}, ("env",)),  # no horizon
         ({"env": "gymnasium:CartPole-v1"}, ("env",)),
         ({"horizon": 4, "pay": "bernoulli"}, ("pay",)),

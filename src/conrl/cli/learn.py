@@ -21,7 +21,6 @@ from conrl.cli.options import (
     repeated,
     start,
 )
-from conrl.cli.plan import knapsack
 from conrl.errors import ConRLError, SpecError
 
 
@@ -105,14 +104,16 @@ def learn(
     from conrl.cli import json_records, tables
     from conrl.experiments.jobs import Job, Run
 
-    if given["budgets"]:
-        given["epsilon"] = knapsack(given["budgets"], given["episodes"], epsilon, given["limits"], {}).epsilon
-    elif epsilon is not None or resolve:
+    if given["budgets"] and given["limits"]:
+        raise SpecError("--budget replaces --limit; give one kind")
+    if not given["budgets"] and (epsilon is not None or resolve):
         raise SpecError("--epsilon and --resolve go with --budget")
-    parts = {"planner": planner, "bonus": bonus, "resolve": resolve or None, **options}
+    apart = {"planner": planner, "bonus": bonus, "resolve": resolve or None}  # these have an option of their own
+    own = {name: value for name, value in apart.items() if value is not None and name not in options}
     job = Job(
         **given,
-        options={name: value for name, value in parts.items() if value is not None},
+        epsilon=epsilon or 0.0,
+        options={name: value for name, value in (own | options).items() if value is not None},
         prime=None if prime is None else str(prime),
         allow_import=True,  # typed by the user
     )
@@ -120,8 +121,8 @@ def learn(
     try:
         run.check()  # limits that nobody can keep end here, before anything is written
     except ConRLError as error:
-        if error.key[:1] == ("options",) and error.key[1:2] and parts.get(error.key[1]) and error.key[1] not in options:
-            error.key = error.key[1:]  # it has an option of its own
+        if error.key[:1] == ("options",) and error.key[1:2] and error.key[1] in own:
+            error.key = error.key[1:]
         raise
     played = 0
 

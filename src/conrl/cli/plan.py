@@ -92,7 +92,7 @@ def plan(
         play.grid_layout(mdp)  # refuses a model that has no map
     asked: problem.Problem = problem.Linear(mdp.limits, floors)
     if budgets or episodes is not None or epsilon is not None:
-        asked = knapsack(budgets, episodes, epsilon, limits, floors)
+        asked = _knapsack(budgets, episodes, epsilon, limits, floors)
     best = planners.plan(mdp, asked, planner, tol)
     simulation = None if played is None else evaluation.simulate(mdp, best, played, seed)
     risk = budget_risk(best, seed) if isinstance(asked, problem.Knapsack) else None
@@ -107,7 +107,7 @@ def plan(
     show(as_json, record, lambda: [*tables.plan_tables(record, best), *wrote])
 
 
-def knapsack(
+def _knapsack(
     budgets: dict[str, float],
     episodes: int | None,
     epsilon: float | str | None,

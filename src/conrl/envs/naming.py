@@ -24,9 +24,7 @@ def model(
 
     `allow_import`: the user, and not a file, named the module in `gymnasium:<module>:<id>`.
     """
-    if horizon is not None and "horizon" in settings:
-        raise SpecError("the horizon is given twice, by itself and as a parameter", key=("settings", "horizon"))
-    parameters = settings if horizon is None else settings | {"horizon": horizon}
+    parameters = with_horizon(settings, horizon)
     try:
         mdp = _make(name, parameters, allow_import)
         index = None if start is None else _state(mdp, start)
@@ -44,6 +42,13 @@ def model(
         own = {} if mdp.limits is None else dict(zip(mdp.cost_names, mdp.limits.tolist(), strict=True))
         mdp = mdp.replace(limits=own | limits)
     return mdp
+
+
+def with_horizon(settings: dict[str, Any], horizon: int | None) -> dict[str, Any]:
+    """The parameters of a model, the horizon among them, which may be given once."""
+    if horizon is not None and "horizon" in settings:
+        raise SpecError("the horizon is given twice, by itself and as a parameter", key=("settings", "horizon"))
+    return settings if horizon is None else settings | {"horizon": horizon}
 
 
 def is_gymnasium(model: str) -> bool:

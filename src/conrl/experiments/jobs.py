@@ -73,6 +73,11 @@ class Job:
         """What it has in common with the runs of other seeds."""
         return self.env_name, self.name
 
+    @property
+    def world_fields(self) -> parts.WorldFields:
+        """What its world is made from."""
+        return parts.WorldFields(**{name: vars(self)[name] for name in parts.WorldFields._fields})
+
     def directory(self, out: str | Path) -> Path:
         """Where the run is kept."""
         return run_directory(out, self.env_name, self.name, self.seed)
@@ -95,9 +100,9 @@ def _pruned(table: dict[str, Any], key: tuple[str, ...]) -> dict[str, Any]:
         return {}
     inner = table[key[0]]
     rest = {name: value for name, value in table.items() if name != key[0]}
-    return (
-        rest | {key[0]: _pruned(inner, key[1:])} if isinstance(inner, dict) and key[1:2] and key[1] in inner else rest
-    )
+    if isinstance(inner, dict) and key[1:2] and key[1] in inner:
+        rest[key[0]] = _pruned(inner, key[1:])
+    return rest
 
 
 class Worlds:
@@ -121,8 +126,7 @@ class Worlds:
             with suppress(OSError):
                 status = os.stat(job.env)
                 stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
-        asked = [job.env, stamp, kind.continuing, job.pay == "bernoulli", job.horizon, job.start, job.settings]
-        asked += [job.limits, job.reward_range, job.cost_ranges, job.allow_import]
+        asked = [*job.world_fields, stamp, kind.continuing, job.pay == "bernoulli"]
         return json.dumps(asked, sort_keys=True, default=repr)
 
     def of(self, job: Job) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
@@ -130,8 +134,7 @@ class Worlds:
         key = self.key(job)
         if (kept := self._models.get(key)) is not None:
             return kept, kept.task
-        asked = (job.env, job.horizon, job.start, job.settings, job.limits, job.reward_range, job.cost_ranges)
-        world, task = parts.world(*asked, job.allow_import)
+        world, task = parts.world(job.world_fields)
         continuing = parts.algorithm(job.algorithm).continuing
         if not isinstance(world, ConstrainedMDP):
             if continuing:

@@ -12,7 +12,7 @@ import math
 import re
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from conrl.envs import naming
 from conrl.envs.registry import PREFIX, open_gymnasium, split_parameters
@@ -31,53 +31,48 @@ if TYPE_CHECKING:
 Table = Mapping[str, Any]
 
 
-def world(
-    name: str,
-    horizon: int | None,
-    start: str | None,
-    settings: dict[str, Any],
-    limits: dict[str, float],
-    reward_range: tuple[float, float] | None,
-    cost_ranges: Mapping[str, tuple[float, float]],
-    allow_import: bool = False,
-) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
+class WorldFields(NamedTuple):
+    """What a world is made from, in plain values: the fields of `Job` of the same names."""
+
+    env: str
+    horizon: int | None
+    start: str | None
+    settings: dict[str, Any]
+    limits: dict[str, float]
+    reward_range: tuple[float, float] | None
+    cost_ranges: dict[str, tuple[float, float]]
+    allow_import: bool
+
+
+def world(asked: WorldFields) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
     """What is to be learned: a model to sample or, of a Gymnasium environment that publishes none, the environment."""
-    if naming.is_gymnasium(name):
+    if naming.is_gymnasium(asked.env):
         try:
-            met = _environment(name, horizon, start, settings, limits, reward_range, cost_ranges, allow_import)
+            met = _environment(asked)
         except ConRLError as error:
             error.key = error.key or ("env",)
             raise
         if met is not None:
             return met
-    mdp = naming.model(name, horizon, start, settings, limits, allow_import).replace(
-        reward_range=reward_range, cost_ranges=cost_ranges or None
-    )
+    mdp = naming.model(asked.env, asked.horizon, asked.start, asked.settings, asked.limits, asked.allow_import)
+    mdp = mdp.replace(reward_range=asked.reward_range, cost_ranges=asked.cost_ranges or None)
     return mdp, mdp.task
 
 
-def _environment(
-    name: str,
-    horizon: int | None,
-    start: str | None,
-    settings: dict[str, Any],
-    limits: dict[str, float],
-    reward_range: tuple[float, float] | None,
-    cost_ranges: Mapping[str, tuple[float, float]],
-    allow_import: bool,
-) -> tuple[gymnasium.Env[Any, Any], Task] | None:
+def _environment(asked: WorldFields) -> tuple[gymnasium.Env[Any, Any], Task] | None:
     """A Gymnasium environment that publishes no model, and its task; None if it does publish one."""
-    ours, theirs = split_parameters(settings)
+    limits, cost_ranges = asked.limits, asked.cost_ranges
+    ours, theirs = split_parameters(naming.with_horizon(asked.settings, asked.horizon))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = open_gymnasium(name.removeprefix(PREFIX), theirs, allow_import)
+        made = open_gymnasium(asked.env.removeprefix(PREFIX), theirs, asked.allow_import)
     own = declared(made)
     if own.dynamics is not None or own.mdp is not None:
         made.close()
         return None
     for key in ours.keys() - {"horizon"}:
         raise SpecError("an environment without a published model takes no such parameter", key=("settings", key))
-    if start is not None:
+    if asked.start is not None:
         raise SpecError("the environment itself says where an episode starts", key=("start",))
     own_limits = () if own.cost_limits is None else tuple(own.cost_limits)
     names = own.cost_names or (default_cost_names(len(own_limits)) if own_limits else tuple({**limits, **cost_ranges}))
@@ -88,10 +83,10 @@ def _environment(
     bounds = dict(zip(names, own_limits, strict=bool(own_limits))) | limits
     task = Task.from_gymnasium(
         made,
-        horizon=ours.get("horizon", horizon),
+        horizon=ours.get("horizon"),
         limits=[bounds.get(cost, math.inf) for cost in names],
         cost_names=names,
-        reward_range=reward_range or (0.0, 1.0),
+        reward_range=asked.reward_range or (0.0, 1.0),
         cost_ranges=[cost_ranges.get(cost, (0.0, 1.0)) for cost in names],
     )
     return made, task

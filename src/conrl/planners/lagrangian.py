@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -269,7 +269,7 @@ class _Answerer:
         if self.exact is not None:
             answer = self.exact.support(w)
             return answer.point.tobytes(), answer
-        policy = self.oracle.respond(w)  # type: ignore[union-attr]  # it is one or the other
+        policy = cast(Responder, self.oracle).respond(w)  # it is one or the other
         return policy, self._valued(policy, w)
 
     def last(self, multipliers: Float) -> Support:
