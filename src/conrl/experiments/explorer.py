@@ -22,7 +22,7 @@ from conrl.errors import ConRLError, SpecError
 from conrl.experiments.analysis import Environment
 from conrl.model import ConstrainedMDP
 from conrl.model.layout import Layout
-from conrl.oracles import BackwardInduction
+from conrl.oracles import ModelOracle, exact_oracle
 from conrl.planners import Frontier
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Optimum
@@ -52,7 +52,7 @@ def explorer(env: Environment) -> dict[str, Any]:
         return {"note": "The model has no costs, so that there is no budget to explore."}
     if mdp.graph.probability.size * mdp.horizon > MOST_WORK or mdp.horizon > MOST_STEPS:
         return {"note": "The model is too large to explore in a page; `conrl frontier` computes its curve."}
-    cells, oracle = _Cells(mdp), BackwardInduction(mdp)
+    cells, oracle = _Cells(mdp), exact_oracle(mdp)
     finite = np.isfinite(env.limits)
     chosen = sorted(np.argsort(~finite, kind="stable")[:MOST_COSTS].tolist())
     try:
@@ -147,7 +147,7 @@ def _sparse(values: Float) -> list[int]:
     return flat
 
 
-def _frontier(oracle: BackwardInduction, cost: int, cells: _Cells, entries: int) -> dict[str, Any]:
+def _frontier(oracle: ModelOracle, cost: int, cells: _Cells, entries: int) -> dict[str, Any]:
     """The curve of one cost with the best mixture at each vertex, and what it does; in at most so many entries.
 
     The vertices are few enough that FEWEST cells of each step fit, and the cells are those most visited.

@@ -4,18 +4,27 @@ Every value vector z = (reward, costs) that some policy attains lies in a convex
 exact oracle only for its support function: max over z in Z of w.z, a z that attains it, and its policy.
 """
 
+from typing import Any
+
 from conrl.oracles.a2c import A2C, A2CSettings
 from conrl.oracles.backward_induction import BackwardInduction
 from conrl.oracles.null_action import WithNullAction
-from conrl.oracles.protocols import Responder, Support, SupportOracle, Supports
+from conrl.oracles.protocols import ModelOracle, Responder, Support, SupportOracle, Supports
 
 __all__ = [
     "A2C",
     "A2CSettings",
     "BackwardInduction",
+    "ModelOracle",
     "Responder",
     "Support",
     "SupportOracle",
     "Supports",
     "WithNullAction",
+    "exact_oracle",
 ]
+
+
+def exact_oracle(model: Any) -> ModelOracle:
+    """The exact oracle of a model, by what kind of model it is: planners ask for it here and know no other."""
+    return BackwardInduction(model)

@@ -57,8 +57,8 @@ class SupportOracle(Protocol):
     """Exact up to rounding, which is bounded: the support function of the set Z of value vectors."""
 
     num_costs: int
-    horizon: int
-    scale: Float  # [1+d]: the largest size of each coordinate's pay in one step, so that |z_i| <= H * scale_i
+    horizon: float  # how many steps count, so that |z_i| <= horizon * scale_i
+    scale: Float  # [1+d]: the largest size of each coordinate's pay in one step
 
     def rounding(self, sharp: bool = False) -> Rounding:
         """How far answers may be off; `sharp`: with the largest expected totals, at the price of a sweep."""

@@ -23,7 +23,7 @@ from conrl.arguments import read_positive
 from conrl.errors import RunError
 from conrl.evaluation import evaluate
 from conrl.model import ConstrainedMDP
-from conrl.oracles import BackwardInduction
+from conrl.oracles import ModelOracle, exact_oracle
 from conrl.planners.column_generation.cones import CVXPY, Cones, expressions, import_cvxpy
 from conrl.planners.column_generation.convex import lagrangian_bound
 from conrl.planners.feasibility import find_separation, separated
@@ -59,7 +59,7 @@ class ConvexProgram:
         w is the multiplier of the rows that tie y to the measure (with a bonus two a coordinate, one for each side).
         Any w gives a bound; which sign CVXPY gives the multiplier of an equation is not documented, so both are tried.
         """
-        oracle = BackwardInduction(mdp)
+        oracle = exact_oracle(mdp)
         cones = Cones(problem.objective, problem.constraints, *oracle.box)
         cp = import_cvxpy()
         program, rho, y, link, limits = full_program(mdp, problem)
@@ -104,7 +104,7 @@ class ConvexProgram:
             make_policy=lambda i: policy,
         )
 
-    def _unsolved(self, oracle: BackwardInduction, problem: ConcaveConvex, cones: Cones, why: str) -> Exception:
+    def _unsolved(self, oracle: ModelOracle, problem: ConcaveConvex, cones: Cones, why: str) -> Exception:
         """Infeasible, if that can be proven, else no answer."""
         if (apart := find_separation(oracle, cones)) is not None:
             return separated(oracle, problem, apart)

@@ -20,7 +20,7 @@ from conrl._types import Float
 from conrl.errors import InfeasibleError, SpecError
 from conrl.model import ConstrainedMDP
 from conrl.model.mdp import need_model
-from conrl.oracles import BackwardInduction
+from conrl.oracles import ModelOracle, SupportOracle, exact_oracle
 from conrl.planners.column_generation.cones import Cones
 from conrl.planners.column_generation.convex import Separated, maximise_convex
 from conrl.planners.column_generation.linear import maximise
@@ -67,7 +67,7 @@ def feasibility(
     if asked.floors is not None and floors is not None:
         raise SpecError("floors were given twice: in the problem, and as floors=")
     _, rows = (asked if floors is None else Linear(asked.limits, floors)).bind(mdp)
-    oracle = BackwardInduction(mdp)
+    oracle = exact_oracle(mdp)
     columns = Columns()
     conflict = find_conflict(oracle, rows, columns)
     if conflict is not None:
@@ -82,10 +82,10 @@ def feasibility(
     return Feasibility(True, least, greatest, slack)
 
 
-def infeasible(oracle: BackwardInduction, rows: Rows, conflict: Conflict) -> InfeasibleError:
+def infeasible(oracle: SupportOracle, rows: Rows, conflict: Conflict) -> InfeasibleError:
     """The error for rows that cannot be kept, with its proof."""
     proof = _explain(oracle, rows, conflict)
-    names = oracle.mdp.cost_names
+    names = rows.cost_names
     together = " and ".join(proof.conflict)
     verb = "cannot be kept" if len(proof.conflict) == 1 else "cannot be kept together"
     involved = sorted({int(rows.cost[r]) for r, n in enumerate(rows.names) if n in proof.conflict})
@@ -93,7 +93,7 @@ def infeasible(oracle: BackwardInduction, rows: Rows, conflict: Conflict) -> Inf
     return InfeasibleError(f"infeasible: {together} {verb}; achievable alone: {ranges}", proof)
 
 
-def separated(oracle: BackwardInduction, problem: ConcaveConvex, apart: Separated) -> InfeasibleError:
+def separated(oracle: ModelOracle, problem: ConcaveConvex, apart: Separated) -> InfeasibleError:
     """The error for concave-convex constraints that no value vector meets; the irreducible ones are named."""
     kept = list(range(len(problem.constraints)))
     for j in list(kept):
@@ -110,7 +110,7 @@ def separated(oracle: BackwardInduction, problem: ConcaveConvex, apart: Separate
     return InfeasibleError(f"infeasible: {' and '.join(names)} {verb}; nearest achievable: {nearest}", proof)
 
 
-def find_separation(oracle: BackwardInduction, cones: Cones) -> Separated | None:
+def find_separation(oracle: ModelOracle, cones: Cones) -> Separated | None:
     """A proof that no value vector meets the constraints, or None if some do."""
     try:
         maximise_convex(oracle, cones, tol=1e-3, max_sweeps=1000)
@@ -119,7 +119,7 @@ def find_separation(oracle: BackwardInduction, cones: Cones) -> Separated | None
     return None
 
 
-def find_conflict(oracle: BackwardInduction, rows: Rows, columns: Columns | None = None) -> Conflict | None:
+def find_conflict(oracle: SupportOracle, rows: Rows, columns: Columns | None = None) -> Conflict | None:
     """A proof that the rows cannot all be kept, or None if they can; points of Z found on the way join `columns`."""
     try:
         maximise(oracle, np.zeros(1 + oracle.num_costs), rows, tol=1.0, columns=columns)
@@ -128,7 +128,7 @@ def find_conflict(oracle: BackwardInduction, rows: Rows, columns: Columns | None
     return None
 
 
-def _explain(oracle: BackwardInduction, rows: Rows, conflict: Conflict) -> Feasibility:
+def _explain(oracle: SupportOracle, rows: Rows, conflict: Conflict) -> Feasibility:
     """A conflict made irreducible (the deletion filter above), with multipliers that add up to 1."""
     columns = Columns()
     kept = np.flatnonzero(conflict.multipliers > 0.0)
@@ -154,7 +154,7 @@ def _explain(oracle: BackwardInduction, rows: Rows, conflict: Conflict) -> Feasi
     )
 
 
-def _extremes(oracle: BackwardInduction) -> tuple[Float, Float]:
+def _extremes(oracle: SupportOracle) -> tuple[Float, Float]:
     """The least and the greatest achievable total of each cost."""
     d = oracle.num_costs
     axes = np.eye(1 + d)[1:]

@@ -24,7 +24,7 @@ from conrl.kernels import LANES
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import Limits, resolve_limits
 from conrl.model.mdp import need_model
-from conrl.oracles import BackwardInduction
+from conrl.oracles import ModelOracle, exact_oracle
 from conrl.oracles.protocols import HALF_ULP
 from conrl.planners.allowance import Allowance
 from conrl.planners.column_generation.linear import maximise
@@ -57,7 +57,7 @@ class Frontier:
         return float(np.interp(limit, self.limits, self.rewards))
 
     def _below(self, limit: float) -> InfeasibleError:
-        oracle, rows = BackwardInduction(self.mdp), self.linear(limit).rows(self.mdp)
+        oracle, rows = exact_oracle(self.mdp), self.linear(limit).rows(self.mdp)
         # Within the allowance of the least limit nothing conflicts; the curve still ends there.
         conflict = find_conflict(oracle, rows) or Conflict((rows.cost == self.cost).astype(np.float64), 0.0)
         return infeasible(oracle, rows, conflict)
@@ -96,7 +96,7 @@ def frontier(
     max_vertices: int | None = None,
     *,
     limits: Limits | Linear | None = None,
-    oracle: BackwardInduction | None = None,
+    oracle: ModelOracle | None = None,
 ) -> Frontier:
     """The optimal reward as a function of the limit on one cost; `limits`, or the model's own, hold for the others.
 
@@ -107,11 +107,11 @@ def frontier(
     read_positive(tol, "tol")
     if max_vertices is not None:
         read_count(max_vertices, "max_vertices", 2)
-    if oracle is not None and not (isinstance(oracle, BackwardInduction) and oracle.mdp is mdp):
-        raise SpecError(f"oracle is {shown(oracle)}; it must be the BackwardInduction of this model")
+    if oracle is not None and not (isinstance(oracle, ModelOracle) and oracle.mdp is mdp):
+        raise SpecError(f"oracle is {shown(oracle)}; it must be the exact oracle of this model")
     if limits is not None:
         mdp = mdp.replace(limits=as_problem(None, limits=limits))  # type: ignore[arg-type]
-    return _Search(mdp, index, tol, oracle or BackwardInduction(mdp)).run(max_vertices)
+    return _Search(mdp, index, tol, oracle or exact_oracle(mdp)).run(max_vertices)
 
 
 @dataclass(frozen=True)
@@ -122,14 +122,14 @@ class _Vertex:
 
 
 class _Search:
-    def __init__(self, mdp: ConstrainedMDP, index: int, tol: float, oracle: BackwardInduction) -> None:
+    def __init__(self, mdp: ConstrainedMDP, index: int, tol: float, oracle: ModelOracle) -> None:
         self.mdp = mdp
         self.index = index
         self.tol = tol
         # A curve has vertices and no policies: which of several tied policies attains one does not matter.
         self.oracle = oracle.strict()
         self.rounding = self.oracle.rounding()
-        self.largest = mdp.horizon * float(self.oracle.scale[0])
+        self.largest = self.oracle.horizon * float(self.oracle.scale[0])
         rows = Linear(mdp.limits).rows(mdp)
         self.others: Rows = rows.select(rows.cost != index)
         self.columns = Columns()

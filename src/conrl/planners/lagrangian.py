@@ -46,7 +46,7 @@ from conrl._types import Array, Arrays, Float
 from conrl.arguments import held, read_choice, read_count, read_flag, read_positive
 from conrl.errors import RunError, SpecError, unknown
 from conrl.model import ConstrainedMDP
-from conrl.oracles import A2C, BackwardInduction, Responder, Support, SupportOracle
+from conrl.oracles import A2C, Responder, Support, SupportOracle, exact_oracle
 from conrl.oracles.a2c import Fictitious
 from conrl.oracles.protocols import ModelOracle, Trained, Trainer
 from conrl.planners.allowance import Allowance
@@ -55,7 +55,7 @@ from conrl.policy import Policy
 from conrl.problem import Linear, Problem, Rows
 
 Oracle = SupportOracle | Responder
-ORACLES: dict[str, Callable[[], Any]] = {"value-iteration": lambda: BackwardInduction, "a2c": A2C}
+ORACLES: dict[str, Callable[[], Any]] = {"value-iteration": lambda: exact_oracle, "a2c": A2C}
 ORACLE = "oracle_"  # begins the names of what the oracle has learned, in a start
 KEPT = {"multipliers", "cost", "sign", "iterations"}  # the others
 MOST_ITERATIONS = 2**31 - 1  # a trace has a row for each
@@ -164,7 +164,7 @@ class Lagrangian:
                 tried = np.vstack((tried, average))
                 bounds = np.append(bounds, columns[0].value + float(average @ rows.bound))
         best = average if bounds is None else tried[bounds.argmin()]
-        allowance = Allowance(oracle.exact or BackwardInduction(model), rows)
+        allowance = Allowance(oracle.exact or exact_oracle(model), rows)
         bound = None
         if bounds is not None:
             bound = float(bounds.min()) + allowance.outward(np.eye(1 + model.num_costs)[0], best, np.inf)

@@ -26,7 +26,7 @@ from conrl._types import Arrays, Float
 from conrl.arguments import read_choice, read_positive
 from conrl.errors import InfeasibleError, RunError, SpecError, shown
 from conrl.model import ConstrainedMDP
-from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
+from conrl.oracles import ModelOracle, SupportOracle, WithNullAction, exact_oracle
 from conrl.planners.allowance import Allowance
 from conrl.planners.column_generation.planner import ColumnGeneration
 from conrl.planners.feasibility import find_conflict, infeasible
@@ -92,7 +92,7 @@ class LinearProgram:
         """
         mdp, rows = problem.bind(mdp)
         null = isinstance(problem, Knapsack)
-        oracle = BackwardInduction(mdp)
+        oracle = exact_oracle(mdp)
         # With a bonus a limit and a floor on one cost each get their own best case: right only if floor <= limit.
         twofold = mdp.bonus is not None and np.unique(rows.cost).size < rows.size
         if twofold:
@@ -134,7 +134,7 @@ class LinearProgram:
             checked=Checked(rows, solution.used, allowance.stated, multipliers),
         )
 
-    def _within(self, oracle: BackwardInduction, rows: Rows, null: bool, bound: Float, aim: Float) -> _Solution:
+    def _within(self, oracle: ModelOracle, rows: Rows, null: bool, bound: Float, aim: Float) -> _Solution:
         """HiGHS' answer for other bounds on the rows, evaluated; an error if there is none."""
         mdp = oracle.mdp
         highs, status = self._solve(mdp, replace(rows, bound=bound), null)
@@ -203,7 +203,7 @@ def or_least_violating(
     return replace(ColumnGeneration(tol).plan(mdp, problem, relax=True), start=None)
 
 
-def _raise_conflict(oracle: BackwardInduction, rows: Rows) -> None:
+def _raise_conflict(oracle: ModelOracle, rows: Rows) -> None:
     """The error for rows that cannot be kept, if that can be proven."""
     if (conflict := find_conflict(oracle, rows)) is not None:
         raise infeasible(oracle, rows, conflict)

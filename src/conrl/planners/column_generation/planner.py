@@ -16,7 +16,7 @@ from conrl._types import Arrays, Float
 from conrl.arguments import frozen, read_count, read_positive
 from conrl.errors import RunError
 from conrl.model import ConstrainedMDP
-from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
+from conrl.oracles import ModelOracle, SupportOracle, WithNullAction, exact_oracle
 from conrl.planners.column_generation.cones import Cones
 from conrl.planners.column_generation.convex import Separated, maximise_convex
 from conrl.planners.column_generation.linear import maximise
@@ -57,7 +57,7 @@ class ColumnGeneration:
         model, rows = problem.bind(mdp)
         if start is not None:
             _check_start(start, model.num_costs)
-        oracle = BackwardInduction(model)
+        oracle = exact_oracle(model)
         box = None
         if isinstance(problem, ConcaveConvex):
             box = _box(np.stack(oracle.box), start)
@@ -99,7 +99,7 @@ class ColumnGeneration:
         )
 
     def _linear(
-        self, exact: BackwardInduction, null: bool, rows: Rows, start: Arrays | None, relax: bool
+        self, exact: ModelOracle, null: bool, rows: Rows, start: Arrays | None, relax: bool
     ) -> tuple[Optimum, bool]:
         """The best reward of the value vectors that keep the rows, and whether the rows had to be relaxed.
 
@@ -116,7 +116,7 @@ class ColumnGeneration:
         return maximise(oracle, reward, rows, relax=True, **work), True
 
     def _convex(
-        self, oracle: BackwardInduction, problem: ConcaveConvex, box: Float, start: Arrays | None, relax: bool
+        self, oracle: ModelOracle, problem: ConcaveConvex, box: Float, start: Arrays | None, relax: bool
     ) -> tuple[Optimum, bool]:
         """The best f of the value vectors with every g_j <= 0; if there are none, what comes nearest, and True."""
         cones = _compile(problem.objective, problem.constraints, box.tobytes(), box.shape[1])
