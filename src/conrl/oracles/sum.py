@@ -56,7 +56,7 @@ class SumOracle(SupportOracle):
     def __init__(self, fleet: Fleet, threads: int | None = None) -> None:
         self.fleet, self.horizon = fleet, fleet.horizon
         self.num_costs = fleet.num_costs + fleet.step_limits.size
-        self._threads = threads or cores()
+        self.threads = threads or cores()
         self._stepwise = np.array([1 + i for i in fleet.step_costs], dtype=np.int64)
         self._tie_unit = TIE
         self._chunks = [
@@ -120,11 +120,11 @@ class SumOracle(SupportOracle):
 
     def _map(self, work: Callable[[int], None], count: int) -> None:
         """Call it for 0..count-1, in threads where that is worth it; kernels hold no lock."""
-        if self._alone or count == 1 or self._threads == 1:
+        if self._alone or count == 1 or self.threads == 1:
             for c in range(count):
                 work(c)
             return
-        with ThreadPoolExecutor(self._threads) as pool:
+        with ThreadPoolExecutor(self.threads) as pool:
             for _ in pool.map(work, range(count)):
                 pass
 

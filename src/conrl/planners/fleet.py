@@ -205,45 +205,43 @@ class FleetPlan:
         actions = part.action[part.first[:-1] + self._actions(stack, rank, column)]
         return Deterministic(actions, part.num_actions)
 
-    def tables(self, stack: int) -> tuple[NDArray[np.uint16], Int, list[tuple[int, Int, Float]]]:
-        """What a simulation plays: choices [T, H, S], the row [M] of members of one policy, and those of the rest.
+    def tables(self, stack: int, members: Int) -> tuple[NDArray[np.uint16], Int, list[tuple[int, Int, Float]]]:
+        """What a simulation plays: choices [T, H, S], and the row of each unit of a stack, whose members are given.
 
-        The last are (member, rows, cumulated weights) of single units, rank by rank, of members with several policies.
+        Units that mix are listed with their rows and the weights of these.
         """
         part = self.fleet.stacks[stack]
         offset = sum(other.members for other in self.fleet.stacks[:stack])
-        mine = {m - offset: m for m in self.split.parts if 0 <= m - offset < part.members}
-        extra: list[tuple[int, int]] = []  # member, column
-        singles: list[tuple[int, Int, Float]] = []
-        known: dict[tuple[int, int], int] = {}
+        known: dict[tuple[int, int], int] = {}  # the row of a member and column, of members with several policies
 
         def at(rank: int, column: int) -> int:
-            if (rank, column) not in known:
-                known[rank, column] = part.members + len(extra)
-                extra.append((rank, column))
-            return known[rank, column]
+            return known.setdefault((rank, column), part.members + len(known))
 
-        for rank, member in mine.items():
-            for column, count in self.split.parts[member]:
-                row = np.array([at(rank, column)])
-                singles += [(rank, row, np.ones(1))] * count
-            for mix in self.split.mixes.get(member, []):
+        choice = members.copy()
+        mixing: list[tuple[int, Int, Float]] = []
+        several = [m - offset for m in self.split.parts if 0 <= m - offset < part.members]
+        for rank in several:
+            units = np.flatnonzero(members == rank)
+            begin = 0
+            for column, count in self.split.parts[rank + offset]:
+                choice[units[begin : begin + count]] = at(rank, column)
+                begin += count
+            for mix in self.split.mixes.get(rank + offset, []):
                 rows = np.array([at(rank, j) for j in mix.columns])
-                singles.append((rank, rows, np.cumsum(mix.weights)))
-        table = np.zeros((part.members + len(extra), self.fleet.horizon, part.num_states), dtype=np.uint16)
+                mixing.append((int(units[mix.unit]), rows, np.array(mix.weights)))
+        table = np.zeros((part.members + len(known), self.fleet.horizon, part.num_states), dtype=np.uint16)
         main = self.split.main[offset : offset + part.members]
-        for column in range(self.directions.shape[0]):
-            rows = np.where(main == column, np.arange(part.members), -1)
-            rows[list(mine)] = -1
-            if (rows >= 0).any():
-                self.oracle.choices(stack, self.directions[column], rows, table)
-            rows = np.full(part.members, -1, dtype=np.int64)
+        for column, direction in enumerate(self.directions):
+            alone = np.where(main == column, np.arange(part.members), -1)
+            alone[several] = -1
+            shared = np.full(part.members, -1, dtype=np.int64)
             for (rank, j), row in known.items():
                 if j == column:
-                    rows[rank] = row
-            if (rows >= 0).any():
-                self.oracle.choices(stack, self.directions[column], rows, table)
-        return table, np.arange(part.members), singles
+                    shared[rank] = row
+            for rows in (alone, shared):
+                if (rows >= 0).any():
+                    self.oracle.choices(stack, direction, rows, table)
+        return table, choice, mixing
 
 
 # -- planning ---------------------------------------------------------------------------------------------
