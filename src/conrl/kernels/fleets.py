@@ -280,7 +280,10 @@ def fewer_mixtures(gain: Array, use: Array, slack: Array, weight: Array) -> int:
                 slack[answer[q]] = max(slack[answer[q]] + far * t[q], 0.0)
             else:
                 weight[unit[q], answer[q]] = max(weight[unit[q], answer[q]] + far * t[q], 0.0)
-                weight[unit[q], base[unit[q]]] = max(weight[unit[q], base[unit[q]]] - far * t[q], 0.0)
+                weight[unit[q], base[unit[q]]] -= far * t[q]
+        for q in range(R + 1):
+            if unit[q] >= 0:  # once all its answers have taken and given
+                weight[unit[q], base[unit[q]]] = max(weight[unit[q], base[unit[q]]], 0.0)
         moves += 1
         if hit_base:
             i = unit[hit]

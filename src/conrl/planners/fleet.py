@@ -367,7 +367,8 @@ def _fewer(answers: Float, weight: Float, counts: Float, best: Optimum, rows: Ro
     use = counts[:, None, None] * (answers @ G.T)  # [k, n, R]
     gain = counts[:, None] * answers[:, :, 0]
     slack = np.maximum(rows.bound - G @ (best.weights @ best.points), 0.0)
-    unit = np.maximum(np.abs(use).max(axis=(0, 1)), np.finfo(np.float64).tiny)
+    unit = np.abs(use).max(axis=(0, 1))
+    unit = np.where(unit > 0.0, unit, np.maximum(np.abs(rows.bound), 1.0))
     slack[slack <= 1e-9 * np.abs(rows.bound) + 1e-12 * unit] = 0.0  # tight: it stays where it is
     few = weight.copy()
     kernels.fewer_mixtures(np.ascontiguousarray(gain), np.ascontiguousarray(use / unit), slack / unit, few)
