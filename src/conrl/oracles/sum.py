@@ -145,11 +145,10 @@ class SumOracle(SupportOracle):
         backward, forward = backward + CHUNK + more, forward + CHUNK + more
         unit = 1.01 * HALF_ULP * math.exp(DRIFT * H)
         totals = self._largest_totals() if sharp else H * self.scale
-        lost = TINY * forward * (1.0 + self.scale) * max(1.0, float(self.fleet.num_units))
+        lost = TINY * forward * (1.0 + self.scale) * float(self.fleet.num_units)  # of probabilities, where pay is large
         steps = slice(1 + self.fleet.num_costs, None)
         totals[steps] = self.scale[steps]  # of one step, not of all
-        # A support value is the same sum with w applied first: each entry of w.z counts with its own totals.
-        return Rounding(backward * unit * totals + lost, forward * unit * totals + lost)
+        return Rounding(backward * unit * totals, forward * unit * totals + lost)
 
     def _largest_totals(self) -> Float:
         """By backward induction on the sizes; upward, as that is rounded too."""
