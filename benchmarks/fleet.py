@@ -1,11 +1,11 @@
 """Fleets: a million different units under one budget, and guarded simulations.
 
-    python benchmarks/fleet.py [--units 1000000] [--played 100000] [--runs 200] [--lp 100]
+    python benchmarks/fleet.py [--units 1000000] [--played 100000] [--runs 200]
 
-Units are machines of 8 states and 2 actions, 20 steps: the worse its state the less a machine earns, it wears at its own
-rate, and a repair costs its own price and mostly helps. Printed: time of making the fleet and of planning it, the gap,
-who mixes, peak memory; then the guarded simulation against the bound; then plans against the full linear program of
-fleets that are drawn.
+Units are machines of 8 states and 2 actions, 20 steps: the worse its state the less a machine earns, it wears at its
+own rate, and a repair costs its own price and mostly helps. Printed: time of making the fleet and of planning it, the
+gap, who mixes, peak memory; then the guarded simulation against the bound. (Plans against the full linear program:
+tests/test_fleet.py.)
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ gathered, since the lanes of a register are the same state of 8 units. Sums over
 chunk by chunk in a fixed order: threads change nothing.
 """
 
+from typing import Any
+
 import numpy as np
 
 from conrl.kernels.compiling import Array, compiled, inlined
@@ -45,7 +47,7 @@ def sizes_of(x: Lanes) -> Lanes:
 
 
 @inlined
-def across(x: Lanes) -> float:
+def across(x: Lanes) -> Any:
     return ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]))
 
 
@@ -357,10 +359,8 @@ def safe_policies(
 
 
 @compiled
-def later_needs(
-    pattern: Pattern, probability: Array, safe: Array, needs: Array, units: int, later: Array
-) -> None:
-    """later [units, H, S, columns, H]: the most that the safe policy may cost at step g, from a state at step h <= g."""
+def later_needs(pattern: Pattern, probability: Array, safe: Array, needs: Array, units: int, later: Array) -> None:
+    """later [units, H, S, columns, H]: the most that the safe policy may cost at step g >= h, from a state at h."""
     first, start, successor = pattern
     horizon, num_states, n = needs.shape[1], needs.shape[2], needs.shape[3]
     for u in range(units):
@@ -383,7 +383,7 @@ def later_needs(
 
 @inlined
 def uniform(key: np.uint64, i: np.uint64) -> float:
-    """The i-th number in [0, 1) of the stream `key`: splitmix64 (Steele, Lea and Flood 2014), which can start anywhere."""
+    """The i-th number in [0, 1) of the stream `key`: splitmix64 (Steele, Lea and Flood 2014), which starts anywhere."""
     z = key + (i + ONE) * GOLDEN
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -78,8 +78,8 @@ class Fleet:
         for i, model in enumerate(models):
             if model.cost_names != names:
                 raise ModelError(
-                    f"groups[{i}] has the costs {list(model.cost_names)}, groups[0] {list(names)}; a fleet shares them: "
-                    "give all models the same cost_names",
+                    f"groups[{i}] has the costs {list(model.cost_names)}, groups[0] {list(names)}; a fleet shares "
+                    "them: give all models the same cost_names",
                     key=("groups",),
                 )
             if model.horizon != horizon:
@@ -201,9 +201,7 @@ class Fleet:
     @property
     def row_names(self) -> tuple[str, ...]:
         """The costs, then "NAME at step h" for those limited step by step: what rows are on."""
-        steps = (
-            f"{self.cost_names[i]} at step {h + self.step}" for i in self.step_costs for h in range(self.horizon)
-        )
+        steps = (f"{self.cost_names[i]} at step {h + self.step}" for i in self.step_costs for h in range(self.horizon))
         return (*self.cost_names, *steps)
 
     def rows(self, limits: Float | None = None, floors: Float | None = None) -> Rows:
@@ -236,7 +234,9 @@ class Fleet:
         """
         passed = read_count(step, "step", least=0)
         if passed >= self.horizon:
-            raise SpecError(f"step is {passed}; the fleet has {self.horizon} steps, so none would be left", key=("step",))
+            raise SpecError(
+                f"step is {passed}; the fleet has {self.horizon} steps, so none would be left", key=("step",)
+            )
         self._apart()
         table = any_array(states, "states")
         if table.shape != (self.num_units,) or table.dtype.kind not in "iu":
@@ -311,9 +311,7 @@ def _read_group(i: int, group: Any) -> tuple[ConstrainedMDP, int]:
     return model, number
 
 
-def _read_limits(
-    limits: Any, floors: Any, per_step: Any, names: tuple[str, ...], horizon: int
-) -> dict[str, Any]:
+def _read_limits(limits: Any, floors: Any, per_step: Any, names: tuple[str, ...], horizon: int) -> dict[str, Any]:
     """The attributes that limits are kept in."""
     if per_step is not None and not isinstance(per_step, Mapping):
         raise ModelError(

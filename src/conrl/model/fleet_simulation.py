@@ -9,7 +9,7 @@ An action is played if (1) still holds after its worst outcome; else the unit do
 holds, by the definition of rho. At the start (1) is checked for the worst first states, and refused if it fails. Limits
 per step are kept the same way, with the worst case of the safe policy at each later step in place of rho.
 
-The books are exact: costs are counted in quanta, powers of two so small that nothing overflows 63 bits, each rounded up,
+The books are exact: costs are counted in quanta, powers of two that are as small as 63 bits allow, each rounded up,
 limits rounded down. So no rounding breaks a budget, and what does not round (whole numbers, quarters) uses it up
 exactly. Units take turns in going first, from run to run and from step to step.
 """
@@ -90,7 +90,8 @@ class FleetSimulation:
     def exceed_steps(self) -> dict[str, float]:
         """By cost name: the share of runs in which some step costs more than its limit."""
         return {
-            name: float((totals > self.step_limits[name]).any(axis=1).mean()) for name, totals in self.step_costs.items()
+            name: float((totals > self.step_limits[name]).any(axis=1).mean())
+            for name, totals in self.step_costs.items()
         }
 
 
@@ -138,7 +139,9 @@ def simulate_fleet(fleet: Fleet, plan: Any, runs: Any, seed: Any, guard: Any, th
     from_plan = getattr(plan, "fleet", None)
     if from_plan is not fleet:
         what = "of another fleet" if from_plan is not None else f"a {type(plan).__name__}"
-        raise SpecError(f"simulate needs a plan of this fleet, and this is {what}; use conrl.plan(fleet)", key=("plan",))
+        raise SpecError(
+            f"simulate needs a plan of this fleet, and this is {what}; use conrl.plan(fleet)", key=("plan",)
+        )
     count, first = read_count(runs, "runs", most=2**31 - 1), read_seed(seed)
     guarded = read_flag(guard, "guard")
     workers = plan.oracle.threads if threads is None else read_count(threads, "threads", most=1024)
@@ -241,7 +244,16 @@ def _safe(fleet: Fleet, stack: Stack, paid: Float, books: Books) -> tuple[NDArra
         needs = np.zeros((end - begin, H, S, c), dtype=np.int64)
         p, x = stack.probability[blocks], paid[blocks]
         kernels.safe_policies(
-            pattern, p, x, stack.outcome_pay is not None, books.columns, weights, end - begin, safe[begin:end], part, needs
+            pattern,
+            p,
+            x,
+            stack.outcome_pay is not None,
+            books.columns,
+            weights,
+            end - begin,
+            safe[begin:end],
+            part,
+            needs,
         )
         if part.any():
             if not reserve.size:
@@ -279,8 +291,8 @@ def _check_start(fleet: Fleet, stacks: list[Played], books: Books) -> None:
     def check(name: str, need: int, limit: int, quantum: float) -> None:
         if need > limit:
             raise SpecError(
-                f"the guard cannot promise {name} <= {limit * quantum:.10g}: in the worst case even the most careful units "
-                f"need {need * quantum:.10g}; raise the limit, or simulate with guard=False",
+                f"the guard cannot promise {name} <= {limit * quantum:.10g}: in the worst case even the most careful "
+                f"units need {need * quantum:.10g}; raise the limit, or simulate with guard=False",
                 key=("guard",),
             )
 

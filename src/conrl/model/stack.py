@@ -1,8 +1,8 @@
-"""Units of one shape, as the kernels of fleets read them: a common pattern, and the numbers of LANES units side by side.
+"""Units of one shape, as the kernels of fleets read them: a common pattern, and the numbers of 8 units side by side.
 
-A *kind* is a process (transitions, reward, costs); a *member* is a kind with a first state, or a distribution of it, and
-a count. In a stack of different units each kind has one member. A model of which there are many units is a stack of one
-kind, with a member for each state that some of them are in.
+A *kind* is a process (transitions, reward, costs); a *member* is a kind with a first state, or a distribution of it,
+and a count. In a stack of different units each kind has one member. A model of which there are many units is a stack
+of one kind, with a member for each state that some of them are in.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class _Dense:
         self.table, self.sizes = table, sizes
 
     def part(self, begin: int, end: int) -> Float:
-        N, S, A = self.sizes
+        _, S, A = self.sizes
         return float_array(self.table[begin:end], "transitions").reshape(end - begin, S * A, S)
 
     def interleave(self, exists: Bool) -> tuple[Bool, Float]:
@@ -247,8 +247,8 @@ def _dense(transitions: Any, N: int, S: int, A: int) -> _Dense:
     table = any_array(transitions, "transitions")
     if table.shape != (N, S, A, S):
         raise ModelError(
-            f"transitions has shape {table.shape}; with rewards of shape {(N, S, A)} it must be {(N, S, A, S)}, or sparse "
-            f"{(N * S * A, S)}",
+            f"transitions has shape {table.shape}; with rewards of shape {(N, S, A)} it must be {(N, S, A, S)}, or "
+            f"sparse {(N * S * A, S)}",
             key=("transitions",),
         )
     return _Dense(table, (N, S, A))
@@ -307,7 +307,8 @@ def _pay_part(values: Any, what: str, begin: int, end: int, sizes: tuple[int, in
         n, k, _ = (int(x) for x in np.argwhere(~(np.abs(part) <= LARGEST))[0])
         s, a = divmod(int(pairs[k]), sizes[1])
         raise ModelError(
-            f"{what} of unit {begin + n}, state {s}, action {a} must be finite and at most {LARGEST:g} in size", key=(what,)
+            f"{what} of unit {begin + n}, state {s}, action {a} must be finite and at most {LARGEST:g} in size",
+            key=(what,),
         )
     rows = interleaved(part.reshape(end - begin, -1))
     return np.ascontiguousarray(rows.reshape(rows.shape[0], pairs.size, part.shape[2], LANES))
@@ -329,8 +330,8 @@ def read_starts(initial: Any, units: int, num_states: int) -> Float:
     table = float_array(initial, "initial")
     if table.shape not in ((num_states,), (units, num_states)):
         raise ModelError(
-            f"initial has shape {table.shape}; expected a state, {units} states (whole numbers), or probabilities of shape "
-            f"({num_states},) or {(units, num_states)}",
+            f"initial has shape {table.shape}; expected a state, {units} states (whole numbers), or probabilities of "
+            f"shape ({num_states},) or {(units, num_states)}",
             key=("initial",),
         )
     if table.ndim == 1:

@@ -6,10 +6,10 @@ One backward induction and one forward pass a unit, LANES units at a time (`conr
 step z has H more entries for each such cost, and w weighs a cost differently from step to step: still one backward
 induction.
 
-Rounding. A unit's total is a sum of products; it is off by at most (operations on the way) x 2^-53 x (its expected total
-of the sizes of what is added). Units are added up lane by lane within a chunk of CHUNK blocks, which are as many more
-operations, and chunks exactly (`math.fsum`, rounded once). So the total of the fleet is off by at most (operations of a
-unit + CHUNK + a few) x 2^-53 x (the sum over units of those totals).
+Rounding. A unit's total is a sum of products; it is off by at most (operations on the way) x 2^-53 x (its expected
+total of the sizes of what is added). Units are added up lane by lane within a chunk of CHUNK blocks, which are as many
+more operations, and chunks exactly (`math.fsum`, rounded once). So the total of the fleet is off by at most (operations
+of a unit + CHUNK + a few) x 2^-53 x (the sum over units of those totals).
 """
 
 from __future__ import annotations
@@ -65,10 +65,7 @@ class SumOracle(SupportOracle):
             for begin in range(0, stack.count.shape[0], CHUNK)
         ]
         sizes = sum(
-            (
-                np.einsum("bl,bil->i", stack.count, stack.size[stack.data])
-                for stack in fleet.stacks
-            ),
+            (np.einsum("bl,bil->i", stack.count, stack.size[stack.data]) for stack in fleet.stacks),
             np.zeros(1 + fleet.num_costs),
         )
         steps = [sizes[i] for i in self._stepwise for _ in range(fleet.horizon)]
@@ -182,7 +179,7 @@ class SumOracle(SupportOracle):
         A choice is the number of an action among those of its state.
         """
         part: Stack = self.fleet.stacks[stack]
-        lanes = np.full(part.count.size, -1, dtype=np.int64)
+        lanes: Int = np.full(part.count.size, -1, dtype=np.int64)
         lanes[: rows.size] = rows
         lanes = lanes.reshape(part.count.shape)
         weights, largest = self._weights(np.asarray(direction, dtype=np.float64)[None])

@@ -108,7 +108,9 @@ def plan(
     """
     if isinstance(mdp, Fleet):
         if planner != ColumnGeneration.name:
-            raise SpecError(f"fleets are planned by {ColumnGeneration.name!r} alone; leave planner out", key=("planner",))
+            raise SpecError(
+                f"fleets are planned by {ColumnGeneration.name!r} alone; leave planner out", key=("planner",)
+            )
         return plan_fleet(mdp, problem, tol, limits=limits)
     need_model(mdp, "plan")
     asked = as_problem(problem, mdp.limits, limits)

@@ -131,7 +131,9 @@ class FleetPlan:
     def policy(self, unit: int) -> Policy | Mixture:
         """The policy of one unit."""
         if not is_int(unit) or not 0 <= unit < self.fleet.num_units:
-            raise SpecError(f"unit is {shown(unit)}; the fleet has the units 0..{self.fleet.num_units - 1}", key=("unit",))
+            raise SpecError(
+                f"unit is {shown(unit)}; the fleet has the units 0..{self.fleet.num_units - 1}", key=("unit",)
+            )
         member = int(self.fleet.unit_member[unit])
         if member not in self.split.parts:
             return self._policy(member, int(self.split.main[member]))
@@ -145,7 +147,9 @@ class FleetPlan:
     def parts(self, type: int) -> list[Part]:
         """What the units of a type do: how many of them play which policy."""
         if not is_int(type) or not 0 <= type < self.fleet.num_types:
-            raise SpecError(f"type is {shown(type)}; the fleet has the types 0..{self.fleet.num_types - 1}", key=("type",))
+            raise SpecError(
+                f"type is {shown(type)}; the fleet has the types 0..{self.fleet.num_types - 1}", key=("type",)
+            )
         found = []
         for member in np.flatnonzero(self.fleet.member_type == type).tolist():
             whole = [(int(self.split.main[member]), int(self.fleet.counts[member]))]
@@ -195,9 +199,9 @@ class FleetPlan:
         part = self.fleet.stacks[stack]
         rows = np.full(part.members, -1, dtype=np.int64)
         rows[rank] = 0
-        table = np.zeros((1, self.fleet.horizon, part.num_states), dtype=np.uint16)
+        table: NDArray[np.uint16] = np.zeros((1, self.fleet.horizon, part.num_states), dtype=np.uint16)
         self.oracle.choices(stack, self.directions[column], rows, table)
-        return table[0]
+        return table.reshape(table.shape[1:])
 
     def _policy(self, member: int, column: int) -> Deterministic:
         stack, rank = self._place(member)
