@@ -35,7 +35,8 @@ class Task:
 
     `reward_range` and `cost_ranges` bound the *realised* reward and costs of one step: a hard budget rests on
     them. `initial` is the first state if it is known and fixed. `features` ([S, ...]) is what function
-    approximation sees. `can_stop`: an episode may be ended early. `available` ([S, A]) masks actions.
+    approximation sees. `can_stop`: an episode may be ended early. `available` ([S, A]) masks actions; [H, S, A] where
+    that depends on the step. `step_dependent`: what happens may depend on the step, so that learners count per step.
     """
 
     num_states: int
@@ -49,6 +50,7 @@ class Task:
     features: Array | None = None
     can_stop: bool = False
     available: Bool | None = None
+    step_dependent: bool = False
 
     def __post_init__(self) -> None:
         """Check every field, and keep a copy that nobody can change."""
@@ -74,11 +76,13 @@ class Task:
             raise ModelError(f"cost_ranges has {len(ranges)} entries for {self.num_costs} costs")
         put("cost_ranges", tuple(read_range(r, f"cost_ranges[{i}]", ("cost_ranges",)) for i, r in enumerate(ranges)))
         put("can_stop", read_flag(self.can_stop, "can_stop"))
+        put("step_dependent", read_flag(self.step_dependent, "step_dependent"))
         if self.features is not None:
             put("features", frozen(read_features(self.features, self.num_states)))
         if self.available is not None:
-            mask = read_available(self.available, self.num_states, self.num_actions)
-            if not mask.any(axis=1).all():
+            steps = self.horizon if self.step_dependent else 0
+            mask = read_available(self.available, self.num_states, self.num_actions, steps)
+            if mask.ndim == 2 and not mask.any(axis=1).all():
                 state = int(np.argmin(mask.any(axis=1)))
                 raise ModelError(f"available leaves state {state} without an action; every state needs one")
             put("available", frozen(mask))
