@@ -297,6 +297,11 @@ class ConstrainedMDP:
 
         return cast(Int, self._once("pair_index", make))
 
+    def pair(self, step: int, state: int, action: int) -> int:
+        """The pair of a step, state and action; -1 where the action does not exist."""
+        node = step * self.num_states + state if self.step_dependent else state
+        return int(self.pair_rows[node, action])
+
     @property
     def pair_rows(self) -> Int:
         """The same as the kernels read it: [S, A], or [H * S, A]."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +92,28 @@ class Task:
         return (
             f"Task(states={self.num_states}, actions={self.num_actions}, horizon={self.horizon}, limits={limits}, "
             f"initial={self.initial})"
+        )
+
+    @cached_property
+    def mask(self) -> Bool:
+        """[1, S, A], or [H, S, A]: which actions exist; all of them where a state has none, as nobody comes there."""
+        sizes = self.num_states, self.num_actions
+        exists = np.ones((1, *sizes), dtype=bool) if self.available is None else self.available.reshape(-1, *sizes)
+        return frozen(exists | ~exists.any(axis=2, keepdims=True))
+
+    @cached_property
+    def unrolled(self) -> Task:
+        """The task whose state h * S + s is state s at step h, so that nothing depends on the step any more."""
+        if not self.step_dependent:
+            return self
+        steps = (self.horizon, self.num_states, self.num_actions)
+        available = None if self.available is None else np.broadcast_to(self.mask, steps).reshape(-1, self.num_actions)
+        return replace(
+            self,
+            num_states=self.horizon * self.num_states,
+            available=available,
+            features=None,
+            step_dependent=False,
         )
 
     @cached_property
