@@ -121,8 +121,9 @@ class Policy:
     def save(self, path: str | Path, mdp: ConstrainedMDP | None = None) -> None:
         """Write the policy: `.npz` (arrays) or `.csv` (step,state,action,probability; positive ones only).
 
-        With `mdp`, CSV carries the names of its states and actions. `load_policy` reads `.npz`. To save a mixture,
-        save its Markov form (`Mixture.to_markov`) or its components.
+        With `mdp`, CSV carries the names of its states and actions; where the model depends on the step, it has only
+        the states that can be reached at each one. `load_policy` reads `.npz`. To save a mixture, save its Markov
+        form (`Mixture.to_markov`) or its components.
         """
         path = file_path(path)
         if path.suffix == ".npz":
@@ -132,6 +133,8 @@ class Policy:
             states = mdp.state_names if mdp else tuple(map(str, range(self.shape[1])))
             actions = mdp.action_names if mdp else tuple(map(str, range(self.shape[2])))
             table = self.probabilities
+            if mdp is not None and mdp.step_dependent:
+                table = np.where(mdp.reached[:, :, None], table, 0.0)
             played = ([h, states[s], actions[a], float(table[h, s, a])] for h, s, a in np.argwhere(table > 0.0))
             with atomic_write(path) as file:
                 file.write(csv_text([["step", "state", "action", "probability"], *played]).encode())

@@ -260,6 +260,16 @@ class ConstrainedMDP:
         return cast(Reach, self._once("reach", lambda: Reach.of(self.graph, self.initial, self.horizon)))
 
     @property
+    def reached(self) -> Bool:
+        """[H, S]: the states of a step-dependent model that can be occupied at each step."""
+
+        def make() -> Bool:
+            g = self.graph
+            return frozen(kernels.reachable_by_step(g.first, g.start, g.successor, self.initial, self.horizon))
+
+        return cast(Bool, self._once("reached", make))
+
+    @property
     def step_dependent(self) -> bool:
         """Whether every step has pairs of its own."""
         return self.graph.first.size - 1 > self.num_states
