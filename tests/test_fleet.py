@@ -587,7 +587,7 @@ STACK = draw_stack(0, 4)
         (lambda: ANY.Fleet([(MODEL.with_bonus(np.ones((1, 2))), 1)]), "carries a bonus"),
         (lambda: ANY.Fleet([(MODEL, 1)], {"crew": 1}), "did you mean 'crews'"),
         (lambda: ANY.Fleet([(MODEL, 1)], per_step={"crew": 1}), "did you mean 'crews'"),
-        (lambda: ANY.Fleet([(MODEL, 1)], per_step={"crews": [1, 2]}), "has 2 entries"),
+        (lambda: ANY.Fleet([(MODEL, 1)], per_step={"crews": [1, 2]}), "one for each of 4 steps"),
         (lambda: ANY.Fleet([(MODEL, 1)], per_step={"crews": float("nan")}), "holds nan"),
         (lambda: ANY.Fleet([(MODEL, 1)], per_step=[3]), "by cost name"),
         (lambda: conrl.Fleet.stack(**(STACK | {"transitions": STACK["transitions"][1:]}), horizon=2), "must be"),

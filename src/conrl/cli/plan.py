@@ -91,7 +91,7 @@ def plan(
         own = {"--planner": planner != "column-generation", "--set": given["settings"], "--start": given["start"]}
         if (refused := next((name for name, value in (foreign | own).items() if value), None)) is not None:
             raise SpecError(f"{refused} is not for a fleet; see the table [fleet] and the tables [[unit]] of {model}")
-        _plan_fleet(model, given["horizon"], limits, floors, tol, played, seed, as_json)
+        _plan_fleet(model, given["horizon"], (limits, floors, per_step), tol, played, seed, as_json)
         return
     from conrl import drawing, evaluation, planners, problem
     from conrl import policy_map as play
@@ -123,8 +123,7 @@ def plan(
 def _plan_fleet(
     file: str,
     horizon: int | None,
-    limits: dict[str, float],
-    floors: dict[str, float],
+    typed: tuple[dict[str, float], ...],
     tol: float | None,
     runs: int | None,
     seed: int,
@@ -135,7 +134,7 @@ def _plan_fleet(
     from conrl.cli import json_records, tables
     from conrl.envs.fleet_files import load_fleet
 
-    fleet, names = load_fleet(file, horizon, limits, floors)
+    fleet, names = load_fleet(file, horizon, *typed)
     best = planners.plan(fleet, tol=tol)
     simulation = None if runs is None else fleet.simulate(best, runs, seed)
     record = json_records.fleet_record(file, names, best, simulation)

@@ -77,9 +77,8 @@ def fleet_tables(record: Record) -> Parts:
     facts.add_row("reward", Text(precise(record["reward"]), "bold"))
     facts.add_row("bound", precise(record["bound"]))
     facts.add_row("gap", f"{record['gap']:.1e}")
-    facts.add_row(
-        "status", Text(f"{record['status']}: {record['message']}", "" if record["status"] == "optimal" else "yellow")
-    )
+    status = record["status"]
+    facts.add_row("status", Text(f"{status}: {record['message']}", "" if status == "optimal" else "yellow"))
     mixing = len(record["mixed"])
     facts.add_row("mixing", f"{mixing:,} of {record['units']:,} units; every other has one deterministic policy")
     parts: Parts = [Text(title, "bold"), facts]

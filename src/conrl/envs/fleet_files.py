@@ -46,6 +46,7 @@ def load_fleet(
     horizon: int | None = None,
     limits: Mapping[str, float] | None = None,
     floors: Mapping[str, float] | None = None,
+    per_step: Mapping[str, float] | None = None,
 ) -> FleetFile:
     """The fleet of a file; a horizon, limits and floors given here replace the file's."""
     file = Path(path)
@@ -67,12 +68,13 @@ def load_fleet(
         with _within(f"{path}: [[unit]] {i + 1}"):
             model = naming.model(name, steps, None if start is None else str(start), unit.get("set", {}), {})
         groups.append((model, unit.get("count", 1)))
+    own = {key: dict(shared.get(key, {})) for key in ("limits", "floors", "per_step")}
     with _within(path):
-        own = {key: dict(shared.get(key, {})) for key in ("limits", "floors")}
-        fleet = Fleet(groups, own["limits"] or None, own["floors"] or None, shared.get("per_step"))
-    if limits or floors:  # typed by the user: not the file's mistake
-        totals = [own[key] | dict(given or {}) or None for key, given in (("limits", limits), ("floors", floors))]
-        fleet = Fleet(groups, *totals, shared.get("per_step"))
+        fleet = Fleet(groups, own["limits"] or None, own["floors"] or None, own["per_step"] or None)
+    typed = {key: given for key, given in zip(own, (limits, floors, per_step), strict=True) if given}
+    if typed:  # by the user: what is wrong with it is not the file's mistake
+        own = {key: own[key] | dict(typed.get(key, {})) for key in own}
+        fleet = Fleet(groups, own["limits"] or None, own["floors"] or None, own["per_step"] or None)
     return FleetFile(fleet, tuple(unit["model"] for unit in units))
 
 
@@ -99,9 +101,7 @@ def _checked(tables: dict[str, Any], path: str) -> tuple[dict[str, Any], list[di
     if not isinstance(shared, dict):
         raise SpecError(f"{path}: fleet is {shown(shared)}; write a table [fleet]")
     if not isinstance(units, list) or not units or not all(isinstance(unit, dict) for unit in units):
-        raise SpecError(
-            f'{path}: no units; write a table [[unit]] with model = "press.csv" and count = 25 for each kind'
-        )
+        raise SpecError(f'{path}: no units; write a table [[unit]] with model = "press.csv" and count = 25 for each')
     _known(shared, FLEET, f"{path}: [fleet]")
     for key in ("limits", "floors", "per_step"):
         if not isinstance(shared.get(key, {}), dict):

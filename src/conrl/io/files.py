@@ -3,8 +3,8 @@
 `atomic_write` writes beside the destination, syncs and renames. `alone` keeps other processes out of a directory.
 `refuse_links` keeps a directory of ours from leading to files outside. `read_bytes` reads regular files only.
 `read_npz` compares what the headers of an `.npz` archive claim with what the file holds, and both with `conrl.sizes`,
-before memory is taken, and never unpickles. `parse_json`, `parse_toml` and `check_depth` refuse what is nested so deeply
-that reading or writing it would exhaust the stack.
+before memory is taken, and never unpickles. `parse_json`, `parse_toml` and `check_depth` refuse what is nested so
+deeply that reading or writing it would exhaust the stack.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from conrl._types import Float, Int
 from conrl.arguments import any_array, frozen, is_list, is_number, read_count, setter
 from conrl.errors import ModelError, SpecError, shown, unknown
-from conrl.model.limits import Limits, Rows, resolve_limits, rows_of
+from conrl.model.limits import Limits, Rows, read_step_limits, resolve_limits, rows_of
 from conrl.model.mdp import ConstrainedMDP
 from conrl.model.reading import default_cost_names, read_horizon, read_names
 from conrl.model.stack import Stack, of_model, of_units
@@ -308,35 +308,25 @@ def _read_group(i: int, group: Any) -> tuple[ConstrainedMDP, int]:
     number = read_count(count, f"the count of groups[{i}]", most=MOST_UNITS, error=ModelError)
     if model.bonus is not None:
         raise ModelError(f"groups[{i}] carries a bonus; fleets are planned on models without one", key=("groups",))
+    if model.step_dependent:
+        raise ModelError(
+            f"groups[{i}] depends on the step, which fleets do not take; put the step into the state", key=("groups",)
+        )
     return model, number
 
 
 def _read_limits(limits: Any, floors: Any, per_step: Any, names: tuple[str, ...], horizon: int) -> dict[str, Any]:
     """The attributes that limits are kept in."""
-    if per_step is not None and not isinstance(per_step, Mapping):
-        raise ModelError(
-            f"per_step is {shown(per_step)}; expected limits by cost name, as {{'crews': 40}}", key=("per_step",)
-        )
-    costs, values = [], []
-    for name, given in ({} if per_step is None else per_step).items():
-        if name not in names:
-            raise ModelError(unknown("cost", str(name), names), key=("per_step", str(name)))
-        each: Any = given
-        if not is_list(given) or isinstance(given, str):
-            each = np.full(horizon, np.inf) if given is None else [given] * horizon
-        elif len(each) != horizon:
-            raise ModelError(
-                f"per_step[{name!r}] has {len(each)} entries; expected one number, or {horizon}, one for each step",
-                key=("per_step", str(name)),
-            )
-        costs.append(names.index(name))
-        values.append(_read_numbers(each, f"per_step[{name!r}]", ("per_step", str(name)), np.inf))
-    order = np.argsort(costs, kind="stable")
+    each = [] if per_step is None else read_step_limits(per_step, names, horizon)
+    costs = tuple(sorted({limit.cost for limit in each}))
+    steps = np.full((len(costs), horizon), np.inf)
+    for limit in each:
+        steps[costs.index(limit.cost), limit.step] = limit.bound
     return {
         "limits": frozen(resolve_limits(limits, names, "limits")),
         "floors": frozen(resolve_limits(floors, names, "floors")),
-        "step_costs": tuple(costs[i] for i in order),
-        "step_limits": frozen(np.array([values[i] for i in order]).reshape(len(costs), horizon)),
+        "step_costs": costs,
+        "step_limits": frozen(steps),
     }
 
 
