@@ -32,11 +32,12 @@ MENU = {
         "how-to/own-environment",
         "how-to/logged-data",
         "how-to/hard-budgets",
+        "how-to/fleets",
         "how-to/fairness",
         "how-to/certificates",
         "studies",
     ),
-    "Stories": ("stories/pricing", "stories/advertising", "stories/rover"),
+    "Stories": ("stories/pricing", "stories/advertising", "stories/fleet", "stories/rover"),
     "Understand": ("mathematics", "paper", "results", "environments", "architecture", "reliability"),
     "Look up": ("reference", "benchmarks", "changelog", "contributing"),
 }
