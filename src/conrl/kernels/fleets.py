@@ -1,7 +1,8 @@
 """Many processes at once: LANES units in the lanes of a vector, one block of units after the other.
 
 The units of a *stack* share a pattern (`first`, `start`, `successor` as in `conrl.kernels`; an outcome that a unit does
-not have has probability 0 there) and differ in their numbers:
+not have has probability 0 there) and differ in their numbers. `shift` is S where every step has pairs of its own, else
+0: the pairs of state s at step h are those of node h * shift + s. A node without any is one where nobody comes.
 
     probability [D, K, LANES]         pay [D, 1+d, P, LANES]         size [D, 1+d, LANES]: the largest |pay|
     data [B]                          which of the D blocks of numbers the units of block b read
@@ -19,7 +20,7 @@ import numpy as np
 from conrl.kernels.compiling import Array, compiled, inlined
 from conrl.kernels.lanes import LANES, Lanes, add, every, pick, put, row
 
-Pattern = tuple[Array, ...]  # first, start, successor
+Pattern = tuple[Any, ...]  # first, start, successor, shift
 Numbers = tuple[Array, ...]  # probability, pay, size, data, initial, count
 
 ONE = np.uint64(1)
@@ -76,9 +77,9 @@ def fleet_sweep(
     sizes of pay instead. `apart` [m, B, 1 + d + n H, LANES], or empty: the points of each unit. `rows` [B, LANES], or
     empty: into which row of table [T, H, S] the choices of a unit for the last direction go; -1 for none.
     """
-    first, start, successor = pattern
+    first, start, successor, shift = pattern
     probability, pay, size, data, initial, count = numbers
-    num_states = np.uint64(first.size - 1)
+    num_states = np.uint64(initial.shape[1])
     num_pairs = np.uint64(start.size - 1)
     directions, width, extra = weights.shape[0], pay.shape[1], stepwise.size
     steady = weights.shape[1] == 1
@@ -96,9 +97,10 @@ def fleet_sweep(
                 ties = add(ties, every(tie * largest[m, i]), row(size[data[b]], i))
             V, W = V0, V1
             for h in range(horizon - 1, -1, -1):
-                if h == horizon - 1 or not steady:
+                begin_now = np.uint64(h) * shift
+                if h == horizon - 1 or not steady or shift:
                     w = weights[m, 0 if steady else h]
-                    for k in range(num_pairs):
+                    for k in range(first[begin_now], first[begin_now + num_states]):
                         q = zero
                         for i in range(width):
                             r = row(x[i], k)
@@ -111,7 +113,10 @@ def fleet_sweep(
                     chosen = best
                     at = zero
                     a = 0.0
-                    for k in range(first[s], first[s + ONE]):
+                    node = begin_now + s
+                    if first[node] == first[node + ONE]:
+                        best = zero
+                    for k in range(first[node], first[node + ONE]):
                         q = row(scalar, k)
                         if not last:
                             for j in range(start[k], start[k + ONE]):
@@ -147,7 +152,8 @@ def fleet_sweep(
                         continue
                     at = row(chosen_now, s)
                     a = 0.0
-                    for k in range(first[s], first[s + ONE]):
+                    node = np.uint64(h) * shift + s
+                    for k in range(first[node], first[node + ONE]):
                         y = only(at, a, here)
                         a += 1.0
                         put(counts, k, add(row(counts, k), every(1.0), y))
@@ -323,9 +329,9 @@ def safe_policies(
     reserve [units, H+1, S, columns] is the worst case to go of each cost alone, and needs [units, H, S, columns] the
     worst case of the step itself.
     """
-    first, start, successor = pattern
+    first, start, successor, shift = pattern
     horizon, n = weights.shape
-    num_states = first.size - 1
+    num_states = reserve.shape[2]
     V, W = np.zeros(num_states), np.zeros(num_states)
     for u in range(units):
         p, c, lane = probability[u // LANES], paid[u // LANES], u % LANES
@@ -333,8 +339,12 @@ def safe_policies(
             V[s] = 0.0
         for h in range(horizon - 1, -1, -1):
             for s in range(num_states):
-                best, at = np.inf, first[s]
-                for k in range(first[s], first[s + 1]):
+                node = h * shift + s
+                best, at = np.inf, first[node]
+                if at == first[node + 1]:
+                    W[s] = 0.0
+                    continue
+                for k in range(first[node], first[node + 1]):
                     worst = -np.inf
                     for j in range(start[k], start[k + 1]):
                         if p[j, lane] > 0.0:
@@ -345,7 +355,7 @@ def safe_policies(
                     if worst < best:
                         best, at = worst, k
                 W[s] = best
-                safe[u, h, s] = at - first[s]
+                safe[u, h, s] = at - first[node]
                 for i in range(n):
                     to_go = now = np.iinfo(np.int64).min
                     for j in range(start[at], start[at + 1]):
@@ -361,13 +371,16 @@ def safe_policies(
 @compiled
 def later_needs(pattern: Pattern, probability: Array, safe: Array, needs: Array, units: int, later: Array) -> None:
     """later [units, H, S, columns, H]: the most that the safe policy may cost at step g >= h, from a state at h."""
-    first, start, successor = pattern
+    first, start, successor, shift = pattern
     horizon, num_states, n = needs.shape[1], needs.shape[2], needs.shape[3]
     for u in range(units):
         p, lane = probability[u // LANES], u % LANES
         for h in range(horizon - 1, -1, -1):
             for s in range(num_states):
-                at = first[s] + safe[u, h, s]
+                node = h * shift + s
+                at = first[node] + safe[u, h, s]
+                if first[node] == first[node + 1]:
+                    continue
                 for i in range(n):
                     later[u, h, s, i, h] = needs[u, h, s, i]
                     for g in range(h + 1, horizon):
@@ -444,7 +457,7 @@ def fleet_step(
     holds after its worst outcome, and else the safe one, for which it always does. An empty `reserve` or `later` is 0.
     spent [d] and stepped [n] are added up, guard or not.
     """
-    first, start, successor = pattern
+    first, start, successor, shift = pattern
     horizon = table.shape[1]
     held, kept = reserve.size > 0, later.size > 0
     c, n = columns.size, step_columns.size
@@ -453,7 +466,8 @@ def fleet_step(
         b, lane = unit[u] // LANES, unit[u] % LANES
         s = states[u]
         p, x = probability[b], paid[b]
-        k = first[s] + table[choice[u], h, s]
+        begin_now = first[h * shift + s]
+        k = begin_now + table[choice[u], h, s]
         if guarded:
             fits = True
             for i in range(c):
@@ -484,7 +498,7 @@ def fleet_step(
                         if ahead[i, g] - later[unit[u], h, s, i, g] + worst > step_limit[i, g]:
                             fits = False
             if not fits:
-                other = first[s] + safe[unit[u], h, s]
+                other = begin_now + safe[unit[u], h, s]
                 if other != k:
                     refused += 1
                 k = other

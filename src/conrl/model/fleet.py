@@ -246,7 +246,7 @@ class Fleet:
                 key=("states",),
             )
         used = _read_spent(spent, self.cost_names)
-        stacks, member = _placed(self, table.astype(np.int64))
+        stacks, member = _placed(self, table.astype(np.int64), passed)
         made = Fleet.__new__(Fleet)
         made._fill(
             horizon=self.horizon - passed,
@@ -308,10 +308,6 @@ def _read_group(i: int, group: Any) -> tuple[ConstrainedMDP, int]:
     number = read_count(count, f"the count of groups[{i}]", most=MOST_UNITS, error=ModelError)
     if model.bonus is not None:
         raise ModelError(f"groups[{i}] carries a bonus; fleets are planned on models without one", key=("groups",))
-    if model.step_dependent:
-        raise ModelError(
-            f"groups[{i}] depends on the step, which fleets do not take; put the step into the state", key=("groups",)
-        )
     return model, number
 
 
@@ -357,10 +353,12 @@ def _read_spent(spent: Any, names: tuple[str, ...]) -> Float:
     return _read_numbers(listed, "spent", ("spent",), 0.0)
 
 
-def _placed(fleet: Fleet, states: Int) -> tuple[tuple[Stack, ...], Int | None]:
+def _placed(fleet: Fleet, states: Int, passed: int) -> tuple[tuple[Stack, ...], Int | None]:
     """The stacks with units in the states [N], and the member that each unit is."""
     sizes = (fleet.num_units,) if fleet.sizes is None else fleet.sizes
-    stacks, members, begin, offset = [], [], 0, 0
+    stacks: list[Stack] = []
+    members: list[Int] = []
+    begin = offset = 0
     for stack, size in zip(fleet.stacks, sizes, strict=True):
         mine = states[begin : begin + size]
         bad = (mine < 0) | (mine >= stack.num_states)
@@ -373,7 +371,15 @@ def _placed(fleet: Fleet, states: Int) -> tuple[tuple[Stack, ...], Int | None]:
         if fleet.sizes is None:
             return (stack.at(mine, np.ones(size)),), None
         present, which, counts = np.unique(mine, return_inverse=True, return_counts=True)
-        stacks.append(stack.at(present, counts.astype(np.float64)))
+        placed = stack.later(passed).at(present, counts.astype(np.float64))
+        if (stuck := placed.stuck(fleet.horizon - passed)) is not None:
+            h, s = stuck
+            raise ModelError(
+                f"from these states a unit of type {len(stacks)} may come to state {s} at step "
+                f"{fleet.step + passed + h}, where its model has no action",
+                key=("states",),
+            )
+        stacks.append(placed)
         members.append(offset + which)
         begin, offset = begin + size, offset + present.size
     return tuple(stacks), frozen(np.concatenate(members))

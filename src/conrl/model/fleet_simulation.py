@@ -233,7 +233,7 @@ def _safe(fleet: Fleet, stack: Stack, paid: Float, books: Books) -> tuple[NDArra
         for m in np.flatnonzero(books.steps == i):
             bind = books.step_limit[m] < FREE
             weights[bind, k] += 1.0 / np.maximum(1.0, np.abs(books.step_limit[m, bind].astype(np.float64)))
-    pattern = stack.first, stack.start, stack.successor
+    pattern = stack.first, stack.start, stack.successor, stack.shift
     at_step = np.searchsorted(books.columns, books.steps)
     safe = np.zeros((K, H, S), dtype=np.uint16)
     reserve, later = NO_RESERVE, NO_LATER
@@ -335,7 +335,7 @@ def _run(fleet: Fleet, stacks: list[Played], books: Books, guarded: bool, genera
             part = stacks[i]
             stack = part.stack
             earned, replaced = kernels.fleet_step(
-                (stack.first, stack.start, stack.successor), stack.probability, part.reward, part.paid,
+                (stack.first, stack.start, stack.successor, stack.shift), stack.probability, part.reward, part.paid,
                 stack.outcome_pay is not None, part.kind, choices[i], part.table, h, begin, end, key,
                 (h + 1) * N + part.begin, states[i], guarded, books.columns, books.limit, part.safe, part.reserve,
                 books.steps, books.step_limit, part.later, committed, ahead, spent, stepped[h],

@@ -31,9 +31,10 @@ class Stack:
 
     num_states: int
     num_actions: int
+    by_step: bool  # whether every step has pairs of its own
     kinds: int
     members: int
-    first: Int  # [S+1]
+    first: Int  # [S+1], or [H*S+1] where every step has pairs of its own
     start: Int  # [P+1]
     successor: Int  # [K]
     action: Int  # [P]
@@ -44,6 +45,11 @@ class Stack:
     data: Int  # [B]
     initial: Float  # [B, S, LANES]
     count: Float  # [B, LANES]
+
+    @property
+    def shift(self) -> int:
+        """By how many nodes one step is apart from the next: 0, or S where every step has pairs of its own."""
+        return self.num_states if self.by_step else 0
 
     @property
     def kind(self) -> Int:
@@ -72,6 +78,38 @@ class Stack:
     def starts(self) -> Float:
         """[M, S]: the distribution of the first state of each member."""
         return np.moveaxis(self.initial, 1, 2).reshape(-1, self.num_states)[: self.members]
+
+    def pairs(self, h: int, choice: Array) -> Int:
+        """[S]: the pair that is played in each state at step h, from choices [S]; any where there is none."""
+        nodes = h * self.shift + np.arange(self.num_states)
+        return np.minimum(self.first[nodes] + choice, self.action.size - 1)
+
+    def later(self, passed: int) -> Stack:
+        """The same from a later step on."""
+        if passed == 0 or not self.by_step:
+            return self
+        pair = int(self.first[passed * self.num_states])
+        outcome = int(self.start[pair])
+        made = replace(
+            self,
+            first=self.first[passed * self.num_states :] - pair,
+            start=self.start[pair:] - outcome,
+            successor=self.successor[outcome:],
+            action=self.action[pair:],
+            probability=np.ascontiguousarray(self.probability[:, outcome:]),
+            pay=np.ascontiguousarray(self.pay[:, :, pair:]),
+            outcome_pay=None if self.outcome_pay is None else np.ascontiguousarray(self.outcome_pay[:, :, outcome:]),
+        )
+        return replace(made, size=np.abs(made.pay).max(axis=2))
+
+    def stuck(self, horizon: int) -> tuple[int, int] | None:
+        """A step and a state without any action that some member may come to; None if there is none."""
+        if not self.by_step:
+            return None
+        begin: Float = np.asarray((self.starts > 0.0).any(axis=0), dtype=np.float64)
+        reached = kernels.reachable_by_step(self.first, self.start, self.successor, begin, horizon)
+        missing = np.argwhere(reached & (np.diff(self.first).reshape(horizon, -1) == 0))
+        return None if missing.size == 0 else (int(missing[0, 0]), int(missing[0, 1]))
 
     def at(self, starts: Int, counts: Float) -> Stack:
         """The same kinds in given states [M], so many of each [M]; a stack of different units keeps its members."""
@@ -108,6 +146,7 @@ def of_model(mdp: ConstrainedMDP, count: int) -> Stack:
     stack = Stack(
         num_states=mdp.num_states,
         num_actions=mdp.num_actions,
+        by_step=mdp.step_dependent,
         kinds=1,
         members=1,
         first=g.first.astype(np.int64),
@@ -154,6 +193,7 @@ def of_units(transitions: Any, rewards: Any, costs: Any, available: Any, initial
     stack = Stack(
         num_states=S,
         num_actions=A,
+        by_step=False,
         kinds=N,
         members=N,
         first=first.astype(np.int64),

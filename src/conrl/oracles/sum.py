@@ -73,7 +73,12 @@ class SumOracle(SupportOracle):
         work = sum(stack.successor.size * stack.count.size for stack in fleet.stacks) * fleet.horizon
         self._alone = work < SMALL
         self._patterns = [
-            (stack.first.astype(np.uint64), stack.start.astype(np.uint64), stack.successor.astype(np.uint32))
+            (
+                stack.first.astype(np.uint64),
+                stack.start.astype(np.uint64),
+                stack.successor.astype(np.uint32),
+                np.uint64(stack.shift),
+            )
             for stack in fleet.stacks
         ]
 

@@ -177,7 +177,7 @@ class FleetPlan:
         p, x = part.probability[block, :, lane], part.pay[block, :, :, lane]
         total, mu = np.zeros(x.shape[0]), states
         for h in range(self.fleet.horizon):
-            pairs = part.first[:-1] + actions[h]
+            pairs = part.pairs(h, actions[h])
             total = total + x[:, pairs] @ mu
             then = np.zeros_like(mu)
             for s in np.flatnonzero(mu):
@@ -206,7 +206,8 @@ class FleetPlan:
     def _policy(self, member: int, column: int) -> Deterministic:
         stack, rank = self._place(member)
         part = self.fleet.stacks[stack]
-        actions = part.action[part.first[:-1] + self._actions(stack, rank, column)]
+        choices = self._actions(stack, rank, column)
+        actions = np.stack([part.action[part.pairs(h, choice)] for h, choice in enumerate(choices)])
         return Deterministic(actions, part.num_actions)
 
     def tables(self, stack: int, members: Int) -> tuple[NDArray[np.uint16], Int, list[tuple[int, Int, Float]]]:
