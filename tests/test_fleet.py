@@ -27,6 +27,13 @@ NAMES = ("money", "crews", "waste")
 # -- the full program, in plain numpy ---------------------------------------------------------------------
 
 
+def dense(model: conrl.ConstrainedMDP) -> Float:
+    """[1 or H, S, A, S]: the transitions."""
+    S, A = model.num_states, model.num_actions
+    tables: Any = model.transitions
+    return np.array([x.toarray().reshape(S, A, S) for x in (tables if model.step_dependent else [tables])])
+
+
 def full_program(
     groups: list[tuple[conrl.ConstrainedMDP, int]],
     limits: Float,
@@ -45,21 +52,23 @@ def full_program(
     upper = np.full(n, np.inf)
     for g, (m, count) in enumerate(groups):
         S, A = m.num_states, m.num_actions
-        P = m.transitions.toarray().reshape(S, A, S)
+        P = np.broadcast_to(dense(m), (H, S, A, S))
+        exists = np.broadcast_to(m.available, (H, S, A))
+        rewards, costs = np.broadcast_to(m.rewards, (H, S, A)), np.broadcast_to(m.costs, (H, S, A, d))
         begin = count * m.initial if starts is None else starts[g]
         at = np.arange(offsets[g], offsets[g + 1]).reshape(H, S, A)
         for h in range(H):
-            gain[at[h]] = m.rewards
-            upper[at[h]] = np.where(m.available, np.inf, 0.0)
+            gain[at[h]] = rewards[h]
+            upper[at[h]] = np.where(exists[h], np.inf, 0.0)
             for i in range(d):
-                totals[i, at[h]] = m.costs[:, :, i]
+                totals[i, at[h]] = costs[h, :, :, i]
                 if i in steps:
-                    steps[i][h, at[h]] = m.costs[:, :, i]
+                    steps[i][h, at[h]] = costs[h, :, :, i]
             for s in range(S):
                 row = np.zeros(n)
                 row[at[h, s]] = 1.0
                 if h:
-                    row[at[h - 1].reshape(-1)] -= P[:, :, s].reshape(-1)
+                    row[at[h - 1].reshape(-1)] -= P[h - 1, :, :, s].reshape(-1)
                 rows.append(row)
                 mass.append(float(begin[s]) if h == 0 else 0.0)
     within: list[Float] = []
@@ -81,20 +90,21 @@ def full_program(
     return -float(done.fun) if done.status == 0 else None
 
 
-def draw_model(rng: np.random.Generator, H: int, d: int, scales: Float) -> conrl.ConstrainedMDP:
+def draw_model(rng: np.random.Generator, H: int, d: int, scales: Float, by_step: float = 0.25) -> conrl.ConstrainedMDP:
     S, A = int(rng.integers(1, 5)), int(rng.integers(1, 4))
-    P = rng.dirichlet(np.ones(S), size=(S, A))
+    sizes = (H, S, A) if rng.random() < by_step and not H == S == A else (S, A)
+    P = rng.dirichlet(np.ones(S), size=sizes)
     if rng.random() < 0.4:  # few successors
-        P = np.where(P.max(axis=2, keepdims=True) <= P, 1.0, 0.0)
-    pay = rng.random((S, A, 1 + d)) if rng.random() < 0.6 else rng.integers(-1, 3, (S, A, 1 + d)).astype(float)
-    available = np.ones((S, A), dtype=bool)
+        P = np.where(P.max(axis=-1, keepdims=True) <= P, 1.0, 0.0)
+    pay = rng.random((*sizes, 1 + d)) if rng.random() < 0.6 else rng.integers(-1, 3, (*sizes, 1 + d)).astype(float)
+    available = np.ones(sizes, dtype=bool)
     if rng.random() < 0.3:
-        available = rng.random((S, A)) < 0.6
-        available[np.arange(S), rng.integers(A, size=S)] = True
+        available = rng.random(sizes) < 0.6
+        np.put_along_axis(available, rng.integers(A, size=(*sizes[:-1], 1)), True, axis=-1)
     initial: Any = int(rng.integers(S)) if rng.random() < 0.7 else rng.dirichlet(np.ones(S))
     pay = pay * scales
     return conrl.ConstrainedMDP(
-        P, pay[:, :, 0], pay[:, :, 1:], H, initial=initial, available=available, cost_names=NAMES[:d]
+        P, pay[..., 0], pay[..., 1:], H, initial=initial, available=available, cost_names=NAMES[:d]
     )
 
 
@@ -273,17 +283,17 @@ def test_no_costs_and_one_state() -> None:
 
 def exact_support(model: conrl.ConstrainedMDP, weights: Float) -> Fraction:
     """One unit's support value in rational arithmetic; weights [H, 1+d]."""
-    P, pay = model.transitions.toarray().reshape(model.num_states, model.num_actions, -1), model.pay
+    P, pay = dense(model), model.pay
     V = [Fraction(0)] * model.num_states
     for h in range(model.horizon - 1, -1, -1):
         W = []
         for s in range(model.num_states):
             found = []
             for a in range(model.num_actions):
-                k = model.pair_index[s, a]
+                k = model.pair(h, s, a)
                 if k >= 0:
                     q = sum(Fraction(float(w)) * Fraction(float(x)) for w, x in zip(weights[h], pay[k], strict=True))
-                    found.append(q + sum(Fraction(float(p)) * v for p, v in zip(P[s, a], V, strict=True)))
+                    found.append(q + sum(Fraction(float(p)) * v for p, v in zip(P[h % len(P), s, a], V, strict=True)))
             W.append(Fraction(max(found)))
         V = W
     return sum((Fraction(float(p)) * v for p, v in zip(model.initial, V, strict=True)), Fraction(0))
@@ -410,7 +420,7 @@ def test_rounding_to_one_policy_each_is_reported() -> None:
 def test_planning_again_from_the_present_states(seed: int) -> None:
     rng = np.random.default_rng(seed)
     H, d = 5, 2
-    groups = [(draw_model(rng, H, d, np.ones(3)), int(rng.integers(1, 20))) for _ in range(3)]
+    groups = [(draw_model(rng, H, d, np.ones(3), 0.0), int(rng.integers(1, 20))) for _ in range(3)]
     fleet = conrl.Fleet(groups, [1000.0, 900.0], per_step={"crews": np.linspace(1e3, 2e3, H)})
     states = np.concatenate([rng.integers(m.num_states, size=n) for m, n in groups])
     later = fleet.at(states, step=2, spent={"money": 100.0})
@@ -448,6 +458,45 @@ def test_a_stack_from_its_present_states() -> None:
     assert conrl.plan(later).reward == conrl.plan(again).reward
     once_more = later.at(states[::-1].copy(), step=2)
     assert (once_more.horizon, once_more.step) == (2, 3)
+
+
+def test_step_dependent_models_from_a_later_step() -> None:
+    rng = np.random.default_rng(3)
+    P, r, c = rng.dirichlet(np.ones(3), (6, 3, 2)), rng.random((6, 3, 2)), rng.random((6, 3, 2, 1))
+    c[:, :, 0] = 0.0
+    whole, rest = conrl.ConstrainedMDP(P, r, c), conrl.ConstrainedMDP(P[2:], r[2:], c[2:])
+    states = np.arange(20) % 3
+    fleet = conrl.Fleet([(whole, 20)], [14.0], per_step={"cost": [9, 9, 5, 4, 3, 2]})
+    later = fleet.at(states, step=2, spent=[3.0])
+    plan = conrl.plan(later)
+    starts = [np.bincount(states, minlength=3).astype(float)]
+    steps = {0: np.array([5.0, 4.0, 3.0, 2.0])}
+    best = full_program([(rest, 20)], np.array([11.0]), np.full(1, -np.inf), steps, starts)
+    assert plan.reward == pytest.approx(best, rel=1e-7)
+    value = np.zeros(2)
+    for unit, s in enumerate(states):
+        value += conrl.evaluate(rest.replace(initial=int(s)), plan.policy(unit)).value
+    assert value == pytest.approx(np.append(plan.reward, plan.costs))
+    played = later.simulate(plan, runs=50)
+    assert played.costs.max() <= 11.0
+    assert (played.step_costs["cost"] <= [5, 4, 3, 2]).all()
+    apart = later.simulate(plan, runs=300, guard=False)
+    assert abs(apart.mean.reward - plan.reward) <= 5.0 * apart.standard_error.reward
+
+
+def test_nobody_comes_where_there_is_no_action() -> None:
+    """State 1 has no action at step 0, where nobody is; a unit cannot be put where there is none."""
+    P = np.zeros((3, 2, 1, 2))
+    P[:, :, 0, 1] = 1.0
+    available = np.array([[[True], [False]], [[False], [True]], [[True], [True]]])
+    model = conrl.ConstrainedMDP(P, np.ones((3, 2, 1)), np.ones((3, 2, 1, 1)), available=available)
+    fleet = conrl.Fleet([(model, 4)], limits=[12.0])
+    plan = conrl.plan(fleet)
+    assert plan.reward == 12.0
+    assert fleet.simulate(plan, runs=2).rewards.tolist() == [12.0, 12.0]
+    assert conrl.plan(fleet.at([1] * 4, step=1)).reward == 8.0
+    with pytest.raises(ModelError, match="may come to state 0 at step 1, where its model has no action"):
+        fleet.at([1, 1, 0, 1], step=1)
 
 
 # -- simulation -------------------------------------------------------------------------------------------
