@@ -85,7 +85,11 @@ def full_program(
             within.append(steps[i][h])
             most.append(each[h])
     bounds = np.stack((np.zeros(n), upper), axis=1)
-    limited: Any = {"A_ub": np.array(within), "b_ub": most} if within else {}
+    # A solver's tolerance is absolute: rows in units of their largest entry.
+    units = [float(np.abs(row).max()) or abs(bound) or 1.0 for row, bound in zip(within, most, strict=True)]
+    limited: Any = {}
+    if within:
+        limited = {"A_ub": np.array(within) / np.array(units)[:, None], "b_ub": np.array(most) / units}
     done = linprog(-gain, A_eq=np.array(rows), b_eq=mass, bounds=bounds, method="highs", **limited)
     return -float(done.fun) if done.status == 0 else None
 
@@ -141,7 +145,6 @@ def draw_fleet(seed: int) -> tuple[list[tuple[conrl.ConstrainedMDP, int]], Float
 def check_against(seed: int) -> None:
     groups, limits, floors, per_step = draw_fleet(seed)
     fleet = conrl.Fleet(groups, limits, floors, {NAMES[i]: each for i, each in per_step.items()})
-    # A solver's tolerance is absolute: what a limit within 1e-6 of another allows is not for it to say.
     units = fleet.num_units * fleet.horizon
     best = full_program(groups, limits, floors, per_step)
     try:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PerStep = Mapping[str, Any]  # a number, or one per step, by cost name
 MOST_UNITS = 2**53  # they are counted in doubles
-MOST_APART = 10**8  # units that are told apart: simulated, or each in a state of its own
+MOST_APART = 2 * 10**7  # units that are told apart: simulated, or each in a state of its own
 
 
 class Fleet:

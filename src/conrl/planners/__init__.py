@@ -107,11 +107,14 @@ def plan(
         InfeasibleError: no policy keeps the limits; `error.feasibility` says which of them conflict.
     """
     if isinstance(mdp, Fleet):
-        if planner != ColumnGeneration.name:
+        if isinstance(planner, str) and planner == ColumnGeneration.name:
+            planner = ColumnGeneration()
+        if not isinstance(planner, ColumnGeneration):
             raise SpecError(
                 f"fleets are planned by {ColumnGeneration.name!r} alone; leave planner out", key=("planner",)
             )
-        return plan_fleet(mdp, problem, tol, limits=limits)
+        settings = planner if tol is None else dataclasses.replace(planner, tol=tol)
+        return plan_fleet(mdp, problem, limits, settings.tol, settings.max_sweeps)
     need_model(mdp, "plan")
     asked = as_problem(problem, mdp.limits, limits)
     chosen: Any = read_planner(planner, asked)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from conrl import kernels
 from conrl._types import Float, Int
-from conrl.arguments import frozen, is_int, read_positive
+from conrl.arguments import frozen, is_int
 from conrl.errors import RunError, SpecError, shown
 from conrl.model.fleet import Fleet
 from conrl.model.limits import Linear, resolve_limits
@@ -39,8 +39,6 @@ from conrl.planners.feasibility import infeasible
 from conrl.planners.result import MESSAGES, Checked, Row, certify, rows_kept
 from conrl.policy import Deterministic, Mixture, Policy
 from conrl.problem import Rows, as_problem
-
-MAX_SWEEPS = 1000
 
 
 class Part(NamedTuple):
@@ -252,19 +250,18 @@ class FleetPlan:
 # -- planning ---------------------------------------------------------------------------------------------
 
 
-def plan_fleet(fleet: Fleet, problem: Any = None, tol: float | None = None, *, limits: Any = None) -> FleetPlan:
+def plan_fleet(fleet: Fleet, problem: Any, limits: Any, tol: float, max_sweeps: int) -> FleetPlan:
     """The best policies of a fleet within its limits, or within others: a `Linear`, or limits as it takes them."""
-    tolerance = 1e-9 if tol is None else read_positive(tol, "tol")
     upper, lower = fleet.limits, fleet.floors
     if problem is not None or limits is not None:
         upper, lower = _read_problem(as_problem(problem, None, limits), fleet)
     rows = fleet.rows(upper, lower)
     oracle = exact_oracle(fleet)
     try:
-        best = maximise(oracle, np.eye(1 + oracle.num_costs)[0], rows, tol=tolerance, max_sweeps=MAX_SWEEPS)
+        best = maximise(oracle, np.eye(1 + oracle.num_costs)[0], rows, tol=tol, max_sweeps=max_sweeps)
     except Conflict as conflict:
         raise infeasible(oracle, rows, conflict) from None
-    return _split(fleet, best, rows, tolerance, upper, lower)
+    return _split(fleet, best, rows, tol, upper, lower)
 
 
 def _read_problem(asked: Any, fleet: Fleet) -> tuple[Float, Float]:
