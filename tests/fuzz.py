@@ -418,7 +418,7 @@ def fleet_arrays(r: random.Random, folder: Path) -> None:
         spoilt = tables[name].astype(object)
         spoilt[tuple(r.randrange(n) for n in spoilt.shape)] = odd_number(r)
         tables[name] = r.choice((spoilt, tables[name][1:], tables[name].tolist(), odd_number(r)))
-    more = {
+    more: dict[str, Any] = {
         "horizon": r.choice((3, odd_number(r), odd_count(r))),
         "initial": r.choice((0, [0, 1, 1], odd_number(r))),
         "limits": r.choice(([3.0, 4.0], [odd_number(r), 1.0], None)),

@@ -113,8 +113,8 @@ def plan(
             raise SpecError(
                 f"fleets are planned by {ColumnGeneration.name!r} alone; leave planner out", key=("planner",)
             )
-        settings = planner if tol is None else dataclasses.replace(planner, tol=tol)
-        return plan_fleet(mdp, problem, limits, settings.tol, settings.max_sweeps)
+        ours = planner if tol is None else dataclasses.replace(planner, tol=tol)
+        return plan_fleet(mdp, problem, limits, ours.tol, ours.max_sweeps)
     need_model(mdp, "plan")
     asked = as_problem(problem, mdp.limits, limits)
     chosen: Any = read_planner(planner, asked)
