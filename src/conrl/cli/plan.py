@@ -29,7 +29,7 @@ Examples:
   conrl plan gymnasium:FrozenLake-v1 --horizon 50 --json
   conrl plan mars-rover --set rock_reward=1 --budget crash=100 --episodes 1000
   conrl plan model.csv --horizon 20 --start home --limit fuel=3
-  conrl plan fleet.toml --limit money=30000 --simulate 100
+  conrl plan fleet.toml --limit fuel=300 --simulate 100
 
 A .toml file is a fleet: many units, models by file and count, with shared limits. --simulate then plays whole runs with
 a guard that never exceeds them.

@@ -104,7 +104,7 @@ class Linear:
             from conrl.model.transform import with_step_costs  # here: models have limits, and that makes models
 
             each = read_step_limits(self.per_step, names, model.horizon)
-            wider = with_step_costs(model, [(limit.cost, limit.step) for limit in each])
+            wider: Any = with_step_costs(model, [(limit.cost, limit.step) for limit in each])
             bounds = np.concatenate((resolve_limits(self.limits, names, "limits"), [limit.bound for limit in each]))
             floors = np.append(resolve_limits(self.floors, names, "floors"), np.full(len(each), -np.inf))
             return wider, rows_of(bounds, floors, wider.cost_names)

@@ -183,8 +183,7 @@ def with_step_costs(mdp: Any, wanted: Sequence[tuple[int, int]]) -> ConstrainedM
         names.append(name)
     which = np.array([1 + cost for cost, _ in wanted], dtype=np.int64)
     when = np.array([step for _, step in wanted], dtype=np.int64)
-    step = model.pair_step
-    of_outcome = np.repeat(step, np.diff(model.graph.start))
+    of_outcome = np.repeat(model.pair_step, np.diff(model.graph.start))
 
     def wider(table: Float | None, at: Int) -> Float | None:
         if table is None:
@@ -194,9 +193,9 @@ def with_step_costs(mdp: Any, wanted: Sequence[tuple[int, int]]) -> ConstrainedM
     ranges = model._ranges
     return model._copy(
         num_costs=model.num_costs + len(wanted),
-        pay=wider(model.pay, step),
+        pay=wider(model.pay, model.pair_step),
         outcome_pay=wider(model.outcome_pay, of_outcome),
-        bonus=wider(model.bonus, step),
+        bonus=wider(model.bonus, model.pair_step),
         limits=None if model.limits is None else frozen(np.append(model.limits, np.full(len(wanted), np.inf))),
         _ranges=None if ranges is None else frozen(np.vstack((ranges, np.full((len(wanted), 2), np.nan)))),
         _names=model._names._replace(costs=tuple(names)),
