@@ -603,6 +603,16 @@ def test_a_budget_that_fits_exactly_is_used_up() -> None:
     assert loose.refused.sum() == 0
 
 
+def test_of_what_is_free_the_guard_takes_what_earns_most() -> None:
+    """Without money a machine runs slowly, and does not stand still."""
+    rewards, costs = [[0.0, 1.0, 3.0]], [[[0.0], [0.0], [1.0]]]
+    machine = conrl.ConstrainedMDP(np.ones((1, 3, 1)), rewards, costs, 10)
+    fleet = conrl.Fleet([(machine, 30)], limits=[100.25])
+    played = fleet.simulate(conrl.plan(fleet), runs=20)
+    assert played.costs.max() <= 100.0
+    assert played.rewards.min() == 300.0 + 2.0 * played.costs.min()
+
+
 def test_decimals_are_rounded_up() -> None:
     """Three times 0.1 is more than 0.3 in doubles: the third is refused."""
     unit = conrl.ConstrainedMDP(np.ones((1, 2, 1)), [[0.0, 1.0]], [[[0.0], [0.1]]], 1)
@@ -674,6 +684,15 @@ def test_infeasible_limits_are_named() -> None:
     with pytest.raises(InfeasibleError, match="crews at step 1 <= 9 cannot be kept") as caught:
         conrl.plan(conrl.Fleet([(forced, 5)], per_step={"crews": [10, 9, 10]}))
     assert caught.value.feasibility.conflict == ("crews at step 1 <= 9",)
+
+
+def test_a_trillion_units() -> None:
+    fleet = conrl.Fleet([(MODEL, 10**12), (MODEL, 7)], limits=[1.25e12 + 0.5])
+    plan = conrl.plan(fleet)
+    assert plan.reward == pytest.approx(1.25e12 + 0.5, rel=1e-9)
+    assert sum(part.units for part in plan.parts(0)) == 10**12
+    with pytest.raises(SpecError, match="can be told apart"):
+        fleet.simulate(plan)
 
 
 def test_a_fleet_is_immutable_and_can_be_sent() -> None:

@@ -13,7 +13,8 @@ start = "new"                     # also set = { .. }, for built-in models
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,18 +79,13 @@ def load_fleet(
     return FleetFile(fleet, tuple(unit["model"] for unit in units))
 
 
-class _within:
+@contextmanager
+def _within(place: str) -> Iterator[None]:
     """Puts the place in front of what goes wrong there; options of a command have no part in it."""
-
-    def __init__(self, place: str) -> None:
-        self.place = place
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, ConRLError):
-            raise SpecError(f"{self.place}: {error}") from None
+    try:
+        yield
+    except ConRLError as error:
+        raise SpecError(f"{place}: {error}") from None
 
 
 def _checked(tables: dict[str, Any], path: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -313,6 +313,7 @@ def fewer_mixtures(gain: Array, use: Array, slack: Array, weight: Array) -> int:
 def safe_policies(
     pattern: Pattern,
     probability: Array,
+    gain: Array,
     paid: Array,
     by_outcome: bool,
     columns: Array,
@@ -325,36 +326,44 @@ def safe_policies(
     """For each of the first `units` units of the numbers: what costs least in the worst case, and how much that is.
 
     `paid` [D, d, K or P, LANES] are costs by outcome or by pair, in whole quanta; `columns` the costs that are limited.
-    weights [H, columns] weigh them: safe [units, H, S], the choice with the least weighted worst case to go. Of it,
+    weights [H, columns] weigh them: safe [units, H, S], the choice with the least weighted worst case to go; of equal
+    ones, as where several actions are free, the one that earns most so: gain [D, P, LANES] is the mean reward. Of it,
     reserve [units, H+1, S, columns] is the worst case to go of each cost alone, and needs [units, H, S, columns] the
     worst case of the step itself.
     """
     first, start, successor, shift = pattern
     horizon, n = weights.shape
     num_states = reserve.shape[2]
-    V, W = np.zeros(num_states), np.zeros(num_states)
+    V, W = np.zeros(num_states), np.zeros(num_states)  # the worst case to go
+    U, X = np.zeros(num_states), np.zeros(num_states)  # what is earned on average
     for u in range(units):
         p, c, lane = probability[u // LANES], paid[u // LANES], u % LANES
         for s in range(num_states):
             V[s] = 0.0
+            U[s] = 0.0
         for h in range(horizon - 1, -1, -1):
             for s in range(num_states):
                 node = h * shift + s
                 best, at = np.inf, first[node]
+                earned = -np.inf
                 if at == first[node + 1]:
                     W[s] = 0.0
+                    X[s] = 0.0
                     continue
                 for k in range(first[node], first[node + 1]):
                     worst = -np.inf
+                    more = gain[u // LANES, k, lane]
                     for j in range(start[k], start[k + 1]):
                         if p[j, lane] > 0.0:
+                            more += p[j, lane] * U[successor[j]]
                             q = V[successor[j]]
                             for i in range(n):
                                 q += weights[h, i] * c[columns[i], j if by_outcome else k, lane]
                             worst = max(worst, q)
-                    if worst < best:
-                        best, at = worst, k
+                    if worst < best or (worst == best and more > earned):
+                        best, at, earned = worst, k, more
                 W[s] = best
+                X[s] = earned
                 safe[u, h, s] = at - first[node]
                 for i in range(n):
                     to_go = now = np.iinfo(np.int64).min
@@ -366,6 +375,7 @@ def safe_policies(
                     reserve[u, h, s, i] = to_go
                     needs[u, h, s, i] = now
             V, W = W, V
+            U, X = X, U
 
 
 @compiled

@@ -278,12 +278,6 @@ class Fleet:
         return simulate_fleet(self, plan, runs, seed, guard, threads)
 
 
-def need_fleet(fleet: Any, who: str) -> None:
-    """Refuse what is no fleet."""
-    if not isinstance(fleet, Fleet):
-        raise SpecError(f"{who} needs a Fleet, not {type(fleet).__name__}")
-
-
 def _rebuild(values: dict[str, Any]) -> Fleet:
     fleet = Fleet.__new__(Fleet)
     fleet._fill(**values)

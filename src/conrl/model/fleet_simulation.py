@@ -1,7 +1,8 @@
 """A fleet's plan played, with a guard that never lets it spend more than its budgets.
 
 For each unit, step h and state s, a *safe* policy is the one with the least worst case of its costs to go (weighed by
-the limits); rho_h(s) is that worst case, cost by cost: zero where some action is free. The guard keeps
+the limits; of several, one that earns most); rho_h(s) is that worst case, cost by cost: zero where some action is free.
+The guard keeps
 
     spent so far + sum over units of rho(where they are) <= limit                                              (1)
 
@@ -242,19 +243,11 @@ def _safe(fleet: Fleet, stack: Stack, paid: Float, books: Books) -> tuple[NDArra
         blocks = slice(begin // kernels.LANES, -(-end // kernels.LANES))
         part = np.zeros((end - begin, H + 1, S, c), dtype=np.int64)
         needs = np.zeros((end - begin, H, S, c), dtype=np.int64)
-        p, x = stack.probability[blocks], paid[blocks]
+        p, x, gain = stack.probability[blocks], paid[blocks], np.ascontiguousarray(stack.pay[blocks, 0])
         kernels.safe_policies(
-            pattern,
-            p,
-            x,
-            stack.outcome_pay is not None,
-            books.columns,
-            weights,
-            end - begin,
-            safe[begin:end],
-            part,
-            needs,
-        )
+            pattern, p, gain, x, stack.outcome_pay is not None, books.columns, weights, end - begin, safe[begin:end],
+            part, needs,
+        )  # fmt: skip
         if part.any():
             if not reserve.size:
                 reserve = np.zeros((K, H + 1, S, c), dtype=np.int64)

@@ -69,7 +69,8 @@ class SumOracle(SupportOracle):
             np.zeros(1 + fleet.num_costs),
         )
         steps = [sizes[i] for i in self._stepwise for _ in range(fleet.horizon)]
-        self.scale = np.concatenate((sizes, steps)) * (1.0 + 1e-9)  # it is a rounded sum itself
+        rounded = 1.0 + 1e-9 + 2.0 * HALF_ULP * fleet.num_members  # it is a sum itself
+        self.scale = np.concatenate((sizes, steps)) * rounded
         work = sum(stack.successor.size * stack.count.size for stack in fleet.stacks) * fleet.horizon
         self._alone = work < SMALL
         self._patterns = [
