@@ -2,7 +2,8 @@
 
 `planning` holds backward induction, `policies` what given policies do, `learning` playing and counting episodes,
 `continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `truncated` that with
-values cut off, `average_reward` value iteration over intervals. (A2C's network is compiled by jax, in `conrl.oracles`.)
+values cut off, `average_reward` value iteration over intervals,
+`changes` what one change of a policy does. (A2C's network is compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 
@@ -33,6 +34,7 @@ always the true maximum, so that a support value is an upper bound and its polic
 """
 
 from conrl.kernels.average_reward import extended_value_iteration, intervals, optimistic
+from conrl.kernels.changes import changed, climb, climb_twice, occupied, to_go
 from conrl.kernels.compiling import compiled
 from conrl.kernels.continuing import follow_all, walk
 from conrl.kernels.lanes import LANES, add, every, gather, row
@@ -61,6 +63,9 @@ __all__ = [
     "along_many",
     "backward",
     "backward_many",
+    "changed",
+    "climb",
+    "climb_twice",
     "clipped_greedy",
     "compiled",
     "count_steps",
@@ -77,6 +82,7 @@ __all__ = [
     "markov",
     "occupation",
     "occupation_deterministic",
+    "occupied",
     "occupied_blocks",
     "optimistic",
     "reachable",
@@ -85,6 +91,7 @@ __all__ = [
     "row",
     "simulate",
     "sum_up",
+    "to_go",
     "truncated_values",
     "visits",
     "walk",

@@ -1,4 +1,5 @@
-"""Models made from models: an episodic one as a single unending episode; the part that the start can reach.
+"""Models made from models: an episodic one as a single unending episode; the part that the start can reach; every step
+on its own.
 
 `single_episode` is the reduction of Section 6 of Brantley et al. (2020): learners for the average reward of one
 unending episode (TFW-UCRL2) are run on an episodic model by connecting its terminal states to the start. A terminal
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from conrl._types import Bool
+from conrl._types import Array, Bool, Index
 from conrl.arguments import frozen, is_int
 from conrl.errors import ModelError, shown
 from conrl.model.graph import Graph
@@ -149,6 +150,28 @@ def rolled(
     visits = None if mdp._visits is None else frozen(mdp._visits[pair])
     outcome_pay = None if mdp.outcome_pay is None else made.outcome_pay
     return made._copy(pay=frozen(mdp.pay[pair]), outcome_pay=outcome_pay, _visits=visits, _ranges=mdp._ranges)
+
+
+def unrolled(mdp: ConstrainedMDP) -> ConstrainedMDP:
+    """The same model in which every step has pairs of its own, so that each can be treated on its own.
+
+    >>> from conrl.envs import box
+    >>> unrolled(box())
+    ConstrainedMDP(states=121, actions=4, costs=1, horizon=30, outcomes=42360)
+    """
+    H, g = mdp.horizon, mdp.graph
+    if mdp.step_dependent or H == 1:
+        return mdp
+
+    def ends(sizes: Index) -> Index:
+        return frozen(np.concatenate(([0], np.cumsum(np.tile(sizes, H)))))
+
+    def again(table: Array | None) -> Array | None:
+        return None if table is None else frozen(np.concatenate([table] * H))
+
+    graph = Graph(ends(np.diff(g.first)), ends(np.diff(g.start)), *(frozen(np.tile(x, H)) for x in g[2:]))
+    own = {name: again(getattr(mdp, name)) for name in ("action", "pay", "outcome_pay", "bonus", "_visits")}
+    return mdp._copy(graph=graph, **own, _derived={})
 
 
 def absorbing(mdp: ConstrainedMDP) -> Bool:

@@ -26,6 +26,8 @@ MESSAGES = {
     "infeasible": "no policy keeps the limits; this one exceeds them least",
     "iteration limit": "stopped at the limit on sweeps before the gap fell below the tolerance; the bound is valid all "
     "the same. Raise max_sweeps or tol",
+    "time limit": "stopped at the time limit; no single deterministic policy does better than the bound, and which is "
+    "best is NP-hard to tell. Raise time_limit or tol",
 }
 
 

@@ -1,0 +1,218 @@
+"""Deterministic policies near a good one: one change at a time, then two, then from a place nearby.
+
+A policy is the pair that it plays at each position: each step and state that can be reached. What a single change does
+to reward and costs is known exactly for all changes at once (`conrl.kernels.changes`), so that a search looks at every
+policy that is one change away for the price of one sweep, and at all that are two away for a sweep each.
+
+Of two changes, the first is taken from those that lose little: with the multipliers lambda of the mixture's bound, a
+change loses  -(its gain in reward - lambda . its use),  and a policy that loses more than the gap is no better than the
+best one known. Where no two changes help, a few are made at random and the search goes on from there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conrl import kernels
+from conrl._types import Float, Int
+from conrl.oracles.restricted import Whole
+from conrl.planners.allowance import Allowance
+from conrl.policy import Deterministic
+from conrl.problem import Rows
+
+PENALTIES = (2.0, 16.0, 128.0, 1e3, 1e5)  # of exceeding a row, in prices of it: raised until the rows are kept
+LEAST_PRICE = 0.1  # of a row that costs nothing in the mixture, in the largest reward of a step by its largest cost
+WORK = 1_000_000  # outcomes that are read before the clock is
+KICKS = (2, 5)  # how many changes are made at random, from and to below
+
+
+class Clock:
+    """Whether the time is up."""
+
+    def __init__(self, seconds: float) -> None:
+        self.began = time.monotonic()
+        self.seconds = seconds
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.began
+
+    @property
+    def is_up(self) -> bool:
+        return self.elapsed >= self.seconds
+
+
+@dataclass(frozen=True)
+class Found:
+    """A policy that keeps every row, and its value vector."""
+
+    choice: Int  # [n]
+    value: Float  # [1+d]
+
+    @property
+    def objective(self) -> float:
+        return float(self.value[0])
+
+
+class LocalSearch:
+    """The best policy found so far, and ways to find a better one."""
+
+    def __init__(self, oracle: Whole, rows: Rows, allowance: Allowance, clock: Clock) -> None:
+        mdp, reach = oracle.mdp, oracle.mdp.reach
+        self.mdp, self.rows, self.clock = mdp, rows, clock
+        first, start, successor = (np.asarray(x).astype(np.int64) for x in reach.graph[:3])
+        self.first, self.order = first, np.asarray(reach.order).astype(np.int64)
+        self.owner: Int = np.repeat(np.arange(first.size - 1), np.diff(first))  # [P]: the position of each pair
+        self.pay = np.ascontiguousarray(mdp.pay[reach.pairs])
+        self.steps = first, start, successor, reach.graph.probability, np.ascontiguousarray(reach.initial), self.pay
+        last_step = (mdp.horizon - 1) * mdp.num_states if mdp.step_dependent else 0
+        self.last = int(np.count_nonzero(self.order < last_step))
+        self._pair = np.zeros(mdp.num_pairs, dtype=np.int64)
+        self._pair[reach.pairs] = np.arange(self.pay.shape[0])
+        self._model_pair = np.asarray(reach.pairs)
+        self.G = rows.matrix(mdp.num_costs)
+        self._computed = allowance.computed
+        self._within = rows.bound + allowance.aim
+        scale = oracle.scale
+        cost_scale = scale[1 + rows.cost]
+        self._least_price = LEAST_PRICE * scale[0] / np.where(cost_scale > 0.0, cost_scale, 1.0)
+        self._rounding = oracle.rounding().support
+        self._chunk = max(1, WORK // max(1, successor.size))
+        self.best: Found | None = None
+        self.multipliers = np.zeros(rows.size)
+        self.bound = np.inf
+
+    # -- policies as choices ------------------------------------------------------------------------------
+
+    def choice_of(self, policy: Deterministic) -> Int:
+        """[n]: the pair at each position."""
+        actions = policy.actions.reshape(-1)[self.order]
+        return self._pair[self.mdp.pair_rows[self.order, actions]]
+
+    def actions_of(self, choice: Int) -> NDArray[np.int16]:
+        """[H, S]: the actions of a choice; where nobody can come, the first action there is."""
+        mdp = self.mdp
+        rows = mdp.available.reshape(-1, mdp.num_actions)
+        actions: NDArray[np.int16] = np.argmax(rows, axis=1).astype(np.int16)
+        actions[self.order] = mdp.action[self._model_pair[choice]]
+        return actions.reshape(mdp.horizon, mdp.num_states)
+
+    def occupation(self, choice: Int) -> Float:
+        """[n]: the probability of each position."""
+        mu = np.empty(choice.size)
+        kernels.occupied(self.steps, self.last, choice, mu)
+        return mu
+
+    def value(self, choice: Int) -> Float:
+        """[1+d]: reward and costs, by a forward pass."""
+        value: Float = self.occupation(choice) @ self.pay[choice]
+        return value
+
+    def offer(self, choice: Int) -> bool:
+        """Keep a policy if it keeps the rows and is the best so far; whether it keeps them."""
+        value = self.value(choice)
+        if not (self.G @ value - self.rows.bound <= self._computed).all():
+            return False
+        if self.best is None or value[0] > self.best.objective:
+            self.best = Found(choice.copy(), value)
+        return True
+
+    # -- searches -----------------------------------------------------------------------------------------
+
+    def improve(self, choice: Int) -> Int | None:
+        """Change a policy one pair at a time: until it keeps the rows, then until nothing helps; None if it never does.
+
+        The best policy on the way is kept.
+        """
+        choice = choice.copy()
+        mu, V, z = self._scratch()
+        for boost in PENALTIES:
+            merit, grain = self._merit(boost)
+            value = -np.inf
+            while not self.clock.is_up:
+                before = value
+                value = kernels.climb(self.steps, self.last, merit, grain, self._chunk, choice, mu, V, z)
+                if not value > before + grain:
+                    break
+            if self.offer(choice):
+                return choice
+        return None
+
+    def pairs_of_changes(self, choice: Int) -> Iterator[Int | None]:
+        """Try two changes at once until none helps: yields None after some work, then the policy."""
+        mu, V, z = self._scratch()
+        merit, grain = self._merit(PENALTIES[-1])
+        while True:
+            value = kernels.climb(self.steps, self.last, merit, grain, self._chunk, choice, mu, V, z)
+            self.offer(choice)
+            yield None
+            pairs = self._candidates(choice, mu, V)
+            tried = 0
+            while tried < pairs.size:
+                part = pairs[tried : tried + self._chunk]
+                owners = self.owner[part]
+                m = kernels.climb_twice(self.steps, self.last, merit, grain, value, owners, part, choice)
+                if m < part.size:
+                    break
+                tried += part.size
+                yield None
+            else:
+                yield choice
+                return
+
+    def go_on(self) -> Iterator[None]:
+        """Search around the best policy found for as long as it is asked; yields after some work each time."""
+        generator = np.random.default_rng(0)
+        base: Found | None = None
+        while True:
+            if self.best is None:
+                yield None
+                continue
+            choice = self.best.choice.copy()
+            if base is self.best:  # nothing is better within two changes: from somewhere near
+                mu, V, _ = self._scratch()
+                kernels.occupied(self.steps, self.last, choice, mu)
+                kernels.to_go(self.steps, self.last, choice, V)
+                pairs = self._candidates(choice, mu, V)
+                if pairs.size == 0:
+                    return
+                for _ in range(int(generator.integers(*KICKS))):
+                    k = pairs[int(pairs.size * generator.random() ** 2)]
+                    choice[self.owner[k]] = k
+                better = self.improve(choice)
+                yield None
+                if better is None:
+                    continue
+                choice = better
+            base = self.best
+            for done in self.pairs_of_changes(choice):
+                yield None
+                if done is None and self.best is not base and not np.array_equal(choice, self.best.choice):
+                    break
+
+    def _candidates(self, choice: Int, mu: Float, V: Float) -> Int:
+        """Single changes that lose no more than the gap, those that lose least first."""
+        changes = np.empty(self.pay.shape)
+        kernels.changed(self.steps, self.last, choice, mu, V, changes)
+        loss = self.multipliers @ (self.G @ changes.T) - changes[:, 0]
+        gap = np.inf if self.best is None else self.bound - self.best.objective
+        loss[choice] = np.inf
+        loss[mu[self.owner] == 0.0] = np.inf
+        chosen = np.flatnonzero((loss <= gap) & (loss < np.inf))
+        return chosen[np.argsort(loss[chosen], kind="stable")]
+
+    def _merit(self, boost: float) -> tuple[tuple[Int, Float, Float, Float], float]:
+        """The rows as the kernels read them, with penalties; and how much of a merit is rounding."""
+        rows = self.rows
+        penalty = boost * np.maximum(self.multipliers, self._least_price)
+        grain = 4.0 * float(self._rounding[0] + penalty @ self._rounding[1 + rows.cost])
+        return (1 + rows.cost, rows.sign, self._within, penalty), grain
+
+    def _scratch(self) -> tuple[Float, Float, Float]:
+        n, width = self.first.size - 1, self.pay.shape[1]
+        return np.empty(n), np.empty((n, width)), np.empty(width)
