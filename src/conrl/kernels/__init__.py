@@ -2,8 +2,8 @@
 
 `planning` holds backward induction, `policies` what given policies do, `learning` playing and counting episodes,
 `continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `truncated` that with
-values cut off, `average_reward` value iteration over intervals,
-`changes` what one change of a policy does. (A2C's network is compiled by jax, in `conrl.oracles`.)
+values cut off, `average_reward` value iteration over intervals, `changes` what one change of a policy does. (A2C's
+network is compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 
@@ -34,7 +34,7 @@ always the true maximum, so that a support value is an upper bound and its polic
 """
 
 from conrl.kernels.average_reward import extended_value_iteration, intervals, optimistic
-from conrl.kernels.changes import changed, climb, climb_twice, occupied, to_go
+from conrl.kernels.changes import advantages, climb, climb_twice, occupied
 from conrl.kernels.compiling import compiled
 from conrl.kernels.continuing import follow_all, walk
 from conrl.kernels.lanes import LANES, add, every, gather, row
@@ -59,11 +59,11 @@ __all__ = [
     "LANES",
     "actions_of",
     "add",
+    "advantages",
     "along",
     "along_many",
     "backward",
     "backward_many",
-    "changed",
     "climb",
     "climb_twice",
     "clipped_greedy",
@@ -91,7 +91,6 @@ __all__ = [
     "row",
     "simulate",
     "sum_up",
-    "to_go",
     "truncated_values",
     "visits",
     "walk",

@@ -11,7 +11,7 @@ best one known. Where no two changes help, a few are made at random and the sear
 
 from __future__ import annotations
 
-import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -27,24 +27,9 @@ from conrl.problem import Rows
 
 PENALTIES = (2.0, 16.0, 128.0, 1e3, 1e5)  # of exceeding a row, in prices of it: raised until the rows are kept
 LEAST_PRICE = 0.1  # of a row that costs nothing in the mixture, in the largest reward of a step by its largest cost
-WORK = 1_000_000  # outcomes that are read before the clock is
+WORK = 1_000_000  # outcomes that are read before the tree has its turn again
+SUGGESTIONS = 4  # that wait at most
 KICKS = (2, 5)  # how many changes are made at random, from and to below
-
-
-class Clock:
-    """Whether the time is up."""
-
-    def __init__(self, seconds: float) -> None:
-        self.began = time.monotonic()
-        self.seconds = seconds
-
-    @property
-    def elapsed(self) -> float:
-        return time.monotonic() - self.began
-
-    @property
-    def is_up(self) -> bool:
-        return self.elapsed >= self.seconds
 
 
 @dataclass(frozen=True)
@@ -62,16 +47,17 @@ class Found:
 class LocalSearch:
     """The best policy found so far, and ways to find a better one."""
 
-    def __init__(self, oracle: Whole, rows: Rows, allowance: Allowance, clock: Clock) -> None:
+    def __init__(self, oracle: Whole, rows: Rows, allowance: Allowance) -> None:
         mdp, reach = oracle.mdp, oracle.mdp.reach
-        self.mdp, self.rows, self.clock = mdp, rows, clock
+        self.mdp, self.rows = mdp, rows
         first, start, successor = (np.asarray(x).astype(np.int64) for x in reach.graph[:3])
         self.first, self.order = first, np.asarray(reach.order).astype(np.int64)
         self.owner: Int = np.repeat(np.arange(first.size - 1), np.diff(first))  # [P]: the position of each pair
         self.pay = np.ascontiguousarray(mdp.pay[reach.pairs])
-        self.steps = first, start, successor, reach.graph.probability, np.ascontiguousarray(reach.initial), self.pay
-        last_step = (mdp.horizon - 1) * mdp.num_states if mdp.step_dependent else 0
-        self.last = int(np.count_nonzero(self.order < last_step))
+        step = self.order // mdp.num_states
+        begin = np.searchsorted(step, np.arange(mdp.horizon + 1))
+        initial = np.ascontiguousarray(reach.initial)
+        self.steps = first, start, successor, reach.graph.probability, initial, self.pay, begin, step
         self._pair = np.zeros(mdp.num_pairs, dtype=np.int64)
         self._pair[reach.pairs] = np.arange(self.pay.shape[0])
         self._model_pair = np.asarray(reach.pairs)
@@ -84,8 +70,9 @@ class LocalSearch:
         self._rounding = oracle.rounding().support
         self._chunk = max(1, WORK // max(1, successor.size))
         self.best: Found | None = None
-        self.multipliers = np.zeros(rows.size)
+        self.multipliers = np.zeros(rows.size)  # of the mixture's bound
         self.bound = np.inf
+        self._suggested: deque[Int] = deque(maxlen=SUGGESTIONS)
 
     # -- policies as choices ------------------------------------------------------------------------------
 
@@ -105,7 +92,7 @@ class LocalSearch:
     def occupation(self, choice: Int) -> Float:
         """[n]: the probability of each position."""
         mu = np.empty(choice.size)
-        kernels.occupied(self.steps, self.last, choice, mu)
+        kernels.occupied(self.steps, choice, -1, mu)
         return mu
 
     def value(self, choice: Int) -> Float:
@@ -124,86 +111,83 @@ class LocalSearch:
 
     # -- searches -----------------------------------------------------------------------------------------
 
-    def improve(self, choice: Int) -> Int | None:
-        """Change a policy one pair at a time: until it keeps the rows, then until nothing helps; None if it never does.
+    def go_on(self) -> Iterator[None]:
+        """Search for as long as it is asked, with a pause after some work each time.
 
-        The best policy on the way is kept.
+        In turns: from a policy that was suggested, and around the best policy found.
         """
+        around = self._around()
+        while True:
+            if self._suggested:
+                yield from self._improve(self._suggested.popleft())
+            next(around)
+            yield
+
+    def suggest(self, choice: Int) -> None:
+        """A policy to start from. It need not keep the rows; of many, the latest are taken."""
+        self._suggested.append(choice)
+
+    def _improve(self, choice: Int) -> Iterator[None]:
+        """Change a policy one pair at a time: until it keeps the rows, then until nothing helps."""
         choice = choice.copy()
-        mu, V, z = self._scratch()
+        scratch = self._scratch()
         for boost in PENALTIES:
             merit, grain = self._merit(boost)
-            value = -np.inf
-            while not self.clock.is_up:
-                before = value
-                value = kernels.climb(self.steps, self.last, merit, grain, self._chunk, choice, mu, V, z)
-                if not value > before + grain:
-                    break
+            while kernels.climb(self.steps, merit, grain, self._chunk, choice, *scratch)[1] == self._chunk:
+                self.offer(choice)
+                yield
             if self.offer(choice):
-                return choice
-        return None
-
-    def pairs_of_changes(self, choice: Int) -> Iterator[Int | None]:
-        """Try two changes at once until none helps: yields None after some work, then the policy."""
-        mu, V, z = self._scratch()
-        merit, grain = self._merit(PENALTIES[-1])
-        while True:
-            value = kernels.climb(self.steps, self.last, merit, grain, self._chunk, choice, mu, V, z)
-            self.offer(choice)
-            yield None
-            pairs = self._candidates(choice, mu, V)
-            tried = 0
-            while tried < pairs.size:
-                part = pairs[tried : tried + self._chunk]
-                owners = self.owner[part]
-                m = kernels.climb_twice(self.steps, self.last, merit, grain, value, owners, part, choice)
-                if m < part.size:
-                    break
-                tried += part.size
-                yield None
-            else:
-                yield choice
                 return
+            yield
 
-    def go_on(self) -> Iterator[None]:
-        """Search around the best policy found for as long as it is asked; yields after some work each time."""
+    def _around(self) -> Iterator[None]:
+        """Two changes of the best policy at once and, where no two help, a few at random and again."""
         generator = np.random.default_rng(0)
-        base: Found | None = None
+        tried: Found | None = None
         while True:
             if self.best is None:
-                yield None
+                yield
                 continue
-            choice = self.best.choice.copy()
-            if base is self.best:  # nothing is better within two changes: from somewhere near
-                mu, V, _ = self._scratch()
-                kernels.occupied(self.steps, self.last, choice, mu)
-                kernels.to_go(self.steps, self.last, choice, V)
-                pairs = self._candidates(choice, mu, V)
-                if pairs.size == 0:
-                    return
-                for _ in range(int(generator.integers(*KICKS))):
+            choice, scratch = self.best.choice.copy(), self._scratch()
+            if tried is self.best:  # nothing is better within two changes
+                kernels.occupied(self.steps, choice, -1, scratch[0])
+                kernels.advantages(self.steps, choice, choice.size, *scratch[1:])
+                pairs = self._candidates(choice, *scratch)
+                for _ in range(int(generator.integers(*KICKS)) if pairs.size else 0):
                     k = pairs[int(pairs.size * generator.random() ** 2)]
                     choice[self.owner[k]] = k
-                better = self.improve(choice)
-                yield None
-                if better is None:
-                    continue
-                choice = better
-            base = self.best
-            for done in self.pairs_of_changes(choice):
-                yield None
-                if done is None and self.best is not base and not np.array_equal(choice, self.best.choice):
-                    break
+                yield from self._improve(choice)
+                yield
+            else:
+                tried = self.best
+                yield from self._twice(choice, scratch)
 
-    def _candidates(self, choice: Int, mu: Float, V: Float) -> Int:
+    def _twice(self, choice: Int, scratch: tuple[Float, Float, Float]) -> Iterator[None]:
+        """Two changes at once, until no two help."""
+        merit, grain = self._merit(PENALTIES[-1])
+        while True:
+            value, made = kernels.climb(self.steps, merit, grain, self._chunk, choice, *scratch)
+            self.offer(choice)
+            yield
+            if made == self._chunk:
+                continue
+            pairs = self._candidates(choice, *scratch)
+            for at in range(0, pairs.size, self._chunk):
+                part = pairs[at : at + self._chunk]
+                owners = self.owner[part]
+                if kernels.climb_twice(self.steps, merit, grain, value, owners, part, choice, *scratch) < part.size:
+                    break
+                yield
+            else:
+                return
+
+    def _candidates(self, choice: Int, mu: Float, V: Float, A: Float) -> Int:
         """Single changes that lose no more than the gap, those that lose least first."""
-        changes = np.empty(self.pay.shape)
-        kernels.changed(self.steps, self.last, choice, mu, V, changes)
-        loss = self.multipliers @ (self.G @ changes.T) - changes[:, 0]
+        loss = mu[self.owner] * (A @ (self.multipliers @ self.G) - A[:, 0])
         gap = np.inf if self.best is None else self.bound - self.best.objective
-        loss[choice] = np.inf
-        loss[mu[self.owner] == 0.0] = np.inf
-        chosen = np.flatnonzero((loss <= gap) & (loss < np.inf))
+        allowed = loss <= gap
+        allowed[choice] = False
+        chosen = np.flatnonzero(allowed & (mu[self.owner] > 0.0))
         return chosen[np.argsort(loss[chosen], kind="stable")]
 
     def _merit(self, boost: float) -> tuple[tuple[Int, Float, Float, Float], float]:
@@ -214,5 +198,6 @@ class LocalSearch:
         return (1 + rows.cost, rows.sign, self._within, penalty), grain
 
     def _scratch(self) -> tuple[Float, Float, Float]:
+        """mu [n], V [n, 1+d] and A [P, 1+d] of `conrl.kernels.changes`."""
         n, width = self.first.size - 1, self.pay.shape[1]
-        return np.empty(n), np.empty((n, width)), np.empty(width)
+        return np.empty(n), np.empty((n, width)), np.empty(self.pay.shape)

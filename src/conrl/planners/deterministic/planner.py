@@ -15,8 +15,7 @@ from conrl.model.transform import unrolled
 from conrl.oracles import BackwardInduction, exact_oracle
 from conrl.oracles.restricted import Whole
 from conrl.planners.column_generation.search import Conflict
-from conrl.planners.deterministic.local_search import Clock
-from conrl.planners.deterministic.tree import Report, Tree
+from conrl.planners.deterministic.tree import Clock, Report, Tree
 from conrl.planners.feasibility import Feasibility, extremes, infeasible
 from conrl.planners.result import Checked, Plan, split_prices
 from conrl.policy import Deterministic

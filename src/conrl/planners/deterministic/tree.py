@@ -17,6 +17,7 @@ Which single policy is best is NP-hard to tell: a knapsack is a model with one s
 from __future__ import annotations
 
 import heapq
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -28,12 +29,28 @@ from conrl.oracles.restricted import Whole
 from conrl.planners.allowance import Allowance
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict, Optimum
-from conrl.planners.deterministic.local_search import Clock, LocalSearch
+from conrl.planners.deterministic.local_search import LocalSearch
 from conrl.problem import Rows
 
 SHARE = 0.01  # of the gap of the whole, to which the mixtures of nodes are solved
 
 Report = Callable[[float | None, float, float], None]  # objective, bound, seconds
+
+
+class Clock:
+    """Whether the time is up."""
+
+    def __init__(self, seconds: float) -> None:
+        self.began = time.monotonic()
+        self.seconds = seconds
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.began
+
+    @property
+    def is_up(self) -> bool:
+        return self.elapsed >= self.seconds
 
 
 @dataclass(frozen=True)
@@ -66,7 +83,7 @@ class Tree:
         self.reward = np.eye(1 + oracle.num_costs)[0]
         self.G = rows.matrix(oracle.num_costs)
         self.allowance = Allowance(oracle, rows)
-        self.local = LocalSearch(oracle, rows, self.allowance, clock)
+        self.local = LocalSearch(oracle, rows, self.allowance)
         self.largest = oracle.horizon * float(oracle.scale[0])
         self.asked = 0
         self.nodes = 0
@@ -165,8 +182,7 @@ class Tree:
                 choice = local.choice_of(optimum.oracle.policy(direction))  # type: ignore[arg-type]
                 mass[choice] += weight * local.occupation(choice)
                 local.offer(choice)
-                if not self.clock.is_up:
-                    local.improve(choice)
+                local.suggest(choice)
         if self._is_done(bound):
             return
         position, pair = self._mixes(mass, gone)
