@@ -25,8 +25,8 @@ has pairs of its own, a position is a state at one step, and the blocks of a ste
 through one state at once. Both fill the vector registers: the one by interleaving the outcomes of a block
 (`interleave`: a missing outcome has probability 0, a missing action pays -inf), the other by reading each
 outcome once for all directions. They add in the same order and give the same bits, as do `along`, `along_blocks` and
-`along_many`, which take the pay along a direction: a library's products of matrices and of vectors do not, and the policy
-made for a direction alone would not be the one that was valued together with others.
+`along_many`, which take the pay along a direction: a library's products of matrices and of vectors do not, and the
+policy made for a direction alone would not be the one that was valued together with others.
 
 Nothing here is compiled with fast-math and nothing runs in parallel. Ties between actions go to the lowest
 index: an action replaces an earlier one only if it is better by more than `tie`, while the value passed on is

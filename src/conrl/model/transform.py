@@ -160,7 +160,7 @@ def unrolled(mdp: ConstrainedMDP) -> ConstrainedMDP:
     ConstrainedMDP(states=121, actions=4, costs=1, horizon=30, outcomes=42360)
     """
     H, g = mdp.horizon, mdp.graph
-    if mdp.step_dependent or H == 1:
+    if mdp.step_dependent or H == 1:  # one step has them already
         return mdp
 
     def ends(sizes: Index) -> Index:
@@ -171,7 +171,7 @@ def unrolled(mdp: ConstrainedMDP) -> ConstrainedMDP:
 
     graph = Graph(ends(np.diff(g.first)), ends(np.diff(g.start)), *(frozen(np.tile(x, H)) for x in g[2:]))
     own = {name: again(getattr(mdp, name)) for name in ("action", "pay", "outcome_pay", "bonus", "_visits")}
-    return mdp._copy(graph=graph, **own, _derived={})
+    return mdp._copy(graph=graph, step_dependent=True, **own, _derived={})
 
 
 def absorbing(mdp: ConstrainedMDP) -> Bool:

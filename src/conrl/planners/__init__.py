@@ -34,6 +34,7 @@ __all__ = [
     "Planner",
     "Trace",
     "plan",
+    "plan_deterministic",
 ]
 
 
@@ -96,7 +97,7 @@ def plan(
     need_model(mdp, "plan")
     asked = as_problem(problem, mdp.limits, limits)
     if read_flag(deterministic, "deterministic"):
-        if planner != ColumnGeneration.name:
+        if not (isinstance(planner, str) and planner == ColumnGeneration.name):
             raise SpecError("deterministic=True has a method of its own; leave planner out", key=("planner",))
         return plan_deterministic(mdp, asked, tol, time_limit)
     if time_limit is not None:

@@ -87,4 +87,5 @@ def plan_deterministic(
         values=value[None],
         make_policy=lambda i: policy,
         checked=Checked(rows, value[1 + rows.cost], stated, mixture.multipliers),
+        deterministic=True,
     )
