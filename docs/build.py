@@ -34,6 +34,7 @@ MENU = {
         "how-to/hard-budgets",
         "how-to/fairness",
         "how-to/certificates",
+        "how-to/one-policy",
         "studies",
     ),
     "Stories": ("stories/pricing", "stories/advertising", "stories/rover"),

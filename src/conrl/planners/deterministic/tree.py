@@ -87,6 +87,7 @@ class Tree:
         self.largest = oracle.horizon * float(oracle.scale[0])
         self.asked = 0
         self.nodes = 0
+        self._grain = 0.0  # by which rounding keeps a bound above the policy that attains it
         self._open: list[tuple[float, int, int, Node]] = []
         self._closed = -np.inf  # the highest bound of what was left alone
 
@@ -118,6 +119,8 @@ class Tree:
         while self._open and not self.is_closed and not self.clock.is_up:
             self.local.bound = self.bound
             node = heapq.heappop(self._open)[-1]
+            if self._is_done(node.bound):
+                continue
             first, end = self.local.first[node.position], self.local.first[node.position + 1]
             others = np.arange(first, end)
             self._branch(node, others[others != node.pair])
@@ -132,6 +135,7 @@ class Tree:
         optimum = maximise(self.oracle, self.reward, self.rows, tol=self.tol)
         self.asked += optimum.asked
         self.local.multipliers, self.local.bound = optimum.multipliers, optimum.bound
+        self._grain = 2.0 * self.allowance.outward(self.reward, optimum.multipliers, self.tol)
         self._add(None, np.zeros(0, dtype=np.int64), np.zeros(self.oracle.pairs, dtype=bool), optimum.bound, optimum)
         return optimum
 
@@ -165,9 +169,9 @@ class Tree:
         self._add(node, pairs, gone, bound, optimum)
 
     def _is_done(self, bound: float) -> bool:
-        """Leave a node alone if nothing in it is better."""
+        """Leave a node alone if nothing in it is better, or if rounding could never tell."""
         best = self.local.best
-        if best is None or bound > best.objective + self.tolerance:
+        if best is None or bound > best.objective + max(self.tolerance, self._grain):
             return False
         self._closed = max(self._closed, bound)
         return True
