@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import conrl
 from conrl import kernels
-from conrl.model.transform import unrolled
+from conrl.model.transform import by_step
 from conrl.oracles import BackwardInduction
 from conrl.oracles.restricted import Whole
 from conrl.planners.allowance import Allowance
@@ -114,6 +114,31 @@ def test_the_best_of_all_policies(block: int) -> None:
         assert conrl.evaluate(mdp, plan.policy).value == pytest.approx(plan.values[0], rel=1e-12, abs=1e-300)
 
 
+def test_limits_on_single_steps() -> None:
+    """Each step of its own limit: again the best of all policies, the cost of each step a coordinate."""
+    found = 0
+    for seed in range(30):
+        g = np.random.default_rng(seed)
+        T, pay = g.dirichlet(np.ones(2), size=(1, 2, 3)), g.random((1, 2, 3, 2))
+        mdp = conrl.ConstrainedMDP(T[0], pay[0, ..., 0], pay[0, ..., 1:], 3, cost_names=["c"])
+        apart = np.concatenate((np.repeat(pay[..., :1], 3, axis=0), np.eye(3)[:, None, None] * pay[..., 1:]), axis=-1)
+        every = np.ones((3, 2, 3), dtype=bool)
+        Z = all_values(np.repeat(T, 3, axis=0), apart, every, np.eye(2)[0])
+        bounds = g.uniform(np.quantile(Z[:, 1:], 0.05, axis=0), np.quantile(Z[:, 1:], 0.6, axis=0))
+        kept = (Z[:, 1:] <= bounds).all(axis=1)
+        asked = conrl.Linear(per_step={"c": bounds.tolist()})
+        if kept.any():
+            plan = conrl.plan(mdp, asked, deterministic=True, time_limit=FOREVER)
+            assert plan.objective == pytest.approx(Z[kept, 0].max(), rel=2e-9)
+            assert plan.mdp is mdp
+            assert len(plan.rows) == 3
+            found += 1
+        else:
+            with pytest.raises(conrl.InfeasibleError):
+                conrl.plan(mdp, asked, deterministic=True, time_limit=FOREVER)
+    assert 10 <= found < 30
+
+
 def test_a_lottery_may_be_needed() -> None:
     """One step, costs 0 and 2, and exactly 1 is asked for: no single action does."""
     mdp = still([0.0, 1.0], [0.0, 2.0], 1)
@@ -141,7 +166,7 @@ def test_a_knapsack() -> None:
 def test_steps_of_their_own_or_not() -> None:
     """A model and the same model unrolled have the same best policy; what is proven does not change from run to run."""
     mdp = conrl.envs.make("pricing", horizon=5, limits=[2.0])
-    plans = [conrl.plan(m, deterministic=True, time_limit=FOREVER) for m in (mdp, mdp, unrolled(mdp))]
+    plans = [conrl.plan(m, deterministic=True, time_limit=FOREVER) for m in (mdp, mdp, by_step(mdp))]
     assert plans[0].status == "optimal"
     for other in plans[1:]:
         assert np.array_equal(other.policy.mode, plans[0].policy.mode)
@@ -201,7 +226,7 @@ def test_a_part_is_the_model_without_some_actions() -> None:
     """The oracle without some pairs answers as that of a model that never had them."""
     for seed in range(20):
         g = np.random.default_rng(seed)
-        mdp = unrolled(random_model(seed, 5, 3, 4, 2))
+        mdp = by_step(random_model(seed, 5, 3, 4, 2))
         reach = mdp.reach
         whole = Whole(mdp)
         gone = g.random(whole.pairs) < 0.4
@@ -226,7 +251,7 @@ def test_what_one_change_does() -> None:
     """Eq. (1) of `conrl.kernels.changes` against the policy with the change, evaluated."""
     for seed in range(20):
         g = np.random.default_rng(seed)
-        mdp = unrolled(random_model(seed, 5, 3, 4, 2))
+        mdp = by_step(random_model(seed, 5, 3, 4, 2))
         whole, rows = Whole(mdp), conrl.Linear(np.ones(mdp.num_costs)).rows(mdp)
         local = LocalSearch(whole, rows, Allowance(whole, rows))
         choice = local.first[:-1] + g.integers(0, np.diff(local.first))

@@ -53,8 +53,8 @@ class Drawn(NamedTuple):
         start = np.concatenate((self.initial, np.zeros(N - S)))
         return conrl.ConstrainedMDP(P, r, c, H, initial=start, available=exists)
 
-    def highs(self, limits: Float) -> float | None:
-        """The optimum of the occupation program, by scipy; None where it is infeasible."""
+    def highs(self, limits: Float, per_step: Float | None = None) -> float | None:
+        """The optimum of the occupation program, by scipy; None where it is infeasible. `per_step` [d, H]: limits."""
         H, S, A, _ = self.P.shape
         keep = self.exists.reshape(-1)
         node = np.repeat(np.arange(H * S), A)
@@ -64,10 +64,16 @@ class Drawn(NamedTuple):
             rows = slice((h + 1) * S, (h + 2) * S)
             flow[rows, h * S * A : (h + 1) * S * A] -= self.P[h].reshape(S * A, S).T
         d = self.c.shape[3]
+        used, bound = self.c.reshape(-1, d).T, limits
+        if per_step is not None:
+            step = np.arange(H * S * A) // (S * A)
+            each = (used[:, None] * (step == np.arange(H)[:, None])).reshape(d * H, -1)
+            used, bound = np.vstack((used, each)), np.append(limits, per_step.reshape(-1))
+        finite = np.isfinite(bound)
         answer = linprog(
             -self.r.reshape(-1)[keep],
-            A_ub=self.c.reshape(-1, d).T[:, keep] if d else None,
-            b_ub=limits if d else None,
+            A_ub=used[finite][:, keep] if finite.any() else None,
+            b_ub=bound[finite] if finite.any() else None,
             A_eq=flow[:, keep],
             b_eq=np.concatenate((self.initial, np.zeros((H - 1) * S))),
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
@@ -173,6 +179,64 @@ def test_a_concave_goal() -> None:
     assert convex.reward == pytest.approx(linear.reward, abs=1e-6)
     full = conrl.plan(shop, conrl.ConcaveConvex(lambda x: x, lambda c: c[0] - 4.0), "convex-program")
     assert full.reward == pytest.approx(linear.reward, abs=1e-4)
+
+
+# -- limits on single steps -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_limits_per_step_are_those_of_the_full_program(seed: int) -> None:
+    """Drawn between what no limit asks and the least; every other model is the same at every step."""
+    drawn, rng = draw(seed), np.random.default_rng([seed, 2])
+    H, S, A, d = drawn.c.shape
+    if seed % 2:
+        P, r, c = (np.repeat(x[:1], H, axis=0) for x in (drawn.P, drawn.r, drawn.c))
+        drawn = Drawn(P, r, c, np.ones((H, S, A), dtype=bool), drawn.initial)
+        mdp = conrl.ConstrainedMDP(drawn.P[0], drawn.r[0], drawn.c[0], H, initial=drawn.initial)
+    else:
+        mdp = drawn.mdp
+    free = conrl.plan(mdp, conrl.Linear())
+    spent = np.einsum("hsa,hsai->ih", free.policy.occupation(mdp), drawn.c)  # [d, H]
+    size = np.abs(drawn.c).max(axis=(1, 2)).T  # [d, H]
+    per_step = np.where(rng.random((d, H)) < 0.6, spent - rng.uniform(-0.1, 0.3, (d, H)) * size, np.inf)
+    limits = np.where(rng.random(d) < 0.5, limits_for(mdp, seed), np.inf)
+    asked = {name: row.tolist() for name, row in zip(mdp.cost_names, per_step, strict=True)}
+    problem = conrl.Linear(limits, per_step=asked)
+    best = drawn.highs(limits, per_step)
+    try:
+        plan = conrl.plan(mdp, problem)
+    except conrl.InfeasibleError:
+        assert best is None
+        assert not conrl.feasibility(mdp, problem).feasible
+        return
+    assert best is not None
+    assert plan.reward == pytest.approx(best, rel=1e-8, abs=1e-9)
+    assert (plan.mdp is mdp, plan.costs.shape, plan.prices.shape) == (True, (d,), (d,))
+    assert len(plan.rows) == np.isfinite(limits).sum() + np.isfinite(per_step).sum()
+    mixed = [policy.occupation(mdp) for policy in plan.mixture.policies]
+    for played in (plan.policy.occupation(mdp), np.tensordot(plan.mixture.weights, mixed, 1)):
+        used = np.einsum("hsa,hsai->ih", played, drawn.c)
+        assert (used <= per_step + 1e-8 * np.maximum(np.abs(per_step), size)).all()
+    again = conrl.plan(mdp, problem, "linear-program")
+    assert again.reward == pytest.approx(best, rel=1e-7, abs=1e-8)
+
+
+def test_limits_per_step_that_make_no_sense() -> None:
+    shop = conrl.envs.pricing_hours()
+    for given, message in (
+        ({"stok": 1}, "did you mean 'stock'"),
+        ({"stock": [1, 2]}, r"has shape \(2,\); expected one number, or one for each of 24 steps"),
+        ({"stock": "x"}, "per_step"),
+        ({"stock": np.nan}, "a limit is a number"),
+        (3.0, "expected limits by cost name"),
+    ):
+        with pytest.raises(conrl.ConRLError, match=message):
+            conrl.plan(shop, conrl.Linear(per_step=given))  # type: ignore[arg-type]
+    with pytest.raises(conrl.SpecError, match="per_step is for"):
+        conrl.ConRL(shop.task, problem=conrl.Linear(per_step={"stock": 1}))
+    with pytest.raises(conrl.ModelError, match="holds limits per step"):
+        conrl.frontier(shop, limits=conrl.Linear(per_step={"stock": 1}))
+    assert conrl.plan(shop, conrl.Linear(per_step={"stock": np.inf})).reward == conrl.plan(shop, conrl.Linear()).reward
 
 
 # -- forms ----------------------------------------------------------------------------------------------------

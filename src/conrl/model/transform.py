@@ -1,5 +1,4 @@
-"""Models made from models: an episodic one as a single unending episode; the part that the start can reach; every step
-on its own.
+"""Models made from models: an episodic one as a single unending episode; the part that the start can reach.
 
 `single_episode` is the reduction of Section 6 of Brantley et al. (2020): learners for the average reward of one
 unending episode (TFW-UCRL2) are run on an episodic model by connecting its terminal states to the start. A terminal
@@ -13,15 +12,17 @@ instead of using what was learned. `reachable_part` leaves such states out (Box 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
-from conrl._types import Array, Bool, Index
+from conrl._types import Array, Bool, Float, Index, Int
 from conrl.arguments import frozen, is_int
 from conrl.errors import ModelError, shown
 from conrl.model.graph import Graph
 from conrl.model.layout import Layout
-from conrl.model.mdp import ConstrainedMDP, need_stationary
+from conrl.model.mdp import ConstrainedMDP, need_model, need_stationary
+from conrl.sizes import check_costs
 
 
 def single_episode(mdp: ConstrainedMDP, terminal: Iterable[int | str] | None = None) -> ConstrainedMDP:
@@ -152,26 +153,54 @@ def rolled(
     return made._copy(pay=frozen(mdp.pay[pair]), outcome_pay=outcome_pay, _visits=visits, _ranges=mdp._ranges)
 
 
-def unrolled(mdp: ConstrainedMDP) -> ConstrainedMDP:
-    """The same model in which every step has pairs of its own, so that each can be treated on its own.
-
-    >>> from conrl.envs import box
-    >>> unrolled(box())
-    ConstrainedMDP(states=121, actions=4, costs=1, horizon=30, outcomes=42360)
-    """
-    H, g = mdp.horizon, mdp.graph
-    if mdp.step_dependent or H == 1:  # one step has them already
+def by_step(mdp: ConstrainedMDP) -> ConstrainedMDP:
+    """The same model with pairs of its own for every step."""
+    if mdp.step_dependent:
         return mdp
+    H, P, g = mdp.horizon, mdp.num_pairs, mdp.graph
 
-    def ends(sizes: Index) -> Index:
-        return frozen(np.concatenate(([0], np.cumsum(np.tile(sizes, H)))))
+    def begins(begin: Index, count: int) -> Int:
+        return frozen(np.append((np.arange(H)[:, None] * count + begin[:-1]).reshape(-1), H * count))
 
-    def again(table: Array | None) -> Array | None:
-        return None if table is None else frozen(np.concatenate([table] * H))
+    def again(table: Array | None) -> Any:
+        return None if table is None else frozen(np.tile(table, (H, *(1,) * (table.ndim - 1))))
 
-    graph = Graph(ends(np.diff(g.first)), ends(np.diff(g.start)), *(frozen(np.tile(x, H)) for x in g[2:]))
-    own = {name: again(getattr(mdp, name)) for name in ("action", "pay", "outcome_pay", "bonus", "_visits")}
-    return mdp._copy(graph=graph, step_dependent=True, **own, _derived={})
+    graph = Graph(begins(g.first, P), begins(g.start, g.probability.size), again(g.successor), again(g.probability))
+    columns = {name: again(getattr(mdp, name)) for name in ("action", "pay", "outcome_pay", "bonus", "_visits")}
+    return mdp._copy(step_dependent=True, graph=graph, _derived={}, **columns)
+
+
+def with_step_costs(mdp: Any, wanted: Sequence[tuple[int, int]]) -> ConstrainedMDP:
+    """The model with one more cost for each (cost, step): that cost, paid at that step only."""
+    need_model(mdp, "a limit per step")
+    model = by_step(mdp)
+    check_costs(model.num_costs + len(wanted))
+    names = list(model.cost_names)
+    for cost, step in wanted:
+        name = f"{model.cost_names[cost]} at step {step}"
+        while name in names:
+            name += "'"
+        names.append(name)
+    which = np.array([1 + cost for cost, _ in wanted], dtype=np.int64)
+    when = np.array([step for _, step in wanted], dtype=np.int64)
+    of_outcome = np.repeat(model.pair_step, np.diff(model.graph.start))
+
+    def wider(table: Float | None, at: Int) -> Float | None:
+        if table is None:
+            return None
+        return frozen(np.hstack((table, np.where(at[:, None] == when, table[:, which], 0.0))))
+
+    ranges = model._ranges
+    return model._copy(
+        num_costs=model.num_costs + len(wanted),
+        pay=wider(model.pay, model.pair_step),
+        outcome_pay=wider(model.outcome_pay, of_outcome),
+        bonus=wider(model.bonus, model.pair_step),
+        limits=None if model.limits is None else frozen(np.append(model.limits, np.full(len(wanted), np.inf))),
+        _ranges=None if ranges is None else frozen(np.vstack((ranges, np.full((len(wanted), 2), np.nan)))),
+        _names=model._names._replace(costs=tuple(names)),
+        _derived={},
+    )
 
 
 def absorbing(mdp: ConstrainedMDP) -> Bool:

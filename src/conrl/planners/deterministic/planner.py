@@ -11,7 +11,7 @@ import numpy as np
 from conrl.arguments import frozen, read_positive
 from conrl.errors import InfeasibleError, RunError, SpecError
 from conrl.model import ConstrainedMDP
-from conrl.model.transform import unrolled
+from conrl.model.transform import by_step
 from conrl.oracles import BackwardInduction, exact_oracle
 from conrl.oracles.restricted import Whole
 from conrl.planners.column_generation.search import Conflict
@@ -23,6 +23,7 @@ from conrl.problem import Linear, Problem
 
 TIME_LIMIT = 60.0  # seconds
 TOL = 1e-9
+MOST_NAMED = 4  # rows in a message
 
 
 def plan_deterministic(
@@ -45,7 +46,7 @@ def plan_deterministic(
         raise SpecError(
             "deterministic=True takes models without a bonus and with known probabilities", key=("deterministic",)
         )
-    tree = Tree(Whole(unrolled(model)), rows, tol, clock)
+    tree = Tree(Whole(by_step(model)), rows, tol, clock)
     try:
         mixture = tree.run(report)
     except Conflict as conflict:
@@ -57,8 +58,9 @@ def plan_deterministic(
             f"(mixtures reach a reward of {mixture.objective:.6g}); raise time_limit, or loosen a limit"
         )
     if best is None:
+        asked = " and ".join(rows.names) if rows.size <= MOST_NAMED else f"all {rows.size} limits and floors"
         raise InfeasibleError(
-            f"infeasible: no deterministic policy keeps {' and '.join(rows.names)}, though a mixture does; "
+            f"infeasible: no deterministic policy keeps {asked}, though a mixture does; "
             "plan without deterministic, or loosen a limit",
             Feasibility(False, *extremes(exact), None, rows.names),
         )
@@ -88,4 +90,4 @@ def plan_deterministic(
         make_policy=lambda i: policy,
         checked=Checked(rows, value[1 + rows.cost], stated, mixture.multipliers),
         deterministic=True,
-    )
+    ).of(mdp)
