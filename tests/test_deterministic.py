@@ -168,8 +168,9 @@ def test_steps_of_their_own_or_not() -> None:
     mdp = conrl.envs.make("pricing", horizon=5, limits=[2.0])
     plans = [conrl.plan(m, deterministic=True, time_limit=FOREVER) for m in (mdp, mdp, by_step(mdp))]
     assert plans[0].status == "optimal"
+    reached = by_step(mdp).reached
     for other in plans[1:]:
-        assert np.array_equal(other.policy.mode, plans[0].policy.mode)
+        assert np.array_equal(other.policy.mode[reached], plans[0].policy.mode[reached])
         assert (other.objective, other.bound, other.iterations) == pytest.approx(
             (plans[0].objective, plans[0].bound, plans[0].iterations), rel=1e-14
         )
@@ -219,6 +220,28 @@ def test_what_cannot_be_asked() -> None:
         conrl.plan(mdp.with_bonus(np.ones((mdp.num_states, mdp.num_actions))), deterministic=True)
 
 
+def played(mdp: conrl.ConstrainedMDP, g: np.random.Generator) -> conrl.Episode:
+    """An episode of random actions."""
+    T = mdp.transitions.toarray().reshape(mdp.num_states, mdp.num_actions, -1)
+    states, actions = [int(g.choice(mdp.num_states, p=mdp.initial))], []
+    for _ in range(mdp.horizon):
+        actions.append(int(g.choice(np.flatnonzero(mdp.available[states[-1]]))))
+        states.append(int(g.choice(mdp.num_states, p=T[states[-1], actions[-1]])))
+    at = states[:-1], actions
+    return conrl.Episode(states, actions, mdp.rewards[at], mdp.costs[at])
+
+
+def test_an_estimate_has_one_too() -> None:
+    """An estimated model is planned like any other, and its policy is greedy where the data never came."""
+    mdp = conrl.envs.make("pricing", horizon=5, limits=[2.0])
+    log = [played(mdp, np.random.default_rng(seed)) for seed in range(200)]
+    estimate = conrl.estimate(log, horizon=5, limits=[2.0])
+    plan = conrl.plan(estimate, deterministic=True, tol=1e-3, time_limit=FOREVER)
+    assert plan.status == "optimal"
+    assert conrl.evaluate(estimate, plan.policy).reward == pytest.approx(plan.reward)
+    assert all(row.excess <= row.allowance for row in plan.rows)
+
+
 # -- the parts ------------------------------------------------------------------------------------------------
 
 
@@ -263,7 +286,7 @@ def test_what_one_change_does() -> None:
             i = local.owner[k]
             changed = choice.copy()
             changed[i] = k
-            policy = conrl.Deterministic(local.actions_of(changed), mdp.num_actions)
+            policy = conrl.Deterministic(local.actions_of(changed, whole.policy(before)), mdp.num_actions)
             assert np.array_equal(local.choice_of(policy), changed)
             value = conrl.evaluate(mdp, policy).value
             assert before + mu[i] * A[k] == pytest.approx(value, abs=1e-12)

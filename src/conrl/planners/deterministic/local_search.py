@@ -22,7 +22,7 @@ from conrl import kernels
 from conrl._types import Float, Int
 from conrl.oracles.restricted import Whole
 from conrl.planners.allowance import Allowance
-from conrl.policy import Deterministic
+from conrl.policy import Policy
 from conrl.problem import Rows
 
 PENALTIES = (2.0, 16.0, 128.0, 1e3, 1e5)  # of exceeding a row, in prices of it: raised until the rows are kept
@@ -76,18 +76,17 @@ class LocalSearch:
 
     # -- policies as choices ------------------------------------------------------------------------------
 
-    def choice_of(self, policy: Deterministic) -> Int:
+    def choice_of(self, policy: Policy) -> Int:
         """[n]: the pair at each position."""
-        actions = policy.actions.reshape(-1)[self.order]
-        return self._pair[self.mdp.pair_rows[self.order, actions]]
+        actions = policy.mode.reshape(-1)[self.order]
+        choice: Int = self._pair[self.mdp.pair_rows[self.order, actions]]
+        return choice
 
-    def actions_of(self, choice: Int) -> NDArray[np.int16]:
-        """[H, S]: the actions of a choice; where nobody can come, the first action there is."""
-        mdp = self.mdp
-        rows = mdp.available.reshape(-1, mdp.num_actions)
-        actions: NDArray[np.int16] = np.argmax(rows, axis=1).astype(np.int16)
-        actions[self.order] = mdp.action[self._model_pair[choice]]
-        return actions.reshape(mdp.horizon, mdp.num_states)
+    def actions_of(self, choice: Int, elsewhere: Policy) -> NDArray[np.int16]:
+        """[H, S]: the actions of a choice; where nobody can come, those of another policy."""
+        actions: NDArray[np.int16] = elsewhere.mode.astype(np.int16).reshape(-1)
+        actions[self.order] = self.mdp.action[self._model_pair[choice]]
+        return actions.reshape(self.mdp.horizon, self.mdp.num_states)
 
     def occupation(self, choice: Int) -> Float:
         """[n]: the probability of each position."""

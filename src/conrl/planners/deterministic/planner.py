@@ -46,7 +46,7 @@ def plan_deterministic(
         raise SpecError(
             "deterministic=True takes models without a bonus and with known probabilities", key=("deterministic",)
         )
-    tree = Tree(Whole(by_step(model)), rows, tol, clock)
+    tree = Tree(Whole(by_step(model)._copy(_visits=None, origin=None)), rows, tol, clock)
     try:
         mixture = tree.run(report)
     except Conflict as conflict:
@@ -64,7 +64,10 @@ def plan_deterministic(
             "plan without deterministic, or loosen a limit",
             Feasibility(False, *extremes(exact), None, rows.names),
         )
-    policy = Deterministic._trusted_actions(tree.local.actions_of(best.choice), model.num_actions)
+    # Where nobody can come, what is best at the prices: an estimate may err on what can be reached.
+    elsewhere = exact.policy(tree.reward - mixture.multipliers @ tree.G)
+    actions = tree.local.actions_of(best.choice, elsewhere)
+    policy = Deterministic._trusted_actions(actions, model.num_actions)
     visits = np.zeros((1, model.num_pairs))
     policy.add_occupation(model, 1.0, visits)
     value = visits[0] @ model.pay

@@ -183,7 +183,7 @@ class Tree:
         mass = np.zeros(gone.size)
         if optimum is not None:
             for weight, direction in zip(optimum.weights, optimum.directions, strict=True):
-                choice = local.choice_of(optimum.oracle.policy(direction))  # type: ignore[arg-type]
+                choice = local.choice_of(optimum.oracle.policy(direction))
                 mass[choice] += weight * local.occupation(choice)
                 local.offer(choice)
                 local.suggest(choice)
