@@ -54,6 +54,8 @@ class BackwardInduction(ModelOracle):
     back is used again, as making it takes a twentieth of the time of a small model's answer.
     """
 
+    _has_parts = False
+
     def __init__(self, mdp: ConstrainedMDP) -> None:
         """Lay out the pay of the reachable pairs as the kernels read it, and count the operations of a total.
 
@@ -72,6 +74,7 @@ class BackwardInduction(ModelOracle):
         missing = slot_pair == self._pay.shape[0]
         self._missing = missing if missing.any() else None
         self._gone: Bool | None = None  # [P]: pairs that are not to be played (`conrl.oracles.restricted`)
+        self._slot_pair = slot_pair if self._has_parts else None
         pairs = np.where(missing, 0, slot_pair)
         self._slot_pay = _lanes(self._pay[pairs])
         # As the kernels read it: no rows for none.

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conrl import kernels
 from conrl._types import Bool, Float
-from conrl.model import ConstrainedMDP
 from conrl.oracles.backward_induction import BackwardInduction
 
 
@@ -18,10 +16,7 @@ class Whole(BackwardInduction):
     """The exact oracle of a model, of which parts can be made; its largest totals are computed once for all of them."""
 
     _totals: Float | None = None
-
-    def __init__(self, mdp: ConstrainedMDP) -> None:
-        super().__init__(mdp)
-        self.slot_pair = kernels.interleave(self._graph)[0]  # [slots, LANES]: P for none
+    _has_parts = True
 
     def _largest_totals(self) -> Float:
         if self._totals is None:
@@ -43,7 +38,7 @@ class _Part(BackwardInduction):
         vars(self).update(vars(whole))
         self._whole = whole
         self._gone = gone
-        self._missing = np.append(gone, True)[whole.slot_pair]
+        self._missing = np.append(gone, True)[whole._slot_pair]
 
     def _largest_totals(self) -> Float:
         return self._whole._largest_totals()

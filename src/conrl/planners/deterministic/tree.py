@@ -32,6 +32,7 @@ from conrl.planners.column_generation.search import Conflict, Optimum
 from conrl.planners.deterministic.local_search import LocalSearch
 from conrl.problem import Rows
 
+TIGHTER = 8  # times that the rows are lowered to find a first policy
 SHARE = 0.01  # of the gap of the whole, to which the mixtures of nodes are solved
 
 Report = Callable[[float | None, float, float], None]  # objective, bound, seconds
@@ -137,7 +138,29 @@ class Tree:
         self.local.multipliers, self.local.bound = optimum.multipliers, optimum.bound
         self._grain = 2.0 * self.allowance.outward(self.reward, optimum.multipliers, self.tol)
         self._add(None, np.zeros(0, dtype=np.int64), np.zeros(self.oracle.pairs, dtype=bool), optimum.bound, optimum)
+        self._tighten(optimum)
         return optimum
+
+    def _tighten(self, optimum: Optimum) -> None:
+        """Look for a first good policy among those that are mixed for tighter rows.
+
+        The policies of a mixture lie around the rows, in a large model very near to them. So the rows are lowered by
+        what the heaviest policy exceeds them by, until it keeps them. (With one row, one that keeps it is among them.)
+        """
+        rows, start = self.rows, {"directions": optimum.directions, "multipliers": optimum.multipliers}
+        last = np.full(rows.size, -1.0)
+        for _ in range(TIGHTER if rows.size > 1 else 0):
+            over = np.maximum(self.G @ optimum.points[int(np.argmax(optimum.weights))] - self.rows.bound, 0.0)
+            if self.clock.is_up or (over <= self.allowance.computed).all() or np.array_equal(over, last):
+                return
+            last = over
+            rows = Rows(rows.cost, rows.sign, rows.bound - over, rows.cost_names)
+            try:
+                optimum = maximise(self.oracle, self.reward, rows, tol=max(self.tol, 1e-6), start=start)
+            except (Conflict, RunError):
+                return
+            self.asked += optimum.asked
+            self._tried(optimum)
 
     def _branch(self, node: Node, pairs: Int) -> None:
         """The child of a node without some more pairs."""
@@ -179,14 +202,7 @@ class Tree:
     def _add(self, above: Node | None, pairs: Int, gone: Bool, bound: float, optimum: Optimum | None) -> None:
         """A node, if it is worth going on: its mixture's policies are tried, and one place where it mixes is chosen."""
         self.nodes += 1
-        local = self.local
-        mass = np.zeros(gone.size)
-        if optimum is not None:
-            for weight, direction in zip(optimum.weights, optimum.directions, strict=True):
-                choice = local.choice_of(optimum.oracle.policy(direction))
-                mass[choice] += weight * local.occupation(choice)
-                local.offer(choice)
-                local.suggest(choice)
+        mass = np.zeros(gone.size) if optimum is None else self._tried(optimum)
         if self._is_done(bound):
             return
         position, pair = self._mixes(mass, gone)
@@ -202,6 +218,17 @@ class Tree:
         depth = 0 if above is None else above.depth + 1
         node = Node(above, pairs, depth, bound, start, position, pair)
         heapq.heappush(self._open, (-bound, -depth, self.nodes, node))
+
+    def _tried(self, optimum: Optimum) -> Float:
+        """Try the policies of a mixture; the probability [P] of each pair in it."""
+        local = self.local
+        mass = np.zeros(self.oracle.pairs)
+        for weight, direction in zip(optimum.weights, optimum.directions, strict=True):
+            choice = local.choice_of(optimum.oracle.policy(direction))
+            mass[choice] += weight * local.occupation(choice)
+            local.offer(choice)
+            local.suggest(choice)
+        return mass
 
     def _mixes(self, mass: Float, gone: Bool) -> tuple[int, int]:
         """Where most is not played by the action with the most weight, and that action's pair.
