@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from bank import random_model, still
+from commands import ok, record, refused
 from numpy.typing import NDArray
 
 import conrl
 from conrl import kernels
+from conrl.cli.terminal import search_bar
 from conrl.model.transform import by_step
 from conrl.oracles import BackwardInduction
 from conrl.oracles.restricted import Whole
+from conrl.planners import plan_deterministic
 from conrl.planners.allowance import Allowance
 from conrl.planners.deterministic.local_search import LocalSearch
 
@@ -240,6 +243,46 @@ def test_an_estimate_has_one_too() -> None:
     assert plan.status == "optimal"
     assert conrl.evaluate(estimate, plan.policy).reward == pytest.approx(plan.reward)
     assert all(row.excess <= row.allowance for row in plan.rows)
+
+
+def test_the_command() -> None:
+    words = ("plan", "pricing", "--horizon", 5, "--limit", "stock=2", "--deterministic", "--time-limit", FOREVER)
+    table = ok(*words)
+    assert "one deterministic policy; bound and gap are to the best of all deterministic policies" in table
+    assert "mixture of" not in table
+    found = record(*words)
+    assert found["deterministic"] is True
+    assert found["status"] == "optimal"
+    assert found["bound"] - found["objective"] == pytest.approx(found["gap"])
+    assert [part["weight"] for part in found["mixture"]] == [1.0]
+    assert "deterministic" not in record("plan", "pricing", "--horizon", 5)
+    stopped = ok("plan", "bidding", "--deterministic", "--time-limit", 1e-9)
+    assert "time limit: stopped at the time limit" in " ".join(stopped.split())
+    assert "--time-limit" in refused("plan", "pricing", "--time-limit", 1)
+    assert "--time-limit" in refused("plan", "pricing", "--deterministic", "--time-limit", 0)
+    assert "--planner" in refused("plan", "pricing", "--deterministic", "--planner", "lagrangian")
+    assert "Knapsack" in refused("plan", "pricing", "--deterministic", "--budget", "stock=9", "--episodes", 3)
+    tight = ("plan", "pricing", "--deterministic", "--limit", "stock=-1")
+    assert "cannot be kept" in refused(*tight, code=3)
+
+
+def test_how_far_the_search_is() -> None:
+    """What is reported: a bound that falls and an objective that rises, and the time."""
+    told: list[tuple[float | None, float, float]] = []
+    mdp = conrl.envs.make("pricing", horizon=5, limits=[2.0])
+    with search_bar(1.0) as report:
+
+        def both(objective: float | None, bound: float, seconds: float) -> None:
+            told.append((objective, bound, seconds))
+            report(objective, bound, seconds)
+
+        plan = plan_deterministic(mdp, conrl.Linear([2.0]), time_limit=FOREVER, report=both)
+        report(None, 1.0, 0.5)
+    objectives, bounds, seconds = zip(*told, strict=True)
+    assert list(objectives) == sorted(objectives)
+    assert list(bounds) == sorted(bounds, reverse=True)
+    assert list(seconds) == sorted(seconds)
+    assert objectives[-1] == pytest.approx(plan.objective)
 
 
 # -- the parts ------------------------------------------------------------------------------------------------
