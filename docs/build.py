@@ -35,6 +35,7 @@ MENU = {
         "how-to/hard-budgets",
         "how-to/fairness",
         "how-to/certificates",
+        "how-to/one-policy",
         "studies",
     ),
     "Stories": ("stories/pricing", "stories/advertising", "stories/rover"),
