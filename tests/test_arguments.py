@@ -29,6 +29,7 @@ TABLE = np.full((3, 4, 2), 0.5)
 FLEET = conrl.Fleet([(MDP, 2)], [99.0, 99.0])
 FLEET_PLAN = conrl.plan(FLEET)
 UNITS = {"transitions": np.full((3, 2, 2, 2), 0.5), "rewards": np.ones((3, 2, 2)), "costs": np.ones((3, 2, 2, 2))}
+PLANNED = {"mdp": MDP, "problem": None, "planner": "column-generation", "tol": 1e-6, "limits": None}
 
 
 class Odd:
@@ -185,9 +186,8 @@ CALLS: dict[str, Call] = {
     ),
     "Knapsack": Call(conrl.Knapsack, {"budgets": [9.0, 9.0], "episodes": 5, "epsilon": 0.1, "delta": 0.05}, planned),
     "ConcaveConvex": Call(conrl.ConcaveConvex, {"objective": lambda x: x, "constraint": lambda y: y[0] - 9.0}, planned),
-    "plan": Call(
-        conrl.plan, {"mdp": MDP, "problem": None, "planner": "column-generation", "tol": 1e-6, "limits": None}
-    ),
+    "plan": Call(conrl.plan, PLANNED | {"deterministic": False, "time_limit": None}),
+    "plan()": Call(conrl.plan, PLANNED | {"deterministic": True, "time_limit": 60.0}),
     "frontier": Call(
         conrl.frontier, {"mdp": MDP, "cost": 0, "tol": 1e-6, "max_vertices": 3, "limits": None, "oracle": None}
     ),
@@ -322,9 +322,7 @@ CALLS: dict[str, Call] = {
         conrl.plan,
     ),
     "Fleet.simulate": Call(FLEET.simulate, {"plan": FLEET_PLAN, "runs": 2, "seed": 0, "guard": True, "threads": 1}),
-    "plan of a fleet": Call(
-        conrl.plan, {"mdp": FLEET, "problem": None, "planner": "column-generation", "tol": 1e-6, "limits": None}
-    ),
+    "plan of a fleet": Call(conrl.plan, PLANNED | {"mdp": FLEET, "deterministic": False, "time_limit": None}),
     "FleetPlan.policy": Call(FLEET_PLAN.policy, {"unit": 0}),
     "FleetPlan.parts": Call(FLEET_PLAN.parts, {"type": 0}),
     "Simulation.quantile": Call(conrl.simulate(MDP, PLAN, 3).quantile, {"q": 0.5}),

@@ -71,6 +71,8 @@ def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: Budg
             for weight, value in zip(plan.weights, plan.values, strict=True)
         ],
     }
+    if plan.deterministic:
+        record["deterministic"] = True
     if risk is not None:
         record["budgets"] = _budgets_record(plan, risk)
     if simulation is not None:

@@ -73,7 +73,7 @@ def feasibility(
     if conflict is not None:
         proof = _explain(oracle, rows, conflict)
         return replace(proof, least=proof.least[:d], greatest=proof.greatest[:d])
-    least, greatest = (values[:d] for values in _extremes(oracle))
+    least, greatest = (values[:d] for values in extremes(oracle))
     slack = np.full(d, np.inf)
     for r in np.flatnonzero((rows.sign > 0.0) & (rows.cost < d)):
         others = rows.select(np.arange(rows.size) != r)
@@ -103,7 +103,7 @@ def separated(oracle: ModelOracle, problem: ConcaveConvex, apart: Separated) -> 
         if (without := find_separation(oracle, cones)) is not None:
             kept, apart = fewer, without
     names = tuple(f"constraint {j + 1}" for j in kept) or ("the objective's domain",)
-    least, greatest = _extremes(oracle)
+    least, greatest = extremes(oracle)
     proof = Feasibility(False, least, greatest, None, names, None, apart.distance)
     costs = ", ".join(f"{n} {x:.6g}" for n, x in zip(oracle.mdp.cost_names, apart.nearest[1:], strict=True))
     verb = "cannot be met" if len(names) == 1 else "cannot be met together"
@@ -142,7 +142,7 @@ def _explain(oracle: SupportOracle, rows: Rows, conflict: Conflict) -> Feasibili
         without = find_conflict(oracle, rows.select(fewer), columns) if fewer.size else None
         if without is not None:
             kept, conflict = fewer, without
-    least, greatest = _extremes(oracle)
+    least, greatest = extremes(oracle)
     total = conflict.multipliers.sum()
     return Feasibility(
         False,
@@ -155,7 +155,7 @@ def _explain(oracle: SupportOracle, rows: Rows, conflict: Conflict) -> Feasibili
     )
 
 
-def _extremes(oracle: SupportOracle) -> tuple[Float, Float]:
+def extremes(oracle: SupportOracle) -> tuple[Float, Float]:
     """The least and the greatest achievable total of each cost."""
     d = oracle.num_costs
     axes = np.eye(1 + d)[1:]
