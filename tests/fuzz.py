@@ -113,7 +113,11 @@ def odd_number(r: random.Random) -> Any:
     )
 
 
-TIMES = (0.05, 0, -1, np.nan, "x", [], True)  # never long
+TIMES: tuple[Any, ...] = (0.05, 0, -1, np.nan, "x", [], True)  # never long
+
+
+def odd_flag(r: random.Random) -> Any:
+    return r.choice((True, odd(r)))
 
 
 def odd_count(r: random.Random) -> Any:
@@ -670,7 +674,7 @@ def numbers(r: random.Random, folder: Path) -> None:
         lambda: conrl.plan(box, conrl.Linear([0.5], floors=[odd_number(r)])),
         lambda: conrl.plan(box, conrl.Knapsack([odd_number(r)], episodes=odd_number(r))),
         lambda: conrl.plan(box, tol=odd_number(r)),
-        lambda: conrl.plan(box, tol=odd_number(r), deterministic=r.choice((True, odd(r))), time_limit=r.choice(TIMES)),
+        lambda: conrl.plan(box, tol=odd_number(r), deterministic=odd_flag(r), time_limit=r.choice(TIMES)),
         lambda: conrl.frontier(box, cost=odd_number(r)),
         lambda: conrl.ScaledBonus(odd_number(r), odd_number(r)),
         lambda: conrl.Lagrangian(odd_number(r), odd_number(r)),

@@ -26,10 +26,10 @@ PLAN = conrl.plan(MDP)
 EPISODES = tuple(conrl.Episode([0, 1, 2], [0, 1], [0.1, 0.2], [[0.1, 0.2], [0.3, 0.4]]) for _ in range(2))
 WALK = {"states": [0, 1], "actions": [0], "rewards": [0.5], "costs": [[0.1, 0.2]]}
 TABLE = np.full((3, 4, 2), 0.5)
+PLANNED = {"mdp": MDP, "problem": None, "planner": "column-generation", "tol": 1e-6, "limits": None}
 FLEET = conrl.Fleet([(MDP, 2)], [99.0, 99.0])
 FLEET_PLAN = conrl.plan(FLEET)
 UNITS = {"transitions": np.full((3, 2, 2, 2), 0.5), "rewards": np.ones((3, 2, 2)), "costs": np.ones((3, 2, 2, 2))}
-PLANNED = {"mdp": MDP, "problem": None, "planner": "column-generation", "tol": 1e-6, "limits": None}
 
 
 class Odd:

@@ -120,7 +120,10 @@ def plan(
     """
     if isinstance(mdp, Fleet):
         if read_flag(deterministic, "deterministic") or time_limit is not None:
-            raise SpecError("deterministic and time_limit are not for fleets; leave them out", key=("deterministic",))
+            raise SpecError(
+                "nearly all units of a fleet have a deterministic policy as it is; leave deterministic and time_limit out",
+                key=("deterministic",),
+            )
         if isinstance(planner, str) and planner == ColumnGeneration.name:
             planner = ColumnGeneration()
         if not isinstance(planner, ColumnGeneration):
