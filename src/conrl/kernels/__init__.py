@@ -2,7 +2,7 @@
 
 `planning` holds backward induction, `policies` what given policies do, `learning` playing and counting episodes,
 `continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `truncated` that with
-values cut off, `average_reward` value iteration over intervals. (A2C's network is compiled by jax, in `conrl.oracles`.)
+values cut off, `average_reward` value iteration over intervals, `stationary` sweeps without a horizon. (A2C's network is compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 
@@ -48,6 +48,7 @@ from conrl.kernels.planning import (
     visits,
 )
 from conrl.kernels.policies import actions_of, markov, occupation, occupation_deterministic, simulate
+from conrl.kernels.stationary import apply, chain_of, follow, improve, krylov, paid, reached, residual, series
 from conrl.kernels.truncated import clipped_greedy, truncated_values
 
 __all__ = [
@@ -56,8 +57,10 @@ __all__ = [
     "add",
     "along",
     "along_many",
+    "apply",
     "backward",
     "backward_many",
+    "chain_of",
     "clipped_greedy",
     "compiled",
     "count_steps",
@@ -66,19 +69,26 @@ __all__ = [
     "extended_backward",
     "extended_value_iteration",
     "extended_visits",
+    "follow",
     "follow_all",
     "gather",
     "greedy",
+    "improve",
     "interleave",
     "intervals",
+    "krylov",
     "markov",
     "occupation",
     "occupation_deterministic",
     "occupied_blocks",
     "optimistic",
+    "paid",
     "reachable",
+    "reached",
+    "residual",
     "rollout",
     "row",
+    "series",
     "simulate",
     "sum_up",
     "truncated_values",

@@ -1,8 +1,8 @@
 """Constrained Markov decision processes. What a learner may know of one is its `conrl.model.task.Task`.
 
 A model is (p, r, c) of Section 2 of Brantley et al. (2020): finitely many states and actions, an episode of
-H steps, rewards r and the consumption c of d resources, called costs here. It is time-homogeneous and
-undiscounted. Rewards and costs may be any finite reals; the paper's [0, 1] matters only to its bounds and to
+H steps, rewards r and the consumption c of d resources, called costs here. It is time-homogeneous. In the place of H
+there may be a criterion for a process without end (`conrl.model.criteria`). Rewards and costs may be any finite reals; the paper's [0, 1] matters only to its bounds and to
 hard budgets, which read the ranges of a `Task`. Reward and costs together are called *pay*: [.., 1+d], reward first.
 
 Inside, a model is sparse (see `conrl.kernels` for the letters): only the pairs (s, a) that exist and only the
@@ -21,6 +21,7 @@ from conrl import kernels
 from conrl._types import Array, Bool, Float, Int
 from conrl.arguments import LARGEST, float_array, frozen, read_flag
 from conrl.errors import ModelError, SpecError
+from conrl.model.criteria import Criterion, need_steps
 from conrl.model.graph import Graph, Reach
 from conrl.model.layout import Layout
 from conrl.model.limits import resolve_limits
@@ -29,8 +30,8 @@ from conrl.model.reading import (
     Names,
     Ranges,
     default_cost_names,
+    read_criterion,
     read_features,
-    read_horizon,
     read_initial,
     read_names,
     read_ranges,
@@ -59,14 +60,15 @@ class Origin(NamedTuple):
 
 
 class ConstrainedMDP:
-    """A finite-horizon constrained MDP, immutable and validated once.
+    """A constrained MDP, immutable and validated once.
 
     Args:
         transitions: `[S, A, S]` array, or scipy sparse `[S*A, S]` (row s*A + a).
         rewards: `[S, A]`, or by outcome: `[S, A, S]`, or sparse like `transitions`.
         costs: `[S, A, d]`, or by outcome: `[S, A, S, d]`, or a list of d arrays such as `rewards` takes.
             `None` or d = 0 is an ordinary MDP.
-        horizon: number of steps of an episode, at least 1.
+        horizon: number of steps of an episode, at least 1; or, for a process without end, `Discounted(0.95)`,
+            `Average()` or `Total()` (`conrl.model.criteria` says what each adds up).
         initial: the first state, or a distribution `[S]`.
         limits: default limit of each expected total cost, `[d]` or by cost name; `inf` for none.
         available: `[S, A]` mask of the actions that exist; rows of missing pairs are ignored.
@@ -86,7 +88,7 @@ class ConstrainedMDP:
     num_costs: int
     num_pairs: int
     cost_names: tuple[str, ...]
-    horizon: int
+    horizon: Any  # a number of steps, or a `conrl.model.criteria.Criterion`
     initial: Float  # [S]
     limits: Float | None  # [d]
     graph: Graph  # the sparse structure, for kernels
@@ -110,7 +112,7 @@ class ConstrainedMDP:
         transitions: ArrayLike | sp.sparray | sp.spmatrix,
         rewards: ArrayLike | sp.sparray | sp.spmatrix,
         costs: ArrayLike | Sequence[Any] | None,
-        horizon: int,
+        horizon: int | Criterion,
         initial: int | ArrayLike = 0,
         limits: ArrayLike | Mapping[str, float] | None = None,
         available: ArrayLike | None = None,
@@ -130,7 +132,7 @@ class ConstrainedMDP:
         read = transitions if isinstance(transitions, Outcomes) else read_tables(transitions, rewards, costs, available)
         S, A, d = read.num_states, read.num_actions, len(read.columns) - 1
         check_costs(d)
-        steps = read_horizon(horizon, S)
+        steps = read_criterion(horizon, S)
         names = Names(
             read_names(state_names, S, "state_names"),
             read_names(action_names, A, "action_names"),
@@ -168,7 +170,7 @@ class ConstrainedMDP:
         *,
         num_states: int,
         num_actions: int,
-        horizon: int,
+        horizon: int | Criterion,
         **rest: Any,
     ) -> ConstrainedMDP:
         """A model from a list of outcomes: `pay` [n, 1+d] holds the reward and the costs of each.
@@ -243,7 +245,8 @@ class ConstrainedMDP:
     @property
     def reach(self) -> Reach:
         """The (step, state) pairs that can be reached from the start."""
-        return cast(Reach, self._once("reach", lambda: Reach.of(self.graph, self.initial, self.horizon)))
+        steps = need_steps(self.horizon, "backward induction")
+        return cast(Reach, self._once("reach", lambda: Reach.of(self.graph, self.initial, steps)))
 
     @property
     def pair_state(self) -> Int:
@@ -376,7 +379,7 @@ class ConstrainedMDP:
     def replace(
         self,
         *,
-        horizon: int | None = None,
+        horizon: int | Criterion | None = None,
         initial: int | ArrayLike | None = None,
         limits: ArrayLike | Mapping[str, float] | None = None,
         reward_range: tuple[float, float] | None = None,
@@ -385,7 +388,7 @@ class ConstrainedMDP:
         """The same model with another horizon, start, default limits or declared ranges of one step's pay."""
         changes: dict[str, object] = {}
         if horizon is not None:
-            changes |= {"horizon": read_horizon(horizon, self.num_states), "_derived": {}}
+            changes |= {"horizon": read_criterion(horizon, self.num_states), "_derived": {}}
         if initial is not None:
             changes |= {"initial": frozen(read_initial(initial, self.num_states, self.state_name)), "_derived": {}}
         if limits is not None:
@@ -410,6 +413,7 @@ class ConstrainedMDP:
     @property
     def task(self) -> Task:
         """What a learner may know of this model: sizes, limits, ranges; never the transitions."""
+        need_steps(self.horizon, "a learner")
         low, high = self._realised()
         if self._ranges is not None:
             low, high = np.fmin(low, self._ranges[:, 0]), np.fmax(high, self._ranges[:, 1])

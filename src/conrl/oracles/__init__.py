@@ -6,6 +6,7 @@ exact oracle only for its support function: max over z in Z of w.z, a z that att
 
 from typing import Any
 
+from conrl.model.criteria import Average, Discounted, Total
 from conrl.oracles.a2c import A2C, A2CSettings
 from conrl.oracles.backward_induction import BackwardInduction
 from conrl.oracles.null_action import WithNullAction
@@ -27,4 +28,13 @@ __all__ = [
 
 def exact_oracle(model: Any) -> ModelOracle:
     """The exact oracle of a model, by what kind of model it is: planners ask for it here and know no other."""
+    horizon = model.horizon
+    if isinstance(horizon, (Discounted, Total)):
+        from conrl.oracles.stationary import DiscountedOracle, TotalOracle
+
+        return DiscountedOracle(model) if isinstance(horizon, Discounted) else TotalOracle(model)
+    if isinstance(horizon, Average):
+        from conrl.oracles.average import AverageOracle
+
+        return AverageOracle(model)
     return BackwardInduction(model)
