@@ -48,7 +48,7 @@ from conrl.kernels.planning import (
     visits,
 )
 from conrl.kernels.policies import actions_of, markov, occupation, occupation_deterministic, simulate
-from conrl.kernels.stationary import apply, chain_of, follow, improve, krylov, paid, reached, residual, series
+from conrl.kernels.stationary import apply, chain_of, follow, improve, krylov, paid, reached, relative, residual, series, strong
 from conrl.kernels.truncated import clipped_greedy, truncated_values
 
 __all__ = [
@@ -85,11 +85,13 @@ __all__ = [
     "paid",
     "reachable",
     "reached",
+    "relative",
     "residual",
     "rollout",
     "row",
     "series",
     "simulate",
+    "strong",
     "sum_up",
     "truncated_values",
     "visits",

@@ -240,3 +240,79 @@ def reached(chain: Chain, initial: Array) -> Array:
                 stack[size] = t
                 size += 1
     return seen
+
+
+@compiled
+def relative(
+    lines: Lines, n: int, pay: Array, tie: float, V: Array, W: Array, choice: Array, most: int, span: float
+) -> tuple[float, float]:
+    """Value iteration for the average: V moves half of the way to T V, until max - min of (T V - V) is at most `span`.
+
+    Half of the way makes every chain aperiodic and changes no average (Puterman 1994, Section 8.5.4). At most `most`
+    sweeps; V is kept near 0. Returns the least and the most of T V - V; `choice` is the best for V.
+    """
+    low = high = 0.0
+    for sweep in range(most):
+        _, high = improve(lines, n, pay, tie, V, W, choice)
+        low = np.inf
+        for s in range(n):
+            low = min(low, W[s // LANES, s % LANES] - V[s // LANES, s % LANES])
+        if high - low <= span or sweep == most - 1:
+            break
+        base = 0.5 * (V[0, 0] + W[0, 0])
+        for s in range(n):
+            b, m = s // LANES, s % LANES
+            V[b, m] = 0.5 * (V[b, m] + W[b, m]) - base
+    return low, high
+
+
+@compiled
+def strong(begin: Array, column: Array) -> tuple[int, Array]:
+    """The strongly connected parts of a graph with edges s -> column[begin[s]:begin[s+1]] (Tarjan 1972): how many, and
+    [n] the number of each state's part; what a part leads to has a lower number."""
+    n = begin.size - 1
+    label = np.full(n, -1, np.int64)
+    index = np.full(n, -1, np.int64)
+    low = np.zeros(n, np.int64)
+    at = np.zeros(n, np.int64)
+    path = np.empty(n, np.int64)
+    pending = np.empty(n, np.int64)
+    waiting = 0
+    time = 0
+    count = 0
+    for root in range(n):
+        if index[root] >= 0:
+            continue
+        depth = 1
+        path[0] = root
+        while depth > 0:
+            s = path[depth - 1]
+            if index[s] < 0:
+                index[s] = low[s] = time
+                time += 1
+                at[s] = begin[s]
+                pending[waiting] = s
+                waiting += 1
+            deeper = False
+            while at[s] < begin[s + 1]:
+                t = column[at[s]]
+                if index[t] < 0:
+                    path[depth] = t
+                    depth += 1
+                    deeper = True
+                    break
+                if label[t] < 0:
+                    low[s] = min(low[s], low[t])
+                at[s] += 1
+            if deeper:
+                continue
+            depth -= 1
+            if low[s] == index[s]:
+                while True:
+                    waiting -= 1
+                    t = pending[waiting]
+                    label[t] = count
+                    if t == s:
+                        break
+                count += 1
+    return count, label

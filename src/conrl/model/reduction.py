@@ -97,10 +97,7 @@ class Components:
 
 def end_components(part: Reachable) -> Components:
     """Strongly connected parts, without the pairs that may leave them, until nothing changes."""
-    import scipy.sparse as sp
-    from scipy.sparse.csgraph import connected_components
-
-    first, start, successor, _ = part.rows
+    _, start, successor, _ = part.rows
     n, source = part.order.size, part.source
     outcomes = np.diff(start.astype(np.int64))
     begin = start[:-1].astype(np.int64)
@@ -108,8 +105,7 @@ def end_components(part: Reachable) -> Components:
     inside = np.ones(source.size, dtype=bool)
     while True:
         kept = np.repeat(inside, outcomes)
-        edges = sp.csr_array((np.ones(int(kept.sum()), dtype=bool), (origin[kept], target[kept])), shape=(n, n))
-        _, label = connected_components(edges, connection="strong")
+        _, label = kernels.strong(np.searchsorted(origin[kept], np.arange(n + 1)), target[kept])
         leaves = np.logical_or.reduceat(label[origin] != label[target], begin)
         if not (inside & leaves).any():
             break
