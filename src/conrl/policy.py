@@ -25,9 +25,9 @@ from conrl.errors import ModelError, shown
 from conrl.io.cells import csv_text
 from conrl.io.files import atomic_write, file_path, read_npz, reading, write_npz
 from conrl.model import ConstrainedMDP
-from conrl.model.criteria import Criterion, need_steps
+from conrl.model.criteria import Criterion
 from conrl.model.mdp import need_model
-from conrl.model.occupation import occupation
+from conrl.model.occupation import occupation, recurrent
 from conrl.model.reading import check_sizes, read_horizon
 from conrl.sampling import draw
 
@@ -254,7 +254,8 @@ class Stationary(Policy):
     @property
     def probabilities(self) -> Float:
         """[S, A]."""
-        return self._probabilities[0]
+        table: Float = self._probabilities[0]
+        return table
 
     def __repr__(self) -> str:
         return f"Stationary(states={self.shape[1]}, actions={self.shape[2]})"
@@ -276,7 +277,7 @@ class Stationary(Policy):
         return int(draw(self.probabilities[state], read_generator(generator).random()))
 
     def occupation(self, mdp: ConstrainedMDP) -> Float:
-        """[S, A]: discounted visits, expected visits, or the share of steps in the long run, by the model's criterion."""
+        """[S, A]: discounted visits, expected visits, or the share of steps in the long run, by the criterion."""
         need_model(mdp, "occupation")
         rho = np.zeros((1, mdp.num_pairs))
         self.add_occupation(mdp, 1.0, rho)
@@ -287,11 +288,17 @@ class Stationary(Policy):
     def _add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
         rho[0] += weight * occupation(mdp, self._shares(mdp))
 
+    def stays(self, mdp: ConstrainedMDP) -> NDArray[np.bool_]:
+        """[S]: the states that the policy comes to and keeps coming back to."""
+        self.check(mdp)
+        return recurrent(mdp, self._shares(mdp))
+
     def _shares(self, mdp: ConstrainedMDP) -> Float:
         """[P]: how likely each pair is in its state."""
+        shares: Float = self.probabilities[mdp.pair_state, mdp.action]
         if self.actions is not None:
-            return (self.actions[mdp.pair_state] == mdp.action).astype(np.float64)
-        return self.probabilities[mdp.pair_state, mdp.action]
+            shares = (self.actions[mdp.pair_state] == mdp.action).astype(np.float64)
+        return shares
 
     def check(self, mdp: ConstrainedMDP) -> None:
         """Refuse a model with a horizon, one of another shape, and actions that do not exist in it."""
@@ -388,7 +395,6 @@ class Mixture:
         heaviest = self.policies[int(np.argmax(self.weights))]
         kernels.markov(mdp.graph.first, mdp.action, rho, heaviest.mode, table)
         return Policy._trusted(table)
-
 
     def _to_stationary(self, mdp: ConstrainedMDP) -> Policy:
         """The stationary policy of the sum of the occupations: not always of the same value (`Plan.policy`)."""

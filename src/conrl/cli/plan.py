@@ -9,7 +9,7 @@ import click
 
 from conrl.cli import completion
 from conrl.cli.command import Command, load_numba, show
-from conrl.cli.options import check_files, model_options, read_limits, read_share, repeated
+from conrl.cli.options import check_files, model_options, read_criterion, read_limits, read_share, repeated
 from conrl.errors import SpecError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ Examples:
   conrl plan gymnasium:FrozenLake-v1 --horizon 50 --json
   conrl plan mars-rover --set rock_reward=1 --budget crash=100 --episodes 1000
   conrl plan model.csv --horizon 20 --start home --limit fuel=3
+  conrl plan model.csv --discount 0.95 --start home --limit fuel=3
 
 --budget keeps a share of it in each episode, in expectation. A plan that uses it all up exceeds it in about half
 of the runs; the table says how often. To never exceed a budget, use conrl learn --budget.
@@ -80,20 +81,22 @@ def plan(
     A policy on a map is drawn as arrows.
     """
     load_numba()
-    from conrl import drawing, evaluation, planners, problem
+    from conrl import drawing, evaluation, planners, policy, problem
     from conrl import policy_map as play
     from conrl.cli import json_records, tables
     from conrl.envs import naming
     from conrl.theory.risk import budget_risk
 
     check_files(out, (*drawing.PICTURES, *TABLES))
-    mdp = naming.model(model, limits=limits, **given, allow_import=True)  # typed by the user
+    mdp = naming.model(model, limits=limits, **read_criterion(given), allow_import=True)  # typed by the user
     if any(path.suffix in drawing.PICTURES for path in out):
         play.grid_layout(mdp)  # refuses a model that has no map
     asked: problem.Problem = problem.Linear(mdp.limits, floors)
     if budgets or episodes is not None or epsilon is not None:
         asked = _knapsack(budgets, episodes, epsilon, limits, floors)
     best = planners.plan(mdp, asked, planner, tol)
+    if any(path.suffix in TABLES for path in out) and isinstance(best.policy, policy.Mixture):
+        raise SpecError(f"--out: {best.message.partition('; ')[2]}, and no table holds it; use a horizon or a discount")
     simulation = None if played is None else evaluation.simulate(mdp, best, played, seed)
     risk = budget_risk(best, seed) if isinstance(asked, problem.Knapsack) else None
     for path in out:
@@ -158,7 +161,7 @@ def frontier(
     from conrl.planners.frontier import frontier
 
     check_files(out, (*drawing.PICTURES, ".csv"))
-    mdp = naming.model(model, **given, allow_import=True)  # typed by the user
+    mdp = naming.model(model, **read_criterion(given), allow_import=True)  # typed by the user
     if mdp.num_costs == 0:
         raise SpecError(f"{model} has no costs; a frontier needs a model with at least one")
     if cost is None and mdp.num_costs > 1:

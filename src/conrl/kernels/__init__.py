@@ -1,8 +1,9 @@
 """The hot loops: everything that touches each transition of a model at each step, and the only code that is compiled.
 
 `planning` holds backward induction, `policies` what given policies do, `learning` playing and counting episodes,
-`continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `truncated` that with
-values cut off, `average_reward` value iteration over intervals, `stationary` sweeps without a horizon. (A2C's network is compiled by jax, in `conrl.oracles`.)
+`continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `truncated` that
+with values cut off, `average_reward` value iteration over intervals, `stationary` sweeps without a horizon. (A2C's
+network is compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 
@@ -47,8 +48,27 @@ from conrl.kernels.planning import (
     reachable,
     visits,
 )
-from conrl.kernels.policies import actions_of, markov, occupation, occupation_deterministic, simulate
-from conrl.kernels.stationary import apply, chain_of, follow, improve, krylov, paid, reached, relative, residual, series, strong
+from conrl.kernels.policies import (
+    actions_of,
+    markov,
+    occupation,
+    occupation_deterministic,
+    simulate,
+    simulate_stationary,
+)
+from conrl.kernels.stationary import (
+    apply,
+    chain_of,
+    follow,
+    improve,
+    krylov,
+    paid,
+    reached,
+    relative,
+    residual,
+    series,
+    strong,
+)
 from conrl.kernels.truncated import clipped_greedy, truncated_values
 
 __all__ = [
@@ -91,6 +111,7 @@ __all__ = [
     "row",
     "series",
     "simulate",
+    "simulate_stationary",
     "strong",
     "sum_up",
     "truncated_values",

@@ -9,7 +9,7 @@ may be empty. The chain of a policy is a sparse matrix Q [n, n] of rows begin, c
 import numpy as np
 
 from conrl.kernels.compiling import Array, compiled
-from conrl.kernels.lanes import LANES, add, every, gather, pick, put, row
+from conrl.kernels.lanes import LANES, add, every, gather, pick, put, row, where
 from conrl.kernels.planning import ONE, Graph, Lines
 
 Chain = tuple[Array, ...]  # begin [n+1], column, weight
@@ -19,7 +19,8 @@ Chain = tuple[Array, ...]  # begin [n+1], column, weight
 def improve(lines: Lines, n: int, pay: Array, tie: float, V: Array, W: Array, choice: Array) -> tuple[int, float]:
     """W = the best of pay + Q V over the actions, by blocks of LANES: how many choices change, and max (W - V).
 
-    pay [slots, LANES]; V, W and choice [B, LANES], of which the first n positions are states.
+    pay [slots, LANES]; V, W and choice [B, LANES], of which the first n positions are states. A choice is kept unless
+    another is better by more than `tie`: it then goes to the first that no later one beats by as much.
     """
     block_first, slot_start, line_successor, line_probability = lines
     flat = V.reshape(-1)
@@ -31,8 +32,10 @@ def improve(lines: Lines, n: int, pay: Array, tie: float, V: Array, W: Array, ch
     for b in range(np.uint64(block_first.size - 1)):
         best = every(-np.inf)
         chosen = best
+        own = best
         at = zero
         a = 0.0
+        before = row(choice, b)
         for slot in range(block_first[b], block_first[b + ONE]):
             q = row(pay, slot)
             for line in range(slot_start[slot], slot_start[slot + ONE]):
@@ -40,14 +43,14 @@ def improve(lines: Lines, n: int, pay: Array, tie: float, V: Array, W: Array, ch
             at = pick(q, chosen, ties, every(a), at)
             chosen = pick(q, chosen, ties, q, chosen)
             best = pick(q, best, zero, q, best)
+            own = where(before, np.uint32(a), q, own)
             a += 1.0
         put(W, b, best)
-        put(picked, 0, at)
+        put(picked, 0, pick(best, own, ties, at, every(-1.0)))
         here = np.int64(b) * LANES
         for m in range(min(LANES, n - here)):
-            action = np.uint32(picked[0, m])
-            if choice[b, m] != action:
-                choice[b, m] = action
+            if picked[0, m] >= 0.0 and np.uint32(picked[0, m]) != choice[b, m]:
+                choice[b, m] = np.uint32(picked[0, m])
                 changed += 1
             most = max(most, W[b, m] - V[b, m])
     return changed, most
@@ -66,7 +69,7 @@ def chain_of(graph: Graph, choice: Array, begin: Array, column: Array, weight: A
             weight[at] = probability[j]
             at += ONE
     begin[begin.size - 1] = at
-    return np.int64(at)
+    return int(at)
 
 
 @compiled
@@ -156,7 +159,8 @@ def krylov(chain: Chain, transposed: bool, r: Array, shrink: float, most: int, x
         left = np.sqrt(left)
         if not left > shrink * first:
             break
-    return left / first
+    share: float = left / first
+    return share
 
 
 @compiled
@@ -197,7 +201,7 @@ def paid(x: Array, rows: Array, pay: Array, out: Array) -> None:
 
 @compiled
 def series(chain: Chain, transposed: bool, r: Array, sweeps: int, x: Array) -> None:
-    """Add to x the first terms of r + Q r + Q^2 r + .., or of Q'; slow, and sure where the rows add up to less than 1."""
+    """Add to x the first terms of r + Q r + Q^2 r + .., or of Q'; slow, and sure where rows add up to less than 1."""
     begin, column, weight = chain
     n = np.uint64(r.size)
     now = r.copy()

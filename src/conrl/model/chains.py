@@ -1,9 +1,9 @@
 """Linear systems of the chain of one stationary policy, solved until the residual proves the answer.
 
-Q [n, n] are the probabilities of the chain, times the discount; where it is certain to end, I - Q has an inverse with no
-entry below 0. `Chain.values` solves (I - Q) V = b, the pay to come from each state, `Chain.visits` (I - Q') x = b, the
-expected visits. The residual of x is computed with compensated sums, so that with steps(s) >= 1 + (Q steps)(s), which
-bounds the steps to come from s,
+Q [n, n] are the probabilities of the chain, times the discount; where it is certain to end, I - Q has an inverse with
+no entry below 0. `Chain.values` solves (I - Q) V = b, the pay to come from each state, `Chain.visits` (I - Q') x = b,
+the expected visits. The residual of x is computed with compensated sums, so that with steps(s) >= 1 + (Q steps)(s),
+which bounds the steps to come from s,
 
     | (x - x_exact) . pay |  <=  max |pay|  x  sum_s steps(s) |residual(s)|.
 
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from conrl import kernels
-from conrl._types import Bool, Float, Int
+from conrl._types import Bool, Float, Index, Int
 from conrl.errors import RunError
 
 DENSE = 100  # states up to which a matrix is inverted
@@ -35,7 +35,7 @@ LONGEST_SERIES = 2_000_000
 class Chain:
     """Q by rows: begin [n+1] (unsigned), column and weight."""
 
-    def __init__(self, begin: Int, column: Int, weight: Float, longest: float) -> None:
+    def __init__(self, begin: Index, column: Index, weight: Float, longest: float) -> None:
         """`longest`: about how many steps are to come, for the series."""
         self.rows = begin.astype(np.uint64, copy=False), column.astype(np.uint32, copy=False), weight
         self.size = begin.size - 1
@@ -118,8 +118,10 @@ class Chain:
     def _inverse(self) -> Float:
         begin, column, weight = self.rows
         matrix = np.eye(self.size)
-        np.subtract.at(matrix, (np.repeat(np.arange(self.size), np.diff(begin.astype(np.int64))), column), weight)
-        return np.linalg.inv(matrix)
+        counts: Int = begin.astype(np.int64)
+        np.subtract.at(matrix, (np.repeat(np.arange(self.size), counts[1:] - counts[:-1]), column), weight)
+        inverse: Float = np.linalg.inv(matrix).astype(np.float64, copy=False)
+        return inverse
 
     @cached_property
     def _factors(self) -> Any:

@@ -1,9 +1,10 @@
 """Constrained Markov decision processes. What a learner may know of one is its `conrl.model.task.Task`.
 
-A model is (p, r, c) of Section 2 of Brantley et al. (2020): finitely many states and actions, an episode of
-H steps, rewards r and the consumption c of d resources, called costs here. It is time-homogeneous. In the place of H
-there may be a criterion for a process without end (`conrl.model.criteria`). Rewards and costs may be any finite reals; the paper's [0, 1] matters only to its bounds and to
-hard budgets, which read the ranges of a `Task`. Reward and costs together are called *pay*: [.., 1+d], reward first.
+A model is (p, r, c) of Section 2 of Brantley et al. (2020): finitely many states and actions, an episode of H steps,
+rewards r and the consumption c of d resources, called costs here. It is time-homogeneous. In the place of H there may
+be a criterion for a process without end (`conrl.model.criteria`). Rewards and costs may be any finite reals; the
+paper's [0, 1] matters only to its bounds and to hard budgets, which read the ranges of a `Task`. Reward and costs
+together are called *pay*: [.., 1+d], reward first.
 
 Inside, a model is sparse (see `conrl.kernels` for the letters): only the pairs (s, a) that exist and only the
 outcomes with positive probability are stored, so that validation and planning cost O(outcomes).

@@ -7,8 +7,8 @@ Of a policy pi, x(s, a) = pi(a | s) x(s) is, by what the model adds up,
     Average()       the share of the steps in the long run: the chance of ending in each recurrent class, times the
                     stationary distribution there
 
-and its value vector is the sum of x(s, a) times (reward, costs). The systems are of `conrl.model.chains`, over the states
-that the policy itself comes to.
+and its value vector is the sum of x(s, a) times (reward, costs). The systems are of `conrl.model.chains`, over the
+states that the policy itself comes to.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from __future__ import annotations
 import numpy as np
 
 from conrl import kernels
-from conrl._types import Float, Int
+from conrl._types import Bool, Float, Int
 from conrl.errors import ModelError, RunError
 from conrl.model.chains import HALF_ULP, Chain
-from conrl.model.criteria import Average, Discounted, Total
+from conrl.model.criteria import Discounted, Total
 from conrl.model.mdp import ConstrainedMDP
 
 RESIDUAL = 24.0 * HALF_ULP  # times the expected steps, each of which may add as much
@@ -30,35 +30,45 @@ ELIMINATED = 30  # states up to which a distribution is found by elimination: of
 def occupation(mdp: ConstrainedMDP, share: Float) -> Float:
     """[P]: x of the policy that plays pair k with probability share[k] in its state."""
     rows = _rows(mdp, share)
-    if isinstance(mdp.horizon, Average):
+    if not isinstance(mdp.horizon, Discounted):
         rows = _in_proportion(rows)
     whole = Chain(*rows, 1.0)
     states = np.flatnonzero(whole.reached(mdp.initial))
-    begin, column, weight = _part(rows, states, np.arange(mdp.num_states))
-    number = np.full(mdp.num_states, -1)
-    number[states] = np.arange(states.size)
-    column, initial = number[column], mdp.initial[states]
+    begin, column, weight = within(rows, states)
+    initial = mdp.initial[states]
     visits = np.zeros(mdp.num_states)
     if isinstance(mdp.horizon, Discounted):
         visits[states] = _visits((begin, column, mdp.horizon.discount * weight), initial)[0]
     else:
-        recurrent = recurrent_classes(begin, column)  # [n]; -1 for states that are left for good
-        transient = np.flatnonzero(recurrent < 0)
+        number = recurrent_classes(begin, column)  # [n]; -1 for states that are left for good
+        transient = np.flatnonzero(number < 0)
         x = np.zeros(states.size)
         if transient.size:
             x[transient] = _visits(within((begin, column, weight), transient), initial[transient])[0]
         if isinstance(mdp.horizon, Total):
-            _refuse_paid(mdp, share, states[recurrent >= 0])
+            _refuse_paid(mdp, share, states[number >= 0])
         else:
             source = np.repeat(np.arange(states.size), np.diff(begin))
             arrive = np.bincount(column, weights=x[source] * weight, minlength=states.size) + initial
             x[transient] = 0.0
-            for i in range(int(recurrent.max()) + 1):
-                mine = np.flatnonzero(recurrent == i)
+            for i in range(int(number.max()) + 1):
+                mine = np.flatnonzero(number == i)
                 ends = float(arrive[mine].sum())
                 x[mine] = ends * stationary_distribution(within((begin, column, weight), mine))
         visits[states] = x
     return np.maximum(visits[mdp.pair_state], 0.0) * share
+
+
+def recurrent(mdp: ConstrainedMDP, share: Float) -> Bool:
+    """[S]: the states that the policy comes to and keeps coming back to; with `Total()`, where nothing is paid."""
+    rows = _rows(mdp, share)
+    states = np.flatnonzero(Chain(*rows, 1.0).reached(mdp.initial))
+    begin, column, _ = within(rows, states)
+    found = np.zeros(mdp.num_states, dtype=bool)
+    found[states[recurrent_classes(begin, column) >= 0]] = True
+    if isinstance(mdp.horizon, Total):
+        _refuse_paid(mdp, share, np.flatnonzero(found))
+    return found
 
 
 Rows = tuple[Int, Int, Float]

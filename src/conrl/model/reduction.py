@@ -3,10 +3,10 @@
 *Discounted*: the probabilities times the discount. What is missing of 1 is the end.
 
 *Total* and *average*: an *end component* is a set of states, and actions in them, that can be kept to for ever and in
-which every state leads to every other one. Whatever is played, the pairs that occur again and again are such a set, with
-probability 1 (de Alfaro 1997, Theorem 3.2), and the largest ones share no state. Each becomes one node, with the pairs
-that lead out of it and one more, to *stay*, which leads nowhere: within a component every state, and so every way out, can
-be reached with certainty. No policy of what is left goes on for ever.
+which every state leads to every other one. Whatever is played, the pairs that occur again and again are such a set,
+with probability 1 (de Alfaro 1997, Theorem 3.2), and the largest ones share no state. Each becomes one node, with the
+pairs that lead out of it and one more, to *stay*, which leads nowhere: within a component every state, and so every
+way out, can be reached with certainty. No policy of what is left goes on for ever.
 
 `steps` certifies that: a function with  steps(s) >= 1 + sum_s' p(s' | s, a) steps(s')  for every pair, which makes it a
 bound on the steps to come.
@@ -14,16 +14,16 @@ bound on the steps to come.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from conrl import kernels
-from conrl._types import Bool, Float, Int
-from conrl.model.graph import Graph, select
+from conrl._types import Bool, Float, Index, Int
+from conrl.model.graph import Graph
 from conrl.model.mdp import ConstrainedMDP
 
-Rows = tuple[Int, Int, Int, Float]  # first, start, successor, probability: as kernels read them
+Rows = tuple[Index, Index, Index, Float]  # first, start, successor, probability: as kernels read them
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Reachable:
     """The part of a model that the start can lead to: n positions, in the order of kernels."""
 
     order: Int  # [n]: the state at each position
-    pairs: Int  # [P]: the model's pair behind each
+    pairs: Index  # [P]: the model's pair behind each
     rows: Rows
     initial: Float  # [n]
 
@@ -52,10 +52,23 @@ class Reachable:
         part, pairs, _ = g.part(order, position)
         return cls(order, pairs, _unsigned(part), mdp.initial[order])
 
+    def in_proportion(self) -> Reachable:
+        """The same with the probabilities of every pair divided by their sum."""
+        first, start, successor, probability = self.rows
+        begin: Int = start.astype(np.int64)
+        sums = np.repeat(np.add.reduceat(probability, begin[:-1]), begin[1:] - begin[:-1])
+        return replace(self, rows=(first, start, successor, probability / sums))
+
     @property
     def source(self) -> Int:
         """[P]: the position of each pair."""
-        return np.repeat(np.arange(self.order.size), np.diff(self.rows[0].astype(np.int64)))
+        return np.repeat(np.arange(self.order.size), _sizes(self.rows[0]))
+
+
+def _sizes(begin: Index) -> Int:
+    """How many are in each range."""
+    signed: Int = begin.astype(np.int64)
+    return signed[1:] - signed[:-1]
 
 
 def _unsigned(graph: Graph) -> Rows:
@@ -99,7 +112,7 @@ def end_components(part: Reachable) -> Components:
     """Strongly connected parts, without the pairs that may leave them, until nothing changes."""
     _, start, successor, _ = part.rows
     n, source = part.order.size, part.source
-    outcomes = np.diff(start.astype(np.int64))
+    outcomes = _sizes(start)
     begin = start[:-1].astype(np.int64)
     origin, target = np.repeat(source, outcomes), successor.astype(np.int64)
     inside = np.ones(source.size, dtype=bool)
@@ -142,30 +155,5 @@ def collapsed(part: Reachable, components: Components) -> Reduced:
         node[successor[members].astype(np.int64)].astype(np.uint32),
         probability[members],
     )
-    return Reduced(rows, np.bincount(node, weights=part.initial, minlength=n), pair, node)
-
-
-def toward(part: Reachable, inside: Int, target: Int) -> Int:
-    """[positions]: a pair of `inside` in each position of a component that leads nearer to `target`; -1 elsewhere.
-
-    `inside` are the pairs of one component. Played, they come to a target with probability 1: each step may go nearer.
-    """
-    _, start, successor, _ = part.rows
-    first, members = select(start.astype(np.int64), inside)
-    source = part.source[inside]
-    origin = np.repeat(np.arange(inside.size), np.diff(first.astype(np.int64)))
-    ahead = successor[members].astype(np.int64)
-    # Arrivals by state: which of these pairs may lead there.
-    by_ahead = np.argsort(ahead, kind="stable")
-    arrivals, at = origin[by_ahead], np.searchsorted(ahead[by_ahead], np.arange(part.order.size + 1))
-    choice = np.full(part.order.size, -1)
-    seen = np.zeros(part.order.size, dtype=bool)
-    seen[target] = True
-    frontier = np.asarray(target)
-    while frontier.size:
-        pairs = np.concatenate([arrivals[at[s] : at[s + 1]] for s in frontier.tolist()])
-        pairs = np.sort(pairs[~seen[source[pairs]]])
-        frontier, which = np.unique(source[pairs], return_index=True)
-        choice[frontier] = inside[pairs[which]]
-        seen[frontier] = True
-    return choice
+    initial: Float = np.bincount(node, weights=part.initial, minlength=n).astype(np.float64)
+    return Reduced(rows, initial, pair, node)

@@ -18,6 +18,7 @@ import numpy as np
 from conrl._types import Bool
 from conrl.arguments import frozen, is_int
 from conrl.errors import ModelError, shown
+from conrl.model.criteria import need_steps
 from conrl.model.graph import Graph
 from conrl.model.layout import Layout
 from conrl.model.mdp import ConstrainedMDP, need_model
@@ -38,6 +39,7 @@ def single_episode(mdp: ConstrainedMDP, terminal: Iterable[int | str] | None = N
     ConstrainedMDP(states=64, actions=4, costs=1, horizon=30, outcomes=904)
     """
     need_model(mdp, "single_episode")
+    need_steps(mdp.horizon, "single_episode")
     ends = absorbing(mdp) if terminal is None else _given(mdp, terminal)
     if not ends.any():
         raise ModelError(

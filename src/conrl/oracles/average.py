@@ -1,16 +1,17 @@
 """The exact oracle of a model whose long-run average counts, with any number of recurrent classes, periodic or not.
 
 Whatever is played, the process ends up in an end component with probability 1 (`conrl.model.reduction`). Within one,
-every state leads to every other, so that the best average of the scalar pay r = w.(r, c) does not depend on the state: it
-is the gain g of the component. What remains is to get to the components that are worth most, a total with g as the pay of
-staying there (Puterman 1994, Chapter 9; de Alfaro 1997, Section 5):
+every state leads to every other, so that the best average of the scalar pay r = w.(r, c) does not depend on the state:
+it is the gain g of the component. What remains is to get to the components that are worth most, a total with g as the
+pay of staying there (Puterman 1994, Chapter 9; de Alfaro 1997, Section 5):
 
     support(w) = max over policies of  sum over components M of  P(end in M) g_M
 
-*The gain of a component.* For any V on its states,  min (T V - V) <= g <= max (T V - V)  (Puterman 1994, Theorem 8.5.5),
-with T over the pairs that keep within it. Value iteration, half a step at a time so that no chain is periodic, makes the
-two meet; in between, the policy that it chose is solved for: the stationary distribution of its best recurrent class is
-the value vector, and its relative values are a better V (Howard 1960). The larger of the two is what enters the bound.
+*The gain of a component.* For any V on its states,  min (T V - V) <= g <= max (T V - V)  (Puterman 1994, Theorem
+8.5.5), with T over the pairs that keep within it. Value iteration, half a step at a time so that no chain is periodic,
+makes the two meet; in between, the policy that it chose is solved for: the stationary distribution of its best
+recurrent class is the value vector, and its relative values are a better V (Howard 1960). The larger of the two is
+what enters the bound.
 
 Probabilities of a pair are taken in proportion: those that add up to 1 - 1e-10 would leave nothing in the long run.
 """
@@ -27,11 +28,11 @@ from conrl import kernels
 from conrl._types import Float, Int
 from conrl.errors import RunError
 from conrl.model import ConstrainedMDP
-from conrl.model.chains import Chain
+from conrl.model.chains import HALF_ULP, Chain
 from conrl.model.graph import select
 from conrl.model.occupation import STATIONARY_ERROR, recurrent_classes, stationary_distribution, within
-from conrl.model.reduction import Components, Reachable, Rows, collapsed, end_components, toward
-from conrl.oracles.policy_iteration import HALF_ULP, PolicyIteration, certified_steps
+from conrl.model.reduction import Components, Reachable, Rows, collapsed, end_components
+from conrl.oracles.policy_iteration import LONG, Best, PolicyIteration, certified_steps, quickest, toward
 from conrl.oracles.protocols import ModelOracle, Rounding, Supports
 from conrl.oracles.stationary import spread
 from conrl.policy import Stationary
@@ -175,14 +176,15 @@ class AverageOracle(ModelOracle):
     """`SupportOracle` of a model with `Average()`, or of its optimistic set if it carries a bonus."""
 
     def __init__(self, mdp: ConstrainedMDP) -> None:
-        part = _in_proportion(Reachable.of(mdp))
+        part = Reachable.of(mdp).in_proportion()
         bonus = None if mdp.bonus is None else mdp.bonus[part.pairs]
         super().__init__(mdp, mdp.pay[part.pairs], bonus, (0, 0))
         self.horizon = 1.0
         self.part, self.components = part, end_components(part)
         self.reduced = collapsed(part, self.components)
-        steps = certified_steps(self.reduced.rows, self.reduced.initial)
-        self.process = PolicyIteration(self.reduced.rows, self.reduced.initial, steps)
+        rows, initial = self.reduced.rows, self.reduced.initial
+        first = quickest(rows)
+        self.process = PolicyIteration(rows, initial, certified_steps(rows, initial, first), first)
         source = part.source
         self._parts = [Component.of(part, self.components, i, source) for i in range(self.components.count)]
         self._stay = np.flatnonzero(self.reduced.pair < 0)  # the reduced pair to stay in each component
@@ -190,9 +192,7 @@ class AverageOracle(ModelOracle):
     def rounding(self, sharp: bool = False) -> Rounding:
         """Support values are upper bounds as they are; points are off by what is proven of distributions and visits."""
         process = self.process
-        most = int(np.diff(self.part.rows[1].astype(np.int64)).max(initial=0))
-        support = 4.0 * (most + 24) * HALF_ULP * process.longest * process.expected
-        return Rounding(support * self.scale, (process.visits_error + STATIONARY_ERROR) * self.scale)
+        return Rounding(process.support_error * self.scale, (process.visits_error + STATIONARY_ERROR) * self.scale)
 
     def support_many(self, directions: Float) -> Supports:
         m = directions.shape[0]
@@ -212,7 +212,7 @@ class AverageOracle(ModelOracle):
                 points[i] += np.sign(w) * moved
         return Supports(values, points, means)
 
-    def _best(self, w: Float) -> tuple[list[Gain], Any]:
+    def _best(self, w: Float) -> tuple[list[Gain], Best]:
         pay = np.empty(self._pay.shape[0])
         no_bonus: Float = np.empty((0, 1 + self.num_costs))
         kernels.along(self._pay, no_bonus if self._bonus is None else self._bonus, w, pay)
@@ -224,7 +224,7 @@ class AverageOracle(ModelOracle):
             gains.append(component.best(pay[own], size, tie, self._pay[own], bonus))
         ends = np.zeros(self.reduced.pair.size)
         ends[self._stay] = [gains[-1 - k].bound for k in self.reduced.pair[self._stay].tolist()]
-        return gains, self.process.best(ends, size, tie * self.process.longest)
+        return gains, self.process.best(ends, size, tie * min(self.process.longest, LONG))
 
     def policy(self, w: Float) -> Stationary:
         """The best policy for w: how to get to the best components, and what to do there."""
@@ -238,11 +238,3 @@ class AverageOracle(ModelOracle):
         actions = mdp.action[mdp.graph.first[:-1]].astype(np.int16)
         actions[self.part.order] = mdp.action[self.part.pairs[played]]
         return Stationary._trusted_actions(actions, mdp.num_actions)
-
-
-def _in_proportion(part: Reachable) -> Reachable:
-    """The same with the probabilities of every pair divided by their sum."""
-    first, start, successor, probability = part.rows
-    begin = start.astype(np.int64)
-    sums = np.repeat(np.add.reduceat(probability, begin[:-1]), np.diff(begin))
-    return Reachable(part.order, part.pairs, (first, start, successor, probability / sums), part.initial)

@@ -1,10 +1,11 @@
 """The exact oracles of a model without a horizon, discounted or total: a direction w is answered by policy iteration.
 
-The model is made into one that is certain to end (`conrl.model.reduction`): its probabilities times the discount or, for
-totals, with every end component as one node. There the best policy for the scalar pay w.(r, c) (with a bonus, in its best
-case for w) is found with a proven bound on its value (`policy_iteration.py`), which is what `support` answers. Its value
-vector is x.(r, c), with x the expected visits, whose residual is known.
+The model is made into one that is certain to end (`conrl.model.reduction`): its probabilities times the discount or,
+for totals, with every end component as one node. There the best policy for the scalar pay w.(r, c) (with a bonus, in
+its best case for w) is found with a proven bound on its value (`policy_iteration.py`), which is what `support`
+answers. Its value vector is x.(r, c), with x the expected visits, whose residual is known.
 
+Probabilities of a pair are taken in proportion for totals: those that add up to 1 - 1e-10 would end by themselves.
 A total is one number only if nothing is paid for ever: an end component with a pair that pays is refused by name.
 """
 
@@ -17,9 +18,9 @@ from conrl._types import Float, Int
 from conrl.errors import ModelError
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Discounted
-from conrl.model.reduction import Components, Reachable, Reduced, collapsed, discounted, end_components, toward
-from conrl.oracles.policy_iteration import Best, PolicyIteration, certified_steps
-from conrl.oracles.protocols import HALF_ULP, ModelOracle, Rounding, Supports
+from conrl.model.reduction import Components, Reachable, Reduced, collapsed, discounted, end_components
+from conrl.oracles.policy_iteration import LONG, Best, PolicyIteration, certified_steps, quickest, toward
+from conrl.oracles.protocols import ModelOracle, Rounding, Supports
 from conrl.policy import Stationary
 
 
@@ -34,14 +35,11 @@ class StationaryOracle(ModelOracle):
 
     def _tie(self, w: Float) -> float:
         """Of the pay to come from any state, not only from the start."""
-        return self._tie_unit * self.process.longest * float(np.abs(w) @ self.scale)
+        return self._tie_unit * min(self.process.longest, LONG) * float(np.abs(w) @ self.scale)
 
     def rounding(self, sharp: bool = False) -> Rounding:
         """Support values are upper bounds as they are. Both are off by about steps^2 half ulps of the largest pay."""
-        process = self.process
-        most = int(np.diff(process.rows[1].astype(np.int64)).max(initial=0))
-        support = 4.0 * (most + 24) * HALF_ULP * process.longest * process.expected
-        return Rounding(support * self.scale, process.visits_error * self.scale)
+        return Rounding(self.process.support_error * self.scale, self.process.visits_error * self.scale)
 
     def support_many(self, directions: Float) -> Supports:
         m = directions.shape[0]
@@ -103,12 +101,13 @@ class TotalOracle(StationaryOracle):
     """Of a model with `Total()`."""
 
     def __init__(self, mdp: ConstrainedMDP) -> None:
-        part = Reachable.of(mdp)
+        part = Reachable.of(mdp).in_proportion()
         self.components = end_components(part)
         _refuse_paid(mdp, part, self.components)
         reduced = collapsed(part, self.components)
-        steps = certified_steps(reduced.rows, reduced.initial)
-        super().__init__(mdp, part, reduced, PolicyIteration(reduced.rows, reduced.initial, steps))
+        first = quickest(reduced.rows)
+        steps = certified_steps(reduced.rows, reduced.initial, first)
+        super().__init__(mdp, part, reduced, PolicyIteration(reduced.rows, reduced.initial, steps, first))
 
     @property
     def box(self) -> tuple[Float, Float]:
@@ -177,8 +176,8 @@ def _refuse_paid(mdp: ConstrainedMDP, part: Reachable, components: Components) -
     more = f" and {mine.size - 5} more" if mine.size > 5 else ""
     pair = int(part.pairs[k])
     raise ModelError(
-        f"Total() needs a process that ends, or stays where nothing is paid: in {', '.join(names)}{more} it can stay for "
-        f"ever, and action {mdp.action_name(int(mdp.action[pair]))!r} in state "
+        f"Total() needs a process that ends, or stays where nothing is paid: in {', '.join(names)}{more} it can stay "
+        f"for ever, and action {mdp.action_name(int(mdp.action[pair]))!r} in state "
         f"{mdp.state_name(int(mdp.pair_state[pair]))!r} pays; use Discounted(..), Average() or a horizon",
         key=("horizon",),
     )

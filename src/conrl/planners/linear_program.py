@@ -10,6 +10,15 @@ Eq. (LP_basicSetting), Appendix A.1 of Brantley et al. (2020), with the initial-
 omits; its rows sum rho = 1 and its bounds rho <= 1 follow from the others. It has H * P variables and H * S rows:
 built from the transitions as they are, without the pruning that `conrl.kernels` does, so that it checks that too.
 
+Without a horizon there is one measure x(s, a) and, by the criterion,
+
+    Discounted(g)   sum_a x(s', a) - g sum p x = initial(s')
+    Total()         sum_a x(s', a) + stop(s') - sum p x = initial(s'), with stop >= 0 in end components only
+    Average()       sum_a x(s', a) = sum p x,  sum_a (x + y)(s', a) - sum p y = initial(s'),  y >= 0
+
+(Altman 1999, Chapters 3, 8; Hordijk and Kallenberg 1984 for several recurrent classes, where the optimum need not be
+stationary: then it is refused, as column generation answers with a mixture.)
+
 The bound returned is the Lagrangian one (Eq. 2 of `column_generation/linear.py`) at the multipliers that HiGHS found.
 """
 
@@ -26,15 +35,18 @@ from conrl._types import Arrays, Float
 from conrl.arguments import read_choice, read_positive
 from conrl.errors import InfeasibleError, RunError, SpecError, shown
 from conrl.model import ConstrainedMDP
+from conrl.model.criteria import Average, Criterion, Discounted, Total
+from conrl.model.reduction import Reachable, end_components
 from conrl.oracles import ModelOracle, SupportOracle, WithNullAction, exact_oracle
 from conrl.planners.allowance import Allowance
 from conrl.planners.column_generation.planner import ColumnGeneration
 from conrl.planners.feasibility import find_conflict, infeasible
 from conrl.planners.result import Checked, Plan, certify, split_prices
-from conrl.policy import Policy
+from conrl.policy import Policy, Stationary
 from conrl.problem import Knapsack, Linear, Problem, Rows
 
 LONGEST = 1e9  # seconds: a longer time limit is none
+STATIONARY = 1e-7  # of the size of a total, by which HiGHS' measure and its policy may differ
 METHODS = ("choose", "simplex", "ipm")
 
 _GAVE_UP = (
@@ -149,9 +161,11 @@ class LinearProgram:
         solution = highs.getSolution()
         values = np.maximum(np.array(solution.col_value), 0.0)
         skip = min(float(values[-1]), 1.0) if null else 0.0
-        policy = markov_policy(mdp, values[: mdp.horizon * mdp.num_pairs].reshape(mdp.horizon, mdp.num_pairs))
+        policy = policy_of(mdp, values)
         occupied = np.zeros((1, mdp.num_pairs))
         policy.add_occupation(mdp, 1.0, occupied)
+        if isinstance(mdp.horizon, (Average, Total)):
+            _check_stationary(mdp, values[: mdp.num_pairs], occupied[0])
         played = occupied[0] @ mdp.pay
         occupied *= 1.0 - skip
         value = occupied[0] @ mdp.pay
@@ -217,20 +231,22 @@ def _program(mdp: ConstrainedMDP, rows: Rows, null: bool) -> highspy.HighsLp:
     """
     import scipy.sparse as sp
 
-    H, S, P = mdp.horizon, mdp.num_states, mdp.num_pairs
     flow, right = flow_rows(mdp)
+    H = 1 if isinstance(mdp.horizon, Criterion) else mdp.horizon
+    others = flow.shape[1] - H * mdp.num_pairs  # columns that pay nothing
     reward, used = mdp.pay[:, 0], mdp.pay[:, 1 + rows.cost]  # [P], [P, R]
     if mdp.bonus is not None:  # the best case: r + b, c - b under a limit, c + b over a floor
         reward, used = reward + mdp.bonus[:, 0], used - rows.sign * mdp.bonus[:, 1 + rows.cost]
     unit = _units(mdp, rows)
-    limits = sp.csr_array(np.tile((rows.sign * used / unit).T, (1, H)).reshape(rows.size, H * P))
+    per_pair = np.tile((rows.sign * used / unit).T, (1, H))
+    limits = sp.csr_array(np.hstack((per_pair, np.zeros((rows.size, others)))))
     matrix = sp.csc_array(sp.vstack((limits, flow)))
-    gain = np.tile(reward, H)
+    gain = np.append(np.tile(reward, H), np.zeros(others))
     if null:
         skip = np.concatenate((np.zeros(rows.size), right))[:, None]
         matrix, gain = sp.csc_array(sp.hstack((matrix, sp.csc_array(skip)))), np.append(gain, 0.0)
     lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = gain.size, rows.size + H * S
+    lp.num_col_, lp.num_row_ = gain.size, rows.size + right.size
     lp.sense_ = highspy.ObjSense.kMaximize
     lp.col_cost_ = gain
     lp.col_lower_, lp.col_upper_ = np.zeros(gain.size), np.full(gain.size, highspy.kHighsInf)
@@ -248,12 +264,59 @@ def flow_rows(mdp: ConstrainedMDP) -> tuple[Any, Float]:
     """The rows that make rho [H * P] an occupation measure, and their right-hand side."""
     import scipy.sparse as sp
 
-    H, S, P = mdp.horizon, mdp.num_states, mdp.num_pairs
+    S, P = mdp.num_states, mdp.num_pairs
     g = mdp.graph
     leave = sp.csr_array((np.ones(P), (mdp.pair_state, np.arange(P))), shape=(S, P))
     arrive = sp.csr_array((g.probability, g.successor, g.start), shape=(P, S)).T
+    if isinstance(mdp.horizon, Discounted):
+        return leave - mdp.horizon.discount * arrive, mdp.initial
+    if isinstance(mdp.horizon, Criterion):  # without a discount, in proportion
+        sums = np.bincount(np.repeat(np.arange(P), np.diff(g.start)), weights=g.probability, minlength=P)
+        arrive = arrive @ sp.diags_array(1.0 / sums)
+    if isinstance(mdp.horizon, Total):
+        stays = np.flatnonzero(_inside(mdp)[0])
+        stop = sp.csr_array((np.ones(stays.size), (stays, np.arange(stays.size))), shape=(S, stays.size))
+        return sp.hstack((leave - arrive, stop)), mdp.initial
+    if isinstance(mdp.horizon, Average):
+        return sp.block_array([[leave - arrive, None], [leave, leave - arrive]]), np.append(np.zeros(S), mdp.initial)
+    H = mdp.horizon
     flow = sp.kron(sp.eye_array(H), leave) - sp.kron(sp.eye_array(H, k=-1), arrive)
     return flow, np.concatenate((mdp.initial, np.zeros((H - 1) * S)))
+
+
+def _inside(mdp: ConstrainedMDP) -> tuple[Any, Any]:
+    """[S] and [P]: the states of end components that the start can reach, and the pairs that keep within them."""
+    part = Reachable.of(mdp)
+    components = end_components(part)
+    states, pairs = np.zeros(mdp.num_states, dtype=bool), np.zeros(mdp.num_pairs, dtype=bool)
+    states[part.order[components.of >= 0]] = True
+    pairs[part.pairs[components.inside]] = True
+    return states, pairs
+
+
+def policy_of(mdp: ConstrainedMDP, values: Float) -> Policy:
+    """The policy of the program's columns."""
+    P = mdp.num_pairs
+    if not isinstance(mdp.horizon, Criterion):
+        return markov_policy(mdp, values[: mdp.horizon * P].reshape(mdp.horizon, P))
+    x = values[:P]
+    mass = np.bincount(mdp.pair_state, weights=x, minlength=mdp.num_states)[mdp.pair_state]
+    inside = np.zeros(P)
+    if isinstance(mdp.horizon, Average):  # where it does not stay, it passes through
+        x = np.where(mass > 0.0, x, values[P : 2 * P])
+    elif isinstance(mdp.horizon, Total):
+        inside = _inside(mdp)[1].astype(np.float64)
+    mass = np.bincount(mdp.pair_state, weights=x, minlength=mdp.num_states)[mdp.pair_state]
+    x = np.where(mass > 0.0, x, inside)  # where nobody comes but to stay
+    return Stationary(markov_policy(mdp, x[None]).probabilities[0])
+
+
+def _check_stationary(mdp: ConstrainedMDP, x: Float, played: Float) -> None:
+    """Refuse a measure that no stationary policy has: what is played is not what the program planned."""
+    planned, found = x @ mdp.pay, played @ mdp.pay
+    size = np.maximum(x @ np.abs(mdp.pay), played @ np.abs(mdp.pay)) + np.abs(mdp.pay).max(axis=0)
+    if not (np.abs(planned - found) <= STATIONARY * size).all():
+        raise RunError("the optimum of the full program is no stationary policy; use column generation, which mixes")
 
 
 def _units(mdp: ConstrainedMDP, rows: Rows) -> Float:
@@ -264,7 +327,7 @@ def _units(mdp: ConstrainedMDP, rows: Rows) -> Float:
 
 def markov_policy(mdp: ConstrainedMDP, rho: Float) -> Policy:
     """The policy of an occupation measure [H, P]; the first action where it is zero."""
-    table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
+    table = np.zeros((rho.shape[0], mdp.num_states, mdp.num_actions))
     table[:, mdp.pair_state, mdp.action] = rho
     mass = table.sum(axis=2, keepdims=True)
     default = np.zeros((mdp.num_states, mdp.num_actions))
