@@ -26,6 +26,7 @@ PLAN = conrl.plan(MDP)
 EPISODES = tuple(conrl.Episode([0, 1, 2], [0, 1], [0.1, 0.2], [[0.1, 0.2], [0.3, 0.4]]) for _ in range(2))
 WALK = {"states": [0, 1], "actions": [0], "rewards": [0.5], "costs": [[0.1, 0.2]]}
 TABLE = np.full((3, 4, 2), 0.5)
+STAY = conrl.Stationary(TABLE[0])
 
 
 class Odd:
@@ -159,6 +160,17 @@ CALLS: dict[str, Call] = {
     "Deterministic": Call(
         conrl.Deterministic, {"actions": np.zeros((3, 4), int), "num_actions": 2}, lambda p: conrl.evaluate(MDP, p)
     ),
+    "Stationary": Call(
+        conrl.Stationary, {"probabilities": TABLE[0]}, lambda p: conrl.evaluate(MDP.replace(horizon=conrl.Average()), p)
+    ),
+    "Stationary.of_actions": Call(
+        conrl.Stationary.of_actions,
+        {"actions": np.zeros(4, int), "num_actions": 2},
+        lambda p: conrl.evaluate(MDP.replace(horizon=conrl.Discounted(0.5)), p),
+    ),
+    "Discounted": Call(conrl.Discounted, {"discount": 0.9}, lambda g: conrl.plan(MDP.replace(horizon=g), [99.0, 99.0])),
+    "Average": Call(conrl.Average, {}, lambda g: conrl.plan(MDP.replace(horizon=g), [99.0, 99.0])),
+    "Total": Call(conrl.Total, {}, lambda g: conrl.plan(MDP.replace(horizon=g), [99.0, 99.0])),
     "Null": Call(conrl.Null, {"horizon": 3, "num_states": 4, "num_actions": 2}, lambda p: conrl.evaluate(MDP, p)),
     "Mixture": Call(
         conrl.Mixture,
@@ -176,7 +188,11 @@ CALLS: dict[str, Call] = {
     ),
     "feasibility": Call(conrl.feasibility, {"mdp": MDP, "limits": [9.0, 9.0], "floors": [0.0, 0.0]}),
     "evaluate": Call(conrl.evaluate, {"mdp": MDP, "policy": PLAN}),
-    "simulate": Call(conrl.simulate, {"mdp_or_env": MDP, "policy": PLAN, "episodes": 3, "seed": 0}),
+    "simulate": Call(conrl.simulate, {"mdp_or_env": MDP, "policy": PLAN, "episodes": 3, "seed": 0, "steps": None}),
+    "simulate.average": Call(
+        conrl.simulate,
+        {"mdp_or_env": MDP.replace(horizon=conrl.Average()), "policy": STAY, "episodes": 3, "seed": 0, "steps": 5},
+    ),
     "estimate": Call(
         conrl.estimate, {"log": EPISODES, "task": None, "horizon": 2, "limits": [1.0, 1.0], "unvisited": "self-loop"}
     ),

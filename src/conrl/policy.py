@@ -295,9 +295,9 @@ class Stationary(Policy):
 
     def _shares(self, mdp: ConstrainedMDP) -> Float:
         """[P]: how likely each pair is in its state."""
-        shares: Float = self.probabilities[mdp.pair_state, mdp.action]
         if self.actions is not None:
-            shares = (self.actions[mdp.pair_state] == mdp.action).astype(np.float64)
+            return (self.actions[mdp.pair_state] == mdp.action).astype(np.float64)
+        shares: Float = self.probabilities[mdp.pair_state, mdp.action]
         return shares
 
     def check(self, mdp: ConstrainedMDP) -> None:

@@ -189,6 +189,8 @@ def _horizon(arrays: dict[str, Array]) -> int | Criterion:
     if name not in CRITERIA:
         raise ModelError(f"its criterion is {shown(name)}; it must be one of {', '.join(CRITERIA)}")
     if name == "discounted":
+        if "discount" not in arrays:
+            raise ModelError("no array 'discount'; a discounted model has one")
         return Discounted(float(_table(arrays, "discount", "f", ())))
     return Average() if name == "average" else Total()
 

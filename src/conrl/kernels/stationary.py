@@ -117,7 +117,13 @@ def krylov(chain: Chain, transposed: bool, r: Array, shrink: float, most: int, x
     r [n] is the residual, and is left as that of the new x by the recursion; ends at `shrink` or after `most` rounds.
     """
     n = r.size
-    shadow = r.copy()
+    shadow = np.empty(n)
+    state = np.uint64(88172645463325252)  # numbers that nothing in a model is orthogonal to (xorshift, Marsaglia 2003)
+    for s in range(n):
+        state ^= state << np.uint64(13)
+        state ^= state >> np.uint64(7)
+        state ^= state << np.uint64(17)
+        shadow[s] = np.float64(state >> np.uint64(11)) * 2.0**-53 - 0.5
     p = np.zeros(n)
     v = np.zeros(n)
     t = np.empty(n)
@@ -157,7 +163,7 @@ def krylov(chain: Chain, transposed: bool, r: Array, shrink: float, most: int, x
             r[s] -= omega * t[s]
             left += r[s] * r[s]
         left = np.sqrt(left)
-        if not left > shrink * first:
+        if not shrink * first < left < 1e6 * first:
             break
     share: float = left / first
     return share
@@ -220,6 +226,26 @@ def series(chain: Chain, transposed: bool, r: Array, sweeps: int, x: Array) -> N
                     q += weight[j] * now[column[j]]
                 then[s] = q
         now, then = then, now
+
+
+@compiled
+def profile(chain: Chain) -> int:
+    """How many entries a factorisation of I - Q in this order can have: those between the first of each row, or column,
+    and the diagonal."""
+    begin, column, _ = chain
+    n = begin.size - 1
+    above = np.zeros(n, np.int64)
+    total = n
+    for s in range(n):
+        left = 0
+        for j in range(begin[s], begin[s + 1]):
+            t = np.int64(column[j])
+            left = max(left, s - t)
+            above[t] = max(above[t], t - s)
+        total += left
+    for s in range(n):
+        total += above[s]
+    return total
 
 
 @compiled

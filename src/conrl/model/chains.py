@@ -7,8 +7,9 @@ which bounds the steps to come from s,
 
     | (x - x_exact) . pay |  <=  max |pay|  x  sum_s steps(s) |residual(s)|.
 
-Small systems are inverted. Others are solved by BiCGSTAB, by a sparse factorisation where that makes no progress and,
-at last, by the series I + Q + Q^2 + ..; each time the residual is refined until it is as small as was asked.
+Small systems are inverted, and those whose states lead to neighbors factored. Others are solved by BiCGSTAB, by a
+sparse factorisation where that makes no progress and, at last, by the series I + Q + Q^2 + ..; each time the residual
+is refined until it is as small as was asked.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from conrl.errors import RunError
 DENSE = 100  # states up to which a matrix is inverted
 HALF_ULP = 2.0**-53  # what one operation is off by, in proportion
 FACTORED = 20_000  # states up to which a factorisation may be tried: its fill is not known before
+NARROW = 64  # entries of a row up to which a factorisation comes first: its fill is small for certain
 SHRINK = 1e-9  # what one call of BiCGSTAB aims at
 ROUNDS = 300  # of BiCGSTAB in one call
 PROGRESS = 0.1  # a correction that leaves more than this share of the residual makes none
@@ -97,6 +99,9 @@ class Chain:
     def _ways(self, transposed: bool) -> Iterator[Callable[[Float], Float]]:
         if self.size <= DENSE:
             yield lambda r: self._inverse.T @ r if transposed else self._inverse @ r
+        narrow = self.size > DENSE and kernels.profile(self.rows) <= NARROW * self.size
+        if narrow:
+            yield lambda r: np.asarray(self._narrow.solve(r, "T" if transposed else "N"))
         for _ in range(2):
             yield lambda r: self._krylov(transposed, r)
         if self.size <= FACTORED:
@@ -125,10 +130,18 @@ class Chain:
 
     @cached_property
     def _factors(self) -> Any:
+        return self._factored()
+
+    @cached_property
+    def _narrow(self) -> Any:
+        """In the order of the states, without pivots: no row adds up to more than its diagonal."""
+        return self._factored(permc_spec="NATURAL", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+
+    def _factored(self, **order: Any) -> Any:
         import scipy.sparse as sp
         from scipy.sparse.linalg import splu
 
         begin, column, weight = self.rows
         shape = (self.size, self.size)
         Q = sp.csr_array((weight, column.astype(np.int32), begin.astype(np.int64)), shape=shape)
-        return splu(sp.csc_array(sp.eye_array(self.size) - Q))
+        return splu(sp.csc_array(sp.eye_array(self.size) - Q), **order)

@@ -240,7 +240,7 @@ class ConstrainedMDP:
     def __repr__(self) -> str:
         return (
             f"ConstrainedMDP(states={self.num_states}, actions={self.num_actions}, costs={self.num_costs}, "
-            f"horizon={self.horizon}, outcomes={self.graph.probability.size})"
+            f"horizon={self.horizon!r}, outcomes={self.graph.probability.size})"
         )
 
     @property

@@ -24,7 +24,7 @@ from conrl.model.mdp import ConstrainedMDP
 
 RESIDUAL = 24.0 * HALF_ULP  # times the expected steps, each of which may add as much
 STATIONARY_ERROR = 1e-10  # a distribution that cannot be known to this, in all, is refused
-ELIMINATED = 30  # states up to which a distribution is found by elimination: off by at most 2 n^3 ulps
+ELIMINATED = 75  # states up to which a distribution is found by elimination: off by at most 2 n^3 ulps
 
 
 def occupation(mdp: ConstrainedMDP, share: Float) -> Float:
@@ -114,7 +114,9 @@ def _visits(rows: Rows, initial: Float) -> tuple[Float, float]:
     """x of (I - Q') x = initial, with a residual that is small for the steps that are to come; the most of those."""
     rough = Chain(*rows, 1e4)
     n = initial.size
-    steps = rough.values(np.ones(n), 1e-6)
+    steps = rough.values(np.ones(n), 1e-9)
+    if not (steps >= 0.5).all():
+        raise RunError("the process goes on for too long for its totals to be computed; use a horizon or a discount")
     longest, expected = float(steps.max()), float(initial @ steps)
     return Chain(*rows, longest).visits(initial, steps, RESIDUAL * longest * max(expected, 1.0)), longest
 

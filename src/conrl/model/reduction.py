@@ -43,10 +43,7 @@ class Reachable:
             begin = g.start[g.first]
             rows = begin.astype(np.uint64), g.successor.astype(np.uint32), g.probability
             some = kernels.reached(rows, mdp.initial)
-        states = np.flatnonzero(some)
-        # States with as many actions and outcomes side by side: less padding in blocks of states.
-        actions, outcomes = np.diff(g.first)[states], np.diff(g.start[g.first])[states]
-        order = states[np.lexsort((outcomes, actions))]
+        order = np.flatnonzero(some)  # neighbors stay neighbors, which matters more than blocks without padding
         position = np.zeros(mdp.num_states, dtype=np.uint32)
         position[order] = np.arange(order.size, dtype=np.uint32)
         part, pairs, _ = g.part(order, position)

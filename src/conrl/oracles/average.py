@@ -91,20 +91,20 @@ class Component:
         outcomes = int(np.diff(self.rows[1].astype(np.int64)).max())
         unit = 1.01 * HALF_ULP * (outcomes + 24)
         best: tuple[float, Float, Int, Int] | None = None  # gain, distribution, its states, their pairs
-        bound, sweeps, done = np.inf, SWEEPS, 0
+        bound, sweeps, done, found = np.inf, SWEEPS, 0, None
         while True:
             low, high = kernels.relative(lines, n, slots, tie, V, W, choice, sweeps, 2.0 * unit * size)
             rounding = unit * (size + float(np.abs(V.reshape(-1)[:n]).max()))
             bound = min(bound, high + rounding)
             pairs = first + choice.reshape(-1)[:n].astype(np.int64)
             found = self._best_class(pairs, pay)
-            if best is None or found[0] > best[0]:
+            if found is not None and (best is None or found[0] > best[0]):
                 best = found
             done += sweeps
-            if bound - best[0] <= 8.0 * rounding + tie or done >= MOST_SWEEPS:
+            if done >= MOST_SWEEPS or (best is not None and bound - best[0] <= 8.0 * rounding + tie):
                 break
-            h = self._relative_values(pairs, found, pay)
-            if h is not None:
+            h = None if found is None else self._relative_values(pairs, found, pay)
+            if h is not None and best is not None:
                 trial = np.zeros(blocks)
                 trial.reshape(-1)[:n] = h
                 lowest, highest = kernels.relative(lines, n, slots, tie, trial, W, choice, 1, 0.0)
@@ -115,6 +115,8 @@ class Component:
                 if highest - lowest < high - low:
                     V = trial
             sweeps *= 2
+        if best is None:
+            raise RunError("it takes too long to come back to a state for an average to be computed; use a horizon")
         gain, share, states, played = best
         value, moved = np.empty(paid.shape[1]), np.zeros(paid.shape[1])
         kernels.paid(share, played, paid, value)
@@ -129,18 +131,23 @@ class Component:
         begin, members = select(start.astype(np.int64), pairs)
         return begin.astype(np.int64), successor[members].astype(np.int64), probability[members]
 
-    def _best_class(self, pairs: Int, pay: Float) -> tuple[float, Float, Int, Int]:
-        """Of a policy, the recurrent class that is paid most: its gain, distribution, states and pairs."""
+    def _best_class(self, pairs: Int, pay: Float) -> tuple[float, Float, Int, Int] | None:
+        """Of a policy, the recurrent class that is paid most: its gain, distribution, states and pairs.
+
+        None if it takes too long to come back to a state.
+        """
         chain = self._chain(pairs)
         number = recurrent_classes(*chain[:2])
         best: tuple[float, Float, Int, Int] | None = None
         for i in range(min(int(number.max()) + 1, CLASSES)):
             states = np.flatnonzero(number == i)
-            share = stationary_distribution(within(chain, states))
+            try:
+                share = stationary_distribution(within(chain, states))
+            except RunError:  # it hardly ever comes back: others will
+                continue
             gain = float(share @ pay[pairs[states]])
             if best is None or gain > best[0]:
                 best = gain, share, states, pairs[states]
-        assert best is not None
         return best
 
     def _relative_values(self, pairs: Int, found: tuple[float, Float, Int, Int], pay: Float) -> Float | None:

@@ -33,7 +33,7 @@ from conrl.model.chains import HALF_ULP, Chain
 from conrl.model.reduction import Reachable, Rows
 
 CHEAP = 16  # sweeps of the policy between two of T
-UNSETTLED = 200  # sweeps of T after which the policy is solved for, settled or not
+UNSETTLED = 40  # sweeps of T after which the policy is solved for, settled or not
 HOWARD = 500  # times that a policy is solved for, at most
 VISITS = 24.0  # half ulps, times steps^2: the residual of visits, and as much again for what rounding does to it
 LONG = 1e4  # steps from which on their square, times rounding, is no bound to speak of
@@ -56,7 +56,8 @@ class Best(NamedTuple):
 class PolicyIteration:
     """A process that is certain to end: rows as in `conrl.model.reduction`, initial [n] and steps [n].
 
-    `first` [n], where given, is a policy that ends soon; improvements start from it.
+    `first` [n], where given, is a policy that ends soon: improvements start from it, and no other may ever end. There
+    the probabilities of a pair add up to 1, unless it ends at once.
     """
 
     def __init__(self, rows: Rows, initial: Float, steps: Float, first: Array | None = None) -> None:
@@ -69,7 +70,7 @@ class PolicyIteration:
         self.outcomes = int((self._begin[1:] - self._begin[:-1]).max(initial=0))
         self.longest = float(steps.max())
         self.expected = float(initial @ steps) * (1.0 + 1e-12)
-        self.is_long = self.longest > LONG
+        self.is_long = first is not None and self.longest > LONG
         self._start = first
 
     def best(self, pay: Float, size: float, tie: float) -> Best:
