@@ -90,14 +90,13 @@ class Policy:
         """[H, S, A]: the probability of each step, state and action in a model."""
         need_model(mdp, "occupation")
         self.check(mdp)
-        rho = np.zeros((mdp.horizon, mdp.num_pairs))
+        rho = np.zeros((mdp.repeats, mdp.num_pairs))
         self.add_occupation(mdp, 1.0, rho)
-        full = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
-        full[:, mdp.pair_state, mdp.action] = rho
-        return full
+        return mdp.by_step(rho)
 
     def add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
-        """Add weight * occupation to rho [H, P], or its sum over steps to rho [1, P]."""
+        """Add weight * occupation to rho [H, P], or its sum over steps to rho [1, P]; where each step has pairs of its
+        own, that is the occupation itself."""
         self.check(mdp)
         self._add_occupation(mdp, weight, rho)
 
@@ -117,12 +116,12 @@ class Policy:
                 f"policy has shape {self.shape}; the model has {mdp.horizon} steps, "
                 f"{mdp.num_states} states and {mdp.num_actions} actions"
             )
-        if mdp.num_pairs < mdp.num_states * mdp.num_actions:
+        if not mdp.all_exist:
             self._check_actions(mdp)
 
     def _check_actions(self, mdp: ConstrainedMDP) -> None:
         """Refuse a policy that plays an action where it does not exist."""
-        played = (self.probabilities > 0.0) & ~mdp.available
+        played = (self.probabilities > 0.0) & ~mdp.playable
         if played.any():
             h, s, a = (int(x) for x in np.argwhere(played)[0])
             raise _missing_action(mdp, h, s, a)
@@ -130,8 +129,9 @@ class Policy:
     def save(self, path: str | Path, mdp: ConstrainedMDP | None = None) -> None:
         """Write the policy: `.npz` (arrays) or `.csv` (step,state,action,probability; positive ones only).
 
-        With `mdp`, CSV carries the names of its states and actions. `load_policy` reads `.npz`. To save a mixture,
-        save its Markov form (`Mixture.to_markov`) or its components.
+        With `mdp`, CSV carries the names of its states and actions; where the model depends on the step, it has only
+        the states that can be reached at each one. `load_policy` reads `.npz`. To save a mixture, save its Markov
+        form (`Mixture.to_markov`) or its components.
         """
         path = file_path(path)
         if path.suffix == ".npz":
@@ -140,14 +140,17 @@ class Policy:
         elif path.suffix == ".csv":
             states = mdp.state_names if mdp else tuple(map(str, range(self.shape[1])))
             actions = mdp.action_names if mdp else tuple(map(str, range(self.shape[2])))
+            reached = mdp.reached if mdp is not None and mdp.step_dependent else None
             with atomic_write(path) as file:
-                file.write(csv_text(self._table(states, actions)).encode())
+                file.write(csv_text(self._table(states, actions, reached)).encode())
         else:
             raise ModelError(f"{path}: a policy is written as .npz or .csv")
 
-    def _table(self, states: Sequence[str], actions: Sequence[str]) -> list[list[Any]]:
-        """Rows of a CSV file: a header, then what is played with a probability above 0."""
-        table = self.probabilities
+    def _table(
+        self, states: Sequence[str], actions: Sequence[str], reached: NDArray[np.bool_] | None
+    ) -> list[list[Any]]:
+        """Rows of a CSV file: a header, then what is played with a probability above 0, where it can be `reached`."""
+        table = self.probabilities if reached is None else np.where(reached[:, :, None], self.probabilities, 0.0)
         played = [[h, states[s], actions[a], float(table[h, s, a])] for h, s, a in np.argwhere(table > 0.0)]
         return [["step", "state", "action", "probability"], *played]
 
@@ -194,10 +197,12 @@ class Deterministic(Policy):
         return int(self.actions[self._index(step, state)])
 
     def _add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
-        kernels.occupation_deterministic(*mdp.graph, mdp.initial, mdp.pair_index, self.actions, weight, rho)
+        kernels.occupation_deterministic(*mdp.graph, mdp.initial, mdp.pair_rows, self.actions, weight, rho)
 
     def _check_actions(self, mdp: ConstrainedMDP) -> None:
-        missing = mdp.pair_index[np.arange(mdp.num_states), self.actions] < 0
+        states = np.arange(mdp.num_states)
+        steps = np.arange(mdp.horizon)[:, None] if mdp.step_dependent else 0
+        missing = ~mdp.playable[steps, states, self.actions]
         if missing.any():
             h, s = (int(x) for x in np.argwhere(missing)[0])
             raise _missing_action(mdp, h, s, int(self.actions[h, s]))
@@ -295,9 +300,10 @@ class Stationary(Policy):
 
     def _shares(self, mdp: ConstrainedMDP) -> Float:
         """[P]: how likely each pair is in its state."""
-        if self.actions is not None:
-            return (self.actions[mdp.pair_state] == mdp.action).astype(np.float64)
-        shares: Float = self.probabilities[mdp.pair_state, mdp.action]
+        if self.actions is None:
+            shares: Float = self.probabilities[mdp.pair_state, mdp.action]
+        else:
+            shares = (self.actions[mdp.pair_state] == mdp.action).astype(np.float64)
         return shares
 
     def check(self, mdp: ConstrainedMDP) -> None:
@@ -321,7 +327,9 @@ class Stationary(Policy):
                     "that action does not exist there"
                 )
 
-    def _table(self, states: Sequence[str], actions: Sequence[str]) -> list[list[Any]]:
+    def _table(
+        self, states: Sequence[str], actions: Sequence[str], reached: NDArray[np.bool_] | None
+    ) -> list[list[Any]]:
         table = self.probabilities
         played = [[states[s], actions[a], float(table[s, a])] for s, a in np.argwhere(table > 0.0)]
         return [["state", "action", "probability"], *played]
@@ -388,7 +396,7 @@ class Mixture:
             return self.policies[0]
         if isinstance(mdp.horizon, Criterion):
             return self._to_stationary(mdp)
-        rho = np.zeros((mdp.horizon, mdp.num_pairs))
+        rho = np.zeros((mdp.repeats, mdp.num_pairs))
         for weight, policy in zip(self.weights, self.policies, strict=True):
             policy.add_occupation(mdp, float(weight), rho)
         table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))

@@ -40,6 +40,7 @@ Exit code 3: no policy keeps the limits.""",
 )
 @model_options
 @click.option("--floor", "floors", help="Least expected total of a cost.", **repeated(read_limits))
+@click.option("--per-step", help="Limit on the expected cost of every single step.", **repeated(read_limits))
 @click.option(
     "--budget", "budgets", help="Total of a cost over all --episodes, kept in expectation.", **repeated(read_limits)
 )
@@ -64,6 +65,7 @@ def plan(
     model: str,
     limits: dict[str, float],
     floors: dict[str, float],
+    per_step: dict[str, float],
     tol: float | None,
     budgets: dict[str, float],
     episodes: int | None,
@@ -91,9 +93,9 @@ def plan(
     mdp = naming.model(model, limits=limits, **read_criterion(given), allow_import=True)  # typed by the user
     if any(path.suffix in drawing.PICTURES for path in out):
         play.grid_layout(mdp)  # refuses a model that has no map
-    asked: problem.Problem = problem.Linear(mdp.limits, floors)
+    asked: problem.Problem = problem.Linear(mdp.limits, floors, per_step=per_step or None)
     if budgets or episodes is not None or epsilon is not None:
-        asked = _knapsack(budgets, episodes, epsilon, limits, floors)
+        asked = _knapsack(budgets, episodes, epsilon, {**limits, **floors, **per_step})
     best = planners.plan(mdp, asked, planner, tol)
     if any(path.suffix in TABLES for path in out) and isinstance(best.policy, policy.Mixture):
         raise SpecError(f"--out: {best.message.partition('; ')[2]}, and no table holds it; use a horizon or a discount")
@@ -114,16 +116,15 @@ def _knapsack(
     budgets: dict[str, float],
     episodes: int | None,
     epsilon: float | str | None,
-    limits: dict[str, float],
-    floors: dict[str, float],
+    others: dict[str, float],
 ) -> Knapsack:
     """The question that --budget and --episodes ask together."""
     from conrl import problem
 
     if not budgets or episodes is None:
         raise SpecError("--budget needs --episodes: so much in all, for so many episodes; --epsilon goes with both")
-    if limits or floors:
-        raise SpecError("--budget replaces --limit and --floor; give one kind")
+    if others:
+        raise SpecError("--budget replaces --limit, --floor and --per-step; give one kind")
     return problem.Knapsack(budgets, episodes, epsilon or 0.0)
 
 

@@ -7,23 +7,25 @@ network is compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 
-    first       [S+1]  pairs of state s are first[s] .. first[s+1]-1, by rising action
+    first       [S+1]  pairs of state s are first[s] .. first[s+1]-1, by rising action; where every step has pairs of
+                       its own, [H*S+1], and those of state s at step h are first[h*S+s] .. first[h*S+s+1]-1
     start       [P+1]  outcomes of pair k are start[k] .. start[k+1]-1
     successor   [N]    the state an outcome leads to
     probability [N]    and its probability
 
 Letters: h step, s state, k pair, j outcome, V value to go, mu state distribution; `pay` is the reward and the costs of
-a pair or an outcome. A deterministic policy is `choice` [H, S], the index of the action among the state's pairs: it
-plays pair first[s] + choice[h, s].
+a pair or an outcome. Backward induction leaves its policy as `choice`: for each step and each block that can be
+occupied then (row at[h] and those after it), the index of the action among the pairs of each state.
 
 Backward induction runs in an order of its own. `conrl.model.graph.Reach` drops the states that the start cannot lead
 to and numbers the others by the step at which they are first reached: `order[i]` is the state at position i. LANES
-neighbouring positions are a *block*; `blocks[lo[h]:hi[h]]` are those that can be occupied at step h.
+neighbouring positions are a *block*; `blocks[lo[h]:hi[h]]` are those that can be occupied at step h. Where every step
+has pairs of its own, a position is a state at one step, and the blocks of a step are those of its own states.
 `backward` carries one direction through the LANES states of a block at once, `backward_many` LANES directions
 through one state at once. Both fill the vector registers: the one by interleaving the outcomes of a block
 (`interleave`: a missing outcome has probability 0, a missing action pays -inf), the other by reading each
-outcome once for all directions. They add in the same order and give the same bits, as do `along`
-and `along_many`, which take the pay along a direction: a library's products of matrices and of vectors do not, and the
+outcome once for all directions. They add in the same order and give the same bits, as do `along`, `along_blocks` and
+`along_many`, which take the pay along a direction: a library's products of matrices and of vectors do not, and the
 policy made for a direction alone would not be the one that was valued together with others.
 
 Nothing here is compiled with fast-math and nothing runs in parallel. Ties between actions go to the lowest
@@ -39,13 +41,16 @@ from conrl.kernels.learning import count_steps, empirical, rollout, sum_up
 from conrl.kernels.optimism import extended_backward, extended_visits
 from conrl.kernels.planning import (
     along,
+    along_blocks,
     along_many,
     backward,
     backward_many,
+    collected,
     greedy,
     interleave,
     occupied_blocks,
     reachable,
+    reachable_by_step,
     visits,
 )
 from conrl.kernels.policies import (
@@ -77,12 +82,14 @@ __all__ = [
     "actions_of",
     "add",
     "along",
+    "along_blocks",
     "along_many",
     "apply",
     "backward",
     "backward_many",
     "chain_of",
     "clipped_greedy",
+    "collected",
     "compiled",
     "count_steps",
     "empirical",
@@ -106,6 +113,7 @@ __all__ = [
     "paid",
     "profile",
     "reachable",
+    "reachable_by_step",
     "reached",
     "relative",
     "residual",

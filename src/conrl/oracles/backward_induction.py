@@ -35,15 +35,16 @@ class Scratch:
     """What one call works in: n positions in B blocks, P pairs."""
 
     values: Float  # [2, B, LANES]
-    choice: NDArray[np.uint16]  # [H, B, LANES]
+    choice: NDArray[np.uint16]  # [M, LANES]: a row for each step and block that can be occupied then
     mu: Float  # [2, n]
     counts: Float  # [P]
+    pay: Float  # [slots, LANES]
 
     @cached_property
     def many(self) -> tuple[Float, NDArray[np.uint16]]:
-        """Values [2, n, LANES] and choice [H, n, LANES] of a sweep for many directions."""
-        shape = self.mu.shape[1], kernels.LANES
-        return np.zeros((2, *shape)), np.zeros((self.choice.shape[0], *shape), dtype=np.uint16)
+        """Values [2, n, LANES] and choice [M * LANES, LANES] of a sweep for many directions."""
+        choice = np.zeros((self.choice.size, kernels.LANES), dtype=np.uint16)
+        return np.zeros((2, self.mu.shape[1], kernels.LANES)), choice
 
 
 class BackwardInduction(ModelOracle):
@@ -66,21 +67,23 @@ class BackwardInduction(ModelOracle):
         super().__init__(mdp, mdp.pay[reach.pairs], bonus, (backward, forward))  # in positions
         self._reach = reach
         # Plain tuples: numba reads them faster than named ones.
-        self._graph, self._occupied = tuple(reach.graph), (reach.lo, reach.hi, reach.blocks)
+        self._graph, self._occupied = tuple(reach.graph), reach.occupied
         slot_pair, self._lines = kernels.interleave(self._graph)
         missing = slot_pair == self._pay.shape[0]
         self._missing = missing if missing.any() else None
         pairs = np.where(missing, 0, slot_pair)
-        self._slot_pay = self._pay[pairs].reshape(-1, 1 + self.num_costs)  # [slots * LANES, 1+d]
+        self._slot_pay = _lanes(self._pay[pairs])
         # As the kernels read it: no rows for none.
         self._pair_bonus: Float = np.empty((0, 1 + self.num_costs)) if bonus is None else bonus
-        self._slot_bonus = self._pair_bonus if bonus is None else bonus[pairs].reshape(self._slot_pay.shape)
+        self._slot_bonus: Float = np.empty((0, kernels.LANES)) if bonus is None else _lanes(bonus[pairs])
         self._free: list[Scratch] = []
 
     def _scratch(self) -> Scratch:
-        n, blocks = self._reach.order.size, (-(-self._reach.order.size // kernels.LANES), kernels.LANES)
-        choice = np.zeros((self.horizon, *blocks), dtype=np.uint16)
-        return Scratch(np.zeros((2, *blocks)), choice, np.zeros((2, n)), np.zeros(self._pay.shape[0]))
+        n = self._reach.order.size
+        values = np.zeros((2, -(-n // kernels.LANES), kernels.LANES))
+        choice = np.zeros((self._reach.rows, kernels.LANES), dtype=np.uint16)
+        pay = np.empty((self._slot_pay.shape[0] // (1 + self.num_costs), kernels.LANES))
+        return Scratch(values, choice, np.zeros((2, n)), np.zeros(self._pay.shape[0]), pay)
 
     def support_many(self, directions: Float) -> Supports:
         """Answers to the rows of `directions` [m, 1+d], up to LANES of them in one sweep."""
@@ -99,7 +102,7 @@ class BackwardInduction(ModelOracle):
                 continue
             for i in range(part.start, part.stop):
                 values[i] = self._sweep(directions[i], work)
-                choice = work.choice.reshape(self.horizon, -1, 1)
+                choice = work.choice.reshape(-1, 1)
                 self._value_vector(directions[i], choice, 0, work, points[i], means[i])
         self._free.append(work)
         return Supports(values, points, means)
@@ -123,14 +126,14 @@ class BackwardInduction(ModelOracle):
         else:
             work = self._scratch()  # new: what is played at states that are never reached depends on w alone
             self._sweep(w, work)
-            choice = work.choice.reshape(mdp.horizon, -1)
-            kernels.actions_of(mdp.graph.first, mdp.action, self._reach.order, choice, actions)
+            choice = work.choice.reshape(-1)
+            kernels.actions_of(mdp.graph.first, mdp.action, self._reach.order, self._occupied, choice, actions)
         return Deterministic._trusted_actions(actions, mdp.num_actions)
 
     def _sweep(self, w: Float, work: Scratch) -> float:
         """support(w), by backward induction over blocks of LANES states; what is chosen is left in `work.choice`."""
-        pay = np.empty((self._slot_pay.shape[0] // kernels.LANES, kernels.LANES))
-        kernels.along(self._slot_pay, self._slot_bonus, w, pay.reshape(-1))
+        pay = work.pay
+        kernels.along_blocks(self._slot_pay, self._slot_bonus, w, pay)
         if self._missing is not None:
             pay[self._missing] = -np.inf
         initial = self._reach.initial
@@ -154,7 +157,18 @@ class BackwardInduction(ModelOracle):
     def _value_vector(
         self, w: Float, choice: NDArray[np.uint16], lane: int, work: Scratch, point: Float, mean: Float
     ) -> None:
+        if self.mdp.step_dependent:
+            moved = np.empty(mean.size)
+            model = self._graph, self._occupied, self._reach.initial
+            kernels.collected(*model, choice, lane, work.mu, self._pay, self._pair_bonus, mean, moved)
+            point[:] = mean if self._bonus is None else mean + np.sign(w) * moved
+            return
         counts = work.counts
         kernels.visits(self._graph, self._occupied, self._reach.initial, choice, lane, work.mu, counts)
         mean[:] = counts @ self._pay
         point[:] = mean if self._bonus is None else mean + np.sign(w) * (counts @ self._bonus)
+
+
+def _lanes(table: Float) -> Float:
+    """[slots * (1+d), LANES] of a table [slots, LANES, 1+d]."""
+    return np.ascontiguousarray(np.moveaxis(table, 2, 1)).reshape(-1, kernels.LANES)

@@ -11,7 +11,7 @@ When a row counts as kept: `conrl.planners.allowance`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -66,17 +66,18 @@ def feasibility(
         raise SpecError(f"feasibility takes limits or a Linear problem, not {type(asked).__name__}")
     if asked.floors is not None and floors is not None:
         raise SpecError("floors were given twice: in the problem, and as floors=")
-    _, rows = (asked if floors is None else Linear(asked.limits, floors)).bind(mdp)
-    oracle = exact_oracle(mdp)
+    model, rows = (asked if floors is None else replace(asked, floors=floors)).bind(mdp)
+    oracle, d = exact_oracle(model), mdp.num_costs
     columns = Columns()
     conflict = find_conflict(oracle, rows, columns)
     if conflict is not None:
-        return _explain(oracle, rows, conflict)
-    least, greatest = _extremes(oracle)
-    slack = np.full(mdp.num_costs, np.inf)
-    for r in np.flatnonzero(rows.sign > 0.0):
+        proof = _explain(oracle, rows, conflict)
+        return replace(proof, least=proof.least[:d], greatest=proof.greatest[:d])
+    least, greatest = (values[:d] for values in _extremes(oracle))
+    slack = np.full(d, np.inf)
+    for r in np.flatnonzero((rows.sign > 0.0) & (rows.cost < d)):
         others = rows.select(np.arange(rows.size) != r)
-        direction = -rows.matrix(mdp.num_costs)[r]
+        direction = -rows.matrix(model.num_costs)[r]
         least_use = -maximise(oracle, direction, others, tol=SLACK_TOLERANCE, columns=columns).objective
         slack[rows.cost[r]] = max(float(rows.bound[r]) - least_use, 0.0)
     return Feasibility(True, least, greatest, slack)

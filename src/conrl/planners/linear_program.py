@@ -102,7 +102,7 @@ class LinearProgram:
 
         Rows that HiGHS exceeds by its own tolerance are tightened by twice that, and the program is solved again.
         """
-        mdp, rows = problem.bind(mdp)
+        own, (mdp, rows) = mdp, problem.bind(mdp)
         null = isinstance(problem, Knapsack)
         oracle = exact_oracle(mdp)
         # With a bonus a limit and a floor on one cost each get their own best case: right only if floor <= limit.
@@ -144,7 +144,7 @@ class LinearProgram:
             make_policy=lambda i: solution.policy,
             skip=solution.skip,
             checked=Checked(rows, solution.used, allowance.stated, multipliers),
-        )
+        ).of(own)
 
     def _within(self, oracle: ModelOracle, rows: Rows, null: bool, bound: Float, aim: Float) -> _Solution:
         """HiGHS' answer for other bounds on the rows, evaluated; an error if there is none."""
@@ -231,17 +231,17 @@ def _program(mdp: ConstrainedMDP, rows: Rows, null: bool) -> highspy.HighsLp:
     """
     import scipy.sparse as sp
 
+    steps, P = mdp.repeats, mdp.num_pairs
     flow, right = flow_rows(mdp)
-    H = 1 if isinstance(mdp.horizon, Criterion) else mdp.horizon
-    others = flow.shape[1] - H * mdp.num_pairs  # columns that pay nothing
+    others = flow.shape[1] - steps * P  # columns that pay nothing
     reward, used = mdp.pay[:, 0], mdp.pay[:, 1 + rows.cost]  # [P], [P, R]
     if mdp.bonus is not None:  # the best case: r + b, c - b under a limit, c + b over a floor
         reward, used = reward + mdp.bonus[:, 0], used - rows.sign * mdp.bonus[:, 1 + rows.cost]
     unit = _units(mdp, rows)
-    per_pair = np.tile((rows.sign * used / unit).T, (1, H))
+    per_pair = np.tile((rows.sign * used / unit).T, (1, steps)).reshape(rows.size, steps * P)
     limits = sp.csr_array(np.hstack((per_pair, np.zeros((rows.size, others)))))
     matrix = sp.csc_array(sp.vstack((limits, flow)))
-    gain = np.append(np.tile(reward, H), np.zeros(others))
+    gain = np.append(np.tile(reward, steps), np.zeros(others))
     if null:
         skip = np.concatenate((np.zeros(rows.size), right))[:, None]
         matrix, gain = sp.csc_array(sp.hstack((matrix, sp.csc_array(skip)))), np.append(gain, 0.0)
@@ -261,27 +261,45 @@ def _program(mdp: ConstrainedMDP, rows: Rows, null: bool) -> highspy.HighsLp:
 
 
 def flow_rows(mdp: ConstrainedMDP) -> tuple[Any, Float]:
-    """The rows that make rho [H * P] an occupation measure, and their right-hand side."""
+    """The rows that make rho [H * P] an occupation measure, and their right-hand side; rho [P] where each step has
+    pairs of its own."""
     import scipy.sparse as sp
 
-    S, P = mdp.num_states, mdp.num_pairs
+    if isinstance(mdp.horizon, Criterion):
+        return _endless_rows(mdp)
+    H, S, P = mdp.horizon, mdp.num_states, mdp.num_pairs
     g = mdp.graph
+    right = np.concatenate((mdp.initial, np.zeros((H - 1) * S)))
+    if mdp.step_dependent:
+        node = mdp.pair_step * S + mdp.pair_state
+        outcome = np.repeat(np.arange(P), np.diff(g.start))
+        onward = mdp.pair_step[outcome] < H - 1
+        to = (mdp.pair_step[outcome] + 1) * S + g.successor
+        leave = sp.csr_array((np.ones(P), (node, np.arange(P))), shape=(H * S, P))
+        arrive = sp.csr_array((g.probability[onward], (to[onward], outcome[onward])), shape=(H * S, P))
+        return leave - arrive, right
+    leave = sp.csr_array((np.ones(P), (mdp.pair_state, np.arange(P))), shape=(S, P))
+    arrive = sp.csr_array((g.probability, g.successor, g.start), shape=(P, S)).T
+    flow = sp.kron(sp.eye_array(H), leave) - sp.kron(sp.eye_array(H, k=-1), arrive)
+    return flow, right
+
+
+def _endless_rows(mdp: ConstrainedMDP) -> tuple[Any, Float]:
+    """The rows that make x [P], and further columns, an occupation measure of a model without a horizon."""
+    import scipy.sparse as sp
+
+    S, P, g = mdp.num_states, mdp.num_pairs, mdp.graph
     leave = sp.csr_array((np.ones(P), (mdp.pair_state, np.arange(P))), shape=(S, P))
     arrive = sp.csr_array((g.probability, g.successor, g.start), shape=(P, S)).T
     if isinstance(mdp.horizon, Discounted):
         return leave - mdp.horizon.discount * arrive, mdp.initial
-    if isinstance(mdp.horizon, Criterion):  # without a discount, in proportion
-        sums = np.bincount(np.repeat(np.arange(P), np.diff(g.start)), weights=g.probability, minlength=P)
-        arrive = arrive @ sp.diags_array(1.0 / sums)
-    if isinstance(mdp.horizon, Total):
-        stays = np.flatnonzero(_inside(mdp)[0])
-        stop = sp.csr_array((np.ones(stays.size), (stays, np.arange(stays.size))), shape=(S, stays.size))
-        return sp.hstack((leave - arrive, stop)), mdp.initial
+    sums = np.bincount(np.repeat(np.arange(P), np.diff(g.start)), weights=g.probability, minlength=P)
+    flow = leave - arrive @ sp.diags_array(1.0 / sums)  # in proportion
     if isinstance(mdp.horizon, Average):
-        return sp.block_array([[leave - arrive, None], [leave, leave - arrive]]), np.append(np.zeros(S), mdp.initial)
-    H = mdp.horizon
-    flow = sp.kron(sp.eye_array(H), leave) - sp.kron(sp.eye_array(H, k=-1), arrive)
-    return flow, np.concatenate((mdp.initial, np.zeros((H - 1) * S)))
+        return sp.block_array([[flow, None], [leave, flow]]), np.append(np.zeros(S), mdp.initial)
+    stays = np.flatnonzero(_inside(mdp)[0])
+    stop = sp.csr_array((np.ones(stays.size), (stays, np.arange(stays.size))), shape=(S, stays.size))
+    return sp.hstack((flow, stop)), mdp.initial
 
 
 def _inside(mdp: ConstrainedMDP) -> tuple[Any, Any]:
@@ -298,17 +316,21 @@ def policy_of(mdp: ConstrainedMDP, values: Float) -> Policy:
     """The policy of the program's columns."""
     P = mdp.num_pairs
     if not isinstance(mdp.horizon, Criterion):
-        return markov_policy(mdp, values[: mdp.horizon * P].reshape(mdp.horizon, P))
+        return markov_policy(mdp, values[: mdp.repeats * P].reshape(mdp.repeats, P))
     x = values[:P]
     mass = np.bincount(mdp.pair_state, weights=x, minlength=mdp.num_states)[mdp.pair_state]
-    inside = np.zeros(P)
+    first = np.zeros(P)
+    first[mdp.graph.first[:-1]] = 1.0
     if isinstance(mdp.horizon, Average):  # where it does not stay, it passes through
         x = np.where(mass > 0.0, x, values[P : 2 * P])
-    elif isinstance(mdp.horizon, Total):
-        inside = _inside(mdp)[1].astype(np.float64)
+    elif isinstance(mdp.horizon, Total):  # where it stays, it stays
+        stays, inside = _inside(mdp)
+        first = np.where(stays[mdp.pair_state], inside, first)
     mass = np.bincount(mdp.pair_state, weights=x, minlength=mdp.num_states)[mdp.pair_state]
-    x = np.where(mass > 0.0, x, inside)  # where nobody comes but to stay
-    return Stationary(markov_policy(mdp, x[None]).probabilities[0])
+    x = np.where(mass > 0.0, x, first)
+    table = np.zeros((mdp.num_states, mdp.num_actions))
+    table[mdp.pair_state, mdp.action] = x
+    return Stationary(table / table.sum(axis=1, keepdims=True))
 
 
 def _check_stationary(mdp: ConstrainedMDP, x: Float, played: Float) -> None:
@@ -326,11 +348,10 @@ def _units(mdp: ConstrainedMDP, rows: Rows) -> Float:
 
 
 def markov_policy(mdp: ConstrainedMDP, rho: Float) -> Policy:
-    """The policy of an occupation measure [H, P]; the first action where it is zero."""
-    table = np.zeros((rho.shape[0], mdp.num_states, mdp.num_actions))
-    table[:, mdp.pair_state, mdp.action] = rho
+    """The policy of an occupation measure [repeats, P]; the first action where it is zero."""
+    table = mdp.by_step(rho)
     mass = table.sum(axis=2, keepdims=True)
-    default = np.zeros((mdp.num_states, mdp.num_actions))
-    default[np.arange(mdp.num_states), mdp.action[mdp.graph.first[:-1]]] = 1.0
+    default = np.zeros(mdp.playable.shape)
+    np.put_along_axis(default, np.argmax(mdp.playable, axis=2, keepdims=True), 1.0, axis=2)
     with np.errstate(invalid="ignore", divide="ignore"):
         return Policy(np.where(mass > 0.0, table / mass, default))
