@@ -178,6 +178,5 @@ def _refuse_paid(mdp: ConstrainedMDP, part: Reachable, components: Components) -
     raise ModelError(
         f"Total() needs a process that ends, or stays where nothing is paid: in {', '.join(names)}{more} it can stay "
         f"for ever, and action {mdp.action_name(int(mdp.action[pair]))!r} in state "
-        f"{mdp.state_name(int(mdp.pair_state[pair]))!r} pays; use Discounted(..), Average() or a horizon",
-        key=("horizon",),
+        f"{mdp.state_name(int(mdp.pair_state[pair]))!r} pays; use Discounted(..), Average() or a horizon"
     )
