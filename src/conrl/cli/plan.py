@@ -9,7 +9,7 @@ import click
 
 from conrl.cli import completion
 from conrl.cli.command import Command, load_numba, show
-from conrl.cli.options import check_files, model_options, read_limits, read_share, repeated
+from conrl.cli.options import check_files, model_options, read_criterion, read_limits, read_share, repeated
 from conrl.errors import SpecError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ Examples:
   conrl plan gymnasium:FrozenLake-v1 --horizon 50 --json
   conrl plan mars-rover --set rock_reward=1 --budget crash=100 --episodes 1000
   conrl plan model.csv --horizon 20 --start home --limit fuel=3
+  conrl plan model.csv --discount 0.95 --start home --limit fuel=3
   conrl plan fleet.toml --limit fuel=300 --simulate 100
 
 A .toml file is a fleet: many units, models by file and count, with shared limits. --simulate then plays whole runs with
@@ -95,11 +96,16 @@ def plan(
         foreign = {"--budget": budgets, "--episodes": episodes, "--epsilon": epsilon, "--out": out}
         foreign |= {"--deterministic": deterministic, "--time-limit": time_limit is not None}
         own = {"--planner": planner != "column-generation", "--set": given["settings"], "--start": given["start"]}
+        own |= {
+            f"--{name}": given[name] is not None and given[name] is not False
+            for name in ("discount", "average", "total")
+        }
+        own |= {"--deterministic": deterministic, "--time-limit": time_limit is not None}
         if (refused := next((name for name, value in (foreign | own).items() if value), None)) is not None:
             raise SpecError(f"{refused} is not for a fleet; see the table [fleet] and the tables [[unit]] of {model}")
         _plan_fleet(model, given["horizon"], (limits, floors, per_step), tol, played, seed, as_json)
         return
-    from conrl import drawing, evaluation, planners, problem
+    from conrl import drawing, evaluation, planners, policy, problem
     from conrl import policy_map as play
     from conrl.cli import json_records, tables
     from conrl.cli.terminal import search_bar
@@ -107,7 +113,7 @@ def plan(
     from conrl.theory.risk import budget_risk
 
     check_files(out, (*drawing.PICTURES, *TABLES))
-    mdp = naming.model(model, limits=limits, **given, allow_import=True)  # typed by the user
+    mdp = naming.model(model, limits=limits, **read_criterion(given), allow_import=True)  # typed by the user
     if any(path.suffix in drawing.PICTURES for path in out):
         play.grid_layout(mdp)  # refuses a model that has no map
     asked: problem.Problem = problem.Linear(mdp.limits, floors, per_step=per_step or None)
@@ -118,6 +124,8 @@ def plan(
             best = planners.plan_deterministic(mdp, asked, tol, time_limit, report)
     else:
         best = planners.plan(mdp, asked, planner, tol, deterministic=deterministic, time_limit=time_limit)
+    if any(path.suffix in TABLES for path in out) and isinstance(best.policy, policy.Mixture):
+        raise SpecError(f"--out: {best.message.partition('; ')[2]}, and no table holds it; use a horizon or a discount")
     simulation = None if played is None else evaluation.simulate(mdp, best, played, seed)
     risk = budget_risk(best, seed) if isinstance(asked, problem.Knapsack) else None
     for path in out:
@@ -202,7 +210,7 @@ def frontier(
     from conrl.planners.frontier import frontier
 
     check_files(out, (*drawing.PICTURES, ".csv"))
-    mdp = naming.model(model, **given, allow_import=True)  # typed by the user
+    mdp = naming.model(model, **read_criterion(given), allow_import=True)  # typed by the user
     if mdp.num_costs == 0:
         raise SpecError(f"{model} has no costs; a frontier needs a model with at least one")
     if cost is None and mdp.num_costs > 1:
