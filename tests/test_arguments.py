@@ -338,9 +338,7 @@ CALLS: dict[str, Call] = {
         conrl.plan,
     ),
     "Fleet.simulate": Call(FLEET.simulate, {"plan": FLEET_PLAN, "runs": 2, "seed": 0, "guard": True, "threads": 1}),
-    "plan of a fleet": Call(
-        conrl.plan, {"mdp": FLEET, "problem": None, "planner": "column-generation", "tol": 1e-6, "limits": None}
-    ),
+    "plan of a fleet": Call(conrl.plan, PLANNED | {"mdp": FLEET, "deterministic": False, "time_limit": None}),
     "FleetPlan.policy": Call(FLEET_PLAN.policy, {"unit": 0}),
     "FleetPlan.parts": Call(FLEET_PLAN.parts, {"type": 0}),
     "Simulation.quantile": Call(conrl.simulate(MDP, PLAN, 3).quantile, {"q": 0.5}),

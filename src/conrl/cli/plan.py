@@ -94,6 +94,7 @@ def plan(
     load_numba()
     if model.lower().endswith(".toml"):
         foreign = {"--budget": budgets, "--episodes": episodes, "--epsilon": epsilon, "--out": out}
+        foreign |= {"--deterministic": deterministic, "--time-limit": time_limit is not None}
         own = {"--planner": planner != "column-generation", "--set": given["settings"], "--start": given["start"]}
         own |= {
             f"--{name}": given[name] is not None and given[name] is not False

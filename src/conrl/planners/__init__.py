@@ -119,7 +119,7 @@ def plan(
         RunError: no deterministic policy was found in the time.
     """
     if isinstance(mdp, Fleet):
-        if deterministic or time_limit is not None:
+        if read_flag(deterministic, "deterministic") or time_limit is not None:
             raise SpecError(
                 "nearly all units of a fleet have one deterministic policy; leave deterministic and time_limit out",
                 key=("deterministic",),
