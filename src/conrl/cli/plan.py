@@ -96,11 +96,7 @@ def plan(
         foreign = {"--budget": budgets, "--episodes": episodes, "--epsilon": epsilon, "--out": out}
         foreign |= {"--deterministic": deterministic, "--time-limit": time_limit is not None}
         own = {"--planner": planner != "column-generation", "--set": given["settings"], "--start": given["start"]}
-        own |= {
-            f"--{name}": given[name] is not None and given[name] is not False
-            for name in ("discount", "average", "total")
-        }
-        own |= {"--deterministic": deterministic, "--time-limit": time_limit is not None}
+        own |= {"--discount": given["discount"] is not None, "--average": given["average"], "--total": given["total"]}
         if (refused := next((name for name, value in (foreign | own).items() if value), None)) is not None:
             raise SpecError(f"{refused} is not for a fleet; see the table [fleet] and the tables [[unit]] of {model}")
         _plan_fleet(model, given["horizon"], (limits, floors, per_step), tol, played, seed, as_json)
