@@ -34,9 +34,10 @@ _NAMES = {
     "planners": "ColumnGeneration ConvexProgram Feasibility Frontier Lagrangian LinearProgram Plan plan",
     "planners.feasibility": "feasibility",
     "planners.frontier": "frontier",
-    "policy": "Deterministic Mixture Null Policy load_policy",
+    "policy": "Deterministic Mixture Null Policy",
     "problem": "ConcaveConvex Knapsack Linear",
     "running": "History learn",
+    "spending": "Distribution SpentPolicy distribution load_policy",
     "theory.risk": "BudgetRisk budget_risk",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -57,6 +58,7 @@ __all__ = [  # spelt out: type checkers read no other
     "ConstrainedMDP",
     "ConvexProgram",
     "Deterministic",
+    "Distribution",
     "Episode",
     "Evaluation",
     "Feasibility",
@@ -78,11 +80,13 @@ __all__ = [  # spelt out: type checkers read no other
     "ScaledBonus",
     "Simulation",
     "SpecError",
+    "SpentPolicy",
     "Task",
     "TheoryBonus",
     "__version__",
     "budget_risk",
     "convex",
+    "distribution",
     "envs",
     "estimate",
     "evaluate",
@@ -130,9 +134,10 @@ if TYPE_CHECKING:
     )
     from conrl.planners.feasibility import feasibility
     from conrl.planners.frontier import frontier
-    from conrl.policy import Deterministic, Mixture, Null, Policy, load_policy
+    from conrl.policy import Deterministic, Mixture, Null, Policy
     from conrl.problem import ConcaveConvex, Knapsack, Linear
     from conrl.running import History, learn
+    from conrl.spending import Distribution, SpentPolicy, distribution, load_policy
     from conrl.theory.risk import BudgetRisk, budget_risk
 
 

@@ -185,12 +185,15 @@ def simulate(
         return _simulate_environment(mdp_or_env, [part.policy for part in parts], which, generator, linear)
     mdp = mdp_or_env
     dynamics = Dynamics(mdp)
+    width = 1 + mdp.num_costs
     totals = np.zeros((episodes, 1 + mdp.num_costs))
     for i, part in enumerate(parts):
         mine = np.flatnonzero(which == i)
         if mine.size:
             part.policy.check(mdp)
-            totals[mine] = dynamics.totals(part.policy.probabilities, mine.size, generator)
+            model, markov = part.policy.on(mdp)
+            world = dynamics if model is mdp else Dynamics(model)
+            totals[mine] = world.totals(markov.probabilities, mine.size, generator)[:, :width]
     means = tuple(n for n, varies in zip(("reward", *mdp.cost_names), mdp.varies, strict=True) if not varies)
     bounds = resolve_limits(mdp.limits if linear is None else linear.limits, mdp.cost_names, "limits")
     return Simulation(totals[:, 0], totals[:, 1:], bounds, mdp.cost_names, means)

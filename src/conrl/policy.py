@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,6 +36,7 @@ class Policy:
     """A Markov policy: `probabilities` [H, S, A]."""
 
     shape: tuple[int, int, int]  # (H, S, A)
+    acts_on_spent: ClassVar[bool] = False  # whether `act` must be told what was spent
     _probabilities: Float  # [H, S, A]
 
     def __init__(self, probabilities: ArrayLike) -> None:
@@ -102,6 +103,19 @@ class Policy:
         """The same for a policy that was already checked."""
         kernels.occupation(*mdp.graph, mdp.initial, mdp.action, self._probabilities, mdp.horizon, weight, rho)
 
+    def on(self, mdp: ConstrainedMDP) -> tuple[ConstrainedMDP, Policy]:
+        """The model in which this is a Markov policy, and that policy; another one if it acts on what was spent."""
+        return mdp, self
+
+    def _markov(self, weights: Float, policies: Sequence[Policy], mdp: ConstrainedMDP) -> Policy:
+        """The Markov form of a mixture of which this is the heaviest part."""
+        rho = np.zeros((mdp.horizon, mdp.num_pairs))
+        for weight, policy in zip(weights, policies, strict=True):
+            policy.add_occupation(mdp, float(weight), rho)
+        table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
+        kernels.markov(mdp.graph.first, mdp.action, rho, self.mode, table)
+        return Policy._trusted(table)
+
     def check(self, mdp: ConstrainedMDP) -> None:
         """Refuse a model of another shape, and actions that do not exist in it."""
         if self.shape != (mdp.horizon, mdp.num_states, mdp.num_actions):
@@ -130,14 +144,17 @@ class Policy:
             with atomic_write(path) as file:
                 write_npz(file, self._arrays())
         elif path.suffix == ".csv":
-            states = mdp.state_names if mdp else tuple(map(str, range(self.shape[1])))
-            actions = mdp.action_names if mdp else tuple(map(str, range(self.shape[2])))
-            table = self.probabilities
-            played = ([h, states[s], actions[a], float(table[h, s, a])] for h, s, a in np.argwhere(table > 0.0))
             with atomic_write(path) as file:
-                file.write(csv_text([["step", "state", "action", "probability"], *played]).encode())
+                file.write(self._csv(mdp).encode())
         else:
             raise ModelError(f"{path}: a policy is written as .npz or .csv")
+
+    def _csv(self, mdp: ConstrainedMDP | None) -> str:
+        states = mdp.state_names if mdp else tuple(map(str, range(self.shape[1])))
+        actions = mdp.action_names if mdp else tuple(map(str, range(self.shape[2])))
+        table = self.probabilities
+        played = ([h, states[s], actions[a], float(table[h, s, a])] for h, s, a in np.argwhere(table > 0.0))
+        return csv_text([["step", "state", "action", "probability"], *played])
 
     def _arrays(self) -> dict[str, Any]:
         return {"probabilities": self.probabilities}
@@ -248,13 +265,9 @@ class Mixture:
         need_model(mdp, "to_markov")
         if len(self.policies) == 1:
             return self.policies[0]
-        rho = np.zeros((mdp.horizon, mdp.num_pairs))
-        for weight, policy in zip(self.weights, self.policies, strict=True):
-            policy.add_occupation(mdp, float(weight), rho)
-        table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
         heaviest = self.policies[int(np.argmax(self.weights))]
-        kernels.markov(mdp.graph.first, mdp.action, rho, heaviest.mode, table)
-        return Policy._trusted(table)
+        counting = next((policy for policy in self.policies if policy.acts_on_spent), heaviest)
+        return counting._markov(self.weights, self.policies, mdp)
 
 
 def load_policy(path: str | Path) -> Policy:

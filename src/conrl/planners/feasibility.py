@@ -49,6 +49,8 @@ class Feasibility:
     multipliers: Float | None = None  # [len(conflict)]: the proof for limits and floors, adding up to 1
     violation: float = 0.0  # every policy has sum of multipliers x (excess over the bound) at least this; for
     # concave-convex constraints, the distance of all value vectors from what is allowed, in widths of their box
+    path: tuple[str, ...] = ()  # where one limit can never be kept: states and actions of the most careful policy that
+    # exceed it
 
 
 def feasibility(
@@ -72,7 +74,7 @@ def feasibility(
     conflict = find_conflict(oracle, rows, columns)
     if conflict is not None:
         return _explain(oracle, rows, conflict)
-    least, greatest = _extremes(oracle)
+    least, greatest = extremes(oracle)
     slack = np.full(mdp.num_costs, np.inf)
     for r in np.flatnonzero(rows.sign > 0.0):
         others = rows.select(np.arange(rows.size) != r)
@@ -102,7 +104,7 @@ def separated(oracle: ModelOracle, problem: ConcaveConvex, apart: Separated) -> 
         if (without := find_separation(oracle, cones)) is not None:
             kept, apart = fewer, without
     names = tuple(f"constraint {j + 1}" for j in kept) or ("the objective's domain",)
-    least, greatest = _extremes(oracle)
+    least, greatest = extremes(oracle)
     proof = Feasibility(False, least, greatest, None, names, None, apart.distance)
     costs = ", ".join(f"{n} {x:.6g}" for n, x in zip(oracle.mdp.cost_names, apart.nearest[1:], strict=True))
     verb = "cannot be met" if len(names) == 1 else "cannot be met together"
@@ -141,7 +143,7 @@ def _explain(oracle: SupportOracle, rows: Rows, conflict: Conflict) -> Feasibili
         without = find_conflict(oracle, rows.select(fewer), columns) if fewer.size else None
         if without is not None:
             kept, conflict = fewer, without
-    least, greatest = _extremes(oracle)
+    least, greatest = extremes(oracle)
     total = conflict.multipliers.sum()
     return Feasibility(
         False,
@@ -154,7 +156,7 @@ def _explain(oracle: SupportOracle, rows: Rows, conflict: Conflict) -> Feasibili
     )
 
 
-def _extremes(oracle: SupportOracle) -> tuple[Float, Float]:
+def extremes(oracle: SupportOracle) -> tuple[Float, Float]:
     """The least and the greatest achievable total of each cost."""
     d = oracle.num_costs
     axes = np.eye(1 + d)[1:]

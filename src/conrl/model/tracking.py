@@ -1,0 +1,346 @@
+"""A model that carries what was spent: its states are (state, spent), everything else is as it was.
+
+The limits on single episodes (`conrl.model.tails`) are about C, the realised total of a cost. With the amount spent so
+far in the state they are expected totals of one more cost each:
+
+    P(C > m)         +1 on an outcome that takes the total above m, -1 on one that takes it back
+    E max(C - t, 0)  max(spent + c - t, 0) - max(spent - t, 0) on an outcome that costs c
+
+and *never* is a set of actions that are left out (`Tracked.safe`). Only what the start can lead to is built, by breadth
+first; how totals are counted is in `conrl.model.counting`. What an outcome costs is its own pay where the model has pay
+by outcome, else the mean of its pair: then it is means that are counted.
+
+Altman (1999), Chapter 2, for the state augmented by what was spent; Bäuerle and Ott (2011) for CVaR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from conrl._types import Bool, Float, Index, Int
+from conrl.arguments import frozen
+from conrl.model.counting import Counter, Total, Totals, classes_of, counter_for
+from conrl.model.graph import Graph, select
+from conrl.model.reading import Names
+from conrl.model.tails import Tail
+from conrl.sizes import check_table
+
+if TYPE_CHECKING:
+    from conrl.model.mdp import ConstrainedMDP
+
+WIDE = 2**31  # more than there are totals: state and total in one number
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """An extra cost: what it is called, and what each outcome of a tracked model pays. Its total begins at `offset`."""
+
+    name: str
+    paid: Float  # [N]
+    offset: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Tracked:
+    """The (state, spent) combinations that can be reached, and the outcomes between them; n of them are nodes."""
+
+    base: ConstrainedMDP
+    counter: Counter
+    totals: tuple[Total, ...]  # those that come up, in units
+    state: Int  # [n]
+    total: Int  # [n]: the number of the total
+    first: Int  # [n+1]
+    pair: Int  # [P]: the base's pair behind each
+    start: Int  # [P+1]
+    outcome: Int  # [N]: the base's outcome behind each
+    successor: Index  # [N]: a node
+    after: Int  # [N]: the number of the total after the outcome, also after the last step
+    initial: Float  # [n]
+    _made: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def size(self) -> int:
+        """n."""
+        return self.state.size
+
+    @property
+    def probability(self) -> Float:
+        """[N]."""
+        p: Float = self.base.graph.probability[self.outcome]
+        return p
+
+    @property
+    def before(self) -> Int:
+        """[N]: the number of the total before each outcome."""
+        of_pair = np.repeat(self.total, np.diff(self.first))
+        return np.repeat(of_pair, np.diff(self.start))
+
+    # -- more costs ---------------------------------------------------------------------------------------
+
+    def exceeds(self, tail: Tail) -> Bool:
+        """[totals]: which of them are above the threshold."""
+        i = self.counter.costs.index(tail.cost)
+        most = self.counter.above(i, tail.threshold)
+        return np.array([value[i] > most for value in self.totals])
+
+    def crossing(self, tail: Tail) -> Column:
+        """The probability that the total ends above a threshold."""
+        over = self.exceeds(tail).astype(np.float64)
+        name, begins = f"P({self.base.cost_names[tail.cost]} > {tail.limit:.10g})", float(over[0])
+        return Column(name if not begins else f"{name} - 1", over[self.after] - over[self.before], begins)
+
+    def excess(self, cost: int, t: int) -> Column:
+        """The mean of max(C - t, 0), for t units that are not above the largest threshold."""
+        i = self.counter.costs.index(cost)
+        asked, which = self._changes
+        before, step = np.divmod(asked, len(self._steps))
+        spent = _whole([value[i] for value in self.totals])
+        costs = _whole([row[i] for row in self._steps])[step]
+        over = np.maximum(spent - t, 0)
+        paid = np.maximum(spent[before] + costs - t, 0) - over[before]
+        cap = self.counter.caps[i]
+        if cap is not None:  # from there on all of the cost is paid
+            paid = np.where(spent[before] == cap, costs, paid)
+        unit = self.counter.units[i]
+        name = f"E max({self.base.cost_names[cost]} - {float(t * unit):.10g}, 0)"
+        return Column(name, (paid.astype(np.float64) * float(unit))[which], float(over[0]) * float(unit))
+
+    @property
+    def _steps(self) -> list[Total]:
+        """The classes of costs, in units."""
+        steps: list[Total] = self._made["steps"]
+        return steps
+
+    @property
+    def _changes(self) -> tuple[Int, Int]:
+        """The distinct (total, class of costs) before an outcome, as one number each, and which of them each has."""
+        if "changes" not in self._made:
+            numbers = self.before * len(self._steps) + self._made["class"][self.outcome]
+            asked, which = np.unique(numbers, return_inverse=True)
+            self._made["changes"] = asked, which.reshape(-1)
+        changes: tuple[Int, Int] = self._made["changes"]
+        return changes
+
+    # -- never --------------------------------------------------------------------------------------------
+
+    def safe(self, tails: Sequence[Tail]) -> tuple[Bool, Bool]:
+        """[H, P] and [H, n]: the pairs after which, and the nodes from which, the limits can surely be kept.
+
+        Backwards from the last step: a pair is safe if all its outcomes lead to safe nodes, a node if one of its pairs
+        is; after the last step, if the total is not above a limit.
+        """
+        H = self.base.horizon
+        pairs, nodes = np.zeros((H, self.pair.size), dtype=bool), np.zeros((H, self.size), dtype=bool)
+        kept = ~np.any([self.exceeds(tail) for tail in tails], axis=0)
+        good = kept[self.after]
+        for h in range(H - 1, -1, -1):
+            pairs[h] = np.logical_and.reduceat(good, self.start[:-1])
+            nodes[h] = np.logical_or.reduceat(pairs[h], self.first[:-1])
+            good = nodes[h][self.successor]
+        return pairs, nodes
+
+    # -- models -------------------------------------------------------------------------------------------
+
+    def pays(self, columns: Sequence[Column]) -> tuple[Float, Float | None]:
+        """[P, 1+d+k] and, where the base has it, the same by outcome [N, 1+d+k]."""
+        base, p = self.base, self.probability
+        means = [np.add.reduceat(p * column.paid, self.start[:-1]) for column in columns]
+        pay = np.column_stack((base.pay[self.pair], *means))
+        if base.outcome_pay is None:
+            return pay, None
+        return pay, np.column_stack((base.outcome_pay[self.outcome], *(column.paid for column in columns)))
+
+    def model(self, columns: Sequence[Column] = ()) -> ConstrainedMDP:
+        """The tracked model, with more costs; it has no limits of its own."""
+        if not columns and "model" in self._made:
+            return self._made["model"]  # type: ignore[no-any-return]
+        graph = self._made.get("graph")
+        if graph is None:
+            graph = Graph(*map(frozen, (self.first, self.start, self.successor, self.probability)))
+            self._made["graph"] = graph
+        made = self._model(columns, graph, self.initial, np.arange(self.pair.size), np.arange(self.outcome.size))
+        if not columns:
+            self._made["model"] = made
+        return made
+
+    def _model(
+        self, columns: Sequence[Column], graph: Graph, initial: Float, pairs: Index, outcomes: Index
+    ) -> ConstrainedMDP:
+        """A model with some of the pairs and outcomes, which `graph` says how to join."""
+        base = self.base
+        pay, by_outcome = self.pays(columns)
+        behind = self.pair[pairs]
+        bonus = None
+        if base.bonus is not None:
+            bonus = frozen(np.column_stack((base.bonus[behind], np.zeros((behind.size, len(columns))))))
+        return base._copy(
+            num_states=graph.first.size - 1,
+            num_costs=base.num_costs + len(columns),
+            graph=graph,
+            action=frozen(base.action[behind]),
+            pay=frozen(pay[pairs]),
+            outcome_pay=None if by_outcome is None else frozen(by_outcome[outcomes]),
+            bonus=bonus,
+            initial=frozen(initial),
+            limits=None,
+            features=None,
+            layout=None,
+            origin=None,
+            _names=Names(None, base._names.actions, (*base.cost_names, *(column.name for column in columns))),
+            _ranges=None,
+            _visits=None if base._visits is None else frozen(base._visits[behind]),
+            _derived={},
+        )
+
+
+class SafePart:
+    """The part of a tracked model in which some limits are never exceeded.
+
+    What may be done depends on the step, so that a state of this part is a (step, state, spent).
+    """
+
+    def __init__(self, tracked: Tracked, tails: Sequence[Tail]) -> None:
+        """Only what the start leads to through safe pairs is kept; `empty` if it is not safe itself."""
+        self.tracked = tracked
+        H, n = tracked.base.horizon, tracked.size
+        pairs, nodes = tracked.safe(tails)
+        now = np.flatnonzero(tracked.initial > 0.0)
+        self.empty = not nodes[0][now].all()
+        if self.empty:
+            return
+        self.number = np.full((H, n), -1, dtype=np.int64)  # of (step, node) in this part
+        kept_pairs, kept_outcomes, targets, counts, sizes = [], [], [], [], []
+        count = 0
+        for h in range(H):
+            self.number[h, now] = count + np.arange(now.size)
+            heads, chosen = select(tracked.first, now)
+            good = pairs[h][chosen]
+            counts.append(np.add.reduceat(good.astype(np.int64), heads[:-1].astype(np.int64)))
+            chosen = chosen[good]
+            tails_, outcomes = select(tracked.start, chosen)
+            sizes.append(np.diff(tails_.astype(np.int64)))
+            kept_pairs.append(chosen)
+            kept_outcomes.append(outcomes)
+            now = np.unique(tracked.successor[outcomes]) if h < H - 1 else now
+            count += counts[-1].size
+            targets.append((h + 1, tracked.successor[outcomes]))
+        check_table(H, count)
+        self.pairs, self.outcomes = np.concatenate(kept_pairs), np.concatenate(kept_outcomes)
+        ends = [np.zeros(t.size, dtype=np.int64) if h == H else self.number[h, t] for h, t in targets]
+        self.graph = Graph(
+            frozen(_starts(np.concatenate(counts))),
+            frozen(_starts(np.concatenate(sizes))),
+            frozen(np.concatenate(ends).astype(np.int32)),
+            frozen(tracked.probability[self.outcomes]),
+        )
+        self.initial = np.zeros(count)
+        self.initial[self.number[0, tracked.initial > 0.0]] = tracked.initial[tracked.initial > 0.0]
+
+    def model(self, columns: Sequence[Column] = ()) -> ConstrainedMDP:
+        """An ordinary model, with more costs."""
+        return self.tracked._model(columns, self.graph, self.initial, self.pairs, self.outcomes)
+
+    def rows(self) -> tuple[Int, Int]:
+        """[H, n] each: the state of this part behind each (step, node); where it is none, the node's first action."""
+        first = self.tracked.base.action[self.tracked.pair[self.tracked.first[:-1]]]
+        return self.number, np.where(self.number < 0, first, -1)
+
+
+def realised(mdp: ConstrainedMDP, costs: Sequence[int]) -> Float:
+    """[N, m]: what each outcome costs; the mean of its pair where the model does not say."""
+    columns = [1 + i for i in costs]
+    if mdp.outcome_pay is not None:
+        return mdp.outcome_pay[:, columns]
+    return np.repeat(mdp.pay[:, columns], np.diff(mdp.graph.start), axis=0)
+
+
+def track(
+    mdp: ConstrainedMDP,
+    costs: Sequence[int],
+    thresholds: Sequence[Sequence[Fraction]],
+    grids: Sequence[Fraction | None],
+    rounding: int,
+    most: float,
+) -> Tracked:
+    """Count these costs, up to their largest thresholds; raises `TooManyTotals` beyond `most`."""
+    paid, which = classes_of(realised(mdp, costs))
+    counter = counter_for(costs, [mdp.cost_names[i] for i in costs], paid, thresholds, grids, rounding)
+    steps = [tuple(counter.in_units(i, x) for i, x in enumerate(row)) for row in paid]
+    return build(mdp, counter, steps, which, most)
+
+
+def track_as(mdp: ConstrainedMDP, counter: Counter, most: float = np.inf) -> Tracked:
+    """Count as a counter does that was made for another model, perhaps."""
+    paid, which = classes_of(realised(mdp, counter.costs))
+    steps = [tuple(counter.in_units(i, x) for i, x in enumerate(row)) for row in paid]
+    return build(mdp, counter, steps, which, most)
+
+
+def build(mdp: ConstrainedMDP, counter: Counter, steps: list[Total], which: Int, most: float) -> Tracked:
+    """Breadth first, a step of the episode at a time; `which` [N] is the class of each outcome's costs in `steps`."""
+    totals = Totals(counter, steps, most)
+    g = mdp.graph
+    first, start = g.first.astype(np.int64), g.start.astype(np.int64)
+    begin = np.flatnonzero(mdp.initial > 0.0)
+    new = begin * WIDE  # state * WIDE + number of the total
+    known = new  # sorted
+    nodes, levels = [], []
+    for _ in range(mdp.horizon):
+        state, total = new // WIDE, new % WIDE
+        heads, pairs = select(first, state)
+        tails, outcomes = select(start, pairs)
+        of_pair = np.repeat(total, np.diff(heads).astype(np.int64))
+        spent = totals.after(np.repeat(of_pair, np.diff(tails).astype(np.int64)), which[outcomes])
+        nodes.append(new)
+        levels.append((np.diff(heads), pairs, np.diff(tails), outcomes, spent))
+        reached = np.unique(g.successor[outcomes].astype(np.int64) * WIDE + spent)
+        at = np.minimum(np.searchsorted(known, reached), known.size - 1)
+        new = reached[known[at] != reached]
+        if not new.size:
+            break
+        known = np.union1d(known, new)
+        check_table(mdp.horizon, known.size)
+    keys = np.concatenate(nodes)
+    order = np.argsort(keys)
+    counts, pairs, sizes, outcomes, spent = (np.concatenate(parts) for parts in zip(*levels, strict=True))
+    target = g.successor[outcomes].astype(np.int64) * WIDE + spent
+    at = np.minimum(np.searchsorted(keys[order], target), keys.size - 1)
+    own = np.repeat(np.repeat(np.arange(keys.size), counts.astype(np.int64)), sizes.astype(np.int64))
+    # What is first reached after the last step is no node: the episode is over, wherever it leads.
+    successor = np.where(keys[order][at] == target, order[at], own).astype(np.int32)
+    initial = np.zeros(keys.size)
+    initial[: begin.size] = mdp.initial[begin]
+    return Tracked(
+        base=mdp,
+        counter=counter,
+        totals=tuple(totals.values),
+        state=keys // WIDE,
+        total=keys % WIDE,
+        first=_starts(counts),
+        pair=pairs.astype(np.int64),
+        start=_starts(sizes),
+        outcome=outcomes.astype(np.int64),
+        successor=successor,
+        after=spent,
+        initial=initial,
+        _made={"steps": steps, "class": which},
+    )
+
+
+def _starts(counts: Int) -> Int:
+    return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts.astype(np.int64))))
+
+
+def _whole(numbers: Sequence[int]) -> Any:
+    """Whole numbers as an array, of Python's own where they are too large for 64 bits."""
+    return np.array(numbers, dtype=np.int64 if all(abs(x) < 2**61 for x in numbers) else object)
+
+
+def thresholds_of(tails: Sequence[Tail], cost: int) -> list[Fraction]:
+    """The thresholds up to which a cost must be counted."""
+    return [tail.threshold for tail in tails if tail.cost == cost]
