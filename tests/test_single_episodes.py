@@ -240,7 +240,7 @@ def check_rows(mdp: conrl.ConstrainedMDP, plan: conrl.Plan) -> None:
         row = rows[f"{tail.quantity(mdp.cost_names)} <= {tail.bound:.10g}"]
         ends = conrl.distribution(mdp, plan, tail.cost)
         assert ends.probabilities.sum() == pytest.approx(1.0, abs=1e-9)
-        assert ends.mean == pytest.approx(plan.costs[tail.cost], rel=1e-9, abs=1e-9 * np.abs(ends.totals).max())
+        assert ends.mean == pytest.approx(plan.costs[tail.cost], rel=1e-9, abs=1e-9 * max(1.0, np.abs(ends.totals).max()))
         if tail.kind == "never":
             assert row.value == ends.most
             assert ends.most <= tail.limit
@@ -248,7 +248,7 @@ def check_rows(mdp: conrl.ConstrainedMDP, plan: conrl.Plan) -> None:
         elif tail.kind == "chance":
             assert row.value == pytest.approx(ends.exceed(tail.limit), abs=1e-9)
         else:
-            assert row.value == pytest.approx(ends.cvar(tail.share), rel=1e-9, abs=1e-9 * np.abs(ends.totals).max())
+            assert row.value == pytest.approx(ends.cvar(tail.share), rel=1e-9, abs=1e-9 * max(1.0, np.abs(ends.totals).max()))
 
 
 # -- counting ---------------------------------------------------------------------------------------------
