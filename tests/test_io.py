@@ -399,7 +399,7 @@ BAD_PLAIN: dict[str, tuple[dict[str, Any], str]] = {
     "texts": ({"rewards": np.array([["1", "2"], ["3", "4"]])}, "rewards has dtype object; expected numbers"),
     "numbers as names": ({"state_names": [1, 2]}, "state_names has dtype int64 and shape .*expected a list of texts"),
     "flat": ({"transitions": np.float64(1.0)}, "transitions has shape"),
-    "step": ({"transitions": np.ones((3, 2, 2, 2))}, "put the step into the state"),
+    "step": ({"transitions": np.ones((3, 2, 2, 2))}, "horizon is 4, but there are transitions.* for 3 steps"),
     "wrong shape": ({"rewards": np.ones(3)}, r"rewards has shape \(3,\)"),
     "nan": ({"transitions": np.full((2, 2, 2), np.nan)}, "transitions.* is nan"),
     "sum": ({"transitions": np.ones((2, 2, 2))}, "transitions.* sums to 2"),

@@ -63,20 +63,30 @@ def sweep_one(mdp: conrl.ConstrainedMDP, pay: Float, tie: float) -> tuple[Float,
     blocks = lines[0].size - 1
     padded = np.append(pay, -np.inf)[slot_pair]
     values = np.zeros((2, blocks, kernels.LANES))
-    choice = np.zeros((mdp.horizon, blocks, kernels.LANES), dtype=np.uint16)
-    kernels.backward(lines, (reach.lo, reach.hi, reach.blocks), reach.initial, padded, tie, values, choice)
+    choice = np.zeros((reach.rows, kernels.LANES), dtype=np.uint16)
+    kernels.backward(lines, reach.occupied, reach.initial, padded, tie, values, choice)
     n = reach.order.size
-    return values[mdp.horizon % 2].reshape(-1)[:n], choice.reshape(mdp.horizon, -1)[:, :n]
+    return values[mdp.horizon % 2].reshape(-1)[:n], by_position(mdp, choice.reshape(-1, 1))[:, :, 0]
+
+
+def by_position(mdp: conrl.ConstrainedMDP, choice: Table) -> Table:
+    """[H, n, lanes]: the rows [M * LANES, lanes] of the blocks of each step, put in their places; 0 elsewhere."""
+    reach, blocks = mdp.reach, -(-mdp.reach.order.size // kernels.LANES)
+    full = np.zeros((mdp.horizon, blocks, kernels.LANES, choice.shape[1]), dtype=choice.dtype)
+    rows = choice.reshape(-1, kernels.LANES, choice.shape[1])
+    for h in range(mdp.horizon):
+        count = reach.hi[h] - reach.lo[h]
+        full[h, reach.blocks[reach.lo[h] : reach.hi[h]]] = rows[reach.at[h] : reach.at[h] + count]
+    return full.reshape(mdp.horizon, -1, choice.shape[1])[:, : reach.order.size]
 
 
 def sweep_many(mdp: conrl.ConstrainedMDP, pay: Float, tie: Float) -> tuple[Float, Table]:
     """The same of `backward_many`: pay [P, LANES]; values [n, LANES], choices [H, n, LANES]."""
     reach, n = mdp.reach, mdp.reach.order.size
     values = np.zeros((2, n, kernels.LANES))
-    choice = np.zeros((mdp.horizon, n, kernels.LANES), dtype=np.uint16)
-    occupied = reach.lo, reach.hi, reach.blocks
-    kernels.backward_many(tuple(reach.graph), occupied, reach.initial, pay, tie, values, choice)
-    return values[mdp.horizon % 2], choice
+    choice = np.zeros((reach.rows * kernels.LANES, kernels.LANES), dtype=np.uint16)
+    kernels.backward_many(tuple(reach.graph), reach.occupied, reach.initial, pay, tie, values, choice)
+    return values[mdp.horizon % 2], by_position(mdp, choice)
 
 
 # -- backward induction ---------------------------------------------------------------------------------------
@@ -279,14 +289,20 @@ def test_visits_and_occupations_agree_with_numpy(mdp: conrl.ConstrainedMDP) -> N
     assert np.abs(markov.occupation(mdp) - truth).max() <= 1e-14
 
     reach, n = mdp.reach, mdp.reach.order.size
-    _, choice = sweep_one(mdp, reach_pay(mdp, w), 4e-15 * mdp.horizon * float(np.abs(w) @ np.abs(mdp.pay).max(axis=0)))
+    _, chosen = sweep_one(mdp, reach_pay(mdp, w), 4e-15 * mdp.horizon * float(np.abs(w) @ np.abs(mdp.pay).max(axis=0)))
+    choice = np.zeros((reach.rows, kernels.LANES), dtype=np.uint16)
+    for h in range(mdp.horizon):
+        padded = np.zeros(-(-n // kernels.LANES) * kernels.LANES, dtype=np.uint16)
+        padded[:n] = chosen[h]
+        kept = reach.blocks[reach.lo[h] : reach.hi[h]]
+        choice[reach.at[h] : reach.at[h] + kept.size] = padded.reshape(-1, kernels.LANES)[kept]
     counts = np.full(reach.pairs.size, np.nan)
     mu_scratch = np.full((2, n), np.nan)
     kernels.visits(
         tuple(reach.graph),
-        (reach.lo, reach.hi, reach.blocks),
+        reach.occupied,
         reach.initial,
-        np.ascontiguousarray(choice)[:, :, None],
+        choice.reshape(-1, 1),
         0,
         mu_scratch,
         counts,

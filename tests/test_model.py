@@ -279,7 +279,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "nan": ({"transitions": changed(P, (0, 1, 1), np.nan)}, r"state 'A', action 'y'\] to state 'B' is nan"),
     "inf": ({"transitions": changed(P, (0, 1, 1), np.inf)}, r"state 'A', action 'y'\] to state 'B' is inf"),
     "sparse nan": ({"transitions": sparse(changed(P, (0, 1, 1), np.nan))}, r"action 'y'\] to state 'B' is nan"),
-    "4-D": ({"transitions": np.ones((3, 2, 2, 2))}, "transitions has 4 dimensions; .*: put the step into the state"),
+    "4-D": ({"transitions": np.ones((3, 2, 2, 1))}, r"transitions has shape .*; where it depends on the step, \(H, S, A"),
     "2-D": ({"transitions": np.eye(2)}, r"transitions has shape \(2, 2\); expected \(S, A, S\), or sparse \(S\*A, S\)"),
     "S differs": ({"transitions": np.ones((2, 2, 3))}, r"transitions has shape \(2, 2, 3\)"),
     "nothing": ({"transitions": np.zeros((0, 1, 0))}, r"transitions has shape \(0, 1, 0\)"),
@@ -288,7 +288,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "ragged": ({"transitions": [[1], [1, 2]]}, "transitions is not an array of numbers"),
     "rewards shape": (
         {"rewards": np.ones((3, 2))},
-        r"rewards has shape \(3, 2\); expected \(2, 2\) per pair or \(2, 2, 2\) by outcome\..*the step into",
+        r"rewards has shape \(3, 2\); expected \(2, 2\) per pair or \(2, 2, 2\) by outcome, with a leading \d",
     ),
     "rewards sparse": ({"rewards": sp.csr_array((2, 2))}, r"rewards is sparse with shape \(2, 2\); expected \(4, 2\)"),
     "rewards text": ({"rewards": [["a", 1], [1, 1]]}, "rewards is not an array of numbers"),

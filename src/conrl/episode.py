@@ -100,6 +100,20 @@ def _indices(values: ArrayLike, what: str) -> Int:
     return array.astype(np.int64)
 
 
+def unrolled(task: Task, episode: Episode) -> Episode:
+    """The episode as one of `task.unrolled`: state s at step h is h * S + s, after the last step as in the last."""
+    if not task.step_dependent:
+        return episode
+    steps = np.minimum(np.arange(episode.states.size), task.horizon - 1)
+    return Episode._of(
+        episode.states + steps * task.num_states,
+        episode.actions,
+        episode.pay,
+        terminated=episode.terminated,
+        stopped=episode.stopped,
+    )
+
+
 def distinct_steps(episodes: Iterable[Episode], end: int) -> tuple[Int, Int, Int, Int, Float]:
     """The different steps of some episodes, in a fixed order: state, action, next state, how often, pay [n, 1+d].
 
@@ -135,9 +149,14 @@ def check_episode(task: Task, episode: Episode) -> None:
             wrong = int(indices[(indices < 0) | (indices >= count)][0])
             verb = "seen" if what == "state" else "played"
             raise RunError(f"{what} {wrong} was {verb}; the task has {what}s 0..{count - 1}")
-    if task.available is not None and not task.available[states[:-1], actions].all():
-        at = int(np.argmin(task.available[states[:-1], actions]))
-        raise RunError(f"action {int(actions[at])} was played in state {int(states[at])}, where it does not exist")
+    if task.available is not None:
+        steps = np.arange(actions.size) if task.step_dependent else np.zeros(actions.size, dtype=int)
+        exists = task.mask[np.minimum(steps, task.mask.shape[0] - 1), states[:-1], actions]
+        if not exists.all():
+            at = int(np.argmin(exists))
+            then = f" at step {at}" if task.step_dependent else ""
+            where = f"in state {int(states[at])}{then}"
+            raise RunError(f"action {int(actions[at])} was played {where}, where it does not exist")
     if task.initial is not None and states[0] != task.initial:
         raise RunError(
             f"an episode began in state {int(states[0])}; the task says {task.initial}. "

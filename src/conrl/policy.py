@@ -88,14 +88,13 @@ class Policy:
     def occupation(self, mdp: ConstrainedMDP) -> Float:
         """[H, S, A]: the probability of each step, state and action in a model."""
         need_model(mdp, "occupation")
-        rho = np.zeros((mdp.horizon, mdp.num_pairs))
+        rho = np.zeros((mdp.repeats, mdp.num_pairs))
         self.add_occupation(mdp, 1.0, rho)
-        full = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
-        full[:, mdp.pair_state, mdp.action] = rho
-        return full
+        return mdp.by_step(rho)
 
     def add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
-        """Add weight * occupation to rho [H, P], or its sum over steps to rho [1, P]."""
+        """Add weight * occupation to rho [H, P], or its sum over steps to rho [1, P]; where each step has pairs of its
+        own, that is the occupation itself."""
         self.check(mdp)
         self._add_occupation(mdp, weight, rho)
 
@@ -109,7 +108,7 @@ class Policy:
 
     def _markov(self, weights: Float, policies: Sequence[Policy], mdp: ConstrainedMDP) -> Policy:
         """The Markov form of a mixture of which this is the heaviest part."""
-        rho = np.zeros((mdp.horizon, mdp.num_pairs))
+        rho = np.zeros((mdp.repeats, mdp.num_pairs))
         for weight, policy in zip(weights, policies, strict=True):
             policy.add_occupation(mdp, float(weight), rho)
         table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
@@ -123,12 +122,12 @@ class Policy:
                 f"policy has shape {self.shape}; the model has {mdp.horizon} steps, "
                 f"{mdp.num_states} states and {mdp.num_actions} actions"
             )
-        if mdp.num_pairs < mdp.num_states * mdp.num_actions:
+        if not mdp.all_exist:
             self._check_actions(mdp)
 
     def _check_actions(self, mdp: ConstrainedMDP) -> None:
         """Refuse a policy that plays an action where it does not exist."""
-        played = (self.probabilities > 0.0) & ~mdp.available
+        played = (self.probabilities > 0.0) & ~mdp.playable
         if played.any():
             h, s, a = (int(x) for x in np.argwhere(played)[0])
             raise _missing_action(mdp, h, s, a)
@@ -136,8 +135,9 @@ class Policy:
     def save(self, path: str | Path, mdp: ConstrainedMDP | None = None) -> None:
         """Write the policy: `.npz` (arrays) or `.csv` (step,state,action,probability; positive ones only).
 
-        With `mdp`, CSV carries the names of its states and actions. `load_policy` reads `.npz`. To save a mixture,
-        save its Markov form (`Mixture.to_markov`) or its components.
+        With `mdp`, CSV carries the names of its states and actions; where the model depends on the step, it has only
+        the states that can be reached at each one. `load_policy` reads `.npz`. To save a mixture, save its Markov
+        form (`Mixture.to_markov`) or its components.
         """
         path = file_path(path)
         if path.suffix == ".npz":
@@ -153,6 +153,8 @@ class Policy:
         states = mdp.state_names if mdp else tuple(map(str, range(self.shape[1])))
         actions = mdp.action_names if mdp else tuple(map(str, range(self.shape[2])))
         table = self.probabilities
+        if mdp is not None and mdp.step_dependent:
+            table = np.where(mdp.reached[:, :, None], table, 0.0)
         played = ([h, states[s], actions[a], float(table[h, s, a])] for h, s, a in np.argwhere(table > 0.0))
         return csv_text([["step", "state", "action", "probability"], *played])
 
@@ -199,10 +201,12 @@ class Deterministic(Policy):
         return int(self.actions[self._index(step, state)])
 
     def _add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
-        kernels.occupation_deterministic(*mdp.graph, mdp.initial, mdp.pair_index, self.actions, weight, rho)
+        kernels.occupation_deterministic(*mdp.graph, mdp.initial, mdp.pair_rows, self.actions, weight, rho)
 
     def _check_actions(self, mdp: ConstrainedMDP) -> None:
-        missing = mdp.pair_index[np.arange(mdp.num_states), self.actions] < 0
+        states = np.arange(mdp.num_states)
+        steps = np.arange(mdp.horizon)[:, None] if mdp.step_dependent else 0
+        missing = ~mdp.playable[steps, states, self.actions]
         if missing.any():
             h, s = (int(x) for x in np.argwhere(missing)[0])
             raise _missing_action(mdp, h, s, int(self.actions[h, s]))

@@ -32,7 +32,7 @@ from conrl.errors import ModelError, SpecError, shown, unknown
 from conrl.io.cells import csv_text
 from conrl.io.files import file_path, read_npz, reading
 from conrl.model import ConstrainedMDP
-from conrl.model.counting import DOWN, UP, Counter, Total, TooManyTotals, simplest
+from conrl.model.counting import DOWN, UP, Counter, TooManyTotals, Total, simplest
 from conrl.model.mdp import need_model
 from conrl.model.tracking import Tracked, track, track_as
 from conrl.policy import Deterministic, Policy
@@ -55,21 +55,21 @@ class SpentPolicy(Policy):
         first_actions: Int,
         tracked: Tracked | None = None,
     ) -> None:
-        """`state` [n] and `spent` [n] are the combinations, `first_actions` [S] what is played in unknown states."""
+        """`state` [n] and `spent` [n] are the combinations; `first_actions` [1, S] or [H, S]: in unknown states."""
         self.counter = counter
         self.inner = inner
         self.state: Int = frozen(np.asarray(state, dtype=np.int64))
         self.spent = tuple(spent)
         self.first_actions: Int = frozen(np.asarray(first_actions, dtype=np.int64))
-        self.shape = (inner.shape[0], self.first_actions.size, inner.shape[2])
+        self.shape = (inner.shape[0], self.first_actions.shape[1], inner.shape[2])
         self._tracked = tracked  # where it was planned
 
     @classmethod
     def of(cls, tracked: Tracked, inner: Policy) -> SpentPolicy:
         """A policy of the nodes of a tracked model."""
-        base = tracked.base
         spent = [tracked.totals[k] for k in tracked.total.tolist()]
-        return cls(tracked.counter, tracked.state, spent, inner, base.action[base.graph.first[:-1]], tracked)
+        first_actions = np.argmax(tracked.base.playable, axis=2)
+        return cls(tracked.counter, tracked.state, spent, inner, first_actions, tracked)
 
     # -- acting -------------------------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ class SpentPolicy(Policy):
         step, state = self._index(step, state)
         node = self._node(state, self.counter.total_of(spent))
         if node < 0:
-            return int(self.first_actions[state])
+            return int(self.first_actions[min(step, self.first_actions.shape[0] - 1), state])
         if isinstance(self.inner, Deterministic):
             return int(self.inner.actions[step, node])
         return int(draw(self.inner.probabilities[step, node], read_generator(generator).random()))
@@ -133,11 +133,12 @@ class SpentPolicy(Policy):
         lost = np.flatnonzero(node < 0)
         if isinstance(self.inner, Deterministic):
             actions = self.inner.actions[:, node]
-            actions[:, lost] = self.first_actions[state[lost]]
+            actions[:, lost] = self.first_actions[:, state[lost]]
             return Deterministic._trusted_actions(actions, self.shape[2])
         table = self.inner.probabilities[:, node]
         table[:, lost] = 0.0
-        table[:, lost, self.first_actions[state[lost]]] = 1.0
+        for h in range(self.shape[0]):
+            table[h, lost, self.first_actions[min(h, self.first_actions.shape[0] - 1), state[lost]]] = 1.0
         return Policy._trusted(table)
 
     @property
@@ -239,8 +240,11 @@ class SpentPolicy(Policy):
         if not all(unit > 0 for unit in fractions):
             raise ModelError("a unit is not above 0")
         counter = Counter(costs, names, fractions, tuple(int(cap) if cap else None for cap in caps), rounding)
-        first = _whole_numbers(arrays["first_actions"], "first_actions", 0, inner.shape[2])
-        state = _whole_numbers(arrays["state"], "state", 0, first.size)
+        first = arrays["first_actions"]
+        if first.ndim != 2 or first.shape[0] not in (1, inner.shape[0]):
+            raise ModelError(f"first_actions has shape {first.shape}")
+        first = _whole_numbers(first.reshape(-1), "first_actions", 0, inner.shape[2]).reshape(first.shape)
+        state = _whole_numbers(arrays["state"], "state", 0, first.shape[1])
         spent = [tuple(map(int, row)) for row in arrays["spent"].tolist()]
         if not first.size or state.size != inner.shape[1] or len(spent) != state.size:
             raise ModelError("its arrays have lengths that do not fit")
@@ -414,9 +418,12 @@ def policy_over(policy: Policy, tracked: Tracked) -> Policy:
 def last_totals(tracked: Tracked, over: Policy) -> Float:
     """[totals]: the probability that an episode ends with each."""
     model = tracked.model()
-    rho = np.zeros((model.horizon, model.num_pairs))
+    rho = np.zeros((model.repeats, model.num_pairs))
     over._add_occupation(model, 1.0, rho)
-    reached = np.repeat(rho[-1], np.diff(tracked.start)) * tracked.probability
+    last = np.zeros(model.num_pairs)
+    at = tracked.pairs_at(model.horizon - 1)
+    last[at] = rho[-1][at]
+    reached = np.repeat(last, np.diff(tracked.start)) * tracked.probability
     return np.bincount(tracked.after, reached, minlength=len(tracked.totals)).astype(np.float64)
 
 

@@ -21,7 +21,7 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from conrl._types import Float
+from conrl._types import Bool, Float
 from conrl.envs import render
 from conrl.errors import SpecError, unknown
 from conrl.model import ConstrainedMDP
@@ -42,7 +42,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         self.observation_space = spaces.Discrete(mdp.num_states)
         self.action_space = spaces.Discrete(mdp.num_actions)
         self.cost_names = mdp.cost_names
-        self._all_exist = mdp.num_pairs == mdp.num_states * mdp.num_actions
+        self._all_exist = mdp.all_exist
         self._state: int | None = None
         self._step = 0
 
@@ -85,19 +85,24 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         mdp = self.mdp
         if not self.action_space.contains(action):
             raise SpecError(f"action {action!r} is not a whole number in 0..{mdp.num_actions - 1}")
-        pair = int(mdp.pair_index[state, action])
+        pair = mdp.pair(self._step, state, action)
         if pair < 0:
-            there = np.flatnonzero(mdp.pair_index[state] >= 0).tolist()
+            there = np.flatnonzero(self._there(state)).tolist()
             raise SpecError(
                 f"action {mdp.action_name(int(action))!r} does not exist in state {mdp.state_name(state)!r}; "
                 f'there are {", ".join(repr(mdp.action_name(a)) for a in there)} (see info["action_mask"])'
             )
         return pair
 
+    def _there(self, state: int) -> Bool:
+        """[A]: which actions exist now."""
+        exists = self.mdp.playable
+        return np.asarray(exists[min(self._step, exists.shape[0] - 1), state])
+
     def _info(self, costs: Float) -> dict[str, Any]:
         info: dict[str, Any] = {"cost": float(costs.sum()), "costs": costs}
         if not self._all_exist and self._state is not None:
-            info["action_mask"] = (self.mdp.pair_index[self._state] >= 0).astype(np.int8)
+            info["action_mask"] = self._there(self._state).astype(np.int8)
         return info
 
 

@@ -8,6 +8,8 @@ what draws the learner there. Two states may join those of the task. Where the f
 START with one action leads to it, in an episode of H + 1 steps (footnote 1 of the paper). What an environment ends
 early goes to END, which is known to be absorbing and to pay nothing.
 
+Where a task depends on the step, a state at step h is counted as a state of its own, h * S + s (`Task.unrolled`).
+
 Counts are sparse: states have places in the order in which they are first seen, and only those seen are stored. The
 empirical model of the *places* is what a learner plans in: its size grows with experience, not with the task.
 """
@@ -22,11 +24,12 @@ import numpy as np
 from conrl import kernels
 from conrl._types import Array, Float, Int
 from conrl.arguments import frozen
-from conrl.episode import Episode, distinct_steps
+from conrl.episode import Episode, distinct_steps, unrolled
 from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.graph import Graph
 from conrl.model.mdp import Origin
+from conrl.model.transform import rolled
 
 ROUNDING = 1e-9  # of sums, in proportion
 DERIVED = ("means", "share")  # what follows from the rest and is not saved
@@ -45,7 +48,8 @@ class Counts:
 
     def __init__(self, task: Task) -> None:
         """Nothing seen yet but the first state; START if that is unknown."""
-        self.task = task
+        self._rolled, self.task = task, task.unrolled
+        task = self.task
         S, A, width = task.num_states, task.num_actions, 1 + task.num_costs
         self.start, self.end = S, S + 1  # the extra states, with one action each
         self.horizon = task.horizon + (task.initial is None)
@@ -67,6 +71,7 @@ class Counts:
 
     def add(self, episode: Episode) -> None:
         """Count the steps of an episode that `check_episode` lets pass."""
+        episode = unrolled(self._rolled, episode)
         states, actions, pay = episode.states, episode.actions, episode.pay
         if not actions.size:
             return
@@ -150,7 +155,7 @@ class Counts:
 
     def load_state(self, state: Mapping[str, Array]) -> None:
         """Go on from what `state` gave; refuses what makes no counts of this task."""
-        fresh = Counts(self.task)
+        fresh = Counts(self._rolled)
         try:
             n, links = state["order"].shape[0], state["next"].shape[0]
             for name, length in _lengths(n, int(state["first"][-1]), links).items():
@@ -250,7 +255,8 @@ class Counts:
             successor, probability = order[inner.graph.successor[kept]], inner.graph.probability[kept]
             pay = inner.pay[pair]
         else:
-            state, action, successor, times, pay = distinct_steps(episodes, end=S)
+            played = [unrolled(self._rolled, episode) for episode in episodes]
+            state, action, successor, times, pay = distinct_steps(played, end=S)
             probability = times / counts[state, action]
         s0, a0 = np.nonzero(exists & (counts == 0))
         model = ConstrainedMDP.from_outcomes(
@@ -266,11 +272,12 @@ class Counts:
             limits=task.limits,
             cost_names=task.cost_names,
             can_stop=task.can_stop,
-            **names,
+            **({} if self._rolled.step_dependent else names),
         )
         low, high = model._realised()  # what was never visited pays 0, which may be outside the task's ranges
         ranges = np.column_stack((np.minimum(task.ranges[:, 0], low), np.maximum(task.ranges[:, 1], high)))
-        return model._copy(_visits=frozen(counts[model.pair_state, model.action]), _ranges=frozen(ranges))
+        model = model._copy(_visits=frozen(counts[model.pair_state, model.action]), _ranges=frozen(ranges))
+        return rolled(model, self._rolled.num_states, **names) if self._rolled.step_dependent else model
 
     def _initial(self, graph: Graph, order: Int, total: int) -> int | Float:
         """The first state, or its empirical distribution: where START led, in the states `order` [n] of the places."""

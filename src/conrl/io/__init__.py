@@ -4,6 +4,9 @@
 
     state,action,next_state,probability,reward,cost_<name>...
 
+A column `step` makes the model step-dependent: `3` is one step, `0-5` several, `*` all of them; steps count from 0.
+The horizon is then one more than the last step, unless given. Of such a model only what can be reached is written.
+
 States and actions are any text, numbered by first appearance (an action that exists nowhere is lost, and one that
 the first states lack may change its place); pairs without a row do not exist. It holds no horizon, limits,
 initial state (the first state of the file, unless given), features or layout; a model with a bonus is refused.
@@ -16,11 +19,12 @@ that all outcomes of each pair share is read as one per pair: its mean is then t
     format = "conrl-model", version = 1, num_actions, horizon, initial [S], cost_names [d],
     first [S+1], action [P], start [P+1], successor [N], probability [N]   (letters as in `conrl.kernels`),
     pay [P, 1+d], and where there are: outcome_pay [N, 1+d], bonus [P, 1+d], limits [d], state_names [S],
-    action_names [A], features [S, ...], layout_rows, layout_cell [S], layout_arrows, can_stop, visits [P]
+    action_names [A], features [S, ...], layout_rows, layout_cell [S], layout_arrows, can_stop, visits [P], steps
+    (the horizon of a step-dependent model; first is then [H*S+1])
 
 `.npz` as written by hand, `np.savez("m.npz", transitions=..., rewards=..., costs=..., horizon=30)`, holds dense
-arrays such as `ConstrainedMDP` takes: transitions [S, A, S], rewards, and optionally costs, horizon, initial,
-limits, available, state_names, action_names, cost_names.
+arrays such as `ConstrainedMDP` takes: transitions [S, A, S] or [H, S, A, S], rewards, and optionally costs, horizon,
+initial, limits, available, state_names, action_names, cost_names.
 
 Files are not trusted: what a header claims is compared with what the file holds before memory is taken.
 """

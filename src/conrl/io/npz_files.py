@@ -36,7 +36,7 @@ _OWN = {
     "pay",
 }
 _OWN_OPTIONAL = {
-    *("outcome_pay", "bonus", "limits", "ranges", "visits", "features", "can_stop"),
+    *("outcome_pay", "bonus", "limits", "ranges", "visits", "features", "can_stop", "steps"),
     *("state_names", "action_names"),
 }
 _LAYOUT = {"layout_rows", "layout_cell", "layout_arrows"}
@@ -78,10 +78,10 @@ def _plain_model(arrays: dict[str, Array], given: dict[str, Any]) -> Constrained
         if name in arrays:
             rest[name] = arrays[name].item() if arrays[name].ndim == 0 else arrays[name]
     rest |= given
-    if "horizon" not in rest:
-        raise ModelError("no array 'horizon'; add it, or give one", key=("horizon",))
     transitions = arrays["transitions"]
-    num_states = transitions.shape[0] if transitions.ndim else 0
+    if "horizon" not in rest and transitions.ndim != 4:
+        raise ModelError("no array 'horizon'; add it, or give one", key=("horizon",))
+    num_states = transitions.shape[-1] if transitions.ndim else 0
     if "initial" in rest:
         rest["initial"] = start_index(rest["initial"], rest["state_names"], num_states)
     return ConstrainedMDP(transitions, arrays["rewards"], arrays.get("costs"), **rest)
@@ -92,6 +92,8 @@ class _Structure(NamedTuple):
 
     num_states: int
     num_actions: int
+    steps: int  # 0 where all steps are alike
+    step: Int  # [P]
     state: Int  # [P]
     action: Int  # [P]
     start: Int  # [P+1]
@@ -102,21 +104,23 @@ class _Structure(NamedTuple):
 def _structure(arrays: dict[str, Array]) -> _Structure:
     """Which pairs there are, and which outcomes each has; neither can be left without the other."""
     first, action = _table(arrays, "first", "iu", (None,)), _table(arrays, "action", "iu", (None,))
-    P, S = action.size, first.size - 1
+    P, nodes = action.size, first.size - 1
+    steps = int(_table(arrays, "steps", "iu", ())) if "steps" in arrays else 0
+    S = nodes if not 0 < steps <= nodes else nodes // steps
     start = _table(arrays, "start", "iu", (P + 1,))
     probability = _table(arrays, "probability", "f", (None,))
     successor = _table(arrays, "successor", "iu", (probability.size,))
     A = int(_table(arrays, "num_actions", "iu", ()))
-    if not 1 <= A <= MAX_ACTIONS or S < 1:
+    if not 1 <= A <= MAX_ACTIONS or S < 1 or steps < 0 or (steps and S * steps != nodes):
         raise ModelError(WRONG_SIZES)
-    _check_rises(first, P, "first")
+    _check_rises(first, P, "first", steps > 0)
     _check_rises(start, probability.size, "start")
-    state = np.repeat(np.arange(S), np.diff(first))
-    if not (np.diff(state * A + action) > 0).all() or not ((action >= 0) & (action < A)).all():
+    node = np.repeat(np.arange(nodes), np.diff(first))
+    if not (np.diff(node * A + action) > 0).all() or not ((action >= 0) & (action < A)).all():
         raise ModelError("action is not a rising list of actions for each state")
     if not (probability > 0.0).all():
         raise ModelError("probability has an entry that is not above 0")
-    return _Structure(S, A, state, action, start, successor, probability)
+    return _Structure(S, A, steps, node // S, node % S, action, start, successor, probability)
 
 
 def _own_model(arrays: dict[str, Array], given: dict[str, Any]) -> ConstrainedMDP:
@@ -142,6 +146,7 @@ def _own_model(arrays: dict[str, Array], given: dict[str, Any]) -> ConstrainedMD
         np.repeat(pay, counts, axis=0) if paid is None else paid,
         num_states=own.num_states,
         num_actions=own.num_actions,
+        step=np.repeat(own.step, counts) if own.steps else None,
         cost_names=cost_names,
         **_details(arrays, given, own.num_states, len(cost_names)),
     )
@@ -178,9 +183,10 @@ def _details(arrays: dict[str, Array], given: dict[str, Any], num_states: int, n
     return details | {"initial": start_index(details["initial"], details["state_names"], num_states)}
 
 
-def _check_rises(begin: Int, end: int, what: str) -> None:
+def _check_rises(begin: Int, end: int, what: str, level: bool = False) -> None:
+    """Refuse what does not rise from 0 to `end`; `level`: it may also stay where it is."""
     inside = ((begin >= 0) & (begin <= end)).all()  # else the differences could wrap around
-    if not inside or begin[0] != 0 or begin[-1] != end or not (np.diff(begin) > 0).all():
+    if not inside or begin[0] != 0 or begin[-1] != end or not (np.diff(begin) >= (0 if level else 1)).all():
         raise ModelError(f"{what} does not rise from 0 to {end}")
 
 
@@ -257,6 +263,7 @@ def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
         "ranges": mdp._ranges,
         "features": mdp.features,
         "can_stop": np.array(1) if mdp.can_stop else None,
+        "steps": np.array(mdp.horizon) if mdp.step_dependent else None,
         "visits": mdp._visits,
         "state_names": _texts(mdp._names.states),
         "action_names": _texts(mdp._names.actions),

@@ -6,18 +6,20 @@ values cut off, `average_reward` value iteration over intervals. (A2C's network 
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 
-    first       [S+1]  pairs of state s are first[s] .. first[s+1]-1, by rising action
+    first       [S+1]  pairs of state s are first[s] .. first[s+1]-1, by rising action; where every step has pairs of
+                       its own, [H*S+1], and those of state s at step h are first[h*S+s] .. first[h*S+s+1]-1
     start       [P+1]  outcomes of pair k are start[k] .. start[k+1]-1
     successor   [N]    the state an outcome leads to
     probability [N]    and its probability
 
 Letters: h step, s state, k pair, j outcome, V value to go, mu state distribution; `pay` is the reward and the costs of
-a pair or an outcome. A deterministic policy is `choice` [H, S], the index of the action among the state's pairs: it
-plays pair first[s] + choice[h, s].
+a pair or an outcome. Backward induction leaves its policy as `choice`: for each step and each block that can be
+occupied then (row at[h] and those after it), the index of the action among the pairs of each state.
 
 Backward induction runs in an order of its own. `conrl.model.graph.Reach` drops the states that the start cannot lead
 to and numbers the others by the step at which they are first reached: `order[i]` is the state at position i. LANES
-neighbouring positions are a *block*; `blocks[lo[h]:hi[h]]` are those that can be occupied at step h.
+neighbouring positions are a *block*; `blocks[lo[h]:hi[h]]` are those that can be occupied at step h. Where every step
+has pairs of its own, a position is a state at one step, and the blocks of a step are those of its own states.
 `backward` carries one direction through the LANES states of a block at once, `backward_many` LANES directions
 through one state at once. Both fill the vector registers: the one by interleaving the outcomes of a block
 (`interleave`: a missing outcome has probability 0, a missing action pays -inf), the other by reading each
@@ -45,6 +47,7 @@ from conrl.kernels.planning import (
     interleave,
     occupied_blocks,
     reachable,
+    reachable_by_step,
     visits,
 )
 from conrl.kernels.policies import actions_of, markov, occupation, occupation_deterministic, simulate
@@ -77,6 +80,7 @@ __all__ = [
     "occupied_blocks",
     "optimistic",
     "reachable",
+    "reachable_by_step",
     "rollout",
     "row",
     "simulate",

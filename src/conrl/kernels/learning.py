@@ -33,6 +33,7 @@ def rollout(
     ends. Sums are rounded up.
     """
     horizon = actions.size
+    stride = start_cumulated.size if first.size - 1 > start_cumulated.size else 0
     spent = np.zeros(left.size)
     s = find(start_cumulated, 0, start_cumulated.size, uniform[0, 0])
     states[0] = s
@@ -41,7 +42,8 @@ def rollout(
             if sum_up(spent[i], worst[i]) > left[i]:
                 return h
         now = policy[min(h, policy.shape[0] - 1), s]
-        k = played_pair(first[s], first[s + 1], action, now, deterministic, uniform[h + 1, 0])
+        node = h * stride + s
+        k = played_pair(first[node], first[node + 1], action, now, deterministic, uniform[h + 1, 0])
         j = find(cumulated, start[k], start[k + 1], uniform[h + 1, 1])
         row = pay[j] if by_outcome else pay[k]
         actions[h] = action[k]

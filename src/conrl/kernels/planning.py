@@ -7,7 +7,7 @@ from conrl.kernels.lanes import LANES, Lanes, add, every, gather, pick, put, row
 
 Graph = tuple[Array, ...]  # first, start, successor, probability
 Lines = tuple[Array, ...]  # block_first, slot_start, line_successor, line_probability: `interleave`
-Occupied = tuple[Array, ...]  # lo, hi, blocks
+Occupied = tuple[Array, ...]  # lo, hi, blocks, at
 
 ONE = np.uint64(1)  # unsigned throughout: numba then skips the test for negative indices
 
@@ -94,6 +94,22 @@ def occupied_blocks(
 
 
 @compiled
+def reachable_by_step(first: Array, start: Array, successor: Array, initial: Array, horizon: int) -> Array:
+    """[H, S]: the states that can be occupied at each step, where every step has pairs of its own."""
+    num_states = initial.size
+    reached = np.zeros((horizon, num_states), np.bool_)
+    for s in range(num_states):
+        reached[0, s] = initial[s] > 0.0
+    for h in range(horizon - 1):
+        for s in range(num_states):
+            if reached[h, s]:
+                node = h * num_states + s
+                for j in range(start[first[node]], start[first[node + 1]]):
+                    reached[h + 1, successor[j]] = True
+    return reached
+
+
+@compiled
 def interleave(graph: Graph) -> tuple[Array, Lines]:
     """The outcomes of each block side by side; the graph is already in positions.
 
@@ -177,19 +193,20 @@ def along_many(pay: Array, bonus: Array, W: Array, sizes: Array, out: Array) -> 
 def backward(
     lines: Lines, occupied: Occupied, initial: Array, pay: Array, tie: float, values: Array, choice: Array
 ) -> float:
-    """The value of the start in one direction; fills choice [H, B, LANES] at the blocks that can be occupied.
+    """The value of the start in one direction; fills choice [M, LANES], a row for each step and block to be occupied.
 
-    pay [slots, LANES]. `values` [2, B, LANES] is scratch; values[H % 2] are left as those at the first step.
+    pay [slots, LANES]. The rows of step h are at[h], at[h] + 1, .., one for each of blocks[lo[h]:hi[h]].
+    `values` [2, B, LANES] is scratch; values[H % 2] are left as those at the first step.
     """
     block_first, slot_start, line_successor, line_probability = lines
-    lo, hi, blocks = occupied
+    lo, hi, blocks, begin = occupied
     horizon = lo.size
     ties = every(tie)
     zero = every(0.0)
     for h in range(horizon - 1, -1, -1):
         V = values[(horizon - 1 - h) % 2].reshape(-1)
         W = values[(horizon - h) % 2]
-        chosen_now = choice[h]
+        rows = np.uint64(begin[h]) - np.uint64(lo[h])
         last = h == horizon - 1
         for i in range(np.uint64(lo[h]), np.uint64(hi[h])):
             b = np.uint64(blocks[i])
@@ -207,7 +224,7 @@ def backward(
                 best = pick(q, best, zero, q, best)
                 a += 1.0
             put(W, b, best)
-            put(chosen_now, b, at)
+            put(choice, rows + i, at)
     first_values = values[horizon % 2].reshape(-1)
     total = 0.0
     for s in range(initial.size):
@@ -220,12 +237,12 @@ def backward(
 def backward_many(
     graph: Graph, occupied: Occupied, initial: Array, pay: Array, tie: Array, values: Array, choice: Array
 ) -> Lanes:
-    """The same in LANES directions: pay [P, LANES], tie [LANES], choice [H, n, LANES], values [2, n, LANES].
+    """The same in LANES directions: pay [P, LANES], tie [LANES], choice [M * LANES, LANES], values [2, n, LANES].
 
     The graph is in positions here: first [n+1], start [P+1], successor [N] and pay follow `order`.
     """
     first, start, successor, probability = graph
-    lo, hi, blocks = occupied
+    lo, hi, blocks, begin = occupied
     horizon = lo.size
     n = np.uint64(first.size - 1)
     ties = (tie[0], tie[1], tie[2], tie[3], tie[4], tie[5], tie[6], tie[7])
@@ -233,7 +250,7 @@ def backward_many(
     for h in range(horizon - 1, -1, -1):
         V = values[(horizon - 1 - h) % 2]
         W = values[(horizon - h) % 2]
-        chosen_now = choice[h]
+        rows = np.uint64(begin[h]) - np.uint64(lo[h])
         last = h == horizon - 1
         for i in range(np.uint64(lo[h]), np.uint64(hi[h])):
             s0 = np.uint64(blocks[i]) * np.uint64(LANES)
@@ -252,7 +269,7 @@ def backward_many(
                     best = pick(q, best, zero, q, best)
                     a += 1.0
                 put(W, s, best)
-                put(chosen_now, s, at)
+                put(choice, (rows + i) * np.uint64(LANES) + s - s0, at)
     first_values = values[horizon % 2]
     totals = zero
     for s in range(initial.size):
@@ -265,12 +282,12 @@ def backward_many(
 def visits(
     graph: Graph, occupied: Occupied, initial: Array, choice: Array, lane: int, mu: Array, counts: Array
 ) -> None:
-    """Expected visits to each pair, counts [P], of the greedy policy choice[:, :, lane] ([H, n, lanes]).
+    """Expected visits to each pair, counts [P], of the greedy policy choice[:, lane] ([M * LANES, lanes]).
 
     Everything in positions, as in `backward_many`; `mu` [2, n] is scratch.
     """
     first, start, successor, probability = graph
-    lo, hi, blocks = occupied
+    lo, hi, blocks, begin = occupied
     horizon = lo.size
     n = np.uint64(first.size - 1)
     for k in range(counts.size):
@@ -286,13 +303,13 @@ def visits(
                 s0 = np.uint64(blocks[i]) * np.uint64(LANES)
                 for s in range(s0, min(n, s0 + np.uint64(LANES))):
                     then[s] = 0.0
-        chosen_now = choice[h]
+        rows = np.uint64(begin[h]) - np.uint64(lo[h])
         for i in range(np.uint64(lo[h]), np.uint64(hi[h])):
             s0 = np.uint64(blocks[i]) * np.uint64(LANES)
             for s in range(s0, min(n, s0 + np.uint64(LANES))):
                 x = now[s]
                 if x > 0.0:
-                    k = first[s] + np.uint64(chosen_now[s, lane])
+                    k = first[s] + np.uint64(choice[(rows + i) * np.uint64(LANES) + s - s0, lane])
                     counts[k] += x
                     if more:
                         for j in range(start[k], start[k + ONE]):
@@ -304,14 +321,20 @@ def greedy(first: Array, start: Array, successor: Array, probability: Array, act
            actions: Array) -> None:  # fmt: skip
     """The best actions [H, S] for pay [P], at every step and state, reachable or not; ties as in `backward`."""
     horizon, num_states = actions.shape
+    stride = num_states if first.size - 1 > num_states else 0
     V = np.zeros(num_states)
     W = np.empty(num_states)
     for h in range(horizon - 1, -1, -1):
         for s in range(num_states):
+            node = h * stride + s
+            actions[h, s] = 0
+            W[s] = 0.0
+            if first[node] == first[node + 1]:
+                continue  # nobody comes here at this step
             best = -np.inf
             chosen = -np.inf
-            at = first[s]
-            for k in range(first[s], first[s + 1]):
+            at = first[node]
+            for k in range(first[node], first[node + 1]):
                 q = pay[k]
                 if h < horizon - 1:
                     for j in range(start[k], start[k + 1]):

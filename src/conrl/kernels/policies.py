@@ -3,6 +3,7 @@
 import numpy as np
 
 from conrl.kernels.compiling import Array, compiled
+from conrl.kernels.lanes import LANES
 
 
 @compiled
@@ -22,14 +23,16 @@ def occupation(
 
     With R = H rho is the occupation measure, with R = 1 its sum over the steps.
     """
-    num_states = first.size - 1
+    num_states = initial.size
+    stride = num_states if first.size - 1 > num_states else 0
     now = initial.copy()
     for h in range(horizon):
         then = np.zeros(num_states)
         row = rho[min(h, rho.shape[0] - 1)]
         for s in range(num_states):
             if now[s] > 0.0:
-                for k in range(first[s], first[s + 1]):
+                node = h * stride + s
+                for k in range(first[node], first[node + 1]):
                     x = now[s] * policy[h, s, action[k]]
                     if x > 0.0:
                         row[k] += weight * x
@@ -50,8 +53,9 @@ def occupation_deterministic(
     weight: float,
     rho: Array,
 ) -> None:
-    """`occupation` of a deterministic policy: actions [H, S], pair_index [S, A]."""
+    """`occupation` of a deterministic policy: actions [H, S], pair_index [S, A] or [H * S, A]."""
     horizon, num_states = actions.shape
+    stride = num_states if first.size - 1 > num_states else 0
     now = initial.copy()
     then = np.zeros(num_states)
     for h in range(horizon):
@@ -60,7 +64,7 @@ def occupation_deterministic(
             x = now[s]
             if x > 0.0:
                 now[s] = 0.0
-                k = pair_index[s, actions[h, s]]
+                k = pair_index[h * stride + s, actions[h, s]]
                 row[k] += weight * x
                 for j in range(start[k], start[k + 1]):
                     then[successor[j]] += x * probability[j]
@@ -68,26 +72,46 @@ def occupation_deterministic(
 
 
 @compiled
-def actions_of(first: Array, action: Array, order: Array, choice: Array, actions: Array) -> None:
-    """The actions [H, S] that choice [H, n] stands for; the first action of states outside `order`."""
-    for h in range(actions.shape[0]):
-        for s in range(actions.shape[1]):
-            actions[h, s] = action[first[s]]
-        for i in range(order.size):
-            actions[h, order[i]] = action[first[order[i]] + choice[h, i]]
+def actions_of(
+    first: Array, action: Array, order: Array, occupied: tuple[Array, ...], choice: Array, actions: Array
+) -> None:
+    """The actions [H, S] that choice [M * LANES] of `backward` stands for; elsewhere the first action there is."""
+    lo, hi, blocks, begin = occupied
+    horizon, num_states = actions.shape
+    stride = num_states if first.size - 1 > num_states else 0
+    for h in range(horizon):
+        base = h * stride
+        for s in range(num_states):
+            exists = first[base + s] < first[base + s + 1]
+            actions[h, s] = action[first[base + s]] if exists else 0
+        for i in range(lo[h], hi[h]):
+            row = (begin[h] + i - lo[h]) * LANES
+            for m in range(LANES):
+                position = np.int64(blocks[i]) * LANES + m
+                if position < order.size:
+                    s = np.int64(order[position]) - base
+                    if 0 <= s < num_states:  # a block may hold states of two steps
+                        actions[h, s] = action[first[base + s] + choice[row + m]]
 
 
 @compiled
 def markov(first: Array, action: Array, rho: Array, fallback: Array, table: Array) -> None:
-    """Into table [H, S, A], which is zero: the action probabilities of rho [H, P], or fallback [H, S] without mass."""
-    for h in range(rho.shape[0]):
-        for s in range(first.size - 1):
+    """Into table [H, S, A], which is zero: the action probabilities of rho [R, P], or fallback [H, S] without mass.
+
+    R is H, or 1 where every step has pairs of its own.
+    """
+    num_states = table.shape[1]
+    stride = num_states if first.size - 1 > num_states else 0
+    for h in range(table.shape[0]):
+        row = rho[min(h, rho.shape[0] - 1)]
+        for s in range(num_states):
+            node = h * stride + s
             mass = 0.0
-            for k in range(first[s], first[s + 1]):
-                mass += rho[h, k]
+            for k in range(first[node], first[node + 1]):
+                mass += row[k]
             if mass > 0.0:
-                for k in range(first[s], first[s + 1]):
-                    table[h, s, action[k]] = rho[h, k] / mass
+                for k in range(first[node], first[node + 1]):
+                    table[h, s, action[k]] = row[k] / mass
             else:
                 table[h, s, fallback[h, s]] = 1.0
 
@@ -112,12 +136,14 @@ def simulate(
     is [H, S, A]. pay is [N, 1+d] by outcome or [P, 1+d]. Draws come in the order start, action, outcome, action, ...;
     there is none where there is no choice.
     """
+    stride = start_cumulated.size if first.size - 1 > start_cumulated.size else 0
     for e in range(totals.shape[0]):
         s = _draw(start_cumulated, 0, start_cumulated.size, generator)
         for h in range(policy.shape[0]):
-            k = first[s]
-            if first[s + 1] - k > 1:
-                k = played_pair(k, first[s + 1], action, policy[h, s], False, generator.random())
+            node = h * stride + s
+            k = first[node]
+            if first[node + 1] - k > 1:
+                k = played_pair(k, first[node + 1], action, policy[h, s], False, generator.random())
             j = _draw(cumulated, start[k], start[k + 1], generator)
             row = pay[j] if by_outcome else pay[k]
             for i in range(row.size):

@@ -139,11 +139,17 @@ class BaseLearner(ABC):
     settings: tuple[str, ...] = ()  # numbers and words that make it, beyond those of every learner: its attributes
     reports: bool = False  # it shows something else than what it plays, as soon as it has something
     continuing: bool = False  # it learns from one unending episode
+    by_step: bool = False  # it can learn what depends on the step
     budget: Budget | None = None  # the books of a hard budget
 
     def __init__(self, task: Task, problem: Problem | Limits | None, seed: int | None, keep_policies: bool) -> None:
         if not isinstance(task, Task):
             raise SpecError(f"a learner needs a Task, not {type(task).__name__}; a model has one: mdp.task")
+        if task.step_dependent and not self.by_step:
+            raise SpecError(
+                f"{self.name} does not see the step, on which this task depends; use conrl, optcmdp, optprimaldual or "
+                "ucbvi, or put the step into the state"
+            )
         self.task = task
         self._problem, self._rows = self._read_problem(problem)
         self.seed = None if seed is None else read_seed(seed)

@@ -193,7 +193,7 @@ class ConRL(PlacesLearner):
     def _bonus_table(self, k: int) -> Float:
         visits = self.counts.visits
         try:
-            b = np.array(self.bonus(visits, self.primed + k, self.task), dtype=np.float64)
+            b = np.array(self.bonus(visits, self.primed + k, self.counts.task), dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise SpecError(f"the bonus did not return numbers: {error}") from None
         width = 1 + self.task.num_costs

@@ -109,13 +109,13 @@ class OptCMDP(OptimisticLearner):
         """The confidence set before the coming episode, as an oracle of its value vectors."""
         counts = self.counts
         model = counts.model()
-        unseen = self.task.num_states - int((counts.order < self.task.num_states).sum())
+        unseen = counts.start - int((counts.order < counts.start).sum())
         if unseen:
             model = _with_elsewhere(model)
         more = int(unseen > 0)
         visits = np.append(counts.visits, np.zeros(more, dtype=np.int64))
         moves, pays = (np.append(part, np.ones(more, dtype=bool)) for part in self._unknown)
-        L = log_factor(self.task, self._k, self.delta)
+        L = log_factor(counts.task, self._k, self.delta)
         listed, others = transition_radii(model.graph, visits, L, self.scale)
         listed[~np.repeat(moves, np.diff(model.graph.start))] = 0.0
         others[~moves] = 0.0

@@ -1,8 +1,9 @@
 """Shared by OptCMDP, OptPrimalDual and UCBVI: optimism that holds with probability at least 1 - delta.
 
 Each has a radius or a bonus that is proven to hold in all episodes at once, and a `scale` that multiplies it. The proof
-needs scale 1; the defaults are far smaller and were chosen by measurement. Visits of all steps are counted together, as
-models do not change with the step. Logged episodes count as well.
+needs scale 1; the defaults are far smaller and were chosen by measurement. Visits of all steps are counted together,
+unless the task says that the model depends on the step; a state then counts as one for each step. Logged episodes count
+as well.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class OptimisticLearner(PlacesLearner):
         """[P] each: pairs whose transitions are to be learned (all but that of END), and whose reward and costs are
         (not that of START either)."""
         state = np.repeat(self.counts.order, np.diff(self.counts.first))
-        return state != self.counts.end, state < self.task.num_states
+        return state != self.counts.end, state < self.counts.start
 
     def _saved_table(self, state: Arrays, name: str) -> Float:
         """[H, P]: a saved table of the pairs that there were; there may be more now."""
@@ -53,7 +54,10 @@ class OptimisticLearner(PlacesLearner):
 
 
 def log_factor(task: Task, episode: int, delta: float) -> float:
-    """L_k = ln(8 S A (S + 1 + d) (H k)^2 / delta); where the first state is unknown, S and H count START."""
+    """L_k = ln(8 S A (S + 1 + d) (H k)^2 / delta); where the first state is unknown, S and H count START.
+
+    `task` is that of the counts: `Counts.task`.
+    """
     extra = int(task.initial is None)
     S, H = task.num_states + extra, task.horizon + extra
     return float(np.log(8.0 * S * task.num_actions * (S + 1 + task.num_costs) * (H * float(episode)) ** 2 / delta))

@@ -144,12 +144,16 @@ class OptPrimalDual(OptimisticLearner):
     def _decide(self) -> Proposal:
         """What is played in the states that were seen; in the others all actions are as likely."""
         task, counts = self.task, self.counts
-        exists = counts.exists[: task.num_states]
         table = np.empty((task.horizon, task.num_states, task.num_actions))
-        table[:] = exists / exists.sum(axis=1, keepdims=True)
+        table[:] = task.mask / task.mask.sum(axis=2, keepdims=True)
         state = np.repeat(counts.order, np.diff(counts.first))
-        pair = np.flatnonzero(state < task.num_states)
-        table[:, state[pair], counts.action[pair]] = self._probabilities()[counts.horizon - task.horizon :, pair]
+        pair = np.flatnonzero(state < counts.start)
+        seen, begin, likely = state[pair], counts.horizon - task.horizon, self._probabilities()
+        if task.step_dependent:
+            step, s = np.divmod(seen, task.num_states)
+            table[step, s, counts.action[pair]] = likely[begin + step, pair]
+        else:
+            table[:, seen, counts.action[pair]] = likely[begin:, pair]
         policy = Policy._trusted(table)
         return Proposal(policy, policy)
 
@@ -206,7 +210,7 @@ class OptPrimalDual(OptimisticLearner):
 
     def bonus(self, episode: int | None = None) -> Float:
         """[P, 1+d]: b of each pair of the places; 0 where there is nothing to learn."""
-        task = self.task
+        task = self.counts.task
         extra = int(task.initial is None)
         L = log_factor(task, self._k if episode is None else self.primed + episode, self.delta)
         n = np.maximum(self.counts.visits, 1)

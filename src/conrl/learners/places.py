@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,8 @@ from conrl.problem import Problem
 class PlacesLearner(BaseLearner):
     """A learner whose knowledge is `counts`."""
 
+    by_step = True
+
     def __init__(self, task: Task, problem: Problem | Limits | None, seed: int | None, keep_policies: bool) -> None:
         super().__init__(task, problem, seed, keep_policies)
         self.counts = Counts(task)
@@ -32,19 +35,25 @@ class PlacesLearner(BaseLearner):
 
     def _of_task(self, policy: Policy) -> Policy:
         """A policy of the places as one of the task; in states never seen, the first action there is."""
-        task, order = self.task, self.counts.order
-        place = np.flatnonzero(order < task.num_states)  # neither START nor END
-        state = order[place]
-        begin = self.counts.horizon - task.horizon  # START takes a step
-        first = np.zeros(task.num_states, int) if task.available is None else np.argmax(task.available, axis=1)
+        task, counts = self.task, self.counts
+        place = np.flatnonzero(counts.order < counts.start)  # neither START nor END
+        seen = counts.order[place]
+        begin = counts.horizon - task.horizon  # START takes a step
+        first = np.argmax(task.mask, axis=2)  # [1, S], or [H, S]
+        # Where steps are counted apart, a place is a state at one step.
+        at: tuple[Any, Any] = (slice(None), seen)
+        of: tuple[Any, Any] = (slice(begin, None), place)
+        if task.step_dependent:
+            at = np.divmod(seen, task.num_states)
+            of = begin + at[0], place
         if isinstance(policy, Deterministic):
             actions = np.empty((task.horizon, task.num_states), dtype=np.int16)
             actions[:] = first
-            actions[:, state] = policy.actions[begin:, place]
+            actions[at] = policy.actions[of]
             return Deterministic._trusted_actions(actions, task.num_actions)
         table = np.zeros((task.horizon, task.num_states, task.num_actions))
-        table[:, np.arange(task.num_states), first] = 1.0
-        table[:, state] = policy.probabilities[begin:, place]
+        np.put_along_axis(table, np.broadcast_to(first, table.shape[:2])[:, :, None], 1.0, axis=2)
+        table[at] = policy.probabilities[of]
         return Policy._trusted(table)
 
     @property

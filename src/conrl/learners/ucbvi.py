@@ -89,7 +89,7 @@ class UCBVI(OptimisticLearner):
 
     def bonus(self) -> Float:
         """[P]: b of each pair of the places; 0 where there is nothing to learn."""
-        task, H = self.task, self.counts.horizon
+        task, H = self.counts.task, self.counts.horizon
         S = task.num_states + int(task.initial is None)
         L = np.log(5.0 * S * task.num_actions * H * self._k / self.delta)
         b = self.scale * 7.0 * H * task.spread[0] * L / np.sqrt(np.maximum(self.counts.visits, 1))

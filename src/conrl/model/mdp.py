@@ -1,12 +1,14 @@
 """Constrained Markov decision processes. What a learner may know of one is its `conrl.model.task.Task`.
 
 A model is (p, r, c) of Section 2 of Brantley et al. (2020): finitely many states and actions, an episode of
-H steps, rewards r and the consumption c of d resources, called costs here. It is time-homogeneous and
-undiscounted. Rewards and costs may be any finite reals; the paper's [0, 1] matters only to its bounds and to
-hard budgets, which read the ranges of a `Task`. Reward and costs together are called *pay*: [.., 1+d], reward first.
+H steps, rewards r and the consumption c of d resources, called costs here. Beyond the paper, all of it may depend on
+the step. It is undiscounted. Rewards and costs may be any finite reals; the paper's [0, 1] matters only to its bounds
+and to hard budgets, which read the ranges of a `Task`. Reward and costs together are called *pay*: [.., 1+d], reward
+first.
 
 Inside, a model is sparse (see `conrl.kernels` for the letters): only the pairs (s, a) that exist and only the
-outcomes with positive probability are stored, so that validation and planning cost O(outcomes).
+outcomes with positive probability are stored, so that validation and planning cost O(outcomes). A step-dependent model
+has pairs (h, s, a), and its outcomes lead to states of the next step.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from conrl.errors import ModelError, SpecError
 from conrl.model.graph import Graph, Reach
 from conrl.model.layout import Layout
 from conrl.model.limits import resolve_limits
-from conrl.model.outcomes import Outcomes, read_outcomes, read_tables
+from conrl.model.outcomes import Outcomes, check_actions, read_outcomes, read_tables
 from conrl.model.reading import (
     Names,
     Ranges,
@@ -62,14 +64,16 @@ class ConstrainedMDP:
     """A finite-horizon constrained MDP, immutable and validated once.
 
     Args:
-        transitions: `[S, A, S]` array, or scipy sparse `[S*A, S]` (row s*A + a).
-        rewards: `[S, A]`, or by outcome: `[S, A, S]`, or sparse like `transitions`.
-        costs: `[S, A, d]`, or by outcome: `[S, A, S, d]`, or a list of d arrays such as `rewards` takes.
-            `None` or d = 0 is an ordinary MDP.
-        horizon: number of steps of an episode, at least 1.
+        transitions: `[S, A, S]` array, or scipy sparse `[S*A, S]` (row s*A + a); for each step its own: `[H, S, A, S]`,
+            or a list of H sparse ones.
+        rewards: `[S, A]`, or by outcome: `[S, A, S]`, or sparse like `transitions`; for each step: with a leading H.
+        costs: `[S, A, d]`, or by outcome: `[S, A, S, d]`, or a list of d arrays such as `rewards` takes; for each step:
+            with a leading H. `None` or d = 0 is an ordinary MDP.
+        horizon: number of steps of an episode, at least 1; may be left out where `transitions` say it.
         initial: the first state, or a distribution `[S]`.
         limits: default limit of each expected total cost, `[d]` or by cost name; `inf` for none.
-        available: `[S, A]` mask of the actions that exist; rows of missing pairs are ignored.
+        available: `[S, A]` or `[H, S, A]` mask of the actions that exist; rows of missing pairs are ignored. A state
+            needs no action at a step at which it cannot be reached.
         state_names, action_names, cost_names: distinct texts; numbers by default.
         features: `[S, ...]`, what a function approximator sees of each state.
         layout: where the states lie on a map, for drawing.
@@ -110,7 +114,7 @@ class ConstrainedMDP:
         transitions: ArrayLike | sp.sparray | sp.spmatrix,
         rewards: ArrayLike | sp.sparray | sp.spmatrix,
         costs: ArrayLike | Sequence[Any] | None,
-        horizon: int,
+        horizon: int | None = None,
         initial: int | ArrayLike = 0,
         limits: ArrayLike | Mapping[str, float] | None = None,
         available: ArrayLike | None = None,
@@ -127,16 +131,22 @@ class ConstrainedMDP:
     ) -> None:
         """Validate all of it; `from_outcomes` passes the `Outcomes` that it read as `transitions`."""
         refuse(refused)
-        read = transitions if isinstance(transitions, Outcomes) else read_tables(transitions, rewards, costs, available)
+        if isinstance(transitions, Outcomes):
+            read = transitions
+        else:
+            read = read_tables(transitions, rewards, costs, available, horizon)
         S, A, d = read.num_states, read.num_actions, len(read.columns) - 1
         check_costs(d)
-        steps = read_horizon(horizon, S)
+        steps = read_horizon(read.steps if horizon is None and read.by_step else horizon, S)
+        if read.by_step and steps != read.steps:
+            raise ModelError(f"horizon is {steps}, but there are transitions, rewards or costs for {read.steps} steps")
         names = Names(
             read_names(state_names, S, "state_names"),
             read_names(action_names, A, "action_names"),
             read_names(cost_names, d, "cost_names") or default_cost_names(d),
         )
-        graph = read.graph(names)
+        start = frozen(read_initial(initial, S, names.state))
+        graph = read.graph(names, start)
         pay, outcome_pay = read.pay(names)
         self._fill(
             num_states=S,
@@ -149,7 +159,7 @@ class ConstrainedMDP:
             pay=pay,
             outcome_pay=outcome_pay,
             _ranges=read_ranges(reward_range, cost_ranges, names.costs, pay if outcome_pay is None else outcome_pay),
-            initial=frozen(read_initial(initial, S, names.state)),
+            initial=start,
             limits=None if limits is None else frozen(resolve_limits(limits, names.costs, "limits")),
             features=None if features is None else frozen(read_features(features, S)),
             layout=layout,
@@ -169,17 +179,21 @@ class ConstrainedMDP:
         num_states: int,
         num_actions: int,
         horizon: int,
+        step: ArrayLike | None = None,
         **rest: Any,
     ) -> ConstrainedMDP:
         """A model from a list of outcomes: `pay` [n, 1+d] holds the reward and the costs of each.
 
         Outcomes of one pair that lead to the same state and pay the same are added up; those that pay
         differently stay apart, so that simulation pays each with its own probability. Pairs that do not occur
-        do not exist. `rest` is as in the constructor.
+        do not exist. `step` [n], where it is given, is the step of each outcome, from 0. `rest` is as in the
+        constructor.
         """
         if "available" in rest:
             raise TypeError("from_outcomes() takes no 'available': pairs that do not occur do not exist")
-        outcomes: Any = read_outcomes((state, action, successor, probability, pay), num_states, num_actions)
+        listed = (state, action, successor, probability, pay)
+        steps = 1 if step is None else read_horizon(horizon)
+        outcomes: Any = read_outcomes(listed, num_states, num_actions, step, steps)
         return cls(outcomes, (), None, horizon, **rest)
 
     @classmethod
@@ -246,21 +260,88 @@ class ConstrainedMDP:
         return cast(Reach, self._once("reach", lambda: Reach.of(self.graph, self.initial, self.horizon)))
 
     @property
+    def reached(self) -> Bool:
+        """[H, S]: the states of a step-dependent model that can be occupied at each step."""
+
+        def make() -> Bool:
+            g = self.graph
+            return frozen(kernels.reachable_by_step(g.first, g.start, g.successor, self.initial, self.horizon))
+
+        return cast(Bool, self._once("reached", make))
+
+    @property
+    def step_dependent(self) -> bool:
+        """Whether every step has pairs of its own."""
+        return self.graph.first.size - 1 > self.num_states
+
+    @property
+    def repeats(self) -> int:
+        """How many steps share each pair: H, or 1 where every step has pairs of its own."""
+        return 1 if self.step_dependent else self.horizon
+
+    @property
     def pair_state(self) -> Int:
         """[P]: the state of each pair that exists."""
-        make = lambda: frozen(np.repeat(np.arange(self.num_states), np.diff(self.graph.first)))  # noqa: E731
+        make = lambda: frozen(self._pair_node % self.num_states)  # noqa: E731
         return cast(Int, self._once("pair_state", make))
 
     @property
+    def pair_step(self) -> Int:
+        """[P]: the step of each pair; 0 where all steps share them."""
+        make = lambda: frozen(self._pair_node // self.num_states)  # noqa: E731
+        return cast(Int, self._once("pair_step", make))
+
+    @property
+    def _pair_node(self) -> Int:
+        """[P]: the state s of each pair, or h * S + s where every step has pairs of its own."""
+        return np.repeat(np.arange(self.graph.first.size - 1), np.diff(self.graph.first))
+
+    @property
     def pair_index(self) -> Int:
-        """[S, A]: the pair of each state and action, -1 where the action does not exist."""
+        """[S, A], or [H, S, A]: the pair of each state and action, -1 where the action does not exist."""
 
         def make() -> Int:
-            index = np.full((self.num_states, self.num_actions), -1, dtype=np.int64)
-            index[self.pair_state, self.action] = np.arange(self.num_pairs)
-            return frozen(index)
+            index = np.full((self.graph.first.size - 1, self.num_actions), -1, dtype=np.int64)
+            index[self._pair_node, self.action] = np.arange(self.num_pairs)
+            return frozen(index.reshape(self._table))
 
         return cast(Int, self._once("pair_index", make))
+
+    def pair(self, step: int, state: int, action: int) -> int:
+        """The pair of a step, state and action; -1 where the action does not exist."""
+        node = step * self.num_states + state if self.step_dependent else state
+        return int(self.pair_rows[node, action])
+
+    @property
+    def pair_rows(self) -> Int:
+        """The same as the kernels read it: [S, A], or [H * S, A]."""
+        return self.pair_index.reshape(-1, self.num_actions)
+
+    @property
+    def _table(self) -> tuple[int, ...]:
+        """The shape of a table with an entry for each pair: (S, A), or (H, S, A)."""
+        sizes = self.num_states, self.num_actions
+        return (self.horizon, *sizes) if self.step_dependent else sizes
+
+    @property
+    def all_exist(self) -> bool:
+        """Whether every state has every action."""
+        return self.num_pairs == (self.graph.first.size - 1) * self.num_actions
+
+    @property
+    def playable(self) -> Bool:
+        """[1, S, A], or [H, S, A]: what a policy may play. Where a state has no action, nobody comes: anything."""
+        exists = self.available.reshape(-1, self.num_states, self.num_actions)
+        return exists | ~exists.any(axis=2, keepdims=True)
+
+    def by_step(self, rho: Float) -> Float:
+        """[H, S, A] from rho [repeats, P]: a number for each step, state and action."""
+        full = np.zeros((self.horizon, self.num_states, self.num_actions))
+        if self.step_dependent:
+            full[self.pair_step, self.pair_state, self.action] = rho[0]
+        else:
+            full[:, self.pair_state, self.action] = rho
+        return full
 
     def _once(self, name: str, make: Callable[[], Any]) -> Any:
         """Threads that ask together may each make it; all get the one that was put first."""
@@ -283,17 +364,17 @@ class ConstrainedMDP:
 
     @property
     def available(self) -> Bool:
-        """[S, A]: which actions exist in each state."""
+        """[S, A], or [H, S, A]: which actions exist in each state."""
         return self._spread(np.ones(self.num_pairs, dtype=bool))
 
     @property
     def rewards(self) -> Float:
-        """[S, A]: mean reward of each pair; 0 where the action does not exist."""
+        """[S, A], or [H, S, A]: mean reward of each pair; 0 where the action does not exist."""
         return self._spread(self.pay[:, 0])
 
     @property
     def costs(self) -> Float:
-        """[S, A, d]: mean costs of each pair; 0 where the action does not exist."""
+        """[S, A, d], or [H, S, A, d]: mean costs of each pair; 0 where the action does not exist."""
         return self._spread(self.pay[:, 1:])
 
     def pay_along(self, w: Float) -> Float:
@@ -304,17 +385,19 @@ class ConstrainedMDP:
         return pay
 
     @property
-    def transitions(self) -> sp.csr_array:
-        """Sparse [S*A, S]; the row of an action that does not exist is empty."""
+    def transitions(self) -> Any:
+        """Sparse [S*A, S], or a list of H of them; the row of an action that does not exist is empty."""
         import scipy.sparse as sp
 
-        g = self.graph
-        counts = np.zeros(self.num_states * self.num_actions, dtype=np.int64)
-        counts[self.pair_state * self.num_actions + self.action] = np.diff(g.start)
+        g, rows = self.graph, self.num_states * self.num_actions
+        counts = np.zeros((self.graph.first.size - 1) * self.num_actions, dtype=np.int64)
+        counts[self._pair_node * self.num_actions + self.action] = np.diff(g.start)
         indptr = np.concatenate(([0], np.cumsum(counts)))
         matrix = sp.csr_array((g.probability.copy(), g.successor.copy(), indptr), shape=(counts.size, self.num_states))
         matrix.sum_duplicates()
-        return matrix
+        if not self.step_dependent:
+            return matrix
+        return [sp.csr_array(matrix[h * rows : (h + 1) * rows]) for h in range(self.horizon)]
 
     @property
     def varies(self) -> Bool:
@@ -338,20 +421,23 @@ class ConstrainedMDP:
 
     @property
     def counts(self) -> Int | None:
-        """[S, A]: how often each pair occurred in the data that this estimate was made from; None if it was not."""
+        """Like `available`: how often each pair occurred in the data that this estimate was made from; else None."""
         return None if self._visits is None else self._spread(self._visits)
 
     def _spread(self, values: Array) -> Array:
-        full = np.zeros((self.num_states, self.num_actions, *values.shape[1:]), dtype=values.dtype)
-        full[self.pair_state, self.action] = values
-        return full
+        full = np.zeros((self.graph.first.size - 1, self.num_actions, *values.shape[1:]), dtype=values.dtype)
+        full[self._pair_node, self.action] = values
+        return full.reshape(*self._table, *values.shape[1:])
 
     def gather(self, table: ArrayLike, what: str) -> Float:
-        """[P, ...] from a table [S, A, ...]: its rows at the pairs that exist."""
+        """[P, ...] from a table [S, A, ...], or [H, S, A, ...]: its rows at the pairs that exist."""
         full = float_array(table, what)
+        if self.step_dependent and full.shape[:3] == self._table:
+            return np.asarray(full[self.pair_step, self.pair_state, self.action])
         if full.shape[:2] != (self.num_states, self.num_actions):
-            raise ModelError(f"{what} has shape {full.shape}; expected ({self.num_states}, {self.num_actions}, ...)")
-        return full[self.pair_state, self.action]
+            sizes = ", ".join(map(str, self._table))
+            raise ModelError(f"{what} has shape {full.shape}; expected ({sizes}, ...)")
+        return np.asarray(full[self.pair_state, self.action])
 
     # -- variants -----------------------------------------------------------------------------------------
 
@@ -385,9 +471,13 @@ class ConstrainedMDP:
         """The same model with another horizon, start, default limits or declared ranges of one step's pay."""
         changes: dict[str, object] = {}
         if horizon is not None:
+            if self.step_dependent and horizon != self.horizon:
+                raise ModelError(f"the model has {self.horizon} steps, each its own; it cannot have another horizon")
             changes |= {"horizon": read_horizon(horizon, self.num_states), "_derived": {}}
         if initial is not None:
-            changes |= {"initial": frozen(read_initial(initial, self.num_states, self.state_name)), "_derived": {}}
+            start = frozen(read_initial(initial, self.num_states, self.state_name))
+            check_actions(self.graph, start, self.horizon, self._names)
+            changes |= {"initial": start, "_derived": {}}
         if limits is not None:
             changes["limits"] = frozen(resolve_limits(limits, self.cost_names, "limits"))
         declared = read_ranges(reward_range, cost_ranges, self.cost_names, self._paid)
@@ -425,7 +515,8 @@ class ConstrainedMDP:
             cost_ranges=tuple((float(x), float(y)) for x, y in zip(low[1:], high[1:], strict=True)),
             features=self.features,
             can_stop=self.can_stop,
-            available=None if self.num_pairs == self.num_states * self.num_actions else self.available,
+            available=None if self.all_exist else self.available,
+            step_dependent=self.step_dependent,
         )
 
 
@@ -433,6 +524,13 @@ def need_model(mdp: Any, who: str) -> None:
     """Refuse what is no model."""
     if not isinstance(mdp, ConstrainedMDP):
         raise SpecError(f"{who} needs a ConstrainedMDP, not {type(mdp).__name__}")
+
+
+def need_stationary(mdp: Any, who: str) -> None:
+    """Refuse what is no model, or one that depends on the step."""
+    need_model(mdp, who)
+    if mdp.step_dependent:
+        raise SpecError(f"{who} needs a model that is the same at every step; this one depends on the step")
 
 
 def _rebuild(values: dict[str, Any]) -> ConstrainedMDP:

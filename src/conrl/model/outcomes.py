@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from conrl._types import Array, Bool, Float, Int
-from conrl.arguments import LARGEST, any_array, float_array, frozen, is_sparse
+from conrl import kernels
+from conrl._types import Array, Float, Int
+from conrl.arguments import LARGEST, any_array, float_array, frozen, is_int, is_sparse
 from conrl.errors import ModelError, shown
 from conrl.model.graph import Graph, select
 from conrl.model.reading import ROW_SUM_TOLERANCE, Names, check_sizes, read_available
@@ -30,20 +31,26 @@ class Outcomes(NamedTuple):
 
     num_states: int
     num_actions: int
-    rows: Int  # [P]: s A + a of each pair, rising
+    steps: int  # 0 where all steps are alike
+    rows: Int  # [P]: s A + a of each pair, or (h S + s) A + a; rising
     start: Int  # [P+1]
     successor: NDArray[np.int32]  # [N]
     probability: Float  # [N]
     columns: Sequence[Float]  # the reward, then each cost: per pair [P] or by outcome [N] (if P = N, the same)
 
-    def graph(self, names: Names) -> Graph:
+    @property
+    def by_step(self) -> bool:
+        """Whether every step has outcomes of its own."""
+        return self.steps > 0
+
+    def graph(self, names: Names, initial: Float) -> Graph:
         """The sparse structure, once every state has an action and the probabilities of each pair sum to 1."""
-        first = np.searchsorted(self.rows // self.num_actions, np.arange(self.num_states + 1))
-        empty = np.flatnonzero(np.diff(first) == 0)
-        if empty.size:
-            raise ModelError(f"state {names.state(int(empty[0]))!r} (index {empty[0]}) {NO_ACTION}")
+        nodes = max(self.steps, 1) * self.num_states
+        first = np.searchsorted(self.rows // self.num_actions, np.arange(nodes + 1))
+        graph = Graph(frozen(first), frozen(self.start), frozen(self.successor), frozen(self.probability))
+        check_actions(graph, initial, self.steps, names)
         self._check_probabilities(names)
-        return Graph(frozen(first), frozen(self.start), frozen(self.successor), frozen(self.probability))
+        return graph
 
     def pay(self, names: Names) -> tuple[Float, Float | None]:
         """[P, 1+d]: the mean reward and costs of each pair; [N, 1+d]: the same by outcome, None if none was given so.
@@ -96,8 +103,24 @@ class Outcomes(NamedTuple):
 
     def _pair(self, k: int, names: Names) -> str:
         """What to call pair k."""
-        s, a = divmod(int(self.rows[k]), self.num_actions)
-        return f"state {names.state(s)!r}, action {names.action(a)!r}"
+        node, a = divmod(int(self.rows[k]), self.num_actions)
+        h, s = divmod(node, self.num_states)
+        return f"{f'step {h}, ' if self.by_step else ''}state {names.state(s)!r}, action {names.action(a)!r}"
+
+
+def check_actions(graph: Graph, initial: Float, steps: int, names: Names) -> None:
+    """Refuse a state without an action; where every step has its own, only at steps at which it can be reached."""
+    empty = np.diff(graph.first) == 0
+    if not empty.any():
+        return
+    S = initial.size
+    by_step = empty.size > S
+    if by_step:
+        empty &= kernels.reachable_by_step(graph.first, graph.start, graph.successor, initial, steps).reshape(-1)
+    for node in np.flatnonzero(empty)[:1].tolist():
+        h, s = divmod(node, S)
+        where = f", which can be reached at step {h}," if by_step else ""
+        raise ModelError(f"state {names.state(s)!r} (index {s}){where} {NO_ACTION}{' then' * by_step}")
 
 
 class _SparseRows(NamedTuple):
@@ -108,67 +131,118 @@ class _SparseRows(NamedTuple):
     value: Float  # [N]
 
 
-def read_tables(transitions: Any, rewards: Any, costs: Any, available: ArrayLike | None) -> Outcomes:
-    """From tables such as the constructor of a model takes."""
-    entries, S, A = _read_transitions(transitions)
-    exists = read_available(available, S, A)
-    rows = np.flatnonzero(exists)
-    if rows.size < exists.size:
-        start, kept = select(entries.start, rows)
+class _Table(NamedTuple):
+    """Transitions, rewards or a cost: a row for each pair of a state and an action, of all steps or of each."""
+
+    values: Any  # [rows] per pair; by outcome [rows, S], dense or sparse
+    by_outcome: bool
+    by_step: bool
+
+    def at(self, rows: Int, counts: Int, successor: Int, num_rows: int) -> Float:
+        """[P] of the pairs with those rows, or [N] of their outcomes, so many of each; `num_rows` of one step."""
+        if not self.by_step:
+            rows = rows % num_rows
+        if not self.by_outcome:
+            return np.asarray(self.values[rows])
+        row = np.repeat(rows, counts)
+        return _entries(self.values, row, successor) if is_sparse(self.values) else self.values[row, successor]
+
+
+def read_tables(
+    transitions: Any, rewards: Any, costs: Any, available: ArrayLike | None, horizon: Any = None
+) -> Outcomes:
+    """From tables such as the constructor of a model takes; it depends on the step if one of them does."""
+    entries, S, A, H = _read_transitions(transitions)
+    moves = H > 0  # whether transitions depend on the step
+    if not moves and is_int(horizon) and horizon > 0:
+        H = int(horizon)
+    sizes = S, A, H
+    exists = read_available(available, S, A, H)
+    tables = [_read_table(rewards, "rewards", sizes, moves)]
+    for i, cost in enumerate(_split_costs(costs, sizes)):
+        tables.append(_read_table(cost, f"costs[{i}]", sizes, moves))
+    steps = H if moves or exists.ndim == 3 or any(table.by_step for table in tables) else 0
+    rows = np.flatnonzero(np.broadcast_to(exists, (steps, S, A)) if steps else exists)
+    if rows.size < exists.size or rows.size + 1 != entries.start.size:
+        start, kept = select(entries.start, rows if moves else rows % (S * A))
         entries = _SparseRows(start.astype(np.int64), entries.column[kept], entries.value[kept])
-    at = np.repeat(rows, np.diff(entries.start)), entries.column.astype(np.int64)
-    columns = [_read_column(rewards, "rewards", exists, at)]
-    for i, cost in enumerate(_split_costs(costs, S, A)):
-        columns.append(_read_column(cost, f"costs[{i}]", exists, at))
-    return Outcomes(S, A, rows, *entries, columns)
+    outcomes = np.diff(entries.start), entries.column.astype(np.int64), S * A
+    return Outcomes(S, A, steps, rows, *entries, [table.at(rows, *outcomes) for table in tables])
 
 
-def _read_transitions(transitions: Any) -> tuple[_SparseRows, int, int]:
-    """The probabilities that are not 0, a row a pair; how many states; how many actions."""
-    if is_sparse(transitions):
-        shape = transitions.shape
+def _read_transitions(transitions: Any) -> tuple[_SparseRows, int, int, int]:
+    """The probabilities that are not 0, a row a pair; how many states, actions and, if each has its own, steps."""
+    num_steps = 0
+    if _is_list_of_sparse(transitions) or is_sparse(transitions):
+        every = [transitions] if is_sparse(transitions) else list(transitions)
+        num_steps = 0 if is_sparse(transitions) else len(every)
+        shape = every[0].shape
         if len(shape) != 2 or 0 in shape or shape[0] % shape[1]:
             raise ModelError(f"transitions is sparse with shape {shape}; expected (S*A, S)")
         num_pairs, num_states = shape
-        if transitions.nnz < num_states:  # before rows are made for states that cannot all have an action
-            raise ModelError(f"transitions has shape {shape} and {transitions.nnz} entries: some state {NO_ACTION}")
-        matrix = _csr_copy(transitions, "transitions")
+        if (
+            not num_steps and every[0].nnz < num_states
+        ):  # before rows are made for states that cannot all have an action
+            raise ModelError(f"transitions has shape {shape} and {every[0].nnz} entries: some state {NO_ACTION}")
+        matrix = _stacked(every, "transitions", shape)
         num_actions = num_pairs // num_states
         matrix.eliminate_zeros()
         entries = matrix.indptr, matrix.indices, matrix.data
     else:
         table = float_array(transitions, "transitions")
-        if table.ndim == 4:
+        if table.ndim not in (3, 4) or table.shape[-3] != table.shape[-1] or table.size == 0:
             raise ModelError(
-                "transitions has 4 dimensions; models do not depend on the step: put the step into the state"
+                f"transitions has shape {table.shape}; expected (S, A, S), or sparse (S*A, S); "
+                "where it depends on the step, (H, S, A, S), or a list of H sparse ones"
             )
-        if table.ndim != 3 or table.shape[0] != table.shape[2] or table.size == 0:
-            raise ModelError(f"transitions has shape {table.shape}; expected (S, A, S), or sparse (S*A, S)")
-        num_states, num_actions = table.shape[:2]
-        table = table.reshape(num_states * num_actions, num_states)
+        num_states, num_actions = table.shape[-3:-1]
+        num_steps = table.shape[0] if table.ndim == 4 else 0
+        table = table.reshape(-1, num_states)
         rows, columns = np.nonzero(table)
         entries = np.searchsorted(rows, np.arange(table.shape[0] + 1)), columns, table[rows, columns]
     check_sizes(num_states, num_actions)
     start, column, value = entries
-    return _SparseRows(start.astype(np.int64), column.astype(np.int32), value), num_states, num_actions
+    read = _SparseRows(start.astype(np.int64), column.astype(np.int32), value)
+    return read, num_states, num_actions, num_steps
 
 
-def _read_column(values: Any, what: str, exists: Bool, at: tuple[Int, Int]) -> Float:
-    """Rewards or one cost, as given: [P] of the pairs that exist, or [N] of the outcomes `at` (row, successor)."""
-    S, A = exists.shape
+def _read_table(values: Any, what: str, sizes: tuple[int, int, int], moves: bool) -> _Table:
+    """Rewards or one cost, as given. `sizes` are S, A and H (0 if it is unknown); `moves`: transitions have steps."""
+    S, A, H = sizes
     if is_sparse(values):
-        if values.shape != (S * A, S):
-            raise ModelError(f"{what} is sparse with shape {values.shape}; expected {(S * A, S)}, like transitions")
-        return _entries(_csr_copy(values, what), *at)
+        return _Table(_stacked([values], what, (S * A, S)), True, False)
+    if _is_list_of_sparse(values):
+        if len(values) != H:
+            raise ModelError(f"{what} is a list of {len(values)} sparse arrays; expected one for each of {H} steps")
+        return _Table(_stacked(list(values), what, (S * A, S)), True, True)
     table = float_array(values, what)
-    if table.shape == (S, A):
-        return table[exists]
-    if table.shape == (S, A, S):
-        return table.reshape(S * A, S)[at]
-    raise ModelError(
-        f"{what} has shape {table.shape}; expected ({S}, {A}) per pair or ({S}, {A}, {S}) by outcome. "
-        "If it depends on the step, put the step into the state"
-    )
+    shape = table.shape
+    if moves and shape == (H, S, A) == (S, A, S):
+        raise ModelError(f"{what} has shape {shape}, by step or by outcome: give it for both, (H, S, A, S)")
+    if shape in ((S, A), (S, A, S)):
+        by_outcome, by_step = len(shape) == 3, False
+    elif H and shape in ((H, S, A), (H, S, A, S)):
+        by_outcome, by_step = len(shape) == 4, True
+    else:
+        steps = f", with a leading {H} where it depends on the step" if H else ""
+        raise ModelError(f"{what} has shape {shape}; expected ({S}, {A}) per pair or ({S}, {A}, {S}) by outcome{steps}")
+    return _Table(table.reshape(-1, S) if by_outcome else table.reshape(-1), by_outcome, by_step)
+
+
+def _is_list_of_sparse(values: Any) -> bool:
+    return isinstance(values, (list, tuple)) and len(values) > 0 and all(is_sparse(value) for value in values)
+
+
+def _stacked(matrices: list[Any], what: str, shape: tuple[int, int]) -> sp.csr_array:
+    """Sparse tables of one shape, one below the other."""
+    import scipy.sparse as sp
+
+    for h, matrix in enumerate(matrices):
+        if matrix.shape != shape:
+            at = f" at step {h}" if len(matrices) > 1 else ""
+            raise ModelError(f"{what} is sparse with shape {matrix.shape}{at}; expected {shape}, like transitions")
+    copies = [_csr_copy(matrix, what) for matrix in matrices]
+    return copies[0] if len(copies) == 1 else sp.csr_array(sp.vstack(copies, format="csr"))
 
 
 def _entries(table: sp.csr_array, row: Int, column: Int) -> Float:
@@ -182,22 +256,27 @@ def _entries(table: sp.csr_array, row: Int, column: Int) -> Float:
     return np.where(keys[nearest] == wanted, table.data[nearest], 0.0)
 
 
-def _split_costs(costs: Any, num_states: int, num_actions: int) -> list[Any]:
+def _split_costs(costs: Any, sizes: tuple[int, int, int]) -> list[Any]:
     """The d tables in `costs`, each such as `rewards` takes."""
     if costs is None:
         return []
-    if isinstance(costs, (list, tuple)) and all(is_sparse(c) or any_array(c, "costs").ndim in (2, 3) for c in costs):
-        nested = len(costs) == num_states and all(np.shape(c)[0] == num_actions for c in costs) if costs else False
-        if not nested or any(is_sparse(c) or isinstance(c, np.ndarray) for c in costs):
+    S, A, H = sizes
+    pairs = [(S, A), (S, A, S), *([(H, S, A), (H, S, A, S)] if H else [])]
+    if isinstance(costs, (list, tuple)):
+        apart = [is_sparse(c) or _is_list_of_sparse(c) or isinstance(c, np.ndarray) for c in costs]
+        shapes = {() if known and not isinstance(c, np.ndarray) else any_array(c, "costs").shape
+                  for c, known in zip(costs, apart, strict=True)}  # fmt: skip
+        nested = len(shapes) == 1 and (len(costs), *next(iter(shapes)))[:-1] in pairs  # one table, as a list of lists
+        if all(len(shape) in (2, 3, 4) or not shape for shape in shapes) and (any(apart) or not nested):
             return list(costs)
-    S, A = num_states, num_actions
     table = float_array(costs, "costs")
     if table.shape == (S, A):
         return [table]
-    if table.shape[:-1] not in ((S, A), (S, A, S)):
+    if table.shape[:-1] not in pairs:
+        steps = f", with a leading {H} where it depends on the step" if H else ""
         raise ModelError(
             f"costs has shape {table.shape}; expected ({S}, {A}, d) per pair, ({S}, {A}, {S}, d) by outcome, "
-            "or a list of d. If it depends on the step, put the step into the state"
+            f"or a list of d{steps}"
         )
     return list(np.moveaxis(table, -1, 0))
 
@@ -234,10 +313,13 @@ def _checked(matrix: Any) -> Any:
     return matrix
 
 
-def read_outcomes(outcomes: tuple[ArrayLike, ...], num_states: int, num_actions: int) -> Outcomes:
+def read_outcomes(
+    outcomes: tuple[ArrayLike, ...], num_states: int, num_actions: int, step: ArrayLike | None = None, steps: int = 1
+) -> Outcomes:
     """From a list of them: state, action, successor, probability [n] and pay [n, 1+d].
 
-    They are sorted by pair; those that lead to the same state and pay the same are added up.
+    `step` [n], in 0..steps-1, is None where all steps are alike. They are sorted by pair; those that lead to the
+    same state and pay the same are added up.
     """
     check_sizes(num_states, num_actions)
     p, m = float_array(outcomes[3], "probability"), float_array(outcomes[4], "pay")
@@ -246,11 +328,12 @@ def read_outcomes(outcomes: tuple[ArrayLike, ...], num_states: int, num_actions:
     t = _read_indices(outcomes[2], "successor", p.shape, num_states)
     if p.ndim != 1 or m.ndim != 2 or m.shape[0] != p.size or m.shape[1] == 0:
         raise ModelError(f"pay has shape {m.shape} for {p.size} outcomes; expected ({p.size}, 1 + number of costs)")
-    if num_states > p.size:
+    h = np.zeros_like(s) if step is None else _read_indices(step, "step", p.shape, steps)
+    if num_states > p.size and step is None:
         raise ModelError(
             f"{p.size} outcome{'s' * (p.size != 1)} for {shown(num_states)} states: some state {NO_ACTION}"
         )
-    row = s * num_actions + a
+    row = (h * num_states + s) * num_actions + a
     some = p != 0.0
     row, t, p, m = row[some], t[some], p[some], m[some]
     order = np.lexsort((*m.T[::-1], t, row))
@@ -264,7 +347,8 @@ def read_outcomes(outcomes: tuple[ArrayLike, ...], num_states: int, num_actions:
     row, t, m = row[new], t[new], m[new]
     rows = np.unique(row)
     start = np.append(np.searchsorted(row, rows), row.size)
-    return Outcomes(num_states, num_actions, rows, start, t.astype(np.int32), p, m.T)
+    by_step = 0 if step is None else steps
+    return Outcomes(num_states, num_actions, by_step, rows, start, t.astype(np.int32), p, m.T)
 
 
 def _read_indices(values: ArrayLike, name: str, shape: tuple[int, ...], size: int) -> Int:

@@ -53,12 +53,12 @@ def check_sizes(num_states: Any, num_actions: Any) -> None:
             raise ModelError(f"{shown(count)} {name}; at most {most} are supported")
 
 
-def read_available(available: ArrayLike | None, num_states: int, num_actions: int) -> Bool:
-    """[S, A]: which actions exist in each state; by default all of them."""
+def read_available(available: ArrayLike | None, num_states: int, num_actions: int, steps: int = 0) -> Bool:
+    """[S, A], or [H, S, A] of so many steps: which actions exist in each state; by default all of them."""
     if available is None:
         return np.ones((num_states, num_actions), dtype=bool)
     mask = any_array(available, "available")
-    if mask.shape != (num_states, num_actions):
+    if mask.shape not in ((num_states, num_actions), (steps, num_states, num_actions)):
         raise ModelError(f"available has shape {mask.shape}; expected ({num_states}, {num_actions})")
     if mask.dtype != np.bool_ and not np.isin(mask, (0, 1)).all():
         raise ModelError("available must hold booleans")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,8 @@ class Task:
 
     `reward_range` and `cost_ranges` bound the *realised* reward and costs of one step: a hard budget rests on
     them. `initial` is the first state if it is known and fixed. `features` ([S, ...]) is what function
-    approximation sees. `can_stop`: an episode may be ended early. `available` ([S, A]) masks actions.
+    approximation sees. `can_stop`: an episode may be ended early. `available` ([S, A]) masks actions; [H, S, A] where
+    that depends on the step. `step_dependent`: what happens may depend on the step, so that learners count per step.
     """
 
     num_states: int
@@ -49,6 +50,7 @@ class Task:
     features: Array | None = None
     can_stop: bool = False
     available: Bool | None = None
+    step_dependent: bool = False
 
     def __post_init__(self) -> None:
         """Check every field, and keep a copy that nobody can change."""
@@ -74,11 +76,13 @@ class Task:
             raise ModelError(f"cost_ranges has {len(ranges)} entries for {self.num_costs} costs")
         put("cost_ranges", tuple(read_range(r, f"cost_ranges[{i}]", ("cost_ranges",)) for i, r in enumerate(ranges)))
         put("can_stop", read_flag(self.can_stop, "can_stop"))
+        put("step_dependent", read_flag(self.step_dependent, "step_dependent"))
         if self.features is not None:
             put("features", frozen(read_features(self.features, self.num_states)))
         if self.available is not None:
-            mask = read_available(self.available, self.num_states, self.num_actions)
-            if not mask.any(axis=1).all():
+            steps = self.horizon if self.step_dependent else 0
+            mask = read_available(self.available, self.num_states, self.num_actions, steps)
+            if mask.ndim == 2 and not mask.any(axis=1).all():
                 state = int(np.argmin(mask.any(axis=1)))
                 raise ModelError(f"available leaves state {state} without an action; every state needs one")
             put("available", frozen(mask))
@@ -88,6 +92,28 @@ class Task:
         return (
             f"Task(states={self.num_states}, actions={self.num_actions}, horizon={self.horizon}, limits={limits}, "
             f"initial={self.initial})"
+        )
+
+    @cached_property
+    def mask(self) -> Bool:
+        """[1, S, A], or [H, S, A]: which actions exist; all of them where a state has none, as nobody comes there."""
+        sizes = self.num_states, self.num_actions
+        exists = np.ones((1, *sizes), dtype=bool) if self.available is None else self.available.reshape(-1, *sizes)
+        return frozen(exists | ~exists.any(axis=2, keepdims=True))
+
+    @cached_property
+    def unrolled(self) -> Task:
+        """The task whose state h * S + s is state s at step h, so that nothing depends on the step any more."""
+        if not self.step_dependent:
+            return self
+        steps = (self.horizon, self.num_states, self.num_actions)
+        available = None if self.available is None else np.broadcast_to(self.mask, steps).reshape(-1, self.num_actions)
+        return replace(
+            self,
+            num_states=self.horizon * self.num_states,
+            available=available,
+            features=None,
+            step_dependent=False,
         )
 
     @cached_property

@@ -6,9 +6,9 @@ far in the state they are expected totals of one more cost each:
     P(C > m)         +1 on an outcome that takes the total above m, -1 on one that takes it back
     E max(C - t, 0)  max(spent + c - t, 0) - max(spent - t, 0) on an outcome that costs c
 
-and *never* is a set of actions that are left out (`Tracked.safe`). Only what the start can lead to is built, by breadth
-first; how totals are counted is in `conrl.model.counting`. What an outcome costs is its own pay where the model has pay
-by outcome, else the mean of its pair: then it is means that are counted.
+and *never* is a set of actions that are left out, by step (`SafePart`). Only what the start can lead to is built, by
+breadth first; how totals are counted is in `conrl.model.counting`. What an outcome costs is its own pay where the model
+has pay by outcome, else the mean of its pair: then it is means that are counted.
 
 Altman (1999), Chapter 2, for the state augmented by what was spent; Bäuerle and Ott (2011) for CVaR.
 """
@@ -54,10 +54,10 @@ class Tracked:
     totals: tuple[Total, ...]  # those that come up, in units
     state: Int  # [n]
     total: Int  # [n]: the number of the total
-    first: Int  # [n+1]
-    pair: Int  # [P]: the base's pair behind each
+    first: Int  # [n+1], or [H*n+1] where every step has pairs of its own
+    pair: Index  # [P]: the base's pair behind each
     start: Int  # [P+1]
-    outcome: Int  # [N]: the base's outcome behind each
+    outcome: Index  # [N]: the base's outcome behind each
     successor: Index  # [N]: a node
     after: Int  # [N]: the number of the total after the outcome, also after the last step
     initial: Float  # [n]
@@ -75,10 +75,20 @@ class Tracked:
         return p
 
     @property
+    def node(self) -> Int:
+        """[P]: the node of each pair."""
+        return np.repeat(np.arange(self.first.size - 1) % self.size, np.diff(self.first))
+
+    @property
     def before(self) -> Int:
         """[N]: the number of the total before each outcome."""
-        of_pair = np.repeat(self.total, np.diff(self.first))
-        return np.repeat(of_pair, np.diff(self.start))
+        return np.repeat(self.total[self.node], np.diff(self.start))
+
+    def pairs_at(self, h: int) -> slice:
+        """The pairs that may be played at a step."""
+        if self.first.size - 1 == self.size:
+            return slice(0, self.pair.size)
+        return slice(int(self.first[h * self.size]), int(self.first[(h + 1) * self.size]))
 
     # -- more costs ---------------------------------------------------------------------------------------
 
@@ -128,20 +138,25 @@ class Tracked:
 
     # -- never --------------------------------------------------------------------------------------------
 
-    def safe(self, tails: Sequence[Tail]) -> tuple[Bool, Bool]:
-        """[H, P] and [H, n]: the pairs after which, and the nodes from which, the limits can surely be kept.
+    def safe(self, tails: Sequence[Tail]) -> tuple[list[Bool], Bool]:
+        """[H] of [pairs at the step], and [H, n]: the pairs after which, and the nodes from which, all is kept surely.
 
         Backwards from the last step: a pair is safe if all its outcomes lead to safe nodes, a node if one of its pairs
         is; after the last step, if the total is not above a limit.
         """
         H = self.base.horizon
-        pairs, nodes = np.zeros((H, self.pair.size), dtype=bool), np.zeros((H, self.size), dtype=bool)
+        pairs: list[Bool] = [np.zeros(0, dtype=bool)] * H
+        nodes = np.zeros((H, self.size), dtype=bool)
         kept = ~np.any([self.exceeds(tail) for tail in tails], axis=0)
-        good = kept[self.after]
+        node = self.node
         for h in range(H - 1, -1, -1):
-            pairs[h] = np.logical_and.reduceat(good, self.start[:-1])
-            nodes[h] = np.logical_or.reduceat(pairs[h], self.first[:-1])
-            good = nodes[h][self.successor]
+            at = self.pairs_at(h)
+            begin = self.start[at]
+            if begin.size:
+                outcomes = slice(int(begin[0]), int(self.start[at.stop]))
+                good = kept[self.after[outcomes]] if h == H - 1 else nodes[h + 1][self.successor[outcomes]]
+                pairs[h] = np.logical_and.reduceat(good, begin - begin[0])
+                nodes[h][node[at][pairs[h]]] = True
         return pairs, nodes
 
     # -- models -------------------------------------------------------------------------------------------
@@ -163,14 +178,12 @@ class Tracked:
         if graph is None:
             graph = Graph(*map(frozen, (self.first, self.start, self.successor, self.probability)))
             self._made["graph"] = graph
-        made = self._model(columns, graph, self.initial, np.arange(self.pair.size), np.arange(self.outcome.size))
+        made = self._model(columns, graph, np.arange(self.pair.size), np.arange(self.outcome.size))
         if not columns:
             self._made["model"] = made
         return made
 
-    def _model(
-        self, columns: Sequence[Column], graph: Graph, initial: Float, pairs: Index, outcomes: Index
-    ) -> ConstrainedMDP:
+    def _model(self, columns: Sequence[Column], graph: Graph, pairs: Index, outcomes: Index) -> ConstrainedMDP:
         """A model with some of the pairs and outcomes, which `graph` says how to join."""
         base = self.base
         pay, by_outcome = self.pays(columns)
@@ -179,14 +192,14 @@ class Tracked:
         if base.bonus is not None:
             bonus = frozen(np.column_stack((base.bonus[behind], np.zeros((behind.size, len(columns))))))
         return base._copy(
-            num_states=graph.first.size - 1,
+            num_states=self.size,
             num_costs=base.num_costs + len(columns),
             graph=graph,
             action=frozen(base.action[behind]),
             pay=frozen(pay[pairs]),
             outcome_pay=None if by_outcome is None else frozen(by_outcome[outcomes]),
             bonus=bonus,
-            initial=frozen(initial),
+            initial=frozen(self.initial),
             limits=None,
             features=None,
             layout=None,
@@ -199,56 +212,39 @@ class Tracked:
 
 
 class SafePart:
-    """The part of a tracked model in which some limits are never exceeded.
-
-    What may be done depends on the step, so that a state of this part is a (step, state, spent).
-    """
+    """The part of a tracked model in which some limits are never exceeded: what may be done depends on the step."""
 
     def __init__(self, tracked: Tracked, tails: Sequence[Tail]) -> None:
         """Only what the start leads to through safe pairs is kept; `empty` if it is not safe itself."""
         self.tracked = tracked
-        H, n = tracked.base.horizon, tracked.size
+        H, n, node = tracked.base.horizon, tracked.size, tracked.node
         pairs, nodes = tracked.safe(tails)
-        now = np.flatnonzero(tracked.initial > 0.0)
+        now = tracked.initial > 0.0
         self.empty = not nodes[0][now].all()
+        self.reached = np.zeros((H, n), dtype=bool)
         if self.empty:
             return
-        self.number = np.full((H, n), -1, dtype=np.int64)  # of (step, node) in this part
-        kept_pairs, kept_outcomes, targets, counts, sizes = [], [], [], [], []
-        count = 0
+        kept = []
         for h in range(H):
-            self.number[h, now] = count + np.arange(now.size)
-            heads, chosen = select(tracked.first, now)
-            good = pairs[h][chosen]
-            counts.append(np.add.reduceat(good.astype(np.int64), heads[:-1].astype(np.int64)))
-            chosen = chosen[good]
-            tails_, outcomes = select(tracked.start, chosen)
-            sizes.append(np.diff(tails_.astype(np.int64)))
-            kept_pairs.append(chosen)
-            kept_outcomes.append(outcomes)
-            now = np.unique(tracked.successor[outcomes]) if h < H - 1 else now
-            count += counts[-1].size
-            targets.append((h + 1, tracked.successor[outcomes]))
-        check_table(H, count)
-        self.pairs, self.outcomes = np.concatenate(kept_pairs), np.concatenate(kept_outcomes)
-        ends = [np.zeros(t.size, dtype=np.int64) if h == H else self.number[h, t] for h, t in targets]
+            self.reached[h] = now
+            at = tracked.pairs_at(h)
+            chosen = at.start + np.flatnonzero(pairs[h] & now[node[at]])
+            kept.append(chosen)
+            now = np.zeros(n, dtype=bool)
+            now[tracked.successor[select(tracked.start, chosen)[1]]] = True
+        self.pairs = np.concatenate(kept)
+        counts = np.concatenate([np.bincount(node[chosen], minlength=n) for chosen in kept])
+        start, self.outcomes = select(tracked.start, self.pairs)
         self.graph = Graph(
-            frozen(_starts(np.concatenate(counts))),
-            frozen(_starts(np.concatenate(sizes))),
-            frozen(np.concatenate(ends).astype(np.int32)),
+            frozen(_starts(counts)),
+            frozen(start.astype(np.int64)),
+            frozen(tracked.successor[self.outcomes]),
             frozen(tracked.probability[self.outcomes]),
         )
-        self.initial = np.zeros(count)
-        self.initial[self.number[0, tracked.initial > 0.0]] = tracked.initial[tracked.initial > 0.0]
 
     def model(self, columns: Sequence[Column] = ()) -> ConstrainedMDP:
-        """An ordinary model, with more costs."""
-        return self.tracked._model(columns, self.graph, self.initial, self.pairs, self.outcomes)
-
-    def rows(self) -> tuple[Int, Int]:
-        """[H, n] each: the state of this part behind each (step, node); where it is none, the node's first action."""
-        first = self.tracked.base.action[self.tracked.pair[self.tracked.first[:-1]]]
-        return self.number, np.where(self.number < 0, first, -1)
+        """A model whose actions depend on the step, with more costs."""
+        return self.tracked._model(columns, self.graph, self.pairs, self.outcomes)
 
 
 def realised(mdp: ConstrainedMDP, costs: Sequence[int]) -> Float:
@@ -284,47 +280,56 @@ def track_as(mdp: ConstrainedMDP, counter: Counter, most: float = np.inf) -> Tra
 def build(mdp: ConstrainedMDP, counter: Counter, steps: list[Total], which: Int, most: float) -> Tracked:
     """Breadth first, a step of the episode at a time; `which` [N] is the class of each outcome's costs in `steps`."""
     totals = Totals(counter, steps, most)
-    g = mdp.graph
+    g, by_step, H = mdp.graph, mdp.step_dependent, mdp.horizon
     first, start = g.first.astype(np.int64), g.start.astype(np.int64)
     begin = np.flatnonzero(mdp.initial > 0.0)
-    new = begin * WIDE  # state * WIDE + number of the total
-    known = new  # sorted
-    nodes, levels = [], []
-    for _ in range(mdp.horizon):
-        state, total = new // WIDE, new % WIDE
-        heads, pairs = select(first, state)
+    new = known = begin * WIDE  # state * WIDE + number of the total; `known` is sorted
+    levels, parts = [], []
+    for h in range(H):
+        heads, pairs = select(first, new // WIDE + h * mdp.num_states * by_step)
         tails, outcomes = select(start, pairs)
-        of_pair = np.repeat(total, np.diff(heads).astype(np.int64))
-        spent = totals.after(np.repeat(of_pair, np.diff(tails).astype(np.int64)), which[outcomes])
-        nodes.append(new)
-        levels.append((np.diff(heads), pairs, np.diff(tails), outcomes, spent))
+        counts, sizes = np.diff(heads).astype(np.int64), np.diff(tails).astype(np.int64)
+        spent = totals.after(np.repeat(np.repeat(new % WIDE, counts), sizes), which[outcomes])
+        levels.append(new)
+        parts.append((counts, pairs.astype(np.int64), sizes, outcomes.astype(np.int64), spent))
         reached = np.unique(g.successor[outcomes].astype(np.int64) * WIDE + spent)
         at = np.minimum(np.searchsorted(known, reached), known.size - 1)
-        new = reached[known[at] != reached]
+        fresh = reached[known[at] != reached]
+        new = reached if by_step else fresh  # a stationary node is expanded once
         if not new.size:
             break
-        known = np.union1d(known, new)
-        check_table(mdp.horizon, known.size)
-    keys = np.concatenate(nodes)
-    order = np.argsort(keys)
-    counts, pairs, sizes, outcomes, spent = (np.concatenate(parts) for parts in zip(*levels, strict=True))
+        if h < H - 1:
+            known = np.union1d(known, fresh)
+            check_table(H, known.size)
+    counts, pairs, sizes, outcomes, spent = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    keys = np.concatenate(levels)
+    own = np.searchsorted(known, keys)  # the nodes are numbered by key
     target = g.successor[outcomes].astype(np.int64) * WIDE + spent
-    at = np.minimum(np.searchsorted(keys[order], target), keys.size - 1)
-    own = np.repeat(np.repeat(np.arange(keys.size), counts.astype(np.int64)), sizes.astype(np.int64))
+    at = np.minimum(np.searchsorted(known, target), known.size - 1)
     # What is first reached after the last step is no node: the episode is over, wherever it leads.
-    successor = np.where(keys[order][at] == target, order[at], own).astype(np.int32)
-    initial = np.zeros(keys.size)
-    initial[: begin.size] = mdp.initial[begin]
+    source = np.repeat(np.repeat(own, counts), sizes)
+    successor = np.where(known[at] == target, at, source).astype(np.int32)
+    if by_step:
+        all_counts = np.zeros(H * known.size, dtype=np.int64)
+        all_counts[own + known.size * np.repeat(np.arange(len(levels)), [level.size for level in levels])] = counts
+    else:  # nodes come by step, and are put in the order of their keys
+        order = np.argsort(own)
+        heads, moved = select(_starts(counts), order)
+        tails, kept = select(_starts(sizes), moved)
+        all_counts, pairs, sizes = counts[order], pairs[moved], sizes[moved]
+        outcomes, spent, successor = outcomes[kept], spent[kept], successor[kept]
+    initial = np.zeros(known.size)
+    initial[np.searchsorted(known, begin * WIDE)] = mdp.initial[begin]
     return Tracked(
         base=mdp,
         counter=counter,
         totals=tuple(totals.values),
-        state=keys // WIDE,
-        total=keys % WIDE,
-        first=_starts(counts),
-        pair=pairs.astype(np.int64),
+        state=known // WIDE,
+        total=known % WIDE,
+        first=_starts(all_counts),
+        pair=pairs,
         start=_starts(sizes),
-        outcome=outcomes.astype(np.int64),
+        outcome=outcomes,
         successor=successor,
         after=spent,
         initial=initial,

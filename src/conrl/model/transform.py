@@ -11,7 +11,7 @@ instead of using what was learned. `reachable_part` leaves such states out (Box 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from conrl.arguments import frozen, is_int
 from conrl.errors import ModelError, shown
 from conrl.model.graph import Graph
 from conrl.model.layout import Layout
-from conrl.model.mdp import ConstrainedMDP, need_model
+from conrl.model.mdp import ConstrainedMDP, need_stationary
 
 
 def single_episode(mdp: ConstrainedMDP, terminal: Iterable[int | str] | None = None) -> ConstrainedMDP:
@@ -37,7 +37,7 @@ def single_episode(mdp: ConstrainedMDP, terminal: Iterable[int | str] | None = N
     >>> single_episode(mars_rover(rock_reward=1.0))
     ConstrainedMDP(states=64, actions=4, costs=1, horizon=30, outcomes=904)
     """
-    need_model(mdp, "single_episode")
+    need_stationary(mdp, "single_episode")
     ends = absorbing(mdp) if terminal is None else _given(mdp, terminal)
     if not ends.any():
         raise ModelError(
@@ -103,6 +103,52 @@ def _reached(mdp: ConstrainedMDP) -> Bool:
         if (more == reached).all():
             return reached
         reached = more
+
+
+def rolled(
+    mdp: ConstrainedMDP,
+    num_states: int,
+    state_names: Sequence[str] | None = None,
+    action_names: Sequence[str] | None = None,
+) -> ConstrainedMDP:
+    """A step-dependent model of `num_states` states from one whose state h * S + s is state s at step h.
+
+    It may have one state more, END, at which every step stays. After the last step a state is read as in the last.
+    """
+    H, S = mdp.horizon, num_states
+    extra = mdp.num_states - H * S  # 0 or 1
+    total = S + extra
+    of_state = np.append(np.tile(np.arange(S), H), np.full(extra, S))
+    counts = np.diff(mdp.graph.start)
+    source = np.repeat(mdp.pair_state, counts)
+    paid = np.repeat(mdp.pay, counts, axis=0) if mdp.outcome_pay is None else mdp.outcome_pay
+    last = source >= H * S  # END's own: once for each step
+    times = np.where(last, H, 1)
+    step = np.repeat(source // S, times)
+    step[np.repeat(last, times)] = np.tile(np.arange(H), int(last.sum()))
+    again = np.repeat(np.arange(source.size), times)
+    made = ConstrainedMDP.from_outcomes(
+        of_state[source][again],
+        np.repeat(mdp.action, counts)[again],
+        of_state[mdp.graph.successor][again],
+        mdp.graph.probability[again],
+        paid[again],
+        num_states=total,
+        num_actions=mdp.num_actions,
+        horizon=H,
+        step=step,
+        initial=np.append(mdp.initial[:S], mdp.initial[H * S :]),
+        limits=mdp.limits,
+        cost_names=mdp.cost_names,
+        can_stop=mdp.can_stop,
+        state_names=state_names,
+        action_names=action_names,
+    )
+    node = np.where(made.pair_state < S, made.pair_step * S + made.pair_state, H * S)
+    pair = mdp.pair_index[node, made.action]
+    visits = None if mdp._visits is None else frozen(mdp._visits[pair])
+    outcome_pay = None if mdp.outcome_pay is None else made.outcome_pay
+    return made._copy(pay=frozen(mdp.pay[pair]), outcome_pay=outcome_pay, _visits=visits, _ranges=mdp._ranges)
 
 
 def absorbing(mdp: ConstrainedMDP) -> Bool:

@@ -260,6 +260,8 @@ def _calls(learned: Arrays) -> int:
 
 def _seen(mdp: ConstrainedMDP) -> tuple[Array, Bool | None]:
     """What the network sees, of all states of the task; and which actions exist."""
+    if mdp.step_dependent or (mdp.origin is not None and mdp.origin.task.step_dependent):
+        raise SpecError("A2C's network does not see the step, on which the model depends; use an exact planner")
     if mdp.origin is not None:
         return mdp.origin.features, mdp.origin.available
     features = one_hot(mdp.num_states) if mdp.features is None else mdp.features

@@ -35,15 +35,15 @@ class Scratch:
     """What one call works in: n positions in B blocks, P pairs."""
 
     values: Float  # [2, B, LANES]
-    choice: NDArray[np.uint16]  # [H, B, LANES]
+    choice: NDArray[np.uint16]  # [M, LANES]: a row for each step and block that can be occupied then
     mu: Float  # [2, n]
     counts: Float  # [P]
 
     @cached_property
     def many(self) -> tuple[Float, NDArray[np.uint16]]:
-        """Values [2, n, LANES] and choice [H, n, LANES] of a sweep for many directions."""
-        shape = self.mu.shape[1], kernels.LANES
-        return np.zeros((2, *shape)), np.zeros((self.choice.shape[0], *shape), dtype=np.uint16)
+        """Values [2, n, LANES] and choice [M * LANES, LANES] of a sweep for many directions."""
+        choice = np.zeros((self.choice.size, kernels.LANES), dtype=np.uint16)
+        return np.zeros((2, self.mu.shape[1], kernels.LANES)), choice
 
 
 class BackwardInduction(ModelOracle):
@@ -66,7 +66,7 @@ class BackwardInduction(ModelOracle):
         super().__init__(mdp, mdp.pay[reach.pairs], bonus, (backward, forward))  # in positions
         self._reach = reach
         # Plain tuples: numba reads them faster than named ones.
-        self._graph, self._occupied = tuple(reach.graph), (reach.lo, reach.hi, reach.blocks)
+        self._graph, self._occupied = tuple(reach.graph), reach.occupied
         slot_pair, self._lines = kernels.interleave(self._graph)
         missing = slot_pair == self._pay.shape[0]
         self._missing = missing if missing.any() else None
@@ -78,9 +78,10 @@ class BackwardInduction(ModelOracle):
         self._free: list[Scratch] = []
 
     def _scratch(self) -> Scratch:
-        n, blocks = self._reach.order.size, (-(-self._reach.order.size // kernels.LANES), kernels.LANES)
-        choice = np.zeros((self.horizon, *blocks), dtype=np.uint16)
-        return Scratch(np.zeros((2, *blocks)), choice, np.zeros((2, n)), np.zeros(self._pay.shape[0]))
+        n = self._reach.order.size
+        values = np.zeros((2, -(-n // kernels.LANES), kernels.LANES))
+        choice = np.zeros((self._reach.rows, kernels.LANES), dtype=np.uint16)
+        return Scratch(values, choice, np.zeros((2, n)), np.zeros(self._pay.shape[0]))
 
     def support_many(self, directions: Float) -> Supports:
         """Answers to the rows of `directions` [m, 1+d], up to LANES of them in one sweep."""
@@ -99,7 +100,7 @@ class BackwardInduction(ModelOracle):
                 continue
             for i in range(part.start, part.stop):
                 values[i] = self._sweep(directions[i], work)
-                choice = work.choice.reshape(self.horizon, -1, 1)
+                choice = work.choice.reshape(-1, 1)
                 self._value_vector(directions[i], choice, 0, work, points[i], means[i])
         self._free.append(work)
         return Supports(values, points, means)
@@ -123,8 +124,8 @@ class BackwardInduction(ModelOracle):
         else:
             work = self._scratch()  # new: what is played at states that are never reached depends on w alone
             self._sweep(w, work)
-            choice = work.choice.reshape(mdp.horizon, -1)
-            kernels.actions_of(mdp.graph.first, mdp.action, self._reach.order, choice, actions)
+            choice = work.choice.reshape(-1)
+            kernels.actions_of(mdp.graph.first, mdp.action, self._reach.order, self._occupied, choice, actions)
         return Deterministic._trusted_actions(actions, mdp.num_actions)
 
     def _sweep(self, w: Float, work: Scratch) -> float:

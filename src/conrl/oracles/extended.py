@@ -33,6 +33,7 @@ from conrl.arguments import float_array
 from conrl.errors import ModelError
 from conrl.model import ConstrainedMDP
 from conrl.model.graph import Graph
+from conrl.model.mdp import need_stationary
 from conrl.oracles.protocols import ModelOracle, Supports
 from conrl.policy import Deterministic
 
@@ -64,6 +65,7 @@ class ExtendedBackwardInduction(ModelOracle):
         A pair's transitions are put together from the ends of their intervals, at most all states' of them, before
         they are used: four operations each are more than enough.
         """
+        need_stationary(mdp, "ExtendedBackwardInduction")
         beta = float_array(radius, "radius")
         graph = mdp.graph
         if beta.ndim == 3:

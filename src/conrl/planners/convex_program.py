@@ -71,7 +71,7 @@ class ConvexProgram:
             raise self._unsolved(oracle, problem, cones, str(error)) from None
         if program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
             raise self._unsolved(oracle, problem, cones, program.status)
-        measure = np.maximum(np.asarray(rho.value), 0.0).reshape(mdp.horizon, mdp.num_pairs)
+        measure = np.maximum(np.asarray(rho.value), 0.0).reshape(mdp.repeats, mdp.num_pairs)
         policy = markov_policy(mdp, measure)
         value = evaluate(mdp, policy).value
         moved = np.asarray(y.value) if mdp.bonus is not None else value
@@ -115,15 +115,15 @@ def full_program(mdp: ConstrainedMDP, problem: ConcaveConvex) -> tuple[Any, Any,
     """The CVXPY problem, its rho [H * P] and y [1+d], the rows that tie them, and the constraints' rows."""
     cp = import_cvxpy()
     flow, right = flow_rows(mdp)
-    H, d = mdp.horizon, mdp.num_costs
-    rho = cp.Variable(H * mdp.num_pairs, nonneg=True)
+    steps, d = mdp.repeats, mdp.num_costs
+    rho = cp.Variable(steps * mdp.num_pairs, nonneg=True)
     y = cp.Variable(1 + d)
-    mean = np.tile(mdp.pay, (H, 1)).T @ rho
+    mean = np.tile(mdp.pay, (steps, 1)).T @ rho
     objective, constraints = expressions(problem.objective, problem.constraints, y, y)
     if mdp.bonus is None:
         tie = [y == mean]
     else:
-        slack = np.tile(mdp.bonus, (H, 1)).T @ rho
+        slack = np.tile(mdp.bonus, (steps, 1)).T @ rho
         tie = [y - mean <= slack, mean - y <= slack]
     limits = [g <= 0.0 for g in constraints]
     return cp.Problem(cp.Maximize(objective), [flow @ rho == right, *tie, *limits]), rho, y, tie, limits

@@ -149,7 +149,8 @@ class LinearProgram:
         solution = highs.getSolution()
         values = np.maximum(np.array(solution.col_value), 0.0)
         skip = min(float(values[-1]), 1.0) if null else 0.0
-        policy = markov_policy(mdp, values[: mdp.horizon * mdp.num_pairs].reshape(mdp.horizon, mdp.num_pairs))
+        size = mdp.repeats * mdp.num_pairs
+        policy = markov_policy(mdp, values[:size].reshape(mdp.repeats, mdp.num_pairs))
         occupied = np.zeros((1, mdp.num_pairs))
         policy.add_occupation(mdp, 1.0, occupied)
         played = occupied[0] @ mdp.pay
@@ -217,20 +218,20 @@ def _program(mdp: ConstrainedMDP, rows: Rows, null: bool) -> highspy.HighsLp:
     """
     import scipy.sparse as sp
 
-    H, S, P = mdp.horizon, mdp.num_states, mdp.num_pairs
+    steps, P = mdp.repeats, mdp.num_pairs
     flow, right = flow_rows(mdp)
     reward, used = mdp.pay[:, 0], mdp.pay[:, 1 + rows.cost]  # [P], [P, R]
     if mdp.bonus is not None:  # the best case: r + b, c - b under a limit, c + b over a floor
         reward, used = reward + mdp.bonus[:, 0], used - rows.sign * mdp.bonus[:, 1 + rows.cost]
     unit = _units(mdp, rows)
-    limits = sp.csr_array(np.tile((rows.sign * used / unit).T, (1, H)).reshape(rows.size, H * P))
+    limits = sp.csr_array(np.tile((rows.sign * used / unit).T, (1, steps)).reshape(rows.size, steps * P))
     matrix = sp.csc_array(sp.vstack((limits, flow)))
-    gain = np.tile(reward, H)
+    gain = np.tile(reward, steps)
     if null:
         skip = np.concatenate((np.zeros(rows.size), right))[:, None]
         matrix, gain = sp.csc_array(sp.hstack((matrix, sp.csc_array(skip)))), np.append(gain, 0.0)
     lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = gain.size, rows.size + H * S
+    lp.num_col_, lp.num_row_ = gain.size, rows.size + right.size
     lp.sense_ = highspy.ObjSense.kMaximize
     lp.col_cost_ = gain
     lp.col_lower_, lp.col_upper_ = np.zeros(gain.size), np.full(gain.size, highspy.kHighsInf)
@@ -245,15 +246,25 @@ def _program(mdp: ConstrainedMDP, rows: Rows, null: bool) -> highspy.HighsLp:
 
 
 def flow_rows(mdp: ConstrainedMDP) -> tuple[Any, Float]:
-    """The rows that make rho [H * P] an occupation measure, and their right-hand side."""
+    """The rows that make rho [H * P] an occupation measure, and their right-hand side; rho [P] where each step has
+    pairs of its own."""
     import scipy.sparse as sp
 
     H, S, P = mdp.horizon, mdp.num_states, mdp.num_pairs
     g = mdp.graph
+    right = np.concatenate((mdp.initial, np.zeros((H - 1) * S)))
+    if mdp.step_dependent:
+        node = mdp.pair_step * S + mdp.pair_state
+        outcome = np.repeat(np.arange(P), np.diff(g.start))
+        onward = mdp.pair_step[outcome] < H - 1
+        to = (mdp.pair_step[outcome] + 1) * S + g.successor
+        leave = sp.csr_array((np.ones(P), (node, np.arange(P))), shape=(H * S, P))
+        arrive = sp.csr_array((g.probability[onward], (to[onward], outcome[onward])), shape=(H * S, P))
+        return leave - arrive, right
     leave = sp.csr_array((np.ones(P), (mdp.pair_state, np.arange(P))), shape=(S, P))
     arrive = sp.csr_array((g.probability, g.successor, g.start), shape=(P, S)).T
     flow = sp.kron(sp.eye_array(H), leave) - sp.kron(sp.eye_array(H, k=-1), arrive)
-    return flow, np.concatenate((mdp.initial, np.zeros((H - 1) * S)))
+    return flow, right
 
 
 def _units(mdp: ConstrainedMDP, rows: Rows) -> Float:
@@ -263,11 +274,10 @@ def _units(mdp: ConstrainedMDP, rows: Rows) -> Float:
 
 
 def markov_policy(mdp: ConstrainedMDP, rho: Float) -> Policy:
-    """The policy of an occupation measure [H, P]; the first action where it is zero."""
-    table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
-    table[:, mdp.pair_state, mdp.action] = rho
+    """The policy of an occupation measure [repeats, P]; the first action where it is zero."""
+    table = mdp.by_step(rho)
     mass = table.sum(axis=2, keepdims=True)
-    default = np.zeros((mdp.num_states, mdp.num_actions))
-    default[np.arange(mdp.num_states), mdp.action[mdp.graph.first[:-1]]] = 1.0
+    default = np.zeros(mdp.playable.shape)
+    np.put_along_axis(default, np.argmax(mdp.playable, axis=2, keepdims=True), 1.0, axis=2)
     with np.errstate(invalid="ignore", divide="ignore"):
         return Policy(np.where(mass > 0.0, table / mass, default))

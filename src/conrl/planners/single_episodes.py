@@ -37,10 +37,10 @@ import numpy as np
 from conrl._types import Arrays, Float
 from conrl.errors import InfeasibleError, RunError
 from conrl.model import ConstrainedMDP
-from conrl.model.counting import DOWN, EXACT, MOST_TOTALS, UP, TooManyTotals, simplest
+from conrl.model.counting import DOWN, EXACT, MOST_TOTALS, UP, TooManyTotals, classes_of, simplest
 from conrl.model.limits import resolve_limits
 from conrl.model.tails import CHANCE, CVAR, NEVER, Tail
-from conrl.model.tracking import Column, SafePart, Tracked, thresholds_of, track
+from conrl.model.tracking import Column, SafePart, Tracked, realised, thresholds_of, track
 from conrl.oracles import exact_oracle
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Columns
@@ -481,25 +481,28 @@ def careful_path(tracked: Tracked, cost: int) -> tuple[float, tuple[str, ...]]:
     """The least total that can surely be kept, and a path that reaches it: min over actions of max over outcomes."""
     mdp, i = tracked.base, tracked.counter.costs.index(cost)
     # On the base model: the worst case does not depend on what was spent before.
-    from conrl.model.counting import classes_of
-    from conrl.model.tracking import realised
-
     paid, which = classes_of(realised(mdp, tracked.counter.costs))
     units = np.array([float(tracked.counter.in_units(i, row[i])) for row in paid])[which]
-    g = mdp.graph
+    g, S = mdp.graph, mdp.num_states
     start, first = g.start.astype(np.int64), g.first.astype(np.int64)
-    value = np.zeros((mdp.horizon + 1, mdp.num_states))
+    stride = S if mdp.step_dependent else 0
+    value = np.zeros((mdp.horizon + 1, S))
     for h in range(mdp.horizon - 1, -1, -1):
-        worst = np.maximum.reduceat(units + value[h + 1][g.successor], start[:-1])
-        value[h] = np.minimum.reduceat(worst, first[:-1])
+        worst = np.maximum.reduceat(units + value[h + 1][g.successor], start[:-1])  # [P]
+        pairs = slice(first[h * stride], first[h * stride + S])
+        value[h] = np.inf  # nobody comes to a state without actions
+        np.minimum.at(value[h], mdp.pair_state[pairs], worst[pairs])
     begin = np.flatnonzero(mdp.initial > 0.0)
     state = int(begin[np.argmax(value[0][begin])])
     total, path = float(value[0][state]) * float(tracked.counter.units[i]), []
     for h in range(mdp.horizon):
-        pairs = range(first[state], first[state + 1])
-        after = [units[start[p] : start[p + 1]] + value[h + 1][g.successor[start[p] : start[p + 1]]] for p in pairs]
+        node = h * stride + state
+        pairs_here = range(first[node], first[node + 1])
+        after = [
+            units[start[p] : start[p + 1]] + value[h + 1][g.successor[start[p] : start[p + 1]]] for p in pairs_here
+        ]
         best = int(np.argmin([x.max() for x in after]))
-        pair = pairs[best]
+        pair = pairs_here[best]
         path.append(f"{mdp.state_name(state)}: {mdp.action_name(int(mdp.action[pair]))}")
         state = int(g.successor[start[pair] + int(np.argmax(after[best]))])
     return total, (*path, mdp.state_name(state))
@@ -538,16 +541,16 @@ def _marginal(totals: Sequence[tuple[int, ...]], ends: Float, i: int) -> tuple[l
 
 
 def _lifted(part: Tracked | SafePart, policy: Policy) -> Policy:
-    """A policy of a part as one of the tracked model's nodes."""
+    """A policy of a part as one of the tracked model: the first action where a safe policy does not come."""
     if isinstance(part, Tracked):
         return policy
-    number, first = part.rows()
-    steps = np.arange(number.shape[0])[:, None]
+    playable = part.tracked.model().playable
+    first = np.broadcast_to(np.argmax(playable, axis=2), part.reached.shape)
     if isinstance(policy, Deterministic):
-        actions = np.where(number >= 0, policy.actions[steps, number], first).astype(np.int16)
+        actions = np.where(part.reached, policy.actions, first).astype(np.int16)
         return Deterministic._trusted_actions(actions, policy.num_actions)
-    table = policy.probabilities[steps, number]
-    h, i = np.nonzero(number < 0)
+    table = np.array(policy.probabilities)
+    h, i = np.nonzero(~part.reached)
     table[h, i] = 0.0
     table[h, i, first[h, i]] = 1.0
     return Policy._trusted(table)

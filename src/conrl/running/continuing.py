@@ -97,7 +97,7 @@ def _walk(
     arguments: list[Any] = [*model, table, deterministic, uniform, *pause[1:], h, states, actions[:last], paid]
     end: int = kernels.walk(*arguments)
     if drawn:
-        paid[h] = world._draw(generator, int(states[h]), int(actions[h]), int(states[h + 1]))
+        paid[h] = world._draw(generator, h, int(states[h]), int(actions[h]), int(states[h + 1]))
     return end
 
 

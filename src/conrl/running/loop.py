@@ -133,10 +133,13 @@ def make_world(
         theirs = (env.num_states, env.num_actions, env.horizon, env.num_costs)
         if sizes != theirs:
             raise SpecError(f"the learner's task has (states, actions, steps, costs) {sizes}, the model {theirs}")
-        exist = env.available
-        allowed = np.ones_like(exist) if task.available is None else task.available
-        if (allowed & ~exist).any():
-            s, a = (int(x) for x in np.argwhere(allowed & ~exist)[0])
+        if env.step_dependent and not task.step_dependent:
+            raise SpecError(
+                "the model depends on the step, the learner's task does not; make it with step_dependent=True"
+            )
+        missing = task.mask & ~env.playable
+        if missing.any():
+            _, s, a = (int(x) for x in np.argwhere(missing)[0])
             raise SpecError(f"action {a} does not exist in state {s} of the model; make the task with available=")
         return ModelWorld(env, task, pay), env
     if not all(hasattr(env, name) for name in ("step", "reset")):

@@ -136,12 +136,12 @@ class ModelWorld:
         for h in range(actions.size):
             if not meter.may_step():
                 return h
-            pay[h] = self._draw(generator, int(states[h]), int(actions[h]), int(states[h + 1]))
+            pay[h] = self._draw(generator, h, int(states[h]), int(actions[h]), int(states[h + 1]))
             meter.add(pay[h, 1:])
         return int(actions.size)
 
-    def _draw(self, generator: np.random.Generator, state: int, action: int, successor: int) -> ArrayLike:
-        mean = self.mdp.pay[self.mdp.pair_index[state, action]]
+    def _draw(self, generator: np.random.Generator, step: int, state: int, action: int, successor: int) -> ArrayLike:
+        mean = self.mdp.pay[self.mdp.pair(step, state, action)]
         if callable(self._pay):
             try:
                 drawn = np.asarray(self._pay(generator, state, action, successor, mean.copy()), dtype=np.float64)

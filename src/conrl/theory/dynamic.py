@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from conrl._types import Bool, Float, Int
 from conrl.errors import SpecError
 from conrl.model import ConstrainedMDP
+from conrl.model.mdp import need_stationary
 
 ROUNDING = 1e-12  # by which a cost may miss a fraction, in its size
 MAX_DENOMINATOR = 10**4  # costs of `dynamic_optimum` are multiples of 1/n with n up to this
@@ -66,6 +67,7 @@ def dynamic_optimum(
     static program (the origin joins the set of values) and, with a known first state, as in the paper. Randomising
     gains nothing, since the constraint holds on every path.
     """
+    need_stationary(mdp, "dynamic_optimum")
     if episodes < 1:
         raise SpecError(f"episodes is {episodes}; at least 1 is needed")
     g, H, S = mdp.graph, mdp.horizon, mdp.num_states

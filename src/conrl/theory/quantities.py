@@ -25,6 +25,7 @@ from conrl.evaluation import evaluate
 from conrl.metrics import Regret
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import resolve_limits
+from conrl.model.mdp import need_stationary
 from conrl.policy import Mixture, Policy
 
 Scalar = Callable[[float], float]
@@ -217,11 +218,13 @@ def convex_decomposition(
 
 def _pay(mdp: ConstrainedMDP) -> Float:
     """[S, A, 1+d]."""
+    need_stationary(mdp, "conrl.theory")
     return np.concatenate((mdp.rewards[..., None], mdp.costs), axis=2)
 
 
 def _backward(mdp: ConstrainedMDP, policy: Policy, m: Float) -> tuple[Float, Float]:
     """Q [H, S, A, n] and V [H+1, S, n] of n objectives m [S, A, n]."""
+    need_stationary(mdp, "conrl.theory")
     if isinstance(policy, Mixture):
         raise ModelError(
             "a mixture has no value function: what remains depends on the part drawn; "
@@ -280,6 +283,7 @@ def _index(mdp: ConstrainedMDP, objective: int) -> int:
 
 def _bonus_table(mdp: ConstrainedMDP, bonus: ArrayLike) -> Float:
     """[S, A, 1] or [S, A, 1+d]; 0 at pairs that do not exist."""
+    need_stationary(mdp, "conrl.theory")
     b = np.asarray(bonus, dtype=np.float64)
     shape = (mdp.num_states, mdp.num_actions)
     if b.shape == shape:
