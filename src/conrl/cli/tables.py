@@ -248,7 +248,7 @@ def _guarding(record: Record) -> Iterator[str]:
 def frontier_tables(record: Record, curve: Frontier) -> Parts:
     """The vertices of the curve, and what it says at the model's own limit."""
     vertices, own = record["vertices"], record["own_limit"]
-    others = curve.linear(math.inf).rows(curve.mdp).names  # the limits that stay as they are
+    others = curve.rows(math.inf).names  # the limits that stay as they are
     held = f", with {', '.join(others)}" if others else ""
     table = Numbers("vertex", "limit", "reward", "price")
     before = -1

@@ -11,7 +11,7 @@ When a row counts as kept: `conrl.planners.allowance`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,7 +60,8 @@ def feasibility(
 ) -> Feasibility:
     """Whether some policy keeps the limits, without planning for reward.
 
-    `limits` and `floors` are as in `Linear` (which may be given itself); by default the model's own limits.
+    `limits` and `floors` are as in `Linear` (which may be given itself, also with limits on single episodes); by
+    default the model's own limits.
     """
     need_model(mdp, "feasibility")
     asked = as_problem(limits, mdp.limits)
@@ -68,7 +69,13 @@ def feasibility(
         raise SpecError(f"feasibility takes limits or a Linear problem, not {type(asked).__name__}")
     if asked.floors is not None and floors is not None:
         raise SpecError("floors were given twice: in the problem, and as floors=")
-    _, rows = (asked if floors is None else Linear(asked.limits, floors)).bind(mdp)
+    if floors is not None:
+        asked = replace(asked, floors=floors)
+    if asked.on_episodes:
+        from conrl.planners.single_episodes import feasibility_of_episodes  # here: it plans
+
+        return feasibility_of_episodes(mdp, asked)
+    _, rows = asked.bind(mdp)
     oracle = exact_oracle(mdp)
     columns = Columns()
     conflict = find_conflict(oracle, rows, columns)

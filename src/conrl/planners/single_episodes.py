@@ -35,7 +35,8 @@ from typing import NamedTuple
 import numpy as np
 
 from conrl._types import Arrays, Float
-from conrl.errors import InfeasibleError, RunError
+from conrl.arguments import frozen
+from conrl.errors import InfeasibleError, RunError, SpecError
 from conrl.model import ConstrainedMDP
 from conrl.model.counting import DOWN, EXACT, MOST_TOTALS, UP, TooManyTotals, classes_of, simplest
 from conrl.model.limits import resolve_limits
@@ -43,8 +44,9 @@ from conrl.model.tails import CHANCE, CVAR, NEVER, Tail
 from conrl.model.tracking import Column, SafePart, Tracked, realised, thresholds_of, track
 from conrl.oracles import exact_oracle
 from conrl.planners.column_generation.linear import maximise
+from conrl.planners.column_generation.planner import ColumnGeneration
 from conrl.planners.column_generation.search import Columns
-from conrl.planners.feasibility import Feasibility, extremes
+from conrl.planners.feasibility import SLACK_TOLERANCE, Feasibility, extremes
 from conrl.planners.result import Checked, Plan
 from conrl.policy import Deterministic, Policy
 from conrl.problem import Linear, Rows
@@ -90,6 +92,33 @@ def plan_episodes(
     return replace(best, bound=bound, status="bracketed" if best.status == "optimal" and wide else best.status)
 
 
+def feasibility_of_episodes(mdp: ConstrainedMDP, problem: Linear) -> Feasibility:
+    """Whether some policy keeps the limits; by how much each limit on an expectation could be lowered alone."""
+    ask = ColumnGeneration().plan
+    limits = resolve_limits(problem.limits, mdp.cost_names, "limits")
+    least, greatest = extremes(exact_oracle(mdp))
+    slack = np.full(mdp.num_costs, np.inf)
+    try:
+        plan_episodes(ask, _paying(mdp, None), problem, None, False, SLACK_TOLERANCE)
+        for i in map(int, np.flatnonzero(np.isfinite(limits))):
+            others = limits.copy()
+            others[i] = np.inf
+            cheapest = plan_episodes(
+                ask, _paying(mdp, i), replace(problem, limits=others), None, False, SLACK_TOLERANCE
+            )
+            slack[i] = max(float(limits[i]) + cheapest.reward, 0.0)
+    except InfeasibleError as error:
+        return error.feasibility
+    return Feasibility(True, least, greatest, slack)
+
+
+def _paying(mdp: ConstrainedMDP, cost: int | None) -> ConstrainedMDP:
+    """The model with a reward of 0, or of less cost."""
+    pay = mdp.pay.copy()
+    pay[:, 0] = 0.0 if cost is None else -pay[:, 1 + cost]
+    return mdp._copy(pay=frozen(pay), bonus=None, _derived={})
+
+
 def both(mdp: ConstrainedMDP, tails: Sequence[Tail], grids: dict[int, Fraction]) -> tuple[Tracked, Tracked | None]:
     """The tracked model; where a grid is needed, with costs rounded up, and the one with costs rounded down."""
     costs = sorted({tail.cost for tail in tails})
@@ -113,6 +142,31 @@ def _automatic(mdp: ConstrainedMDP, cost: int, thresholds: Sequence[Fraction]) -
     paid = mdp._paid[:, 1 + cost]
     size = float(max(thresholds)) if paid.min() >= 0.0 else mdp.horizon * float(np.abs(paid).max())
     return simplest(float(f"{(size or float(np.abs(paid).max()) or 1.0) / GRID_STEPS:.1e}"))
+
+
+def limited(mdp: ConstrainedMDP, problem: Linear, chance: Tail | None, cost: int) -> tuple[ConstrainedMDP, int]:
+    """The tracked model with all limits as its own, and which of its costs is varied: `cost`, or that of `chance`."""
+    if problem.cvar is not None:
+        raise SpecError("a frontier has no CVaR limits: against a CVaR the best reward is not concave; leave cvar out")
+    tails = problem.tails(mdp)
+    if chance is not None:
+        tails = (*(t for t in tails if t[:3] != chance[:3]), chance)
+    tracked, down = both(mdp, tails, problem.grids(mdp))
+    if down is not None:
+        raise SpecError(
+            "a frontier needs totals that can be counted exactly, and these need a grid; round the costs of the model"
+        )
+    search = _Search(_Asked(ColumnGeneration().plan, mdp, problem, problem.rows(mdp), tails, SLACK_TOLERANCE), tracked)
+    part: Tracked | SafePart = tracked
+    if search.nevers:
+        part = SafePart(tracked, search.nevers)
+        if part.empty:
+            raise search._never_kept()
+    if chance is not None and search.crossings[-1].offset:
+        raise SpecError(f"chance: an episode begins above {chance.limit:.10g}; give a threshold of at least 0")
+    columns, linear = search.linear(())
+    model = part.model(columns)
+    return model.replace(limits=linear.limits), model.num_costs - 1 if chance is not None else cost
 
 
 class _Asked(NamedTuple):
