@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from conrl.model.mdp import need_model
 from conrl.model.reading import default_cost_names
 from conrl.policy import Mixture, Policy
 from conrl.sampling import Dynamics, draw
+from conrl.spending import Player
 
 if TYPE_CHECKING:
     import gymnasium
@@ -216,8 +216,14 @@ def _simulate_environment(
     seed = int(generator.integers(2**31))
     totals: list[Float] = []  # of the episodes that are played: reward and costs
     for i in which[which >= 0]:
-        act = partial(policies[i].act, generator=generator)
-        played = play(env, act, policies[i].shape[0], None if totals else seed, _costs_of_step)  # it goes on from there
+        player = Player(policies[i], generator)
+
+        def costs(step: Step, count: int | None, player: Player = player) -> Float:
+            paid = _costs_of_step(step, count)
+            player.pay(paid)
+            return paid
+
+        played = play(env, player.act, policies[i].shape[0], None if totals else seed, costs)  # it goes on from there
         totals.append(np.sum(played.pay, axis=0))
     limited = 0 if limits is None else len(limits) if isinstance(limits, Mapping) else np.size(limits)
     widths = {total.size for total in totals} or {1 + limited}

@@ -96,8 +96,10 @@ class SpentPolicy(Policy):
                 "each step spent=policy.spend(spent, costs)",
                 key=("spent",),
             )
-        step, state = self._index(step, state)
-        node = self._node(state, self.counter.total_of(spent))
+        return self._act(*self._index(step, state), generator, self.counter.total_of(spent))
+
+    def _act(self, step: int, state: int, generator: np.random.Generator, total: Total) -> int:
+        node = self._node(state, total)
         if node < 0:
             return int(self.first_actions[min(step, self.first_actions.shape[0] - 1), state])
         if isinstance(self.inner, Deterministic):
@@ -251,6 +253,25 @@ class SpentPolicy(Policy):
         if any(len(row) != m for row in spent) or len(set(zip(state.tolist(), spent, strict=True))) != state.size:
             raise ModelError("what is spent makes no sense")
         return cls(counter, state, spent, inner, first)
+
+
+class Player:
+    """One episode of any policy: acts, and keeps the books where the policy acts on what was spent."""
+
+    def __init__(self, policy: Policy, generator: np.random.Generator) -> None:
+        self.policy, self.generator = policy, generator
+        self._total: Any = policy.counter.start if isinstance(policy, SpentPolicy) else None
+
+    def act(self, step: int, state: int) -> int:
+        if isinstance(self.policy, SpentPolicy):
+            return self.policy._act(step, state, self.generator, self._total)
+        return self.policy.act(step, state, self.generator)
+
+    def pay(self, costs: Float) -> None:
+        """What the step cost, [d]."""
+        if isinstance(self.policy, SpentPolicy):
+            counter = self.policy.counter
+            self._total = counter.add(self._total, counter.read(costs))
 
 
 def load_policy(path: str | Path) -> Policy:

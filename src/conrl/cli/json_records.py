@@ -70,6 +70,9 @@ def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: Budg
             for weight, value in zip(plan.weights, plan.values, strict=True)
         ],
     }
+    tails = linear.tails(mdp)
+    if tails:
+        record["single_episodes"] = record["rows"][-len(tails) :]
     if risk is not None:
         record["budgets"] = _budgets_record(plan, risk)
     if simulation is not None:

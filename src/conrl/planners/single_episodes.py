@@ -166,7 +166,11 @@ def limited(mdp: ConstrainedMDP, problem: Linear, chance: Tail | None, cost: int
         raise SpecError(f"chance: an episode begins above {chance.limit:.10g}; give a threshold of at least 0")
     columns, linear = search.linear(())
     model = part.model(columns)
-    return model.replace(limits=linear.limits), model.num_costs - 1 if chance is not None else cost
+    limits = resolve_limits(linear.limits, model.cost_names, "limits")
+    varied = model.num_costs - 1 if chance is not None else cost
+    if chance is not None:
+        limits[varied] = np.inf
+    return model.replace(limits=limits), varied
 
 
 class _Asked(NamedTuple):
