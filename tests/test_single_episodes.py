@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -302,3 +303,324 @@ def test_the_price_of_never_is_the_slope_of_the_chance_frontier_at_zero() -> Non
     assert plan.rows[0].price == pytest.approx(7.0)  # to exceed once is to play on to the end
     a_little = conrl.plan(mdp, conrl.Linear(chance={"cost": (3, 1e-3)}))
     assert (a_little.reward - plan.reward) / 1e-3 == pytest.approx(7.0)
+
+
+# -- a machine --------------------------------------------------------------------------------------------
+
+
+def machine(states: int = 30, horizon: int = 30) -> conrl.ConstrainedMDP:
+    """It wears, fails and is repaired: by outcome a failure costs a repair; running fast earns more and wears more."""
+    rows = []
+    for s in range(states):
+        for a, (wear, earn) in enumerate(((0.2, 0.5), (0.6, 1.0))):
+            fails = 0.5 * (s / (states - 1)) ** 2 * (1 + a)
+            fails = min(fails, 0.9)
+            onward = min(s + 1, states - 1)
+            rows += [
+                (s, a, 0, fails, [0.0, 1.0, 0.3]),
+                (s, a, onward, (1.0 - fails) * wear, [earn, 0.0, 0.1 + 0.1 * a]),
+                (s, a, s, (1.0 - fails) * (1.0 - wear), [earn, 0.0, 0.1 + 0.1 * a]),
+            ]
+        rows.append((s, 2, max(s - 4, 0), 1.0, [0.0, 0.0, 0.4]))  # maintenance
+    state, action, successor, probability, pay = zip(*(row for row in rows if row[3] > 0.0), strict=True)
+    return conrl.ConstrainedMDP.from_outcomes(
+        state, action, successor, probability, pay, num_states=states, num_actions=3, horizon=horizon,
+        initial=states // 3, cost_names=("repairs", "energy"), action_names=("slow", "fast", "maintain"),
+    )  # fmt: skip
+
+
+MIXED = conrl.Linear({"energy": 5.5}, never={"repairs": 3}, chance={"repairs": (0, 0.4)}, cvar={"repairs": (0.9, 1.5)})
+
+
+def test_every_kind_at_once_on_a_machine() -> None:
+    mdp = machine()
+    plan = conrl.plan(mdp, MIXED)
+    assert plan.status == "optimal"
+    assert [row.name for row in plan.rows] == [
+        "energy <= 5.5",
+        "P(repairs > 0) <= 0.4",
+        "CVaR 0.9 of repairs <= 1.5",
+        "repairs in every episode <= 3",
+    ]
+    check_rows(mdp, plan)
+    assert plan.mdp is mdp
+    assert plan.costs.shape == plan.prices.shape == (2,)
+    other = conrl.plan(mdp, MIXED, planner="linear-program")
+    assert other.objective == pytest.approx(plan.objective, rel=1e-6)
+    check_rows(mdp, other)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_exact_tail_is_that_of_simulation(seed: int) -> None:
+    mdp = machine(12, 20)
+    problem = conrl.Linear(
+        {"energy": 5}, chance={"repairs": (1, 0.2), "energy": (5.5, 0.1)}, cvar={"repairs": (0.5, 2)}
+    )
+    plan = conrl.plan(mdp, problem)
+    check_rows(mdp, plan)
+    episodes = 40_000
+    for played in (plan, plan.mixture):
+        seen = conrl.simulate(mdp, played, episodes, seed)
+        for i, thresholds in enumerate(((0, 1, 2), (4.0, 5.0, 5.5))):
+            ends = conrl.distribution(mdp, played, i)
+            for x in thresholds:
+                p = ends.exceed(x)
+                share = (seen.costs[:, i] > x + 1e-9).mean()
+                assert abs(share - p) <= 5.0 * math.sqrt(max(p * (1.0 - p), 0.0) / episodes) + 1e-12
+        assert abs(seen.mean.reward - plan.reward) <= 5.0 * seen.standard_error.reward
+
+
+def test_a_never_that_no_policy_keeps_is_infeasible_with_its_proof() -> None:
+    mdp = conrl.envs.pricing()
+    with pytest.raises(conrl.InfeasibleError, match="the most careful policy may come to 12") as caught:
+        conrl.plan(mdp, conrl.Linear(never={"stock": 11}))
+    proof = caught.value.feasibility
+    assert proof.conflict == ("stock in every episode <= 11",)
+    assert len(proof.path) == 13  # 12 hours, and where they end
+    assert conrl.feasibility(mdp, conrl.Linear(never={"stock": 11})).path == proof.path
+    assert conrl.plan(mdp, conrl.Linear(never={"stock": 12})).reward == pytest.approx(conrl.plan(mdp, [np.inf]).reward)
+
+
+def test_nevers_that_conflict_only_together() -> None:
+    mdp = conrl.ConstrainedMDP(np.ones((1, 2, 1)), [[0.0, 0.0]], [[[1.0, 0.0], [0.0, 1.0]]], 4)
+    with pytest.raises(conrl.InfeasibleError, match="cannot be kept together") as caught:
+        conrl.plan(mdp, conrl.Linear(never={"cost0": 1, "cost1": 1}))
+    assert len(caught.value.feasibility.conflict) == 2
+    with pytest.raises(conrl.InfeasibleError) as caught:
+        conrl.plan(mdp, conrl.Linear({"cost1": 1.5}, never={"cost0": 2}))
+    assert caught.value.feasibility.conflict == ("cost1 <= 1.5", "cost0 in every episode <= 2")
+    assert conrl.plan(mdp, conrl.Linear({"cost1": 2}, never={"cost0": 2})).status == "optimal"
+
+
+def test_a_mixture_of_plans_that_keep_a_cvar_can_exceed_it() -> None:
+    """Why plans of different quantiles are never mixed: two policies with CVaR 4 mix to 5."""
+    P = np.zeros((3, 2, 3))
+    P[0, 0] = [0.0, 0.8, 0.2]
+    P[0, 1, 1] = 1.0
+    P[1:, :, 1] = 1.0
+    costs = np.zeros((3, 2, 1))
+    costs[0, 1], costs[2, :] = 4.0, 8.0
+    mdp = conrl.ConstrainedMDP(P, np.zeros((3, 2)), costs, 2)
+    ways = [conrl.Deterministic(np.full((2, 3), a), 2) for a in (0, 1)]
+    assert [conrl.distribution(mdp, way).cvar(0.6) for way in ways] == pytest.approx([4.0, 4.0])
+    assert conrl.distribution(mdp, conrl.Mixture([0.5, 0.5], ways)).cvar(0.6) == pytest.approx(5.0)
+
+
+def test_the_frontier_against_the_probability_of_exceeding() -> None:
+    mdp = conrl.envs.mars_rover(rock_reward=1.0)
+    curve = conrl.frontier(mdp, chance={"crash": 0}, limits=conrl.Linear())
+    assert curve.complete
+    for p in (0.01, 0.05, 0.3):
+        plan = conrl.plan(mdp, curve.linear(p))
+        assert plan.reward == pytest.approx(curve.reward(p), abs=1e-8)
+        assert conrl.plan(mdp, conrl.Linear(chance={"crash": (0, p)})).reward == pytest.approx(plan.reward, abs=1e-8)
+        assert plan.rows[0].price == pytest.approx(curve.price(p), rel=1e-4)
+    with pytest.raises(conrl.SpecError, match="CVaR"):
+        conrl.frontier(mdp, limits=conrl.Linear(cvar={"crash": (0.5, 1)}))
+    shop = conrl.envs.pricing()
+    other = conrl.frontier(shop, "stock", limits=conrl.Linear(chance={"stock": (5, 0.1)}))
+    assert conrl.plan(shop, other.linear(3.5)).reward == pytest.approx(other.reward(3.5), abs=1e-8)
+
+
+def test_feasibility_with_limits_on_single_episodes() -> None:
+    mdp = machine(12, 20)
+    found = conrl.feasibility(mdp, conrl.Linear({"energy": 5}, chance={"repairs": (1, 0.2)}))
+    assert found.feasible
+    assert found.slack is not None
+    tight = 5.0 - float(found.slack[1])
+    assert conrl.feasibility(mdp, conrl.Linear({"energy": tight + 1e-6}, chance={"repairs": (1, 0.2)})).feasible
+    lower = conrl.feasibility(mdp, conrl.Linear({"energy": tight - 1e-3}, chance={"repairs": (1, 0.2)}))
+    assert not lower.feasible
+    assert "energy" in lower.conflict[0]
+
+
+# -- grids ------------------------------------------------------------------------------------------------
+
+
+def rough(seed: int, S: int = 3, A: int = 2, H: int = 3) -> conrl.ConstrainedMDP:
+    """Costs without a common unit."""
+    rng = np.random.default_rng(seed)
+    return conrl.ConstrainedMDP(rng.dirichlet(np.ones(S), (S, A)), rng.random((S, A)), rng.random((S, A, 1)), H)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_grid_brackets_the_optimum(seed: int) -> None:
+    mdp = rough(seed)
+    least = conrl.feasibility(mdp, [np.inf]).least[0]
+    ask = [
+        {"chance": {"cost": (1.2 * least, 0.3)}},
+        {"cvar": {"cost": (0.5, 1.5 * least)}},
+        {"never": {"cost": 1.5 * float(mdp.costs.max())}},
+    ][seed % 3]
+    try:
+        exact = conrl.plan(mdp, conrl.Linear(**ask))
+    except conrl.InfeasibleError:
+        exact = None
+    widths: list[float] = []
+    undecided: list[str] = []
+    for grid in (0.1, 0.02, 0.002):
+        try:
+            plan = conrl.plan(mdp, conrl.Linear(**ask, grid=grid))
+        except conrl.InfeasibleError:
+            assert exact is None
+            continue
+        except conrl.RunError as error:
+            undecided.append(str(error))
+            continue
+        assert exact is not None
+        assert plan.status in ("optimal", "bracketed")
+        assert plan.objective <= exact.bound + 1e-9
+        assert plan.bound >= exact.objective - 1e-9
+        widths.append(plan.gap)
+        ends = conrl.distribution(mdp, plan)
+        (tail,) = plan.problem.tails(mdp)  # type: ignore[union-attr]
+        if tail.kind == "chance":
+            assert ends.exceed(tail.limit) <= tail.share + 1e-9
+        elif tail.kind == "cvar":
+            assert ends.cvar(tail.share) <= tail.limit + 1e-9
+        else:
+            assert ends.most <= tail.limit
+    assert all("refine the grid" in message for message in undecided)
+    assert all(wide >= narrow - 1e-9 for wide, narrow in itertools.pairwise(widths))
+
+
+def test_a_grid_of_which_all_costs_are_multiples_is_exact() -> None:
+    plan = conrl.plan(chain(0.1, 10), conrl.Linear(never={"cost": 0.3}, grid=0.05))
+    assert (plan.status, plan.reward) == ("optimal", 3.0)
+
+
+def test_too_many_totals_get_a_grid_by_themselves() -> None:
+    mdp = rough(5, S=6, A=3, H=12)
+    plan = conrl.plan(mdp, conrl.Linear(chance={"cost": (3.0, 0.2)}))
+    assert plan.status == "bracketed"
+    assert 0.0 < plan.gap < 0.2 * plan.objective
+    seen = conrl.simulate(mdp, plan, 20_000)
+    assert (seen.costs[:, 0] > 3.0).mean() <= 0.2 + 0.02
+    finer = conrl.plan(mdp, conrl.Linear(chance={"cost": (3.0, 0.2)}, grid={"cost": 0.002}))
+    assert finer.gap < plan.gap
+    with pytest.raises(conrl.ModelError, match="no common unit"):
+        conrl.distribution(mdp, plan)
+
+
+# -- policies ---------------------------------------------------------------------------------------------
+
+
+def test_acting_by_hand_is_what_simulation_plays() -> None:
+    mdp = machine(8, 12)
+    plan = conrl.plan(mdp, conrl.Linear(chance={"repairs": (0, 0.3)}, never={"repairs": 2}))
+    policy = plan.policy
+    assert isinstance(policy, conrl.SpentPolicy)
+    assert policy.counts == ("repairs",)
+    assert policy.start == (0,)
+    assert policy.spend(policy.start, [1.0, 0.3]) == (1,)
+    assert policy.spend({"repairs": 2}, [1.0, 0.3]) == policy.spend(5, [0.0, 0.0]) == (3,)  # all above 2 is one
+    generator = np.random.default_rng(0)
+    totals = []
+    from conrl.sampling import Dynamics, draw
+
+    world = Dynamics(mdp)
+    for _ in range(300):
+        state, spent, total = int(np.argmax(mdp.initial)), policy.start, 0.0
+        for h in range(mdp.horizon):
+            pair = mdp.pair(h, state, policy.act(h, state, generator, spent=spent))
+            outcomes = slice(mdp.graph.start[pair], mdp.graph.start[pair + 1])
+            j = int(outcomes.start) + int(draw(mdp.graph.probability[outcomes], generator.random()))
+            spent, total = policy.spend(spent, world.pay[j, 1:]), total + world.pay[j, 1]
+            state = int(mdp.graph.successor[j])
+        totals.append(total)
+    p = conrl.distribution(mdp, plan, "repairs").exceed(0)
+    assert max(totals) <= 2
+    assert abs(np.mean(np.array(totals) > 0) - p) < 5 * math.sqrt(p * (1 - p) / 300)
+    table = policy.at(1)
+    assert table.probabilities.shape == (12, 8, 3)
+    with pytest.raises(conrl.ModelError, match=r"policy\.spend"):
+        policy.act(0, 0, generator)
+    with pytest.raises(conrl.ModelError, match=r"policy\.at\(spent\)"):
+        _ = policy.probabilities
+    for wrong in ("x", (1, 2), {"energi": 1}, None, [None], math.nan, 0.5):
+        with pytest.raises(conrl.ModelError):
+            policy.at(wrong)
+
+
+@pytest.mark.parametrize("kind", ["markov", "deterministic", "several"])
+def test_saved_and_loaded_policies_are_the_same(tmp_path: Path, kind: str) -> None:
+    mdp = machine(8, 12)
+    chance = {"repairs": (0, 0.3)} if kind != "several" else {"repairs": (0, 0.3), "energy": (2.5, 0.2)}
+    plan = conrl.plan(mdp, conrl.Linear(chance=chance))
+    policy = plan.policy if kind != "deterministic" else plan.mixture.policies[0]
+    policy.save(tmp_path / "policy.npz")
+    again = conrl.load_policy(tmp_path / "policy.npz")
+    assert isinstance(again, conrl.SpentPolicy)
+    assert repr(again) == repr(policy)
+    np.testing.assert_array_equal(conrl.evaluate(mdp, again).value, conrl.evaluate(mdp, policy).value)
+    np.testing.assert_array_equal(
+        conrl.distribution(mdp, again, "repairs").probabilities,
+        conrl.distribution(mdp, policy, "repairs").probabilities,
+    )
+    policy.save(tmp_path / "policy.csv", mdp)
+    head = (tmp_path / "policy.csv").read_text().splitlines()[0]
+    assert head == f"step,state,{','.join(f'spent_{name}' for name in chance)},action,probability"
+
+
+def test_damaged_saved_policies_are_refused(tmp_path: Path) -> None:
+    policy = conrl.plan(machine(6, 6), conrl.Linear(chance={"repairs": (0, 0.3)})).policy
+    path = tmp_path / "policy.npz"
+    policy.save(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    damages: dict[str, list[Any]] = {
+        "state": [arrays["state"] + 1, arrays["state"][:-1], arrays["state"] * 0, arrays["state"] - 1, np.zeros(3)],
+        "spent": [arrays["spent"][:-1], np.array([["x"]] * arrays["state"].size), arrays["spent"].T],
+        "units": [np.array(["0"]), np.array(["-1/2"]), np.array(["1/0"]), np.array(["x"]), np.array(["1", "1"])],
+        "caps": [np.array(["x"]), np.array(["1", ""])],
+        "counted": [np.array([-1]), np.array([], dtype=np.int64), np.array([0, 0])],
+        "rounding": [np.array([5]), np.array([0, 0])],
+        "first_actions": [arrays["first_actions"] + 9, arrays["first_actions"][0], -1 - arrays["first_actions"]],
+        "inner_probabilities": [arrays["inner_probabilities"][:, 1:], arrays["inner_probabilities"] * 2.0],
+    }
+    for name, values in damages.items():
+        for value in values:
+            np.savez(path, **(arrays | {name: value}))
+            with pytest.raises(conrl.ModelError, match="not a policy file"):
+                conrl.load_policy(path)
+        np.savez(path, **{other: array for other, array in arrays.items() if other != name})
+        with pytest.raises(conrl.ModelError, match="not a policy file"):
+            conrl.load_policy(path)
+
+
+def test_in_a_gymnasium_environment() -> None:
+    import gymnasium
+
+    mdp = conrl.envs.pricing()
+    plan = conrl.plan(mdp, conrl.Linear(chance={"stock": (4, 0.2)}))
+    env = gymnasium.make("conrl/Pricing-v0")
+    seen = conrl.simulate(env, plan, 3000)
+    p = plan.rows[0].value
+    assert abs((seen.costs[:, 0] > 4).mean() - p) < 5 * math.sqrt(p * (1 - p) / 3000)
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    mdp = machine(4, 4)
+    wrong: list[dict[str, Any]] = [
+        {"never": {"repair": 1}},
+        {"never": {"repairs": "x"}},
+        {"never": {"repairs": math.inf}},
+        {"never": 3},
+        {"chance": {"repairs": 0.5}},
+        {"chance": {"repairs": (1, 1.5)}},
+        {"chance": {"repairs": (1, 0.5, 2)}},
+        {"cvar": {"repairs": (1.0, 2)}},
+        {"cvar": {"repairs": (0.5, math.nan)}},
+        {"cvar": {"repairs": "ab"}},
+        {"chance": {"repairs": (1, 0.5)}, "grid": 0},
+        {"chance": {"repairs": (1, 0.5)}, "grid": {"repair": 1}},
+        {"chance": {"repairs": (1, 0.5)}, "grid": "x"},
+    ]
+    for given_ in wrong:
+        with pytest.raises(conrl.ModelError):
+            conrl.plan(mdp, conrl.Linear(**given_))
+    with pytest.raises(conrl.SpecError, match=r"conrl\.plan"):
+        conrl.ColumnGeneration().plan(mdp, conrl.Linear(never={"repairs": 1}))
+    with pytest.raises(conrl.SpecError, match=r"conrl\.plan"):
+        conrl.UCBVI(mdp.task, problem=conrl.Linear(never={"repairs": 1}))
+    assert conrl.plan(mdp, conrl.Linear(chance={}, never={})).rows == ()
