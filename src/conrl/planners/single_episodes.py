@@ -13,9 +13,10 @@ finitely many linear plans. For all t of a box [l, u] at once,
 
     l + E max(C - u, 0) / (1 - a) <= b                                                    (2)
 
-is a relaxation: its bound holds for the box. Best first, the box with the largest bound is split at the best t of its
-own plan, until no box can beat the best plan found; with several CVaRs a box is a product. Plans of different t are
-never mixed: CVaR is concave in mixing, and the mixture could exceed what each of them keeps.
+is a relaxation: its bound holds for the box. Best first, the box with the largest bound is halved, until no box can
+beat the best plan found; good plans are found early by trying the best t of each box's own plan. With several CVaRs a
+box is a product. Plans of different t are never mixed: CVaR is concave in mixing, and the mixture could exceed what
+each of them keeps.
 
 Where totals are too many to be counted one by one (or a grid is asked for), costs are rounded up for the plan and
 down for the bound (`conrl.model.counting`). Only rounding down proves that nothing is feasible.
@@ -27,6 +28,7 @@ P(C > m) = p > 0 that keep the other rows: Dinkelbach's (1967) iteration, a few 
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -57,6 +59,7 @@ MOST_TRIED = 20  # quantiles t that are tried where no plan keeps the limits
 MOST_DIRECTIONS = 50  # for the price of never
 
 Call = Callable[..., Plan]  # planner.plan
+_Ranges = tuple[tuple[int, int], ...]  # the candidates of each CVaR that a box holds, first and last
 
 
 def plan_episodes(
@@ -194,7 +197,7 @@ class _Asked(NamedTuple):
 class _Box:
     """A plan for all t in a box, one range of candidates for each CVaR."""
 
-    ranges: tuple[tuple[int, int], ...]
+    ranges: _Ranges
     plan: Plan
     ends: Float  # [totals]: how its episodes end; empty where nobody asks
     values: tuple[float, ...]  # the true CVaRs
@@ -315,32 +318,40 @@ class _Search:
         except InfeasibleError as error:
             raise self._explained(error) from None
         heap: list[tuple[float, int, _Box]] = [(-first.bound, 0, first)]
+        known: dict[_Ranges, _Box | InfeasibleError] = {root: first}
+
+        def solved(ranges: _Ranges, start: Arrays | None) -> _Box | None:
+            if ranges not in known:
+                try:
+                    known[ranges] = self.solve(part, ranges, start)
+                except InfeasibleError as error:
+                    known[ranges] = error
+            found = known[ranges]
+            return found if isinstance(found, _Box) else None
+
+        number = itertools.count(1)
         best: _Box | None = None
-        bound, asked, count = -np.inf, first.plan.iterations, 1
-        conflicts: list[InfeasibleError] = []
+        bound = -np.inf  # of the boxes that need not be split
         while heap:
             box = heapq.heappop(heap)[2]
             if best is not None and box.bound - best.plan.objective <= self._tolerance(best):
                 bound = max(bound, box.bound)
                 break  # so are the others
-            single = all(low == high for low, high in box.ranges)
-            if single or self._keeps(box):
+            kept = all(low == high for low, high in box.ranges) or self._keeps(box)
+            candidate = box if kept else solved(tuple((k, k) for k in box.best), box.plan.start)
+            if candidate is not None and (best is None or candidate.plan.objective > best.plan.objective):
+                best = candidate
+            if kept:
                 bound = max(bound, box.bound)
-                if best is None or box.plan.objective > best.plan.objective:
-                    best = box
                 continue
-            for ranges in _split(box, self.cvars):
-                try:
-                    child = self.solve(part, ranges, box.plan.start)
-                except InfeasibleError as error:
-                    conflicts.append(error)
-                    continue
-                asked += child.plan.iterations
-                heapq.heappush(heap, (-child.bound, count, child))
-                count += 1
+            for ranges in _halves(box, self.cvars):
+                child = solved(ranges, box.plan.start)
+                if child is not None:
+                    heapq.heappush(heap, (-child.bound, next(number), child))
+        boxes = [found for found in known.values() if isinstance(found, _Box)]
         if best is None:
-            raise self._explained(*conflicts)
-        return self._plan(part, best, bound, asked)
+            raise self._explained(*(found for found in known.values() if isinstance(found, InfeasibleError)))
+        return self._plan(part, best, bound, sum(found.plan.iterations for found in boxes))
 
     def _tolerance(self, box: _Box) -> float:
         return self.asked.tol * max(1.0, abs(box.plan.objective))
@@ -575,17 +586,16 @@ def _excess_name(search: _Search, tail: Tail) -> str:
     return f"E max({search.asked.mdp.cost_names[tail.cost]} - "
 
 
-def _split(box: _Box, cvars: Sequence[Tail]) -> list[tuple[tuple[int, int], ...]]:
-    """The box in three: below, at and above the best t of the CVaR that its plan exceeds most."""
+def _halves(box: _Box, cvars: Sequence[Tail]) -> list[_Ranges]:
+    """The box in two, in the range of the CVaR that its plan exceeds most."""
     over = [
         -np.inf if low == high else value - tail.limit
         for (low, high), value, tail in zip(box.ranges, box.values, cvars, strict=True)
     ]
     j = int(np.argmax(over))
     low, high = box.ranges[j]
-    at = box.best[j]
-    parts = [(low, at - 1), (at, at), (at + 1, high)]
-    return [(*box.ranges[:j], part, *box.ranges[j + 1 :]) for part in parts if part[0] <= part[1]]
+    middle = (low + high) // 2
+    return [(*box.ranges[:j], part, *box.ranges[j + 1 :]) for part in ((low, middle), (middle + 1, high))]
 
 
 def _marginal(totals: Sequence[tuple[int, ...]], ends: Float, i: int) -> tuple[list[int], Float]:
