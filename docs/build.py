@@ -32,6 +32,7 @@ MENU = {
         "how-to/own-environment",
         "how-to/logged-data",
         "how-to/hard-budgets",
+        "how-to/single-episodes",
         "how-to/fairness",
         "how-to/certificates",
         "studies",
