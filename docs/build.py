@@ -30,6 +30,7 @@ MENU = {
     "Start": ("index", "tutorial", "methods"),
     "How to": (
         "how-to/own-environment",
+        "how-to/hours",
         "how-to/logged-data",
         "how-to/hard-budgets",
         "how-to/single-episodes",

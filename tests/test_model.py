@@ -279,7 +279,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "nan": ({"transitions": changed(P, (0, 1, 1), np.nan)}, r"state 'A', action 'y'\] to state 'B' is nan"),
     "inf": ({"transitions": changed(P, (0, 1, 1), np.inf)}, r"state 'A', action 'y'\] to state 'B' is inf"),
     "sparse nan": ({"transitions": sparse(changed(P, (0, 1, 1), np.nan))}, r"action 'y'\] to state 'B' is nan"),
-    "4-D": ({"transitions": np.ones((3, 2, 2, 1))}, r"transitions has shape .*; where it depends on the step, \(H, S, A"),
+    "4-D": (
+        {"transitions": np.ones((3, 2, 2, 1))},
+        r"transitions has shape .*; where it depends on the step, \(H, S, A",
+    ),
     "2-D": ({"transitions": np.eye(2)}, r"transitions has shape \(2, 2\); expected \(S, A, S\), or sparse \(S\*A, S\)"),
     "S differs": ({"transitions": np.ones((2, 2, 3))}, r"transitions has shape \(2, 2, 3\)"),
     "nothing": ({"transitions": np.zeros((0, 1, 0))}, r"transitions has shape \(0, 1, 0\)"),

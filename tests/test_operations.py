@@ -309,6 +309,7 @@ def test_a_binomial_of_many_trials() -> None:
 # As documented: limits, reward, costs and prices. `None` where the costs of an optimum are not unique.
 OPTIMA: dict[str, list[tuple[list[float], float, list[float] | None, list[float]]]] = {
     "pricing": [([4.0], 2.907379, [4.0], [0.529786]), ([INF], 4.563964, [9.074117], [0.0])],
+    "pricing-hours": [([4.0], 2.625704, [4.0], [0.483605]), ([INF], 3.801505, [8.114750], [0.0])],
     "bidding": [([4.0], 3.501235, [4.0], [0.375]), ([INF], 4.92, [12.976667], [0.0])],
     "cluster": [
         ([5.0, 5.0], 7.074179, [5.0, 5.0], [1.781801, 0.227251]),
@@ -353,7 +354,7 @@ def test_an_unlimited_cluster_needs_the_least_of_both_at_once() -> None:
 
 @pytest.mark.parametrize("name", OPTIMA)
 def test_docstrings_state_the_optima(name: str) -> None:
-    text = " ".join((importlib.import_module(f"conrl.envs.{name}").__doc__ or "").split())
+    text = " ".join((importlib.import_module(f"conrl.envs.{name.replace('-', '_')}").__doc__ or "").split())
     mdp = envs.make(name)
     free = conrl.plan(mdp, conrl.Linear())
     kept = conrl.plan(mdp)

@@ -434,6 +434,24 @@ def test_feasibility_with_limits_on_single_episodes() -> None:
     assert "energy" in lower.conflict[0]
 
 
+def test_together_with_limits_on_single_steps() -> None:
+    mdp = machine(8, 12)
+    problem = conrl.Linear(
+        {"energy": 2.5}, per_step={"energy": 0.25}, chance={"repairs": (0, 0.3)}, never={"repairs": 2}
+    )
+    plan = conrl.plan(mdp, problem)
+    assert plan.status == "optimal"
+    assert plan.costs.shape == (2,)
+    assert plan.rows[3].name == "energy at step 2 <= 0.25"
+    check_rows(mdp, plan)
+    rho = plan.policy.occupation(mdp)
+    assert (np.einsum("hsa,sa->h", rho, mdp.costs[:, :, 1]) <= 0.25 + 1e-9).all()
+    free = conrl.plan(mdp, conrl.Linear({"energy": 2.5}, chance={"repairs": (0, 0.3)}, never={"repairs": 2}))
+    assert plan.reward < free.reward - 1e-3
+    again = conrl.plan(mdp, problem, planner="linear-program")
+    assert again.objective == pytest.approx(plan.objective, rel=1e-6)
+
+
 # -- grids ------------------------------------------------------------------------------------------------
 
 

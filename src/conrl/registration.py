@@ -23,6 +23,7 @@ FACTORIES = {
     "box": "conrl.envs.box:box",
     "random": "conrl.envs.random:random_cmdp",
     "pricing": "conrl.envs.pricing:pricing",
+    "pricing-hours": "conrl.envs.pricing_hours:pricing_hours",
     "bidding": "conrl.envs.bidding:bidding",
     "cluster": "conrl.envs.cluster:cluster",
 }

@@ -52,6 +52,7 @@ Exit code 3: no policy keeps the limits.""",
 )
 @model_options
 @click.option("--floor", "floors", help="Least expected total of a cost.", **repeated(read_limits))
+@click.option("--per-step", help="Limit on the expected cost of every single step.", **repeated(read_limits))
 @click.option("--never", help="What no single episode may exceed.", **repeated(read_limits))
 @click.option(
     "--chance",
@@ -94,6 +95,7 @@ def plan(
     model: str,
     limits: dict[str, float],
     floors: dict[str, float],
+    per_step: dict[str, float],
     never: dict[str, float],
     chances: dict[str, list[tuple[float, float]]],
     cvars: dict[str, list[tuple[float, float]]],
@@ -125,13 +127,11 @@ def plan(
     mdp = naming.model(model, limits=limits, **given, allow_import=True)  # typed by the user
     if any(path.suffix in drawing.PICTURES for path in out):
         play.grid_layout(mdp)  # refuses a model that has no map
-    asked: problem.Problem = problem.Linear(
-        mdp.limits, floors, never or None, chances or None, cvars or None, grid or None
-    )
-    if (budgets or episodes is not None) and (never or chances or cvars):
-        raise SpecError("--budget is for all episodes together; --never, --chance and --cvar go with --limit")
+    tails: dict[str, Any] = {"never": never, "chance": chances, "cvar": cvars, "grid": grid}
+    given_tails = {name: entries for name, entries in tails.items() if entries}
+    asked: problem.Problem = problem.Linear(mdp.limits, floors, per_step=per_step or None, **given_tails)
     if budgets or episodes is not None or epsilon is not None:
-        asked = _knapsack(budgets, episodes, epsilon, limits, floors)
+        asked = _knapsack(budgets, episodes, epsilon, {**limits, **floors, **per_step, **given_tails})
     best = planners.plan(mdp, asked, planner, tol)
     simulation = None if played is None else evaluation.simulate(mdp, best, played, seed)
     risk = budget_risk(best, seed) if isinstance(asked, problem.Knapsack) else None
@@ -150,16 +150,15 @@ def _knapsack(
     budgets: dict[str, float],
     episodes: int | None,
     epsilon: float | str | None,
-    limits: dict[str, float],
-    floors: dict[str, float],
+    others: dict[str, float],
 ) -> Knapsack:
     """The question that --budget and --episodes ask together."""
     from conrl import problem
 
     if not budgets or episodes is None:
         raise SpecError("--budget needs --episodes: so much in all, for so many episodes; --epsilon goes with both")
-    if limits or floors:
-        raise SpecError("--budget replaces --limit and --floor; give one kind")
+    if others:
+        raise SpecError("--budget replaces --limit, --floor and --per-step; give one kind")
     return problem.Knapsack(budgets, episodes, epsilon or 0.0)
 
 

@@ -10,6 +10,7 @@ from conrl.envs.box import box
 from conrl.envs.cluster import cluster
 from conrl.envs.gridworld import gridworld, mars_rover
 from conrl.envs.pricing import pricing
+from conrl.envs.pricing_hours import pricing_hours
 from conrl.envs.random import random_cmdp
 from conrl.envs.registry import REGISTRY, BuiltIn, available, load, make
 
@@ -34,6 +35,7 @@ __all__ = [
     "make",
     "mars_rover",
     "pricing",
+    "pricing_hours",
     "random_cmdp",
 ]
 

@@ -68,17 +68,14 @@ def pricing(
     See the module's docstring for the exact dynamics, the units and the optimum.
     """
     H = read_horizon(horizon)
-    ladder = _ladder(prices)
+    ladder = read_ladder(prices)
     names, worth = read_named(regimes, "regimes")
     R, A = len(names), ladder.size
     check_table(H, H * R)
     first = read_distribution(initial, "initial", R)
     chain = drift(R, read_probability(persistence, "persistence"))
     midday = read_number(rush, "rush") * np.sin(np.pi * (np.arange(H) + 0.5) / H)
-    scale = read_number(spread, "spread", positive=True)
-    from scipy.special import expit  # here: loading it takes longer than planning
-
-    sale = expit((worth[:, None] + midday[:, None, None] - ladder) / scale)  # [H, R, A]
+    sale = sold_share(worth[:, None] + midday[:, None, None] - ladder, spread)  # [H, R, A]
 
     h, g, a, sold, to = (x.ravel() for x in np.indices((H, R, A, 2, R)))
     q = sale[h, g, a]
@@ -95,13 +92,26 @@ def pricing(
         initial=np.concatenate((first, np.zeros((H - 1) * R))),
         limits=limits,
         state_names=[f"hour {hour} {name}" for hour in range(H) for name in names],
-        action_names=[f"price {_brief(p)}" for p in ladder.tolist()],
+        action_names=price_names(ladder),
         cost_names=("stock",),
         can_stop=True,
     )
 
 
-def _ladder(prices: Sequence[float]) -> Float:
+def sold_share(surplus: Float, spread: float) -> Float:
+    """How likely a customer buys, to whom a unit is worth `surplus` more than it costs on average; logistic."""
+    from scipy.special import expit  # here: loading it takes longer than planning
+
+    share: Float = expit(surplus / read_number(spread, "spread", positive=True))
+    return share
+
+
+def price_names(ladder: Float) -> list[str]:
+    return [f"price {_brief(p)}" for p in ladder.tolist()]
+
+
+def read_ladder(prices: Sequence[float]) -> Float:
+    """[A]: prices that increase from above 0."""
     ladder = float_array(prices, "prices")
     if ladder.ndim != 1 or ladder.size == 0:
         raise ModelError(f"prices has shape {ladder.shape}; expected at least one price")

@@ -23,8 +23,8 @@ has pairs of its own, a position is a state at one step, and the blocks of a ste
 `backward` carries one direction through the LANES states of a block at once, `backward_many` LANES directions
 through one state at once. Both fill the vector registers: the one by interleaving the outcomes of a block
 (`interleave`: a missing outcome has probability 0, a missing action pays -inf), the other by reading each
-outcome once for all directions. They add in the same order and give the same bits, as do `along`
-and `along_many`, which take the pay along a direction: a library's products of matrices and of vectors do not, and the
+outcome once for all directions. They add in the same order and give the same bits, as do `along`, `along_blocks` and
+`along_many`, which take the pay along a direction: a library's products of matrices and of vectors do not, and the
 policy made for a direction alone would not be the one that was valued together with others.
 
 Nothing here is compiled with fast-math and nothing runs in parallel. Ties between actions go to the lowest
@@ -40,9 +40,11 @@ from conrl.kernels.learning import count_steps, empirical, rollout, sum_up
 from conrl.kernels.optimism import extended_backward, extended_visits
 from conrl.kernels.planning import (
     along,
+    along_blocks,
     along_many,
     backward,
     backward_many,
+    collected,
     greedy,
     interleave,
     occupied_blocks,
@@ -58,10 +60,12 @@ __all__ = [
     "actions_of",
     "add",
     "along",
+    "along_blocks",
     "along_many",
     "backward",
     "backward_many",
     "clipped_greedy",
+    "collected",
     "compiled",
     "count_steps",
     "empirical",

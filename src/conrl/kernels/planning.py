@@ -174,6 +174,20 @@ def along(pay: Array, bonus: Array, w: Array, out: Array) -> None:
 
 
 @compiled
+def along_blocks(pay: Array, bonus: Array, w: Array, out: Array) -> None:
+    """The same, bit for bit, of LANES pairs at once: pay and bonus [slots * (1+d), LANES], out [slots, LANES]."""
+    size = w.size
+    for slot in range(out.shape[0]):
+        q = every(0.0)
+        for i in range(size):
+            q = add(q, row(pay, slot * size + i), every(w[i]))
+        if bonus.shape[0]:
+            for i in range(size):
+                q = add(q, row(bonus, slot * size + i), every(abs(w[i])))
+        put(out, slot, q)
+
+
+@compiled
 def along_many(pay: Array, bonus: Array, W: Array, sizes: Array, out: Array) -> None:
     """The same, bit for bit, for LANES directions W [1+d, LANES] of `sizes` |W|; out [n, LANES]."""
     for k in range(out.shape[0]):
@@ -311,6 +325,57 @@ def visits(
                 if x > 0.0:
                     k = first[s] + np.uint64(choice[(rows + i) * np.uint64(LANES) + s - s0, lane])
                     counts[k] += x
+                    if more:
+                        for j in range(start[k], start[k + ONE]):
+                            then[successor[j]] += x * probability[j]
+
+
+@compiled
+def collected(
+    graph: Graph,
+    occupied: Occupied,
+    initial: Array,
+    choice: Array,
+    lane: int,
+    mu: Array,
+    pay: Array,
+    bonus: Array,
+    mean: Array,
+    moved: Array,
+) -> None:
+    """The expected totals of pay [P, 1+d] under the policy of `visits`, in mean [1+d], and those of bonus in moved.
+
+    For models whose steps have pairs of their own: a pair is played at one step only, so that nothing is gained by
+    adding up visits first, and most pairs need not be looked at. `mu` [2, n] is scratch; bonus may have no rows.
+    """
+    first, start, successor, probability = graph
+    lo, hi, blocks, begin = occupied
+    horizon = lo.size
+    n = np.uint64(first.size - 1)
+    size = mean.size
+    for i in range(size):
+        mean[i] = 0.0
+        moved[i] = 0.0
+    for s in range(n):
+        mu[0, s] = initial[s]
+        mu[1, s] = 0.0
+    for h in range(horizon):
+        now = mu[h % 2]
+        then = mu[(h + 1) % 2]
+        more = h + 1 < horizon
+        rows = np.uint64(begin[h]) - np.uint64(lo[h])
+        for b in range(np.uint64(lo[h]), np.uint64(hi[h])):
+            s0 = np.uint64(blocks[b]) * np.uint64(LANES)
+            for s in range(s0, min(n, s0 + np.uint64(LANES))):
+                x = now[s]
+                if x > 0.0:
+                    now[s] = 0.0  # a block may hold states of two steps: each is come to once
+                    k = first[s] + np.uint64(choice[(rows + b) * np.uint64(LANES) + s - s0, lane])
+                    for i in range(size):
+                        mean[i] += x * pay[k, i]
+                    if bonus.shape[0]:
+                        for i in range(size):
+                            moved[i] += x * bonus[k, i]
                     if more:
                         for j in range(start[k], start[k + ONE]):
                             then[successor[j]] += x * probability[j]

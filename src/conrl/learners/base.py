@@ -166,6 +166,8 @@ class BaseLearner(ABC):
     def _read_problem(self, given: Problem | Limits | None) -> tuple[Problem, Rows]:
         """What was given as the problem, with its rows; by default the task's limits."""
         problem = as_problem(given, self.task.limits)
+        if isinstance(problem, Linear) and problem.per_step is not None:
+            raise SpecError("learners keep limits on whole episodes; per_step is for conrl.plan", key=("per_step",))
         if not isinstance(problem, self.problems):
             able = " or ".join(kind.__name__ for kind in self.problems)
             raise SpecError(f"{self.name} takes {able} problems, not {type(problem).__name__}", key=("problem",))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -76,6 +76,8 @@ class Linear:
     """Maximise the expected reward with every expected total cost at most its limit and at least its floor.
 
     Both are [d], or by cost name; `None` or an infinity means none. Without arguments: no limit at all.
+    `per_step`, by cost name, limits the expected cost of each single step: `{"crews": 40}`, or a list with one number
+    for each step.
 
     Limits on single episodes, by cost name, of the total C of an episode: `never={"repairs": 3}`, no episode has more
     than 3; `chance={"repairs": (5, 0.05)}`, more than 5 with probability at most 0.05; `cvar={"repairs": (0.9, 4)}`,
@@ -86,6 +88,7 @@ class Linear:
 
     limits: Limits | None = None
     floors: Limits | None = None
+    per_step: Mapping[str, Any] | None = None
     never: Mapping[str, float] | Sequence[float | None] | None = None
     chance: Mapping[str, Any] | Sequence[Any] | None = None
     cvar: Mapping[str, Any] | Sequence[Any] | None = None
@@ -95,6 +98,7 @@ class Linear:
     def __post_init__(self) -> None:
         setter(self)("limits", held(self.limits))
         setter(self)("floors", held(self.floors))
+        setter(self)("per_step", held(self.per_step))
         for name in (*KINDS, "grid"):
             setter(self)(name, held(getattr(self, name)))
 
@@ -121,7 +125,8 @@ class Linear:
     def bind(self, model: Model) -> tuple[Model, Rows]:
         """What is planned: the model, and the rows that a plan must keep; read once for models of the same costs.
 
-        With limits on single episodes it is another model that is planned (`conrl.planners.single_episodes`).
+        A limit on single steps is one on a cost that is paid at one step only: the model then has more costs. With
+        limits on single episodes it is another model that is planned (`conrl.planners.single_episodes`).
         """
         if self.on_episodes:
             raise SpecError(
@@ -129,9 +134,54 @@ class Linear:
                 "use one of them"
             )
         names = tuple(model.cost_names)
+        if self.per_step is not None:
+            from conrl.model.transform import with_step_costs  # here: models have limits, and that makes models
+
+            each = read_step_limits(self.per_step, names, model.horizon)
+            wider: Any = with_step_costs(model, [(limit.cost, limit.step) for limit in each])
+            bounds = np.concatenate((resolve_limits(self.limits, names, "limits"), [limit.bound for limit in each]))
+            floors = np.append(resolve_limits(self.floors, names, "floors"), np.full(len(each), -np.inf))
+            return wider, rows_of(bounds, floors, wider.cost_names)
         if names not in self._bound:
             self._bound[names] = self.rows(model)
         return model, self._bound[names]
+
+
+class StepLimit(NamedTuple):
+    """A limit on the expected cost of one step."""
+
+    cost: int
+    step: int
+    bound: float
+
+
+def read_step_limits(given: Any, cost_names: Sequence[str], horizon: int) -> list[StepLimit]:
+    """The finite ones, by cost and step, of numbers or lists of numbers by cost name."""
+    if not isinstance(given, Mapping):
+        raise ModelError(
+            f"per_step is {shown(given)}; expected limits by cost name, {{'crews': 40}}", key=("per_step",)
+        )
+    found = []
+    for name, limit in given.items():
+        if name not in cost_names:
+            raise ModelError(unknown("cost", str(name), cost_names), key=("per_step", str(name)))
+        many = isinstance(limit, (list, tuple, np.ndarray))
+        values = _limit_array([np.inf if x is None else x for x in limit] if many else limit, f"per_step[{name!r}]")
+        if values.shape not in ((), (horizon,)):
+            raise ModelError(
+                f"per_step[{name!r}] has shape {values.shape}; expected one number, or one for each of {horizon} steps",
+                key=("per_step", str(name)),
+            )
+        bad = np.isnan(values) | (values == -np.inf)
+        if bad.any():
+            raise ModelError(
+                f"per_step[{name!r}] holds {values[bad][0]}; a limit is a number, or inf for none",
+                key=("per_step", str(name)),
+            )
+        index = list(cost_names).index(name)
+        every = np.broadcast_to(values, (horizon,)).tolist()
+        found += [StepLimit(index, h, bound) for h, bound in enumerate(every) if bound < np.inf]
+    return found
 
 
 def rows_of(limits: Float, floors: Float | None, cost_names: Sequence[str]) -> Rows:
@@ -160,6 +210,8 @@ def resolve_limits(limits: Limits | Linear | None, cost_names: Sequence[str], wh
             raise ModelError(f"{what} holds floors, and there can be none here; leave them out, or plan with a Linear")
         if limits.on_episodes:
             raise ModelError(f"{what} holds limits on single episodes, and there can be none here; leave them out")
+        if limits.per_step is not None:
+            raise ModelError(f"{what} holds limits per step, and there can be none here; leave them out")
         limits = limits.limits
     if limits is None:
         return np.full(d, none)

@@ -91,6 +91,7 @@ class ConstrainedMDP:
     num_pairs: int
     cost_names: tuple[str, ...]
     horizon: int
+    step_dependent: bool  # whether every step has pairs of its own
     initial: Float  # [S]
     limits: Float | None  # [d]
     graph: Graph  # the sparse structure, for kernels
@@ -153,6 +154,7 @@ class ConstrainedMDP:
             num_actions=A,
             num_costs=d,
             horizon=steps,
+            step_dependent=read.by_step,
             _names=names,
             action=frozen(read.rows % A),
             graph=graph,
@@ -219,6 +221,7 @@ class ConstrainedMDP:
             num_actions=num_actions,
             num_costs=pay.shape[1] - 1,
             horizon=horizon,
+            step_dependent=False,
             action=frozen(action),
             pay=frozen(pay),
             initial=frozen(initial),
@@ -268,11 +271,6 @@ class ConstrainedMDP:
             return frozen(kernels.reachable_by_step(g.first, g.start, g.successor, self.initial, self.horizon))
 
         return cast(Bool, self._once("reached", make))
-
-    @property
-    def step_dependent(self) -> bool:
-        """Whether every step has pairs of its own."""
-        return self.graph.first.size - 1 > self.num_states
 
     @property
     def repeats(self) -> int:
@@ -476,7 +474,7 @@ class ConstrainedMDP:
             changes |= {"horizon": read_horizon(horizon, self.num_states), "_derived": {}}
         if initial is not None:
             start = frozen(read_initial(initial, self.num_states, self.state_name))
-            check_actions(self.graph, start, self.horizon, self._names)
+            check_actions(self.graph, start, self.horizon if self.step_dependent else 0, self._names)
             changes |= {"initial": start, "_derived": {}}
         if limits is not None:
             changes["limits"] = frozen(resolve_limits(limits, self.cost_names, "limits"))

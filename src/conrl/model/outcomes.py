@@ -109,12 +109,11 @@ class Outcomes(NamedTuple):
 
 
 def check_actions(graph: Graph, initial: Float, steps: int, names: Names) -> None:
-    """Refuse a state without an action; where every step has its own, only at steps at which it can be reached."""
+    """Refuse a state without an action; of so many steps that each have their own, only where it can be reached."""
     empty = np.diff(graph.first) == 0
     if not empty.any():
         return
-    S = initial.size
-    by_step = empty.size > S
+    S, by_step = initial.size, steps > 0
     if by_step:
         empty &= kernels.reachable_by_step(graph.first, graph.start, graph.successor, initial, steps).reshape(-1)
     for node in np.flatnonzero(empty)[:1].tolist():

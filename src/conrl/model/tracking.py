@@ -86,7 +86,7 @@ class Tracked:
 
     def pairs_at(self, h: int) -> slice:
         """The pairs that may be played at a step."""
-        if self.first.size - 1 == self.size:
+        if not self.base.step_dependent:
             return slice(0, self.pair.size)
         return slice(int(self.first[h * self.size]), int(self.first[(h + 1) * self.size]))
 
@@ -178,12 +178,15 @@ class Tracked:
         if graph is None:
             graph = Graph(*map(frozen, (self.first, self.start, self.successor, self.probability)))
             self._made["graph"] = graph
-        made = self._model(columns, graph, np.arange(self.pair.size), np.arange(self.outcome.size))
+        every = np.arange(self.pair.size), np.arange(self.outcome.size)
+        made = self._model(columns, graph, *every, self.base.step_dependent)
         if not columns:
             self._made["model"] = made
         return made
 
-    def _model(self, columns: Sequence[Column], graph: Graph, pairs: Index, outcomes: Index) -> ConstrainedMDP:
+    def _model(
+        self, columns: Sequence[Column], graph: Graph, pairs: Index, outcomes: Index, by_step: bool
+    ) -> ConstrainedMDP:
         """A model with some of the pairs and outcomes, which `graph` says how to join."""
         base = self.base
         pay, by_outcome = self.pays(columns)
@@ -192,6 +195,7 @@ class Tracked:
         if base.bonus is not None:
             bonus = frozen(np.column_stack((base.bonus[behind], np.zeros((behind.size, len(columns))))))
         return base._copy(
+            step_dependent=by_step,
             num_states=self.size,
             num_costs=base.num_costs + len(columns),
             graph=graph,
@@ -244,7 +248,7 @@ class SafePart:
 
     def model(self, columns: Sequence[Column] = ()) -> ConstrainedMDP:
         """A model whose actions depend on the step, with more costs."""
-        return self.tracked._model(columns, self.graph, self.pairs, self.outcomes)
+        return self.tracked._model(columns, self.graph, self.pairs, self.outcomes, True)
 
 
 def realised(mdp: ConstrainedMDP, costs: Sequence[int]) -> Float:

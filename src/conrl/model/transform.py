@@ -12,15 +12,17 @@ instead of using what was learned. `reachable_part` leaves such states out (Box 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
-from conrl._types import Bool
+from conrl._types import Array, Bool, Float, Index, Int
 from conrl.arguments import frozen, is_int
 from conrl.errors import ModelError, shown
 from conrl.model.graph import Graph
 from conrl.model.layout import Layout
-from conrl.model.mdp import ConstrainedMDP, need_stationary
+from conrl.model.mdp import ConstrainedMDP, need_model, need_stationary
+from conrl.sizes import check_costs
 
 
 def single_episode(mdp: ConstrainedMDP, terminal: Iterable[int | str] | None = None) -> ConstrainedMDP:
@@ -149,6 +151,56 @@ def rolled(
     visits = None if mdp._visits is None else frozen(mdp._visits[pair])
     outcome_pay = None if mdp.outcome_pay is None else made.outcome_pay
     return made._copy(pay=frozen(mdp.pay[pair]), outcome_pay=outcome_pay, _visits=visits, _ranges=mdp._ranges)
+
+
+def by_step(mdp: ConstrainedMDP) -> ConstrainedMDP:
+    """The same model with pairs of its own for every step."""
+    if mdp.step_dependent:
+        return mdp
+    H, P, g = mdp.horizon, mdp.num_pairs, mdp.graph
+
+    def begins(begin: Index, count: int) -> Int:
+        return frozen(np.append((np.arange(H)[:, None] * count + begin[:-1]).reshape(-1), H * count))
+
+    def again(table: Array | None) -> Any:
+        return None if table is None else frozen(np.tile(table, (H, *(1,) * (table.ndim - 1))))
+
+    graph = Graph(begins(g.first, P), begins(g.start, g.probability.size), again(g.successor), again(g.probability))
+    columns = {name: again(getattr(mdp, name)) for name in ("action", "pay", "outcome_pay", "bonus", "_visits")}
+    return mdp._copy(step_dependent=True, graph=graph, _derived={}, **columns)
+
+
+def with_step_costs(mdp: Any, wanted: Sequence[tuple[int, int]]) -> ConstrainedMDP:
+    """The model with one more cost for each (cost, step): that cost, paid at that step only."""
+    need_model(mdp, "a limit per step")
+    model = by_step(mdp)
+    check_costs(model.num_costs + len(wanted))
+    names = list(model.cost_names)
+    for cost, step in wanted:
+        name = f"{model.cost_names[cost]} at step {step}"
+        while name in names:
+            name += "'"
+        names.append(name)
+    which = np.array([1 + cost for cost, _ in wanted], dtype=np.int64)
+    when = np.array([step for _, step in wanted], dtype=np.int64)
+    of_outcome = np.repeat(model.pair_step, np.diff(model.graph.start))
+
+    def wider(table: Float | None, at: Int) -> Float | None:
+        if table is None:
+            return None
+        return frozen(np.hstack((table, np.where(at[:, None] == when, table[:, which], 0.0))))
+
+    ranges = model._ranges
+    return model._copy(
+        num_costs=model.num_costs + len(wanted),
+        pay=wider(model.pay, model.pair_step),
+        outcome_pay=wider(model.outcome_pay, of_outcome),
+        bonus=wider(model.bonus, model.pair_step),
+        limits=None if model.limits is None else frozen(np.append(model.limits, np.full(len(wanted), np.inf))),
+        _ranges=None if ranges is None else frozen(np.vstack((ranges, np.full((len(wanted), 2), np.nan)))),
+        _names=model._names._replace(costs=tuple(names)),
+        _derived={},
+    )
 
 
 def absorbing(mdp: ConstrainedMDP) -> Bool:

@@ -38,6 +38,7 @@ class Scratch:
     choice: NDArray[np.uint16]  # [M, LANES]: a row for each step and block that can be occupied then
     mu: Float  # [2, n]
     counts: Float  # [P]
+    pay: Float  # [slots, LANES]
 
     @cached_property
     def many(self) -> tuple[Float, NDArray[np.uint16]]:
@@ -71,17 +72,18 @@ class BackwardInduction(ModelOracle):
         missing = slot_pair == self._pay.shape[0]
         self._missing = missing if missing.any() else None
         pairs = np.where(missing, 0, slot_pair)
-        self._slot_pay = self._pay[pairs].reshape(-1, 1 + self.num_costs)  # [slots * LANES, 1+d]
+        self._slot_pay = _lanes(self._pay[pairs])
         # As the kernels read it: no rows for none.
         self._pair_bonus: Float = np.empty((0, 1 + self.num_costs)) if bonus is None else bonus
-        self._slot_bonus = self._pair_bonus if bonus is None else bonus[pairs].reshape(self._slot_pay.shape)
+        self._slot_bonus: Float = np.empty((0, kernels.LANES)) if bonus is None else _lanes(bonus[pairs])
         self._free: list[Scratch] = []
 
     def _scratch(self) -> Scratch:
         n = self._reach.order.size
         values = np.zeros((2, -(-n // kernels.LANES), kernels.LANES))
         choice = np.zeros((self._reach.rows, kernels.LANES), dtype=np.uint16)
-        return Scratch(values, choice, np.zeros((2, n)), np.zeros(self._pay.shape[0]))
+        pay = np.empty((self._slot_pay.shape[0] // (1 + self.num_costs), kernels.LANES))
+        return Scratch(values, choice, np.zeros((2, n)), np.zeros(self._pay.shape[0]), pay)
 
     def support_many(self, directions: Float) -> Supports:
         """Answers to the rows of `directions` [m, 1+d], up to LANES of them in one sweep."""
@@ -130,8 +132,8 @@ class BackwardInduction(ModelOracle):
 
     def _sweep(self, w: Float, work: Scratch) -> float:
         """support(w), by backward induction over blocks of LANES states; what is chosen is left in `work.choice`."""
-        pay = np.empty((self._slot_pay.shape[0] // kernels.LANES, kernels.LANES))
-        kernels.along(self._slot_pay, self._slot_bonus, w, pay.reshape(-1))
+        pay = work.pay
+        kernels.along_blocks(self._slot_pay, self._slot_bonus, w, pay)
         if self._missing is not None:
             pay[self._missing] = -np.inf
         initial = self._reach.initial
@@ -155,7 +157,18 @@ class BackwardInduction(ModelOracle):
     def _value_vector(
         self, w: Float, choice: NDArray[np.uint16], lane: int, work: Scratch, point: Float, mean: Float
     ) -> None:
+        if self.mdp.step_dependent:
+            moved = np.empty(mean.size)
+            model = self._graph, self._occupied, self._reach.initial
+            kernels.collected(*model, choice, lane, work.mu, self._pay, self._pair_bonus, mean, moved)
+            point[:] = mean if self._bonus is None else mean + np.sign(w) * moved
+            return
         counts = work.counts
         kernels.visits(self._graph, self._occupied, self._reach.initial, choice, lane, work.mu, counts)
         mean[:] = counts @ self._pay
         point[:] = mean if self._bonus is None else mean + np.sign(w) * (counts @ self._bonus)
+
+
+def _lanes(table: Float) -> Float:
+    """[slots * (1+d), LANES] of a table [slots, LANES, 1+d]."""
+    return np.ascontiguousarray(np.moveaxis(table, 2, 1)).reshape(-1, kernels.LANES)

@@ -75,17 +75,18 @@ def feasibility(
         from conrl.planners.single_episodes import feasibility_of_episodes  # here: it plans
 
         return feasibility_of_episodes(mdp, asked)
-    _, rows = asked.bind(mdp)
-    oracle = exact_oracle(mdp)
+    model, rows = asked.bind(mdp)
+    oracle, d = exact_oracle(model), mdp.num_costs
     columns = Columns()
     conflict = find_conflict(oracle, rows, columns)
     if conflict is not None:
-        return _explain(oracle, rows, conflict)
-    least, greatest = extremes(oracle)
-    slack = np.full(mdp.num_costs, np.inf)
-    for r in np.flatnonzero(rows.sign > 0.0):
+        proof = _explain(oracle, rows, conflict)
+        return replace(proof, least=proof.least[:d], greatest=proof.greatest[:d])
+    least, greatest = (values[:d] for values in extremes(oracle))
+    slack = np.full(d, np.inf)
+    for r in np.flatnonzero((rows.sign > 0.0) & (rows.cost < d)):
         others = rows.select(np.arange(rows.size) != r)
-        direction = -rows.matrix(mdp.num_costs)[r]
+        direction = -rows.matrix(model.num_costs)[r]
         least_use = -maximise(oracle, direction, others, tol=SLACK_TOLERANCE, columns=columns).objective
         slack[rows.cost[r]] = max(float(rows.bound[r]) - least_use, 0.0)
     return Feasibility(True, least, greatest, slack)

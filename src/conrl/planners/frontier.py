@@ -156,8 +156,8 @@ def _of_episodes(
     mdp: ConstrainedMDP, index: int, chance: Any, asked: Any, tol: float, max_vertices: int | None
 ) -> Frontier:
     """The frontier in the model that carries what was spent."""
-    if not isinstance(asked, Linear) or asked.floors is not None:
-        raise SpecError("a frontier takes limits, without floors", key=("limits",))
+    if not isinstance(asked, Linear) or asked.floors is not None or asked.per_step is not None:
+        raise SpecError("a frontier takes limits, without floors and limits per step", key=("limits",))
     varied: Tail | None = None
     if chance is not None:
         if not isinstance(chance, Mapping) or len(chance) != 1:

@@ -190,7 +190,7 @@ class Lagrangian:
             trace=trace,
             start=self._remember(rows, end, done + self.iterations, oracle.learned()),
             checked=Checked(rows, used, allowance.stated, best),
-        )
+        ).of(mdp)
 
     def _steps(self, done: int) -> Float:
         n = np.arange(done + 1, done + self.iterations + 1)

@@ -90,7 +90,7 @@ class LinearProgram:
 
         Rows that HiGHS exceeds by its own tolerance are tightened by twice that, and the program is solved again.
         """
-        mdp, rows = problem.bind(mdp)
+        own, (mdp, rows) = mdp, problem.bind(mdp)
         null = isinstance(problem, Knapsack)
         oracle = exact_oracle(mdp)
         # With a bonus a limit and a floor on one cost each get their own best case: right only if floor <= limit.
@@ -132,7 +132,7 @@ class LinearProgram:
             make_policy=lambda i: solution.policy,
             skip=solution.skip,
             checked=Checked(rows, solution.used, allowance.stated, multipliers),
-        )
+        ).of(own)
 
     def _within(self, oracle: ModelOracle, rows: Rows, null: bool, bound: Float, aim: Float) -> _Solution:
         """HiGHS' answer for other bounds on the rows, evaluated; an error if there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -104,6 +104,20 @@ class Plan:
         excess = np.maximum(rows.sign * (values - signed), 0.0)
         columns = (values, signed, multipliers, excess, allowances)
         return tuple(Row(n, *map(float, row)) for n, row in zip(rows.names, zip(*columns, strict=True), strict=True))
+
+    def of(self, mdp: ConstrainedMDP) -> Plan:
+        """The plan as one of `mdp`, where it was made in a model with more costs than it asks about."""
+        if mdp is self.mdp:
+            return self
+        d = mdp.num_costs
+        return replace(
+            self,
+            mdp=mdp,
+            costs=self.costs[:d],
+            prices=self.prices[:d],
+            floor_prices=self.floor_prices[:d],
+            values=self.values[:, : 1 + d],
+        )
 
     @property
     def linear(self) -> Linear | None:

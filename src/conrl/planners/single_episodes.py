@@ -67,12 +67,12 @@ def plan_episodes(
 ) -> Plan:
     """The best policy of `ask`, a planner's `plan`, for a problem with limits on single episodes."""
     tails = problem.tails(mdp)
-    expected = Linear(problem.limits, problem.floors)
-    rows = expected.rows(mdp)
+    expected = replace(problem, never=None, chance=None, cvar=None)
     if not tails:
         return ask(mdp, expected, start=start, relax=relax)
-    asked = _Asked(ask, mdp, problem, rows, tails, tol)
-    up, down = both(mdp, tails, problem.grids(mdp))
+    model, rows = expected.bind(mdp)  # more costs, where there are limits on single steps
+    asked = _Asked(ask, mdp, model, problem, rows, tails, tol)
+    up, down = both(model, tails, problem.grids(mdp))
     if down is None:
         return _Search(asked, up).run(start, relax)
     try:
@@ -159,7 +159,8 @@ def limited(mdp: ConstrainedMDP, problem: Linear, chance: Tail | None, cost: int
         raise SpecError(
             "a frontier needs totals that can be counted exactly, and these need a grid; round the costs of the model"
         )
-    search = _Search(_Asked(ColumnGeneration().plan, mdp, problem, problem.rows(mdp), tails, SLACK_TOLERANCE), tracked)
+    rows = problem.rows(mdp)
+    search = _Search(_Asked(ColumnGeneration().plan, mdp, mdp, problem, rows, tails, SLACK_TOLERANCE), tracked)
     part: Tracked | SafePart = tracked
     if search.nevers:
         part = SafePart(tracked, search.nevers)
@@ -180,7 +181,8 @@ class _Asked(NamedTuple):
     """The question, whatever the model."""
 
     plan: Call
-    mdp: ConstrainedMDP
+    user: ConstrainedMDP
+    mdp: ConstrainedMDP  # the user's, with one more cost for each limit on a single step
     problem: Linear
     rows: Rows  # on expectations
     tails: tuple[Tail, ...]
@@ -228,7 +230,7 @@ class _Search:
         self, ranges: Sequence[tuple[int, int]], more: Sequence[tuple[Column, float]] = ()
     ) -> tuple[list[Column], Linear]:
         """The columns, and the limits on them, for a box of quantiles; `more` are columns with their limits."""
-        mdp, problem = self.asked.mdp, self.asked.problem
+        mdp, rows = self.asked.mdp, self.asked.rows
         columns, bounds = (
             list(self.crossings),
             [t.share - c.offset for t, c in zip(self.chances, self.crossings, strict=True)],
@@ -241,8 +243,9 @@ class _Search:
         for column, bound in more:
             columns.append(column)
             bounds.append(bound)
-        limits = resolve_limits(problem.limits, mdp.cost_names, "limits")
-        floors = resolve_limits(problem.floors, mdp.cost_names, "floors")
+        limits, floors = np.full(mdp.num_costs, np.inf), np.full(mdp.num_costs, -np.inf)
+        upper = rows.sign > 0.0
+        limits[rows.cost[upper]], floors[rows.cost[~upper]] = rows.bound[upper], -rows.bound[~upper]
         none = np.full(len(columns), -np.inf)
         named = _distinct(columns, mdp.cost_names)
         return named, Linear(np.append(limits, bounds), np.append(floors, none))
@@ -373,14 +376,14 @@ class _Search:
 
     def _plan(self, part: Tracked | SafePart, box: _Box, bound: float, asked: int) -> Plan:
         """The plan in words of the user's model: its costs, its rows, policies that act on what was spent."""
-        inner, d, tracked = box.plan, self.asked.mdp.num_costs, self.tracked
+        inner, d, tracked = box.plan, self.asked.user.num_costs, self.tracked
         proven = None if not np.isfinite(bound) else max(bound, inner.objective)
         status = inner.status
         if status == "optimal" and proven is not None and proven - inner.objective > self._tolerance(box):
             status = "inaccurate"
         return replace(
             inner,
-            mdp=self.asked.mdp,
+            mdp=self.asked.user,
             problem=self.asked.problem,
             status=status,
             costs=inner.costs[:d],
@@ -486,7 +489,7 @@ class _Search:
             if fewer and SafePart(self.tracked, fewer).empty:
                 kept = fewer
         names = [f"{t.quantity(self.asked.mdp.cost_names)} <= {t.bound:.10g}" for t in kept]
-        least, greatest = extremes(exact_oracle(self.asked.mdp))
+        least, greatest = extremes(exact_oracle(self.asked.user))
         how, path = "cannot be kept together", tuple[str, ...]()
         if len(kept) == 1:
             total, path = careful_path(self.tracked, kept[0].cost)
@@ -496,13 +499,13 @@ class _Search:
 
     def _no_quantile(self, tail: Tail) -> InfeasibleError:
         name = f"{tail.quantity(self.asked.mdp.cost_names)} <= {tail.bound:.10g}"
-        least, greatest = extremes(exact_oracle(self.asked.mdp))
+        least, greatest = extremes(exact_oracle(self.asked.user))
         message = f"infeasible: {name} cannot be kept: every total is above it"
         return InfeasibleError(message, Feasibility(False, least, greatest, None, (name,)))
 
     def _explained(self, *errors: InfeasibleError) -> InfeasibleError:
         """The conflict in words of what was asked; with one error its multipliers are the proof."""
-        d, first = self.asked.mdp.num_costs, errors[0].feasibility
+        d, first = self.asked.user.num_costs, errors[0].feasibility
         words = dict(zip(self.asked.names(CVAR), self.asked.names(CVAR), strict=True))
         involved: dict[str, None] = {}
         for error in errors:

@@ -96,7 +96,7 @@ class ColumnGeneration:
             skip=float(best.weights[skipped].sum()),
             start={name: frozen(array) for name, array in remembered.items()},
             checked=checked,
-        )
+        ).of(mdp)
 
     def _linear(
         self, exact: ModelOracle, null: bool, rows: Rows, start: Arrays | None, relax: bool
