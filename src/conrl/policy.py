@@ -73,6 +73,11 @@ class Policy:
         table: Int = np.argmax(self.probabilities, axis=2)
         return table
 
+    @property
+    def most_probable(self) -> Policy:
+        """The policy that always plays the most likely action."""
+        return Deterministic(self.mode, self.shape[2])
+
     def act(self, step: int, state: int, generator: np.random.Generator) -> int:
         """Draw the action for a step (from 0) and a state."""
         p = self.probabilities[self._index(step, state)]

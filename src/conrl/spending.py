@@ -133,6 +133,9 @@ class SpentPolicy(Policy):
     def _rows(self, node: Int, state: Int) -> Policy:
         """The policy whose i-th state is combination node[i] or, where that is -1, the unknown state[i]."""
         lost = np.flatnonzero(node < 0)
+        if not self.spent:  # a learner that has seen nothing yet
+            first = np.broadcast_to(self.first_actions[:, state], (self.shape[0], state.size))
+            return Deterministic._trusted_actions(first.astype(np.int16), self.shape[2])
         if isinstance(self.inner, Deterministic):
             actions = self.inner.actions[:, node]
             actions[:, lost] = self.first_actions[:, state[lost]]
@@ -142,6 +145,11 @@ class SpentPolicy(Policy):
         for h in range(self.shape[0]):
             table[h, lost, self.first_actions[min(h, self.first_actions.shape[0] - 1), state[lost]]] = 1.0
         return Policy._trusted(table)
+
+    @property
+    def most_probable(self) -> SpentPolicy:
+        inner = self.inner.most_probable
+        return SpentPolicy(self.counter, self.state, self.spent, inner, self.first_actions, self._tracked)
 
     @property
     def probabilities(self) -> Float:

@@ -38,7 +38,7 @@ import numpy as np
 
 from conrl._types import Arrays, Float
 from conrl.arguments import frozen
-from conrl.errors import InfeasibleError, RunError, SpecError
+from conrl.errors import InfeasibleError, ModelError, RunError, SpecError
 from conrl.model import ConstrainedMDP
 from conrl.model.counting import DOWN, EXACT, MOST_TOTALS, UP, TooManyTotals, classes_of, simplest
 from conrl.model.limits import resolve_limits
@@ -55,6 +55,7 @@ from conrl.problem import Linear, Rows
 from conrl.spending import SpentPolicy, cvar, last_totals
 
 GRID_STEPS = 1000  # of an automatic grid, up to the largest threshold or, with negative costs, the largest total
+MOST_ON_GRID = 300_000  # totals; each is a state more for each state, and takes a microsecond to count
 MOST_TRIED = 20  # quantiles t that are tried where no plan keeps the limits
 MOST_DIRECTIONS = 50  # for the price of never
 
@@ -124,20 +125,30 @@ def _paying(mdp: ConstrainedMDP, cost: int | None) -> ConstrainedMDP:
 
 def both(mdp: ConstrainedMDP, tails: Sequence[Tail], grids: dict[int, Fraction]) -> tuple[Tracked, Tracked | None]:
     """The tracked model; where a grid is needed, with costs rounded up, and the one with costs rounded down."""
+    try:
+        return _both(mdp, tails, grids)
+    except TooManyTotals:
+        raise ModelError(
+            f"there are more than {MOST_ON_GRID:,} totals on the grid; take a coarser one, or count fewer costs",
+            key=("grid",),
+        ) from None
+
+
+def _both(mdp: ConstrainedMDP, tails: Sequence[Tail], grids: dict[int, Fraction]) -> tuple[Tracked, Tracked | None]:
     costs = sorted({tail.cost for tail in tails})
     thresholds = [thresholds_of(tails, cost) for cost in costs]
     given: list[Fraction | None] = [grids.get(cost) for cost in costs]
     try:
-        up = track(mdp, costs, thresholds, given, UP, np.inf if all(given) else MOST_TOTALS)
+        up = track(mdp, costs, thresholds, given, UP, MOST_ON_GRID if all(given) else MOST_TOTALS)
     except TooManyTotals:
         given = [
             _automatic(mdp, cost, bars) if g is None else g
             for cost, bars, g in zip(costs, thresholds, given, strict=True)
         ]
-        up = track(mdp, costs, thresholds, given, UP, np.inf)
+        up = track(mdp, costs, thresholds, given, UP, MOST_ON_GRID)
     if all(rounding == EXACT for rounding in up.counter.rounding):
         return up, None
-    return up, track(mdp, costs, thresholds, given, DOWN, np.inf)
+    return up, track(mdp, costs, thresholds, given, DOWN, MOST_ON_GRID)
 
 
 def _automatic(mdp: ConstrainedMDP, cost: int, thresholds: Sequence[Fraction]) -> Fraction:
@@ -506,30 +517,35 @@ class _Search:
     def _explained(self, *errors: InfeasibleError) -> InfeasibleError:
         """The conflict in words of what was asked; with one error its multipliers are the proof."""
         d, first = self.asked.user.num_costs, errors[0].feasibility
-        words = dict(zip(self.asked.names(CVAR), self.asked.names(CVAR), strict=True))
-        involved: dict[str, None] = {}
-        for error in errors:
-            for name in error.feasibility.conflict:
-                mine = [w for t, w in zip(self.cvars, words, strict=True) if name.startswith(_excess_name(self, t))]
-                involved.setdefault(mine[0] if mine else name)
-        if self.nevers:
-            involved |= dict.fromkeys(self._needed(errors))
-        names = tuple(involved)
         alone = len(errors) == 1
-        multipliers = None
-        if alone and first.multipliers is not None:
-            multipliers = np.append(first.multipliers, np.zeros(len(names) - first.multipliers.size))
+        shares: dict[str, float] = {}  # of the rows that take part, with their multipliers
+        for error in errors:
+            found = error.feasibility
+            multipliers = np.zeros(len(found.conflict)) if found.multipliers is None else found.multipliers
+            for name, share in zip(found.conflict, multipliers.tolist(), strict=True):
+                for own in self._own_names(name):
+                    shares[own] = shares.get(own, 0.0) + share
+        if self.nevers:
+            shares |= dict.fromkeys(self._needed(), 0.0)
+        names = tuple(shares)
         verb = "cannot be kept" if len(names) == 1 else "cannot be kept together"
         whatever = "" if alone else ", whatever the quantile"
         message = f"infeasible: {' and '.join(names)} {verb}{whatever}"
-        if alone and "; " in str(errors[0]) and not self.cvars:
-            message += str(errors[0])[str(errors[0]).index("; ") :]
-        proof = Feasibility(
-            False, first.least[:d], first.greatest[:d], None, names, multipliers, first.violation if alone else 0.0
-        )
+        text = str(errors[0])
+        if alone and "; " in text and not self.cvars:
+            message += text[text.index("; ") :]
+        proven = np.array(list(shares.values())) if alone and first.multipliers is not None else None
+        least, greatest = first.least[:d], first.greatest[:d]
+        proof = Feasibility(False, least, greatest, None, names, proven, first.violation if alone else 0.0)
         return InfeasibleError(message, proof)
 
-    def _needed(self, errors: Sequence[InfeasibleError]) -> list[str]:
+    def _own_names(self, name: str) -> list[str]:
+        """What the user calls a row of the tracked model; that of an excess is a CVaR of its cost."""
+        words = zip(self.cvars, self.asked.names(CVAR), strict=True)
+        mine = [word for tail, word in words if name.startswith(f"E max({self.asked.mdp.cost_names[tail.cost]} - ")]
+        return mine[:1] or [name]
+
+    def _needed(self) -> list[str]:
         """The never limits that take part in a conflict: without them the rest can be kept."""
         asked = self.asked
         kept = list(self.nevers)
@@ -583,10 +599,6 @@ def careful_path(tracked: Tracked, cost: int) -> tuple[float, tuple[str, ...]]:
 def _short(path: Sequence[str]) -> list[str]:
     """A path for a message of one line."""
     return list(path) if len(path) <= 7 else [*path[:3], "...", *path[-3:]]
-
-
-def _excess_name(search: _Search, tail: Tail) -> str:
-    return f"E max({search.asked.mdp.cost_names[tail.cost]} - "
 
 
 def _halves(box: _Box, cvars: Sequence[Tail]) -> list[_Ranges]:
