@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import conrl
+from conrl.model.transform import by_step
 
 Float = NDArray[np.float64]
 
@@ -376,6 +377,8 @@ def examine(spec: Spec, planner: str = "column-generation") -> tuple[str, list[s
     outcome, complaints = attempt(lambda: conrl.plan(mdp, problem, planner=planner, tol=spec.tol))
     complaints += judge(mdp, problem, outcome, truth, tol)
     ended = outcome.status if isinstance(outcome, conrl.Plan) else type(outcome).__name__
+    apart, warned = attempt(lambda: conrl.plan(by_step(mdp), problem, planner=planner, tol=spec.tol))
+    complaints += [f"by step: {x}" for x in warned + judge(mdp, problem, apart, truth, tol)]
     if isinstance(problem, conrl.Linear) and planner == "column-generation":
         complaints += _examine_start(spec, truth)
         found, warned = attempt(lambda: conrl.feasibility(mdp, problem))

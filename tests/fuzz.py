@@ -196,7 +196,13 @@ def call(work: Callable[[], Any], *allowed: type[BaseException]) -> None:
 
 
 def model_csv(r: random.Random, folder: Path) -> None:
-    (folder / "m.csv").write_bytes(mutate(MACHINE, r))
+    text = MACHINE
+    if r.random() < 0.4:  # by step
+        lines = MACHINE.strip().split("\n")
+        text = "\n".join(
+            ["step," + lines[0], *(f"{r.choice(('*', '*', '0-4', '3', '0-2', odd(r)))},{x}" for x in lines[1:])]
+        )
+    (folder / "m.csv").write_bytes(mutate(text, r))
     words = ["--horizon", r.choice((1, 5, 20, 0, -1, "x", 10**12))] if r.random() < 0.9 else []
     for name in ("repairs", "energy"):
         if r.random() < 0.5:
@@ -214,6 +220,10 @@ def arrays(r: random.Random) -> dict[str, Any]:
         "costs": g.random((S, A, d)),
         "horizon": r.choice((1, 3, 10)),
     }
+    for name in ("transitions", "rewards", "costs"):
+        if r.random() < 0.15:  # by step, as many as there are or not
+            steps = r.choice((made["horizon"], made["horizon"], 2))
+            made[name] = np.repeat(made[name][None], steps, axis=0)
     for _ in range(r.randint(0, 2)):
         name = r.choice((*made, "limits", "initial", "available", "state_names", "nonsense"))
         kind = r.randrange(7)

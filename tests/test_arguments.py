@@ -89,6 +89,17 @@ def bonused(bonus: Any) -> Any:
 
 LEARNER = {"task": TASK, "problem": None, "preset": "default", "seed": 1, "keep_policies": True}
 CALLS: dict[str, Call] = {
+    "ConstrainedMDP.by_step": Call(
+        conrl.ConstrainedMDP,
+        {
+            "transitions": [MDP.transitions] * 3,
+            "rewards": np.stack([MDP.rewards] * 3),
+            "costs": np.stack([MDP.costs] * 3),
+            "horizon": 3,
+            "available": np.ones((3, 4, 2), bool),
+        },
+        conrl.plan,
+    ),
     "ConstrainedMDP": Call(
         conrl.ConstrainedMDP,
         {
@@ -151,6 +162,7 @@ CALLS: dict[str, Call] = {
             "features": np.eye(4),
             "can_stop": False,
             "available": np.ones((4, 2), bool),
+            "step_dependent": True,
         },
         lambda task: conrl.ConRL(task).propose(),
     ),
@@ -165,7 +177,9 @@ CALLS: dict[str, Call] = {
         {"weights": [1.0], "policies": [conrl.Policy(TABLE)], "values": [[0.0, 0.0, 0.0]]},
         lambda mixture: conrl.evaluate(MDP, mixture),
     ),
-    "Linear": Call(conrl.Linear, {"limits": [9.0, 9.0], "floors": [0.0, 0.0]}, planned),
+    "Linear": Call(
+        conrl.Linear, {"limits": [9.0, 9.0], "floors": [0.0, 0.0], "per_step": {"cost0": [9.0, 9.0, 9.0]}}, planned
+    ),
     "Knapsack": Call(conrl.Knapsack, {"budgets": [9.0, 9.0], "episodes": 5, "epsilon": 0.1, "delta": 0.05}, planned),
     "ConcaveConvex": Call(conrl.ConcaveConvex, {"objective": lambda x: x, "constraint": lambda y: y[0] - 9.0}, planned),
     "plan": Call(
