@@ -468,4 +468,4 @@ def _cost_index(mdp: ConstrainedMDP, cost: Any) -> int:
         return mdp.cost_names.index(cost)
     if isinstance(cost, (int, np.integer)) and not isinstance(cost, bool) and 0 <= cost < mdp.num_costs:
         return int(cost)
-    raise SpecError(unknown("cost", cost, mdp.cost_names), key=("cost",))
+    raise SpecError(unknown("cost", cost if isinstance(cost, str) else shown(cost), mdp.cost_names), key=("cost",))

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from conrl.arguments import is_list, is_number
+from conrl.arguments import LARGEST, is_list, is_number
 from conrl.errors import ModelError, shown, unknown
 from conrl.model.counting import simplest
 
@@ -67,7 +67,7 @@ def read_grids(given: Any, cost_names: Sequence[str]) -> dict[int, Fraction]:
     entries = [(name, given) for name in cost_names] if is_number(given) else _by_name(given, cost_names, "grid")
     grids = {}
     for name, step in entries:
-        if not is_number(step) or not step > 0.0:
+        if not _is_amount(step) or not step > 0.0:
             raise ModelError(f"grid[{name!r}] is {shown(step)}; it must be a number above 0", key=("grid", name))
         grids[list(cost_names).index(name)] = simplest(float(step))
     return grids
@@ -94,15 +94,19 @@ _EXAMPLES = {
 }
 
 
+def _is_amount(value: Any) -> bool:
+    return is_number(value) and abs(value) <= LARGEST
+
+
 def _tail(kind: str, cost: int, entry: Any, name: str) -> Tail:
     def wrong(wanted: str) -> ModelError:
         return ModelError(f"{kind}[{name!r}] is {shown(entry)}; {wanted}", key=(kind, name))
 
     if kind == NEVER:
-        if not is_number(entry):
+        if not _is_amount(entry):
             raise wrong(f"expected one number, as {_EXAMPLES[kind]}")
         return Tail(kind, cost, float(entry), 0.0)
-    if not (is_list(entry) and not isinstance(entry, str) and len(entry) == 2 and all(map(is_number, entry))):
+    if not (is_list(entry) and not isinstance(entry, str) and len(entry) == 2 and all(map(_is_amount, entry))):
         raise wrong(f"expected two numbers, as {_EXAMPLES[kind]}")
     first, second = map(float, entry)
     if kind == CHANCE:

@@ -118,7 +118,7 @@ class Tracked:
             paid = np.where(spent[before] == cap, costs, paid)
         unit = self.counter.units[i]
         name = f"E max({self.base.cost_names[cost]} - {float(t * unit):.10g}, 0)"
-        return Column(name, (paid.astype(np.float64) * float(unit))[which], float(over[0]) * float(unit))
+        return Column(name, _amounts(paid, unit)[which], float(int(over[0]) * unit))
 
     @property
     def _steps(self) -> list[Total]:
@@ -348,6 +348,14 @@ def _starts(counts: Int) -> Int:
 def _whole(numbers: Sequence[int]) -> Any:
     """Whole numbers as an array, of Python's own where they are too large for 64 bits."""
     return np.array(numbers, dtype=np.int64 if all(abs(x) < 2**61 for x in numbers) else object)
+
+
+def _amounts(numbers: Any, unit: Fraction) -> Float:
+    """Whole numbers of units as amounts."""
+    if numbers.dtype == object:
+        return np.array([float(x * unit) for x in numbers.tolist()])
+    amounts: Float = numbers.astype(np.float64) * float(unit)
+    return amounts
 
 
 def thresholds_of(tails: Sequence[Tail], cost: int) -> list[Fraction]:

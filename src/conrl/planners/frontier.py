@@ -314,5 +314,7 @@ def _cost_index(mdp: ConstrainedMDP, cost: int | str) -> int:
     if not is_int(cost):
         raise SpecError(f"cost is {shown(cost)}; it must be the name or the number of a cost")
     if not 0 <= cost < mdp.num_costs:
-        raise SpecError(f"cost {cost} is not in 0..{mdp.num_costs - 1}" if mdp.num_costs else "the model has no costs")
+        raise SpecError(
+            f"cost {shown(cost)} is not in 0..{mdp.num_costs - 1}" if mdp.num_costs else "the model has no costs"
+        )
     return int(cost)

@@ -283,11 +283,11 @@ class _Search:
         for j, tail in enumerate(self.cvars):
             i = self.tracked.counter.costs.index(tail.cost)
             totals, p = _marginal(self.tracked.totals, ends, i)
-            cap, unit = self.tracked.counter.caps[i], float(self.tracked.counter.units[i])
+            cap, unit = self.tracked.counter.caps[i], self.tracked.counter.units[i]
             beyond = (
                 self._beyond(plan.weights, policies, tail.cost, cap) if cap is not None and totals[-1] == cap else 0.0
             )
-            value, at = cvar(np.array([float(t) * unit for t in totals]), p, beyond, tail.share)
+            value, at = cvar(np.array([float(t * unit) for t in totals]), p, beyond, tail.share)
             values.append(value)
             low, high = ranges[j]
             options = self.candidates[j]
