@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +18,7 @@ from scipy.optimize import linprog
 
 import conrl
 from conrl.model.counting import common_unit, simplest
+from conrl.planners import planned
 
 # -- brute force ------------------------------------------------------------------------------------------
 
@@ -258,6 +260,121 @@ def check_rows(mdp: conrl.ConstrainedMDP, plan: conrl.Plan) -> None:
             )
 
 
+# -- the program of all triples ---------------------------------------------------------------------------
+
+
+def triples_program(mdp: conrl.ConstrainedMDP, problem: conrl.Linear) -> float:
+    """The optimum by HiGHS: occupation of every (step, state, spent), written down from the model's arrays alone."""
+    P, R, C = mdp.transitions.toarray(), mdp.rewards, np.rint(mdp.costs).astype(int)
+    H, S, A, d = mdp.horizon, mdp.num_states, mdp.num_actions, mdp.num_costs
+    index: dict[tuple[int, int, tuple[int, ...], int], int] = {}
+    flow: list[tuple[int, int, float]] = []  # row, column, value
+    rows: dict[tuple[int, int, tuple[int, ...]], int] = {}
+    right: list[float] = []
+    ends: dict[tuple[int, ...], list[tuple[int, float]]] = {}
+
+    def row(h: int, s: int, v: tuple[int, ...]) -> int:
+        if (h, s, v) not in rows:
+            rows[h, s, v] = len(right)
+            right.append(float(mdp.initial[s]) if h == 0 else 0.0)
+        return rows[h, s, v]
+
+    level = {(s, (0,) * d) for s in range(S) if mdp.initial[s] > 0.0}
+    for h in range(H):
+        later = set()
+        for s, v in level:
+            for a in range(A):
+                x = index[h, s, v, a] = len(index)
+                flow.append((row(h, s, v), x, 1.0))
+                spent = tuple(int(i + c) for i, c in zip(v, C[s, a], strict=True))
+                for t in range(S):
+                    if P[s * A + a, t] > 0.0:
+                        if h == H - 1:
+                            ends.setdefault(spent, []).append((x, P[s * A + a, t]))
+                        else:
+                            flow.append((row(h + 1, t, spent), x, -P[s * A + a, t]))
+                            later.add((t, spent))
+        level = later
+    n = len(index)
+    gain = np.array([R[s, a] for _, s, _, a in index])
+    A_eq = np.zeros((len(right), n))
+    for r, x, value in flow:
+        A_eq[r, x] += value
+
+    def expected(f: Any) -> Any:
+        line = np.zeros(n)
+        for spent, entries in ends.items():
+            for x, p in entries:
+                line[x] += p * f(spent)
+        return line
+
+    fixed: list[tuple[Any, float]] = []
+    for i, name in enumerate(mdp.cost_names):
+        if name in (problem.limits or {}):  # type: ignore[operator]
+            fixed.append((expected(lambda v, i=i: v[i]), problem.limits[name]))  # type: ignore[index, call-overload]
+        if name in (problem.chance or {}):
+            m, p = problem.chance[name]  # type: ignore[index]
+            fixed.append((expected(lambda v, i=i, m=m: v[i] > m), p))
+        if name in (problem.never or {}):
+            m = problem.never[name]  # type: ignore[index]
+            fixed.append((expected(lambda v, i=i, m=m: 1000.0 * (v[i] > m)), 0.0))
+    tails = [(mdp.cost_names.index(name), a, b) for name, (a, b) in (problem.cvar or {}).items()]  # type: ignore[union-attr]
+    options = [sorted({v[i] for v in ends if v[i] <= b}) for i, _, b in tails]
+    best = -math.inf
+    for quantiles in itertools.product(*options):
+        lines = [
+            *fixed,
+            *(
+                (expected(lambda v, i=i, t=t: max(v[i] - t, 0)), (b - t) * (1.0 - a))
+                for (i, a, b), t in zip(tails, quantiles, strict=True)
+            ),
+        ]
+        A_ub = np.array([line for line, _ in lines]) if lines else None
+        b_ub = np.array([bound for _, bound in lines]) if lines else None
+        done = linprog(-gain, A_ub=A_ub, b_ub=b_ub, A_eq=A_eq, b_eq=right, bounds=(0.0, None))
+        if done.status == 0:
+            best = max(best, -float(done.fun))
+    return best
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_plans_equal_the_program_of_all_triples(seed: int) -> None:
+    """Larger than what can be enumerated: up to 5 states, 5 steps and two costs, with a start that is drawn."""
+    rng = np.random.default_rng(seed)
+    S, A, H, d = int(rng.integers(2, 6)), int(rng.integers(2, 4)), int(rng.integers(2, 6)), int(rng.integers(1, 3))
+    P = rng.dirichlet(np.full(S, 0.5), (S, A)) * (rng.random((S, A, S)) < 0.6)
+    P[:, :, 0] += 1e-3
+    P /= P.sum(axis=2, keepdims=True)
+    initial = rng.dirichlet(np.ones(S))
+    costs = rng.integers(-1 if rng.random() < 0.3 else 0, 3, (S, A, d)).astype(float)
+    mdp = conrl.ConstrainedMDP(P, rng.random((S, A)), costs, H, initial=initial)
+    free = conrl.plan(mdp, [np.inf] * d)
+    names = mdp.cost_names
+    ends = [conrl.distribution(mdp, free, i) for i in range(d)]
+    level, share = float(rng.choice([0.3, 0.8])), float(rng.choice([0.2, 0.6]))
+    last = d - 1
+    kinds: list[dict[str, Any]] = [
+        {"chance": {names[0]: (ends[0].quantile(0.4), share)}},
+        {"cvar": {names[0]: (level, round(0.5 * (ends[0].cvar(level) + ends[0].totals[0]), 3))}},
+        {"never": {names[0]: ends[0].quantile(0.6)}},
+        {"limits": {names[0]: float(free.costs[0]) - 0.1}, "chance": {names[last]: (ends[last].quantile(0.5), share)}},
+    ]
+    problem = conrl.Linear(**kinds[int(rng.integers(len(kinds)))])
+    best = triples_program(mdp, problem)
+    try:
+        plan = conrl.plan(mdp, problem)
+    except conrl.InfeasibleError:
+        plan = None
+    if plan is None:
+        assert best == -math.inf or problem.never is not None  # HiGHS allows 1e-7 where never means never
+        return
+    assert plan.objective <= best + 1e-6
+    if problem.never is None:
+        assert plan.objective >= best - 1e-6
+    check_rows(mdp, plan)
+
+
 # -- counting ---------------------------------------------------------------------------------------------
 
 
@@ -379,6 +496,47 @@ def test_a_never_that_no_policy_keeps_is_infeasible_with_its_proof() -> None:
     assert len(proof.path) == 13  # 12 hours, and where they end
     assert conrl.feasibility(mdp, conrl.Linear(never={"stock": 11})).path == proof.path
     assert conrl.plan(mdp, conrl.Linear(never={"stock": 12})).reward == pytest.approx(conrl.plan(mdp, [np.inf]).reward)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        conrl.Linear({"energy": 0.1}, chance={"repairs": (0, 0.01)}),
+        conrl.Linear(never={"repairs": -1}),
+        conrl.Linear({"energy": 1.4}, never={"repairs": 0}),
+        conrl.Linear(cvar={"repairs": (0.5, -1)}),
+        conrl.Linear({"energy": 1.4}, cvar={"repairs": (0.9, 0.001)}),
+        conrl.Linear({"energy": 1.4}, cvar={"repairs": (0.9, 0.001), "energy": (0.5, 0.2)}),
+    ],
+)
+def test_relaxed_plans_say_by_how_much_they_exceed(problem: conrl.Linear) -> None:
+    mdp = machine(8, 12)
+    with pytest.raises(conrl.InfeasibleError) as caught:
+        conrl.plan(mdp, problem)
+    proof = caught.value.feasibility
+    assert proof.conflict
+    assert proof.least.shape == (2,)
+    assert proof.multipliers is None or proof.multipliers.shape == (len(proof.conflict),)
+    plan = planned(conrl.ColumnGeneration(), mdp, problem, relax=True)
+    assert plan.status == "infeasible"
+    assert max(row.excess - row.allowance for row in plan.rows) > 0.0
+    assert planned(conrl.ColumnGeneration(), mdp, problem, plan.start, relax=True).status == "infeasible"
+
+
+def test_other_planners_and_copies() -> None:
+    mdp = machine(8, 12)
+    problem = conrl.Linear({"energy": 2.6}, chance={"repairs": (0, 0.3)}, never={"repairs": 3})
+    plan = conrl.plan(mdp, problem)
+    rough_plan = conrl.plan(mdp, problem, planner="lagrangian")
+    assert rough_plan.status == "approximate"
+    assert rough_plan.bound >= plan.objective - 1e-9
+    again = pickle.loads(pickle.dumps(plan))
+    assert again.rows == plan.rows
+    np.testing.assert_array_equal(conrl.evaluate(mdp, again).value, conrl.evaluate(mdp, plan).value)
+    warm = planned(conrl.ColumnGeneration(), mdp, problem, plan.start)
+    assert warm.objective == pytest.approx(plan.objective, rel=1e-9)
+    with pytest.raises(conrl.ModelError, match="different things"):
+        conrl.Mixture([0.5, 0.5], [plan.policy, conrl.plan(mdp, [9.0, 9.0]).policy]).to_markov(mdp)
 
 
 def test_nevers_that_conflict_only_together() -> None:

@@ -388,8 +388,10 @@ class _Search:
     def _plan(self, part: Tracked | SafePart, box: _Box, bound: float, asked: int) -> Plan:
         """The plan in words of the user's model: its costs, its rows, policies that act on what was spent."""
         inner, d, tracked = box.plan, self.asked.user.num_costs, self.tracked
-        proven = None if not np.isfinite(bound) else max(bound, inner.objective)
         status = inner.status
+        proven: float | None = None
+        if np.isfinite(bound):
+            proven = bound if status == "approximate" else max(bound, inner.objective)
         if status == "optimal" and proven is not None and proven - inner.objective > self._tolerance(box):
             status = "inaccurate"
         return replace(
@@ -516,8 +518,14 @@ class _Search:
 
     def _explained(self, *errors: InfeasibleError) -> InfeasibleError:
         """The conflict in words of what was asked; with one error its multipliers are the proof."""
-        d, first = self.asked.user.num_costs, errors[0].feasibility
-        alone = len(errors) == 1
+        first, alone = errors[0].feasibility, len(errors) == 1
+        needed = self._needed() if self.nevers else []
+        if self.nevers and not needed:  # the others conflict by themselves
+            tails = tuple(tail for tail in self.asked.tails if tail.kind != NEVER)
+            try:
+                _Search(self.asked._replace(tails=tails), self.tracked)._best(None)
+            except InfeasibleError as plainer:
+                return plainer
         shares: dict[str, float] = {}  # of the rows that take part, with their multipliers
         for error in errors:
             found = error.feasibility
@@ -525,17 +533,16 @@ class _Search:
             for name, share in zip(found.conflict, multipliers.tolist(), strict=True):
                 for own in self._own_names(name):
                     shares[own] = shares.get(own, 0.0) + share
-        if self.nevers:
-            shares |= dict.fromkeys(self._needed(), 0.0)
+        shares |= dict.fromkeys(needed, 0.0)
         names = tuple(shares)
         verb = "cannot be kept" if len(names) == 1 else "cannot be kept together"
         whatever = "" if alone else ", whatever the quantile"
         message = f"infeasible: {' and '.join(names)} {verb}{whatever}"
         text = str(errors[0])
-        if alone and "; " in text and not self.cvars:
+        if alone and "; " in text and not self.cvars and not needed:
             message += text[text.index("; ") :]
         proven = np.array(list(shares.values())) if alone and first.multipliers is not None else None
-        least, greatest = first.least[:d], first.greatest[:d]
+        least, greatest = extremes(exact_oracle(self.asked.user))
         proof = Feasibility(False, least, greatest, None, names, proven, first.violation if alone else 0.0)
         return InfeasibleError(message, proof)
 
