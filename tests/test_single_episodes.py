@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import pickle
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from commands import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
@@ -143,27 +145,27 @@ def best_mixture(rewards: list[float], rows: list[tuple[list[float], float]]) ->
     return -float(done.fun) if done.status == 0 else -math.inf
 
 
-def brute(model: Tiny, problem: conrl.Linear, names: tuple[str, ...]) -> float:
+def brute(model: Tiny, problem: Any, names: tuple[str, ...]) -> float:
     """The optimum by enumeration of deterministic policies, mixed by a linear program for each choice of quantiles."""
     played = [model.play(choice) for choice in model.policies()]
 
     def total(ends: dict[tuple[Fraction, ...], float], f: Any) -> float:
         return sum(p * float(f(v)) for v, p in ends.items())
 
-    for name, m in (problem.never or {}).items():  # type: ignore[union-attr]
+    for name, m in (problem.never or {}).items():
         i, bar = names.index(name), Fraction(m).limit_denominator(10**8)
         played = [(r, e) for r, e in played if all(v[i] <= bar for v in e)]
     rewards = [r for r, _ in played]
     rows: list[tuple[list[float], float]] = []
-    for name, x in (problem.limits or {}).items():  # type: ignore[union-attr]
+    for name, x in (problem.limits or {}).items():
         i = names.index(name)
         rows.append(([total(e, lambda v, i=i: v[i]) for _, e in played], x))
-    for name, (m, p) in (problem.chance or {}).items():  # type: ignore[union-attr]
+    for name, (m, p) in (problem.chance or {}).items():
         i, bar = names.index(name), Fraction(m).limit_denominator(10**8)
         rows.append(([total(e, lambda v, i=i, bar=bar: v[i] > bar) for _, e in played], p))
     tails = [
         (names.index(name), a, Fraction(b).limit_denominator(10**8)) for name, (a, b) in (problem.cvar or {}).items()
-    ]  # type: ignore[union-attr]
+    ]
     options = [sorted({v[i] for _, e in played for v in e if v[i] <= b}) for i, _, b in tails]
     best = -math.inf
     for quantiles in itertools.product(*options):
@@ -263,7 +265,7 @@ def check_rows(mdp: conrl.ConstrainedMDP, plan: conrl.Plan) -> None:
 # -- the program of all triples ---------------------------------------------------------------------------
 
 
-def triples_program(mdp: conrl.ConstrainedMDP, problem: conrl.Linear) -> float:
+def triples_program(mdp: conrl.ConstrainedMDP, problem: Any) -> float:
     """The optimum by HiGHS: occupation of every (step, state, spent), written down from the model's arrays alone."""
     P, R, C = mdp.transitions.toarray(), mdp.rewards, np.rint(mdp.costs).astype(int)
     H, S, A, d = mdp.horizon, mdp.num_states, mdp.num_actions, mdp.num_costs
@@ -310,15 +312,15 @@ def triples_program(mdp: conrl.ConstrainedMDP, problem: conrl.Linear) -> float:
 
     fixed: list[tuple[Any, float]] = []
     for i, name in enumerate(mdp.cost_names):
-        if name in (problem.limits or {}):  # type: ignore[operator]
-            fixed.append((expected(lambda v, i=i: v[i]), problem.limits[name]))  # type: ignore[index, call-overload]
+        if name in (problem.limits or {}):
+            fixed.append((expected(lambda v, i=i: v[i]), problem.limits[name]))
         if name in (problem.chance or {}):
-            m, p = problem.chance[name]  # type: ignore[index]
+            m, p = problem.chance[name]
             fixed.append((expected(lambda v, i=i, m=m: v[i] > m), p))
         if name in (problem.never or {}):
-            m = problem.never[name]  # type: ignore[index]
+            m = problem.never[name]
             fixed.append((expected(lambda v, i=i, m=m: 1000.0 * (v[i] > m)), 0.0))
-    tails = [(mdp.cost_names.index(name), a, b) for name, (a, b) in (problem.cvar or {}).items()]  # type: ignore[union-attr]
+    tails = [(mdp.cost_names.index(name), a, b) for name, (a, b) in (problem.cvar or {}).items()]
     options = [sorted({v[i] for v in ends if v[i] <= b}) for i, _, b in tails]
     best = -math.inf
     for quantiles in itertools.product(*options):
@@ -623,11 +625,12 @@ def rough(seed: int, S: int = 3, A: int = 2, H: int = 3) -> conrl.ConstrainedMDP
 def test_a_grid_brackets_the_optimum(seed: int) -> None:
     mdp = rough(seed)
     least = conrl.feasibility(mdp, [np.inf]).least[0]
-    ask = [
+    asks: list[dict[str, Any]] = [
         {"chance": {"cost": (1.2 * least, 0.3)}},
         {"cvar": {"cost": (0.5, 1.5 * least)}},
         {"never": {"cost": 1.5 * float(mdp.costs.max())}},
-    ][seed % 3]
+    ]
+    ask = asks[seed % 3]
     try:
         exact = conrl.plan(mdp, conrl.Linear(**ask))
     except conrl.InfeasibleError:
@@ -649,7 +652,7 @@ def test_a_grid_brackets_the_optimum(seed: int) -> None:
         assert plan.bound >= exact.objective - 1e-9
         widths.append(plan.gap)
         ends = conrl.distribution(mdp, plan)
-        (tail,) = plan.problem.tails(mdp)  # type: ignore[union-attr]
+        (tail,) = conrl.Linear(**ask).tails(mdp)
         if tail.kind == "chance":
             assert ends.exceed(tail.limit) <= tail.share + 1e-9
         elif tail.kind == "cvar":
@@ -678,6 +681,39 @@ def test_too_many_totals_get_a_grid_by_themselves() -> None:
         conrl.distribution(mdp, plan)
 
 
+# -- the command line -------------------------------------------------------------------------------------
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    words = ["plan", "pricing", "--chance", "stock>4:0.2", "--cvar", "stock@0.5:4.5", "--never", "stock=12"]
+    record = json.loads(run(*words, "--json").stdout)
+    assert [row["name"] for row in record["single_episodes"]] == [
+        "P(stock > 4) <= 0.2",
+        "CVaR 0.5 of stock <= 4.5",
+        "stock in every episode <= 12",
+    ]
+    wrote = run(*words, "--out", str(tmp_path / "p.csv"), "--out", str(tmp_path / "p.npz"), "--simulate", "100")
+    assert "the policy acts on what was spent so far" in wrote.stdout
+    assert isinstance(conrl.load_policy(tmp_path / "p.npz"), conrl.SpentPolicy)
+    curve = json.loads(run("frontier", "pricing", "--chance", "stock>4", "--max-vertices", "5", "--json").stdout)
+    assert curve["cost"] == "P(stock > 4)"
+    assert run("plan", "pricing", "--never", "stock=3").exit_code == 3
+    for wrong in (
+        ("plan", "pricing", "--chance", "stock>4"),
+        ("plan", "pricing", "--chance", "stock:4"),
+        ("plan", "pricing", "--chance", "stok>4:0.1"),
+        ("plan", "pricing", "--chance", "stock>4:1.1"),
+        ("plan", "pricing", "--cvar", "stock@1:4"),
+        ("plan", "pricing", "--cvar", "stock@a:4"),
+        ("plan", "pricing", "--chance", "stock>4:0.1", "--budget", "stock=9", "--episodes", "3"),
+        ("frontier", "pricing", "--chance", "stock>1", "--chance", "stock>2"),
+        ("frontier", "pricing", "--chance", "stock>1", "--cost", "stock"),
+    ):
+        done = run(*wrong)
+        assert done.exit_code == 2, (wrong, done.output)
+        assert len(done.stderr.strip().splitlines()) == 1
+
+
 # -- policies ---------------------------------------------------------------------------------------------
 
 
@@ -687,16 +723,18 @@ def test_acting_by_hand_is_what_simulation_plays() -> None:
     policy = plan.policy
     assert isinstance(policy, conrl.SpentPolicy)
     assert policy.counts == ("repairs",)
-    assert policy.start == (0,)
-    assert policy.spend(policy.start, [1.0, 0.3]) == (1,)
-    assert policy.spend({"repairs": 2}, [1.0, 0.3]) == policy.spend(5, [0.0, 0.0]) == (3,)  # all above 2 is one
+    assert policy.start == (Fraction(0),)
+    assert policy.spend(policy.start, [1.0, 0.3]) == (Fraction(1),)
+    assert policy.spend({"repairs": 2}, [1.0, 0.3]) == (Fraction(3),)
+    assert policy.spend(5, [0.0, 0.0]) == (Fraction(3),)  # all above 2 is one
     generator = np.random.default_rng(0)
     totals = []
     from conrl.sampling import Dynamics, draw
 
     world = Dynamics(mdp)
     for _ in range(300):
-        state, spent, total = int(np.argmax(mdp.initial)), policy.start, 0.0
+        spent: tuple[Fraction, ...] = policy.start
+        state, total = int(np.argmax(mdp.initial)), 0.0
         for h in range(mdp.horizon):
             pair = mdp.pair(h, state, policy.act(h, state, generator, spent=spent))
             outcomes = slice(mdp.graph.start[pair], mdp.graph.start[pair + 1])

@@ -365,7 +365,11 @@ class _Search:
         boxes = [found for found in known.values() if isinstance(found, _Box)]
         if best is None:
             raise self._explained(*(found for found in known.values() if isinstance(found, InfeasibleError)))
-        return self._plan(part, best, bound, sum(found.plan.iterations for found in boxes))
+        plan = self._plan(part, best, bound, sum(found.plan.iterations for found in boxes))
+        broken = [row for row in plan.rows if not row.excess <= row.allowance]
+        if broken and plan.status != "approximate":
+            raise RunError(f"rounding broke {broken[0].name} by {broken[0].excess:.3g}; measure costs in other units")
+        return plan
 
     def _tolerance(self, box: _Box) -> float:
         return self.asked.tol * max(1.0, abs(box.plan.objective))
