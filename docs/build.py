@@ -36,6 +36,7 @@ MENU = {
         "how-to/single-episodes",
         "how-to/fairness",
         "how-to/certificates",
+        "how-to/one-policy",
         "studies",
     ),
     "Stories": ("stories/pricing", "stories/advertising", "stories/rover"),

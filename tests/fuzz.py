@@ -113,6 +113,9 @@ def odd_number(r: random.Random) -> Any:
     )
 
 
+TIMES = (0.05, 0, -1, np.nan, "x", [], True)  # never long
+
+
 def odd_count(r: random.Random) -> Any:
     return r.choice((0, -1, "x", None, 2))
 
@@ -481,6 +484,8 @@ WORDS = {
         "--chance",
         "--cvar",
         "--grid",
+        "--deterministic",
+        "--time-limit",
         "--json",
     ),
     "frontier": ("--limit", "--cost", "--chance", "--max-vertices", "--horizon", "--set", "--tol", "--json"),
@@ -525,6 +530,7 @@ VALUES = {
     "--option": ("scale=0.1", "scale=-1", "keep_policies=true", "seed=3", 'planner={"name":"lagrangian"}', "x={}"),
     "--horizon": ("1", "3", "0", "100000000000"),
     "--workers": ("0", "-1", "x"),
+    "--time-limit": ("0.1", "0", "-1", "nan", "x"),
     "--dask": ("nowhere",),
 }
 
@@ -543,7 +549,9 @@ def arguments(r: random.Random, folder: Path) -> None:
     for _ in range(r.randint(0, 3)):
         option = r.choice(WORDS[name])
         words.append(option)
-        if option not in ("--json", "--quick", "x", "--nonsense"):
+        if option == "--deterministic":
+            words += ["--time-limit", "0.1"]
+        elif option not in ("--json", "--quick", "x", "--nonsense"):
             value = r.choice(VALUES.get(option, ("1", "0", "x"))) if r.random() < 0.7 else odd(r)
             words.append(str(folder / "out") if option in ("--out", "--csv") else value)
     if name == "reproduce" and words[1] in ("figure1", "figure2"):
@@ -630,6 +638,7 @@ def numbers(r: random.Random, folder: Path) -> None:
         lambda: conrl.plan(box, conrl.Linear([0.5], floors=[odd_number(r)])),
         lambda: conrl.plan(box, conrl.Knapsack([odd_number(r)], episodes=odd_number(r))),
         lambda: conrl.plan(box, tol=odd_number(r)),
+        lambda: conrl.plan(box, tol=odd_number(r), deterministic=r.choice((True, odd(r))), time_limit=r.choice(TIMES)),
         lambda: conrl.frontier(box, cost=odd_number(r)),
         lambda: conrl.plan(box, conrl.Linear(never={"corner": odd_number(r)})),
         lambda: conrl.plan(box, conrl.Linear(chance={"corner": (odd_number(r), odd_number(r))})),

@@ -27,6 +27,7 @@ COUNTING: Any = conrl.plan(MDP, conrl.Linear(chance={"cost0": (3.0, 1.0)})).poli
 EPISODES = tuple(conrl.Episode([0, 1, 2], [0, 1], [0.1, 0.2], [[0.1, 0.2], [0.3, 0.4]]) for _ in range(2))
 WALK = {"states": [0, 1], "actions": [0], "rewards": [0.5], "costs": [[0.1, 0.2]]}
 TABLE = np.full((3, 4, 2), 0.5)
+PLANNED = {"mdp": MDP, "problem": None, "planner": "column-generation", "tol": 1e-6, "limits": None}
 
 
 class Odd:
@@ -197,9 +198,8 @@ CALLS: dict[str, Call] = {
     "Linear.grid": Call(lambda x: conrl.Linear(never={"cost0": 9.0}, grid=x), {"x": 0.25}, planned),
     "Knapsack": Call(conrl.Knapsack, {"budgets": [9.0, 9.0], "episodes": 5, "epsilon": 0.1, "delta": 0.05}, planned),
     "ConcaveConvex": Call(conrl.ConcaveConvex, {"objective": lambda x: x, "constraint": lambda y: y[0] - 9.0}, planned),
-    "plan": Call(
-        conrl.plan, {"mdp": MDP, "problem": None, "planner": "column-generation", "tol": 1e-6, "limits": None}
-    ),
+    "plan": Call(conrl.plan, PLANNED | {"deterministic": False, "time_limit": None}),
+    "plan()": Call(conrl.plan, PLANNED | {"deterministic": True, "time_limit": 60.0}),
     "frontier": Call(
         conrl.frontier,
         {"mdp": MDP, "cost": 0, "tol": 1e-6, "max_vertices": 3, "limits": None, "oracle": None, "chance": None},

@@ -837,4 +837,6 @@ def test_what_makes_no_sense_is_refused() -> None:
         conrl.ColumnGeneration().plan(mdp, conrl.Linear(never={"repairs": 1}))
     with pytest.raises(conrl.SpecError, match=r"conrl\.plan"):
         conrl.UCBVI(mdp.task, problem=conrl.Linear(never={"repairs": 1}))
+    with pytest.raises(conrl.SpecError, match="not on single episodes"):
+        conrl.plan(mdp, conrl.Linear(never={"repairs": 1}), deterministic=True)
     assert conrl.plan(mdp, conrl.Linear(chance={}, never={})).rows == ()

@@ -73,6 +73,8 @@ def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: Budg
     tails = linear.tails(mdp)
     if tails:
         record["single_episodes"] = record["rows"][-len(tails) :]
+    if plan.deterministic:
+        record["deterministic"] = True
     if risk is not None:
         record["budgets"] = _budgets_record(plan, risk)
     if simulation is not None:

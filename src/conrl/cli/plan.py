@@ -35,6 +35,7 @@ Examples:
   conrl plan mars-rover --set rock_reward=1
   conrl plan mars-rover --set rock_reward=1 --limit crash=0.2 --out policy.png --out policy.csv
   conrl plan box --simulate 10000 --seed 1
+  conrl plan pricing --deterministic --time-limit 10
   conrl plan gymnasium:FrozenLake-v1 --horizon 50 --json
   conrl plan mars-rover --set rock_reward=1 --budget crash=100 --episodes 1000
   conrl plan model.csv --horizon 20 --start home --limit fuel=3
@@ -83,6 +84,8 @@ Exit code 3: no policy keeps the limits.""",
     shell_complete=completion.planners,
     help="Or linear-program, lagrangian.",
 )
+@click.option("--deterministic", is_flag=True, help="One policy without a lottery, by branch and bound.")
+@click.option("--time-limit", type=float, metavar="SECONDS", show_default="60", help="Of --deterministic.")
 @click.option("--simulate", "played", type=click.IntRange(1, MOST_EPISODES), metavar="N", help="Play N episodes too.")
 @click.option(
     "--seed",
@@ -105,6 +108,8 @@ def plan(
     episodes: int | None,
     epsilon: float | str | None,
     planner: str,
+    deterministic: bool,
+    time_limit: float | None,
     played: int | None,
     seed: int,
     out: tuple[Path, ...],
@@ -120,6 +125,7 @@ def plan(
     from conrl import drawing, evaluation, planners, problem
     from conrl import policy_map as play
     from conrl.cli import json_records, tables
+    from conrl.cli.terminal import search_bar
     from conrl.envs import naming
     from conrl.theory.risk import budget_risk
 
@@ -132,7 +138,11 @@ def plan(
     asked: problem.Problem = problem.Linear(mdp.limits, floors, per_step=per_step or None, **given_tails)
     if budgets or episodes is not None or epsilon is not None:
         asked = _knapsack(budgets, episodes, epsilon, {**limits, **floors, **per_step, **given_tails})
-    best = planners.plan(mdp, asked, planner, tol)
+    if deterministic and planner == planners.ColumnGeneration.name:
+        with search_bar(time_limit) as report:
+            best = planners.plan_deterministic(mdp, asked, tol, time_limit, report)
+    else:
+        best = planners.plan(mdp, asked, planner, tol, deterministic=deterministic, time_limit=time_limit)
     simulation = None if played is None else evaluation.simulate(mdp, best, played, seed)
     risk = budget_risk(best, seed) if isinstance(asked, problem.Knapsack) else None
     for path in out:

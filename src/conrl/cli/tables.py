@@ -81,6 +81,8 @@ def _certificate(record: Record, plan: Plan) -> Table:
     if record["bound"] is not None:
         facts.add_row("bound", precise(record["bound"]))
         facts.add_row("gap", f"{record['gap']:.1e}")
+    if plan.deterministic:
+        facts.add_row("kind", "one deterministic policy; bound and gap are to the best of all deterministic policies")
     status = record["status"]
     facts.add_row("status", Text(f"{status}: {record['message']}", "" if status == "optimal" else "yellow"))
     return facts

@@ -2,7 +2,8 @@
 
 `planning` holds backward induction, `policies` what given policies do, `learning` playing and counting episodes,
 `continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `truncated` that with
-values cut off, `average_reward` value iteration over intervals. (A2C's network is compiled by jax, in `conrl.oracles`.)
+values cut off, `average_reward` value iteration over intervals, `changes` what one change of a policy does. (A2C's
+network is compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 
@@ -33,6 +34,7 @@ always the true maximum, so that a support value is an upper bound and its polic
 """
 
 from conrl.kernels.average_reward import extended_value_iteration, intervals, optimistic
+from conrl.kernels.changes import advantages, climb, climb_twice, occupied
 from conrl.kernels.compiling import compiled
 from conrl.kernels.continuing import follow_all, walk
 from conrl.kernels.lanes import LANES, add, every, gather, row
@@ -59,11 +61,14 @@ __all__ = [
     "LANES",
     "actions_of",
     "add",
+    "advantages",
     "along",
     "along_blocks",
     "along_many",
     "backward",
     "backward_many",
+    "climb",
+    "climb_twice",
     "clipped_greedy",
     "collected",
     "compiled",
@@ -81,6 +86,7 @@ __all__ = [
     "markov",
     "occupation",
     "occupation_deterministic",
+    "occupied",
     "occupied_blocks",
     "optimistic",
     "reachable",

@@ -8,12 +8,14 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from conrl._types import Arrays
+from conrl.arguments import read_flag
 from conrl.errors import SpecError, shown, unknown
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import Limits
 from conrl.model.mdp import need_model
 from conrl.planners.column_generation.planner import ColumnGeneration
 from conrl.planners.convex_program import ConvexProgram
+from conrl.planners.deterministic.planner import plan_deterministic
 from conrl.planners.feasibility import Feasibility
 from conrl.planners.frontier import Frontier
 from conrl.planners.lagrangian import Lagrangian, Trace
@@ -34,6 +36,7 @@ __all__ = [
     "Planner",
     "Trace",
     "plan",
+    "plan_deterministic",
 ]
 
 
@@ -72,6 +75,8 @@ def plan(
     tol: float | None = None,
     *,
     limits: Limits | Linear | None = None,
+    deterministic: bool = False,
+    time_limit: float | None = None,
 ) -> Plan:
     """The best policy of a model under limits, with a proof of how good it is.
 
@@ -84,12 +89,23 @@ def plan(
         tol: stop when bound - objective <= tol * max(1, |objective|); by default the planner's own: 1e-9, for
             `ConcaveConvex` problems 1e-7, of `"convex-program"` 1e-6.
         limits: the limits, instead of `problem`.
+        deterministic: one policy with one action for each step and state, instead of a mixture; the best one found, by
+            branch and bound. Its prices are those of the best mixture.
+        time_limit: seconds after which `deterministic` stops; 60 by default. The gap to the best deterministic policy
+            may stay open, and the status then says so.
 
     Raises:
         InfeasibleError: no policy keeps the limits; `error.feasibility` says which of them conflict.
+        RunError: no deterministic policy was found in the time.
     """
     need_model(mdp, "plan")
     asked = as_problem(problem, mdp.limits, limits)
+    if read_flag(deterministic, "deterministic"):
+        if not (isinstance(planner, str) and planner == ColumnGeneration.name):
+            raise SpecError("deterministic=True has a method of its own; leave planner out", key=("planner",))
+        return plan_deterministic(mdp, asked, tol, time_limit)
+    if time_limit is not None:
+        raise SpecError("time_limit goes with deterministic=True; leave it out", key=("time_limit",))
     chosen: Any = read_planner(planner, asked)
     if tol is not None:
         settings = {f.name for f in dataclasses.fields(chosen)} if dataclasses.is_dataclass(chosen) else set()

@@ -29,6 +29,8 @@ MESSAGES = {
     "infeasible": "no policy keeps the limits; this one exceeds them least",
     "iteration limit": "stopped at the limit on sweeps before the gap fell below the tolerance; the bound is valid all "
     "the same. Raise max_sweeps or tol",
+    "time limit": "stopped at the time limit; no single deterministic policy does better than the bound, and which is "
+    "best is NP-hard to tell. Raise time_limit or tol",
 }
 
 
@@ -64,7 +66,8 @@ class Plan:
     `costs` count such episodes as zero, `policy` and `mixture` are what is played in the others. `trace`, where the
     planner keeps one, holds its iterations. `start` is everything the planner wants to remember until it plans for a
     similar model: pass it to the next `plan`. `rows` lists every limit and floor with its value and by how much it is
-    exceeded: at most rounding, or the status says so.
+    exceeded: at most rounding, or the status says so. If `deterministic`, the plan is one deterministic policy, its
+    `bound` is on such policies only, and its prices are those of the best mixture.
     """
 
     mdp: ConstrainedMDP = field(repr=False)
@@ -84,6 +87,7 @@ class Plan:
     trace: Any = field(default=None, repr=False)
     start: Arrays | None = field(default=None, repr=False)
     checked: Checked | None = field(default=None, repr=False)  # None for concave-convex problems
+    deterministic: bool = False  # one policy without a lottery; `bound` and `gap` are to the best of such policies
 
     def __getstate__(self) -> dict[str, Any]:
         """For worker processes: the policies themselves instead of the way to make them."""
