@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import math
@@ -661,6 +662,45 @@ def test_a_grid_brackets_the_optimum(seed: int) -> None:
             assert ends.most <= tail.limit
     assert all("refine the grid" in message for message in undecided)
     assert all(wide >= narrow - 1e-9 for wide, narrow in itertools.pairwise(widths))
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_grid_brackets_the_optimum_of_signed_costs_too(seed: int) -> None:
+    """With a second cost that needs no grid."""
+    rng = np.random.default_rng(seed)
+    costs = np.stack((rng.normal(size=(3, 2)), rng.integers(0, 3, (3, 2))), axis=2)
+    mdp = conrl.ConstrainedMDP(rng.dirichlet(np.ones(3), (3, 2)), rng.random((3, 2)), costs, 3)
+    ends = conrl.distribution(mdp, conrl.plan(mdp, [np.inf, np.inf]))
+    m = ends.quantile(0.5) - 0.05 * float(rng.random())
+    asks: list[dict[str, Any]] = [
+        {"chance": {"cost0": (m, 0.3)}},
+        {"cvar": {"cost0": (0.6, m)}},
+        {"never": {"cost0": ends.quantile(0.7)}},
+        {"chance": {"cost0": (m, 0.4), "cost1": (2, 0.5)}},
+    ]
+    ask = asks[seed % 4]
+    best: float | None = None
+    with contextlib.suppress(conrl.InfeasibleError):
+        best = conrl.plan(mdp, conrl.Linear(**ask)).objective
+    for grid in (0.1, 0.01):
+        try:
+            plan = conrl.plan(mdp, conrl.Linear(**ask, grid={"cost0": grid}))
+        except conrl.InfeasibleError:
+            assert best is None
+            continue
+        except conrl.RunError:  # undecided
+            continue
+        assert best is not None
+        assert plan.objective <= best + 1e-8
+        assert plan.bound >= best - 1e-8
+        for tail in conrl.Linear(**ask).tails(mdp):
+            true = conrl.distribution(mdp, plan, tail.cost)
+            if tail.kind == "chance":
+                assert true.exceed(tail.limit) <= tail.share + 1e-9
+            elif tail.kind == "cvar":
+                assert true.cvar(tail.share) <= tail.limit + 1e-9
+            else:
+                assert true.most <= tail.limit
 
 
 def test_a_grid_of_which_all_costs_are_multiples_is_exact() -> None:
