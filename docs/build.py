@@ -35,6 +35,7 @@ MENU = {
         "how-to/logged-data",
         "how-to/hard-budgets",
         "how-to/fleets",
+        "how-to/single-episodes",
         "how-to/fairness",
         "how-to/certificates",
         "how-to/one-policy",

@@ -555,7 +555,7 @@ def test_an_interrupt_within_exec_is_an_exit_code() -> None:
 
 
 def test_errors_of_the_program_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> Frontier:
+    def fail(*_: object, **__: object) -> Frontier:
         raise AssertionError("a bug")
 
     monkeypatch.setattr(planners.frontier, "frontier", fail)

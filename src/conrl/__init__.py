@@ -37,9 +37,10 @@ _NAMES = {
     "planners": "ColumnGeneration ConvexProgram Feasibility FleetPlan Frontier Lagrangian LinearProgram Plan plan",
     "planners.feasibility": "feasibility",
     "planners.frontier": "frontier",
-    "policy": "Deterministic Mixture Null Policy Stationary load_policy",
+    "policy": "Deterministic Mixture Null Policy Stationary",
     "problem": "ConcaveConvex Knapsack Linear",
     "running": "History learn",
+    "spending": "Distribution SpentPolicy distribution load_policy",
     "theory.risk": "BudgetRisk budget_risk",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -62,6 +63,7 @@ __all__ = [  # spelt out: type checkers read no other
     "ConvexProgram",
     "Deterministic",
     "Discounted",
+    "Distribution",
     "Episode",
     "Evaluation",
     "Feasibility",
@@ -86,6 +88,7 @@ __all__ = [  # spelt out: type checkers read no other
     "ScaledBonus",
     "Simulation",
     "SpecError",
+    "SpentPolicy",
     "Stationary",
     "Task",
     "TheoryBonus",
@@ -93,6 +96,7 @@ __all__ = [  # spelt out: type checkers read no other
     "__version__",
     "budget_risk",
     "convex",
+    "distribution",
     "envs",
     "estimate",
     "evaluate",
@@ -144,9 +148,10 @@ if TYPE_CHECKING:
     )
     from conrl.planners.feasibility import feasibility
     from conrl.planners.frontier import frontier
-    from conrl.policy import Deterministic, Mixture, Null, Policy, Stationary, load_policy
+    from conrl.policy import Deterministic, Mixture, Null, Policy, Stationary
     from conrl.problem import ConcaveConvex, Knapsack, Linear
     from conrl.running import History, learn
+    from conrl.spending import Distribution, SpentPolicy, distribution, load_policy
     from conrl.theory.risk import BudgetRisk, budget_risk
 
 

@@ -72,6 +72,9 @@ def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: Budg
             for weight, value in zip(plan.weights, plan.values, strict=True)
         ],
     }
+    tails = linear.tails(mdp)
+    if tails:
+        record["single_episodes"] = record["rows"][-len(tails) :]
     if plan.deterministic:
         record["deterministic"] = True
     if risk is not None:

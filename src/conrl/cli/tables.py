@@ -60,6 +60,8 @@ def plan_tables(record: Record, plan: Plan) -> Parts:
     parts: Parts = [Text(title, "bold"), _certificate(record, plan)]
     if record["costs"]:
         parts += [_costs_table(record["costs"]), *_excess(record["rows"])]
+    if "single_episodes" in record:
+        parts.append(_tails_table(record["single_episodes"]))
     budgets = {name: row for name, row in record.get("budgets", {}).items() if math.isfinite(row["budget"])}
     if budgets:
         parts.append(_budgets_table(budgets))
@@ -139,6 +141,13 @@ def _costs_table(costs: Record) -> Numbers:
         floor = (precise(cost["floor"]), brief(cost["floor_price"])) if floored else ()
         table.add_row(name, precise(cost["value"]), precise(cost["limit"]), brief(cost["price"]), *floor)
     return table
+
+
+def _tails_table(rows: Sequence[Record]) -> Group:
+    table = Numbers("single episodes", "value", "price")
+    for row in rows:
+        table.add_row(row["name"], precise(row["value"]), brief(row["price"]))
+    return _titled("the policy acts on what was spent so far", table)
 
 
 def _excess(rows: Sequence[Record]) -> Iterator[Text]:
@@ -296,7 +305,7 @@ def _guarding(record: Record) -> Iterator[str]:
 def frontier_tables(record: Record, curve: Frontier) -> Parts:
     """The vertices of the curve, and what it says at the model's own limit."""
     vertices, own = record["vertices"], record["own_limit"]
-    others = curve.linear(math.inf).rows(curve.mdp).names  # the limits that stay as they are
+    others = curve.rows(math.inf).names  # the limits that stay as they are
     held = f", with {', '.join(others)}" if others else ""
     table = Numbers("vertex", "limit", "reward", "price")
     before = -1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from functools import partial
 from typing import Any, Protocol, overload, runtime_checkable
 
 from conrl._types import Arrays
@@ -22,6 +23,7 @@ from conrl.planners.frontier import Frontier
 from conrl.planners.lagrangian import Lagrangian, Trace
 from conrl.planners.linear_program import LinearProgram
 from conrl.planners.result import Plan, check_arrays
+from conrl.planners.single_episodes import plan_episodes
 from conrl.problem import Linear, Problem, as_problem
 
 __all__ = [
@@ -63,6 +65,8 @@ class Planner(Protocol):
         """
         ...
 
+
+USUAL_TOLERANCE = 1e-9  # where a planner has none of its own
 
 PLANNERS: dict[str, Any] = {p.name: p for p in (ColumnGeneration, LinearProgram, ConvexProgram, Lagrangian)}
 
@@ -178,6 +182,15 @@ def planned(
     planner: Planner, mdp: ConstrainedMDP, problem: Problem, start: Arrays | None = None, relax: bool = False
 ) -> Plan:
     """What a planner answers; a planner that is not ours must keep to the protocol."""
+    if isinstance(problem, Linear) and problem.on_episodes:
+        tol = getattr(planner, "tol", None)
+        tol = tol if isinstance(tol, float) else USUAL_TOLERANCE
+        ask = partial(_answer, planner)
+        return plan_episodes(ask, mdp, problem, start, relax, tol)
+    return _answer(planner, mdp, problem, start, relax)
+
+
+def _answer(planner: Planner, mdp: ConstrainedMDP, problem: Problem, start: Arrays | None, relax: bool) -> Plan:
     answer = planner.plan(mdp, problem, start=start, relax=relax)
     if type(planner) in PLANNERS.values():
         return answer

@@ -49,6 +49,8 @@ class Feasibility:
     multipliers: Float | None = None  # [len(conflict)]: the proof for limits and floors, adding up to 1
     violation: float = 0.0  # every policy has sum of multipliers x (excess over the bound) at least this; for
     # concave-convex constraints, the distance of all value vectors from what is allowed, in widths of their box
+    path: tuple[str, ...] = ()  # where one limit can never be kept: states and actions of the most careful policy that
+    # exceed it
 
 
 def feasibility(
@@ -58,7 +60,8 @@ def feasibility(
 ) -> Feasibility:
     """Whether some policy keeps the limits, without planning for reward.
 
-    `limits` and `floors` are as in `Linear` (which may be given itself); by default the model's own limits.
+    `limits` and `floors` are as in `Linear` (which may be given itself, also with limits on single episodes); by
+    default the model's own limits.
     """
     need_model(mdp, "feasibility")
     asked = as_problem(limits, mdp.limits)
@@ -66,7 +69,13 @@ def feasibility(
         raise SpecError(f"feasibility takes limits or a Linear problem, not {type(asked).__name__}")
     if asked.floors is not None and floors is not None:
         raise SpecError("floors were given twice: in the problem, and as floors=")
-    model, rows = (asked if floors is None else replace(asked, floors=floors)).bind(mdp)
+    if floors is not None:
+        asked = replace(asked, floors=floors)
+    if asked.on_episodes:
+        from conrl.planners.single_episodes import feasibility_of_episodes  # here: it plans
+
+        return feasibility_of_episodes(mdp, asked)
+    model, rows = asked.bind(mdp)
     oracle, d = exact_oracle(model), mdp.num_costs
     columns = Columns()
     conflict = find_conflict(oracle, rows, columns)

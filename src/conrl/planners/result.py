@@ -25,6 +25,9 @@ MESSAGES = {
     "inaccurate": "rounding stopped progress before the gap fell below the tolerance; the bound is valid all the same. "
     "Raise tol, or measure costs in units nearer to 1",
     "approximate": "a heuristic: costs may exceed their limits, and the reward may be short of the optimum",
+    "bracketed": "the gap is what rounding on the grid leaves; the plan surely keeps the limits, and the bound surely "
+    "holds. Refine the grid",
+    "undecided": "no plan surely keeps the limits on this grid, and none is proven impossible: refine the grid",
     "infeasible": "no policy keeps the limits; this one exceeds them least",
     "iteration limit": "stopped at the limit on sweeps before the gap fell below the tolerance; the bound is valid all "
     "the same. Raise max_sweeps or tol",
