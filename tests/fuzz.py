@@ -113,6 +113,13 @@ def odd_number(r: random.Random) -> Any:
     )
 
 
+TIMES: tuple[Any, ...] = (0.05, 0, -1, np.nan, "x", [], True)  # never long
+
+
+def odd_flag(r: random.Random) -> Any:
+    return r.choice((True, odd(r)))
+
+
 def odd_count(r: random.Random) -> Any:
     return r.choice((0, -1, "x", None, 2))
 
@@ -394,6 +401,55 @@ def spec_file(r: random.Random, folder: Path) -> None:
         call(lambda: conrl.experiments.load_spec(path))
 
 
+FLEET = """[fleet]
+horizon = 4
+limits = { repairs = 30, energy = 500 }
+floors = { energy = 1 }
+per_step = { repairs = [9, 9, 8, 7] }
+[[unit]]
+model = "machine.csv"
+count = 12
+start = "worn"
+[[unit]]
+model = "machine.csv"
+count = 3
+"""
+
+
+def fleet_file(r: random.Random, folder: Path) -> None:
+    (folder / "machine.csv").write_text(MACHINE)
+    (folder / "fleet.toml").write_bytes(mutate(FLEET, r))
+    options: list[tuple[Any, ...]] = [(), ("--simulate", 2), ("--limit", f"energy={odd(r)}"), ("--json",)]
+    command("plan", folder / "fleet.toml", *r.choice(options))
+
+
+def fleet_arrays(r: random.Random, folder: Path) -> None:
+    """A stack of units, spoilt somewhere."""
+    g = np.random.default_rng(r.randrange(2**32))
+    tables: dict[str, Any] = {
+        "transitions": g.dirichlet(np.ones(2), size=(3, 2, 2)),
+        "rewards": g.random((3, 2, 2)),
+        "costs": g.random((3, 2, 2, 2)),
+    }
+    for name in r.sample(list(tables), r.randint(0, 2)):
+        spoilt = tables[name].astype(object)
+        spoilt[tuple(r.randrange(n) for n in spoilt.shape)] = odd_number(r)
+        tables[name] = r.choice((spoilt, tables[name][1:], tables[name].tolist(), odd_number(r)))
+    more: dict[str, Any] = {
+        "horizon": r.choice((3, odd_number(r), odd_count(r))),
+        "initial": r.choice((0, [0, 1, 1], odd_number(r))),
+        "limits": r.choice(([3.0, 4.0], [odd_number(r), 1.0], None)),
+        "per_step": r.choice((None, {"cost0": 2.0}, {"cost1": [odd_number(r)] * 3}, odd_number(r))),
+    }
+
+    def work() -> None:
+        fleet = conrl.Fleet.stack(**tables, **more)
+        plan = conrl.plan(fleet)
+        fleet.simulate(plan, runs=r.choice((2, odd_count(r))))
+
+    call(work)
+
+
 def _checkpoint() -> bytes:
     box = conrl.envs.box()
     learner = conrl.ConRL(box.task, keep_policies=True)
@@ -477,9 +533,15 @@ WORDS = {
         "--budget",
         "--episodes",
         "--epsilon",
+        "--never",
+        "--chance",
+        "--cvar",
+        "--grid",
+        "--deterministic",
+        "--time-limit",
         "--json",
     ),
-    "frontier": ("--limit", "--cost", "--max-vertices", "--horizon", "--set", "--tol", "--json"),
+    "frontier": ("--limit", "--cost", "--chance", "--max-vertices", "--horizon", "--set", "--tol", "--json"),
     "learn": (
         "--algorithm",
         "--episodes",
@@ -504,10 +566,24 @@ VALUES = {
     "--episodes": ("1", "2", "0", "-1", "x"),
     "--set": ("rock_reward=1", "slip=0.5", "slip=2", "horizon=3", "nonsense=1", "slip=null", "rock_reward=[1]"),
     "--limit": ("crash=0.3", "corner=0.1", "crash=-1", "crash=nan", "crash=inf", "x=1", "crash", "=1"),
+    "--never": ("crash=1", "corner=0", "crash=nan", "crash=inf", "x=1"),
+    "--chance": (
+        "crash>0:0.1",
+        "corner>0:2",
+        "stock>3:0.1",
+        "crash>0",
+        "crash:0.1",
+        "crash>nan:0.1",
+        "crash>1:x",
+        ">:",
+    ),
+    "--cvar": ("crash@0.9:1", "stock@1:2", "stock@0.5:4", "crash@x:1", "crash@0.5", "@:"),
+    "--grid": ("crash=0.01", "crash=0", "stock=0.3", "x=1", "crash=1e-300"),
     "--bonus": ("0.1,0.1", "theory", "theory:0.1", "much", "1,2,3,4", "nan,nan", "-1,-1"),
     "--option": ("scale=0.1", "scale=-1", "keep_policies=true", "seed=3", 'planner={"name":"lagrangian"}', "x={}"),
     "--horizon": ("1", "3", "0", "100000000000"),
     "--workers": ("0", "-1", "x"),
+    "--time-limit": ("0.1", "0", "-1", "nan", "x"),
     "--dask": ("nowhere",),
 }
 
@@ -526,7 +602,9 @@ def arguments(r: random.Random, folder: Path) -> None:
     for _ in range(r.randint(0, 3)):
         option = r.choice(WORDS[name])
         words.append(option)
-        if option not in ("--json", "--quick", "x", "--nonsense"):
+        if option == "--deterministic":
+            words += ["--time-limit", "0.1"]
+        elif option not in ("--json", "--quick", "x", "--nonsense"):
             value = r.choice(VALUES.get(option, ("1", "0", "x"))) if r.random() < 0.7 else odd(r)
             words.append(str(folder / "out") if option in ("--out", "--csv") else value)
     if name == "reproduce" and words[1] in ("figure1", "figure2"):
@@ -613,7 +691,13 @@ def numbers(r: random.Random, folder: Path) -> None:
         lambda: conrl.plan(box, conrl.Linear([0.5], floors=[odd_number(r)])),
         lambda: conrl.plan(box, conrl.Knapsack([odd_number(r)], episodes=odd_number(r))),
         lambda: conrl.plan(box, tol=odd_number(r)),
+        lambda: conrl.plan(box, tol=odd_number(r), deterministic=odd_flag(r), time_limit=r.choice(TIMES)),
         lambda: conrl.frontier(box, cost=odd_number(r)),
+        lambda: conrl.plan(box, conrl.Linear(never={"corner": odd_number(r)})),
+        lambda: conrl.plan(box, conrl.Linear(chance={"corner": (odd_number(r), odd_number(r))})),
+        lambda: conrl.plan(box, conrl.Linear(cvar={"corner": (odd_number(r), odd_number(r))}, grid=odd_number(r))),
+        lambda: conrl.frontier(box, chance={"corner": odd_number(r)}),
+        lambda: conrl.distribution(box, conrl.plan(box), odd_number(r)).exceed(odd_number(r)),
         lambda: conrl.ScaledBonus(odd_number(r), odd_number(r)),
         lambda: conrl.Lagrangian(odd_number(r), odd_number(r)),
         lambda: conrl.learn(box, conrl.ConRL(box.task), odd_count(r), seed=odd_number(r)),
@@ -634,6 +718,8 @@ DOORS: dict[str, tuple[int, Callable[[random.Random, Path], None]]] = {
     "odd-files": (1, odd_files),
     "log": (2, log_file),
     "spec": (2, spec_file),
+    "fleet-file": (2, fleet_file),
+    "fleet-arrays": (2, fleet_arrays),
     "checkpoint": (2, checkpoint),
     "run-directory": (2, run_directory),
     "arguments": (2, arguments),

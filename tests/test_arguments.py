@@ -23,9 +23,14 @@ from conrl import envs
 MDP = envs.make("random", states=4, actions=2, costs=2, horizon=3)
 TASK = MDP.task
 PLAN = conrl.plan(MDP)
+COUNTING: Any = conrl.plan(MDP, conrl.Linear(chance={"cost0": (3.0, 1.0)})).policy
 EPISODES = tuple(conrl.Episode([0, 1, 2], [0, 1], [0.1, 0.2], [[0.1, 0.2], [0.3, 0.4]]) for _ in range(2))
 WALK = {"states": [0, 1], "actions": [0], "rewards": [0.5], "costs": [[0.1, 0.2]]}
 TABLE = np.full((3, 4, 2), 0.5)
+PLANNED = {"mdp": MDP, "problem": None, "planner": "column-generation", "tol": 1e-6, "limits": None}
+FLEET = conrl.Fleet([(MDP, 2)], [99.0, 99.0])
+FLEET_PLAN = conrl.plan(FLEET)
+UNITS = {"transitions": np.full((3, 2, 2, 2), 0.5), "rewards": np.ones((3, 2, 2)), "costs": np.ones((3, 2, 2, 2))}
 STAY = conrl.Stationary(TABLE[0])
 
 
@@ -190,16 +195,40 @@ CALLS: dict[str, Call] = {
         lambda mixture: conrl.evaluate(MDP, mixture),
     ),
     "Linear": Call(
-        conrl.Linear, {"limits": [9.0, 9.0], "floors": [0.0, 0.0], "per_step": {"cost0": [9.0, 9.0, 9.0]}}, planned
+        conrl.Linear,
+        {
+            "limits": [9.0, 9.0],
+            "floors": [0.0, 0.0],
+            "per_step": {"cost0": [9.0, 9.0, 9.0]},
+            "never": {"cost0": 9.0},
+            "chance": {"cost0": (3.0, 1.0)},
+            "cvar": {"cost1": (0.5, 9.0)},
+            "grid": {"cost0": 0.25},
+        },
+        planned,
     ),
+    "Linear.never": Call(lambda x: conrl.Linear(never={"cost0": x}), {"x": 9.0}, planned),
+    "Linear.chance": Call(lambda m, p: conrl.Linear(chance={"cost0": (m, p)}), {"m": 3.0, "p": 1.0}, planned),
+    "Linear.cvar": Call(lambda a, b: conrl.Linear(cvar={"cost0": (a, b)}), {"a": 0.5, "b": 9.0}, planned),
+    "Linear.grid": Call(lambda x: conrl.Linear(never={"cost0": 9.0}, grid=x), {"x": 0.25}, planned),
     "Knapsack": Call(conrl.Knapsack, {"budgets": [9.0, 9.0], "episodes": 5, "epsilon": 0.1, "delta": 0.05}, planned),
     "ConcaveConvex": Call(conrl.ConcaveConvex, {"objective": lambda x: x, "constraint": lambda y: y[0] - 9.0}, planned),
-    "plan": Call(
-        conrl.plan, {"mdp": MDP, "problem": None, "planner": "column-generation", "tol": 1e-6, "limits": None}
-    ),
+    "plan": Call(conrl.plan, PLANNED | {"deterministic": False, "time_limit": None}),
+    "plan()": Call(conrl.plan, PLANNED | {"deterministic": True, "time_limit": 60.0}),
     "frontier": Call(
-        conrl.frontier, {"mdp": MDP, "cost": 0, "tol": 1e-6, "max_vertices": 3, "limits": None, "oracle": None}
+        conrl.frontier,
+        {"mdp": MDP, "cost": 0, "tol": 1e-6, "max_vertices": 3, "limits": None, "oracle": None, "chance": None},
     ),
+    "frontier.chance": Call(conrl.frontier, {"mdp": MDP, "max_vertices": 3, "chance": {"cost0": 2.0}}),
+    "distribution": Call(conrl.distribution, {"mdp": MDP, "policy": PLAN, "cost": 0}),
+    "Distribution.exceed": Call(conrl.distribution(MDP, PLAN).exceed, {"threshold": 1.0}),
+    "Distribution.cvar": Call(conrl.distribution(MDP, PLAN).cvar, {"level": 0.5}),
+    "Distribution.quantile": Call(conrl.distribution(MDP, PLAN).quantile, {"q": 0.5}),
+    "SpentPolicy.act": Call(
+        COUNTING.act, {"step": 0, "state": 0, "generator": np.random.default_rng(0), "spent": COUNTING.start}
+    ),
+    "SpentPolicy.spend": Call(COUNTING.spend, {"spent": COUNTING.start, "costs": MDP.costs[0, 0]}),
+    "SpentPolicy.at": Call(COUNTING.at, {"spent": COUNTING.start}),
     "feasibility": Call(conrl.feasibility, {"mdp": MDP, "limits": [9.0, 9.0], "floors": [0.0, 0.0]}),
     "evaluate": Call(conrl.evaluate, {"mdp": MDP, "policy": PLAN}),
     "simulate": Call(conrl.simulate, {"mdp_or_env": MDP, "policy": PLAN, "episodes": 3, "seed": 0, "steps": None}),
@@ -310,6 +339,34 @@ CALLS: dict[str, Call] = {
         | {"threshold": 0.1, "target": None, "step": 1.0, "momentum": 0.9, "kappa": 2.0, "a2c": None, "peek": None}
         | {"episodes": 1, "estimate_episodes": 1},
     ),
+    "Fleet": Call(
+        conrl.Fleet,
+        {"groups": [(MDP, 2)], "limits": [99.0, 99.0], "floors": [0.0, 0.0], "per_step": {"cost0": 9.0}},
+        conrl.plan,
+    ),
+    "Fleet.stack": Call(
+        conrl.Fleet.stack,
+        {
+            **UNITS,
+            "horizon": 3,
+            "initial": 0,
+            "limits": [99.0, 99.0],
+            "floors": [0.0, 0.0],
+            "per_step": {"p": [9.0, 9.0, 9.0]},
+            "cost_names": ["p", "q"],
+            "available": np.ones((2, 2), bool),
+        },
+        conrl.plan,
+    ),
+    "Fleet.at": Call(
+        FLEET.at,
+        {"states": [0, 1], "step": 1, "spent": [0.0, 0.0], "limits": [99.0, 99.0], "floors": [0.0, 0.0]},
+        conrl.plan,
+    ),
+    "Fleet.simulate": Call(FLEET.simulate, {"plan": FLEET_PLAN, "runs": 2, "seed": 0, "guard": True, "threads": 1}),
+    "plan of a fleet": Call(conrl.plan, PLANNED | {"mdp": FLEET, "deterministic": False, "time_limit": None}),
+    "FleetPlan.policy": Call(FLEET_PLAN.policy, {"unit": 0}),
+    "FleetPlan.parts": Call(FLEET_PLAN.parts, {"type": 0}),
     "Simulation.quantile": Call(conrl.simulate(MDP, PLAN, 3).quantile, {"q": 0.5}),
     "Simulation.exceed": Call(conrl.simulate(MDP, PLAN, 3).exceed, {"limits": [1.0, 1.0]}),
     "Frontier.reward": Call(conrl.frontier(MDP).reward, {"limit": 5.0}),
@@ -326,7 +383,8 @@ CALLS: dict[str, Call] = {
 CALLBACKS = {("learn", "after"), ("from_gymnasium", "cost")}
 EXEMPT = {  # what is not called by users: results, errors, modules
     "ConRLError", "ModelError", "InfeasibleError", "SpecError", "RunError", "Evaluation", "Feasibility", "Frontier",
-    "BudgetRisk", "History", "Plan", "Simulation", "__version__", "convex", "envs", "experiments", "targets", "theory",
+    "BudgetRisk", "Distribution", "FleetSimulation", "History", "Plan", "Simulation", "SpentPolicy",
+    "__version__", "convex", "envs", "experiments", "targets", "theory",
 }  # fmt: skip
 
 

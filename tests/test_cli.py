@@ -43,9 +43,10 @@ work,rest,work,1,0.5,0
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything runs in an empty directory with one small model in it."""
+    """Everything runs in an empty directory with one small model, and a fleet of it, in it."""
     monkeypatch.chdir(tmp_path)
     Path("model.csv").write_text(MODEL)
+    Path("fleet.toml").write_text('[fleet]\nhorizon = 5\n[[unit]]\nmodel = "model.csv"\ncount = 200\n')
 
 
 def spawn(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -554,7 +555,7 @@ def test_an_interrupt_within_exec_is_an_exit_code() -> None:
 
 
 def test_errors_of_the_program_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> Frontier:
+    def fail(*_: object, **__: object) -> Frontier:
         raise AssertionError("a bug")
 
     monkeypatch.setattr(planners.frontier, "frontier", fail)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ DRAWN = 200
 def rows_of(T: Float) -> tuple[Float, Float]:
     """[S, S*A] each: what leaves and what arrives at each state."""
     S, A, _ = T.shape
-    return np.kron(np.eye(S), np.ones(A)), T.reshape(S * A, S).T
+    return np.kron(np.eye(S), np.ones(A)).astype(np.float64), T.reshape(S * A, S).T
 
 
 def program(T: Float, r: Float, c: Float, limits: Float, start: Float, horizon: Any, free: Any = ()) -> Any:
@@ -95,7 +96,7 @@ def transitions(rng: np.random.Generator, S: int, A: int) -> Float:
             T[s, a, rng.integers(first, min(S, first + 3))] += 1.0
             if rng.random() < 0.3:
                 T[s, a, rng.integers(first, S)] += rng.random()
-    return T / T.sum(axis=2, keepdims=True)
+    return np.asarray(T / T.sum(axis=2, keepdims=True))
 
 
 def start_of(rng: np.random.Generator, S: int) -> Float:
@@ -362,7 +363,7 @@ def test_a_foreign_criterion_in_a_file_is_refused(tmp_path: Path) -> None:
 
 def test_who_needs_a_horizon_says_so_in_one_line() -> None:
     mdp = two_places(conrl.Discounted(0.9), 5.0)
-    asked = {
+    asked: dict[str, Callable[[], object]] = {
         "a learner": lambda: mdp.task,
         "single_episode": lambda: conrl.single_episode(mdp),
         "Gymnasium": lambda: conrl.envs.CMDPEnv(mdp),

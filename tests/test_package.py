@@ -24,6 +24,7 @@ LAYERS = [
     {"model", "sampling"},
     {"io", "metrics", "targets"},
     {"envs", "episode", "policy", "problem"},
+    {"spending"},
     {"evaluation", "oracles", "policy_map"},
     {"planners"},
     {"convex", "theory"},

@@ -29,15 +29,18 @@ _NAMES = {
     "io": "load_model save_model",
     "learners": "ApproPO ConRL OptCMDP OptPrimalDual RCPO TFWUCRL2 UCBVI load_learner",
     "model": "ConstrainedMDP Task",
+    "model.fleet": "Fleet",
+    "model.fleet_simulation": "FleetSimulation",
     "model.criteria": "Average Discounted Total",
     "model.transform": "single_episode",
     "oracles": "A2C A2CSettings",
-    "planners": "ColumnGeneration ConvexProgram Feasibility Frontier Lagrangian LinearProgram Plan plan",
+    "planners": "ColumnGeneration ConvexProgram Feasibility FleetPlan Frontier Lagrangian LinearProgram Plan plan",
     "planners.feasibility": "feasibility",
     "planners.frontier": "frontier",
-    "policy": "Deterministic Mixture Null Policy Stationary load_policy",
+    "policy": "Deterministic Mixture Null Policy Stationary",
     "problem": "ConcaveConvex Knapsack Linear",
     "running": "History learn",
+    "spending": "Distribution SpentPolicy distribution load_policy",
     "theory.risk": "BudgetRisk budget_risk",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -60,9 +63,13 @@ __all__ = [  # spelt out: type checkers read no other
     "ConvexProgram",
     "Deterministic",
     "Discounted",
+    "Distribution",
     "Episode",
     "Evaluation",
     "Feasibility",
+    "Fleet",
+    "FleetPlan",
+    "FleetSimulation",
     "Frontier",
     "History",
     "InfeasibleError",
@@ -81,6 +88,7 @@ __all__ = [  # spelt out: type checkers read no other
     "ScaledBonus",
     "Simulation",
     "SpecError",
+    "SpentPolicy",
     "Stationary",
     "Task",
     "TheoryBonus",
@@ -88,6 +96,7 @@ __all__ = [  # spelt out: type checkers read no other
     "__version__",
     "budget_risk",
     "convex",
+    "distribution",
     "envs",
     "estimate",
     "evaluate",
@@ -122,12 +131,15 @@ if TYPE_CHECKING:
     from conrl.learners import RCPO, TFWUCRL2, UCBVI, ApproPO, ConRL, OptCMDP, OptPrimalDual, load_learner
     from conrl.model import ConstrainedMDP, Task
     from conrl.model.criteria import Average, Discounted, Total
+    from conrl.model.fleet import Fleet
+    from conrl.model.fleet_simulation import FleetSimulation
     from conrl.model.transform import single_episode
     from conrl.oracles import A2C, A2CSettings
     from conrl.planners import (
         ColumnGeneration,
         ConvexProgram,
         Feasibility,
+        FleetPlan,
         Frontier,
         Lagrangian,
         LinearProgram,
@@ -136,9 +148,10 @@ if TYPE_CHECKING:
     )
     from conrl.planners.feasibility import feasibility
     from conrl.planners.frontier import frontier
-    from conrl.policy import Deterministic, Mixture, Null, Policy, Stationary, load_policy
+    from conrl.policy import Deterministic, Mixture, Null, Policy, Stationary
     from conrl.problem import ConcaveConvex, Knapsack, Linear
     from conrl.running import History, learn
+    from conrl.spending import Distribution, SpentPolicy, distribution, load_policy
     from conrl.theory.risk import BudgetRisk, budget_risk
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,6 +25,7 @@ from conrl.model.mdp import need_model
 from conrl.model.reading import default_cost_names
 from conrl.policy import Mixture, Policy, Stationary
 from conrl.sampling import Dynamics, draw
+from conrl.spending import Player
 
 if TYPE_CHECKING:
     import gymnasium
@@ -196,6 +196,7 @@ def simulate(
     if steps is not None and not isinstance(mdp.horizon, Average):
         raise SpecError(f"steps is for models with Average(); this one has {mdp.horizon!r}", key=("steps",))
     dynamics = Dynamics(mdp)
+    width = 1 + mdp.num_costs
     totals = np.zeros((episodes, 1 + mdp.num_costs))
     for i, part in enumerate(parts):
         mine = np.flatnonzero(which == i)
@@ -203,8 +204,10 @@ def simulate(
             part.policy.check(mdp)
             if isinstance(part.policy, Stationary):
                 totals[mine] = _stationary_totals(dynamics, part.policy, mine.size, generator, steps)
-            else:
-                totals[mine] = dynamics.totals(part.policy.probabilities, mine.size, generator)
+                continue
+            model, markov = part.policy.on(mdp)
+            world = dynamics if model is mdp else Dynamics(model)
+            totals[mine] = world.totals(markov.probabilities, mine.size, generator)[:, :width]
     means = tuple(n for n, varies in zip(("reward", *mdp.cost_names), mdp.varies, strict=True) if not varies)
     bounds = resolve_limits(mdp.limits if linear is None else linear.limits, mdp.cost_names, "limits")
     return Simulation(totals[:, 0], totals[:, 1:], bounds, mdp.cost_names, means)
@@ -255,8 +258,14 @@ def _simulate_environment(
     seed = int(generator.integers(2**31))
     totals: list[Float] = []  # of the episodes that are played: reward and costs
     for i in which[which >= 0]:
-        act = partial(policies[i].act, generator=generator)
-        played = play(env, act, policies[i].shape[0], None if totals else seed, _costs_of_step)  # it goes on from there
+        player = Player(policies[i], generator)
+
+        def costs(step: Step, count: int | None, player: Player = player) -> Float:
+            paid = _costs_of_step(step, count)
+            player.pay(paid)
+            return paid
+
+        played = play(env, player.act, policies[i].shape[0], None if totals else seed, costs)  # it goes on from there
         totals.append(np.sum(played.pay, axis=0))
     limited = 0 if limits is None else len(limits) if isinstance(limits, Mapping) else np.size(limits)
     widths = {total.size for total in totals} or {1 + limited}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +38,7 @@ class Policy:
     """A Markov policy: `probabilities` [H, S, A]."""
 
     shape: tuple[int, int, int]  # (H, S, A)
+    acts_on_spent: ClassVar[bool] = False  # whether `act` must be told what was spent
     _probabilities: Float  # [H, S, A]
 
     def __init__(self, probabilities: ArrayLike) -> None:
@@ -74,6 +75,11 @@ class Policy:
         table: Int = np.argmax(self.probabilities, axis=2)
         return table
 
+    @property
+    def most_probable(self) -> Policy:
+        """The policy that always plays the most likely action."""
+        return Deterministic(self.mode, self.shape[2])
+
     def act(self, step: int, state: int, generator: np.random.Generator) -> int:
         """Draw the action for a step (from 0) and a state."""
         p = self.probabilities[self._index(step, state)]
@@ -103,6 +109,19 @@ class Policy:
     def _add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
         """The same for a policy that was already checked."""
         kernels.occupation(*mdp.graph, mdp.initial, mdp.action, self._probabilities, mdp.horizon, weight, rho)
+
+    def on(self, mdp: ConstrainedMDP) -> tuple[ConstrainedMDP, Policy]:
+        """The model in which this is a Markov policy, and that policy; another one if it acts on what was spent."""
+        return mdp, self
+
+    def _markov(self, weights: Float, policies: Sequence[Policy], mdp: ConstrainedMDP) -> Policy:
+        """The Markov form of a mixture of which this is the heaviest part."""
+        rho = np.zeros((mdp.repeats, mdp.num_pairs))
+        for weight, policy in zip(weights, policies, strict=True):
+            policy.add_occupation(mdp, float(weight), rho)
+        table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
+        kernels.markov(mdp.graph.first, mdp.action, rho, self.mode, table)
+        return Policy._trusted(table)
 
     def check(self, mdp: ConstrainedMDP) -> None:
         """Refuse a model of another shape, and actions that do not exist in it."""
@@ -138,13 +157,16 @@ class Policy:
             with atomic_write(path) as file:
                 write_npz(file, self._arrays())
         elif path.suffix == ".csv":
-            states = mdp.state_names if mdp else tuple(map(str, range(self.shape[1])))
-            actions = mdp.action_names if mdp else tuple(map(str, range(self.shape[2])))
-            reached = mdp.reached if mdp is not None and mdp.step_dependent else None
             with atomic_write(path) as file:
-                file.write(csv_text(self._table(states, actions, reached)).encode())
+                file.write(self._csv(mdp).encode())
         else:
             raise ModelError(f"{path}: a policy is written as .npz or .csv")
+
+    def _csv(self, mdp: ConstrainedMDP | None) -> str:
+        """The table of a CSV file."""
+        states = mdp.state_names if mdp else tuple(map(str, range(self.shape[1])))
+        actions = mdp.action_names if mdp else tuple(map(str, range(self.shape[2])))
+        return csv_text(self._table(states, actions, mdp.reached if mdp is not None and mdp.step_dependent else None))
 
     def _table(
         self, states: Sequence[str], actions: Sequence[str], reached: NDArray[np.bool_] | None
@@ -396,13 +418,9 @@ class Mixture:
             return self.policies[0]
         if isinstance(mdp.horizon, Criterion):
             return self._to_stationary(mdp)
-        rho = np.zeros((mdp.repeats, mdp.num_pairs))
-        for weight, policy in zip(self.weights, self.policies, strict=True):
-            policy.add_occupation(mdp, float(weight), rho)
-        table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
         heaviest = self.policies[int(np.argmax(self.weights))]
-        kernels.markov(mdp.graph.first, mdp.action, rho, heaviest.mode, table)
-        return Policy._trusted(table)
+        counting = next((policy for policy in self.policies if policy.acts_on_spent), heaviest)
+        return counting._markov(self.weights, self.policies, mdp)
 
     def _to_stationary(self, mdp: ConstrainedMDP) -> Policy:
         """The stationary policy of the sum of the occupations: not always of the same value (`Plan.policy`)."""

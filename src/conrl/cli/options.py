@@ -65,6 +65,37 @@ read_bounds = assignments(str.rpartition, _range, "crash=0,1", "LOW,HIGH")
 read_settings = assignments(str.partition, _anything, "rock_reward=1")
 
 
+def _tail(
+    form: str, mark: str, names: tuple[str, ...], example: str
+) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], dict[str, list[tuple[float, ...]]]]:
+    """Reads a repeated option such as NAME>X:P into the numbers that each name is given."""
+
+    def read(
+        context: click.Context, option: click.Parameter, texts: tuple[str, ...]
+    ) -> dict[str, list[tuple[float, ...]]]:
+        given: dict[str, list[tuple[float, ...]]] = {}
+        for text in texts:
+            head, _, last = text.rpartition(":") if len(names) == 2 else (text, "", None)
+            name, sign, first = (part.strip() for part in head.rpartition(mark))
+            if not sign or not name or last == "":
+                raise click.BadParameter(f"{text!r} is not of the form {form}; write for example {example}")
+            numbers = []
+            for what, number in zip(names, (first, last), strict=False):
+                try:
+                    numbers.append(_real(str(number)))
+                except ValueError:
+                    raise click.BadParameter(f"{number!r} in {text!r} is not a number: {what}") from None
+            given.setdefault(name, []).append(tuple(numbers))
+        return given
+
+    return read
+
+
+read_chances = _tail("NAME>X:P", ">", ("the threshold", "the probability"), '"crash>0:0.05"')
+read_threshold = _tail("NAME>X", ">", ("the threshold",), '"crash>0"')
+read_cvars = _tail("NAME@LEVEL:X", "@", ("the level", "the limit"), '"crash@0.9:4"')
+
+
 def read_share(context: click.Context, option: click.Parameter, text: str | None) -> float | str | None:
     """A number, or 'theorem'."""
     try:

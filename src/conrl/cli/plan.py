@@ -9,7 +9,17 @@ import click
 
 from conrl.cli import completion
 from conrl.cli.command import Command, load_numba, show
-from conrl.cli.options import check_files, model_options, read_criterion, read_limits, read_share, repeated
+from conrl.cli.options import (
+    check_files,
+    model_options,
+    read_chances,
+    read_criterion,
+    read_cvars,
+    read_limits,
+    read_share,
+    read_threshold,
+    repeated,
+)
 from conrl.errors import SpecError
 
 if TYPE_CHECKING:
@@ -26,13 +36,22 @@ Examples:
   conrl plan mars-rover --set rock_reward=1
   conrl plan mars-rover --set rock_reward=1 --limit crash=0.2 --out policy.png --out policy.csv
   conrl plan box --simulate 10000 --seed 1
+  conrl plan pricing --deterministic --time-limit 10
   conrl plan gymnasium:FrozenLake-v1 --horizon 50 --json
   conrl plan mars-rover --set rock_reward=1 --budget crash=100 --episodes 1000
   conrl plan model.csv --horizon 20 --start home --limit fuel=3
+  conrl plan mars-rover --set rock_reward=1 --chance "crash>0:0.05" --cvar "crash@0.9:0.5"
   conrl plan model.csv --discount 0.95 --start home --limit fuel=3
+  conrl plan fleet.toml --limit fuel=300 --simulate 100
+
+A .toml file is a fleet: many units, models by file and count, with shared limits. --simulate then plays whole runs with
+a guard that never exceeds them.
 
 --budget keeps a share of it in each episode, in expectation. A plan that uses it all up exceeds it in about half
 of the runs; the table says how often. To never exceed a budget, use conrl learn --budget.
+
+--never, --chance and --cvar are about single episodes: what none, few and the worst of them may cost. The policy
+then acts on what was spent so far.
 
 --out writes the policy: as a picture of the map (.png .pdf .svg), or as a table (.csv .npz).
 
@@ -41,6 +60,24 @@ Exit code 3: no policy keeps the limits.""",
 @model_options
 @click.option("--floor", "floors", help="Least expected total of a cost.", **repeated(read_limits))
 @click.option("--per-step", help="Limit on the expected cost of every single step.", **repeated(read_limits))
+@click.option("--never", help="What no single episode may exceed.", **repeated(read_limits))
+@click.option(
+    "--chance",
+    "chances",
+    metavar="NAME>X:P",
+    multiple=True,
+    callback=read_chances,
+    help="At most a share P of episodes may exceed X.",
+)
+@click.option(
+    "--cvar",
+    "cvars",
+    metavar="NAME@LEVEL:X",
+    multiple=True,
+    callback=read_cvars,
+    help="Limit on the mean of the worst 1 - LEVEL of episodes.",
+)
+@click.option("--grid", help="What costs without a common unit are rounded to.", **repeated(read_limits))
 @click.option(
     "--budget", "budgets", help="Total of a cost over all --episodes, kept in expectation.", **repeated(read_limits)
 )
@@ -53,6 +90,8 @@ Exit code 3: no policy keeps the limits.""",
     shell_complete=completion.planners,
     help="Or linear-program, lagrangian.",
 )
+@click.option("--deterministic", is_flag=True, help="One policy without a lottery, by branch and bound.")
+@click.option("--time-limit", type=float, metavar="SECONDS", show_default="60", help="Of --deterministic.")
 @click.option("--simulate", "played", type=click.IntRange(1, MOST_EPISODES), metavar="N", help="Play N episodes too.")
 @click.option(
     "--seed",
@@ -66,11 +105,17 @@ def plan(
     limits: dict[str, float],
     floors: dict[str, float],
     per_step: dict[str, float],
+    never: dict[str, float],
+    chances: dict[str, list[tuple[float, float]]],
+    cvars: dict[str, list[tuple[float, float]]],
+    grid: dict[str, float],
     tol: float | None,
     budgets: dict[str, float],
     episodes: int | None,
     epsilon: float | str | None,
     planner: str,
+    deterministic: bool,
+    time_limit: float | None,
     played: int | None,
     seed: int,
     out: tuple[Path, ...],
@@ -83,9 +128,19 @@ def plan(
     A policy on a map is drawn as arrows.
     """
     load_numba()
+    if model.lower().endswith(".toml"):
+        foreign = {"--budget": budgets, "--episodes": episodes, "--epsilon": epsilon, "--out": out}
+        foreign |= {"--deterministic": deterministic, "--time-limit": time_limit is not None}
+        own = {"--planner": planner != "column-generation", "--set": given["settings"], "--start": given["start"]}
+        own |= {"--discount": given["discount"] is not None, "--average": given["average"], "--total": given["total"]}
+        if (refused := next((name for name, value in (foreign | own).items() if value), None)) is not None:
+            raise SpecError(f"{refused} is not for a fleet; see the table [fleet] and the tables [[unit]] of {model}")
+        _plan_fleet(model, given["horizon"], (limits, floors, per_step), tol, played, seed, as_json)
+        return
     from conrl import drawing, evaluation, planners, policy, problem
     from conrl import policy_map as play
     from conrl.cli import json_records, tables
+    from conrl.cli.terminal import search_bar
     from conrl.envs import naming
     from conrl.theory.risk import budget_risk
 
@@ -93,10 +148,16 @@ def plan(
     mdp = naming.model(model, limits=limits, **read_criterion(given), allow_import=True)  # typed by the user
     if any(path.suffix in drawing.PICTURES for path in out):
         play.grid_layout(mdp)  # refuses a model that has no map
-    asked: problem.Problem = problem.Linear(mdp.limits, floors, per_step=per_step or None)
+    tails: dict[str, Any] = {"never": never, "chance": chances, "cvar": cvars, "grid": grid}
+    given_tails = {name: entries for name, entries in tails.items() if entries}
+    asked: problem.Problem = problem.Linear(mdp.limits, floors, per_step=per_step or None, **given_tails)
     if budgets or episodes is not None or epsilon is not None:
-        asked = _knapsack(budgets, episodes, epsilon, {**limits, **floors, **per_step})
-    best = planners.plan(mdp, asked, planner, tol)
+        asked = _knapsack(budgets, episodes, epsilon, {**limits, **floors, **per_step, **given_tails})
+    if deterministic and planner == planners.ColumnGeneration.name:
+        with search_bar(time_limit) as report:
+            best = planners.plan_deterministic(mdp, asked, tol, time_limit, report)
+    else:
+        best = planners.plan(mdp, asked, planner, tol, deterministic=deterministic, time_limit=time_limit)
     if any(path.suffix in TABLES for path in out) and isinstance(best.policy, policy.Mixture):
         raise SpecError(f"--out: {best.message.partition('; ')[2]}, and no table holds it; use a horizon or a discount")
     simulation = None if played is None else evaluation.simulate(mdp, best, played, seed)
@@ -110,6 +171,27 @@ def plan(
     one = " (as one policy, drawn step by step)" if best.weights.size > 1 else ""
     wrote = [f"wrote {path}{one if path.suffix in TABLES else ''}" for path in out]
     show(as_json, record, lambda: [*tables.plan_tables(record, best), *wrote])
+
+
+def _plan_fleet(
+    file: str,
+    horizon: int | None,
+    typed: tuple[dict[str, float], ...],
+    tol: float | None,
+    runs: int | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """`conrl plan fleet.toml`: a plan of many units with shared limits; --simulate plays it with the guard."""
+    from conrl import planners
+    from conrl.cli import json_records, tables
+    from conrl.envs.fleet_files import load_fleet
+
+    fleet, names = load_fleet(file, horizon, *typed)
+    best = planners.plan(fleet, tol=tol)
+    simulation = None if runs is None else fleet.simulate(best, runs, seed)
+    record = json_records.fleet_record(file, names, best, simulation)
+    show(as_json, record, lambda: tables.fleet_tables(record))
 
 
 def _knapsack(
@@ -136,16 +218,25 @@ Examples:
   conrl frontier box --cost corner --out frontier.csv
   conrl frontier random --set costs=2 --cost cost0 --limit cost1=12 --max-vertices 50
   conrl frontier mars-rover --json
+  conrl frontier mars-rover --set rock_reward=1 --chance "crash>0"
 
 --out writes the curve: as a picture (.png .pdf .svg), or as a table (.csv).""",
 )
 @model_options
 @click.option("--cost", metavar="NAME", help="Whose limit to vary; may be left out if there is one cost.")
+@click.option(
+    "--chance",
+    metavar="NAME>X",
+    multiple=True,
+    callback=read_threshold,
+    help="Vary the probability that an episode exceeds X instead.",
+)
 @click.option("--max-vertices", type=click.IntRange(2), help="Stop after so many vertices.")
 def frontier(
     model: str,
     tol: float | None,
     cost: str | None,
+    chance: dict[str, list[tuple[float]]],
     max_vertices: int | None,
     out: tuple[Path, ...],
     as_json: bool,
@@ -165,9 +256,12 @@ def frontier(
     mdp = naming.model(model, **read_criterion(given), allow_import=True)  # typed by the user
     if mdp.num_costs == 0:
         raise SpecError(f"{model} has no costs; a frontier needs a model with at least one")
-    if cost is None and mdp.num_costs > 1:
+    if cost is None and not chance and mdp.num_costs > 1:
         raise SpecError(f"{model} has {mdp.num_costs} costs; choose one with --cost: {', '.join(mdp.cost_names)}")
-    curve = frontier(mdp, 0 if cost is None else cost, 1e-9 if tol is None else tol, max_vertices)
+    if sum(map(len, chance.values())) > 1:
+        raise SpecError("--chance is given twice; a frontier varies one probability")
+    varied = {name: entries[0][0] for name, entries in chance.items()} or None
+    curve = frontier(mdp, cost, 1e-9 if tol is None else tol, max_vertices, chance=varied)
     for path in out:
         if path.suffix in drawing.PICTURES:
             drawing.save_figure(drawing.frontier_figure(curve), path)

@@ -7,11 +7,13 @@ NO_COLOR).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -45,6 +47,30 @@ def can_print(signs: str) -> bool:
     except (UnicodeEncodeError, LookupError):
         return False
     return True
+
+
+@contextmanager
+def search_bar(seconds: float | None) -> Iterator[Callable[[float | None, float, float], None]]:
+    """A bar on stderr, if that is a terminal, for a search that may take so long; yields what to call meanwhile.
+
+    It is called with the best objective so far, its bound and the seconds that have passed.
+    """
+    console = Console(stderr=True)
+    with Progress(
+        BarColumn(bar_width=20),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as bar:
+        task = bar.add_task("", total=seconds)
+
+        def report(objective: float | None, bound: float, elapsed: float) -> None:
+            best = "none found yet" if objective is None else f"reward {objective:.7g}"
+            bar.update(task, completed=elapsed, description=f"{best}, bound {bound:.7g}")
+
+        yield report
 
 
 class Numbers:

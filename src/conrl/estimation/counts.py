@@ -26,6 +26,7 @@ from conrl._types import Array, Float, Int
 from conrl.arguments import frozen
 from conrl.episode import Episode, distinct_steps, unrolled
 from conrl.errors import ModelError, RunError, SpecError, shown
+from conrl.estimation.tally import Tally
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.graph import Graph
 from conrl.model.mdp import Origin
@@ -49,6 +50,7 @@ class Counts:
     def __init__(self, task: Task) -> None:
         """Nothing seen yet but the first state; START if that is unknown."""
         self._rolled, self.task = task, task.unrolled
+        self.tally: Tally | None = None  # of what single outcomes cost, where that matters
         task = self.task
         S, A, width = task.num_states, task.num_actions, 1 + task.num_costs
         self.start, self.end = S, S + 1  # the extra states, with one action each
@@ -82,6 +84,8 @@ class Counts:
             actions = np.concatenate(([0], actions))
             pay = np.concatenate((np.zeros((1, pay.shape[1])), pay))
         self._count(states, actions, pay)
+        if self.tally is not None:
+            self.tally.add(states, actions, pay)
 
     def _see(self, state: int) -> None:
         """Give a state its place."""
@@ -146,6 +150,24 @@ class Counts:
             origin=origin,
         )
 
+    def by_outcome(self, means: ConstrainedMDP) -> ConstrainedMDP:
+        """A model of the places with an outcome for each cost that was seen, where they are tallied."""
+        return means if self.tally is None else self.tally.model(means, self._pairs(), self._place)
+
+    def _pairs(self) -> Int:
+        """[S+2, A]: the pair of each state seen and action."""
+        first = np.zeros(self._place.size, dtype=np.int64)
+        seen = self._place >= 0
+        first[seen] = self.first[self._place[seen]]
+        return first[:, None] + self._rank
+
+    def load_tally(self, state: Mapping[str, Array]) -> None:
+        """Go on from what `Tally.state` gave; it must add up to these counts, which are loaded already."""
+        if self.tally is not None:
+            visits = np.zeros(self.exists.shape, dtype=np.int64)
+            visits[np.repeat(self.order, np.diff(self.first)), self.action] = self.visits
+            self.tally.load_state(state, self._place >= 0, visits)
+
     # -- saving -------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Array]:
@@ -171,6 +193,7 @@ class Counts:
             raise RunError(f"these are no counts of the task: {error}") from None
         fresh._capacity = np.zeros(2, dtype=np.int64)  # the next count lengthens them
         fresh._measure()
+        fresh.tally = self.tally
         self.__dict__.update(fresh.__dict__)
 
     def _check_state(self) -> None:

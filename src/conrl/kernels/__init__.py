@@ -1,9 +1,9 @@
 """The hot loops: everything that touches each transition of a model at each step, and the only code that is compiled.
 
 `planning` holds backward induction, `policies` what given policies do, `learning` playing and counting episodes,
-`continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `truncated` that
-with values cut off, `average_reward` value iteration over intervals, `stationary` sweeps without a horizon. (A2C's
-network is compiled by jax, in `conrl.oracles`.)
+`continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `truncated` that with
+values cut off, `average_reward` value iteration over intervals, `stationary` sweeps without a horizon, `changes` what
+one change of a policy does, `fleets` many processes at once. (A2C's network is compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 
@@ -34,8 +34,17 @@ always the true maximum, so that a support value is an upper bound and its polic
 """
 
 from conrl.kernels.average_reward import extended_value_iteration, intervals, optimistic
+from conrl.kernels.changes import advantages, climb, climb_twice, occupied
 from conrl.kernels.compiling import compiled
 from conrl.kernels.continuing import follow_all, walk
+from conrl.kernels.fleets import (
+    fewer_mixtures,
+    fleet_starts,
+    fleet_step,
+    fleet_sweep,
+    later_needs,
+    safe_policies,
+)
 from conrl.kernels.lanes import LANES, add, every, gather, row
 from conrl.kernels.learning import count_steps, empirical, rollout, sum_up
 from conrl.kernels.optimism import extended_backward, extended_visits
@@ -81,6 +90,7 @@ __all__ = [
     "LANES",
     "actions_of",
     "add",
+    "advantages",
     "along",
     "along_blocks",
     "along_many",
@@ -88,6 +98,8 @@ __all__ = [
     "backward",
     "backward_many",
     "chain_of",
+    "climb",
+    "climb_twice",
     "clipped_greedy",
     "collected",
     "compiled",
@@ -97,6 +109,10 @@ __all__ = [
     "extended_backward",
     "extended_value_iteration",
     "extended_visits",
+    "fewer_mixtures",
+    "fleet_starts",
+    "fleet_step",
+    "fleet_sweep",
     "follow",
     "follow_all",
     "gather",
@@ -105,9 +121,11 @@ __all__ = [
     "interleave",
     "intervals",
     "krylov",
+    "later_needs",
     "markov",
     "occupation",
     "occupation_deterministic",
+    "occupied",
     "occupied_blocks",
     "optimistic",
     "paid",
@@ -119,6 +137,7 @@ __all__ = [
     "residual",
     "rollout",
     "row",
+    "safe_policies",
     "series",
     "simulate",
     "simulate_stationary",

@@ -140,6 +140,7 @@ class BaseLearner(ABC):
     reports: bool = False  # it shows something else than what it plays, as soon as it has something
     continuing: bool = False  # it learns from one unending episode
     by_step: bool = False  # it can learn what depends on the step
+    single_episodes: bool = False  # it takes limits on single episodes
     budget: Budget | None = None  # the books of a hard budget
 
     def __init__(self, task: Task, problem: Problem | Limits | None, seed: int | None, keep_policies: bool) -> None:
@@ -171,6 +172,9 @@ class BaseLearner(ABC):
         if not isinstance(problem, self.problems):
             able = " or ".join(kind.__name__ for kind in self.problems)
             raise SpecError(f"{self.name} takes {able} problems, not {type(problem).__name__}", key=("problem",))
+        if isinstance(problem, Linear) and problem.on_episodes and self.single_episodes:
+            problem.tails(self.task), problem.grids(self.task)  # refused here, not in the first episode
+            return problem, problem.rows(self.task)
         return problem, problem.bind(self.task)[1]
 
     @property
@@ -181,7 +185,13 @@ class BaseLearner(ABC):
     @problem.setter
     def problem(self, given: Problem | Limits | None) -> None:
         problem, rows = self._read_problem(given)
-        unchanged = isinstance(problem, Linear) and isinstance(self._problem, Linear) and rows.equals(self._rows)
+        unchanged = (
+            isinstance(problem, Linear)
+            and isinstance(self._problem, Linear)
+            and rows.equals(self._rows)
+            and problem.tails(self.task) == self._problem.tails(self.task)
+            and problem.grids(self.task) == self._problem.grids(self.task)
+        )
         if problem is not self._problem and not unchanged:
             self._change_problem(problem, rows)
             self._forget_proposal()

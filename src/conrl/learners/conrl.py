@@ -12,6 +12,7 @@ Caution (a negative bonus) moves the estimate itself: it cannot be part of the o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,13 +23,15 @@ from conrl.arguments import LARGEST, read_choice, read_flag
 from conrl.episode import Episode
 from conrl.errors import RunError, SpecError, shown
 from conrl.estimation.bonuses import Bonus, ScaledBonus
+from conrl.estimation.tally import Tally
 from conrl.learners.base import Proposal, group, prefixed
-from conrl.learners.budget import Budget
+from conrl.learners.budget import Budget, sum_up
 from conrl.learners.places import PlacesLearner
 from conrl.learners.saving import describe
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.limits import Limits
 from conrl.model.mdp import Origin
+from conrl.model.tails import NEVER, Tail
 from conrl.planners import ColumnGeneration, Lagrangian, Plan, Planner, planned, read_planner
 from conrl.policy import Deterministic, Mixture, Null, Policy
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, Rows
@@ -43,7 +46,8 @@ class ConRL(PlacesLearner):
     Args:
         task: what is known (`mdp.task`, or `Task`).
         problem: limits (the task's by default), `Linear`, `ConcaveConvex` or `Knapsack`. It can be set later to another
-            of its kind, but for budgets, which are settled by the first episode.
+            of its kind, but for budgets, which are settled by the first episode. Of limits on single episodes, chance
+            and CVaR are planned for on the estimate; never is kept in fact, by ending an episode (`task.can_stop`).
         preset: `"default"`: the exact planner, and optimism about reward with caution about cost; `"authors"`: the
             setting of the paper's experiments.
         planner: a name or an object, as in `conrl.plan`; overrides the preset. Where no policy of the estimate keeps
@@ -63,6 +67,7 @@ class ConRL(PlacesLearner):
     summary = "optimistic model-based learning with an exact planner"
     paper = "Brantley et al. (2020)"
     problems = (Linear, ConcaveConvex, Knapsack)
+    single_episodes = True
     # The program behind the paper: a tiny bonus, ten steps of a multiplier that is kept, the answer to its mean is
     # played; of a network's policy the most probable actions are played, and the policy itself is reported.
     presets: ClassVar = {
@@ -125,9 +130,38 @@ class ConRL(PlacesLearner):
             budget, epsilon = Budget(self.task, problem.totals(self.task)), problem.held_back(self.task)
         elif self.resolve:
             raise SpecError("resolve is for Knapsack problems", key=("resolve",))
+        tails = problem.tails(self.task) if isinstance(problem, Linear) else ()
+        counted = sorted({tail.cost for tail in tails})
+        if tails:
+            known = self.counts.tally.costs if self.counts.tally is not None else ()
+            if not set(counted) <= set(known):
+                if self._episodes or self.primed:
+                    raise SpecError(
+                        "limits on single episodes need what single outcomes cost, which was not kept so far; make the "
+                        "learner with them",
+                        key=("problem",),
+                    )
+                self.counts.tally = Tally(counted)
+        self._room = self._never_room(tails)
         self.budget = budget
         self._epsilon = epsilon
         self._caution = _caution(rows, self.task.num_costs)
+
+    def _never_room(self, tails: Sequence[Tail]) -> Room:
+        """What one episode may cost, and what one step can, [d] each; empty if there is no limit of this kind."""
+        nevers = [tail for tail in tails if tail.kind == NEVER]
+        if not nevers:
+            return UNBOUND
+        if not self.task.can_stop:
+            raise SpecError(
+                "never is kept by ending an episode before a step that might exceed it; that needs a task with "
+                "can_stop=True",
+                key=("never",),
+            )
+        left = np.full(self.task.num_costs, np.inf)
+        for tail in nevers:
+            left[tail.cost] = min(left[tail.cost], tail.limit)
+        return left, self.task.ranges[1:, 1].copy()
 
     def _learn(self, episode: Episode, proposal: Proposal) -> None:
         self.counts.add(episode)
@@ -139,11 +173,14 @@ class ConRL(PlacesLearner):
     # -- budgets ------------------------------------------------------------------------------------------
 
     def may_step(self, spent: ArrayLike) -> bool:
+        left, worst = self._room
+        if left.size and (sum_up(np.asarray(spent, dtype=np.float64), worst) > left).any():
+            return False
         return self.budget is None or not self.guard or self.budget.may_step(spent)
 
     def room(self) -> Room:
         if self.budget is None or not self.guard or not self.budget.by_step:
-            return UNBOUND
+            return self._room
         return self.budget.left, self.budget.step
 
     @property
@@ -161,7 +198,7 @@ class ConRL(PlacesLearner):
             intended = self._of_task(plan.component(int(draw(plan.weights, share))))
         reported = None
         if self.executes == "most-probable" and not isinstance(intended, (Deterministic, Null)):
-            reported, intended = intended, Deterministic(intended.mode, self.task.num_actions)
+            reported, intended = intended, intended.most_probable
         guarded = self.budget is not None and self.guard and not isinstance(intended, Null) and not self.budget.admits()
         played, infeasible = self._null if guarded else intended, plan.status == "infeasible"
         return Proposal(played, intended, guarded=guarded, infeasible=infeasible, reported=reported)
@@ -188,7 +225,7 @@ class ConRL(PlacesLearner):
         careful = np.minimum(b, 0.0)
         pay = counts.means + careful * self._caution if careful.any() else counts.means
         origin = Origin(self.task, counts.exists, counts.order.copy(), self.seed)
-        return counts.model(pay, np.maximum(b, 0.0), origin)
+        return counts.by_outcome(counts.model(pay, np.maximum(b, 0.0), origin))
 
     def _bonus_table(self, k: int) -> Float:
         visits = self.counts.visits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,8 +11,9 @@ from numpy.typing import NDArray
 
 from conrl._types import Array
 from conrl.policy import Deterministic, Mixture, Null, Policy
+from conrl.spending import SpentPolicy
 
-NULL, DETERMINISTIC, MARKOV = range(3)
+NULL, DETERMINISTIC, MARKOV, SPENT = range(4)
 
 
 class Executed:
@@ -27,7 +29,15 @@ class Executed:
     def add(self, policy: Policy, times: int = 1) -> None:
         """Tell it from the others by 16 bytes."""
         key = b""
-        if not isinstance(policy, Null):
+        if isinstance(policy, SpentPolicy):
+            arrays = policy._arrays()
+            digest = hashlib.blake2b(digest_size=16)
+            for name in sorted(arrays):
+                array = np.asarray(arrays[name])
+                digest.update(f"{name} {array.dtype} {array.shape}".encode())
+                digest.update(np.ascontiguousarray(array).tobytes())
+            key = digest.digest()
+        elif not isinstance(policy, Null):
             table = policy.actions if isinstance(policy, Deterministic) else policy.probabilities
             key = hashlib.blake2b(np.ascontiguousarray(table).tobytes(), digest_size=16).digest()
         self._policies.setdefault(key, policy)
@@ -47,6 +57,8 @@ class Executed:
             arrays["actions"] = _narrow(np.stack([p.actions for p in policies if isinstance(p, Deterministic)]))
         if (kinds == MARKOV).any():
             arrays["tables"] = np.stack([p.probabilities for p in policies if _kind(p) == MARKOV])
+        for i, policy in enumerate(p for p in policies if isinstance(p, SpentPolicy)):
+            arrays |= {f"spent{i}_{name}": np.asarray(array) for name, array in policy._arrays().items()}
         return arrays
 
     @classmethod
@@ -54,10 +66,16 @@ class Executed:
         """From what `state` gave; policies have `shape` (H, S, A)."""
         executed = cls()
         actions, tables = iter(state.get("actions", ())), iter(state.get("tables", ()))
+        spending = itertools.count()
         for kind, times in zip(state["kinds"].tolist(), state["times"].tolist(), strict=True):
             policy: Policy
             if kind == DETERMINISTIC:
                 policy = Deterministic(next(actions), shape[2])
+            elif kind == SPENT:
+                prefix = f"spent{next(spending)}_"
+                policy = SpentPolicy._read(
+                    {n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)}
+                )
             elif kind in (MARKOV, NULL):
                 policy = Policy(next(tables)) if kind == MARKOV else Null(*shape)
             else:
@@ -74,4 +92,6 @@ def _narrow(actions: NDArray[np.int16]) -> Array:
 
 
 def _kind(policy: Policy) -> int:
+    if isinstance(policy, SpentPolicy):
+        return SPENT
     return NULL if isinstance(policy, Null) else DETERMINISTIC if isinstance(policy, Deterministic) else MARKOV

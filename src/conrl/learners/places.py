@@ -7,20 +7,23 @@ places is turned into one of the task here, and logged episodes are read in.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from conrl._types import Array, Arrays
+from conrl._types import Array, Arrays, Int
 from conrl.episode import Episode
 from conrl.estimation.counts import Counts
 from conrl.estimation.logs import Log, logged
 from conrl.learners.base import BaseLearner, group, prefixed, saved_count
 from conrl.model import ConstrainedMDP, Task
+from conrl.model.counting import UP
 from conrl.model.limits import Limits
 from conrl.policy import Deterministic, Policy
 from conrl.problem import Problem
+from conrl.spending import SpentPolicy
 
 
 class PlacesLearner(BaseLearner):
@@ -46,6 +49,8 @@ class PlacesLearner(BaseLearner):
         if task.step_dependent:
             at = np.divmod(seen, task.num_states)
             of = begin + at[0], place
+        if isinstance(policy, SpentPolicy):
+            return self._spending(policy, first, begin)
         if isinstance(policy, Deterministic):
             actions = np.empty((task.horizon, task.num_states), dtype=np.int16)
             actions[:] = first
@@ -55,6 +60,35 @@ class PlacesLearner(BaseLearner):
         np.put_along_axis(table, np.broadcast_to(first, table.shape[:2])[:, :, None], 1.0, axis=2)
         table[at] = policy.probabilities[of]
         return Policy._trusted(table)
+
+    def _spending(self, policy: SpentPolicy, first: Int, begin: int) -> Policy:
+        """The same for a policy that acts on what was spent. What it has not seen yet it counts rounded up."""
+        task, counts = self.task, self.counts
+        seen = counts.order[policy.state]
+        kept = np.flatnonzero(seen < counts.start)
+        step, state = np.divmod(seen[kept], task.num_states)  # the step where steps are counted apart, else 0
+        spent = [policy.spent[i] for i in kept.tolist()]
+        number: dict[tuple[int, Any], int] = {}
+        node = np.array([number.setdefault(key, len(number)) for key in zip(state.tolist(), spent, strict=True)], int)
+        states = np.array([s for s, _ in number], dtype=np.int64)
+        H, A = task.horizon, task.num_actions
+        at: tuple[Any, Any] = (slice(None), node)
+        of: tuple[Any, Any] = (slice(begin, None), kept)
+        if task.step_dependent:
+            at, of = (step, node), (begin + step, kept)
+        usual = np.broadcast_to(first[:, states], (H, states.size))
+        inner: Policy
+        if isinstance(policy.inner, Deterministic):
+            actions = usual.astype(np.int16)
+            actions[at] = policy.inner.actions[of]
+            inner = Deterministic._trusted_actions(actions, A)
+        else:
+            table = np.zeros((H, states.size, A))
+            np.put_along_axis(table, usual[:, :, None], 1.0, axis=2)
+            table[at] = policy.inner.probabilities[of]
+            inner = Policy._trusted(table)
+        counter = replace(policy.counter, rounding=tuple(r or UP for r in policy.counter.rounding))
+        return SpentPolicy(counter, states, [total for _, total in number], inner, first)
 
     @property
     def model(self) -> ConstrainedMDP:
@@ -77,9 +111,11 @@ class PlacesLearner(BaseLearner):
     # -- saving -------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Array]:
-        return super().state() | prefixed("counts_", self.counts.state()) | {"primed": np.array(self.primed)}
+        arrays = super().state() | prefixed("counts_", self.counts.state()) | {"primed": np.array(self.primed)}
+        return arrays if self.counts.tally is None else arrays | prefixed("tally_", self.counts.tally.state())
 
     def load_state(self, state: Arrays) -> None:
         super().load_state(state)
         self.primed = saved_count(state, "primed")
         self.counts.load_state(group(state, "counts_"))
+        self.counts.load_tally(group(state, "tally_"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -14,8 +15,9 @@ from numpy.typing import ArrayLike
 
 from conrl._types import Float, Int
 from conrl.arguments import any_array, float_array, held, setter
-from conrl.errors import ModelError, shown, unknown
+from conrl.errors import ModelError, SpecError, shown, unknown
 from conrl.model.criteria import need_steps
+from conrl.model.tails import CHANCE, CVAR, KINDS, NEVER, Tail, read_grids, read_tails
 
 if TYPE_CHECKING:
     from conrl.model import ConstrainedMDP, Task
@@ -77,17 +79,43 @@ class Linear:
     Both are [d], or by cost name; `None` or an infinity means none. Without arguments: no limit at all.
     `per_step`, by cost name, limits the expected cost of each single step: `{"crews": 40}`, or a list with one number
     for each step.
+
+    Limits on single episodes, by cost name, of the total C of an episode: `never={"repairs": 3}`, no episode has more
+    than 3; `chance={"repairs": (5, 0.05)}`, more than 5 with probability at most 0.05; `cvar={"repairs": (0.9, 4)}`,
+    the mean of the worst 10% is at most 4. A list of pairs is several limits on one cost. The policy then acts on what
+    was spent. `grid`, one number or by cost name, is what costs that have no common unit are rounded to
+    (`conrl.model.counting`); by default one is chosen where it is needed.
     """
 
     limits: Limits | None = None
     floors: Limits | None = None
     per_step: Mapping[str, Any] | None = None
+    never: Mapping[str, float] | Sequence[float | None] | None = None
+    chance: Mapping[str, Any] | Sequence[Any] | None = None
+    cvar: Mapping[str, Any] | Sequence[Any] | None = None
+    grid: Mapping[str, float] | float | None = None
     _bound: dict[tuple[str, ...], Rows] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         setter(self)("limits", held(self.limits))
         setter(self)("floors", held(self.floors))
         setter(self)("per_step", held(self.per_step))
+        for name in (*KINDS, "grid"):
+            setter(self)(name, held(getattr(self, name)))
+
+    @property
+    def on_episodes(self) -> bool:
+        """Whether there are limits on single episodes."""
+        return not (self.never is None and self.chance is None and self.cvar is None)
+
+    def tails(self, model: ConstrainedMDP | Task) -> tuple[Tail, ...]:
+        """The limits on single episodes."""
+        given = {NEVER: self.never, CHANCE: self.chance, CVAR: self.cvar}
+        return read_tails(given, tuple(model.cost_names))
+
+    def grids(self, model: ConstrainedMDP | Task) -> dict[int, Fraction]:
+        """The grid of each cost that has one."""
+        return read_grids(self.grid, tuple(model.cost_names))
 
     def rows(self, model: ConstrainedMDP | Task) -> Rows:
         """The finite limits, then the finite floors, of a model's costs."""
@@ -98,8 +126,14 @@ class Linear:
     def bind(self, model: Model) -> tuple[Model, Rows]:
         """What is planned: the model, and the rows that a plan must keep; read once for models of the same costs.
 
-        A limit on single steps is one on a cost that is paid at one step only: the model then has more costs.
+        A limit on single steps is one on a cost that is paid at one step only: the model then has more costs. With
+        limits on single episodes it is another model that is planned (`conrl.planners.single_episodes`).
         """
+        if self.on_episodes:
+            raise SpecError(
+                "limits on single episodes (never, chance, cvar) are planned by conrl.plan and learned by ConRL; "
+                "use one of them"
+            )
         names = tuple(model.cost_names)
         if self.per_step is not None:
             from conrl.model.transform import with_step_costs  # here: models have limits, and that makes models
@@ -175,6 +209,8 @@ def resolve_limits(limits: Limits | Linear | None, cost_names: Sequence[str], wh
     if isinstance(limits, Linear):
         if limits.floors is not None:
             raise ModelError(f"{what} holds floors, and there can be none here; leave them out, or plan with a Linear")
+        if limits.on_episodes:
+            raise ModelError(f"{what} holds limits on single episodes, and there can be none here; leave them out")
         if limits.per_step is not None:
             raise ModelError(f"{what} holds limits per step, and there can be none here; leave them out")
         limits = limits.limits

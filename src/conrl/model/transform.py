@@ -159,7 +159,7 @@ def by_step(mdp: ConstrainedMDP) -> ConstrainedMDP:
     """The same model with pairs of its own for every step."""
     if mdp.step_dependent:
         return mdp
-    H, P, g = mdp.horizon, mdp.num_pairs, mdp.graph
+    H, P, g = need_steps(mdp.horizon, "a model by step"), mdp.num_pairs, mdp.graph
 
     def begins(begin: Index, count: int) -> Int:
         return frozen(np.append((np.arange(H)[:, None] * count + begin[:-1]).reshape(-1), H * count))

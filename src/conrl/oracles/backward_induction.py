@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl import kernels
-from conrl._types import Float
+from conrl._types import Bool, Float
 from conrl.model import ConstrainedMDP
 from conrl.oracles.protocols import ModelOracle, Supports
 from conrl.policy import Deterministic
@@ -54,6 +54,8 @@ class BackwardInduction(ModelOracle):
     back is used again, as making it takes a twentieth of the time of a small model's answer.
     """
 
+    _has_parts = False
+
     def __init__(self, mdp: ConstrainedMDP) -> None:
         """Lay out the pay of the reachable pairs as the kernels read it, and count the operations of a total.
 
@@ -71,6 +73,8 @@ class BackwardInduction(ModelOracle):
         slot_pair, self._lines = kernels.interleave(self._graph)
         missing = slot_pair == self._pay.shape[0]
         self._missing = missing if missing.any() else None
+        self._gone: Bool | None = None  # [P]: pairs that are not to be played (`conrl.oracles.restricted`)
+        self._slot_pair = slot_pair if self._has_parts else None
         pairs = np.where(missing, 0, slot_pair)
         self._slot_pay = _lanes(self._pay[pairs])
         # As the kernels read it: no rows for none.
@@ -146,6 +150,8 @@ class BackwardInduction(ModelOracle):
         W[:, :m] = directions.T
         pay = np.empty((self._pay.shape[0], kernels.LANES))
         kernels.along_many(self._pay, self._pair_bonus, W, np.abs(W), pay)
+        if self._gone is not None:
+            pay[self._gone] = -np.inf
         scratch, choice = work.many
         ties = np.array([self._tie(w) for w in W.T])
         values[:] = kernels.backward_many(self._graph, self._occupied, self._reach.initial, pay, ties, scratch, choice)[

@@ -49,6 +49,8 @@ class Feasibility:
     multipliers: Float | None = None  # [len(conflict)]: the proof for limits and floors, adding up to 1
     violation: float = 0.0  # every policy has sum of multipliers x (excess over the bound) at least this; for
     # concave-convex constraints, the distance of all value vectors from what is allowed, in widths of their box
+    path: tuple[str, ...] = ()  # where one limit can never be kept: states and actions of the most careful policy that
+    # exceed it
 
 
 def feasibility(
@@ -58,7 +60,8 @@ def feasibility(
 ) -> Feasibility:
     """Whether some policy keeps the limits, without planning for reward.
 
-    `limits` and `floors` are as in `Linear` (which may be given itself); by default the model's own limits.
+    `limits` and `floors` are as in `Linear` (which may be given itself, also with limits on single episodes); by
+    default the model's own limits.
     """
     need_model(mdp, "feasibility")
     asked = as_problem(limits, mdp.limits)
@@ -66,14 +69,20 @@ def feasibility(
         raise SpecError(f"feasibility takes limits or a Linear problem, not {type(asked).__name__}")
     if asked.floors is not None and floors is not None:
         raise SpecError("floors were given twice: in the problem, and as floors=")
-    model, rows = (asked if floors is None else replace(asked, floors=floors)).bind(mdp)
+    if floors is not None:
+        asked = replace(asked, floors=floors)
+    if asked.on_episodes:
+        from conrl.planners.single_episodes import feasibility_of_episodes  # here: it plans
+
+        return feasibility_of_episodes(mdp, asked)
+    model, rows = asked.bind(mdp)
     oracle, d = exact_oracle(model), mdp.num_costs
     columns = Columns()
     conflict = find_conflict(oracle, rows, columns)
     if conflict is not None:
         proof = _explain(oracle, rows, conflict)
         return replace(proof, least=proof.least[:d], greatest=proof.greatest[:d])
-    least, greatest = (values[:d] for values in _extremes(oracle))
+    least, greatest = (values[:d] for values in extremes(oracle))
     slack = np.full(d, np.inf)
     for r in np.flatnonzero((rows.sign > 0.0) & (rows.cost < d)):
         others = rows.select(np.arange(rows.size) != r)
@@ -103,7 +112,7 @@ def separated(oracle: ModelOracle, problem: ConcaveConvex, apart: Separated) -> 
         if (without := find_separation(oracle, cones)) is not None:
             kept, apart = fewer, without
     names = tuple(f"constraint {j + 1}" for j in kept) or ("the objective's domain",)
-    least, greatest = _extremes(oracle)
+    least, greatest = extremes(oracle)
     proof = Feasibility(False, least, greatest, None, names, None, apart.distance)
     costs = ", ".join(f"{n} {x:.6g}" for n, x in zip(oracle.mdp.cost_names, apart.nearest[1:], strict=True))
     verb = "cannot be met" if len(names) == 1 else "cannot be met together"
@@ -142,7 +151,7 @@ def _explain(oracle: SupportOracle, rows: Rows, conflict: Conflict) -> Feasibili
         without = find_conflict(oracle, rows.select(fewer), columns) if fewer.size else None
         if without is not None:
             kept, conflict = fewer, without
-    least, greatest = _extremes(oracle)
+    least, greatest = extremes(oracle)
     total = conflict.multipliers.sum()
     return Feasibility(
         False,
@@ -155,7 +164,7 @@ def _explain(oracle: SupportOracle, rows: Rows, conflict: Conflict) -> Feasibili
     )
 
 
-def _extremes(oracle: SupportOracle) -> tuple[Float, Float]:
+def extremes(oracle: SupportOracle) -> tuple[Float, Float]:
     """The least and the greatest achievable total of each cost."""
     d = oracle.num_costs
     axes = np.eye(1 + d)[1:]

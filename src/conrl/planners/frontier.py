@@ -10,8 +10,9 @@ the tallest triangle not yet asked about is the proven error, and the tallest ar
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,13 +25,24 @@ from conrl.kernels import LANES
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import Limits, resolve_limits
 from conrl.model.mdp import need_model
+from conrl.model.tails import CHANCE, Tail, read_tails
 from conrl.oracles import ModelOracle, exact_oracle
 from conrl.oracles.protocols import HALF_ULP
 from conrl.planners.allowance import Allowance
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Columns, Conflict
 from conrl.planners.feasibility import find_conflict, infeasible
+from conrl.planners.single_episodes import limited
 from conrl.problem import Linear, Rows, as_problem
+
+
+class Asked(NamedTuple):
+    """What was asked of single episodes."""
+
+    problem: Linear
+    cost_names: tuple[str, ...]  # of the user's model
+    tails: tuple[Tail, ...]  # that stay as they are
+    chance: Tail | None  # whose probability is varied
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +55,7 @@ class Frontier:
     rewards: Float  # [n]
     complete: bool  # every vertex that rises more than tol above its neighbours' chord is there
     error: float  # how far the true curve can lie above this one
+    asked: Asked | None = None  # where single episodes are limited: `mdp` is then the model that carries what was spent
 
     @property
     def prices(self) -> Float:
@@ -57,7 +70,7 @@ class Frontier:
         return float(np.interp(limit, self.limits, self.rewards))
 
     def _below(self, limit: float) -> InfeasibleError:
-        oracle, rows = exact_oracle(self.mdp), self.linear(limit).rows(self.mdp)
+        oracle, rows = exact_oracle(self.mdp), self.rows(limit)
         # Within the allowance of the least limit nothing conflicts; the curve still ends there.
         conflict = find_conflict(oracle, rows) or Conflict((rows.cost == self.cost).astype(np.float64), 0.0)
         return infeasible(oracle, rows, conflict)
@@ -77,9 +90,25 @@ class Frontier:
 
     def linear(self, limit: float) -> Linear:
         """The problem at one point of the curve; `conrl.plan(mdp, frontier.linear(x))` gives its policy."""
+        if self.asked is None:
+            return Linear(self._limits(limit))
+        problem, names, tails, chance = self.asked
+        if chance is None:
+            return replace(problem, limits=self._limits(limit)[: len(names)])
+        chances: dict[str, list[tuple[float, float]]] = {}
+        for tail in (*tails, chance._replace(share=_limit(limit))):
+            if tail.kind == CHANCE:
+                chances.setdefault(names[tail.cost], []).append((tail.limit, tail.share))
+        return replace(problem, chance=chances)
+
+    def rows(self, limit: float) -> Rows:
+        """All limits at one point of the curve, on the costs of `mdp`."""
+        return Linear(self._limits(limit)).rows(self.mdp)
+
+    def _limits(self, limit: float) -> Float:
         limits = resolve_limits(self.mdp.limits, self.mdp.cost_names, "limits")
         limits[self.cost] = _limit(limit)
-        return Linear(limits)
+        return limits
 
     def save(self, path: str) -> None:
         """Write the vertices as CSV: limit, reward and price to the right of each."""
@@ -91,27 +120,56 @@ class Frontier:
 
 def frontier(
     mdp: ConstrainedMDP,
-    cost: int | str = 0,
+    cost: int | str | None = None,
     tol: float = 1e-9,
     max_vertices: int | None = None,
     *,
+    chance: Mapping[str, float] | None = None,
     limits: Limits | Linear | None = None,
     oracle: ModelOracle | None = None,
 ) -> Frontier:
     """The optimal reward as a function of the limit on one cost; `limits`, or the model's own, hold for the others.
 
+    With `chance={"crash": 0}` it is a function of the probability that an episode has a total above 0 instead. The
+    limits may be a `Linear` with limits on single episodes, never and chance. By default the cost is the first.
+
     Exact to `tol` x max(1, |reward|) in height, and to `tol` x the largest possible total; stops early at
     `max_vertices`, and then says so in `complete`. `oracle` is that of the model, where there is one already.
     """
-    index = _cost_index(mdp, cost)
+    if chance is not None and cost is not None:
+        raise SpecError("cost and chance were both given; a frontier varies one of them", key=("chance",))
+    index = _cost_index(mdp, 0 if cost is None else cost)
     read_positive(tol, "tol")
     if max_vertices is not None:
         read_count(max_vertices, "max_vertices", 2)
     if oracle is not None and not (isinstance(oracle, ModelOracle) and oracle.mdp is mdp):
         raise SpecError(f"oracle is {shown(oracle)}; it must be the exact oracle of this model")
+    asked = as_problem(None, mdp.limits, limits)
+    if chance is not None or (isinstance(asked, Linear) and asked.on_episodes):
+        return _of_episodes(mdp, index, chance, asked, tol, max_vertices)
     if limits is not None:
         mdp = mdp.replace(limits=as_problem(None, limits=limits))  # type: ignore[arg-type]
     return _Search(mdp, index, tol, oracle or exact_oracle(mdp)).run(max_vertices)
+
+
+def _of_episodes(
+    mdp: ConstrainedMDP, index: int, chance: Any, asked: Any, tol: float, max_vertices: int | None
+) -> Frontier:
+    """The frontier in the model that carries what was spent."""
+    if not isinstance(asked, Linear) or asked.floors is not None or asked.per_step is not None:
+        raise SpecError("a frontier takes limits, without floors and limits per step", key=("limits",))
+    varied: Tail | None = None
+    if chance is not None:
+        if not isinstance(chance, Mapping) or len(chance) != 1:
+            raise SpecError(
+                f"chance is {shown(chance)}; expected one cost and a threshold, as {{'crash': 0}}", ("chance",)
+            )
+        ((name, threshold),) = chance.items()
+        (varied,) = read_tails({CHANCE: {name: (threshold, 1.0)}}, mdp.cost_names)
+    model, cost = limited(mdp, asked, varied, index)
+    curve = _Search(model, cost, tol, exact_oracle(model)).run(max_vertices)
+    tails = tuple(t for t in asked.tails(mdp) if varied is None or t[:3] != varied[:3])
+    return replace(curve, asked=Asked(asked, tuple(mdp.cost_names), tails, varied))
 
 
 @dataclass(frozen=True)
@@ -256,5 +314,7 @@ def _cost_index(mdp: ConstrainedMDP, cost: int | str) -> int:
     if not is_int(cost):
         raise SpecError(f"cost is {shown(cost)}; it must be the name or the number of a cost")
     if not 0 <= cost < mdp.num_costs:
-        raise SpecError(f"cost {cost} is not in 0..{mdp.num_costs - 1}" if mdp.num_costs else "the model has no costs")
+        raise SpecError(
+            f"cost {shown(cost)} is not in 0..{mdp.num_costs - 1}" if mdp.num_costs else "the model has no costs"
+        )
     return int(cost)

@@ -25,9 +25,14 @@ MESSAGES = {
     "inaccurate": "rounding stopped progress before the gap fell below the tolerance; the bound is valid all the same. "
     "Raise tol, or measure costs in units nearer to 1",
     "approximate": "a heuristic: costs may exceed their limits, and the reward may be short of the optimum",
+    "bracketed": "the gap is what rounding on the grid leaves; the plan surely keeps the limits, and the bound surely "
+    "holds. Refine the grid",
+    "undecided": "no plan surely keeps the limits on this grid, and none is proven impossible: refine the grid",
     "infeasible": "no policy keeps the limits; this one exceeds them least",
     "iteration limit": "stopped at the limit on sweeps before the gap fell below the tolerance; the bound is valid all "
     "the same. Raise max_sweeps or tol",
+    "time limit": "stopped at the time limit; no single deterministic policy does better than the bound, and which is "
+    "best is NP-hard to tell. Raise time_limit or tol",
 }
 
 
@@ -54,6 +59,15 @@ class Checked(NamedTuple):
     multipliers: Float  # [R]
 
 
+def rows_kept(checked: Checked) -> tuple[Row, ...]:
+    """Each row with its value and by how much it is exceeded."""
+    rows, values, allowances, multipliers = checked
+    signed = rows.sign * rows.bound
+    excess = np.maximum(rows.sign * (values - signed), 0.0)
+    columns = (values, signed, multipliers, excess, allowances)
+    return tuple(Row(n, *map(float, row)) for n, row in zip(rows.names, zip(*columns, strict=True), strict=True))
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """The best policy found, with its certificate.
@@ -66,7 +80,8 @@ class Plan:
     `costs` count such episodes as zero, `policy` and `mixture` are what is played in the others. `trace`, where the
     planner keeps one, holds its iterations. `start` is everything the planner wants to remember until it plans for a
     similar model: pass it to the next `plan`. `rows` lists every limit and floor with its value and by how much it is
-    exceeded: at most rounding, or the status says so.
+    exceeded: at most rounding, or the status says so. If `deterministic`, the plan is one deterministic policy, its
+    `bound` is on such policies only, and its prices are those of the best mixture.
     """
 
     mdp: ConstrainedMDP = field(repr=False)
@@ -86,6 +101,7 @@ class Plan:
     trace: Any = field(default=None, repr=False)
     start: Arrays | None = field(default=None, repr=False)
     checked: Checked | None = field(default=None, repr=False)  # None for concave-convex problems
+    deterministic: bool = False  # one policy without a lottery; `bound` and `gap` are to the best of such policies
 
     def __getstate__(self) -> dict[str, Any]:
         """For worker processes: the policies themselves instead of the way to make them."""
@@ -99,13 +115,7 @@ class Plan:
     @property
     def rows(self) -> tuple[Row, ...]:
         """The limits, then the floors (`Linear`, `Knapsack`): value, bound, price, excess and allowance."""
-        if self.checked is None:
-            return ()
-        rows, values, allowances, multipliers = self.checked
-        signed = rows.sign * rows.bound
-        excess = np.maximum(rows.sign * (values - signed), 0.0)
-        columns = (values, signed, multipliers, excess, allowances)
-        return tuple(Row(n, *map(float, row)) for n, row in zip(rows.names, zip(*columns, strict=True), strict=True))
+        return () if self.checked is None else rows_kept(self.checked)
 
     def of(self, mdp: ConstrainedMDP) -> Plan:
         """The plan as one of `mdp`, where it was made in a model with more costs than it asks about."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -24,7 +23,8 @@ from conrl.learners.budget import sum_up
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.environment import discrete_size
 from conrl.policy import Deterministic, Mixture, Null, Policy
-from conrl.sampling import UNBOUND, Dynamics, Room
+from conrl.sampling import UNBOUND, Dynamics, Room, draw
+from conrl.spending import Player
 
 if TYPE_CHECKING:
     import gymnasium
@@ -113,6 +113,8 @@ class ModelWorld:
         if isinstance(policy, Null):
             return Episode.null(mdp.num_costs)
         self._check(policy)
+        if policy.acts_on_spent:
+            return self._play_counting(policy, generator, room)
         H = mdp.horizon
         uniform = generator.random((H + 1, 2))
         table = policy.actions[:, :, None] if isinstance(policy, Deterministic) else policy.probabilities
@@ -123,6 +125,34 @@ class ModelWorld:
             played = self._draw_pay(generator, states, actions, pay, room)
         stopped = played < H
         return Episode._of(states[: played + 1], actions[:played], pay[:played], stopped=stopped)
+
+    def _play_counting(self, policy: Policy, generator: np.random.Generator, room: Room) -> Episode:
+        """One episode, step by step, of a policy that acts on what was spent."""
+        mdp, dynamics = self.mdp, self.dynamics
+        player, meter = Player(policy, generator), Meter(room)
+        states = [int(draw(mdp.initial, generator.random()))]
+        actions: list[int] = []
+        paid: list[Float] = []
+        while len(actions) < mdp.horizon and meter.may_step():
+            h, s = len(actions), states[-1]
+            a = player.act(h, s)
+            k = mdp.pair(h, s, a)
+            begin, end = int(mdp.graph.start[k]), int(mdp.graph.start[k + 1])
+            j = begin + int(draw(mdp.graph.probability[begin:end], generator.random()))
+            states.append(int(mdp.graph.successor[j]))
+            pay = dynamics.pay[j if dynamics.by_outcome else k]
+            if self._pay != "outcome":
+                pay = np.asarray(self._draw(generator, h, s, a, states[-1]), dtype=np.float64)
+            player.pay(pay[1:])
+            meter.add(pay[1:])
+            actions.append(a)
+            paid.append(pay)
+        return Episode._of(
+            np.array(states, dtype=np.int64),
+            np.array(actions, dtype=np.int64),
+            np.array(paid, dtype=np.float64).reshape(len(actions), 1 + mdp.num_costs),
+            stopped=len(actions) < mdp.horizon,
+        )
 
     def _check(self, policy: Policy) -> None:
         """Refuse a policy that does not fit the model; each is looked at once."""
@@ -224,16 +254,18 @@ class GymnasiumWorld:
         task = self.task
         if isinstance(policy, Null):
             return Episode.null(task.num_costs)
-        meter = Meter(room)
+        meter, player = Meter(room), Player(policy, generator)
 
         def costs(step: Step, _: int | None) -> Float:
             paid = self._costs(step)
             meter.add(paid)
+            player.pay(paid)
             return paid
 
-        act = partial(policy.act, generator=generator)
         seed = int(generator.integers(2**31))
-        states, actions, pay, terminated, truncated = play(self.env, act, task.horizon, seed, costs, meter.may_step)
+        states, actions, pay, terminated, truncated = play(
+            self.env, player.act, task.horizon, seed, costs, meter.may_step
+        )
         L = len(actions)
         if truncated and not terminated and task.horizon > L:
             raise RunError(

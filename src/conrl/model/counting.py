@@ -1,0 +1,212 @@
+"""What was spent, counted exactly: simplest rationals, units, and the totals that can come up.
+
+A cost is a double, and 0.1 + 0.1 + 0.1 is not 0.3 in doubles. So each cost is read as the simplest rational that rounds
+to its double (the one with the smallest denominator, found in the Stern-Brocot tree): 0.1 is 1/10. The costs of a model
+are then whole multiples of one unit u, the largest rational that divides them all, and a total is a whole number of
+units. Nothing is rounded, and no tolerance decides whether a total is above a threshold.
+
+Where no cost is negative, a total above the largest threshold stays above it: it is counted as the first whole number
+of units above (the `cap`). With negative costs the whole range is carried.
+
+On a grid g, costs are rounded to multiples of g, all up or all down. A total of costs rounded up is never below the
+true one, so what keeps a limit so counted keeps it surely; rounded down it is never above, so that what cannot be kept
+so counted surely cannot be kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from conrl._types import Float, Int
+from conrl.arguments import is_list, is_number
+from conrl.errors import ModelError, shown, unknown
+
+MOST_TOTALS = 10_000  # distinct totals (of all counted costs together) that are counted exactly; beyond, a grid
+EXACT, UP, DOWN = 0, 1, -1  # how costs are rounded to units
+
+Total = tuple[int, ...]  # what was spent of each counted cost, in its unit
+
+
+class TooManyTotals(Exception):
+    """There are more totals than are counted one by one."""
+
+
+def simplest(x: float) -> Fraction:
+    """The rational with the smallest denominator among those that round to a double.
+
+    >>> simplest(0.1) * 3 == simplest(0.3)
+    True
+    """
+    x = float(x)
+    if x.is_integer():
+        return Fraction(int(x))
+    size = abs(x)
+    exact = Fraction(size)
+    low = (exact + Fraction(math.nextafter(size, 0.0))) / 2
+    high = (exact + Fraction(math.nextafter(size, math.inf))) / 2
+    found = _between(low, high)
+    return found if x > 0.0 else -found
+
+
+def _between(low: Fraction, high: Fraction) -> Fraction:
+    """The simplest rational strictly between two, 0 <= low < high: the first terms of their continued fractions."""
+    a, b, c, d = low.numerator, low.denominator, high.numerator, high.denominator  # a/b < x < c/d; d = 0: no upper end
+    terms: list[int] = []
+    while True:
+        whole = a // b
+        if d == 0 or (whole + 1) * d < c:
+            value = Fraction(whole + 1)
+            break
+        terms.append(whole)
+        a, b, c, d = d, c - whole * d, b, a - whole * b
+    for term in reversed(terms):
+        value = term + 1 / value
+    return value
+
+
+def common_unit(values: Iterable[Fraction]) -> Fraction:
+    """The largest rational of which all values are whole multiples; 1 if all are 0."""
+    some = [value for value in values if value]
+    if not some:
+        return Fraction(1)
+    below = math.lcm(*(value.denominator for value in some))
+    return Fraction(math.gcd(*(value.numerator * (below // value.denominator) for value in some)), below)
+
+
+@dataclass(frozen=True)
+class Counter:
+    """How the totals of some costs are counted: each in whole units, up to its cap."""
+
+    costs: tuple[int, ...]  # which costs of the model
+    names: tuple[str, ...]
+    units: tuple[Fraction, ...]
+    caps: tuple[int | None, ...]  # in units: totals above the largest threshold are all counted as this; None: no cap
+    rounding: tuple[int, ...]  # EXACT, UP or DOWN
+
+    @property
+    def start(self) -> Total:
+        """Nothing is spent before the first step; a cap below that is reached at once."""
+        return self.add((0,) * len(self.costs), (0,) * len(self.costs))
+
+    def add(self, total: Total, more: Total) -> Total:
+        return tuple(
+            a + b if cap is None else min(a + b, cap) for a, b, cap in zip(total, more, self.caps, strict=True)
+        )
+
+    def in_units(self, i: int, cost: Fraction) -> int:
+        """A cost of the i-th counted kind as a whole number of units."""
+        if self.rounding[i] == UP:
+            return math.ceil(cost / self.units[i])
+        if self.rounding[i] == DOWN:
+            return math.floor(cost / self.units[i])
+        count = cost / self.units[i]
+        if count.denominator != 1:
+            raise ModelError(
+                f"{float(cost):.10g} of {self.names[i]!r} is no multiple of {float(self.units[i]):.10g}, the unit it "
+                f"is counted in; plan with grid={{{self.names[i]!r}: ...}}"
+            )
+        return count.numerator
+
+    def read(self, costs: Any) -> Total:
+        """The costs [d] of one step, all of the model's or only those that are counted, in units."""
+        given = np.asarray(costs, dtype=np.float64).reshape(-1)
+        if given.size <= max(self.costs) or not np.isfinite(given).all():
+            raise ModelError(f"costs is {shown(costs)}; expected the costs of one step, in the order of the model's")
+        return tuple(self.in_units(i, simplest(given[cost])) for i, cost in enumerate(self.costs))
+
+    def amounts(self, total: Total) -> tuple[Fraction, ...]:
+        return tuple(count * unit for count, unit in zip(total, self.units, strict=True))
+
+    def total_of(self, spent: Any) -> Total:
+        """Amounts in units: one number, a list in the order of `names`, or by name."""
+        listed: Any
+        if isinstance(spent, Mapping):
+            for name in spent:
+                if name not in self.names:
+                    raise ModelError(unknown("cost", name, self.names), key=("spent",))
+            listed = [spent.get(name) for name in self.names]
+        else:
+            listed = list(spent) if is_list(spent) and not isinstance(spent, (str, bytes)) else [spent]
+        if len(listed) != len(self.names) or not all(isinstance(x, Fraction) or is_number(x) for x in listed):
+            raise ModelError(
+                f"spent is {shown(spent)}; expected what was spent of {', '.join(self.names)}: "
+                "begin with policy.start and go on with policy.spend(spent, costs)",
+                key=("spent",),
+            )
+        exact = (x if isinstance(x, Fraction) else simplest(float(x)) for x in listed)
+        return self.add(tuple(self.in_units(i, x) for i, x in enumerate(exact)), (0,) * len(self.names))
+
+    def above(self, i: int, threshold: Fraction) -> int:
+        """The largest number of units that is not above a threshold."""
+        return math.floor(threshold / self.units[i])
+
+
+def classes_of(table: Float) -> tuple[list[tuple[Fraction, ...]], Int]:
+    """The distinct rows of realised costs [n, m] as rationals, and which of them each row is."""
+    if table.shape[1] == 1:
+        distinct, which = np.unique(table[:, 0], return_inverse=True)
+        distinct = distinct[:, None]
+    else:
+        distinct, which = np.unique(table, axis=0, return_inverse=True)
+    known = {x: simplest(x) for x in np.unique(distinct).tolist()}
+    return [tuple(known[x] for x in row) for row in distinct.tolist()], which.reshape(-1)
+
+
+def counter_for(
+    costs: Sequence[int],
+    names: Sequence[str],
+    paid: Sequence[tuple[Fraction, ...]],
+    thresholds: Sequence[Sequence[Fraction]],
+    grids: Sequence[Fraction | None],
+    rounding: int,
+) -> Counter:
+    """The counter of costs that are paid in those amounts; what has a grid and is no multiple of it is rounded."""
+    units: list[Fraction] = []
+    caps: list[int | None] = []
+    rounded: list[int] = []
+    for i, grid in enumerate(grids):
+        amounts = {row[i] for row in paid}
+        exact = grid is None or all((x / grid).denominator == 1 for x in amounts)
+        unit = grid if grid is not None and not exact else common_unit(amounts)
+        units.append(unit)
+        rounded.append(EXACT if exact else rounding)
+        free = not thresholds[i] or min(amounts, default=Fraction(0)) < 0
+        caps.append(None if free else max(math.floor(max(thresholds[i]) / unit) + 1, 0))
+    return Counter(tuple(costs), tuple(names), tuple(units), tuple(caps), tuple(rounded))
+
+
+class Totals:
+    """The totals that come up, each with a number, and what they become with the next cost."""
+
+    def __init__(self, counter: Counter, steps: Sequence[Total], most: float = MOST_TOTALS) -> None:
+        self.counter, self.steps, self.most = counter, steps, most
+        self.values: list[Total] = [counter.start]
+        self._index = {counter.start: 0}
+        self._after: dict[int, int] = {}
+
+    def after(self, total: Int, step: Int) -> Int:
+        """[n]: the number of each total after a step that costs the class `step` [n]."""
+        asked, which = np.unique(total * len(self.steps) + step, return_inverse=True)
+        found = np.empty(asked.size, dtype=np.int64)
+        known = self._after
+        for i, key in enumerate(asked.tolist()):
+            number = known.get(key)
+            if number is None:
+                before, cost = divmod(key, len(self.steps))
+                value = self.counter.add(self.values[before], self.steps[cost])
+                number = self._index.get(value)
+                if number is None:
+                    number = self._index[value] = len(self.values)
+                    self.values.append(value)
+                    if number >= self.most:
+                        raise TooManyTotals
+                known[key] = number
+            found[i] = number
+        numbers: Int = found[which.reshape(-1)]
+        return numbers

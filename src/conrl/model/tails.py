@@ -1,0 +1,118 @@
+"""Limits on single episodes, as they are written down: never, chance, CVaR. C is the realised total of a cost.
+
+    never   C > m                       in no episode
+    chance  P(C > m) <= p               in at most a share p of them
+    cvar    CVaR_a(C) <= b              the mean of the worst share 1 - a of them
+
+    CVaR_a(C) = min over t of  t + E max(C - t, 0) / (1 - a)                              (1)
+
+(Rockafellar and Uryasev 2000); a minimizer t is the quantile of C at a, an attainable total of at most b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from conrl.arguments import LARGEST, is_list, is_number
+from conrl.errors import ModelError, shown, unknown
+from conrl.model.counting import simplest
+
+NEVER, CHANCE, CVAR = "never", "chance", "cvar"
+KINDS = (NEVER, CHANCE, CVAR)
+
+
+class Tail(NamedTuple):
+    """One limit on single episodes."""
+
+    kind: str
+    cost: int
+    limit: float  # m, or b of a CVaR
+    share: float  # p of a chance, a of a CVaR; 0 for never
+
+    @property
+    def threshold(self) -> Fraction:
+        """The limit, exactly."""
+        return simplest(self.limit)
+
+    def quantity(self, cost_names: Sequence[str]) -> str:
+        """What is bounded, in words."""
+        name = cost_names[self.cost]
+        if self.kind == CHANCE:
+            return f"P({name} > {self.limit:.10g})"
+        return f"CVaR {self.share:.10g} of {name}" if self.kind == CVAR else f"{name} in every episode"
+
+    @property
+    def bound(self) -> float:
+        """What the quantity may be at most."""
+        return self.share if self.kind == CHANCE else self.limit
+
+
+def read_tails(given: Mapping[str, Any], cost_names: Sequence[str]) -> tuple[Tail, ...]:
+    """The limits on single episodes that were given by kind, then by cost name (or in a list, by position)."""
+    tails: list[Tail] = []
+    for kind in KINDS:
+        for name, entry in _by_name(given.get(kind), cost_names, kind):
+            several = kind != NEVER and isinstance(entry, (list, tuple)) and entry and all(map(is_list, entry))
+            cost = list(cost_names).index(name)
+            tails += [_tail(kind, cost, one, name) for one in (entry if several else [entry])]
+    return tuple(tails)
+
+
+def read_grids(given: Any, cost_names: Sequence[str]) -> dict[int, Fraction]:
+    """The grid of each cost that has one; one number is for all of them."""
+    if given is None:
+        return {}
+    entries = [(name, given) for name in cost_names] if is_number(given) else _by_name(given, cost_names, "grid")
+    grids = {}
+    for name, step in entries:
+        if not _is_amount(step) or not step > 0.0:
+            raise ModelError(f"grid[{name!r}] is {shown(step)}; it must be a number above 0", key=("grid", name))
+        grids[list(cost_names).index(name)] = simplest(float(step))
+    return grids
+
+
+def _by_name(given: Any, cost_names: Sequence[str], what: str) -> list[tuple[str, Any]]:
+    if given is None:
+        return []
+    if isinstance(given, Mapping):
+        for name in given:
+            if name not in cost_names:
+                raise ModelError(unknown("cost", str(name), cost_names), key=(what, str(name)))
+        return [(name, entry) for name, entry in given.items() if entry is not None]
+    if is_list(given) and not isinstance(given, str) and len(given) == len(cost_names):
+        return [(name, entry) for name, entry in zip(cost_names, given, strict=True) if entry is not None]
+    raise ModelError(f"{what} is {shown(given)}; expected an entry by cost name, as {_EXAMPLES[what]}", key=(what,))
+
+
+_EXAMPLES = {
+    NEVER: '{"repairs": 3}',
+    CHANCE: '{"repairs": (5, 0.05)}, more than 5 with probability at most 0.05',
+    CVAR: '{"repairs": (0.9, 4)}, the mean of the worst 10% at most 4',
+    "grid": '{"energy": 0.01}',
+}
+
+
+def _is_amount(value: Any) -> bool:
+    return is_number(value) and abs(value) <= LARGEST
+
+
+def _tail(kind: str, cost: int, entry: Any, name: str) -> Tail:
+    def wrong(wanted: str) -> ModelError:
+        return ModelError(f"{kind}[{name!r}] is {shown(entry)}; {wanted}", key=(kind, name))
+
+    if kind == NEVER:
+        if not _is_amount(entry):
+            raise wrong(f"expected one number, as {_EXAMPLES[kind]}")
+        return Tail(kind, cost, float(entry), 0.0)
+    if not (is_list(entry) and not isinstance(entry, str) and len(entry) == 2 and all(map(_is_amount, entry))):
+        raise wrong(f"expected two numbers, as {_EXAMPLES[kind]}")
+    first, second = map(float, entry)
+    if kind == CHANCE:
+        if not 0.0 <= second <= 1.0:
+            raise wrong(f"the second number is a probability, as in {_EXAMPLES[kind]}")
+        return Tail(kind, cost, first, second)
+    if not 0.0 <= first < 1.0:
+        raise wrong(f"the first number is a level in [0, 1), as in {_EXAMPLES[kind]}")
+    return Tail(kind, cost, second, first)

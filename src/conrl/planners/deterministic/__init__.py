@@ -1,0 +1,1 @@
+"""The best single deterministic policy: `planner.py`."""
