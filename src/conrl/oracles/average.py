@@ -207,7 +207,7 @@ class AverageOracle(ModelOracle):
         for i, w in enumerate(directions):
             gains, best = self._best(w)
             values[i] = best.bound
-            x = self.process.visits(best.choice)
+            x = self.process.visits(best.chain)
             stays = self.reduced.pair[best.pairs] < 0
             ends = x[stays]
             which = -1 - self.reduced.pair[best.pairs[stays]]

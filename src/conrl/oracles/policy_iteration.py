@@ -47,8 +47,9 @@ EQUAL = 1e-12  # of the largest, by which neighbouring values that should be equ
 class Best(NamedTuple):
     """What is best for one pay."""
 
-    choice: Array  # [n]: which of its pairs each node plays
-    pairs: Int  # [n]: the same as a pair
+    chain: Chain  # of the policy
+    pairs: Int  # [n]: the pair that each node plays
+    choice: Array  # [n]: the same, as which of its pairs
     V: Float  # [n]
     bound: float  # no policy is paid more from the start
 
@@ -81,7 +82,7 @@ class PolicyIteration:
         flat, chosen, scratch = V.reshape(-1), choice.reshape(-1), np.empty(self.n)
         if self._start is not None:
             chosen[: self.n] = self._start
-            chain, b, _ = self._chain(chosen, pay)
+            chain, b = self._chain(chosen, pay)
             flat[: self.n] = chain.values(b, 1e-9)
         if self.is_long:  # an action is taken only for what it gains: others may go on for ever
             tie = max(tie, LONG_TIE * size)
@@ -89,11 +90,11 @@ class PolicyIteration:
             kernels.improve(self._lines, self.n, slots, tie, V, W, choice)
         for _ in range(0 if self.is_long else UNSETTLED):
             V[:] = W
-            chain, b, _ = self._chain(chosen, pay)
+            chain, b = self._chain(chosen, pay)
             kernels.follow(chain.rows, b, flat, scratch, CHEAP)
             if kernels.improve(self._lines, self.n, slots, tie, V, W, choice)[0] == 0:
                 break
-        played, pairs, gain = self._howard(pay, slots, size, tie, V, choice)
+        chain, played, gain = self._howard(pay, slots, size, tie, V, choice)
         found = flat[: self.n].copy()
         delta = max(gain, 0.0) + self._rounding(size, found)
         bound = self._from_start(found) + delta * self.expected
@@ -101,7 +102,7 @@ class PolicyIteration:
             raised = self._raised(pay, played, found)
             if raised is not None:
                 bound = min(bound, self._from_start(raised))
-        return Best(played, pairs, found, bound)
+        return Best(chain, self._first + played.astype(np.int64), played, found, bound)
 
     def _rounding(self, size: float, V: Float) -> float:
         """What T V may be off by, for a pay of at most `size`."""
@@ -115,21 +116,20 @@ class PolicyIteration:
 
     def _howard(
         self, pay: Float, slots: Float, size: float, tie: float, V: Float, choice: Array
-    ) -> tuple[Array, Int, float]:
-        """Solve for the policy `choice` [B, LANES] and improve it until nothing gains: it, its pairs, and max (T V -
-        V).
+    ) -> tuple[Chain, Array, float]:
+        """Solve for the policy `choice` [B, LANES] and improve it until nothing gains: its chain, it, max (T V - V).
 
         V [B, LANES] is left as that of the policy.
         """
         W = np.empty_like(V)
         flat, chosen = V.reshape(-1), choice.reshape(-1)
         for _ in range(HOWARD):
-            chain, b, pairs = self._chain(chosen, pay)
+            chain, b = self._chain(chosen, pay)
             flat[: self.n] = chain.values(b, 2.0 * HALF_ULP * (self.outcomes + 20), flat[: self.n].copy())
             played = chosen[: self.n].copy()
             changed, gain = kernels.improve(self._lines, self.n, slots, tie, V, W, choice)
             if changed == 0 or gain <= 4.0 * self._rounding(size, flat[: self.n]) + tie:
-                return played, pairs, gain
+                return chain, played, gain
         raise RunError("policy iteration does not settle: actions differ by no more than rounding")
 
     def _raised(self, pay: Float, played: Array, V: Float) -> Float | None:
@@ -166,9 +166,8 @@ class PolicyIteration:
         rounding: Float = np.float64(1.01 * HALF_ULP) * (sizes + 20) * terms.astype(np.float64)
         return pay + moved, rounding
 
-    def visits(self, choice: Array) -> Float:
-        """[n]: how often the process of a policy is expected at each node: off by at most `visits_error`."""
-        chain, _, _ = self._chain(choice, None)
+    def visits(self, chain: Chain) -> Float:
+        """[n]: how often the chain of a policy is expected at each node: off by at most `visits_error`."""
         if not self.is_long:
             return chain.visits(self.initial, self.steps, VISITS * HALF_ULP * self.longest * self.expected)
         steps = 2.0 * chain.values(np.ones(self.n), 1e-9)
@@ -197,13 +196,13 @@ class PolicyIteration:
         slots: Float = np.append(pay, -np.inf)[self._slot_pair]
         return slots
 
-    def _chain(self, chosen: Array, pay: Float | None) -> tuple[Chain, Float, Int]:
-        """The chain of a policy, the pay of its nodes, and their pairs."""
+    def _chain(self, chosen: Array, pay: Float) -> tuple[Chain, Float]:
+        """The chain of a policy, and the pay of its nodes."""
         pairs = self._first + chosen[: self.n].astype(np.int64)
         count = int((self._begin[pairs + 1] - self._begin[pairs]).sum())
         begin, column, weight = np.empty(self.n + 1, np.uint64), np.empty(count, np.uint32), np.empty(count)
         kernels.chain_of(self.rows, chosen, begin, column, weight)
-        return Chain(begin, column, weight, max(self.longest, LONG)), np.zeros(0) if pay is None else pay[pairs], pairs
+        return Chain(begin, column, weight, max(self.longest, LONG)), pay[pairs]
 
 
 def _equalised(V: Float) -> Float:

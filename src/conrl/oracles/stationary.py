@@ -47,7 +47,7 @@ class StationaryOracle(ModelOracle):
         for i, w in enumerate(directions):
             best = self._best(w)
             values[i] = best.bound
-            x = self.process.visits(best.choice)
+            x = self.process.visits(best.chain)
             kernels.paid(x, best.pairs, self._pay, means[i])
             points[i] = means[i]
             if self._bonus is not None:
