@@ -113,7 +113,11 @@ def odd_number(r: random.Random) -> Any:
     )
 
 
-TIMES = (0.05, 0, -1, np.nan, "x", [], True)  # never long
+TIMES: tuple[Any, ...] = (0.05, 0, -1, np.nan, "x", [], True)  # never long
+
+
+def odd_flag(r: random.Random) -> Any:
+    return r.choice((True, odd(r)))
 
 
 def odd_count(r: random.Random) -> Any:
@@ -397,6 +401,55 @@ def spec_file(r: random.Random, folder: Path) -> None:
         call(lambda: conrl.experiments.load_spec(path))
 
 
+FLEET = """[fleet]
+horizon = 4
+limits = { repairs = 30, energy = 500 }
+floors = { energy = 1 }
+per_step = { repairs = [9, 9, 8, 7] }
+[[unit]]
+model = "machine.csv"
+count = 12
+start = "worn"
+[[unit]]
+model = "machine.csv"
+count = 3
+"""
+
+
+def fleet_file(r: random.Random, folder: Path) -> None:
+    (folder / "machine.csv").write_text(MACHINE)
+    (folder / "fleet.toml").write_bytes(mutate(FLEET, r))
+    options: list[tuple[Any, ...]] = [(), ("--simulate", 2), ("--limit", f"energy={odd(r)}"), ("--json",)]
+    command("plan", folder / "fleet.toml", *r.choice(options))
+
+
+def fleet_arrays(r: random.Random, folder: Path) -> None:
+    """A stack of units, spoilt somewhere."""
+    g = np.random.default_rng(r.randrange(2**32))
+    tables: dict[str, Any] = {
+        "transitions": g.dirichlet(np.ones(2), size=(3, 2, 2)),
+        "rewards": g.random((3, 2, 2)),
+        "costs": g.random((3, 2, 2, 2)),
+    }
+    for name in r.sample(list(tables), r.randint(0, 2)):
+        spoilt = tables[name].astype(object)
+        spoilt[tuple(r.randrange(n) for n in spoilt.shape)] = odd_number(r)
+        tables[name] = r.choice((spoilt, tables[name][1:], tables[name].tolist(), odd_number(r)))
+    more: dict[str, Any] = {
+        "horizon": r.choice((3, odd_number(r), odd_count(r))),
+        "initial": r.choice((0, [0, 1, 1], odd_number(r))),
+        "limits": r.choice(([3.0, 4.0], [odd_number(r), 1.0], None)),
+        "per_step": r.choice((None, {"cost0": 2.0}, {"cost1": [odd_number(r)] * 3}, odd_number(r))),
+    }
+
+    def work() -> None:
+        fleet = conrl.Fleet.stack(**tables, **more)
+        plan = conrl.plan(fleet)
+        fleet.simulate(plan, runs=r.choice((2, odd_count(r))))
+
+    call(work)
+
+
 def _checkpoint() -> bytes:
     box = conrl.envs.box()
     learner = conrl.ConRL(box.task, keep_policies=True)
@@ -638,7 +691,7 @@ def numbers(r: random.Random, folder: Path) -> None:
         lambda: conrl.plan(box, conrl.Linear([0.5], floors=[odd_number(r)])),
         lambda: conrl.plan(box, conrl.Knapsack([odd_number(r)], episodes=odd_number(r))),
         lambda: conrl.plan(box, tol=odd_number(r)),
-        lambda: conrl.plan(box, tol=odd_number(r), deterministic=r.choice((True, odd(r))), time_limit=r.choice(TIMES)),
+        lambda: conrl.plan(box, tol=odd_number(r), deterministic=odd_flag(r), time_limit=r.choice(TIMES)),
         lambda: conrl.frontier(box, cost=odd_number(r)),
         lambda: conrl.plan(box, conrl.Linear(never={"corner": odd_number(r)})),
         lambda: conrl.plan(box, conrl.Linear(chance={"corner": (odd_number(r), odd_number(r))})),
@@ -665,6 +718,8 @@ DOORS: dict[str, tuple[int, Callable[[random.Random, Path], None]]] = {
     "odd-files": (1, odd_files),
     "log": (2, log_file),
     "spec": (2, spec_file),
+    "fleet-file": (2, fleet_file),
+    "fleet-arrays": (2, fleet_arrays),
     "checkpoint": (2, checkpoint),
     "run-directory": (2, run_directory),
     "arguments": (2, arguments),

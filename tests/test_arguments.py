@@ -28,6 +28,9 @@ EPISODES = tuple(conrl.Episode([0, 1, 2], [0, 1], [0.1, 0.2], [[0.1, 0.2], [0.3,
 WALK = {"states": [0, 1], "actions": [0], "rewards": [0.5], "costs": [[0.1, 0.2]]}
 TABLE = np.full((3, 4, 2), 0.5)
 PLANNED = {"mdp": MDP, "problem": None, "planner": "column-generation", "tol": 1e-6, "limits": None}
+FLEET = conrl.Fleet([(MDP, 2)], [99.0, 99.0])
+FLEET_PLAN = conrl.plan(FLEET)
+UNITS = {"transitions": np.full((3, 2, 2, 2), 0.5), "rewards": np.ones((3, 2, 2)), "costs": np.ones((3, 2, 2, 2))}
 
 
 class Odd:
@@ -320,6 +323,36 @@ CALLS: dict[str, Call] = {
         | {"threshold": 0.1, "target": None, "step": 1.0, "momentum": 0.9, "kappa": 2.0, "a2c": None, "peek": None}
         | {"episodes": 1, "estimate_episodes": 1},
     ),
+    "Fleet": Call(
+        conrl.Fleet,
+        {"groups": [(MDP, 2)], "limits": [99.0, 99.0], "floors": [0.0, 0.0], "per_step": {"cost0": 9.0}},
+        conrl.plan,
+    ),
+    "Fleet.stack": Call(
+        conrl.Fleet.stack,
+        {
+            **UNITS,
+            "horizon": 3,
+            "initial": 0,
+            "limits": [99.0, 99.0],
+            "floors": [0.0, 0.0],
+            "per_step": {"p": [9.0, 9.0, 9.0]},
+            "cost_names": ["p", "q"],
+            "available": np.ones((2, 2), bool),
+        },
+        conrl.plan,
+    ),
+    "Fleet.at": Call(
+        FLEET.at,
+        {"states": [0, 1], "step": 1, "spent": [0.0, 0.0], "limits": [99.0, 99.0], "floors": [0.0, 0.0]},
+        conrl.plan,
+    ),
+    "Fleet.simulate": Call(FLEET.simulate, {"plan": FLEET_PLAN, "runs": 2, "seed": 0, "guard": True, "threads": 1}),
+    "plan of a fleet": Call(
+        conrl.plan, {"mdp": FLEET, "problem": None, "planner": "column-generation", "tol": 1e-6, "limits": None}
+    ),
+    "FleetPlan.policy": Call(FLEET_PLAN.policy, {"unit": 0}),
+    "FleetPlan.parts": Call(FLEET_PLAN.parts, {"type": 0}),
     "Simulation.quantile": Call(conrl.simulate(MDP, PLAN, 3).quantile, {"q": 0.5}),
     "Simulation.exceed": Call(conrl.simulate(MDP, PLAN, 3).exceed, {"limits": [1.0, 1.0]}),
     "Frontier.reward": Call(conrl.frontier(MDP).reward, {"limit": 5.0}),
@@ -336,8 +369,8 @@ CALLS: dict[str, Call] = {
 CALLBACKS = {("learn", "after"), ("from_gymnasium", "cost")}
 EXEMPT = {  # what is not called by users: results, errors, modules
     "ConRLError", "ModelError", "InfeasibleError", "SpecError", "RunError", "Evaluation", "Feasibility", "Frontier",
-    "BudgetRisk", "Distribution", "History", "Plan", "Simulation", "SpentPolicy", "__version__", "convex", "envs",
-    "experiments", "targets", "theory",
+    "BudgetRisk", "Distribution", "FleetSimulation", "History", "Plan", "Simulation", "SpentPolicy",
+    "__version__", "convex", "envs", "experiments", "targets", "theory",
 }  # fmt: skip
 
 

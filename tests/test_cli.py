@@ -43,9 +43,10 @@ work,rest,work,1,0.5,0
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything runs in an empty directory with one small model in it."""
+    """Everything runs in an empty directory with one small model, and a fleet of it, in it."""
     monkeypatch.chdir(tmp_path)
     Path("model.csv").write_text(MODEL)
+    Path("fleet.toml").write_text('[fleet]\nhorizon = 5\n[[unit]]\nmodel = "model.csv"\ncount = 200\n')
 
 
 def spawn(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -134,3 +134,17 @@ def test_rover_compared() -> None:
     assert found["ConRL  "][1] <= 0.35
     assert found["UCBVI, which ignores the limit"][1] > 1.5
     assert found["ConRL  "][2] < found["RCPO"][2]
+
+
+def test_fleet_repairs() -> None:
+    text = run("fleet_repairs.py")
+    assert numbers(text, "500 machines: reward")[0] == 265138.0
+    assert numbers(text, "One more of money is worth") == [1.73, 30.0]
+    mixing, units = numbers(text, "Machines that toss a coin:")
+    assert mixing <= 27.0  # as many as there are limits
+    assert units == 500.0
+    share, most = numbers(text, "200 runs with the guard:")
+    assert share > 98.0
+    assert most <= 12000.0
+    assert 30.0 < numbers(text, "200 runs without it: money exceeded in")[0] < 60.0
+    assert numbers(text, "The same money for every type:") == [95.0]

@@ -374,13 +374,13 @@ def test_running_out_of_sweeps_is_said() -> None:
 def test_bad_questions_are_refused(arguments: dict[str, object], message: str) -> None:
     mdp = still([0.0, 1.0], [0.0, 2.0], 10, limits=[3.0])
     with pytest.raises(conrl.SpecError, match=message.replace("?", r"\?")):
-        conrl.plan(mdp, **arguments)  # type: ignore[arg-type]
+        conrl.plan(mdp, **arguments)  # type: ignore[call-overload]
 
 
 def test_other_bad_questions_are_refused() -> None:
     mdp = still([0.0, 1.0], [0.0, 2.0], 10)
     with pytest.raises(conrl.SpecError, match="plan needs a ConstrainedMDP, not list"):
-        conrl.plan([1.0])  # type: ignore[arg-type]
+        conrl.plan([1.0])  # type: ignore[call-overload]
     with pytest.raises(conrl.SpecError, match="max_sweeps is 0"):
         conrl.ColumnGeneration(max_sweeps=0)
     with pytest.raises(conrl.SpecError, match="unknown method 'simplx'; did you mean 'simplex'"):

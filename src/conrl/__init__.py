@@ -29,9 +29,11 @@ _NAMES = {
     "io": "load_model save_model",
     "learners": "ApproPO ConRL OptCMDP OptPrimalDual RCPO TFWUCRL2 UCBVI load_learner",
     "model": "ConstrainedMDP Task",
+    "model.fleet": "Fleet",
+    "model.fleet_simulation": "FleetSimulation",
     "model.transform": "single_episode",
     "oracles": "A2C A2CSettings",
-    "planners": "ColumnGeneration ConvexProgram Feasibility Frontier Lagrangian LinearProgram Plan plan",
+    "planners": "ColumnGeneration ConvexProgram Feasibility FleetPlan Frontier Lagrangian LinearProgram Plan plan",
     "planners.feasibility": "feasibility",
     "planners.frontier": "frontier",
     "policy": "Deterministic Mixture Null Policy",
@@ -62,6 +64,9 @@ __all__ = [  # spelt out: type checkers read no other
     "Episode",
     "Evaluation",
     "Feasibility",
+    "Fleet",
+    "FleetPlan",
+    "FleetSimulation",
     "Frontier",
     "History",
     "InfeasibleError",
@@ -120,12 +125,15 @@ if TYPE_CHECKING:
     from conrl.io import load_model, save_model
     from conrl.learners import RCPO, TFWUCRL2, UCBVI, ApproPO, ConRL, OptCMDP, OptPrimalDual, load_learner
     from conrl.model import ConstrainedMDP, Task
+    from conrl.model.fleet import Fleet
+    from conrl.model.fleet_simulation import FleetSimulation
     from conrl.model.transform import single_episode
     from conrl.oracles import A2C, A2CSettings
     from conrl.planners import (
         ColumnGeneration,
         ConvexProgram,
         Feasibility,
+        FleetPlan,
         Frontier,
         Lagrangian,
         LinearProgram,

@@ -43,7 +43,7 @@ def planners(context: Any, parameter: Any, word: str) -> list[CompletionItem]:
 
 
 def model(context: Any, parameter: Any, word: str) -> list[CompletionItem]:
-    """Built-in names, files of models, and directories on the way to them."""
+    """Built-in names, files of models and fleets, and directories on the way to them."""
     names = [name for name in (*FACTORIES, "gymnasium:") if name.startswith(word)]
     folder, start = os.path.split(word)
     try:
@@ -54,6 +54,6 @@ def model(context: Any, parameter: Any, word: str) -> list[CompletionItem]:
         if entry.name.startswith(start) and not entry.name.startswith("."):
             if entry.is_dir():
                 names.append(os.path.join(folder, entry.name, ""))
-            elif Path(entry.name).suffix.lower() in (".csv", ".npz"):
+            elif Path(entry.name).suffix.lower() in (".csv", ".npz", ".toml"):
                 names.append(os.path.join(folder, entry.name))
     return [CompletionItem(name) for name in names]

@@ -14,8 +14,9 @@ from conrl._types import Float
 from conrl.envs import BuiltIn
 from conrl.evaluation import Simulation
 from conrl.model import ConstrainedMDP
+from conrl.model.fleet_simulation import FleetSimulation
 from conrl.model.limits import resolve_limits
-from conrl.planners import Frontier, Plan
+from conrl.planners import FleetPlan, Frontier, Plan
 from conrl.problem import Knapsack, Linear
 from conrl.theory.risk import BudgetRisk
 
@@ -80,6 +81,67 @@ def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: Budg
     if simulation is not None:
         record["simulation"] = _simulation_record(mdp, simulation)
     return record
+
+
+def fleet_record(
+    name: str, models: Sequence[str], plan: FleetPlan, simulation: FleetSimulation | None = None
+) -> Record:
+    """A plan of a fleet: the certificate, what is shared, and what the units of each type do and get."""
+    fleet, names = plan.fleet, plan.fleet.cost_names
+    record: Record = {
+        "fleet": name,
+        "units": fleet.num_units,
+        "horizon": fleet.horizon,
+        "status": plan.status,
+        "message": plan.message,
+        "reward": plan.reward,
+        "bound": plan.bound,
+        "gap": plan.gap,
+        "iterations": plan.iterations,
+        "costs": {
+            cost: _row(("value", "limit", "floor", "price", "floor_price"), numbers)
+            for cost, *numbers in zip(
+                names, plan.costs, plan.limits, plan.floors, plan.prices, plan.floor_prices, strict=True
+            )
+        },
+        "per_step": {
+            names[i]: [
+                _row(("value", "limit", "price"), numbers)
+                for numbers in zip(
+                    plan.step_costs[names[i]], fleet.step_limits[k], plan.step_prices[names[i]], strict=True
+                )
+            ]
+            for k, i in enumerate(fleet.step_costs)
+        },
+        "rows": [row._asdict() for row in plan.rows],
+        "rounding": plan.rounding,
+        "mixed": list(plan.mixed),
+        "types": [_type_record(model, plan, t) for t, model in enumerate(models)],
+    }
+    if simulation is not None:
+        error = simulation.standard_error
+        record["simulation"] = {
+            "runs": simulation.rewards.size,
+            "guard": simulation.guard,
+            "mean": _value(names, (simulation.mean.reward, *simulation.mean.costs)),
+            "standard_error": _value(names, (error.reward, *error.costs)),
+            "largest": dict(zip(names, simulation.costs.max(axis=0).tolist(), strict=True)),
+            "exceed": _row(names, simulation.exceed()),
+            "exceed_steps": simulation.exceed_steps(),
+            "share_of_bound": simulation.share,
+            "refused": float(simulation.refused.mean()),
+        }
+    return record
+
+
+def _type_record(model: str, plan: FleetPlan, t: int) -> Record:
+    parts = plan.parts(t)
+    return {
+        "model": model,
+        "units": sum(part.units for part in parts),
+        **_value(plan.fleet.cost_names, (plan.rewards[t], *plan.shares[t])),
+        "policies": [{"units": part.units, **_value(plan.fleet.cost_names, part.value)} for part in parts],
+    }
 
 
 def _sizes(mdp: ConstrainedMDP) -> Record:

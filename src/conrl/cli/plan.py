@@ -40,6 +40,10 @@ Examples:
   conrl plan mars-rover --set rock_reward=1 --budget crash=100 --episodes 1000
   conrl plan model.csv --horizon 20 --start home --limit fuel=3
   conrl plan mars-rover --set rock_reward=1 --chance "crash>0:0.05" --cvar "crash@0.9:0.5"
+  conrl plan fleet.toml --limit fuel=300 --simulate 100
+
+A .toml file is a fleet: many units, models by file and count, with shared limits. --simulate then plays whole runs with
+a guard that never exceeds them.
 
 --budget keeps a share of it in each episode, in expectation. A plan that uses it all up exceeds it in about half
 of the runs; the table says how often. To never exceed a budget, use conrl learn --budget.
@@ -122,6 +126,14 @@ def plan(
     A policy on a map is drawn as arrows.
     """
     load_numba()
+    if model.lower().endswith(".toml"):
+        foreign = {"--budget": budgets, "--episodes": episodes, "--epsilon": epsilon, "--out": out}
+        foreign |= {"--never": never, "--chance": chances, "--cvar": cvars, "--grid": grid}
+        own = {"--planner": planner != "column-generation", "--set": given["settings"], "--start": given["start"]}
+        if (refused := next((name for name, value in (foreign | own).items() if value), None)) is not None:
+            raise SpecError(f"{refused} is not for a fleet; see the table [fleet] and the tables [[unit]] of {model}")
+        _plan_fleet(model, given["horizon"], (limits, floors, per_step), tol, played, seed, as_json)
+        return
     from conrl import drawing, evaluation, planners, problem
     from conrl import policy_map as play
     from conrl.cli import json_records, tables
@@ -154,6 +166,27 @@ def plan(
     one = " (as one policy, drawn step by step)" if best.weights.size > 1 else ""
     wrote = [f"wrote {path}{one if path.suffix in TABLES else ''}" for path in out]
     show(as_json, record, lambda: [*tables.plan_tables(record, best), *wrote])
+
+
+def _plan_fleet(
+    file: str,
+    horizon: int | None,
+    typed: tuple[dict[str, float], ...],
+    tol: float | None,
+    runs: int | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """`conrl plan fleet.toml`: a plan of many units with shared limits; --simulate plays it with the guard."""
+    from conrl import planners
+    from conrl.cli import json_records, tables
+    from conrl.envs.fleet_files import load_fleet
+
+    fleet, names = load_fleet(file, horizon, *typed)
+    best = planners.plan(fleet, tol=tol)
+    simulation = None if runs is None else fleet.simulate(best, runs, seed)
+    record = json_records.fleet_record(file, names, best, simulation)
+    show(as_json, record, lambda: tables.fleet_tables(record))
 
 
 def _knapsack(

@@ -71,6 +71,51 @@ def plan_tables(record: Record, plan: Plan) -> Parts:
     return [*parts, _policy_part(plan)]
 
 
+def fleet_tables(record: Record) -> Parts:
+    """The certificate of a fleet's plan, what is shared, what each type gets, and the simulation if there is one."""
+    types = record["types"]
+    title = f"{record['fleet']}: {record['units']:,} units of {len(types)} types, {record['horizon']} steps"
+    facts = words()
+    facts.add_row("reward", Text(precise(record["reward"]), "bold"))
+    facts.add_row("bound", precise(record["bound"]))
+    facts.add_row("gap", f"{record['gap']:.1e}")
+    status = record["status"]
+    facts.add_row("status", Text(f"{status}: {record['message']}", "" if status == "optimal" else "yellow"))
+    mixing = len(record["mixed"])
+    facts.add_row("mixing", f"{mixing:,} of {record['units']:,} units; every other has one deterministic policy")
+    parts: Parts = [Text(title, "bold"), facts]
+    if record["costs"]:
+        parts += [_costs_table(record["costs"]), *_excess(record["rows"])]
+    for name, steps in record["per_step"].items():
+        table = Numbers("step", name, "limit", "price")
+        for h, step in enumerate(steps):
+            table.add_row(str(h), brief(step["value"]), precise(step["limit"]), brief(step["price"]))
+        parts.append(_titled(f"{name} of each step", table))
+    names = list(record["costs"])
+    shares = Numbers("model", "units", "policies", "reward", *names)
+    for entry in types:
+        numbers = (brief(entry["reward"]), *(brief(entry["costs"][name]) for name in names))
+        shares.add_row(entry["model"], f"{entry['units']:,}", str(len(entry["policies"])), *numbers)
+    parts.append(_titled("what each type earns and spends, all its units together", shares))
+    if "simulation" in record:
+        parts.append(_fleet_simulation_table(record["simulation"]))
+    return parts
+
+
+def _fleet_simulation_table(simulation: Record) -> Group:
+    table = Numbers("total", "mean", "± s.e.", "largest", "runs above the limit")
+    mean, error = simulation["mean"], simulation["standard_error"]
+    table.add_row("reward", brief(mean["reward"]), f"{error['reward']:.2g}", "", "")
+    for name, exceed in simulation["exceed"].items():
+        above = "" if math.isnan(exceed) else percent(exceed)
+        largest = precise(simulation["largest"][name])
+        table.add_row(name, brief(mean["costs"][name]), f"{error['costs'][name]:.2g}", largest, above)
+    share = simulation["share_of_bound"]
+    of_bound = "" if math.isnan(share) else f"; the reward is {100.0 * share:.2f}% of the bound"
+    title = f"{simulation['runs']} guarded runs: {simulation['refused']:.4g} actions refused in each{of_bound}"
+    return _titled(title, table)
+
+
 def _certificate(record: Record, plan: Plan) -> Table:
     facts = words()
     facts.add_row("reward", Text(precise(record["reward"]), "bold"))

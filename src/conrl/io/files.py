@@ -3,8 +3,8 @@
 `atomic_write` writes beside the destination, syncs and renames. `alone` keeps other processes out of a directory.
 `refuse_links` keeps a directory of ours from leading to files outside. `read_bytes` reads regular files only.
 `read_npz` compares what the headers of an `.npz` archive claim with what the file holds, and both with `conrl.sizes`,
-before memory is taken, and never unpickles. `parse_json` and `check_depth` refuse what is nested so deeply that reading
-or writing it would exhaust the stack.
+before memory is taken, and never unpickles. `parse_json`, `parse_toml` and `check_depth` refuse what is nested so
+deeply that reading or writing it would exhaust the stack.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import secrets
 import shutil
 import stat
+import tomllib
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
@@ -34,6 +36,10 @@ DEFLATE_RATIO = 1032  # deflate cannot shrink further, so a larger claim is a li
 NUMBER, TEXT = 8, 56  # bytes that an entry takes at least: as a 64-bit number; as a Python text, on top of its letters
 MAX_DEPTH = 50  # of tables and lists within each other in JSON or TOML
 TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
+# `tomllib` takes quadratic time for a.b.c...; a part begins where no letter stands before it, so that this is linear.
+DEEP_KEY = re.compile(
+    rf"""(?<![\w-])(?:(?:"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+'|[\w-]++)[ \t]*+\.[ \t]*+){{{MAX_DEPTH}}}""", re.ASCII
+)
 
 
 def file_path(path: Any) -> Path:
@@ -164,6 +170,18 @@ def parse_json(text: str) -> Any:
     """What a JSON text says; a `ValueError` if it is none, or one that is nested too deeply."""
     try:
         value = json.loads(text)
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
+    check_depth(value)
+    return value
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """What a TOML text says; a `ValueError` if it is none, or one that is nested too deeply."""
+    if DEEP_KEY.search(text):
+        raise ValueError(f"a key of more than {MAX_DEPTH} parts")
+    try:
+        value = tomllib.loads(text)  # a number of thousands of digits is a plain ValueError
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
     check_depth(value)

@@ -2,8 +2,8 @@
 
 `planning` holds backward induction, `policies` what given policies do, `learning` playing and counting episodes,
 `continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `truncated` that with
-values cut off, `average_reward` value iteration over intervals, `changes` what one change of a policy does. (A2C's
-network is compiled by jax, in `conrl.oracles`.)
+values cut off, `average_reward` value iteration over intervals, `changes` what one change of a policy does, `fleets`
+many processes at once. (A2C's network is compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 
@@ -37,6 +37,14 @@ from conrl.kernels.average_reward import extended_value_iteration, intervals, op
 from conrl.kernels.changes import advantages, climb, climb_twice, occupied
 from conrl.kernels.compiling import compiled
 from conrl.kernels.continuing import follow_all, walk
+from conrl.kernels.fleets import (
+    fewer_mixtures,
+    fleet_starts,
+    fleet_step,
+    fleet_sweep,
+    later_needs,
+    safe_policies,
+)
 from conrl.kernels.lanes import LANES, add, every, gather, row
 from conrl.kernels.learning import count_steps, empirical, rollout, sum_up
 from conrl.kernels.optimism import extended_backward, extended_visits
@@ -78,11 +86,16 @@ __all__ = [
     "extended_backward",
     "extended_value_iteration",
     "extended_visits",
+    "fewer_mixtures",
+    "fleet_starts",
+    "fleet_step",
+    "fleet_sweep",
     "follow_all",
     "gather",
     "greedy",
     "interleave",
     "intervals",
+    "later_needs",
     "markov",
     "occupation",
     "occupation_deterministic",
@@ -93,6 +106,7 @@ __all__ = [
     "reachable_by_step",
     "rollout",
     "row",
+    "safe_policies",
     "simulate",
     "sum_up",
     "truncated_values",

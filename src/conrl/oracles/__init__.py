@@ -4,12 +4,14 @@ Every value vector z = (reward, costs) that some policy attains lies in a convex
 exact oracle only for its support function: max over z in Z of w.z, a z that attains it, and its policy.
 """
 
-from typing import Any
+from typing import Any, overload
 
+from conrl.model.fleet import Fleet
 from conrl.oracles.a2c import A2C, A2CSettings
 from conrl.oracles.backward_induction import BackwardInduction
 from conrl.oracles.null_action import WithNullAction
 from conrl.oracles.protocols import ModelOracle, Responder, Support, SupportOracle, Supports
+from conrl.oracles.sum import SumOracle
 
 __all__ = [
     "A2C",
@@ -17,6 +19,7 @@ __all__ = [
     "BackwardInduction",
     "ModelOracle",
     "Responder",
+    "SumOracle",
     "Support",
     "SupportOracle",
     "Supports",
@@ -25,6 +28,12 @@ __all__ = [
 ]
 
 
-def exact_oracle(model: Any) -> ModelOracle:
+@overload
+def exact_oracle(model: Fleet) -> SumOracle: ...
+@overload
+def exact_oracle(model: Any) -> ModelOracle: ...
+def exact_oracle(model: Any) -> ModelOracle | SumOracle:
     """The exact oracle of a model, by what kind of model it is: planners ask for it here and know no other."""
+    if isinstance(model, Fleet):
+        return SumOracle(model)
     return BackwardInduction(model)

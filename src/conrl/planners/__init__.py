@@ -5,18 +5,20 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, overload, runtime_checkable
 
 from conrl._types import Arrays
 from conrl.arguments import read_flag
 from conrl.errors import SpecError, shown, unknown
 from conrl.model import ConstrainedMDP
+from conrl.model.fleet import Fleet
 from conrl.model.limits import Limits
 from conrl.model.mdp import need_model
 from conrl.planners.column_generation.planner import ColumnGeneration
 from conrl.planners.convex_program import ConvexProgram
 from conrl.planners.deterministic.planner import plan_deterministic
 from conrl.planners.feasibility import Feasibility
+from conrl.planners.fleet import FleetPlan, plan_fleet
 from conrl.planners.frontier import Frontier
 from conrl.planners.lagrangian import Lagrangian, Trace
 from conrl.planners.linear_program import LinearProgram
@@ -29,6 +31,7 @@ __all__ = [
     "ColumnGeneration",
     "ConvexProgram",
     "Feasibility",
+    "FleetPlan",
     "Frontier",
     "Lagrangian",
     "LinearProgram",
@@ -68,6 +71,7 @@ USUAL_TOLERANCE = 1e-9  # where a planner has none of its own
 PLANNERS: dict[str, Any] = {p.name: p for p in (ColumnGeneration, LinearProgram, ConvexProgram, Lagrangian)}
 
 
+@overload
 def plan(
     mdp: ConstrainedMDP,
     problem: Problem | Limits | None = None,
@@ -77,11 +81,31 @@ def plan(
     limits: Limits | Linear | None = None,
     deterministic: bool = False,
     time_limit: float | None = None,
-) -> Plan:
+) -> Plan: ...
+@overload
+def plan(
+    mdp: Fleet,
+    problem: Problem | Limits | None = None,
+    planner: str | Planner = ColumnGeneration.name,
+    tol: float | None = None,
+    *,
+    limits: Limits | Linear | None = None,
+) -> FleetPlan: ...
+def plan(
+    mdp: ConstrainedMDP | Fleet,
+    problem: Problem | Limits | None = None,
+    planner: str | Planner = ColumnGeneration.name,
+    tol: float | None = None,
+    *,
+    limits: Limits | Linear | None = None,
+    deterministic: bool = False,
+    time_limit: float | None = None,
+) -> Plan | FleetPlan:
     """The best policy of a model under limits, with a proof of how good it is.
 
     Args:
-        mdp: the model; with a bonus (`mdp.with_bonus`), the best case within it is planned.
+        mdp: the model; with a bonus (`mdp.with_bonus`), the best case within it is planned. A `Fleet` is planned by
+            column generation, within its own limits or a `Linear`.
         problem: what is asked: limits by cost name or in a list, `{"repairs": 2}` or `[2]`, or a problem such as
             `Knapsack`; by default the model's own limits.
         planner: a name or an object: `"column-generation"` (default), `"linear-program"`, `"convex-program"`,
@@ -98,6 +122,20 @@ def plan(
         InfeasibleError: no policy keeps the limits; `error.feasibility` says which of them conflict.
         RunError: no deterministic policy was found in the time.
     """
+    if isinstance(mdp, Fleet):
+        if deterministic or time_limit is not None:
+            raise SpecError(
+                "nearly all units of a fleet have a deterministic policy as it is; leave deterministic and time_limit out",
+                key=("deterministic",),
+            )
+        if isinstance(planner, str) and planner == ColumnGeneration.name:
+            planner = ColumnGeneration()
+        if not isinstance(planner, ColumnGeneration):
+            raise SpecError(
+                f"fleets are planned by {ColumnGeneration.name!r} alone; leave planner out", key=("planner",)
+            )
+        ours = planner if tol is None else dataclasses.replace(planner, tol=tol)
+        return plan_fleet(mdp, problem, limits, ours.tol, ours.max_sweeps)
     need_model(mdp, "plan")
     asked = as_problem(problem, mdp.limits, limits)
     if read_flag(deterministic, "deterministic"):

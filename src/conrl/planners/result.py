@@ -54,6 +54,15 @@ class Checked(NamedTuple):
     multipliers: Float  # [R]
 
 
+def rows_kept(checked: Checked) -> tuple[Row, ...]:
+    """Each row with its value and by how much it is exceeded."""
+    rows, values, allowances, multipliers = checked
+    signed = rows.sign * rows.bound
+    excess = np.maximum(rows.sign * (values - signed), 0.0)
+    columns = (values, signed, multipliers, excess, allowances)
+    return tuple(Row(n, *map(float, row)) for n, row in zip(rows.names, zip(*columns, strict=True), strict=True))
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """The best policy found, with its certificate.
@@ -101,13 +110,7 @@ class Plan:
     @property
     def rows(self) -> tuple[Row, ...]:
         """The limits, then the floors (`Linear`, `Knapsack`): value, bound, price, excess and allowance."""
-        if self.checked is None:
-            return ()
-        rows, values, allowances, multipliers = self.checked
-        signed = rows.sign * rows.bound
-        excess = np.maximum(rows.sign * (values - signed), 0.0)
-        columns = (values, signed, multipliers, excess, allowances)
-        return tuple(Row(n, *map(float, row)) for n, row in zip(rows.names, zip(*columns, strict=True), strict=True))
+        return () if self.checked is None else rows_kept(self.checked)
 
     def of(self, mdp: ConstrainedMDP) -> Plan:
         """The plan as one of `mdp`, where it was made in a model with more costs than it asks about."""
