@@ -31,6 +31,7 @@ MENU = {
     "How to": (
         "how-to/own-environment",
         "how-to/hours",
+        "how-to/discounting",
         "how-to/logged-data",
         "how-to/hard-budgets",
         "how-to/single-episodes",

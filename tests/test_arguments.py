@@ -31,6 +31,7 @@ PLANNED = {"mdp": MDP, "problem": None, "planner": "column-generation", "tol": 1
 FLEET = conrl.Fleet([(MDP, 2)], [99.0, 99.0])
 FLEET_PLAN = conrl.plan(FLEET)
 UNITS = {"transitions": np.full((3, 2, 2, 2), 0.5), "rewards": np.ones((3, 2, 2)), "costs": np.ones((3, 2, 2, 2))}
+STAY = conrl.Stationary(TABLE[0])
 
 
 class Odd:
@@ -176,6 +177,17 @@ CALLS: dict[str, Call] = {
     "Deterministic": Call(
         conrl.Deterministic, {"actions": np.zeros((3, 4), int), "num_actions": 2}, lambda p: conrl.evaluate(MDP, p)
     ),
+    "Stationary": Call(
+        conrl.Stationary, {"probabilities": TABLE[0]}, lambda p: conrl.evaluate(MDP.replace(horizon=conrl.Average()), p)
+    ),
+    "Stationary.of_actions": Call(
+        conrl.Stationary.of_actions,
+        {"actions": np.zeros(4, int), "num_actions": 2},
+        lambda p: conrl.evaluate(MDP.replace(horizon=conrl.Discounted(0.5)), p),
+    ),
+    "Discounted": Call(conrl.Discounted, {"discount": 0.9}, lambda g: conrl.plan(MDP.replace(horizon=g), [99.0, 99.0])),
+    "Average": Call(conrl.Average, {}, lambda g: conrl.plan(MDP.replace(horizon=g), [99.0, 99.0])),
+    "Total": Call(conrl.Total, {}, lambda g: conrl.plan(MDP.replace(horizon=g), [99.0, 99.0])),
     "Null": Call(conrl.Null, {"horizon": 3, "num_states": 4, "num_actions": 2}, lambda p: conrl.evaluate(MDP, p)),
     "Mixture": Call(
         conrl.Mixture,
@@ -219,7 +231,11 @@ CALLS: dict[str, Call] = {
     "SpentPolicy.at": Call(COUNTING.at, {"spent": COUNTING.start}),
     "feasibility": Call(conrl.feasibility, {"mdp": MDP, "limits": [9.0, 9.0], "floors": [0.0, 0.0]}),
     "evaluate": Call(conrl.evaluate, {"mdp": MDP, "policy": PLAN}),
-    "simulate": Call(conrl.simulate, {"mdp_or_env": MDP, "policy": PLAN, "episodes": 3, "seed": 0}),
+    "simulate": Call(conrl.simulate, {"mdp_or_env": MDP, "policy": PLAN, "episodes": 3, "seed": 0, "steps": None}),
+    "simulate.average": Call(
+        conrl.simulate,
+        {"mdp_or_env": MDP.replace(horizon=conrl.Average()), "policy": STAY, "episodes": 3, "seed": 0, "steps": 5},
+    ),
     "estimate": Call(
         conrl.estimate, {"log": EPISODES, "task": None, "horizon": 2, "limits": [1.0, 1.0], "unvisited": "self-loop"}
     ),
@@ -348,9 +364,7 @@ CALLS: dict[str, Call] = {
         conrl.plan,
     ),
     "Fleet.simulate": Call(FLEET.simulate, {"plan": FLEET_PLAN, "runs": 2, "seed": 0, "guard": True, "threads": 1}),
-    "plan of a fleet": Call(
-        conrl.plan, {"mdp": FLEET, "problem": None, "planner": "column-generation", "tol": 1e-6, "limits": None}
-    ),
+    "plan of a fleet": Call(conrl.plan, PLANNED | {"mdp": FLEET, "deterministic": False, "time_limit": None}),
     "FleetPlan.policy": Call(FLEET_PLAN.policy, {"unit": 0}),
     "FleetPlan.parts": Call(FLEET_PLAN.parts, {"type": 0}),
     "Simulation.quantile": Call(conrl.simulate(MDP, PLAN, 3).quantile, {"q": 0.5}),

@@ -115,7 +115,14 @@ def test_mistakes_in_the_file(change: tuple[str, str], message: str) -> None:
 
 def test_mistakes_on_the_line() -> None:
     assert "--limit mony: unknown cost 'mony'" in refused("plan", "fleet.toml", "--limit", "mony=3")
-    for words in (("--start", "good"), ("--set", "x=1"), ("--planner", "lagrangian"), ("--out", "p.csv")):
+    for words in (
+        ("--start", "good"),
+        ("--set", "x=1"),
+        ("--planner", "lagrangian"),
+        ("--out", "p.csv"),
+        ("--time-limit", "3"),
+        ("--deterministic",),
+    ):
         assert f"{words[0]} is not for a fleet" in refused("plan", "fleet.toml", *words)
     assert "--budget is not for a fleet" in refused("plan", "fleet.toml", "--budget", "money=3", "--episodes", 2)
     assert "no such file" in refused("plan", "none.toml")

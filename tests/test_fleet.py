@@ -666,6 +666,7 @@ STACK = draw_stack(0, 4)
         (lambda: ANY.plan(ANY.Fleet([(MODEL, 3)]), planner="lagrangian"), "leave planner out"),
         (lambda: ANY.plan(ANY.Fleet([(MODEL, 3)]), conrl.Knapsack([3], 4)), "not Knapsack"),
         (lambda: ANY.plan(ANY.Fleet([(MODEL, 3)]), tol=0), "tol is 0"),
+        (lambda: ANY.plan(ANY.Fleet([(MODEL, 3)]), deterministic=True), "leave deterministic and time_limit out"),
         (lambda: ANY.plan(ANY.Fleet([(MODEL, 3)])).policy(3), "units 0..2"),
         (lambda: ANY.plan(ANY.Fleet([(MODEL, 3)])).parts(1), "types 0..0"),
         (lambda: ANY.Fleet([(MODEL, 3)]).simulate(3), "a plan of this fleet"),

@@ -210,7 +210,7 @@ def outcomes(state: Any, action: Any, successor: Any, probability: Any, pay: Any
 
 def test_outcome_lists_refuse_what_the_constructor_refuses() -> None:
     given = ([0, 1], [0, 0], [0, 1], [1.0, 1.0], [[0.0], [0.0]])
-    with pytest.raises(ModelError, match="gamma: models are undiscounted"):
+    with pytest.raises(ModelError, match="gamma: a discount stands in the place of the horizon"):
         outcomes(*given, gamma=0.9)
     with pytest.raises(TypeError, match="takes no 'available': pairs that do not occur do not exist"):
         outcomes(*given, available=np.ones((2, 2)))
@@ -343,8 +343,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "features flat": ({"features": np.ones(2)}, "features has shape"),
     "features text": ({"features": [["a"], ["b"]]}, "features has shape"),
-    "discount": ({"discount": 0.9}, "discount: models are undiscounted; .* absorbing state .* 1 - discount"),
-    "gamma": ({"gamma": 0.9}, "gamma: models are undiscounted"),
+    "discount": ({"discount": 0.9}, "discount: a discount stands in the place of the horizon"),
+    "gamma": ({"gamma": 0.9}, "gamma: a discount stands in the place of the horizon"),
     "terminal rewards": ({"terminal_rewards": [0, 1]}, "terminal_rewards: there are no terminal rewards; put the step"),
     "terminal costs": ({"terminal_costs": [0, 1]}, "terminal_costs: there are no terminal costs; put the step"),
 }

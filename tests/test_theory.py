@@ -298,7 +298,7 @@ def pair_of_models(spec: Spec) -> tuple[conrl.ConstrainedMDP, conrl.ConstrainedM
 
 
 def scale(*models: conrl.ConstrainedMDP) -> float:
-    return models[0].horizon * max(1.0, *(float(np.abs(m.pay).max()) for m in models))
+    return float(models[0].horizon * max(1.0, *(float(np.abs(m.pay).max()) for m in models)))
 
 
 @settings(max_examples=150, deadline=None)

@@ -31,12 +31,13 @@ _NAMES = {
     "model": "ConstrainedMDP Task",
     "model.fleet": "Fleet",
     "model.fleet_simulation": "FleetSimulation",
+    "model.criteria": "Average Discounted Total",
     "model.transform": "single_episode",
     "oracles": "A2C A2CSettings",
     "planners": "ColumnGeneration ConvexProgram Feasibility FleetPlan Frontier Lagrangian LinearProgram Plan plan",
     "planners.feasibility": "feasibility",
     "planners.frontier": "frontier",
-    "policy": "Deterministic Mixture Null Policy",
+    "policy": "Deterministic Mixture Null Policy Stationary",
     "problem": "ConcaveConvex Knapsack Linear",
     "running": "History learn",
     "spending": "Distribution SpentPolicy distribution load_policy",
@@ -52,6 +53,7 @@ __all__ = [  # spelt out: type checkers read no other
     "UCBVI",
     "A2CSettings",
     "ApproPO",
+    "Average",
     "BudgetRisk",
     "ColumnGeneration",
     "ConRL",
@@ -60,6 +62,7 @@ __all__ = [  # spelt out: type checkers read no other
     "ConstrainedMDP",
     "ConvexProgram",
     "Deterministic",
+    "Discounted",
     "Distribution",
     "Episode",
     "Evaluation",
@@ -86,8 +89,10 @@ __all__ = [  # spelt out: type checkers read no other
     "Simulation",
     "SpecError",
     "SpentPolicy",
+    "Stationary",
     "Task",
     "TheoryBonus",
+    "Total",
     "__version__",
     "budget_risk",
     "convex",
@@ -125,6 +130,7 @@ if TYPE_CHECKING:
     from conrl.io import load_model, save_model
     from conrl.learners import RCPO, TFWUCRL2, UCBVI, ApproPO, ConRL, OptCMDP, OptPrimalDual, load_learner
     from conrl.model import ConstrainedMDP, Task
+    from conrl.model.criteria import Average, Discounted, Total
     from conrl.model.fleet import Fleet
     from conrl.model.fleet_simulation import FleetSimulation
     from conrl.model.transform import single_episode
@@ -142,7 +148,7 @@ if TYPE_CHECKING:
     )
     from conrl.planners.feasibility import feasibility
     from conrl.planners.frontier import frontier
-    from conrl.policy import Deterministic, Mixture, Null, Policy
+    from conrl.policy import Deterministic, Mixture, Null, Policy, Stationary
     from conrl.problem import ConcaveConvex, Knapsack, Linear
     from conrl.running import History, learn
     from conrl.spending import Distribution, SpentPolicy, distribution, load_policy

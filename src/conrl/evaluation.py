@@ -19,10 +19,11 @@ from conrl.arguments import is_int, is_number, read_count
 from conrl.envs.stepping import Step, costs_in, costs_of, play
 from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.model import ConstrainedMDP
+from conrl.model.criteria import Average, Discounted
 from conrl.model.limits import resolve_limits, rounding_slack
 from conrl.model.mdp import need_model
 from conrl.model.reading import default_cost_names
-from conrl.policy import Mixture, Policy
+from conrl.policy import Mixture, Policy, Stationary
 from conrl.sampling import Dynamics, draw
 from conrl.spending import Player
 
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 
 MOST_EPISODES = 2**31 - 1  # of a simulation: their totals are held in memory
+AVERAGED = 10_000  # steps of an episode of which the average is simulated, unless asked otherwise
+MOST_STEPS = 10**10  # of all episodes of a simulation together
+LONGEST = 10**7  # steps after which an episode should have ended
+CUT_OFF = 1e-12  # share of the largest total that a discounted episode may leave out
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -157,6 +162,8 @@ def simulate(
     policy: Any,
     episodes: int = 1000,
     seed: int | np.random.Generator = 0,
+    *,
+    steps: int | None = None,
 ) -> Simulation:
     """Play episodes and add up what they pay, in a model or in a Gymnasium environment with discrete spaces.
 
@@ -166,9 +173,11 @@ def simulate(
             the policy is played, or skipped as often as it says, and the limits are kept for `Simulation.exceed`.
         episodes: how many.
         seed: of all randomness; a number or a generator.
+        steps: of an episode in a model with `Average()`, where its mean pay of a step counts; by default 10,000.
 
-    Models whose pay was given by outcome pay by outcome; the others pay the mean of each state and action, as
-    `Simulation.pays_means` says.
+    In a model with `Discounted(g)` an episode's totals are discounted, and it is cut off where what is left out is at
+    most 1e-12 of the largest total; with `Total()` it goes on until nothing is paid any more. Models whose pay was
+    given by outcome pay by outcome; the others pay the mean of each state and action, as `Simulation.pays_means` says.
     """
     read_count(episodes, "episodes", most=MOST_EPISODES)
     if not isinstance(seed, np.random.Generator) and not (is_int(seed) and seed >= 0):
@@ -184,6 +193,8 @@ def simulate(
     if not isinstance(mdp_or_env, ConstrainedMDP):
         return _simulate_environment(mdp_or_env, [part.policy for part in parts], which, generator, linear)
     mdp = mdp_or_env
+    if steps is not None and not isinstance(mdp.horizon, Average):
+        raise SpecError(f"steps is for models with Average(); this one has {mdp.horizon!r}", key=("steps",))
     dynamics = Dynamics(mdp)
     width = 1 + mdp.num_costs
     totals = np.zeros((episodes, 1 + mdp.num_costs))
@@ -191,12 +202,41 @@ def simulate(
         mine = np.flatnonzero(which == i)
         if mine.size:
             part.policy.check(mdp)
+            if isinstance(part.policy, Stationary):
+                totals[mine] = _stationary_totals(dynamics, part.policy, mine.size, generator, steps)
+                continue
             model, markov = part.policy.on(mdp)
             world = dynamics if model is mdp else Dynamics(model)
             totals[mine] = world.totals(markov.probabilities, mine.size, generator)[:, :width]
     means = tuple(n for n, varies in zip(("reward", *mdp.cost_names), mdp.varies, strict=True) if not varies)
     bounds = resolve_limits(mdp.limits if linear is None else linear.limits, mdp.cost_names, "limits")
     return Simulation(totals[:, 0], totals[:, 1:], bounds, mdp.cost_names, means)
+
+
+def _stationary_totals(
+    dynamics: Dynamics, policy: Stationary, episodes: int, generator: np.random.Generator, steps: int | None
+) -> Float:
+    """[episodes, 1+d]: what episodes of a stationary policy come to, by the model's criterion."""
+    criterion, S = dynamics.mdp.horizon, dynamics.mdp.num_states
+    discount, ends, most = 1.0, np.zeros(S, dtype=bool), LONGEST
+    if isinstance(criterion, Discounted):
+        discount = criterion.discount
+        most = 1 if discount == 0.0 else 1 + int(np.ceil(np.log(CUT_OFF) / np.log(discount)))
+    elif isinstance(criterion, Average):
+        most = AVERAGED if steps is None else read_count(steps, "steps")
+    else:
+        ends = policy.stays(dynamics.mdp)
+    if not ends.any() and episodes * most > MOST_STEPS:
+        raise SpecError(
+            f"{episodes:,} episodes of {most:,} steps; at most {MOST_STEPS:,} steps are simulated: play fewer episodes",
+            key=("episodes",),
+        )
+    totals, unfinished = dynamics.stationary_totals(policy.probabilities, discount, ends, most, episodes, generator)
+    if isinstance(criterion, Average):
+        return totals / most
+    if unfinished and not isinstance(criterion, Discounted):
+        raise RunError(f"{unfinished} episodes had not ended after {LONGEST:,} steps; use a horizon or a discount")
+    return totals
 
 
 def _simulate_environment(
@@ -206,6 +246,8 @@ def _simulate_environment(
     from conrl.model.environment import declared  # here: few simulate in an environment
 
     own = declared(env, "a ConstrainedMDP or a Gymnasium environment")
+    if any(isinstance(policy, Stationary) for policy in policies):
+        raise SpecError("a stationary policy is simulated in its model; in an environment, play policy.act yourself")
     for policy in policies:
         if policy.shape[1:] != own.sizes:
             raise ModelError(

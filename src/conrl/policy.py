@@ -1,4 +1,4 @@
-"""Policies: Markov (probabilities [H, S, A]), deterministic (actions [H, S]) and mixtures of them.
+"""Policies: Markov (probabilities [H, S, A]), deterministic (actions [H, S]), stationary ([S, A]) and mixtures of them.
 
 Steps count from 0. A mixture draws one component at the start of an episode and plays it to the end. In the
 model it was planned in it has the same value as the Markov policy with the same occupation measure rho,
@@ -25,7 +25,9 @@ from conrl.errors import ModelError, shown
 from conrl.io.cells import csv_text
 from conrl.io.files import atomic_write, file_path, read_npz, reading, write_npz
 from conrl.model import ConstrainedMDP
+from conrl.model.criteria import Criterion
 from conrl.model.mdp import need_model
+from conrl.model.occupation import occupation, recurrent
 from conrl.model.reading import check_sizes, read_horizon
 from conrl.sampling import draw
 
@@ -93,6 +95,7 @@ class Policy:
     def occupation(self, mdp: ConstrainedMDP) -> Float:
         """[H, S, A]: the probability of each step, state and action in a model."""
         need_model(mdp, "occupation")
+        self.check(mdp)
         rho = np.zeros((mdp.repeats, mdp.num_pairs))
         self.add_occupation(mdp, 1.0, rho)
         return mdp.by_step(rho)
@@ -122,6 +125,11 @@ class Policy:
 
     def check(self, mdp: ConstrainedMDP) -> None:
         """Refuse a model of another shape, and actions that do not exist in it."""
+        if isinstance(mdp.horizon, Criterion):
+            raise ModelError(
+                f"the policy has {self.shape[0]} steps, and the model has {mdp.horizon!r}; "
+                "give it a Stationary policy, or the model a horizon with mdp.replace(horizon=H)"
+            )
         if self.shape != (mdp.horizon, mdp.num_states, mdp.num_actions):
             raise ModelError(
                 f"policy has shape {self.shape}; the model has {mdp.horizon} steps, "
@@ -149,19 +157,21 @@ class Policy:
             with atomic_write(path) as file:
                 write_npz(file, self._arrays())
         elif path.suffix == ".csv":
+            states = mdp.state_names if mdp else tuple(map(str, range(self.shape[1])))
+            actions = mdp.action_names if mdp else tuple(map(str, range(self.shape[2])))
+            reached = mdp.reached if mdp is not None and mdp.step_dependent else None
             with atomic_write(path) as file:
-                file.write(self._csv(mdp).encode())
+                file.write(csv_text(self._table(states, actions, reached)).encode())
         else:
             raise ModelError(f"{path}: a policy is written as .npz or .csv")
 
-    def _csv(self, mdp: ConstrainedMDP | None) -> str:
-        states = mdp.state_names if mdp else tuple(map(str, range(self.shape[1])))
-        actions = mdp.action_names if mdp else tuple(map(str, range(self.shape[2])))
-        table = self.probabilities
-        if mdp is not None and mdp.step_dependent:
-            table = np.where(mdp.reached[:, :, None], table, 0.0)
-        played = ([h, states[s], actions[a], float(table[h, s, a])] for h, s, a in np.argwhere(table > 0.0))
-        return csv_text([["step", "state", "action", "probability"], *played])
+    def _table(
+        self, states: Sequence[str], actions: Sequence[str], reached: NDArray[np.bool_] | None
+    ) -> list[list[Any]]:
+        """Rows of a CSV file: a header, then what is played with a probability above 0, where it can be `reached`."""
+        table = self.probabilities if reached is None else np.where(reached[:, :, None], self.probabilities, 0.0)
+        played = [[h, states[s], actions[a], float(table[h, s, a])] for h, s, a in np.argwhere(table > 0.0)]
+        return [["step", "state", "action", "probability"], *played]
 
     def _arrays(self) -> dict[str, Any]:
         return {"probabilities": self.probabilities}
@@ -220,6 +230,135 @@ class Deterministic(Policy):
         return {"actions": self.actions, "num_actions": np.int64(self.num_actions)}
 
 
+class Stationary(Policy):
+    """A policy that does the same at every step: `probabilities` [S, A], for models without a horizon.
+
+    `actions` [S], where it is deterministic, else None. Its `shape` is that of a policy of one step.
+    """
+
+    actions: NDArray[np.int16] | None
+
+    def __init__(self, probabilities: ArrayLike) -> None:
+        table = float_array(probabilities, "policy")
+        if table.ndim != 2:
+            raise ModelError(f"policy has shape {table.shape}; a stationary one has (S, A)")
+        vars(self).update(vars(Policy(table[None])), actions=None)
+
+    @classmethod
+    def of_actions(cls, actions: ArrayLike, num_actions: int) -> Stationary:
+        """The deterministic one that plays actions [S]."""
+        table = any_array(actions, "actions")
+        if table.ndim != 1:
+            raise ModelError(f"actions has shape {table.shape}; those of a stationary policy have (S,)")
+        return cls._trusted_actions(Deterministic(table[None], num_actions).actions[0].copy(), num_actions)
+
+    @classmethod
+    def _trusted_actions(cls, actions: NDArray[np.int16], num_actions: int) -> Stationary:
+        policy = cls.__new__(cls)
+        actions.flags.writeable = False
+        policy.actions, policy.shape = actions, (1, actions.size, num_actions)
+        return policy
+
+    @classmethod
+    def _trusted(cls, table: Float) -> Stationary:
+        policy = cls.__new__(cls)
+        table.flags.writeable = False
+        policy._probabilities, policy.shape, policy.actions = table[None], (1, *table.shape), None
+        return policy
+
+    @cached_property
+    def _probabilities(self) -> Float:  # type: ignore[override]
+        """[1, S, A]; made of the actions when first asked for."""
+        assert self.actions is not None
+        table = np.zeros(self.shape)
+        table[0, np.arange(self.actions.size), self.actions] = 1.0
+        table.flags.writeable = False
+        return table
+
+    @property
+    def probabilities(self) -> Float:
+        """[S, A]."""
+        table: Float = self._probabilities[0]
+        return table
+
+    def __repr__(self) -> str:
+        return f"Stationary(states={self.shape[1]}, actions={self.shape[2]})"
+
+    @property
+    def mode(self) -> NDArray[np.integer[Any]]:
+        """[S]: the most likely action, of equal ones the first."""
+        table: Int = np.argmax(self.probabilities, axis=1)
+        return table if self.actions is None else self.actions
+
+    def act(self, step: int, state: int, generator: np.random.Generator) -> int:
+        """Draw the action for a state; the step does not matter."""
+        if not (is_int(step) and step >= 0):
+            raise ModelError(f"step is {shown(step)}; steps count from 0")
+        if not (is_int(state) and 0 <= state < self.shape[1]):
+            raise ModelError(f"state is {shown(state)}; the policy has states 0..{self.shape[1] - 1}")
+        if self.actions is not None:
+            return int(self.actions[state])
+        return int(draw(self.probabilities[state], read_generator(generator).random()))
+
+    def occupation(self, mdp: ConstrainedMDP) -> Float:
+        """[S, A]: discounted visits, expected visits, or the share of steps in the long run, by the criterion."""
+        need_model(mdp, "occupation")
+        rho = np.zeros((1, mdp.num_pairs))
+        self.add_occupation(mdp, 1.0, rho)
+        full = np.zeros((mdp.num_states, mdp.num_actions))
+        full[mdp.pair_state, mdp.action] = rho[0]
+        return full
+
+    def _add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
+        rho[0] += weight * occupation(mdp, self._shares(mdp))
+
+    def stays(self, mdp: ConstrainedMDP) -> NDArray[np.bool_]:
+        """[S]: the states that the policy comes to and keeps coming back to."""
+        self.check(mdp)
+        return recurrent(mdp, self._shares(mdp))
+
+    def _shares(self, mdp: ConstrainedMDP) -> Float:
+        """[P]: how likely each pair is in its state."""
+        if self.actions is None:
+            shares: Float = self.probabilities[mdp.pair_state, mdp.action]
+        else:
+            shares = (self.actions[mdp.pair_state] == mdp.action).astype(np.float64)
+        return shares
+
+    def check(self, mdp: ConstrainedMDP) -> None:
+        """Refuse a model with a horizon, one of another shape, and actions that do not exist in it."""
+        if not isinstance(mdp.horizon, Criterion):
+            raise ModelError(
+                f"the policy is stationary, and the model has {mdp.horizon} steps; "
+                "give the model a criterion, such as mdp.replace(horizon=conrl.Discounted(0.95))"
+            )
+        if self.shape[1:] != (mdp.num_states, mdp.num_actions):
+            raise ModelError(
+                f"policy has {self.shape[1]} states and {self.shape[2]} actions; the model has "
+                f"{mdp.num_states} and {mdp.num_actions}"
+            )
+        if mdp.num_pairs < mdp.num_states * mdp.num_actions:
+            played = (self.probabilities > 0.0) & ~mdp.available
+            if played.any():
+                s, a = (int(x) for x in np.argwhere(played)[0])
+                raise ModelError(
+                    f"policy plays action {mdp.action_name(a)!r} in state {mdp.state_name(s)!r}; "
+                    "that action does not exist there"
+                )
+
+    def _table(
+        self, states: Sequence[str], actions: Sequence[str], reached: NDArray[np.bool_] | None
+    ) -> list[list[Any]]:
+        table = self.probabilities
+        played = [[states[s], actions[a], float(table[s, a])] for s, a in np.argwhere(table > 0.0)]
+        return [["state", "action", "probability"], *played]
+
+    def _arrays(self) -> dict[str, Any]:
+        if self.actions is not None:
+            return {"actions": self.actions, "num_actions": np.int64(self.shape[2])}
+        return {"probabilities": self.probabilities}
+
+
 class Null(Policy):
     """The null action of the knapsack setting: the episode is not played, which pays and costs nothing."""
 
@@ -274,9 +413,21 @@ class Mixture:
         need_model(mdp, "to_markov")
         if len(self.policies) == 1:
             return self.policies[0]
+        if isinstance(mdp.horizon, Criterion):
+            return self._to_stationary(mdp)
         heaviest = self.policies[int(np.argmax(self.weights))]
         counting = next((policy for policy in self.policies if policy.acts_on_spent), heaviest)
         return counting._markov(self.weights, self.policies, mdp)
+
+    def _to_stationary(self, mdp: ConstrainedMDP) -> Policy:
+        """The stationary policy of the sum of the occupations: not always of the same value (`Plan.policy`)."""
+        rho = np.zeros((1, mdp.num_pairs))
+        for weight, policy in zip(self.weights, self.policies, strict=True):
+            policy.add_occupation(mdp, float(weight), rho)
+        table = np.zeros((1, mdp.num_states, mdp.num_actions))
+        heaviest = self.policies[int(np.argmax(self.weights))]
+        kernels.markov(mdp.graph.first, mdp.action, rho, heaviest.mode.reshape(1, -1), table)
+        return Stationary._trusted(table[0])
 
 
 def load_policy(path: str | Path) -> Policy:
@@ -287,6 +438,10 @@ def load_policy(path: str | Path) -> Policy:
     with reading(path):
         try:
             arrays = read_npz(path, lambda names, read: None)
+            if "actions" in arrays and arrays["actions"].ndim == 1:
+                return Stationary.of_actions(arrays["actions"], int(arrays["num_actions"]))
+            if "probabilities" in arrays and arrays["probabilities"].ndim == 2:
+                return Stationary(arrays["probabilities"])
             if "actions" in arrays:
                 return Deterministic(arrays["actions"], int(arrays["num_actions"]))
             return Policy(arrays["probabilities"])

@@ -17,6 +17,7 @@ from conrl.arguments import held, is_number, read_count, read_delta, setter
 from conrl.bounds import knapsack_epsilon
 from conrl.errors import SpecError, shown
 from conrl.model import ConstrainedMDP, Task
+from conrl.model.criteria import Criterion
 from conrl.model.limits import Limits, Linear, Model, Rows, resolve_limits, rows_of
 
 __all__ = ["ConcaveConvex", "Knapsack", "Linear", "Problem", "Rows", "as_problem"]
@@ -93,6 +94,11 @@ class Knapsack:
     def totals(self, model: ConstrainedMDP | Task) -> Float:
         """[d]: the budgets; inf for none."""
         read_count(self.episodes, "episodes", most=MOST_EPISODES)
+        if isinstance(model.horizon, Criterion):
+            raise SpecError(
+                f"a Knapsack problem needs a horizon, so many steps an episode, and the model has {model.horizon!r}; "
+                "give it one with mdp.replace(horizon=H), or ask for limits"
+            )
         budgets = resolve_limits(self.budgets, model.cost_names, "budgets")
         for name, budget in zip(model.cost_names, budgets, strict=True):
             if budget < 0.0:

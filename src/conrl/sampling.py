@@ -74,6 +74,18 @@ class Dynamics:
         )
         return Trajectory(*drawn, played)
 
+    def stationary_totals(
+        self, table: Float, discount: float, ends: Array, most: int, episodes: int, generator: np.random.Generator
+    ) -> tuple[Float, int]:
+        """The same of a policy [S, A] for at most so many steps, or until a state that `ends` [S]; and how many did not
+        come to one."""
+        totals = np.zeros((episodes, 1 + self.mdp.num_costs))
+        unfinished = kernels.simulate_stationary(
+            *self.moves, self.initial, self.pay, self.by_outcome, self.mdp.action, table, ends, discount, most,
+            generator, totals,
+        )  # fmt: skip
+        return totals, int(unfinished)
+
     def totals(self, table: Float, episodes: int, generator: np.random.Generator) -> Float:
         """[episodes, 1+d]: what each of many episodes of a policy [H, S, A] pays in all."""
         totals = np.zeros((episodes, 1 + self.mdp.num_costs))

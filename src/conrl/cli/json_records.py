@@ -14,6 +14,7 @@ from conrl._types import Float
 from conrl.envs import BuiltIn
 from conrl.evaluation import Simulation
 from conrl.model import ConstrainedMDP
+from conrl.model.criteria import Criterion
 from conrl.model.fleet_simulation import FleetSimulation
 from conrl.model.limits import resolve_limits
 from conrl.planners import FleetPlan, Frontier, Plan
@@ -145,7 +146,10 @@ def _type_record(model: str, plan: FleetPlan, t: int) -> Record:
 
 
 def _sizes(mdp: ConstrainedMDP) -> Record:
-    return {"states": mdp.num_states, "actions": mdp.num_actions, "horizon": mdp.horizon}
+    sizes = {"states": mdp.num_states, "actions": mdp.num_actions}
+    if isinstance(mdp.horizon, Criterion):
+        return {**sizes, "horizon": None, "criterion": str(mdp.horizon)}
+    return {**sizes, "horizon": mdp.horizon}
 
 
 def _row(keys: Sequence[str], numbers: Iterable[float]) -> dict[str, float]:

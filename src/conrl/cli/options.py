@@ -113,6 +113,9 @@ limit = click.option(
     "--limit", "limits", help="Limit on an expected total cost; inf for none.", **repeated(read_limits)
 )
 horizon = click.option("--horizon", type=click.IntRange(1, LONGEST), help="Steps of an episode. CSV files need it.")
+discount = click.option("--discount", type=float, metavar="G", help="Instead of --horizon: step t counts G^t.")
+average = click.option("--average", is_flag=True, help="Instead of --horizon: the mean of a step in the long run.")
+total = click.option("--total", is_flag=True, help="Instead of --horizon: all that is paid until it ends.")
 parameter = click.option("--set", "settings", help="A parameter of a built-in environment.", **repeated(read_settings))
 start = click.option("--start", metavar="STATE", help="First state, by name or index.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
@@ -124,6 +127,9 @@ def model_options(command: Callable[..., None]) -> Callable[..., None]:
         click.argument("model", shell_complete=completion.model),
         limit,
         horizon,
+        discount,
+        average,
+        total,
         parameter,
         start,
         click.option("--tol", type=float, show_default="1e-9", help="Tolerance of the certificate."),
@@ -133,6 +139,21 @@ def model_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def read_criterion(given: dict[str, Any]) -> dict[str, Any]:
+    """The options with --discount, --average and --total in the place of --horizon, of which one may be given."""
+    from conrl.model.criteria import Average, Discounted, Total
+
+    discount, average, total = (given.pop(name) for name in ("discount", "average", "total"))
+    asked = [("--horizon", given["horizon"])] if given["horizon"] is not None else []
+    if discount is not None:
+        asked.append(("--discount", Discounted(discount)))
+    asked += [("--average", Average())] if average else []
+    asked += [("--total", Total())] if total else []
+    if len(asked) > 1:
+        raise SpecError(f"{' and '.join(name for name, _ in asked)} were given; a model has one of them")
+    return given | {"horizon": asked[0][1] if asked else None}
 
 
 def check_files(paths: Iterable[Path], suffixes: tuple[str, ...]) -> None:

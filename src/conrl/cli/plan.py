@@ -13,6 +13,7 @@ from conrl.cli.options import (
     check_files,
     model_options,
     read_chances,
+    read_criterion,
     read_cvars,
     read_limits,
     read_share,
@@ -40,6 +41,7 @@ Examples:
   conrl plan mars-rover --set rock_reward=1 --budget crash=100 --episodes 1000
   conrl plan model.csv --horizon 20 --start home --limit fuel=3
   conrl plan mars-rover --set rock_reward=1 --chance "crash>0:0.05" --cvar "crash@0.9:0.5"
+  conrl plan model.csv --discount 0.95 --start home --limit fuel=3
   conrl plan fleet.toml --limit fuel=300 --simulate 100
 
 A .toml file is a fleet: many units, models by file and count, with shared limits. --simulate then plays whole runs with
@@ -127,14 +129,16 @@ def plan(
     """
     load_numba()
     if model.lower().endswith(".toml"):
-        foreign = {"--budget": budgets, "--episodes": episodes, "--epsilon": epsilon, "--out": out}
+        foreign: dict[str, Any] = {"--budget": budgets, "--episodes": episodes, "--epsilon": epsilon, "--out": out}
         foreign |= {"--never": never, "--chance": chances, "--cvar": cvars, "--grid": grid}
+        foreign |= {"--deterministic": deterministic, "--time-limit": time_limit is not None}
         own = {"--planner": planner != "column-generation", "--set": given["settings"], "--start": given["start"]}
+        own |= {"--discount": given["discount"] is not None, "--average": given["average"], "--total": given["total"]}
         if (refused := next((name for name, value in (foreign | own).items() if value), None)) is not None:
             raise SpecError(f"{refused} is not for a fleet; see the table [fleet] and the tables [[unit]] of {model}")
         _plan_fleet(model, given["horizon"], (limits, floors, per_step), tol, played, seed, as_json)
         return
-    from conrl import drawing, evaluation, planners, problem
+    from conrl import drawing, evaluation, planners, policy, problem
     from conrl import policy_map as play
     from conrl.cli import json_records, tables
     from conrl.cli.terminal import search_bar
@@ -142,7 +146,7 @@ def plan(
     from conrl.theory.risk import budget_risk
 
     check_files(out, (*drawing.PICTURES, *TABLES))
-    mdp = naming.model(model, limits=limits, **given, allow_import=True)  # typed by the user
+    mdp = naming.model(model, limits=limits, **read_criterion(given), allow_import=True)  # typed by the user
     if any(path.suffix in drawing.PICTURES for path in out):
         play.grid_layout(mdp)  # refuses a model that has no map
     tails: dict[str, Any] = {"never": never, "chance": chances, "cvar": cvars, "grid": grid}
@@ -155,6 +159,8 @@ def plan(
             best = planners.plan_deterministic(mdp, asked, tol, time_limit, report)
     else:
         best = planners.plan(mdp, asked, planner, tol, deterministic=deterministic, time_limit=time_limit)
+    if any(path.suffix in TABLES for path in out) and isinstance(best.policy, policy.Mixture):
+        raise SpecError(f"--out: {best.message.partition('; ')[2]}, and no table holds it; use a horizon or a discount")
     simulation = None if played is None else evaluation.simulate(mdp, best, played, seed)
     risk = budget_risk(best, seed) if isinstance(asked, problem.Knapsack) else None
     for path in out:
@@ -248,7 +254,7 @@ def frontier(
     from conrl.planners.frontier import frontier
 
     check_files(out, (*drawing.PICTURES, ".csv"))
-    mdp = naming.model(model, **given, allow_import=True)  # typed by the user
+    mdp = naming.model(model, **read_criterion(given), allow_import=True)  # typed by the user
     if mdp.num_costs == 0:
         raise SpecError(f"{model} has no costs; a frontier needs a model with at least one")
     if cost is None and not chance and mdp.num_costs > 1:

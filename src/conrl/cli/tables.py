@@ -55,7 +55,8 @@ def _titled(title: str, table: Numbers, notes: Sequence[Text] = ()) -> Group:
 
 def plan_tables(record: Record, plan: Plan) -> Parts:
     """The certificate, costs, budgets, mixture and simulation, as far as there are any, and what the policy does."""
-    title = f"{record['model']}: {record['states']} states, {record['actions']} actions, {record['horizon']} steps"
+    title = f"{record['model']}: {record['states']} states, {record['actions']} actions, "
+    title += record.get("criterion") or f"{record['horizon']} steps"
     parts: Parts = [Text(title, "bold"), _certificate(record, plan)]
     if record["costs"]:
         parts += [_costs_table(record["costs"]), *_excess(record["rows"])]

@@ -25,6 +25,7 @@ from conrl._types import Bool, Float
 from conrl.envs import render
 from conrl.errors import SpecError, unknown
 from conrl.model import ConstrainedMDP
+from conrl.model.criteria import need_steps
 from conrl.sampling import draw
 
 
@@ -37,6 +38,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         modes = self.metadata["render_modes"]
         if render_mode is not None and render_mode not in modes:
             raise SpecError(unknown("render mode", render_mode, modes))
+        need_steps(mdp.horizon, "a Gymnasium environment")
         self.mdp = mdp
         self.render_mode = render_mode
         self.observation_space = spaces.Discrete(mdp.num_states)

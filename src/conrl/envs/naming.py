@@ -10,11 +10,12 @@ from conrl import envs, io
 from conrl.envs import registry
 from conrl.errors import ConRLError, SpecError, unknown
 from conrl.model import ConstrainedMDP
+from conrl.model.criteria import Criterion
 
 
 def model(
     name: str,
-    horizon: int | None,
+    horizon: int | Criterion | None,
     start: str | None,
     settings: dict[str, Any],
     limits: dict[str, float],
@@ -24,7 +25,13 @@ def model(
 
     `allow_import`: the user, and not a file, named the module in `gymnasium:<module>:<id>`.
     """
-    parameters = with_horizon(settings, horizon)
+    criterion = horizon if isinstance(horizon, Criterion) else None
+    steps = horizon if criterion is None else None
+    if criterion is not None and is_gymnasium(name) and "horizon" not in settings:
+        steps = 1  # not all of them have a time limit of their own, and none is asked for
+    parameters = with_horizon(settings, steps)
+    if criterion is not None and not is_gymnasium(name) and name not in envs.REGISTRY:
+        parameters = parameters | {"horizon": criterion}  # of a file, which may have none
     try:
         mdp = _make(name, parameters, allow_import)
         index = None if start is None else _state(mdp, start)
@@ -38,13 +45,15 @@ def model(
         elif error.key not in (("horizon",), ("start",)):
             error.key = ("settings",) if settings and name in envs.REGISTRY else ("env",)
         raise
+    if criterion is not None:
+        mdp = mdp.replace(horizon=criterion)
     if limits:
         own = {} if mdp.limits is None else dict(zip(mdp.cost_names, mdp.limits.tolist(), strict=True))
         mdp = mdp.replace(limits=own | limits)
     return mdp
 
 
-def with_horizon(settings: dict[str, Any], horizon: int | None) -> dict[str, Any]:
+def with_horizon(settings: dict[str, Any], horizon: Any) -> dict[str, Any]:
     """The parameters of a model, the horizon among them, which may be given once."""
     if horizon is not None and "horizon" in settings:
         raise SpecError("the horizon is given twice, by itself and as a parameter", key=("settings", "horizon"))

@@ -20,7 +20,8 @@ that all outcomes of each pair share is read as one per pair: its mean is then t
     first [S+1], action [P], start [P+1], successor [N], probability [N]   (letters as in `conrl.kernels`),
     pay [P, 1+d], and where there are: outcome_pay [N, 1+d], bonus [P, 1+d], limits [d], state_names [S],
     action_names [A], features [S, ...], layout_rows, layout_cell [S], layout_arrows, can_stop, visits [P], steps
-    (the horizon of a step-dependent model; first is then [H*S+1])
+    (the horizon of a step-dependent model; first is then [H*S+1]), criterion = "discounted" (with discount), "average"
+    or "total" (where the horizon is 0)
 
 `.npz` as written by hand, `np.savez("m.npz", transitions=..., rewards=..., costs=..., horizon=30)`, holds dense
 arrays such as `ConstrainedMDP` takes: transitions [S, A, S] or [H, S, A, S], rewards, and optionally costs, horizon,
@@ -41,6 +42,7 @@ from conrl.io.csv_files import load_csv, save_csv
 from conrl.io.files import PathLike, file_path, reading
 from conrl.io.npz_files import load_npz, save_npz
 from conrl.model import ConstrainedMDP
+from conrl.model.criteria import Criterion
 from conrl.model.mdp import need_model
 
 __all__ = ["load_model", "save_model"]
@@ -57,7 +59,7 @@ def is_model_file(name: str) -> bool:
 def load_model(
     path: PathLike,
     *,
-    horizon: int | None = None,
+    horizon: int | Criterion | None = None,
     initial: int | str | ArrayLike | None = None,
     limits: ArrayLike | Mapping[str, float] | None = None,
 ) -> ConstrainedMDP:

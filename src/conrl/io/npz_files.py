@@ -10,12 +10,14 @@ import numpy as np
 
 from conrl._types import Array, Float, Int
 from conrl.arguments import LARGEST, frozen
-from conrl.errors import ModelError, unknown
+from conrl.errors import ModelError, shown, unknown
 from conrl.io.files import Reader, about, atomic_write, read_npz
 from conrl.model import ConstrainedMDP
+from conrl.model.criteria import Average, Criterion, Discounted, Total
 from conrl.model.layout import Layout
 from conrl.model.reading import MAX_ACTIONS, ROW_SUM_TOLERANCE, start_index
 
+CRITERIA = ("discounted", "average", "total")
 FORMAT = "conrl-model"
 VERSION = 1
 MEAN_TOLERANCE = 2 * ROW_SUM_TOLERANCE  # how far `pay` may lie from the sum over outcomes: pay times the sum of p
@@ -37,7 +39,7 @@ _OWN = {
 }
 _OWN_OPTIONAL = {
     *("outcome_pay", "bonus", "limits", "ranges", "visits", "features", "can_stop", "steps"),
-    *("state_names", "action_names"),
+    *("state_names", "action_names", "criterion", "discount"),
 }
 _LAYOUT = {"layout_rows", "layout_cell", "layout_arrows"}
 
@@ -167,7 +169,7 @@ def _details(arrays: dict[str, Array], given: dict[str, Any], num_states: int, n
     """What a model has beside its outcomes, as its constructor takes it; what is given comes first."""
     can_stop = _optional(arrays, "can_stop", "iu", ())
     details: dict[str, Any] = {
-        "horizon": int(_table(arrays, "horizon", "iu", ())),
+        "horizon": _horizon(arrays),
         "initial": _table(arrays, "initial", "f", (num_states,)),
         "limits": _optional(arrays, "limits", "f", (num_costs,)),
         "state_names": _names(arrays, "state_names"),
@@ -181,6 +183,21 @@ def _details(arrays: dict[str, Array], given: dict[str, Any], num_states: int, n
         declared = [None if np.isnan(bounds).all() else bounds for bounds in ranges]
         details |= {"reward_range": declared[0], "cost_ranges": declared[1:]}
     return details | {"initial": start_index(details["initial"], details["state_names"], num_states)}
+
+
+def _horizon(arrays: dict[str, Array]) -> int | Criterion:
+    """The number of steps or, where there is none, the criterion."""
+    steps = int(_table(arrays, "horizon", "iu", ()))
+    if "criterion" not in arrays:
+        return steps
+    name = arrays["criterion"].item() if arrays["criterion"].shape == () else None
+    if name not in CRITERIA:
+        raise ModelError(f"its criterion is {shown(name)}; it must be one of {', '.join(CRITERIA)}")
+    if name == "discounted":
+        if "discount" not in arrays:
+            raise ModelError("no array 'discount'; a discounted model has one")
+        return Discounted(float(_table(arrays, "discount", "f", ())))
+    return Average() if name == "average" else Total()
 
 
 def _check_rises(begin: Int, end: int, what: str, level: bool = False) -> None:
@@ -241,11 +258,14 @@ def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
     if layout is not None:
         with about(path):
             _check_cells(layout.cell, layout.rows)
+    criterion = mdp.horizon if isinstance(mdp.horizon, Criterion) else None
     arrays: dict[str, Any] = {
         "format": np.array(FORMAT),
         "version": np.array(VERSION),
         "num_actions": np.array(mdp.num_actions),
-        "horizon": np.array(mdp.horizon, dtype=np.int64),
+        "horizon": np.array(mdp.horizon if criterion is None else 0, dtype=np.int64),
+        "criterion": None if criterion is None else np.array(type(criterion).__name__.lower()),
+        "discount": np.array(criterion.discount) if isinstance(criterion, Discounted) else None,
         "initial": mdp.initial,
         "cost_names": _texts(mdp.cost_names),
         "first": graph.first,

@@ -2,8 +2,8 @@
 
 `planning` holds backward induction, `policies` what given policies do, `learning` playing and counting episodes,
 `continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `truncated` that with
-values cut off, `average_reward` value iteration over intervals, `changes` what one change of a policy does, `fleets`
-many processes at once. (A2C's network is compiled by jax, in `conrl.oracles`.)
+values cut off, `average_reward` value iteration over intervals, `stationary` sweeps without a horizon, `changes` what
+one change of a policy does, `fleets` many processes at once. (A2C's network is compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 
@@ -62,7 +62,28 @@ from conrl.kernels.planning import (
     reachable_by_step,
     visits,
 )
-from conrl.kernels.policies import actions_of, markov, occupation, occupation_deterministic, simulate
+from conrl.kernels.policies import (
+    actions_of,
+    markov,
+    occupation,
+    occupation_deterministic,
+    simulate,
+    simulate_stationary,
+)
+from conrl.kernels.stationary import (
+    apply,
+    chain_of,
+    follow,
+    improve,
+    krylov,
+    paid,
+    profile,
+    reached,
+    relative,
+    residual,
+    series,
+    strong,
+)
 from conrl.kernels.truncated import clipped_greedy, truncated_values
 
 __all__ = [
@@ -73,8 +94,10 @@ __all__ = [
     "along",
     "along_blocks",
     "along_many",
+    "apply",
     "backward",
     "backward_many",
+    "chain_of",
     "climb",
     "climb_twice",
     "clipped_greedy",
@@ -90,11 +113,14 @@ __all__ = [
     "fleet_starts",
     "fleet_step",
     "fleet_sweep",
+    "follow",
     "follow_all",
     "gather",
     "greedy",
+    "improve",
     "interleave",
     "intervals",
+    "krylov",
     "later_needs",
     "markov",
     "occupation",
@@ -102,12 +128,20 @@ __all__ = [
     "occupied",
     "occupied_blocks",
     "optimistic",
+    "paid",
+    "profile",
     "reachable",
     "reachable_by_step",
+    "reached",
+    "relative",
+    "residual",
     "rollout",
     "row",
     "safe_policies",
+    "series",
     "simulate",
+    "simulate_stationary",
+    "strong",
     "sum_up",
     "truncated_values",
     "visits",

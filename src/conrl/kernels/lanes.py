@@ -60,6 +60,21 @@ def add(q: Lanes, p: Lanes, v: Lanes) -> Lanes:
 
 
 @inlined
+def where(c: Lanes, a: Any, x: Lanes, y: Lanes) -> Lanes:
+    """x where c is a, else y."""
+    return (
+        x[0] if c[0] == a else y[0],
+        x[1] if c[1] == a else y[1],
+        x[2] if c[2] == a else y[2],
+        x[3] if c[3] == a else y[3],
+        x[4] if c[4] == a else y[4],
+        x[5] if c[5] == a else y[5],
+        x[6] if c[6] == a else y[6],
+        x[7] if c[7] == a else y[7],
+    )
+
+
+@inlined
 def pick(q: Lanes, c: Lanes, tie: Lanes, x: Lanes, y: Lanes) -> Lanes:
     """x where q beats c by more than tie, else y."""
     return (

@@ -152,6 +152,48 @@ def simulate(
 
 
 @compiled
+def simulate_stationary(
+    first: Array,
+    start: Array,
+    successor: Array,
+    cumulated: Array,
+    start_cumulated: Array,
+    pay: Array,
+    by_outcome: bool,
+    action: Array,
+    policy: Array,
+    ends: Array,
+    discount: float,
+    most: int,
+    generator: np.random.Generator,
+    totals: Array,
+) -> int:
+    """`simulate` of a stationary policy [S, A]: at most so many steps, or until a state that `ends` [S].
+
+    What is paid counts discount^t. Returns how many episodes did not end.
+    """
+    unfinished = 0
+    for e in range(totals.shape[0]):
+        s = _draw(start_cumulated, 0, start_cumulated.size, generator)
+        factor = 1.0
+        left = most
+        while left > 0 and not ends[s]:
+            k = first[s]
+            if first[s + 1] - k > 1:
+                k = played_pair(k, first[s + 1], action, policy[s], False, generator.random())
+            j = _draw(cumulated, start[k], start[k + 1], generator)
+            row = pay[j] if by_outcome else pay[k]
+            for i in range(row.size):
+                totals[e, i] += factor * row[i]
+            factor *= discount
+            s = np.int64(successor[j])
+            left -= 1
+        if not ends[s]:
+            unfinished += 1
+    return unfinished
+
+
+@compiled
 def _draw(cumulated: Array, begin: int, end: int, generator: np.random.Generator) -> int:
     """An index in begin..end-1 with probability proportional to the rises of `cumulated`; no draw if one."""
     if end - begin == 1:

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from conrl._types import Float, Int
 from conrl.arguments import any_array, frozen, is_list, is_number, read_count, setter
 from conrl.errors import ModelError, SpecError, shown, unknown
+from conrl.model.criteria import need_steps
 from conrl.model.limits import Limits, Rows, read_step_limits, resolve_limits, rows_of
 from conrl.model.mdp import ConstrainedMDP
 from conrl.model.reading import default_cost_names, read_horizon, read_names
@@ -300,6 +301,7 @@ def _read_group(i: int, group: Any) -> tuple[ConstrainedMDP, int]:
         )
     model, count = group
     number = read_count(count, f"the count of groups[{i}]", most=MOST_UNITS, error=ModelError)
+    need_steps(model.horizon, "a fleet")
     if model.bonus is not None:
         raise ModelError(f"groups[{i}] carries a bonus; fleets are planned on models without one", key=("groups",))
     return model, number

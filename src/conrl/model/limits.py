@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from conrl._types import Float, Int
 from conrl.arguments import any_array, float_array, held, setter
 from conrl.errors import ModelError, SpecError, shown, unknown
+from conrl.model.criteria import need_steps
 from conrl.model.tails import CHANCE, CVAR, KINDS, NEVER, Tail, read_grids, read_tails
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class Linear:
         if self.per_step is not None:
             from conrl.model.transform import with_step_costs  # here: models have limits, and that makes models
 
-            each = read_step_limits(self.per_step, names, model.horizon)
+            each = read_step_limits(self.per_step, names, need_steps(model.horizon, "a limit on single steps"))
             wider: Any = with_step_costs(model, [(limit.cost, limit.step) for limit in each])
             bounds = np.concatenate((resolve_limits(self.limits, names, "limits"), [limit.bound for limit in each]))
             floors = np.append(resolve_limits(self.floors, names, "floors"), np.full(len(each), -np.inf))

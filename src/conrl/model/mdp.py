@@ -1,10 +1,10 @@
 """Constrained Markov decision processes. What a learner may know of one is its `conrl.model.task.Task`.
 
-A model is (p, r, c) of Section 2 of Brantley et al. (2020): finitely many states and actions, an episode of
-H steps, rewards r and the consumption c of d resources, called costs here. Beyond the paper, all of it may depend on
-the step. It is undiscounted. Rewards and costs may be any finite reals; the paper's [0, 1] matters only to its bounds
-and to hard budgets, which read the ranges of a `Task`. Reward and costs together are called *pay*: [.., 1+d], reward
-first.
+A model is (p, r, c) of Section 2 of Brantley et al. (2020): finitely many states and actions, an episode of H steps,
+rewards r and the consumption c of d resources, called costs here. Beyond the paper, all of it may depend on the step,
+and in the place of H there may be a criterion for a process without end (`conrl.model.criteria`). Rewards and costs
+may be any finite reals; the paper's [0, 1] matters only to its bounds and to hard budgets, which read the ranges of a
+`Task`. Reward and costs together are called *pay*: [.., 1+d], reward first.
 
 Inside, a model is sparse (see `conrl.kernels` for the letters): only the pairs (s, a) that exist and only the
 outcomes with positive probability are stored, so that validation and planning cost O(outcomes). A step-dependent model
@@ -23,6 +23,7 @@ from conrl import kernels
 from conrl._types import Array, Bool, Float, Int
 from conrl.arguments import LARGEST, float_array, frozen, read_flag
 from conrl.errors import ModelError, SpecError
+from conrl.model.criteria import Criterion, need_steps
 from conrl.model.graph import Graph, Reach
 from conrl.model.layout import Layout
 from conrl.model.limits import resolve_limits
@@ -31,6 +32,7 @@ from conrl.model.reading import (
     Names,
     Ranges,
     default_cost_names,
+    read_criterion,
     read_features,
     read_horizon,
     read_initial,
@@ -61,7 +63,7 @@ class Origin(NamedTuple):
 
 
 class ConstrainedMDP:
-    """A finite-horizon constrained MDP, immutable and validated once.
+    """A constrained MDP, immutable and validated once.
 
     Args:
         transitions: `[S, A, S]` array, or scipy sparse `[S*A, S]` (row s*A + a); for each step its own: `[H, S, A, S]`,
@@ -69,7 +71,8 @@ class ConstrainedMDP:
         rewards: `[S, A]`, or by outcome: `[S, A, S]`, or sparse like `transitions`; for each step: with a leading H.
         costs: `[S, A, d]`, or by outcome: `[S, A, S, d]`, or a list of d arrays such as `rewards` takes; for each step:
             with a leading H. `None` or d = 0 is an ordinary MDP.
-        horizon: number of steps of an episode, at least 1; may be left out where `transitions` say it.
+        horizon: number of steps of an episode, at least 1; may be left out where `transitions` say it. For a process
+            without end, `Discounted(0.95)`, `Average()` or `Total()` (`conrl.model.criteria` says what each adds up).
         initial: the first state, or a distribution `[S]`.
         limits: default limit of each expected total cost, `[d]` or by cost name; `inf` for none.
         available: `[S, A]` or `[H, S, A]` mask of the actions that exist; rows of missing pairs are ignored. A state
@@ -90,7 +93,7 @@ class ConstrainedMDP:
     num_costs: int
     num_pairs: int
     cost_names: tuple[str, ...]
-    horizon: int
+    horizon: Any  # a number of steps, or a `conrl.model.criteria.Criterion`
     step_dependent: bool  # whether every step has pairs of its own
     initial: Float  # [S]
     limits: Float | None  # [d]
@@ -115,7 +118,7 @@ class ConstrainedMDP:
         transitions: ArrayLike | sp.sparray | sp.spmatrix,
         rewards: ArrayLike | sp.sparray | sp.spmatrix,
         costs: ArrayLike | Sequence[Any] | None,
-        horizon: int | None = None,
+        horizon: int | Criterion | None = None,
         initial: int | ArrayLike = 0,
         limits: ArrayLike | Mapping[str, float] | None = None,
         available: ArrayLike | None = None,
@@ -138,7 +141,9 @@ class ConstrainedMDP:
             read = read_tables(transitions, rewards, costs, available, horizon)
         S, A, d = read.num_states, read.num_actions, len(read.columns) - 1
         check_costs(d)
-        steps = read_horizon(read.steps if horizon is None and read.by_step else horizon, S)
+        steps = read_criterion(read.steps if horizon is None and read.by_step else horizon, S)
+        if read.by_step and isinstance(steps, Criterion):
+            raise ModelError(f"a model that depends on the step needs a horizon, not {steps!r}", key=("horizon",))
         if read.by_step and steps != read.steps:
             raise ModelError(f"horizon is {steps}, but there are transitions, rewards or costs for {read.steps} steps")
         names = Names(
@@ -180,7 +185,7 @@ class ConstrainedMDP:
         *,
         num_states: int,
         num_actions: int,
-        horizon: int,
+        horizon: int | Criterion,
         step: ArrayLike | None = None,
         **rest: Any,
     ) -> ConstrainedMDP:
@@ -254,13 +259,14 @@ class ConstrainedMDP:
     def __repr__(self) -> str:
         return (
             f"ConstrainedMDP(states={self.num_states}, actions={self.num_actions}, costs={self.num_costs}, "
-            f"horizon={self.horizon}, outcomes={self.graph.probability.size})"
+            f"horizon={self.horizon!r}, outcomes={self.graph.probability.size})"
         )
 
     @property
     def reach(self) -> Reach:
         """The (step, state) pairs that can be reached from the start."""
-        return cast(Reach, self._once("reach", lambda: Reach.of(self.graph, self.initial, self.horizon)))
+        steps = need_steps(self.horizon, "backward induction")
+        return cast(Reach, self._once("reach", lambda: Reach.of(self.graph, self.initial, steps)))
 
     @property
     def reached(self) -> Bool:
@@ -274,8 +280,9 @@ class ConstrainedMDP:
 
     @property
     def repeats(self) -> int:
-        """How many steps share each pair: H, or 1 where every step has pairs of its own."""
-        return 1 if self.step_dependent else self.horizon
+        """How many steps share each pair: H, or 1 where every step has pairs of its own, or there is no horizon."""
+        steps: int = 1 if self.step_dependent or isinstance(self.horizon, Criterion) else self.horizon
+        return steps
 
     @property
     def pair_state(self) -> Int:
@@ -460,7 +467,7 @@ class ConstrainedMDP:
     def replace(
         self,
         *,
-        horizon: int | None = None,
+        horizon: int | Criterion | None = None,
         initial: int | ArrayLike | None = None,
         limits: ArrayLike | Mapping[str, float] | None = None,
         reward_range: tuple[float, float] | None = None,
@@ -471,7 +478,7 @@ class ConstrainedMDP:
         if horizon is not None:
             if self.step_dependent and horizon != self.horizon:
                 raise ModelError(f"the model has {self.horizon} steps, each its own; it cannot have another horizon")
-            changes |= {"horizon": read_horizon(horizon, self.num_states), "_derived": {}}
+            changes |= {"horizon": read_criterion(horizon, self.num_states), "_derived": {}}
         if initial is not None:
             start = frozen(read_initial(initial, self.num_states, self.state_name))
             check_actions(self.graph, start, self.horizon if self.step_dependent else 0, self._names)
@@ -498,6 +505,7 @@ class ConstrainedMDP:
     @property
     def task(self) -> Task:
         """What a learner may know of this model: sizes, limits, ranges; never the transitions."""
+        need_steps(self.horizon, "a learner")
         low, high = self._realised()
         if self._ranges is not None:
             low, high = np.fmin(low, self._ranges[:, 0]), np.fmax(high, self._ranges[:, 1])

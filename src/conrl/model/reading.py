@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from conrl._types import Array, Bool, Float
 from conrl.arguments import LARGEST, any_array, check_text, float_array, frozen, is_int, is_list, read_count
 from conrl.errors import ModelError, shown, unknown
+from conrl.model.criteria import Criterion, need_steps
 from conrl.sizes import MAX_HORIZON, check_table
 
 Ranges = Mapping[str, tuple[float, float] | None] | Sequence[tuple[float, float] | None]  # (low, high) of costs
@@ -20,11 +21,11 @@ MAX_STATES = 2**31 - 1  # the kernels hold states in 32 bits
 MAX_ACTIONS = 2**15 - 1  # a policy stores its choice in 16 bits
 ROW_SUM_TOLERANCE = 1e-9  # how far from 1 the probabilities of one pair may add up; used as given, never rescaled
 
-_UNDISCOUNTED = "models are undiscounted; let every pair move to an absorbing state without reward with probability 1 -"
+_DISCOUNTED = "a discount stands in the place of the horizon: horizon=conrl.Discounted(0.95)"
 _NOT_TERMINAL = "put the step into the state and pay them in the last step"
 _REFUSED = {
-    "discount": f"{_UNDISCOUNTED} discount",
-    "gamma": f"{_UNDISCOUNTED} gamma",
+    "discount": _DISCOUNTED,
+    "gamma": _DISCOUNTED,
     "terminal_rewards": f"there are no terminal rewards; {_NOT_TERMINAL}",
     "terminal_costs": f"there are no terminal costs; {_NOT_TERMINAL}",
 }
@@ -101,9 +102,21 @@ def default_cost_names(count: int) -> tuple[str, ...]:
 
 def read_horizon(horizon: Any, num_states: int = 1) -> int:
     """The number of steps, once a policy for so many steps and states can be kept in memory."""
+    need_steps(horizon, "this")
     steps = read_count(horizon, "horizon", most=MAX_HORIZON, error=ModelError)
     check_table(steps, num_states)
     return steps
+
+
+def read_criterion(horizon: Any, num_states: int) -> int | Criterion:
+    """The number of steps, or what is added up where there is none."""
+    if isinstance(horizon, type) and issubclass(horizon, Criterion):
+        example = "Discounted(0.95)" if horizon.__name__ == "Discounted" else f"{horizon.__name__}()"
+        raise ModelError(f"horizon is the class {horizon.__name__}; make one: {example}", key=("horizon",))
+    if isinstance(horizon, Criterion):
+        check_table(1, num_states)
+        return horizon
+    return read_horizon(horizon, num_states)
 
 
 def read_range(bounds: tuple[float, float], what: str, key: tuple[str, ...]) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from conrl._types import Array, Bool, Float
 from conrl.arguments import float_array, frozen, is_int, is_list, read_flag, setter
 from conrl.errors import ModelError, shown
+from conrl.model.criteria import need_steps
 from conrl.model.limits import resolve_limits
 from conrl.model.reading import (
     check_sizes,
@@ -58,6 +59,7 @@ class Task:
         check_sizes(self.num_states, self.num_actions)
         put("num_states", int(self.num_states))
         put("num_actions", int(self.num_actions))
+        need_steps(self.horizon, "a learner")
         put("horizon", read_horizon(self.horizon, self.num_states))
         count = len(self.cost_names) if is_list(self.cost_names) else 0
         check_costs(count)

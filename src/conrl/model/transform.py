@@ -19,6 +19,7 @@ import numpy as np
 from conrl._types import Array, Bool, Float, Index, Int
 from conrl.arguments import frozen, is_int
 from conrl.errors import ModelError, shown
+from conrl.model.criteria import need_steps
 from conrl.model.graph import Graph
 from conrl.model.layout import Layout
 from conrl.model.mdp import ConstrainedMDP, need_model, need_stationary
@@ -40,6 +41,7 @@ def single_episode(mdp: ConstrainedMDP, terminal: Iterable[int | str] | None = N
     ConstrainedMDP(states=64, actions=4, costs=1, horizon=30, outcomes=904)
     """
     need_stationary(mdp, "single_episode")
+    need_steps(mdp.horizon, "single_episode")
     ends = absorbing(mdp) if terminal is None else _given(mdp, terminal)
     if not ends.any():
         raise ModelError(
@@ -157,7 +159,7 @@ def by_step(mdp: ConstrainedMDP) -> ConstrainedMDP:
     """The same model with pairs of its own for every step."""
     if mdp.step_dependent:
         return mdp
-    H, P, g = mdp.horizon, mdp.num_pairs, mdp.graph
+    H, P, g = need_steps(mdp.horizon, "a model by step"), mdp.num_pairs, mdp.graph
 
     def begins(begin: Index, count: int) -> Int:
         return frozen(np.append((np.arange(H)[:, None] * count + begin[:-1]).reshape(-1), H * count))

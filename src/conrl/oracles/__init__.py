@@ -6,6 +6,7 @@ exact oracle only for its support function: max over z in Z of w.z, a z that att
 
 from typing import Any, overload
 
+from conrl.model.criteria import Average, Discounted, Total
 from conrl.model.fleet import Fleet
 from conrl.oracles.a2c import A2C, A2CSettings
 from conrl.oracles.backward_induction import BackwardInduction
@@ -36,4 +37,13 @@ def exact_oracle(model: Any) -> ModelOracle | SumOracle:
     """The exact oracle of a model, by what kind of model it is: planners ask for it here and know no other."""
     if isinstance(model, Fleet):
         return SumOracle(model)
+    horizon = model.horizon
+    if isinstance(horizon, (Discounted, Total)):
+        from conrl.oracles.stationary import DiscountedOracle, TotalOracle
+
+        return DiscountedOracle(model) if isinstance(horizon, Discounted) else TotalOracle(model)
+    if isinstance(horizon, Average):
+        from conrl.oracles.average import AverageOracle
+
+        return AverageOracle(model)
     return BackwardInduction(model)

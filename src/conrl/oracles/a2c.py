@@ -23,6 +23,7 @@ from conrl._types import Array, Arrays, Bool, Float, Float32, Int
 from conrl.arguments import is_int, read_choice, read_count, read_number, read_positive
 from conrl.errors import RunError, SpecError, shown
 from conrl.model import ConstrainedMDP
+from conrl.model.criteria import need_steps
 from conrl.oracles.network import Network, import_jax, join
 from conrl.policy import Policy
 from conrl.sampling import TRAIN, Dynamics, randomness
@@ -297,7 +298,7 @@ class Fictitious:
     def _train(self, w: Float, episodes: int) -> Policy:
         mdp = self.mdp
         pay = mdp.pay_along(w)
-        H = mdp.horizon
+        H = need_steps(mdp.horizon, "the oracle 'a2c'")
         for _ in range(episodes):
             table = self.agent.table[self._states][None]
             drawn = self._dynamics.rollout(table, pay[:, None], self._generator.random((H + 1, 2)))

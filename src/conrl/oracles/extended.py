@@ -32,6 +32,7 @@ from conrl._types import Float, Index
 from conrl.arguments import float_array
 from conrl.errors import ModelError
 from conrl.model import ConstrainedMDP
+from conrl.model.criteria import need_steps
 from conrl.model.graph import Graph
 from conrl.model.mdp import need_stationary
 from conrl.oracles.protocols import ModelOracle, Supports
@@ -84,7 +85,11 @@ class ExtendedBackwardInduction(ModelOracle):
         weight = np.ones(n) if many is None else float_array(many, "many")
         if weight.shape != (n,) or not (weight >= 0.0).all():
             raise ModelError(f"many has shape {weight.shape}; it must be [{n}] and at least 0")
-        each_way = mdp.horizon * (4 * (int(np.diff(graph.start).max()) + n) + 8) + 2 * mdp.num_costs + n
+        each_way = (
+            need_steps(mdp.horizon, "an oracle over intervals") * (4 * (int(np.diff(graph.start).max()) + n) + 8)
+            + 2 * mdp.num_costs
+            + n
+        )
         super().__init__(mdp, mdp.pay, mdp.bonus, (each_way, each_way + mdp.num_pairs))
         low = np.maximum(graph.probability - beta, 0.0)
         width = np.minimum(graph.probability + beta, 1.0) - low

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -116,7 +116,8 @@ class ModelOracle(SupportOracle):
     """
 
     def __init__(self, mdp: ConstrainedMDP, pay: Float, bonus: Float | None, operations: tuple[int, int]) -> None:
-        self.mdp, self.num_costs, self.horizon = mdp, mdp.num_costs, mdp.horizon
+        self.mdp, self.num_costs = mdp, mdp.num_costs
+        self.horizon: Any = mdp.horizon  # an oracle of a model without a horizon replaces it
         self._pay, self._bonus = pay, bonus
         self._operations = operations
         scale: Float = np.abs(pay).max(axis=0)
@@ -132,7 +133,7 @@ class ModelOracle(SupportOracle):
 
     def _tie(self, w: Float) -> float:
         """Actions this close to each other tie, and the one with the lowest index is taken."""
-        return self._tie_unit * self.horizon * float(np.abs(w) @ self.scale)
+        return float(self._tie_unit * self.horizon * (np.abs(w) @ self.scale))
 
     def rounding(self, sharp: bool = False) -> Rounding:
         """Each total is a sum of products, so that it is off by at most (operations on the way) x 2^-53 x (the expected
@@ -151,7 +152,7 @@ class ModelOracle(SupportOracle):
 
     def _largest_totals(self) -> Float:
         """[1+d]: the largest expected total of the size of each coordinate's pay, or an upper bound on it."""
-        return self.horizon * self.scale
+        return float(self.horizon) * self.scale
 
     def strict(self) -> Self:
         """The same oracle, in which an action replaces an earlier one if it is better at all."""

@@ -123,9 +123,9 @@ def plan(
         RunError: no deterministic policy was found in the time.
     """
     if isinstance(mdp, Fleet):
-        if deterministic or time_limit is not None:
+        if read_flag(deterministic, "deterministic") or time_limit is not None:
             raise SpecError(
-                "nearly all units of a fleet have a deterministic policy as it is; leave deterministic and time_limit out",
+                "nearly all units of a fleet have one deterministic policy; leave deterministic and time_limit out",
                 key=("deterministic",),
             )
         if isinstance(planner, str) and planner == ColumnGeneration.name:

@@ -23,6 +23,7 @@ from conrl.arguments import read_positive
 from conrl.errors import RunError
 from conrl.evaluation import evaluate
 from conrl.model import ConstrainedMDP
+from conrl.model.criteria import need_steps
 from conrl.oracles import ModelOracle, exact_oracle
 from conrl.planners.column_generation.cones import CVXPY, Cones, expressions, import_cvxpy
 from conrl.planners.column_generation.convex import lagrangian_bound
@@ -59,6 +60,7 @@ class ConvexProgram:
         w is the multiplier of the rows that tie y to the measure (with a bonus two a coordinate, one for each side).
         Any w gives a bound; which sign CVXPY gives the multiplier of an equation is not documented, so both are tried.
         """
+        need_steps(mdp.horizon, "the planner 'convex-program'")
         oracle = exact_oracle(mdp)
         cones = Cones(problem.objective, problem.constraints, *oracle.box)
         cp = import_cvxpy()

@@ -187,7 +187,7 @@ class _Search:
         # A curve has vertices and no policies: which of several tied policies attains one does not matter.
         self.oracle = oracle.strict()
         self.rounding = self.oracle.rounding()
-        self.largest = self.oracle.horizon * float(self.oracle.scale[0])
+        self.largest = float(self.oracle.horizon) * float(self.oracle.scale[0])
         rows = Linear(mdp.limits).rows(mdp)
         self.others: Rows = rows.select(rows.cost != index)
         self.columns = Columns()

@@ -10,6 +10,15 @@ Eq. (LP_basicSetting), Appendix A.1 of Brantley et al. (2020), with the initial-
 omits; its rows sum rho = 1 and its bounds rho <= 1 follow from the others. It has H * P variables and H * S rows:
 built from the transitions as they are, without the pruning that `conrl.kernels` does, so that it checks that too.
 
+Without a horizon there is one measure x(s, a) and, by the criterion,
+
+    Discounted(g)   sum_a x(s', a) - g sum p x = initial(s')
+    Total()         sum_a x(s', a) + stop(s') - sum p x = initial(s'), with stop >= 0 in end components only
+    Average()       sum_a x(s', a) = sum p x,  sum_a (x + y)(s', a) - sum p y = initial(s'),  y >= 0
+
+(Altman 1999, Chapters 3, 8; Hordijk and Kallenberg 1984 for several recurrent classes, where the optimum need not be
+stationary: then it is refused, as column generation answers with a mixture.)
+
 The bound returned is the Lagrangian one (Eq. 2 of `column_generation/linear.py`) at the multipliers that HiGHS found.
 """
 
@@ -26,15 +35,18 @@ from conrl._types import Arrays, Float
 from conrl.arguments import read_choice, read_positive
 from conrl.errors import InfeasibleError, RunError, SpecError, shown
 from conrl.model import ConstrainedMDP
+from conrl.model.criteria import Average, Criterion, Discounted, Total
+from conrl.model.reduction import Reachable, end_components
 from conrl.oracles import ModelOracle, SupportOracle, WithNullAction, exact_oracle
 from conrl.planners.allowance import Allowance
 from conrl.planners.column_generation.planner import ColumnGeneration
 from conrl.planners.feasibility import find_conflict, infeasible
 from conrl.planners.result import Checked, Plan, certify, split_prices
-from conrl.policy import Policy
+from conrl.policy import Policy, Stationary
 from conrl.problem import Knapsack, Linear, Problem, Rows
 
 LONGEST = 1e9  # seconds: a longer time limit is none
+STATIONARY = 1e-7  # of the size of a total, by which HiGHS' measure and its policy may differ
 METHODS = ("choose", "simplex", "ipm")
 
 _GAVE_UP = (
@@ -149,10 +161,11 @@ class LinearProgram:
         solution = highs.getSolution()
         values = np.maximum(np.array(solution.col_value), 0.0)
         skip = min(float(values[-1]), 1.0) if null else 0.0
-        size = mdp.repeats * mdp.num_pairs
-        policy = markov_policy(mdp, values[:size].reshape(mdp.repeats, mdp.num_pairs))
+        policy = policy_of(mdp, values)
         occupied = np.zeros((1, mdp.num_pairs))
         policy.add_occupation(mdp, 1.0, occupied)
+        if isinstance(mdp.horizon, (Average, Total)):
+            _check_stationary(mdp, values[: mdp.num_pairs], occupied[0])
         played = occupied[0] @ mdp.pay
         occupied *= 1.0 - skip
         value = occupied[0] @ mdp.pay
@@ -220,13 +233,15 @@ def _program(mdp: ConstrainedMDP, rows: Rows, null: bool) -> highspy.HighsLp:
 
     steps, P = mdp.repeats, mdp.num_pairs
     flow, right = flow_rows(mdp)
+    others = flow.shape[1] - steps * P  # columns that pay nothing
     reward, used = mdp.pay[:, 0], mdp.pay[:, 1 + rows.cost]  # [P], [P, R]
     if mdp.bonus is not None:  # the best case: r + b, c - b under a limit, c + b over a floor
         reward, used = reward + mdp.bonus[:, 0], used - rows.sign * mdp.bonus[:, 1 + rows.cost]
     unit = _units(mdp, rows)
-    limits = sp.csr_array(np.tile((rows.sign * used / unit).T, (1, steps)).reshape(rows.size, steps * P))
+    per_pair = np.tile((rows.sign * used / unit).T, (1, steps)).reshape(rows.size, steps * P)
+    limits = sp.csr_array(np.hstack((per_pair, np.zeros((rows.size, others)))))
     matrix = sp.csc_array(sp.vstack((limits, flow)))
-    gain = np.tile(reward, steps)
+    gain = np.append(np.tile(reward, steps), np.zeros(others))
     if null:
         skip = np.concatenate((np.zeros(rows.size), right))[:, None]
         matrix, gain = sp.csc_array(sp.hstack((matrix, sp.csc_array(skip)))), np.append(gain, 0.0)
@@ -250,6 +265,8 @@ def flow_rows(mdp: ConstrainedMDP) -> tuple[Any, Float]:
     pairs of its own."""
     import scipy.sparse as sp
 
+    if isinstance(mdp.horizon, Criterion):
+        return _endless_rows(mdp)
     H, S, P = mdp.horizon, mdp.num_states, mdp.num_pairs
     g = mdp.graph
     right = np.concatenate((mdp.initial, np.zeros((H - 1) * S)))
@@ -265,6 +282,63 @@ def flow_rows(mdp: ConstrainedMDP) -> tuple[Any, Float]:
     arrive = sp.csr_array((g.probability, g.successor, g.start), shape=(P, S)).T
     flow = sp.kron(sp.eye_array(H), leave) - sp.kron(sp.eye_array(H, k=-1), arrive)
     return flow, right
+
+
+def _endless_rows(mdp: ConstrainedMDP) -> tuple[Any, Float]:
+    """The rows that make x [P], and further columns, an occupation measure of a model without a horizon."""
+    import scipy.sparse as sp
+
+    S, P, g = mdp.num_states, mdp.num_pairs, mdp.graph
+    leave = sp.csr_array((np.ones(P), (mdp.pair_state, np.arange(P))), shape=(S, P))
+    arrive = sp.csr_array((g.probability, g.successor, g.start), shape=(P, S)).T
+    if isinstance(mdp.horizon, Discounted):
+        return leave - mdp.horizon.discount * arrive, mdp.initial
+    sums = np.bincount(np.repeat(np.arange(P), np.diff(g.start)), weights=g.probability, minlength=P)
+    flow = leave - arrive @ sp.diags_array(1.0 / sums)  # in proportion
+    if isinstance(mdp.horizon, Average):
+        return sp.block_array([[flow, None], [leave, flow]]), np.append(np.zeros(S), mdp.initial)
+    stays = np.flatnonzero(_inside(mdp)[0])
+    stop = sp.csr_array((np.ones(stays.size), (stays, np.arange(stays.size))), shape=(S, stays.size))
+    return sp.hstack((flow, stop)), mdp.initial
+
+
+def _inside(mdp: ConstrainedMDP) -> tuple[Any, Any]:
+    """[S] and [P]: the states of end components that the start can reach, and the pairs that keep within them."""
+    part = Reachable.of(mdp)
+    components = end_components(part)
+    states, pairs = np.zeros(mdp.num_states, dtype=bool), np.zeros(mdp.num_pairs, dtype=bool)
+    states[part.order[components.of >= 0]] = True
+    pairs[part.pairs[components.inside]] = True
+    return states, pairs
+
+
+def policy_of(mdp: ConstrainedMDP, values: Float) -> Policy:
+    """The policy of the program's columns."""
+    P = mdp.num_pairs
+    if not isinstance(mdp.horizon, Criterion):
+        return markov_policy(mdp, values[: mdp.repeats * P].reshape(mdp.repeats, P))
+    x = values[:P]
+    mass = np.bincount(mdp.pair_state, weights=x, minlength=mdp.num_states)[mdp.pair_state]
+    first = np.zeros(P)
+    first[mdp.graph.first[:-1]] = 1.0
+    if isinstance(mdp.horizon, Average):  # where it does not stay, it passes through
+        x = np.where(mass > 0.0, x, values[P : 2 * P])
+    elif isinstance(mdp.horizon, Total):  # where it stays, it stays
+        stays, inside = _inside(mdp)
+        first = np.where(stays[mdp.pair_state], inside, first)
+    mass = np.bincount(mdp.pair_state, weights=x, minlength=mdp.num_states)[mdp.pair_state]
+    x = np.where(mass > 0.0, x, first)
+    table = np.zeros((mdp.num_states, mdp.num_actions))
+    table[mdp.pair_state, mdp.action] = x
+    return Stationary(table / table.sum(axis=1, keepdims=True))
+
+
+def _check_stationary(mdp: ConstrainedMDP, x: Float, played: Float) -> None:
+    """Refuse a measure that no stationary policy has: what is played is not what the program planned."""
+    planned, found = x @ mdp.pay, played @ mdp.pay
+    size = np.maximum(x @ np.abs(mdp.pay), played @ np.abs(mdp.pay)) + np.abs(mdp.pay).max(axis=0)
+    if not (np.abs(planned - found) <= STATIONARY * size).all():
+        raise RunError("the optimum of the full program is no stationary policy; use column generation, which mixes")
 
 
 def _units(mdp: ConstrainedMDP, rows: Rows) -> Float:

@@ -11,11 +11,13 @@ import numpy as np
 
 from conrl._types import Arrays, Float
 from conrl.arguments import is_int
-from conrl.errors import SpecError, shown
+from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.model import ConstrainedMDP
+from conrl.model.criteria import Average, Criterion, Total
 from conrl.policy import Mixture, Policy
 from conrl.problem import Knapsack, Linear, Problem, Rows
 
+SAME = 1e-9  # of the size of a total: one policy and a mixture that differ by no more have the same value
 SUM_ROUNDING = 1e-12  # in proportion to the objective: what its own sum may be off by
 
 MESSAGES = {
@@ -32,6 +34,9 @@ MESSAGES = {
     "time limit": "stopped at the time limit; no single deterministic policy does better than the bound, and which is "
     "best is NP-hard to tell. Raise time_limit or tol",
 }
+
+
+DRAWN_ONCE = "; no stationary policy has this value: the policy is a mixture, of which one is drawn at the start"
 
 
 class Row(NamedTuple):
@@ -136,7 +141,8 @@ class Plan:
     @property
     def message(self) -> str:
         """What the status means and, where something is wrong, the remedy."""
-        return MESSAGES[self.status]
+        may_mix = isinstance(self.mdp.horizon, (Average, Total)) and self.weights.size > 1
+        return MESSAGES[self.status] + (DRAWN_ONCE if may_mix and isinstance(self.policy, Mixture) else "")
 
     @cached_property
     def mixture(self) -> Mixture:
@@ -152,9 +158,35 @@ class Plan:
         return made.policies[i] if made is not None else self.make_policy(i)
 
     @cached_property
-    def policy(self) -> Policy:
-        """One Markov policy with the value of the mixture in this model."""
-        return self.mixture.to_markov(self.mdp)
+    def policy(self) -> Any:
+        """One Markov policy with the value of the mixture in this model; a `Stationary` one if that has no horizon.
+
+        With `Average()` or `Total()` there may be none: half of the time for ever in one place and half in another is
+        no stationary policy. Then it is the `mixture` itself, of which one policy is drawn at the start, and `message`
+        says so.
+        """
+        one = self.mixture.to_markov(self.mdp)
+        if not isinstance(self.mdp.horizon, Criterion) or self.weights.size == 1:
+            return one
+        return one if self._same_value(one) else self.mixture
+
+    def _same_value(self, one: Policy) -> bool:
+        """Whether a policy's own value is that of the mixture to within rounding, and keeps the rows as that does."""
+        rho = np.zeros((1, self.mdp.num_pairs))
+        try:
+            one.add_occupation(self.mdp, 1.0, rho)
+        except (ModelError, RunError):  # it is paid for ever, or for too long
+            return False
+        value, sizes = rho[0] @ self.mdp.pay, rho[0] @ np.abs(self.mdp.pay)
+        size = np.maximum(sizes, np.abs(self.weights @ self.values)) + np.abs(self.mdp.pay).max(axis=0)
+        if not (np.abs(value - self.weights @ self.values) <= SAME * size).all():
+            return False
+        if self.checked is None or self.mdp.bonus is not None:
+            return True
+        rows = self.checked.rows
+        over = rows.sign * value[1 + rows.cost] - rows.bound
+        before = rows.sign * self.checked.value - rows.bound
+        return bool((over <= np.maximum(before, self.checked.allowance)).all())
 
 
 def check_arrays(given: Any, what: str) -> None:

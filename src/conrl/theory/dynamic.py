@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from conrl._types import Bool, Float, Int
 from conrl.errors import SpecError
 from conrl.model import ConstrainedMDP
+from conrl.model.criteria import need_steps
 from conrl.model.mdp import need_stationary
 
 ROUNDING = 1e-12  # by which a cost may miss a fraction, in its size
@@ -70,7 +71,7 @@ def dynamic_optimum(
     need_stationary(mdp, "dynamic_optimum")
     if episodes < 1:
         raise SpecError(f"episodes is {episodes}; at least 1 is needed")
-    g, H, S = mdp.graph, mdp.horizon, mdp.num_states
+    g, H, S = mdp.graph, need_steps(mdp.horizon, "the dynamic policy"), mdp.num_states
     grid = _Grid.of(mdp, np.atleast_1d(np.asarray(budgets, dtype=np.float64)), episodes)
     R = math.prod(grid.shape)
     entries = max(episodes * H * S, g.probability.size) * R

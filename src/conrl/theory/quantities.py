@@ -24,6 +24,7 @@ from conrl.errors import ModelError, SpecError
 from conrl.evaluation import evaluate
 from conrl.metrics import Regret
 from conrl.model import ConstrainedMDP
+from conrl.model.criteria import need_steps
 from conrl.model.limits import resolve_limits
 from conrl.model.mdp import need_stationary
 from conrl.policy import Mixture, Policy
@@ -230,6 +231,7 @@ def _backward(mdp: ConstrainedMDP, policy: Policy, m: Float) -> tuple[Float, Flo
             "a mixture has no value function: what remains depends on the part drawn; "
             "give mixture.to_markov(mdp), of the model that its value should be kept in"
         )
+    need_steps(mdp.horizon, "a value function by steps")
     policy.check(mdp)
     P, pi = mdp.transitions, policy.probabilities
     Q = np.empty((mdp.horizon, *m.shape))
@@ -294,6 +296,8 @@ def _bonus_table(mdp: ConstrainedMDP, bonus: ArrayLike) -> Float:
 
 
 def _same_shape(model: ConstrainedMDP, truth: ConstrainedMDP) -> None:
+    for m in (model, truth):
+        need_steps(m.horizon, "a comparison by steps")
     one, other = ((m.horizon, m.num_states, m.num_actions, m.num_costs) for m in (model, truth))
     if one != other:
         raise ModelError(f"the model has (steps, states, actions, costs) = {one}, the truth {other}")

@@ -11,6 +11,7 @@ import numpy as np
 from conrl.arguments import frozen, read_positive
 from conrl.errors import InfeasibleError, RunError, SpecError
 from conrl.model import ConstrainedMDP
+from conrl.model.criteria import need_steps
 from conrl.model.transform import by_step
 from conrl.oracles import BackwardInduction, exact_oracle
 from conrl.oracles.restricted import Whole
@@ -45,6 +46,7 @@ def plan_deterministic(
             "deterministic=True takes limits on expectations, not on single episodes (never, chance, cvar)",
             key=("deterministic",),
         )
+    need_steps(mdp.horizon, "deterministic=True")
     model, rows = problem.bind(mdp)
     exact = exact_oracle(model)
     if type(exact) is not BackwardInduction or model.bonus is not None:
