@@ -879,4 +879,14 @@ def test_what_makes_no_sense_is_refused() -> None:
         conrl.UCBVI(mdp.task, problem=conrl.Linear(never={"repairs": 1}))
     with pytest.raises(conrl.SpecError, match="not on single episodes"):
         conrl.plan(mdp, conrl.Linear(never={"repairs": 1}), deterministic=True)
+    endless = mdp.replace(horizon=conrl.Discounted(0.9))
+    calls: list[Any] = [
+        lambda: conrl.plan(endless, conrl.Linear(never={"repairs": 1})),
+        lambda: conrl.frontier(endless, chance={"repairs": 1}),
+        lambda: conrl.feasibility(endless, conrl.Linear(cvar={"repairs": (0.5, 1)})),
+        lambda: conrl.distribution(endless, conrl.plan(endless, [np.inf, np.inf])),
+    ]
+    for call in calls:
+        with pytest.raises(conrl.ConRLError, match="horizon"):
+            call()
     assert conrl.plan(mdp, conrl.Linear(chance={}, never={})).rows == ()

@@ -29,7 +29,6 @@ from conrl import policy as plain
 from conrl._types import Float, Int
 from conrl.arguments import float_array, frozen, is_number, read_generator
 from conrl.errors import ModelError, SpecError, shown, unknown
-from conrl.io.cells import csv_text
 from conrl.io.files import file_path, read_npz, reading
 from conrl.model import ConstrainedMDP
 from conrl.model.counting import DOWN, UP, Counter, TooManyTotals, Total, simplest
@@ -206,17 +205,19 @@ class SpentPolicy(Policy):
 
     # -- files --------------------------------------------------------------------------------------------
 
-    def _csv(self, mdp: ConstrainedMDP | None) -> str:
-        states = mdp.state_names if mdp else tuple(map(str, range(self.shape[1])))
-        actions = mdp.action_names if mdp else tuple(map(str, range(self.shape[2])))
+    def _table(
+        self, states: Sequence[str], actions: Sequence[str], reached: NDArray[np.bool_] | None
+    ) -> list[list[Any]]:
+        """Rows of a CSV file, with a column for what was spent of each cost."""
         amounts = [[_number(x) for x in self.counter.amounts(total)] for total in self.spent]
         table, state = self.inner.probabilities, self.state.tolist()
-        played = (
+        played = [
             [h, states[state[i]], *amounts[i], actions[a], float(table[h, i, a])]
             for h, i, a in np.argwhere(table > 0.0).tolist()
-        )
+            if reached is None or reached[h, state[i]]
+        ]
         header = ["step", "state", *(f"spent_{name}" for name in self.counts), "action", "probability"]
-        return csv_text([header, *played])
+        return [header, *played]
 
     def _arrays(self) -> dict[str, Any]:
         counter = self.counter

@@ -129,7 +129,8 @@ def plan(
     """
     load_numba()
     if model.lower().endswith(".toml"):
-        foreign = {"--budget": budgets, "--episodes": episodes, "--epsilon": epsilon, "--out": out}
+        foreign: dict[str, Any] = {"--budget": budgets, "--episodes": episodes, "--epsilon": epsilon, "--out": out}
+        foreign |= {"--never": never, "--chance": chances, "--cvar": cvars, "--grid": grid}
         foreign |= {"--deterministic": deterministic, "--time-limit": time_limit is not None}
         own = {"--planner": planner != "column-generation", "--set": given["settings"], "--start": given["start"]}
         own |= {"--discount": given["discount"] is not None, "--average": given["average"], "--total": given["total"]}

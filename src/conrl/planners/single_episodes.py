@@ -41,6 +41,7 @@ from conrl.arguments import frozen
 from conrl.errors import InfeasibleError, ModelError, RunError, SpecError
 from conrl.model import ConstrainedMDP
 from conrl.model.counting import DOWN, EXACT, MOST_TOTALS, UP, TooManyTotals, classes_of, simplest
+from conrl.model.criteria import need_steps
 from conrl.model.limits import resolve_limits
 from conrl.model.tails import CHANCE, CVAR, NEVER, Tail
 from conrl.model.tracking import Column, SafePart, Tracked, realised, thresholds_of, track
@@ -71,6 +72,7 @@ def plan_episodes(
     expected = replace(problem, never=None, chance=None, cvar=None)
     if not tails:
         return ask(mdp, expected, start=start, relax=relax)
+    need_steps(mdp.horizon, "a limit on single episodes")
     model, rows = expected.bind(mdp)  # more costs, where there are limits on single steps
     asked = _Asked(ask, mdp, model, problem, rows, tails, tol)
     up, down = both(model, tails, problem.grids(mdp))
