@@ -75,7 +75,7 @@ def directions(sizes: list[int]) -> None:
                 answer = oracle.support(w)
 
                 def theirs(epsilon: float, problem: DiscreteDP = problem) -> float:
-                    solve = lambda: problem.solve("modified_policy_iteration", epsilon=epsilon, max_iter=10**6)  # noqa: E731
+                    solve = partial(problem.solve, "modified_policy_iteration", epsilon=epsilon, max_iter=10**6)
                     solve()
                     return best(solve, 5)
 

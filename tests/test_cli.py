@@ -539,7 +539,8 @@ def test_a_script_that_is_imported_can_be_interrupted() -> None:
     """An import below the command is not over before the command is."""
     Path("program.py").write_text(
         "import os, signal, time\nfrom conrl import planners\nfrom conrl.cli.main import main\n"
-        "planners.plan = lambda *_, **__: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(99))\nmain(['plan', 'box'])\n"
+        "planners.plan = lambda *_, **__: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(99))\n"
+        "main(['plan', 'box'])\n"
     )
     told = spawn("-c", "import program")
     assert (told.returncode, told.stderr) == (130, "Error: interrupted\n")
