@@ -647,6 +647,7 @@ STACK = draw_stack(0, 4)
         (lambda: ANY.Fleet([(MODEL, 1), (MODEL.replace(horizon=2), 1)]), "has 2 steps"),
         (lambda: ANY.Fleet([(MODEL, 1), (conrl.envs.mars_rover(), 1)]), "same cost_names"),
         (lambda: ANY.Fleet([(MODEL.with_bonus(np.ones((1, 2))), 1)]), "carries a bonus"),
+        (lambda: ANY.Fleet([(MODEL.replace(horizon=conrl.Discounted(0.9)), 1)]), "a fleet needs a horizon"),
         (lambda: ANY.Fleet([(MODEL, 1)], {"crew": 1}), "did you mean 'crews'"),
         (lambda: ANY.Fleet([(MODEL, 1)], per_step={"crew": 1}), "did you mean 'crews'"),
         (lambda: ANY.Fleet([(MODEL, 1)], per_step={"crews": [1, 2]}), "one for each of 4 steps"),

@@ -157,13 +157,16 @@ class Policy:
             with atomic_write(path) as file:
                 write_npz(file, self._arrays())
         elif path.suffix == ".csv":
-            states = mdp.state_names if mdp else tuple(map(str, range(self.shape[1])))
-            actions = mdp.action_names if mdp else tuple(map(str, range(self.shape[2])))
-            reached = mdp.reached if mdp is not None and mdp.step_dependent else None
             with atomic_write(path) as file:
-                file.write(csv_text(self._table(states, actions, reached)).encode())
+                file.write(self._csv(mdp).encode())
         else:
             raise ModelError(f"{path}: a policy is written as .npz or .csv")
+
+    def _csv(self, mdp: ConstrainedMDP | None) -> str:
+        """The table of a CSV file."""
+        states = mdp.state_names if mdp else tuple(map(str, range(self.shape[1])))
+        actions = mdp.action_names if mdp else tuple(map(str, range(self.shape[2])))
+        return csv_text(self._table(states, actions, mdp.reached if mdp is not None and mdp.step_dependent else None))
 
     def _table(
         self, states: Sequence[str], actions: Sequence[str], reached: NDArray[np.bool_] | None

@@ -41,12 +41,12 @@ def plan_deterministic(
         raise SpecError(
             f"deterministic=True takes limits and floors, not {type(problem).__name__} problems", key=("deterministic",)
         )
+    need_steps(mdp.horizon, "deterministic=True")
     if problem.on_episodes:
         raise SpecError(
             "deterministic=True takes limits on expectations, not on single episodes (never, chance, cvar)",
             key=("deterministic",),
         )
-    need_steps(mdp.horizon, "deterministic=True")
     model, rows = problem.bind(mdp)
     exact = exact_oracle(model)
     if type(exact) is not BackwardInduction or model.bonus is not None:
