@@ -16,7 +16,7 @@ from conrl.evaluation import Simulation
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
 from conrl.model.fleet_simulation import FleetSimulation
-from conrl.model.limits import resolve_limits
+from conrl.model.limits import read_step_limits, resolve_limits
 from conrl.planners import FleetPlan, Frontier, Plan
 from conrl.problem import Knapsack, Linear
 from conrl.theory.risk import BudgetRisk
@@ -72,6 +72,8 @@ def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: Budg
             for weight, value in zip(plan.weights, plan.values, strict=True)
         ],
     }
+    if linear.per_step is not None:
+        record["per_step"] = _steps_record(mdp, linear, record["rows"])
     tails = linear.tails(mdp)
     if tails:
         record["single_episodes"] = record["rows"][-len(tails) :]
@@ -107,9 +109,9 @@ def fleet_record(
         },
         "per_step": {
             names[i]: [
-                _row(("value", "limit", "price"), numbers)
-                for numbers in zip(
-                    plan.step_costs[names[i]], fleet.step_limits[k], plan.step_prices[names[i]], strict=True
+                {"step": h, **_row(("value", "limit", "price"), numbers)}
+                for h, numbers in enumerate(
+                    zip(plan.step_costs[names[i]], fleet.step_limits[k], plan.step_prices[names[i]], strict=True)
                 )
             ]
             for k, i in enumerate(fleet.step_costs)
@@ -133,6 +135,18 @@ def fleet_record(
             "refused": float(simulation.refused.mean()),
         }
     return record
+
+
+def _steps_record(mdp: ConstrainedMDP, linear: Linear, rows: Sequence[Record]) -> Record:
+    """By cost, the steps that have a limit of their own."""
+    found: Record = {}
+    by_name = {row["name"].rpartition(" <= ")[0]: row for row in rows}
+    for cost, step, bound in read_step_limits(linear.per_step, mdp.cost_names, mdp.horizon):
+        name = mdp.cost_names[cost]
+        row = by_name[f"{name} at step {step}"]
+        numbers = _row(("value", "limit", "price"), (row["value"], bound, row["price"]))
+        found.setdefault(name, []).append({"step": step, **numbers})
+    return found
 
 
 def _type_record(model: str, plan: FleetPlan, t: int) -> Record:

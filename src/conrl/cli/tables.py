@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # a plan is shown without loading the learners
 Parts = list[RenderableType]  # printed one below the other
 
 ALL_ROWS = 20  # a table of more rows is abbreviated
+MOST_STEPS = 48  # of a table by step
 EACH_PART = 5  # to so many at the start, around the limit and at the end
 ASCII = str.maketrans("↑↓←→█·⋮", "^v<>#..")
 
@@ -60,6 +61,7 @@ def plan_tables(record: Record, plan: Plan) -> Parts:
     parts: Parts = [Text(title, "bold"), _certificate(record, plan)]
     if record["costs"]:
         parts += [_costs_table(record["costs"]), *_excess(record["rows"])]
+    parts += _steps_tables(record.get("per_step", {}))
     if "single_episodes" in record:
         parts.append(_tails_table(record["single_episodes"]))
     budgets = {name: row for name, row in record.get("budgets", {}).items() if math.isfinite(row["budget"])}
@@ -87,11 +89,7 @@ def fleet_tables(record: Record) -> Parts:
     parts: Parts = [Text(title, "bold"), facts]
     if record["costs"]:
         parts += [_costs_table(record["costs"]), *_excess(record["rows"])]
-    for name, steps in record["per_step"].items():
-        table = Numbers("step", name, "limit", "price")
-        for h, step in enumerate(steps):
-            table.add_row(str(h), brief(step["value"]), precise(step["limit"]), brief(step["price"]))
-        parts.append(_titled(f"{name} of each step", table))
+    parts += _steps_tables(record["per_step"])
     names = list(record["costs"])
     shares = Numbers("model", "units", "policies", "reward", *names)
     for entry in types:
@@ -141,6 +139,20 @@ def _costs_table(costs: Record) -> Numbers:
         floor = (precise(cost["floor"]), brief(cost["floor_price"])) if floored else ()
         table.add_row(name, precise(cost["value"]), precise(cost["limit"]), brief(cost["price"]), *floor)
     return table
+
+
+def _steps_tables(per_step: Record) -> Parts:
+    """What each step costs, by cost."""
+    parts: Parts = []
+    for name, steps in per_step.items():
+        table = Numbers("step", name, "limit", "price")
+        for step in steps[:MOST_STEPS]:
+            table.add_row(str(step["step"]), brief(step["value"]), precise(step["limit"]), brief(step["price"]))
+        left = len(steps) - MOST_STEPS
+        parts.append(
+            _titled(f"{name} of each step", table, [Text(f"and {left} more steps", "dim")] if left > 0 else ())
+        )
+    return parts
 
 
 def _tails_table(rows: Sequence[Record]) -> Group:
