@@ -25,6 +25,7 @@ import numpy as np
 from conrl._types import Bool, Float, Index, Int
 from conrl.arguments import frozen
 from conrl.model.counting import Counter, Total, Totals, classes_of, counter_for
+from conrl.model.criteria import need_steps
 from conrl.model.graph import Graph, select
 from conrl.model.reading import Names
 from conrl.model.tails import Tail
@@ -284,7 +285,7 @@ def track_as(mdp: ConstrainedMDP, counter: Counter, most: float = np.inf) -> Tra
 def build(mdp: ConstrainedMDP, counter: Counter, steps: list[Total], which: Int, most: float) -> Tracked:
     """Breadth first, a step of the episode at a time; `which` [N] is the class of each outcome's costs in `steps`."""
     totals = Totals(counter, steps, most)
-    g, by_step, H = mdp.graph, mdp.step_dependent, mdp.horizon
+    g, by_step, H = mdp.graph, mdp.step_dependent, need_steps(mdp.horizon, "a limit on single episodes")
     first, start = g.first.astype(np.int64), g.start.astype(np.int64)
     begin = np.flatnonzero(mdp.initial > 0.0)
     new = known = begin * WIDE  # state * WIDE + number of the total; `known` is sorted
