@@ -368,6 +368,9 @@ def test_who_needs_a_horizon_says_so_in_one_line() -> None:
         "single_episode": lambda: conrl.single_episode(mdp),
         "Gymnasium": lambda: conrl.envs.CMDPEnv(mdp),
         "Knapsack": lambda: conrl.plan(mdp, conrl.Knapsack([3.0], 10)),
+        "single steps": lambda: conrl.plan(mdp, conrl.Linear(per_step={"cost": 0.5})),
+        "single episodes": lambda: conrl.plan(mdp, conrl.Linear(never={"cost": 3.0})),
+        "a fleet": lambda: conrl.Fleet([(mdp, 3)]),
         "convex-program": lambda: conrl.plan(mdp, conrl.ConcaveConvex(lambda x: x), planner="convex-program"),
         "value function": lambda: conrl.theory.values(mdp, conrl.plan(mdp).policy, 0),
     }

@@ -286,7 +286,7 @@ def build(mdp: ConstrainedMDP, counter: Counter, steps: list[Total], which: Int,
     """Breadth first, a step of the episode at a time; `which` [N] is the class of each outcome's costs in `steps`."""
     need_steps(mdp.horizon, "counting what an episode costs")
     totals = Totals(counter, steps, most)
-    g, by_step, H = mdp.graph, mdp.step_dependent, mdp.horizon
+    g, by_step, H = mdp.graph, mdp.step_dependent, need_steps(mdp.horizon, "a limit on single episodes")
     first, start = g.first.astype(np.int64), g.start.astype(np.int64)
     begin = np.flatnonzero(mdp.initial > 0.0)
     new = known = begin * WIDE  # state * WIDE + number of the total; `known` is sorted
