@@ -702,6 +702,14 @@ def numbers(r: random.Random, folder: Path) -> None:
         lambda: conrl.Lagrangian(odd_number(r), odd_number(r)),
         lambda: conrl.learn(box, conrl.ConRL(box.task), odd_count(r), seed=odd_number(r)),
         lambda: conrl.Task(odd_number(r), 2, 3, [1.0], ["c"]),
+        lambda: conrl.plan(box.replace(horizon=conrl.Discounted(odd_number(r)))),
+        lambda: conrl.plan(
+            box.replace(horizon=r.choice((conrl.Average(), conrl.Total(), conrl.Discounted(0.9)))), [odd_number(r)]
+        ),
+        lambda: conrl.evaluate(box.replace(horizon=conrl.Average()), conrl.Stationary([[odd_number(r)] * 4] * 121)),
+        lambda: command(
+            "plan", "box", r.choice(("--discount", "--horizon")), odd(r), *r.choice(((), ("--average",), ("--total",)))
+        ),
         lambda: conrl.simulate(box, conrl.plan(box), episodes=odd_count(r), seed=odd_number(r)),
         lambda: conrl.Episode([0, odd_number(r)], [0], [odd_number(r)], [[odd_number(r)]]),
     )

@@ -45,7 +45,8 @@ class Policy:
         table = np.array(float_array(probabilities, "policy"))
         if table.ndim != 3:
             raise ModelError(f"policy has shape {table.shape}; expected (H, S, A)")
-        wrong = ~((table >= 0.0).all(axis=2) & (np.abs(table.sum(axis=2) - 1.0) <= SUM_TOLERANCE))
+        wrong = ~((table >= 0.0) & (table <= 2.0)).all(axis=2)  # before they are added up: a sum could overflow
+        wrong |= np.abs(np.where(wrong[:, :, None], 0.0, table).sum(axis=2) - 1.0) > SUM_TOLERANCE
         if wrong.any():
             h, s = (int(x) for x in np.argwhere(wrong)[0])
             raise ModelError(

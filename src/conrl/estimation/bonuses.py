@@ -88,10 +88,10 @@ class ScaledBonus:
         try:
             if np.ndim(self.cost):
                 object.__setattr__(self, "cost", tuple(float(c) for c in np.asarray(self.cost).tolist()))
-            _ = [float(x) for x in (self.reward, self.unvisited, *np.atleast_1d(self.cost).tolist())]
+            scales = [float(x) for x in (self.reward, self.unvisited, *np.atleast_1d(self.cost).tolist())]
         except (TypeError, ValueError, OverflowError):
             raise SpecError(f"{shown(self)} makes no bonus: scales are numbers") from None
-        if not np.isfinite([self.reward, self.unvisited, *np.atleast_1d(self.cost)]).all() or self.unvisited < 0.0:
+        if not np.isfinite(scales).all() or scales[1] < 0.0:
             raise SpecError(f"{shown(self)} makes no bonus: scales are finite, and unvisited is at least 0")
 
     def __call__(self, visits: Int, episode: int, task: Task) -> Float:
