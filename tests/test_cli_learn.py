@@ -252,3 +252,29 @@ def test_algorithms_are_listed_and_learn() -> None:
 )
 def test_mistakes_about_algorithms(words: tuple[str, ...], piece: str) -> None:
     assert piece in refused(*ROVER, "--episodes", "2", *words)
+
+
+def test_limits_on_single_episodes() -> None:
+    """What the learner keeps is what it was asked; others say that they cannot."""
+    words = (
+        "learn",
+        "pricing",
+        "--episodes",
+        40,
+        "--limit",
+        "stock=inf",
+        "--never",
+        "stock=5",
+        "--chance",
+        "stock>3:.4",
+    )
+    kept = json.loads(ok(*words, "--out", "run", "--json"))
+    assert kept["episodes"] == 40
+    with (Path("run") / "pricing" / "conrl" / "seed-000" / "progress.csv").open() as stream:
+        assert max(float(row["cost_stock"]) for row in csv.DictReader(stream)) <= 5.0
+    assert "continued after episode 40" in ok(*words[:3], 50, *words[4:], "--out", "run")
+    assert "--never stok: unknown cost 'stok'; did you mean 'stock'" in refused("learn", "pricing", "--never", "stok=5")
+    assert "can_stop" in refused("learn", "mars-rover", "--never", "crash=0")
+    told = refused("learn", "box", "--algorithm", "ucbvi", "--chance", "corner>0:0.1")
+    assert told.startswith("--chance: limits on single episodes")
+    assert "--budget replaces" in refused("learn", "pricing", "--budget", "stock=9", "--cvar", "stock@0.9:4")

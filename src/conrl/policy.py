@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from conrl import kernels
-from conrl._types import Float, Int
+from conrl._types import Bool, Float, Int
 from conrl.arguments import any_array, float_array, is_int, read_generator
 from conrl.errors import ModelError, shown
 from conrl.io.cells import csv_text
@@ -45,7 +45,9 @@ class Policy:
         table = np.array(float_array(probabilities, "policy"))
         if table.ndim != 3:
             raise ModelError(f"policy has shape {table.shape}; expected (H, S, A)")
-        wrong = ~((table >= 0.0) & (table <= 2.0)).all(axis=2)  # before they are added up: a sum could overflow
+        wrong: Bool = np.asarray(
+            ~((table >= 0.0) & (table <= 2.0)).all(axis=2)
+        )  # before they are added up: a sum could overflow
         wrong |= np.abs(np.where(wrong[:, :, None], 0.0, table).sum(axis=2) - 1.0) > SUM_TOLERANCE
         if wrong.any():
             h, s = (int(x) for x in np.argwhere(wrong)[0])

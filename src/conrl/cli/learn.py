@@ -11,8 +11,11 @@ from conrl.cli import completion
 from conrl.cli.command import Command, complain, load_numba, show
 from conrl.cli.options import (
     as_json,
+    chance,
+    cvar,
     horizon,
     limit,
+    never,
     parameter,
     read_bounds,
     read_limits,
@@ -51,6 +54,9 @@ Ctrl-C or SIGTERM stops after the episode being played, with everything saved (e
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of all randomness.")
 @parameter
 @limit
+@never
+@chance
+@cvar
 @click.option("--budget", "budgets", help="Total of a cost over all episodes: never exceeded.", **repeated(read_limits))
 @click.option(
     "--epsilon",
@@ -104,8 +110,8 @@ def learn(
     from conrl.cli import json_records, tables
     from conrl.experiments.jobs import Job, Run
 
-    if given["budgets"] and given["limits"]:
-        raise SpecError("--budget replaces --limit; give one kind")
+    if given["budgets"] and any(given[name] for name in ("limits", "never", "chance", "cvar")):
+        raise SpecError("--budget replaces --limit, --never, --chance and --cvar; give one kind")
     if not given["budgets"] and (epsilon is not None or resolve):
         raise SpecError("--epsilon and --resolve go with --budget")
     apart = {"planner": planner, "bonus": bonus, "resolve": resolve or None}  # these have an option of their own

@@ -112,6 +112,21 @@ def repeated(read: Callable[..., dict[str, Any]]) -> dict[str, Any]:
 limit = click.option(
     "--limit", "limits", help="Limit on an expected total cost; inf for none.", **repeated(read_limits)
 )
+never = click.option("--never", help="What no single episode may exceed.", **repeated(read_limits))
+chance = click.option(
+    "--chance",
+    metavar="NAME>X:P",
+    multiple=True,
+    callback=read_chances,
+    help="At most a share P of episodes may exceed X.",
+)
+cvar = click.option(
+    "--cvar",
+    metavar="NAME@LEVEL:X",
+    multiple=True,
+    callback=read_cvars,
+    help="Limit on the mean of the worst 1 - LEVEL of episodes.",
+)
 horizon = click.option("--horizon", type=click.IntRange(1, LONGEST), help="Steps of an episode. CSV files need it.")
 discount = click.option("--discount", type=float, metavar="G", help="Instead of --horizon: step t counts G^t.")
 average = click.option("--average", is_flag=True, help="Instead of --horizon: the mean of a step in the long run.")

@@ -10,11 +10,12 @@ import click
 from conrl.cli import completion
 from conrl.cli.command import Command, load_numba, show
 from conrl.cli.options import (
+    chance,
     check_files,
+    cvar,
     model_options,
-    read_chances,
+    never,
     read_criterion,
-    read_cvars,
     read_limits,
     read_share,
     read_threshold,
@@ -60,23 +61,9 @@ Exit code 3: no policy keeps the limits.""",
 @model_options
 @click.option("--floor", "floors", help="Least expected total of a cost.", **repeated(read_limits))
 @click.option("--per-step", help="Limit on the expected cost of every single step.", **repeated(read_limits))
-@click.option("--never", help="What no single episode may exceed.", **repeated(read_limits))
-@click.option(
-    "--chance",
-    "chances",
-    metavar="NAME>X:P",
-    multiple=True,
-    callback=read_chances,
-    help="At most a share P of episodes may exceed X.",
-)
-@click.option(
-    "--cvar",
-    "cvars",
-    metavar="NAME@LEVEL:X",
-    multiple=True,
-    callback=read_cvars,
-    help="Limit on the mean of the worst 1 - LEVEL of episodes.",
-)
+@never
+@chance
+@cvar
 @click.option("--grid", help="What costs without a common unit are rounded to.", **repeated(read_limits))
 @click.option(
     "--budget", "budgets", help="Total of a cost over all --episodes, kept in expectation.", **repeated(read_limits)
@@ -106,8 +93,8 @@ def plan(
     floors: dict[str, float],
     per_step: dict[str, float],
     never: dict[str, float],
-    chances: dict[str, list[tuple[float, float]]],
-    cvars: dict[str, list[tuple[float, float]]],
+    chance: dict[str, list[tuple[float, float]]],
+    cvar: dict[str, list[tuple[float, float]]],
     grid: dict[str, float],
     tol: float | None,
     budgets: dict[str, float],
@@ -130,7 +117,7 @@ def plan(
     load_numba()
     if model.lower().endswith(".toml"):
         foreign: dict[str, Any] = {"--budget": budgets, "--episodes": episodes, "--epsilon": epsilon, "--out": out}
-        foreign |= {"--never": never, "--chance": chances, "--cvar": cvars, "--grid": grid}
+        foreign |= {"--never": never, "--chance": chance, "--cvar": cvar, "--grid": grid}
         foreign |= {"--deterministic": deterministic, "--time-limit": time_limit is not None}
         own = {"--planner": planner != "column-generation", "--set": given["settings"], "--start": given["start"]}
         own |= {"--discount": given["discount"] is not None, "--average": given["average"], "--total": given["total"]}
@@ -149,7 +136,7 @@ def plan(
     mdp = naming.model(model, limits=limits, **read_criterion(given), allow_import=True)  # typed by the user
     if any(path.suffix in drawing.PICTURES for path in out):
         play.grid_layout(mdp)  # refuses a model that has no map
-    tails: dict[str, Any] = {"never": never, "chance": chances, "cvar": cvars, "grid": grid}
+    tails: dict[str, Any] = {"never": never, "chance": chance, "cvar": cvar, "grid": grid}
     given_tails = {name: entries for name, entries in tails.items() if entries}
     asked: problem.Problem = problem.Linear(mdp.limits, floors, per_step=per_step or None, **given_tails)
     if budgets or episodes is not None or epsilon is not None:

@@ -23,7 +23,8 @@ from conrl.experiments.store import learn_on_disk, run_directory, settings_of
 from conrl.io import is_model_file
 from conrl.io.files import read_bytes, refuse_links
 from conrl.model import ConstrainedMDP, Task, transform
-from conrl.problem import Knapsack
+from conrl.model.tails import KINDS
+from conrl.problem import Knapsack, Linear, Problem
 from conrl.running import History, learn
 from conrl.running.loop import make_world
 from conrl.running.worlds import with_coins
@@ -38,9 +39,9 @@ class Job:
 
     `env` names a model as on the command line, `settings`, `limits`, `horizon`, `start`, `reward_range` and
     `cost_ranges` go with it. With `pay` "bernoulli", [0, 1] is the range of what nobody declared and has means in it.
-    `options` are parameters of the algorithm as plain values (see `conrl.experiments.parts`). `budgets` make the
-    problem a `Knapsack` over all episodes. `env_name` and `name` are what the run's directory is called,
-    by default the names of the two.
+    `options` are parameters of the algorithm as plain values (see `conrl.experiments.parts`). `never`, `chance` and
+    `cvar` limit single episodes, as in `Linear`. `budgets` make the problem a `Knapsack` over all episodes. `env_name`
+    and `name` are what the run's directory is called, by default the names of the two.
     `allow_import`: a module that `env` names may be imported; the user says so, never a file.
     """
 
@@ -56,6 +57,9 @@ class Job:
     cost_ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     preset: str = "default"
     options: dict[str, Any] = field(default_factory=dict)
+    never: dict[str, float] = field(default_factory=dict)
+    chance: dict[str, Any] = field(default_factory=dict)
+    cvar: dict[str, Any] = field(default_factory=dict)
     budgets: dict[str, float] = field(default_factory=dict)
     epsilon: float | str = 0.0
     pay: str = "outcome"
@@ -198,12 +202,21 @@ class Run:
         job, kind = self.job, parts.algorithm(self.job.algorithm)
         parts.check_options(kind, job.options)
         chosen = {name: parts.part(name, value) for name, value in job.options.items()}
-        problem = Knapsack(job.budgets, job.episodes, job.epsilon) if job.budgets else None
         _, task = self._world
+        problem: Problem | None = None
+        if job.budgets:
+            problem = Knapsack(job.budgets, job.episodes, job.epsilon)
+        elif tails := {name: vars(job)[name] for name in KINDS if vars(job)[name]}:
+            problem = Linear(task.limits, **tails)
         try:
             learner = kind(task, problem=problem, preset=job.preset, seed=job.seed, **chosen, **self._given)
         except ConRLError as error:
-            if not error.key or error.key[0] in job.options:
+            asked = [name for name in KINDS if vars(job)[name]]
+            if error.key and error.key[0] in KINDS:
+                raise
+            if asked and error.key[:1] == ("problem",):
+                error.key = (asked[0],)
+            elif not error.key or error.key[0] in job.options:
                 error.key = ("options", *error.key)
             elif error.key[0] in ("problem", *parts.signature(kind)):  # not given: what the preset stands for
                 error.key = ("budgets",) if job.budgets else ("preset",)

@@ -9,7 +9,8 @@
 
     [algorithm.conrl]
 
-    [algorithm.rcpo]                  # also learner, preset, episodes, seeds, environments, pay, budgets, epsilon
+    [algorithm.rcpo]                  # also learner, preset, episodes, seeds, environments, pay, budgets, epsilon,
+                                      # never, chance, cvar
     options = { rate = 1e-3 }
     [algorithm.rcpo.on.box]           # what is different in one environment
     options = { rate = 1e-2 }
@@ -257,7 +258,7 @@ class _Reader:
         """One run of an algorithm in an environment, from the tables of both."""
         own = {field: env[key] for field, key in IN_ENVIRONMENT.items() if key in env}
         own |= {key: table[key] for key in OVERRIDES if key in table and key != "seeds"}
-        for key in ("limits", "budgets"):
+        for key in ("limits", "budgets", "never"):
             own[key] = {cost: float(x) for cost, x in own.get(key, {}).items()}
         if "reward_range" in own:
             own["reward_range"] = tuple(map(float, own["reward_range"]))

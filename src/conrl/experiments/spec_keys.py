@@ -101,6 +101,9 @@ OVERRIDES: dict[str, Check] = {
     "seeds": SEEDS,
     "options": TABLE,
     "pay": TEXT,
+    "never": NUMBERS,
+    "chance": (is_table, "a table such as { crash = [0, 0.05] }"),
+    "cvar": (is_table, "a table such as { crash = [0.9, 4] }"),
     "budgets": NUMBERS,
     "epsilon": (_share, "a number in [0, 1) or 'theorem'"),
 }

@@ -13,6 +13,7 @@ Caution (a negative bonus) moves the estimate itself: it cannot be part of the o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +22,7 @@ from numpy.typing import ArrayLike
 from conrl._types import Array, Arrays, Float
 from conrl.arguments import LARGEST, read_choice, read_flag
 from conrl.episode import Episode
-from conrl.errors import RunError, SpecError, shown
+from conrl.errors import InfeasibleError, RunError, SpecError, shown
 from conrl.estimation.bonuses import Bonus, ScaledBonus
 from conrl.estimation.tally import Tally
 from conrl.learners.base import Proposal, group, prefixed
@@ -214,7 +215,13 @@ class ConRL(PlacesLearner):
                 problem = Knapsack(np.maximum(self.budget.left, 0.0), K - k + 1)
             else:
                 problem = Knapsack(self.budget.budgets, K, self._epsilon)
-        return planned(self.planner, self._model(k), problem, self._start, relax=True)
+        model = self._model(k)
+        if isinstance(problem, Linear) and problem.never is not None:
+            try:
+                return planned(self.planner, model, problem, self._start, relax=False)
+            except InfeasibleError:  # perhaps for want of an action that ends the episode: that is the guard's to do
+                return planned(self.planner, model, replace(problem, never=None), None, relax=True)
+        return planned(self.planner, model, problem, self._start, relax=True)
 
     def _model(self, k: int) -> ConstrainedMDP:
         """The estimate of the places with its bonus (Algorithm 1, lines 2 and 3)."""

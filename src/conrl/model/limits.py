@@ -135,7 +135,8 @@ class Linear:
         if self.on_episodes:
             raise SpecError(
                 "limits on single episodes (never, chance, cvar) are planned by conrl.plan and learned by ConRL; "
-                "use one of them"
+                "use one of them",
+                key=("problem",),
             )
         names = tuple(model.cost_names)
         if self.per_step is not None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from conrl import metrics
 from conrl._types import Array, Bool, Float, Int
-from conrl.errors import RunError
+from conrl.errors import InfeasibleError, RunError
 from conrl.io.cells import csv_text
 from conrl.io.files import atomic_write
 from conrl.learners.base import Learner, optional
@@ -202,9 +202,15 @@ class History:
     @cached_property
     def optimum(self) -> Plan | LongRun | None:
         """The best policy of the true model: of a `Knapsack`, the static one that keeps B / K in expectation; of one
-        unending episode, the best long-run average."""
+        unending episode, the best long-run average. None where it is unknown: without a model, and with `never`, which
+        the guard keeps by ending episodes, if no policy of the model keeps it to the last step."""
         if self.mdp is None:
             return None
+        if isinstance(self.problem, Linear) and self.problem.never is not None:
+            try:
+                return best_plan(self.mdp, self.problem)
+            except InfeasibleError:
+                return None
         return long_run_optimum(self.mdp, self.limits) if self.continuing else best_plan(self.mdp, self.problem)
 
     @property
