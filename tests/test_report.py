@@ -228,7 +228,7 @@ def test_one_oracle_answers_for_a_model(monkeypatch: pytest.MonkeyPatch) -> None
             super().__init__(mdp)
 
     for module in (budget, frontiers, column_generation):
-        monkeypatch.setattr(module, "BackwardInduction", Counted)
+        monkeypatch.setattr(module, "exact_oracle", Counted)
     mdp = make("cluster")
     best = plan(mdp)
     assert len(made) == 1

@@ -328,7 +328,10 @@ def test_by_step_or_by_outcome_is_not_guessed() -> None:
     P = np.full((2, 2, 2, 2), 0.5)
     with pytest.raises(conrl.ModelError, match="by step or by outcome"):
         conrl.ConstrainedMDP(P, np.ones((2, 2, 2)), None)
+    with pytest.raises(conrl.ModelError, match="by step or by outcome"):
+        conrl.ConstrainedMDP(P[0], np.ones((2, 2, 2)), None, 2, available=np.ones((2, 2, 2)))
     assert conrl.ConstrainedMDP(P, np.ones((2, 2, 2, 2)), None).step_dependent
+    assert not conrl.ConstrainedMDP(P[0], np.ones((2, 2, 2)), None, 2).step_dependent  # by outcome, as ever
 
 
 def test_steps_stay_as_they_are() -> None:

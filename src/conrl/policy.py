@@ -262,6 +262,10 @@ class Stationary(Policy):
         policy.actions, policy.shape = actions, (1, actions.size, num_actions)
         return policy
 
+    @property
+    def most_probable(self) -> Policy:
+        return Stationary.of_actions(self.mode, self.shape[2])
+
     @classmethod
     def _trusted(cls, table: Float) -> Stationary:
         policy = cls.__new__(cls)

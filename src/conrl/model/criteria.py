@@ -18,7 +18,7 @@ from typing import Any
 from conrl.arguments import is_number, setter
 from conrl.errors import ModelError, shown
 
-LARGEST_DISCOUNT = 1.0 - 1e-6  # beyond it a probability that is off by 1e-9 would matter
+LARGEST_DISCOUNT = 1.0 - 1e-6  # a million steps count: beyond that rounding adds up
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,10 @@ def read_step_limits(given: Any, cost_names: Sequence[str], horizon: int) -> lis
         if name not in cost_names:
             raise ModelError(unknown("cost", str(name), cost_names), key=("per_step", str(name)))
         many = isinstance(limit, (list, tuple, np.ndarray))
-        values = _limit_array([np.inf if x is None else x for x in limit] if many else limit, f"per_step[{name!r}]")
+        numbers = [np.inf if x is None else x for x in (limit if many else (limit,))]
+        if any(isinstance(x, (str, bytes, Mapping)) for x in numbers):
+            raise ModelError(f"per_step[{name!r}] is {shown(limit)}; expected numbers", key=("per_step", str(name)))
+        values = _limit_array(numbers if many else numbers[0], f"per_step[{name!r}]")
         if values.shape not in ((), (horizon,)):
             raise ModelError(
                 f"per_step[{name!r}] has shape {values.shape}; expected one number, or one for each of {horizon} steps",

@@ -69,6 +69,7 @@ class ConstrainedMDP:
         transitions: `[S, A, S]` array, or scipy sparse `[S*A, S]` (row s*A + a); for each step its own: `[H, S, A, S]`,
             or a list of H sparse ones.
         rewards: `[S, A]`, or by outcome: `[S, A, S]`, or sparse like `transitions`; for each step: with a leading H.
+            Where `[S, A, S]` and `[H, S, A]` are the same shape, it is by outcome; give `[H, S, A, S]` instead.
         costs: `[S, A, d]`, or by outcome: `[S, A, S, d]`, or a list of d arrays such as `rewards` takes; for each step:
             with a leading H. `None` or d = 0 is an ordinary MDP.
         horizon: number of steps of an episode, at least 1; may be left out where `transitions` say it. For a process
@@ -414,6 +415,15 @@ class ConstrainedMDP:
             return np.zeros(1 + self.num_costs, dtype=bool)
         once = np.repeat(self.outcome_pay[self.graph.start[:-1]], np.diff(self.graph.start), axis=0)
         return np.asarray((once != self.outcome_pay).any(axis=0))
+
+    @property
+    def pays(self) -> Bool:
+        """[P]: which pairs pay or cost something, in some outcome; means of 0 may be those of 1 and -1."""
+        some = (self.pay != 0.0).any(axis=1)
+        if self.outcome_pay is None:
+            return np.asarray(some)
+        begin = self.graph.start[:-1].astype(np.int64)
+        return np.asarray(some | np.logical_or.reduceat((self.outcome_pay != 0.0).any(axis=1), begin))
 
     @property
     def _paid(self) -> Float:

@@ -23,15 +23,14 @@ from conrl.model.criteria import Discounted, Total
 from conrl.model.mdp import ConstrainedMDP
 
 RESIDUAL = 24.0 * HALF_ULP  # times the expected steps, each of which may add as much
+LONGEST = 1e8  # expected steps: beyond that rounding may take more than the eighth digit of a total
 STATIONARY_ERROR = 1e-10  # a distribution that cannot be known to this, in all, is refused
 ELIMINATED = 75  # states up to which a distribution is found by elimination: off by at most 2 n^3 ulps
 
 
 def occupation(mdp: ConstrainedMDP, share: Float) -> Float:
     """[P]: x of the policy that plays pair k with probability share[k] in its state."""
-    rows = _rows(mdp, share)
-    if not isinstance(mdp.horizon, Discounted):
-        rows = _in_proportion(rows)
+    rows = _in_proportion(_rows(mdp, share))
     whole = Chain(*rows, 1.0)
     states = np.flatnonzero(whole.reached(mdp.initial))
     begin, column, weight = within(rows, states)
@@ -118,6 +117,11 @@ def _visits(rows: Rows, initial: Float) -> tuple[Float, float]:
     if not (steps >= 0.5).all():
         raise RunError("the process goes on for too long for its totals to be computed; use a horizon or a discount")
     longest, expected = float(steps.max()), float(initial @ steps)
+    if longest > LONGEST:
+        raise RunError(
+            f"the process goes on for some {longest:.0e} steps, too long for its totals to be computed; use a horizon "
+            "or a discount"
+        )
     return Chain(*rows, longest).visits(initial, steps, RESIDUAL * longest * max(expected, 1.0)), longest
 
 
@@ -179,7 +183,7 @@ def _refuse_paid(mdp: ConstrainedMDP, share: Float, states: Int) -> None:
     """Refuse a policy that is paid for ever."""
     stays = np.zeros(mdp.num_states, dtype=bool)
     stays[states] = True
-    pays = np.flatnonzero(stays[mdp.pair_state] & (share > 0.0) & (mdp.pay != 0.0).any(axis=1))
+    pays = np.flatnonzero(stays[mdp.pair_state] & (share > 0.0) & mdp.pays)
     if pays.size:
         state, action = int(mdp.pair_state[pays[0]]), int(mdp.action[pays[0]])
         raise ModelError(

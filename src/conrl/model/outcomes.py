@@ -157,9 +157,10 @@ def read_tables(
         H = int(horizon)
     sizes = S, A, H
     exists = read_available(available, S, A, H)
-    tables = [_read_table(rewards, "rewards", sizes, moves)]
+    differ = moves or exists.ndim == 3  # the steps, whatever rewards and costs are
+    tables = [_read_table(rewards, "rewards", sizes, differ)]
     for i, cost in enumerate(_split_costs(costs, sizes)):
-        tables.append(_read_table(cost, f"costs[{i}]", sizes, moves))
+        tables.append(_read_table(cost, f"costs[{i}]", sizes, differ))
     steps = H if moves or exists.ndim == 3 or any(table.by_step for table in tables) else 0
     rows = np.flatnonzero(np.broadcast_to(exists, (steps, S, A)) if steps else exists)
     if rows.size < exists.size or rows.size + 1 != entries.start.size:
@@ -206,7 +207,7 @@ def _read_transitions(transitions: Any) -> tuple[_SparseRows, int, int, int]:
 
 
 def _read_table(values: Any, what: str, sizes: tuple[int, int, int], moves: bool) -> _Table:
-    """Rewards or one cost, as given. `sizes` are S, A and H (0 if it is unknown); `moves`: transitions have steps."""
+    """Rewards or one cost, as given. `sizes` are S, A and H (0 if it is unknown); `moves`: the steps differ anyway."""
     S, A, H = sizes
     if is_sparse(values):
         return _Table(_stacked([values], what, (S * A, S)), True, False)

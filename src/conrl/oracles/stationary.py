@@ -5,7 +5,7 @@ for totals, with every end component as one node. There the best policy for the 
 its best case for w) is found with a proven bound on its value (`policy_iteration.py`), which is what `support`
 answers. Its value vector is x.(r, c), with x the expected visits, whose residual is known.
 
-Probabilities of a pair are taken in proportion for totals: those that add up to 1 - 1e-10 would end by themselves.
+Probabilities of a pair are taken in proportion: those that add up to 1 - 1e-10 would end a total by themselves.
 A total is one number only if nothing is paid for ever: an end component with a pair that pays is refused by name.
 """
 
@@ -81,7 +81,8 @@ class DiscountedOracle(StationaryOracle):
     def __init__(self, mdp: ConstrainedMDP) -> None:
         criterion = mdp.horizon
         assert isinstance(criterion, Discounted)
-        part = Reachable.of(mdp, everywhere=mdp._visits is not None)  # an estimate may err on what can be reached
+        # An estimate may err on what can be reached.
+        part = Reachable.of(mdp, everywhere=mdp._visits is not None).in_proportion()
         reduced = discounted(part, criterion.discount)
         least, most = _row_sums(reduced)
         steps = np.full(part.order.size, (1.0 + 1e-12) / (1.0 - most))
@@ -165,7 +166,7 @@ def _refuse_paid(mdp: ConstrainedMDP, part: Reachable, components: Components) -
     """Refuse end components that pay for ever, by name."""
     inside = np.flatnonzero(components.inside)
     behind = part.pairs[inside]
-    pays = (mdp.pay[behind] != 0.0).any(axis=1)
+    pays = mdp.pays[behind]
     if mdp.bonus is not None:
         pays |= (mdp.bonus[behind] != 0.0).any(axis=1)
     if not pays.any():

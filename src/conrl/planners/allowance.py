@@ -39,7 +39,9 @@ class Allowance:
             self._rounding, self._sharp = oracle.rounding(sharp=True), True
             rho = self._rounding.point.tolist()
         share = 0.5 * FEASIBILITY + 4.0 * HALF_ULP
-        self.aim: Float = np.array([share * size + rho[1 + i] for i, size in zip(self._cost, self._size, strict=True)])
+        # Never 0, as they are divided by: a limit of 0 on what never costs anything is kept exactly.
+        sizes = zip(self._cost, self._size, strict=True)
+        self.aim: Float = np.array([share * size + rho[1 + i] + UNDERFLOW for i, size in sizes])
         self.computed: Float = 2.0 * self.aim
         self.stated: Float = 4.0 * self.aim - FEASIBILITY * np.array(self._size)
 

@@ -291,10 +291,14 @@ def _endless_rows(mdp: ConstrainedMDP) -> tuple[Any, Float]:
     S, P, g = mdp.num_states, mdp.num_pairs, mdp.graph
     leave = sp.csr_array((np.ones(P), (mdp.pair_state, np.arange(P))), shape=(S, P))
     arrive = sp.csr_array((g.probability, g.successor, g.start), shape=(P, S)).T
+    sums = np.bincount(np.repeat(np.arange(P), np.diff(g.start)), weights=g.probability, minlength=P)
+    arrive = arrive @ sp.diags_array(1.0 / sums)  # in proportion
     if isinstance(mdp.horizon, Discounted):
         return leave - mdp.horizon.discount * arrive, mdp.initial
-    sums = np.bincount(np.repeat(np.arange(P), np.diff(g.start)), weights=g.probability, minlength=P)
-    flow = leave - arrive @ sp.diags_array(1.0 / sums)  # in proportion
+    reached = np.zeros(S, dtype=bool)
+    reached[Reachable.of(mdp).order] = True
+    # What cannot be reached leads nowhere: its cycles would be free.
+    flow = leave - arrive @ sp.diags_array(reached[mdp.pair_state].astype(np.float64))
     if isinstance(mdp.horizon, Average):
         return sp.block_array([[flow, None], [leave, flow]]), np.append(np.zeros(S), mdp.initial)
     stays = np.flatnonzero(_inside(mdp)[0])
@@ -336,7 +340,7 @@ def policy_of(mdp: ConstrainedMDP, values: Float) -> Policy:
 def _check_stationary(mdp: ConstrainedMDP, x: Float, played: Float) -> None:
     """Refuse a measure that no stationary policy has: what is played is not what the program planned."""
     planned, found = x @ mdp.pay, played @ mdp.pay
-    size = np.maximum(x @ np.abs(mdp.pay), played @ np.abs(mdp.pay)) + np.abs(mdp.pay).max(axis=0)
+    size = np.maximum(x @ np.abs(mdp.pay), played @ np.abs(mdp.pay))
     if not (np.abs(planned - found) <= STATIONARY * size).all():
         raise RunError("the optimum of the full program is no stationary policy; use column generation, which mixes")
 

@@ -178,8 +178,10 @@ class Plan:
         except (ModelError, RunError):  # it is paid for ever, or for too long
             return False
         value, sizes = rho[0] @ self.mdp.pay, rho[0] @ np.abs(self.mdp.pay)
-        size = np.maximum(sizes, np.abs(self.weights @ self.values)) + np.abs(self.mdp.pay).max(axis=0)
-        if not (np.abs(value - self.weights @ self.values) <= SAME * size).all():
+        mixed = self.weights @ self.values
+        # In proportion to what it and the mixture pay; what others would is no measure.
+        size = np.maximum(sizes, self.weights @ np.abs(self.values))
+        if not (np.abs(value - mixed) <= SAME * size).all():
             return False
         if self.checked is None or self.mdp.bonus is not None:
             return True
