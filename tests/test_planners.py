@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from strategies import Spec, specs
 
 import conrl
+from conrl.model.transform import by_step
 from conrl.planners import PLANNERS
 from conrl.planners.allowance import FEASIBILITY
 from conrl.planners.result import certify
@@ -432,3 +434,36 @@ def test_a_bound_below_the_objective_proves_nothing(
     bound: float, objective: float, bought: float, expected: tuple[float, bool]
 ) -> None:
     assert certify(bound, objective, 1e-9, bought) == expected
+
+
+# -- an action that costs a fortune, and is never played ------------------------------------------------------
+
+
+def workshop(fortune: float, horizon: Any) -> conrl.ConstrainedMDP:
+    """Run earns 1 and costs 0.01, rest nothing; to scrap costs a fortune."""
+    return conrl.ConstrainedMDP(np.ones((1, 3, 1)), [[1.0, 0.0, 0.0]], [[[0.01], [0.0], [fortune]]], horizon)
+
+
+@pytest.mark.parametrize("fortune", [1.0, 1e6, 1e9, 1e12, 1e15])
+@pytest.mark.parametrize(
+    "horizon", [10, conrl.Discounted(0.9), conrl.Average(), "by step", "fleet", "one policy"], ids=str
+)
+def test_what_is_never_played_does_not_loosen_a_limit(fortune: float, horizon: Any) -> None:
+    """Rounding was allowed for in proportion to the largest total there is, and used up."""
+    steps = 10 if isinstance(horizon, str) else horizon
+    mdp = workshop(fortune, steps)
+    share = {"Average": 0.1}.get(type(steps).__name__, 1.0)
+    limit = 0.05 * share
+    if horizon == "fleet":
+        fleet = conrl.plan(conrl.Fleet([(mdp, 100)], limits=[100 * limit]))
+        assert fleet.costs[0] <= 100 * limit * (1.0 + 2e-9)
+        assert fleet.reward == pytest.approx(500.0, rel=1e-8)
+        assert fleet.bound >= 500.0
+        return
+    plan = conrl.plan(by_step(mdp) if horizon == "by step" else mdp, [limit], deterministic=horizon == "one policy")
+    assert plan.costs[0] <= limit * (1.0 + 2e-9)
+    assert plan.rows[0].allowance <= 3e-9 * limit
+    if horizon != "one policy" or fortune < 1e12:  # its search finds less there, and says so
+        assert plan.reward == pytest.approx(5.0 * share, rel=1e-8)
+    assert plan.bound >= 5.0 * share * (1.0 - 1e-12)
+    assert conrl.evaluate(mdp, plan.policy).costs[0] <= limit * (1.0 + 2e-9)

@@ -201,6 +201,19 @@ class AverageOracle(ModelOracle):
         process = self.process
         return Rounding(process.support_error * self.scale, (process.visits_error + STATIONARY_ERROR) * self.scale)
 
+    def point_error(self, w: Float) -> Float:
+        """By the largest pay of the components that its policy ends in, of what it plays there."""
+        gains, best = self._best(np.asarray(w, dtype=np.float64))
+        reached = best.chain.reached(self.process.initial)
+        stays = self.reduced.pair[best.pairs]
+        ends = {-1 - int(k) for k in stays[reached & (stays < 0)]}
+        sizes = np.zeros(1 + self.num_costs)
+        for i in ends:
+            played = gains[i].play
+            mine = np.abs(self._pay[played]) + (0.0 if self._bonus is None else self._bonus[played])
+            sizes = np.maximum(sizes, mine.max(axis=0))
+        return np.asarray((self.process.visits_error + STATIONARY_ERROR) * sizes)
+
     def support_many(self, directions: Float) -> Supports:
         m = directions.shape[0]
         values, points, means = np.empty(m), np.empty((m, 1 + self.num_costs)), np.empty((m, 1 + self.num_costs))

@@ -15,6 +15,7 @@ The maximiser z is evaluated by a forward pass of the greedy policy, which touch
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from conrl import kernels
 from conrl._types import Bool, Float
 from conrl.model import ConstrainedMDP
-from conrl.oracles.protocols import ModelOracle, Supports
+from conrl.oracles.protocols import DRIFT, HALF_ULP, TINY, ModelOracle, Supports
 from conrl.policy import Deterministic
 
 FEW = 2  # this many directions or fewer are quicker one by one than in one sweep of LANES
@@ -117,6 +118,22 @@ class BackwardInduction(ModelOracle):
         sizes = np.abs(mdp.pay) if mdp.bonus is None else np.abs(mdp.pay) + mdp.bonus
         values = BackwardInduction(mdp._copy(pay=sizes, bonus=None)).support_many(np.eye(1 + self.num_costs)).values
         return values * (1.0 + 1e-6)
+
+    def point_error(self, w: Float) -> Float:
+        """By what its own policy is paid, in sizes: what an action that it does not play would pay is no error."""
+        work = self._scratch()
+        self._sweep(np.asarray(w, dtype=np.float64), work)
+        choice, counts = work.choice.reshape(-1, 1), work.counts
+        kernels.visits(self._graph, self._occupied, self._reach.initial, choice, 0, work.mu, counts)
+        sizes = counts @ np.abs(self._pay)
+        if self._bonus is not None:
+            sizes += counts @ self._bonus
+        return self.error_of(sizes)
+
+    def error_of(self, sizes: Float) -> Float:
+        forward = self._operations[1]
+        unit = 1.02 * HALF_ULP * math.exp(DRIFT * self.horizon)  # one percent more: the sizes are rounded themselves
+        return np.asarray(forward * unit * sizes + TINY * forward * (1.0 + self.scale))
 
     def policy(self, w: Float) -> Deterministic:
         """The greedy policy for w; at (step, state) pairs that cannot be reached, the first action.

@@ -64,6 +64,11 @@ class SupportOracle(Protocol):
         """How far answers may be off; `sharp`: with the largest expected totals, at the price of a sweep."""
         ...
 
+    def point_error(self, w: Float) -> Float:
+        """[1+d]: how far the point that answers w may be off: at most `rounding`, and less if its policy pays less than
+        others would."""
+        return self.rounding(sharp=True).point
+
     def strict(self) -> SupportOracle:
         """The same oracle without a tolerance for ties: more directions may be needed, but its answers are the best."""
         ...
@@ -149,6 +154,10 @@ class ModelOracle(SupportOracle):
             lost = TINY * forward * (1.0 + self.scale)  # of probabilities, where pay is large
             return Rounding(backward * unit * totals, forward * unit * totals + lost)
         return Rounding(backward * unit * H * self.scale, forward * unit * H * self.scale + TINY * forward)
+
+    def error_of(self, sizes: Float) -> Float:
+        """[1+d]: how far a value vector may be off whose policy is paid `sizes` [1+d] in all, signs left out."""
+        return self.rounding(sharp=True).point
 
     def _largest_totals(self) -> Float:
         """[1+d]: the largest expected total of the size of each coordinate's pay, or an upper bound on it."""

@@ -41,6 +41,15 @@ class StationaryOracle(ModelOracle):
         """Support values are upper bounds as they are. Both are off by about steps^2 half ulps of the largest pay."""
         return Rounding(self.process.support_error * self.scale, self.process.visits_error * self.scale)
 
+    def point_error(self, w: Float) -> Float:
+        """By the largest pay where its policy comes to: visits are off by `visits_error` in all, and only there."""
+        best = self._best(np.asarray(w, dtype=np.float64))
+        pairs = best.pairs[best.chain.reached(self.process.initial)]
+        sizes = np.abs(self._pay[pairs])
+        if self._bonus is not None:
+            sizes = sizes + self._bonus[pairs]
+        return np.asarray(self.process.visits_error * sizes.max(axis=0))
+
     def support_many(self, directions: Float) -> Supports:
         m = directions.shape[0]
         values, points, means = np.empty(m), np.empty((m, 1 + self.num_costs)), np.empty((m, 1 + self.num_costs))

@@ -136,7 +136,21 @@ class SumOracle(SupportOracle):
         oracle._tie_unit = 0.0
         return oracle
 
-    def rounding(self, sharp: bool = False) -> Rounding:
+    def point_error(self, w: Float) -> Float:
+        """A cost that is never negative is its own size: what it comes to bounds its error."""
+        prior = self.rounding(sharp=True).point
+        point = self.support(np.asarray(w, dtype=np.float64)).point
+        plain = np.ones(1 + self.fleet.num_costs, dtype=bool)  # coordinates of one sign
+        for stack in self.fleet.stacks:
+            low, high = stack.pay.min(axis=(0, 2, 3)), stack.pay.max(axis=(0, 2, 3))
+            plain &= (low >= 0.0) | (high <= 0.0)
+        every = np.concatenate((plain, np.repeat(plain[self._stepwise], self.horizon)))
+        _, forward, unit, lost = self._operations()
+        own = forward * unit * np.abs(point) * (1.0 + 1e-6) + lost
+        return np.where(every, np.minimum(own, prior), prior)
+
+    def _operations(self) -> tuple[int, int, float, Float]:
+        """Operations of a support value and of a point, what one of them is off by, and what underflow may lose."""
         H, more = self.horizon, 4 * self.fleet.num_costs + 16
         backward = forward = 0
         for stack in self.fleet.stacks:
@@ -147,8 +161,12 @@ class SumOracle(SupportOracle):
             forward = max(forward, H * (arrivals + 2) + P)
         backward, forward = backward + CHUNK + more, forward + CHUNK + more
         unit = 1.01 * HALF_ULP * math.exp(DRIFT * H)
-        totals = self._largest_totals() if sharp else H * self.scale
         lost = TINY * forward * (1.0 + self.scale) * float(self.fleet.num_units)  # of probabilities, where pay is large
+        return backward, forward, unit, lost
+
+    def rounding(self, sharp: bool = False) -> Rounding:
+        backward, forward, unit, lost = self._operations()
+        totals = self._largest_totals() if sharp else self.horizon * self.scale
         steps = slice(1 + self.fleet.num_costs, None)
         totals[steps] = self.scale[steps]  # of one step, not of all
         return Rounding(backward * unit * totals, forward * unit * totals + lost)

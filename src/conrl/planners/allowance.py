@@ -4,19 +4,24 @@ A row  sign * z[1 + cost] <= bound  counts as kept if it is exceeded by at most
 
     allowance = 1e-9 |bound| + 4 rho                                                      (1)
 
-where rho is a proven bound on the rounding of its value (`SupportOracle.rounding`): about 1e-16, times the operations
-on the way, times the largest expected total of the cost's size. Nothing else: a limit of 0.5 on what costs 1e9 with
-probability 1e-9 is a limit of 0.5. Planners try to exceed the bound by no more than half of the first part plus one rho
-(`aim`), and accept twice that (`computed`). What they compute is itself off by at most rho; the last rho is for the
-mixture's Markov form.
+where rho is a proven bound on the rounding of its value: about 1e-16, times the operations on the way, times the
+expected total of the cost's size. Of which policy? The largest there is (`SupportOracle.rounding`) serves for all, if
+it is negligible. If it is not, since some action costs 1e9, it is that of each point itself
+(`SupportOracle.point_error`): an action that is never played does not loosen a limit. Nothing else: a limit of 0.5 on
+what costs 1e9 with probability 1e-9 is a limit of 0.5. Planners try to exceed the bound by no more than half of the
+first part plus one rho (`aim`), and accept twice that (`computed`). What they compute is itself off by at most rho; the
+last rho is for the mixture's Markov form.
 """
 
 from __future__ import annotations
 
+import copy
+from typing import Self
+
 import numpy as np
 
 from conrl._types import Float
-from conrl.oracles.protocols import HALF_ULP, SupportOracle
+from conrl.oracles.protocols import HALF_ULP, TINY, SupportOracle
 from conrl.problem import Rows
 
 FEASIBILITY = 1e-9  # of its bound, by which a row may be exceeded
@@ -28,7 +33,8 @@ class Allowance:
     """What rounding means for some rows.
 
     `aim`, `computed` and `stated` [R] are by how much a row's value may exceed its bound: as it is sought, as it is
-    computed, and Eq. (1).
+    computed, and Eq. (1). `proof` [R] is by how much the least value must exceed it for a conflict. Where `by_point`,
+    they are of the policy with the largest totals, and `of` gives those of others.
     """
 
     def __init__(self, oracle: SupportOracle, rows: Rows) -> None:
@@ -39,11 +45,25 @@ class Allowance:
             self._rounding, self._sharp = oracle.rounding(sharp=True), True
             rho = self._rounding.point.tolist()
         share = 0.5 * FEASIBILITY + 4.0 * HALF_ULP
+        self.by_point = any(
+            rho[1 + i] > SWEEP_SHARE * FEASIBILITY * size for i, size in zip(self._cost, self._size, strict=True)
+        )
         # Never 0, as they are divided by: a limit of 0 on what never costs anything is kept exactly.
-        sizes = zip(self._cost, self._size, strict=True)
-        self.aim: Float = np.array([share * size + rho[1 + i] + UNDERFLOW for i, size in sizes])
+        self._least: Float = np.array([share * size + TINY for size in self._size])
+        self._put(np.array([rho[1 + i] for i in self._cost]))
+        support = np.array([self._rounding.support[1 + i] for i in self._cost])
+        self.proof: Float = self._least + support if self.by_point else self.aim
+
+    def _put(self, rho: Float) -> None:
+        self.aim: Float = self._least + rho
         self.computed: Float = 2.0 * self.aim
         self.stated: Float = 4.0 * self.aim - FEASIBILITY * np.array(self._size)
+
+    def of(self, error: Float) -> Self:
+        """The same for a policy, or a mixture, whose value vector is off by at most error [1+d]."""
+        own = copy.copy(self)
+        own._put(error[1 + np.array(self._cost, dtype=np.int64)])
+        return own
 
     def outward(self, a: Float, multipliers: Float, tolerance: float) -> float:
         """What support(a - G'multipliers) + multipliers.bound may be too low by; sharper where `tolerance` is small."""

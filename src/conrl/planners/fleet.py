@@ -283,7 +283,11 @@ def _split(fleet: Fleet, best: Optimum, rows: Rows, tol: float, upper: Float, lo
     oracle = best.oracle
     assert isinstance(oracle, SumOracle)
     assert best.allowance is not None
-    counts, stated, most = fleet.counts, best.allowance, Allowance(oracle, rows).computed
+    allowance = Allowance(oracle, rows)
+    if allowance.by_point:
+        errors = np.array([oracle.point_error(direction) for direction in best.directions])
+        allowance = allowance.of(best.weights @ errors)
+    counts, stated, most = fleet.counts, best.allowance, allowance.computed
     points = oracle.points_apart(best.directions)  # [n, M, width]
     least = best.objective - 0.1 * _tolerance(oracle, best.objective, tol)
     for reduced in (True, False):

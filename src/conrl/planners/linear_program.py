@@ -66,6 +66,7 @@ class _Solution(NamedTuple):
     value: Float  # [1+d]: of all episodes
     objective: float  # the reward in the best case
     used: Float  # [R]: the cost of each row in its best case
+    sizes: Float  # [1+d]: what it is paid, signs left out
     multipliers: Float  # [R]
     iterations: int
 
@@ -112,10 +113,12 @@ class LinearProgram:
         allowance = Allowance(oracle, rows)
         solution = self._within(oracle, rows, null, rows.bound, allowance.aim)
         over = solution.over(rows)
-        if (over > allowance.computed).any():
+        if (over > allowance.computed).any() or (allowance.by_point and (over > 0.0).any()):
             tighter = rows.bound - 2.0 * np.maximum(over, 0.0)
             solution = self._within(oracle, rows, null, tighter, allowance.aim)
             over = solution.over(rows)
+        if allowance.by_point:
+            allowance = allowance.of(oracle.error_of(solution.sizes))
         if not (over <= allowance.computed).all():
             worst = int(np.argmax(over / allowance.computed))
             raise RunError(f"HiGHS' answer breaks {rows.names[worst]} by {over[worst]:.3g}; use column generation")
@@ -174,7 +177,9 @@ class LinearProgram:
         multipliers = np.maximum(np.array(solution.row_dual)[: rows.size], 0.0) / _units(mdp, rows)
         info = highs.getInfo()
         steps = info.simplex_iteration_count + info.ipm_iteration_count + info.crossover_iteration_count
-        return _Solution(policy, skip, played, value, float(value[0] + moved[0]), used, multipliers, int(steps))
+        sizes = occupied[0] @ np.abs(mdp.pay) + np.abs(moved)
+        objective = float(value[0] + moved[0])
+        return _Solution(policy, skip, played, value, objective, used, sizes, multipliers, int(steps))
 
     def _solve(self, mdp: ConstrainedMDP, rows: Rows, null: bool) -> tuple[highspy.Highs, highspy.HighsModelStatus]:
         highs = self.solver(mdp, rows, null)

@@ -28,7 +28,7 @@ def one_cost(search: RowSearch) -> Optimum:
     """
     value, free = search.ask_one(search.a)
     over = search.G @ free - search.rows.bound
-    aim = search.allowance.aim
+    aim = search.allowed(free).aim
     if (over <= aim).all():
         return search.optimum(np.ones(1), free[None], value, np.zeros(search.rows.size))
     r = int(np.argmax(np.where(over > aim, over, -np.inf)))
@@ -38,12 +38,12 @@ def one_cost(search: RowSearch) -> Optimum:
 
 def one_row(search: RowSearch, start: Arrays) -> Optimum:
     """One row, from the points on either side of it that come nearest among the answers to the start's directions."""
-    g, h, aim = search.G[0], float(search.rows.bound[0]), float(search.allowance.aim[0])
+    g, h = search.G[0], float(search.rows.bound[0])
     high = low = None
     values, points = search.ask(start["directions"])
     for w, value, point in zip(start["directions"], values, points, strict=True):
         use = float(g @ point)
-        if use > h + aim:
+        if use > h + search.allowed(point).aim[0]:
             high = point if high is None or use < float(g @ high) else high
         else:
             if np.array_equal(w, search.a):
@@ -52,7 +52,7 @@ def one_row(search: RowSearch, start: Arrays) -> Optimum:
                 low = point
     if high is None:
         value, high = search.ask_one(search.a)
-        if float(g @ high) <= h + aim:
+        if float(g @ high) <= h + search.allowed(high).aim[0]:
             return search.optimum(np.ones(1), high[None], value, np.zeros(1))
     if low is None:
         low, h = _least(search, 0)
@@ -65,7 +65,7 @@ def _least(search: RowSearch, r: int) -> tuple[Float, float]:
     """The point that uses least of row r, and what must be allowed for it: h, or its own use if that is more."""
     g, h = search.G[r], float(search.rows.bound[r])
     value, least = search.ask_one(-g)
-    if -value > h + search.allowance.aim[r] and not search.relax:
+    if -value > h + search.allowance.proof[r] and not search.relax:
         raise Conflict(np.eye(search.rows.size)[r], -value - h)
     return least, max(h, float(g @ least))
 
@@ -75,7 +75,7 @@ def _close_in(search: RowSearch, r: int, h: float, high: Float, low: Float) -> O
 
     A point that exceeds h by the row's `aim` at most is within: an edge no wider than rounding has no slope.
     """
-    bound, price, within = np.inf, 0.0, h + float(search.allowance.aim[r])
+    bound, price = np.inf, 0.0
     relaxed = search.rows.bound.copy()
     if search.relax:
         relaxed[r] = h
@@ -94,7 +94,7 @@ def _close_in(search: RowSearch, r: int, h: float, high: Float, low: Float) -> O
         stalled = (use, gain) in ((over, gain_over), (under, gain_under)) or search.exhausted
         if stalled or search.is_closed(bound, objective):
             break
-        if use > within:
+        if use > h + search.allowed(point).aim[r]:
             high, over, gain_over = point, use, gain
         else:
             low, under, gain_under = point, use, gain

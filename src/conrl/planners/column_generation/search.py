@@ -131,6 +131,8 @@ class RowSearch(Search):
         self.tol = tol
         self.relax = relax
         self.allowance = Allowance(oracle, rows)
+        self._errors: dict[int, Float] = {}  # of columns, where they are judged each by itself
+        self._last = self.allowance  # of the mixture looked at last
         # Totals are at most that large: rewards of 1e-6 are not planned to 1e-9.
         self.largest = oracle.horizon * float(np.abs(a) @ oracle.scale)
 
@@ -139,7 +141,26 @@ class RowSearch(Search):
         again = copy.copy(self)
         again.oracle, again.columns = self.oracle.strict(), Columns()
         again.max_sweeps += self.sweeps
+        again._errors = {}
         return again
+
+    def allowed(self, points: Float, weights: Float | None = None) -> Allowance:
+        """What rounding means for a point, or a mixture of points [n, 1+d]."""
+        if not self.allowance.by_point:
+            return self.allowance
+        error = np.zeros(self.a.size)
+        columns = self.columns
+        for weight, point in zip(np.ones(1) if weights is None else weights, np.atleast_2d(points), strict=True):
+            i = columns.index[point.tobytes()]
+            if i not in self._errors:
+                self._errors[i] = self.oracle.point_error(columns.directions[i])
+            error += weight * self._errors[i]
+        return self.allowance.of(error)
+
+    @property
+    def grain(self) -> Float:
+        """[R]: how finely rows can be told apart: what the mixture looked at last is allowed."""
+        return self._last.aim
 
     def tolerance(self, objective: float) -> float:
         """What is allowed between the bound and the objective."""
@@ -159,10 +180,11 @@ class RowSearch(Search):
         objective = float(weights @ (points @ self.a))
         tolerance = self.tolerance(objective)
         bound += self.allowance.outward(self.a, multipliers, tolerance)
-        stated = self.allowance.stated
+        self._last = allowed = self.allowed(points, weights)
+        stated = allowed.stated
         bound, converged = certify(bound, objective, tolerance, float(multipliers @ stated))
         over = self.G @ (weights @ points) - (self.rows.bound if relaxed is None else relaxed)
-        keeps = bool((over <= self.allowance.computed).all())
+        keeps = bool((over <= allowed.computed).all())
         return self.mixture(
             weights,
             points,

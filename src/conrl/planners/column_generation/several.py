@@ -31,18 +31,18 @@ def several_costs(search: RowSearch, start: Arrays | None) -> Optimum:
     it is too much; and for what the start has. Of the bounds without multipliers and with the start's, the better one
     is improved.
     """
-    a, G, h, aim = search.a, search.G, search.rows.bound, search.allowance.aim
+    a, G, h, proof = search.a, search.G, search.rows.bound, search.allowance.proof
     directions = np.vstack((a, -G))
     first = directions.shape[0]
     if start is not None:
         directions = np.vstack((directions, a - start["multipliers"] @ G, start["directions"]))
     values, points = search.ask(directions)
     bound, best = float(values[0]), np.zeros(h.size)
-    if (G @ points[0] - h <= aim).all():
+    if (G @ points[0] - h <= search.allowed(points[0]).aim).all():
         return search.optimum(np.ones(1), points[:1], bound, best)
     least = -values[1:first] - h
-    if (least > aim).any() and not search.relax:
-        r = int(np.argmax(least / aim))
+    if (least > proof).any() and not search.relax:
+        r = int(np.argmax(least / proof))
         raise Conflict(np.eye(h.size)[r], float(least[r]))
     # Not by the points of a start: what counts as least violating must not depend on it.
     unit, gain_unit = _units(search, points[:first])
@@ -65,7 +65,7 @@ def in_fractions(search: RowSearch) -> Optimum:
     directions = np.vstack((search.a, -search.G, *search.columns.directions))
     search = search.strict()
     values, points = search.ask(directions)
-    h, aim = search.rows.bound, search.allowance.aim
+    h, aim = search.rows.bound, search.grain
     unit, gain_unit = _units(search, points[: 1 + h.size])
     best: Optimum | None = None
     for exceeded in (0.0, 1.0):
@@ -111,8 +111,8 @@ def _become_feasible(search: RowSearch, master: Master | RationalMaster, gain_un
 
     From then on the master pursues the objective; [R]: the bounds that it keeps, its own plus t units.
     """
-    a, G, aim = search.a, search.G, search.allowance.aim
-    grain = float((aim / master.unit).min())
+    a, G = search.a, search.G
+    grain = float((search.grain / master.unit).min())
     while True:
         _, multipliers, violation = _solve(search, master)
         if violation <= 0.0:
@@ -121,7 +121,7 @@ def _become_feasible(search: RowSearch, master: Master | RationalMaster, gain_un
         before = len(search.columns.points)
         values, _ = search.ask(mixing[:, None] * a - multipliers @ G)
         proven = -float(values[0]) - float(multipliers @ search.rows.bound)
-        if proven > float(multipliers @ aim) and not search.relax:
+        if proven > float(multipliers @ search.allowance.proof) and not search.relax:
             raise Conflict(multipliers, proven)
         if len(search.columns.points) == before or violation - proven <= 0.1 * grain:
             break

@@ -83,7 +83,9 @@ class Tree:
         self.oracle, self.rows, self.tol, self.clock = oracle, rows, tol, clock
         self.reward = np.eye(1 + oracle.num_costs)[0]
         self.G = rows.matrix(oracle.num_costs)
-        self.allowance = Allowance(oracle, rows)
+        allowance = Allowance(oracle, rows)
+        # Where some action costs so much that rounding would loosen a limit: judged as if nothing were rounded.
+        self.allowance = allowance.of(np.zeros(1 + oracle.num_costs)) if allowance.by_point else allowance
         self.local = LocalSearch(oracle, rows, self.allowance)
         self.largest = oracle.horizon * float(oracle.scale[0])
         self.asked = 0
