@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import json
 import math
@@ -890,3 +891,58 @@ def test_what_makes_no_sense_is_refused() -> None:
         with pytest.raises(conrl.ConRLError, match="horizon"):
             call()
     assert conrl.plan(mdp, conrl.Linear(chance={}, never={})).rows == ()
+
+
+# -- found by an attack ---------------------------------------------------------------------------------------
+
+
+def test_a_negative_threshold_with_a_grid() -> None:
+    """The grid was negative, and the plan claimed that a cost which is never negative is never above -1."""
+    rng = np.random.default_rng(0)
+    costs = np.stack((rng.choice([0, 1 / 3], (4, 3)), rng.random((4, 3))), 2)
+    mdp = conrl.ConstrainedMDP(rng.dirichlet(np.ones(4), (4, 3)), rng.random((4, 3)), costs, 12)
+    problem = conrl.Linear(chance={"cost0": (-1, 0.1), "cost1": (3, 0.5)})
+    assert not conrl.feasibility(mdp, problem).feasible
+    with pytest.raises(conrl.InfeasibleError):
+        conrl.plan(mdp, problem)
+    tiny = conrl.plan(mdp, conrl.Linear(chance={"cost0": (1e-322, 1.0), "cost1": (3, 0.5)}))
+    assert tiny.status == "bracketed"
+
+
+def test_a_threshold_out_of_reach_does_not_coarsen_the_grid() -> None:
+    rng = np.random.default_rng(0)
+    mdp = conrl.ConstrainedMDP(rng.dirichlet(np.ones(4), (4, 3)), rng.random((4, 3)), rng.random((4, 3, 1)), 12)
+    alone = conrl.plan(mdp, conrl.Linear(chance={"cost": [(3, 0.5)]}))
+    beside = conrl.plan(mdp, conrl.Linear(chance={"cost": [(3, 0.5), (1e6, 0.1)]}))
+    assert beside.bound - beside.objective <= 2.0 * (alone.bound - alone.objective) + 1e-6
+
+
+def test_limits_per_step_where_actions_are_missing() -> None:
+    """The plan played an action that does not exist, at a step at which nobody comes there, and could not be used."""
+    outcomes = ([0, 0, 1], [0, 1, 1], [1, 1, 0], [1.0, 1.0, 1.0], [[1.0, 1.0], [0, 0], [1, 1]])
+    mdp = conrl.ConstrainedMDP.from_outcomes(*outcomes, num_states=2, num_actions=2, horizon=3, cost_names=("c",))
+    plan = conrl.plan(mdp, conrl.Linear(per_step={"c": [0.8, None, None]}, chance={"c": (2, 0.5)}))
+    assert plan.reward == pytest.approx(2.5)
+    assert conrl.evaluate(mdp, plan).reward == pytest.approx(2.5)
+    assert conrl.distribution(mdp, plan).exceed(2) <= 0.5 + 1e-9
+    assert conrl.simulate(mdp, plan, 100).rewards.size == 100
+
+
+def test_a_never_below_zero() -> None:
+    mdp = conrl.ConstrainedMDP(np.ones((1, 2, 1)), [[0.0, 1.0]], [[[-1.0], [1.0]]], 4)
+    plan = conrl.plan(mdp, conrl.Linear(never={"cost": -1}))
+    assert plan.rows[0].value == -2.0
+    nearly = conrl.plan(mdp, conrl.Linear(chance={"cost": (-1, 1e-3)}))
+    assert plan.rows[0].price == pytest.approx((nearly.reward - plan.reward) / 1e-3)
+    task = dataclasses.replace(mdp.task, can_stop=True)
+    with pytest.raises(conrl.SpecError, match="keeps no limit below 0"):
+        conrl.ConRL(task, problem=conrl.Linear(never={"cost": -1}))
+
+
+def test_a_distribution_of_too_many_totals_says_so() -> None:
+    rng = np.random.default_rng(1)
+    costs = rng.integers(0, 60, (3, 2, 2)).astype(float)
+    mdp = conrl.ConstrainedMDP(rng.dirichlet(np.ones(3), (3, 2)), rng.random((3, 2)), costs, 30)
+    plan = conrl.plan(mdp, conrl.Linear(chance={"cost0": (700, 0.2)}))
+    with pytest.raises(conrl.ModelError, match="simulate instead"):
+        conrl.distribution(mdp, plan, "cost1")

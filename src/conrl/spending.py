@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from conrl import policy as plain
-from conrl._types import Float, Int
+from conrl._types import Bool, Float, Int
 from conrl.arguments import float_array, frozen, is_number, read_generator
 from conrl.errors import ModelError, SpecError, shown, unknown
 from conrl.io.files import file_path, read_npz, reading
@@ -38,6 +38,19 @@ from conrl.policy import Deterministic, Policy
 from conrl.sampling import draw
 
 MOST_TOTALS = 100_000  # of an exact distribution
+
+
+def put_actions(policy: Policy, where: Bool, actions: Int) -> Policy:
+    """The policy with other actions [H, S] at the steps and states `where` [H, S]."""
+    if isinstance(policy, Deterministic):
+        return Deterministic._trusted_actions(
+            np.where(where, actions, policy.actions).astype(np.int16), policy.shape[2]
+        )
+    table = np.array(policy.probabilities)
+    h, s = np.nonzero(where)
+    table[h, s] = 0.0
+    table[h, s, actions[h, s]] = 1.0
+    return Policy._trusted(table)
 
 
 class SpentPolicy(Policy):
@@ -68,6 +81,10 @@ class SpentPolicy(Policy):
         """A policy of the nodes of a tracked model."""
         spent = [tracked.totals[k] for k in tracked.total.tolist()]
         first_actions = np.argmax(tracked.base.playable, axis=2)
+        model = tracked.model()
+        if model.step_dependent:  # what it does where nobody comes must exist in the model itself
+            first = np.broadcast_to(first_actions[:, tracked.state], (model.horizon, model.num_states))
+            inner = put_actions(inner, np.asarray(~model.available.any(axis=2)), first)
         return cls(tracked.counter, tracked.state, spent, inner, first_actions, tracked)
 
     # -- acting -------------------------------------------------------------------------------------------
@@ -413,7 +430,13 @@ def _one_distribution(mdp: ConstrainedMDP, policy: Policy, index: int) -> list[t
             (*own.caps, *whole.caps),
             (*own.rounding, *whole.rounding),
         )
-        tracked = track_as(mdp, joint, MOST_TOTALS)
+        try:
+            tracked = track_as(mdp, joint, MOST_TOTALS)
+        except TooManyTotals:
+            raise ModelError(
+                f"the totals of {mdp.cost_names[index]!r}, beside those that the policy counts, are more than "
+                f"{MOST_TOTALS:,}; simulate instead"
+            ) from None
         over: Policy = policy.over(tracked)  # type: ignore[attr-defined]
     else:
         tracked = alone

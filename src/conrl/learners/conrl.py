@@ -161,6 +161,13 @@ class ConRL(PlacesLearner):
             )
         left = np.full(self.task.num_costs, np.inf)
         for tail in nevers:
+            if tail.limit < 0.0:
+                name = self.task.cost_names[tail.cost]
+                raise SpecError(
+                    f"never[{name!r}] is {tail.limit:g}: an episode that is ended at once costs 0, so that ending it "
+                    "keeps no limit below 0",
+                    key=("never", name),
+                )
             left[tail.cost] = min(left[tail.cost], tail.limit)
         return left, self.task.ranges[1:, 1].copy()
 

@@ -25,8 +25,8 @@ MESSAGES = {
     "inaccurate": "rounding stopped progress before the gap fell below the tolerance; the bound is valid all the same. "
     "Raise tol, or measure costs in units nearer to 1",
     "approximate": "a heuristic: costs may exceed their limits, and the reward may be short of the optimum",
-    "bracketed": "the gap is what rounding on the grid leaves; the plan surely keeps the limits, and the bound surely "
-    "holds. Refine the grid",
+    "bracketed": "costs of single episodes were rounded to a grid: the plan surely keeps the limits (values of rows "
+    "are rounded up), and the bound surely holds. A finer grid closes the gap",
     "undecided": "no plan surely keeps the limits on this grid, and none is proven impossible: refine the grid",
     "infeasible": "no policy keeps the limits; this one exceeds them least",
     "iteration limit": "stopped at the limit on sweeps before the gap fell below the tolerance; the bound is valid all "

@@ -51,10 +51,12 @@ from conrl.planners.column_generation.planner import ColumnGeneration
 from conrl.planners.column_generation.search import Columns
 from conrl.planners.feasibility import SLACK_TOLERANCE, Feasibility, extremes
 from conrl.planners.result import Checked, Plan
-from conrl.policy import Deterministic, Policy
+from conrl.policy import Policy
 from conrl.problem import Linear, Rows
-from conrl.spending import SpentPolicy, cvar, last_totals
+from conrl.spending import SpentPolicy, cvar, last_totals, put_actions
 
+PER_STEP = 10  # steps of an automatic grid for each step of an episode: every cost is rounded up by one at most
+TINIEST = 1e-9  # of the largest total: a smaller threshold is no measure for a grid
 GRID_STEPS = 1000  # of an automatic grid, up to the largest threshold or, with negative costs, the largest total
 MOST_ON_GRID = 300_000  # totals; each is a state more for each state, and takes a microsecond to count
 MOST_TRIED = 20  # quantiles t that are tried where no plan keeps the limits
@@ -94,8 +96,7 @@ def plan_episodes(
     if looser.bound is None or best.bound is None:
         return replace(best, bound=None)
     bound = max(looser.bound, best.objective)
-    wide = bound - best.objective > tol * max(1.0, abs(best.objective))
-    return replace(best, bound=bound, status="bracketed" if best.status == "optimal" and wide else best.status)
+    return replace(best, bound=bound, status="bracketed" if best.status == "optimal" else best.status)
 
 
 def feasibility_of_episodes(mdp: ConstrainedMDP, problem: Linear) -> Feasibility:
@@ -154,10 +155,15 @@ def _both(mdp: ConstrainedMDP, tails: Sequence[Tail], grids: dict[int, Fraction]
 
 
 def _automatic(mdp: ConstrainedMDP, cost: int, thresholds: Sequence[Fraction]) -> Fraction:
-    """A grid with some GRID_STEPS steps in the range that is counted."""
+    """A grid with some GRID_STEPS steps, and several for each step of an episode, in the range that is counted.
+
+    That is up to the largest threshold that some total can exceed, and the other way too where costs may be negative.
+    """
     paid = mdp._paid[:, 1 + cost]
-    size = float(max(thresholds)) if paid.min() >= 0.0 else mdp.horizon * float(np.abs(paid).max())
-    return simplest(float(f"{(size or float(np.abs(paid).max()) or 1.0) / GRID_STEPS:.1e}"))
+    most = mdp.horizon * float(np.abs(paid).max())
+    below = [float(x) for x in thresholds if TINIEST * most < x < most]
+    size = max(below, default=most) if paid.min() >= 0.0 else most
+    return simplest(float(f"{(size or 1.0) / max(GRID_STEPS, PER_STEP * mdp.horizon):.1e}"))
 
 
 def limited(mdp: ConstrainedMDP, problem: Linear, chance: Tail | None, cost: int) -> tuple[ConstrainedMDP, int]:
@@ -458,6 +464,7 @@ class _Search:
         oracle = exact_oracle(part.model(columns)).strict()
         rows = linear.rows(oracle.mdp)
         reward, found, slope = box.plan.objective, Columns(), 0.0
+        offset = crossing.offset  # of what is counted: P(C > m) is that much more
         tolerance = self._tolerance(box)
         direction = np.zeros(1 + oracle.num_costs)
         direction[0] = 1.0
@@ -465,9 +472,10 @@ class _Search:
             direction[-1] = -slope
             answer = maximise(oracle, direction, rows, tol=min(self.asked.tol, 1e-9), columns=found)
             point = answer.weights @ answer.points
-            if point[-1] <= 0.0 or point[0] - slope * point[-1] <= reward + tolerance:
+            share = float(point[-1]) + offset
+            if share <= 0.0 or point[0] - slope * share <= reward + tolerance:
                 break
-            slope = float((point[0] - reward) / point[-1])
+            slope = float((point[0] - reward) / share)
         return slope
 
     # -- infeasible ---------------------------------------------------------------------------------------
@@ -642,14 +650,7 @@ def _lifted(part: Tracked | SafePart, policy: Policy) -> Policy:
         return policy
     playable = part.tracked.model().playable
     first = np.broadcast_to(np.argmax(playable, axis=2), part.reached.shape)
-    if isinstance(policy, Deterministic):
-        actions = np.where(part.reached, policy.actions, first).astype(np.int16)
-        return Deterministic._trusted_actions(actions, policy.num_actions)
-    table = np.array(policy.probabilities)
-    h, i = np.nonzero(~part.reached)
-    table[h, i] = 0.0
-    table[h, i, first[h, i]] = 1.0
-    return Policy._trusted(table)
+    return put_actions(policy, ~part.reached, first)
 
 
 def _distinct(columns: Sequence[Column], taken: Sequence[str]) -> list[Column]:
