@@ -919,7 +919,7 @@ def test_a_threshold_out_of_reach_does_not_coarsen_the_grid() -> None:
 
 def test_limits_per_step_where_actions_are_missing() -> None:
     """The plan played an action that does not exist, at a step at which nobody comes there, and could not be used."""
-    outcomes = ([0, 0, 1], [0, 1, 1], [1, 1, 0], [1.0, 1.0, 1.0], [[1.0, 1.0], [0, 0], [1, 1]])
+    outcomes: Any = ([0, 0, 1], [0, 1, 1], [1, 1, 0], [1.0, 1.0, 1.0], [[1.0, 1.0], [0, 0], [1, 1]])
     mdp = conrl.ConstrainedMDP.from_outcomes(*outcomes, num_states=2, num_actions=2, horizon=3, cost_names=("c",))
     plan = conrl.plan(mdp, conrl.Linear(per_step={"c": [0.8, None, None]}, chance={"c": (2, 0.5)}))
     assert plan.reward == pytest.approx(2.5)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl import kernels
-from conrl._types import Float, Int
+from conrl._types import Bool, Float, Int
 from conrl.arguments import read_count, read_flag, read_seed
 from conrl.errors import SpecError
 from conrl.model.stack import Stack
@@ -52,8 +52,9 @@ class FleetSimulation:
     """Totals of simulated runs of a whole fleet: `rewards` [runs], `costs` [runs, d], and `bound`, what no plan within
     the limits can earn more than in expectation.
 
-    `step_costs[name]` [runs, H] are the costs of each step, of those that are limited so. `refused` [runs] counts the
-    actions that the guard replaced; without a guard it is zero.
+    Costs are counted in whole quanta, each rounded up: a quantum is about 2^-61 of the most that all units together
+    could cost. `step_costs[name]` [runs, H] are the costs of each step, of those that are limited so. `refused` [runs]
+    counts the actions that the guard replaced; without a guard it is zero.
     """
 
     rewards: Float = field(repr=False)
@@ -181,7 +182,7 @@ def _books(fleet: Fleet, limits: Float) -> Books:
     """Quanta so small that H steps of all units, at the largest cost, are 2^61 of them at most."""
     largest = np.zeros(fleet.num_costs)
     for stack in fleet.stacks:
-        sizes = np.abs(stack.paid[:, 1:]).max(axis=2)  # [D, d, LANES]
+        sizes = np.abs(stack.paid[:, 1:, _reached(stack)]).max(axis=2)  # [D, d, LANES]
         largest += fleet.horizon * np.einsum("bl,bil->i", stack.count, sizes[stack.data])
     exponent = np.where(largest > 0.0, np.frexp(largest * (1.0 + 1e-9))[1], 0) - BITS
     quantum = np.ldexp(1.0, np.maximum(exponent, -1000))
@@ -196,9 +197,29 @@ def _books(fleet: Fleet, limits: Float) -> Books:
     )
 
 
+def _reached(stack: Stack) -> Int:
+    """The pairs, or outcomes where costs are by outcome, of states that some unit can come to."""
+    pairs = np.arange(stack.action.size)
+    if not stack.by_step:
+        found: Bool = np.asarray((stack.starts > 0.0).any(axis=0))
+        node = np.repeat(np.arange(stack.num_states), np.diff(stack.first))
+        origin = np.repeat(node, np.diff(stack.start))
+        while True:
+            more = found.copy()
+            more[stack.successor[found[origin]]] = True
+            if (more == found).all():
+                break
+            found = more
+        pairs = np.flatnonzero(found[node])
+    if stack.outcome_pay is None:
+        return pairs
+    return np.flatnonzero(np.isin(np.repeat(np.arange(stack.action.size), np.diff(stack.start)), pairs))
+
+
 def _quanta(limits: Float, quantum: Float) -> Int:
     """Limits rounded down to quanta; FREE for one that nothing can reach."""
-    number = np.floor(np.clip(limits / quantum, -float(FREE), float(FREE)))
+    with np.errstate(over="ignore"):  # a limit of 1e300 is none
+        number = np.floor(np.clip(limits / quantum, -float(FREE), float(FREE)))
     return number.astype(np.int64)
 
 
@@ -284,8 +305,9 @@ def _check_start(fleet: Fleet, stacks: list[Played], books: Books) -> None:
     def check(name: str, need: int, limit: int, quantum: float) -> None:
         if need > limit:
             raise SpecError(
-                f"the guard cannot promise {name} <= {limit * quantum:.10g}: in the worst case even the most careful "
-                f"units need {need * quantum:.10g}; raise the limit, or simulate with guard=False",
+                f"the guard cannot promise {name} <= {limit * quantum:.10g}: in the worst case its careful policies, "
+                f"which weigh all limits together, need {need * quantum:.10g}; raise the limit, or simulate with "
+                "guard=False",
                 key=("guard",),
             )
 
