@@ -46,6 +46,8 @@ class Chain:
     def values(self, b: Float, target: float, guess: Float | None = None) -> Float:
         """V of (I - Q) V = b, with no residual larger than `target` times (the largest |b| + the largest |V|)."""
         size = float(np.abs(b).max(initial=0.0))
+        if size == 0.0:  # what is nearly 0 has a residual that is large for it
+            return np.zeros(self.size)
 
         def rest(V: Float) -> tuple[Float, float]:
             left = np.empty(self.size)

@@ -212,7 +212,7 @@ class AverageOracle(ModelOracle):
             played = gains[i].play
             mine = np.abs(self._pay[played]) + (0.0 if self._bonus is None else self._bonus[played])
             sizes = np.maximum(sizes, mine.max(axis=0))
-        return np.asarray((self.process.visits_error + STATIONARY_ERROR) * sizes)
+        return np.asarray((self.process.error_of(best.chain) + STATIONARY_ERROR) * sizes)
 
     def support_many(self, directions: Float) -> Supports:
         m = directions.shape[0]

@@ -37,7 +37,7 @@ UNSETTLED = 40  # sweeps of T after which the policy is solved for, settled or n
 HOWARD = 500  # times that a policy is solved for, at most
 VISITS = 24.0  # half ulps, times steps^2: the residual of visits, and as much again for what rounding does to it
 LONG = 1e4  # steps from which on their square, times rounding, is no bound to speak of
-LONG_ERROR = 1e-10  # of a node: how far off all visits may be together, where the process may go on for longer
+LONGEST = 1e8  # steps of a policy whose totals are computed: rounding may take their eighth digit
 RAISED = 4  # times that V is raised to be a bound
 LONG_TIE = 1e-12  # of the largest pay: what an action must gain there
 ENDLESS = 1e18  # steps
@@ -167,23 +167,34 @@ class PolicyIteration:
         return pay + moved, rounding
 
     def visits(self, chain: Chain) -> Float:
-        """[n]: how often the chain of a policy is expected at each node: off by at most `visits_error`."""
-        if not self.is_long:
-            return chain.visits(self.initial, self.steps, VISITS * HALF_ULP * self.longest * self.expected)
-        steps = 2.0 * chain.values(np.ones(self.n), 1e-9)
-        left = np.empty(self.n)
-        kernels.apply(chain.rows, False, steps, left)
-        x = chain.visits(self.initial, steps, 0.25 * self.visits_error)
-        if not (left >= 1.0).all() or VISITS * HALF_ULP * float(steps @ np.abs(x)) > 0.25 * self.visits_error:
-            raise RunError("a policy takes too many steps to end for its totals to be computed; shorten the process")
-        return x
+        """[n]: how often the chain of a policy is expected at each node: off by at most `error_of` in all."""
+        steps, longest, expected = self._steps_of(chain)
+        return chain.visits(self.initial, steps, VISITS * HALF_ULP * longest * expected)
+
+    def error_of(self, chain: Chain) -> float:
+        """How far off a total of that chain may be of which one step pays at most 1."""
+        _, longest, expected = self._steps_of(chain)
+        return (2.0 * VISITS * longest + 8.0) * 1.01 * HALF_ULP * expected
 
     @property
     def visits_error(self) -> float:
-        """How far off a total may be of which one step pays at most 1."""
-        if self.is_long:
-            return LONG_ERROR * self.n
+        """The same of any chain."""
         return (2.0 * VISITS * self.longest + 8.0) * 1.01 * HALF_ULP * self.expected
+
+    def _steps_of(self, chain: Chain) -> tuple[Float, float, float]:
+        """[n]: a bound on the steps that the chain takes to its end, certified; the most, and that from the start.
+
+        Where others may go on for very long, those of the chain itself: twice what they are, to within a billionth.
+        """
+        if not self.is_long:
+            return self.steps, self.longest, self.expected
+        steps = 2.0 * chain.values(np.ones(self.n), 1e-9)
+        left = np.empty(self.n)
+        kernels.apply(chain.rows, False, steps, left)
+        longest = float(steps[chain.reached(self.initial)].max())
+        if not (left >= 1.0).all() or longest > LONGEST:
+            raise RunError("a policy takes too many steps to end for its totals to be computed; shorten the process")
+        return steps, longest, float(self.initial @ steps)
 
     @property
     def support_error(self) -> float:

@@ -42,13 +42,13 @@ class StationaryOracle(ModelOracle):
         return Rounding(self.process.support_error * self.scale, self.process.visits_error * self.scale)
 
     def point_error(self, w: Float) -> Float:
-        """By the largest pay where its policy comes to: visits are off by `visits_error` in all, and only there."""
+        """By the largest pay where its policy comes to: visits are off by so much in all, and only there."""
         best = self._best(np.asarray(w, dtype=np.float64))
         pairs = best.pairs[best.chain.reached(self.process.initial)]
         sizes = np.abs(self._pay[pairs])
         if self._bonus is not None:
             sizes = sizes + self._bonus[pairs]
-        return np.asarray(self.process.visits_error * sizes.max(axis=0))
+        return np.asarray(self.process.error_of(best.chain) * sizes.max(axis=0))
 
     def support_many(self, directions: Float) -> Supports:
         m = directions.shape[0]

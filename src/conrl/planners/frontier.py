@@ -257,7 +257,10 @@ class _Search:
         error = max([unclear, *(-item[0] for item in heap)])
         # At the left end the curve may be vertical: limits that count as the same are one.
         least = Rows(np.array([self.index]), np.ones(1), np.array([left.x]))
-        x, y = _upper_left(vertices, float(Allowance(self.oracle, least).aim[0]))
+        allowance = Allowance(self.oracle, least)
+        if allowance.by_point:
+            allowance = allowance.of(self.oracle.point_error(-np.eye(1 + self.oracle.num_costs)[1 + self.index]))
+        x, y = _upper_left(vertices, float(allowance.aim[0]))
         return Frontier(self.mdp, self.index, x, y, complete=not heap, error=error)
 
 
