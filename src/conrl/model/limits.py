@@ -138,6 +138,8 @@ class Linear:
                 "use one of them",
                 key=("problem",),
             )
+        if self.grid is not None:
+            raise SpecError("grid goes with never, chance or cvar; leave it out", key=("grid",))
         names = tuple(model.cost_names)
         if self.per_step is not None:
             from conrl.model.transform import with_step_costs  # here: models have limits, and that makes models

@@ -21,6 +21,7 @@ from conrl.model.counting import simplest
 
 NEVER, CHANCE, CVAR = "never", "chance", "cvar"
 KINDS = (NEVER, CHANCE, CVAR)
+HIGHEST_LEVEL = 1.0 - 1e-6  # of a CVaR: its excess is divided by what is left of 1
 
 
 class Tail(NamedTuple):
@@ -115,4 +116,6 @@ def _tail(kind: str, cost: int, entry: Any, name: str) -> Tail:
         return Tail(kind, cost, first, second)
     if not 0.0 <= first < 1.0:
         raise wrong(f"the first number is a level in [0, 1), as in {_EXAMPLES[kind]}")
+    if first > HIGHEST_LEVEL:
+        raise wrong("the worst millionth of episodes is less than can be told apart; use never")
     return Tail(kind, cost, second, first)

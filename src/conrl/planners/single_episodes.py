@@ -71,7 +71,7 @@ def plan_episodes(
 ) -> Plan:
     """The best policy of `ask`, a planner's `plan`, for a problem with limits on single episodes."""
     tails = problem.tails(mdp)
-    expected = replace(problem, never=None, chance=None, cvar=None)
+    expected = replace(problem, never=None, chance=None, cvar=None, grid=None)
     if not tails:
         return ask(mdp, expected, start=start, relax=relax)
     need_steps(mdp.horizon, "a limit on single episodes")
