@@ -417,6 +417,10 @@ def distribution(mdp: ConstrainedMDP, policy: Any, cost: int | str = 0) -> Distr
 
 
 def _one_distribution(mdp: ConstrainedMDP, policy: Policy, index: int) -> list[tuple[Fraction, float]]:
+    """The totals of a cost under one policy, with their probabilities: a forward pass with the total in the state.
+
+    A policy that counts costs itself needs those in the state as well.
+    """
     if isinstance(policy, plain.Null):
         return [(Fraction(0), 1.0)]
     own = policy.counter if isinstance(policy, SpentPolicy) else None

@@ -73,6 +73,7 @@ class Fleet:
         floors: Limits | None = None,
         per_step: PerStep | None = None,
     ) -> None:
+        """Validate all of it: the groups first, what they must have in common, then the limits."""
         pairs = [_read_group(i, group) for i, group in enumerate(_listed(groups))]
         models, sizes = tuple(m for m, _ in pairs), tuple(n for _, n in pairs)
         names, horizon = models[0].cost_names, models[0].horizon

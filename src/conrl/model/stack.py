@@ -254,6 +254,7 @@ class _Sparse:
         self.matrix, self.sizes = matrix, sizes
 
     def interleave(self, exists: Bool) -> tuple[Bool, Float]:
+        """The same from a sparse table: the entries of each pair that exists, put in their places part by part."""
         N, S, A = self.sizes
         m = self.matrix
         rows = np.repeat(np.arange(m.shape[0]), np.diff(m.indptr))

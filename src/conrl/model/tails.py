@@ -100,6 +100,8 @@ def _is_amount(value: Any) -> bool:
 
 
 def _tail(kind: str, cost: int, entry: Any, name: str) -> Tail:
+    """One limit as it was written: a number, (threshold, probability), or (level, limit)."""
+
     def wrong(wanted: str) -> ModelError:
         return ModelError(f"{kind}[{name!r}] is {shown(entry)}; {wanted}", key=(kind, name))
 

@@ -54,6 +54,7 @@ class SumOracle(SupportOracle):
     """`SupportOracle` of a `Fleet`; threads may share one. Its answers do not depend on how many threads it uses."""
 
     def __init__(self, fleet: Fleet, threads: int | None = None) -> None:
+        """Cut the stacks into chunks, and add up the largest pay of all units: that bounds every total."""
         self.fleet, self.horizon = fleet, fleet.horizon
         self.num_costs = fleet.num_costs + fleet.step_limits.size
         self.threads = threads or cores()

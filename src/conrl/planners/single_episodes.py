@@ -326,6 +326,7 @@ class _Search:
         return self._relaxed(start)
 
     def _best(self, start: Arrays | None) -> Plan:
+        """Best first over boxes of quantiles, until none left can beat the best plan found; one box without CVaRs."""
         part: Tracked | SafePart = self.tracked
         if self.nevers:
             part = SafePart(self.tracked, self.nevers)

@@ -48,6 +48,7 @@ class LocalSearch:
     """The best policy found so far, and ways to find a better one."""
 
     def __init__(self, oracle: Whole, rows: Rows, allowance: Allowance) -> None:
+        """Lay out the reachable part as the kernels of changes read it: every step has pairs of its own."""
         mdp, reach = oracle.mdp, oracle.mdp.reach
         self.mdp, self.rows = mdp, rows
         first, start, successor = (np.asarray(x).astype(np.int64) for x in reach.graph[:3])
