@@ -119,6 +119,16 @@ class BackwardInduction(ModelOracle):
         values = BackwardInduction(mdp._copy(pay=sizes, bonus=None)).support_many(np.eye(1 + self.num_costs)).values
         return values * (1.0 + 1e-6)
 
+    def support_error(self, w: Float, value: float) -> float:
+        """In proportion to the value itself, where every pair pays 0 or less along w: nothing cancels, and a policy
+        that is paid much less than the best is not the best, however it is rounded."""
+        low, high = self._pay.min(axis=0), self._pay.max(axis=0)
+        if self._bonus is not None or (np.where(w > 0.0, high, -low)[w != 0.0] > 0.0).any():
+            return super().support_error(w, value)
+        backward = self._operations[0]
+        unit = 1.02 * HALF_ULP * math.exp(DRIFT * self.horizon)
+        return backward * (unit * abs(value) + TINY * (1.0 + float(np.abs(w) @ self.scale)))
+
     def point_error(self, w: Float) -> Float:
         """By what its own policy is paid, in sizes: what an action that it does not play would pay is no error."""
         work = self._scratch()

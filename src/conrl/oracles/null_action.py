@@ -19,6 +19,9 @@ class WithNullAction(SupportOracle):
         self.inner = inner
         self.num_costs, self.horizon, self.scale = inner.num_costs, inner.horizon, inner.scale
 
+    def support_error(self, w: Float, value: float) -> float:
+        return self.inner.support_error(w, value)
+
     def point_error(self, w: Float) -> Float:
         return self.inner.point_error(w)
 

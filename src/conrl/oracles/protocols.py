@@ -64,6 +64,10 @@ class SupportOracle(Protocol):
         """How far answers may be off; `sharp`: with the largest expected totals, at the price of a sweep."""
         ...
 
+    def support_error(self, w: Float, value: float) -> float:
+        """How far support(w), computed as `value`, may be off: at most |w| . `rounding`."""
+        return float(np.abs(w) @ self.rounding(sharp=True).support)
+
     def point_error(self, w: Float) -> Float:
         """[1+d]: how far the point that answers w may be off: at most `rounding`, and less if its policy pays less than
         others would."""

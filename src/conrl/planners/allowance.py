@@ -33,8 +33,8 @@ class Allowance:
     """What rounding means for some rows.
 
     `aim`, `computed` and `stated` [R] are by how much a row's value may exceed its bound: as it is sought, as it is
-    computed, and Eq. (1). `proof` [R] is by how much the least value must exceed it for a conflict. Where `by_point`,
-    they are of the policy with the largest totals, and `of` gives those of others.
+    computed, and Eq. (1). Where `by_point`, they are of the policy with the largest totals, and `of` gives those of
+    others.
     """
 
     def __init__(self, oracle: SupportOracle, rows: Rows) -> None:
@@ -51,8 +51,6 @@ class Allowance:
         # Never 0, as they are divided by: a limit of 0 on what never costs anything is kept exactly.
         self._least: Float = np.array([share * size + TINY for size in self._size])
         self._put(np.array([rho[1 + i] for i in self._cost]))
-        support = np.array([self._rounding.support[1 + i] for i in self._cost])
-        self.proof: Float = self._least + support if self.by_point else self.aim
 
     def _put(self, rho: Float) -> None:
         self.aim: Float = self._least + rho
@@ -64,6 +62,13 @@ class Allowance:
         own = copy.copy(self)
         own._put(error[1 + np.array(self._cost, dtype=np.int64)])
         return own
+
+    def proof(self, multipliers: Float, w: Float, value: float) -> float:
+        """By how much rows, weighed with multipliers [R], must be exceeded by every point for a conflict: support(w),
+        computed as `value`, says by how much they are."""
+        if not self.by_point:
+            return float(multipliers @ self.aim)
+        return float(multipliers @ self._least) + self._oracle.support_error(w, value)
 
     def outward(self, a: Float, multipliers: Float, tolerance: float) -> float:
         """What support(a - G'multipliers) + multipliers.bound may be too low by; sharper where `tolerance` is small."""

@@ -65,8 +65,9 @@ def _least(search: RowSearch, r: int) -> tuple[Float, float]:
     """The point that uses least of row r, and what must be allowed for it: h, or its own use if that is more."""
     g, h = search.G[r], float(search.rows.bound[r])
     value, least = search.ask_one(-g)
-    if -value > h + search.allowance.proof[r] and not search.relax:
-        raise Conflict(np.eye(search.rows.size)[r], -value - h)
+    only = np.eye(search.rows.size)[r]
+    if -value > h + search.allowance.proof(only, -g, value) and not search.relax:
+        raise Conflict(only, -value - h)
     return least, max(h, float(g @ least))
 
 

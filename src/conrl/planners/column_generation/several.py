@@ -31,7 +31,7 @@ def several_costs(search: RowSearch, start: Arrays | None) -> Optimum:
     it is too much; and for what the start has. Of the bounds without multipliers and with the start's, the better one
     is improved.
     """
-    a, G, h, proof = search.a, search.G, search.rows.bound, search.allowance.proof
+    a, G, h = search.a, search.G, search.rows.bound
     directions = np.vstack((a, -G))
     first = directions.shape[0]
     if start is not None:
@@ -41,6 +41,8 @@ def several_costs(search: RowSearch, start: Arrays | None) -> Optimum:
     if (G @ points[0] - h <= search.allowed(points[0]).aim).all():
         return search.optimum(np.ones(1), points[:1], bound, best)
     least = -values[1:first] - h
+    each = zip(np.eye(h.size), -G, values[1:first].tolist(), strict=True)
+    proof = np.array([search.allowance.proof(*row) for row in each])
     if (least > proof).any() and not search.relax:
         r = int(np.argmax(least / proof))
         raise Conflict(np.eye(h.size)[r], float(least[r]))
@@ -120,8 +122,9 @@ def _become_feasible(search: RowSearch, master: Master | RationalMaster, gain_un
         mixing = MIXING / gain_unit
         before = len(search.columns.points)
         values, _ = search.ask(mixing[:, None] * a - multipliers @ G)
-        proven = -float(values[0]) - float(multipliers @ search.rows.bound)
-        if proven > float(multipliers @ search.allowance.proof) and not search.relax:
+        value = float(values[0])  # of the rows alone
+        proven = -value - float(multipliers @ search.rows.bound)
+        if proven > search.allowance.proof(multipliers, -(multipliers @ G), value) and not search.relax:
             raise Conflict(multipliers, proven)
         if len(search.columns.points) == before or violation - proven <= 0.1 * grain:
             break
