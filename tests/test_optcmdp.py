@@ -31,6 +31,7 @@ from conrl.oracles import BackwardInduction, WithNullAction
 from conrl.oracles.extended import ExtendedBackwardInduction
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict
+from conrl.running import ModelWorld
 
 Float = NDArray[np.float64]
 LEARNERS: list[type[PlacesLearner]] = [OptCMDP, OptPrimalDual, UCBVI]
@@ -263,7 +264,7 @@ def primed(kind: type[PlacesLearner], mdp: conrl.ConstrainedMDP, episodes: int, 
     rng = np.random.default_rng(seed)
     uniform = mdp.available / mdp.available.sum(axis=1, keepdims=True)
     policy = conrl.Policy(np.broadcast_to(uniform, (mdp.horizon, *uniform.shape)))
-    world = conrl.running.ModelWorld(mdp, mdp.task)
+    world = ModelWorld(mdp, mdp.task)
     learner.prime([world.play(policy, rng, learner.room()) for _ in range(episodes)])
     return learner
 
