@@ -25,7 +25,6 @@ from conrl.oracles.protocols import HALF_ULP, TINY, SupportOracle
 from conrl.problem import Rows
 
 FEASIBILITY = 1e-9  # of its bound, by which a row may be exceeded
-VANISHING = 1e-290  # a row that every policy exceeds by less than this, where underflow may decide, is no conflict
 UNDERFLOW = 1e-300  # what underflow may lose of a bound, generously
 SWEEP_SHARE = 0.1  # share of a tolerance that rounding may take before it is worth a sweep to know it better
 
@@ -69,7 +68,7 @@ class Allowance:
         computed as `value`, says by how much they are."""
         if not self.by_point:
             return float(multipliers @ self.aim)
-        return float(multipliers @ (self._least + VANISHING)) + self._oracle.support_error(w, value)
+        return float(multipliers @ self._least) + self._oracle.support_error(w, value)
 
     def outward(self, a: Float, multipliers: Float, tolerance: float) -> float:
         """What support(a - G'multipliers) + multipliers.bound may be too low by; sharper where `tolerance` is small."""
