@@ -87,7 +87,11 @@ def feasibility(
     for r in np.flatnonzero((rows.sign > 0.0) & (rows.cost < d)):
         others = rows.select(np.arange(rows.size) != r)
         direction = -rows.matrix(model.num_costs)[r]
-        least_use = -maximise(oracle, direction, others, tol=SLACK_TOLERANCE, columns=columns).objective
+        try:
+            least_use = -maximise(oracle, direction, others, tol=SLACK_TOLERANCE, columns=columns).objective
+        except Conflict:  # underflow decided otherwise this time: they are kept, and by nothing
+            slack[rows.cost[r]] = 0.0
+            continue
         slack[rows.cost[r]] = max(float(rows.bound[r]) - least_use, 0.0)
     return Feasibility(True, least, greatest, slack)
 
