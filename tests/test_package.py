@@ -26,6 +26,7 @@ LAYERS = [
     {"envs", "episode", "policy", "problem"},
     {"spending"},
     {"evaluation", "oracles", "policy_map"},
+    {"episode_totals"},
     {"planners"},
     {"convex", "theory"},
     {"estimation"},

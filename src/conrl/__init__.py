@@ -22,6 +22,7 @@ __version__ = "0.2.0.dev0"
 _NAMES = {
     "envs": "from_gymnasium",
     "episode": "Episode",
+    "episode_totals": "Distribution distribution",
     "errors": "ConRLError InfeasibleError ModelError RunError SpecError",
     "estimation": "ScaledBonus TheoryBonus load_episodes save_episodes",
     "estimation.estimate": "estimate",
@@ -40,7 +41,7 @@ _NAMES = {
     "policy": "Deterministic Mixture Null Policy Stationary",
     "problem": "ConcaveConvex Knapsack Linear",
     "running": "History learn",
-    "spending": "Distribution SpentPolicy distribution load_policy",
+    "spending": "SpentPolicy load_policy",
     "theory.risk": "BudgetRisk budget_risk",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -122,6 +123,7 @@ if TYPE_CHECKING:
     from conrl import convex, envs, experiments, targets, theory
     from conrl.envs import from_gymnasium
     from conrl.episode import Episode
+    from conrl.episode_totals import Distribution, distribution
     from conrl.errors import ConRLError, InfeasibleError, ModelError, RunError, SpecError
     from conrl.estimation.bonuses import ScaledBonus, TheoryBonus
     from conrl.estimation.estimate import estimate
@@ -151,7 +153,7 @@ if TYPE_CHECKING:
     from conrl.policy import Deterministic, Mixture, Null, Policy, Stationary
     from conrl.problem import ConcaveConvex, Knapsack, Linear
     from conrl.running import History, learn
-    from conrl.spending import Distribution, SpentPolicy, distribution, load_policy
+    from conrl.spending import SpentPolicy, load_policy
     from conrl.theory.risk import BudgetRisk, budget_risk
 
 

@@ -75,7 +75,7 @@ def evaluate(mdp: ConstrainedMDP, policy: Any) -> Evaluation:
     zero).
     """
     need_model(mdp, "evaluate")
-    played, skip, _ = _unwrapped(policy)
+    played, skip, _ = unwrapped(policy)
     parts = parts_of(played)
     for part in parts:
         part.policy.check(mdp)
@@ -98,7 +98,7 @@ def parts_of(policy: Policy | Mixture) -> list[Part]:
     return list(map(Part, policy.weights.tolist(), policy.policies))
 
 
-def _unwrapped(given: Any) -> tuple[Policy | Mixture, float, Any]:
+def unwrapped(given: Any) -> tuple[Policy | Mixture, float, Any]:
     """What is played, the probability of skipping an episode, and the limits (a `Linear`) where a plan has them."""
     if isinstance(given, (Policy, Mixture)):
         return given, 0.0, None
@@ -183,7 +183,7 @@ def simulate(
     if not isinstance(seed, np.random.Generator) and not (is_int(seed) and seed >= 0):
         raise SpecError(f"seed is {shown(seed)}; it must be a whole number of at least 0, or a generator")
     generator = np.random.default_rng(seed)
-    played, skip, linear = _unwrapped(policy)
+    played, skip, linear = unwrapped(policy)
     parts = parts_of(played)
     which = np.zeros(episodes, dtype=int)
     if len(parts) > 1:

@@ -10,7 +10,7 @@ model it was planned in it has the same value as the Markov policy with the same
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,7 +23,7 @@ from conrl._types import Bool, Float, Int
 from conrl.arguments import any_array, float_array, is_int, read_generator
 from conrl.errors import ModelError, shown
 from conrl.io.cells import csv_text
-from conrl.io.files import atomic_write, file_path, read_npz, reading, write_npz
+from conrl.io.files import atomic_write, file_path, write_npz
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
 from conrl.model.mdp import need_model
@@ -319,6 +319,15 @@ class Stationary(Policy):
     def _add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
         rho[0] += weight * occupation(mdp, self._shares(mdp))
 
+    def _markov(self, weights: Float, policies: Sequence[Policy], mdp: ConstrainedMDP) -> Policy:
+        """The stationary policy of the sum of the occupations: not always of the same value (`Plan.policy`)."""
+        rho = np.zeros((1, mdp.num_pairs))
+        for weight, policy in zip(weights, policies, strict=True):
+            policy.add_occupation(mdp, float(weight), rho)
+        table = np.zeros((1, mdp.num_states, mdp.num_actions))
+        kernels.markov(mdp.graph.first, mdp.action, rho, self.mode.reshape(1, -1), table)
+        return Stationary._trusted(table[0])
+
     def stays(self, mdp: ConstrainedMDP) -> NDArray[np.bool_]:
         """[S]: the states that the policy comes to and keeps coming back to."""
         self.check(mdp)
@@ -348,10 +357,7 @@ class Stationary(Policy):
             played = (self.probabilities > 0.0) & ~mdp.available
             if played.any():
                 s, a = (int(x) for x in np.argwhere(played)[0])
-                raise ModelError(
-                    f"policy plays action {mdp.action_name(a)!r} in state {mdp.state_name(s)!r}; "
-                    "that action does not exist there"
-                )
+                raise _missing_action(mdp, None, s, a)
 
     def _table(
         self, states: Sequence[str], actions: Sequence[str], reached: NDArray[np.bool_] | None
@@ -420,46 +426,23 @@ class Mixture:
         need_model(mdp, "to_markov")
         if len(self.policies) == 1:
             return self.policies[0]
-        if isinstance(mdp.horizon, Criterion):
-            return self._to_stationary(mdp)
         heaviest = self.policies[int(np.argmax(self.weights))]
         counting = next((policy for policy in self.policies if policy.acts_on_spent), heaviest)
         return counting._markov(self.weights, self.policies, mdp)
 
-    def _to_stationary(self, mdp: ConstrainedMDP) -> Policy:
-        """The stationary policy of the sum of the occupations: not always of the same value (`Plan.policy`)."""
-        rho = np.zeros((1, mdp.num_pairs))
-        for weight, policy in zip(self.weights, self.policies, strict=True):
-            policy.add_occupation(mdp, float(weight), rho)
-        table = np.zeros((1, mdp.num_states, mdp.num_actions))
-        heaviest = self.policies[int(np.argmax(self.weights))]
-        kernels.markov(mdp.graph.first, mdp.action, rho, heaviest.mode.reshape(1, -1), table)
-        return Stationary._trusted(table[0])
+
+def policy_of(arrays: Mapping[str, Any]) -> Policy:
+    """The policy that `Policy._arrays` gave."""
+    if "actions" in arrays:
+        kind = Stationary.of_actions if arrays["actions"].ndim == 1 else Deterministic
+        return kind(arrays["actions"], int(arrays["num_actions"]))
+    table = arrays["probabilities"]
+    return Stationary(table) if table.ndim == 2 else Policy(table)
 
 
-def load_policy(path: str | Path) -> Policy:
-    """Read a policy that `Policy.save` wrote as `.npz`."""
-    path = file_path(path)
-    if path.suffix.lower() == ".csv":
-        raise ModelError(f"{path}: a policy in CSV is for reading elsewhere and cannot be loaded; save it as .npz too")
-    with reading(path):
-        try:
-            arrays = read_npz(path, lambda names, read: None)
-            if "actions" in arrays and arrays["actions"].ndim == 1:
-                return Stationary.of_actions(arrays["actions"], int(arrays["num_actions"]))
-            if "probabilities" in arrays and arrays["probabilities"].ndim == 2:
-                return Stationary(arrays["probabilities"])
-            if "actions" in arrays:
-                return Deterministic(arrays["actions"], int(arrays["num_actions"]))
-            return Policy(arrays["probabilities"])
-        except KeyError as error:
-            raise ModelError(f"{path}: not a policy file: no array {error}") from None
-        except (ModelError, TypeError, ValueError) as error:
-            raise ModelError(f"{path}: not a policy file: {error}") from None
-
-
-def _missing_action(mdp: ConstrainedMDP, step: int, state: int, action: int) -> ModelError:
+def _missing_action(mdp: ConstrainedMDP, step: int | None, state: int, action: int) -> ModelError:
+    then = "" if step is None else f" at step {step}"
     return ModelError(
-        f"policy plays action {mdp.action_name(action)!r} in state {mdp.state_name(state)!r} at step {step}; "
+        f"policy plays action {mdp.action_name(action)!r} in state {mdp.state_name(state)!r}{then}; "
         "that action does not exist there"
     )

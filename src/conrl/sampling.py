@@ -57,7 +57,7 @@ class Dynamics:
         self.moves = g.first, g.start, g.successor, self.cumulated  # what the kernels draw outcomes from
         self.initial: Float = np.cumsum(mdp.initial)  # [S]
         self.by_outcome = mdp.outcome_pay is not None
-        self.pay: Float = mdp.pay if mdp.outcome_pay is None else mdp.outcome_pay  # [N, 1+d] by outcome, else [P, 1+d]
+        self.pay: Float = mdp._paid  # [N, 1+d] by outcome, else [P, 1+d]
 
     def rollout(self, table: Array, pay: Float, uniform: Float, room: Room = UNBOUND) -> Trajectory:
         """One episode of a policy; letters as in `kernels.rollout`.

@@ -1,4 +1,4 @@
-"""Policies that act on what was spent, and the exact distribution of what an episode costs.
+"""Policies that act on what was spent.
 
 `SpentPolicy` holds a policy of a tracked model (`conrl.model.tracking`): an action for each (step, state, spent).
 Whoever plays it keeps the books with it:
@@ -16,7 +16,6 @@ of equals the larger; in a state that cannot come up at all, it plays the first 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -27,17 +26,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from conrl import policy as plain
 from conrl._types import Bool, Float, Int
-from conrl.arguments import float_array, frozen, is_number, read_generator
-from conrl.errors import ModelError, SpecError, shown, unknown
+from conrl.arguments import float_array, frozen, read_generator
+from conrl.errors import ModelError
 from conrl.io.files import file_path, read_npz, reading
 from conrl.model import ConstrainedMDP
-from conrl.model.counting import DOWN, UP, Counter, TooManyTotals, Total, simplest
-from conrl.model.mdp import need_model
-from conrl.model.tracking import Tracked, track, track_as
+from conrl.model.counting import DOWN, UP, Counter, Total
+from conrl.model.tracking import Tracked, track_as
 from conrl.policy import Deterministic, Policy
 from conrl.sampling import draw
-
-MOST_TOTALS = 100_000  # of an exact distribution
 
 
 def put_actions(policy: Policy, where: Bool, actions: Int) -> Policy:
@@ -148,19 +144,14 @@ class SpentPolicy(Policy):
 
     def _rows(self, node: Int, state: Int) -> Policy:
         """The policy whose i-th state is combination node[i] or, where that is -1, the unknown state[i]."""
-        lost = np.flatnonzero(node < 0)
+        first = np.broadcast_to(self.first_actions[:, state], (self.shape[0], state.size))
         if not self.spent:  # a learner that has seen nothing yet
-            first = np.broadcast_to(self.first_actions[:, state], (self.shape[0], state.size))
             return Deterministic._trusted_actions(first.astype(np.int16), self.shape[2])
         if isinstance(self.inner, Deterministic):
-            actions = self.inner.actions[:, node]
-            actions[:, lost] = self.first_actions[:, state[lost]]
-            return Deterministic._trusted_actions(actions, self.shape[2])
-        table = self.inner.probabilities[:, node]
-        table[:, lost] = 0.0
-        for h in range(self.shape[0]):
-            table[h, lost, self.first_actions[min(h, self.first_actions.shape[0] - 1), state[lost]]] = 1.0
-        return Policy._trusted(table)
+            known: Policy = Deterministic._trusted_actions(self.inner.actions[:, node], self.shape[2])
+        else:
+            known = Policy._trusted(self.inner.probabilities[:, node])
+        return put_actions(known, np.broadcast_to(node < 0, first.shape), first) if (node < 0).any() else known
 
     @property
     def most_probable(self) -> SpentPolicy:
@@ -303,20 +294,16 @@ class Player:
 def load_policy(path: str | Path) -> Policy:
     """Read a policy that `Policy.save` wrote as `.npz`."""
     path = file_path(path)
-    if path.suffix.lower() != ".csv":
-        with reading(path):
-            try:
-                arrays = read_npz(path, lambda names, read: None)
-            except (ModelError, TypeError, ValueError, KeyError):
-                arrays = {}  # the plain reader says what is wrong
-            if "counted" in arrays:
-                try:
-                    return SpentPolicy._read(arrays)
-                except KeyError as error:
-                    raise ModelError(f"{path}: not a policy file: no array {error}") from None
-                except (ModelError, TypeError, ValueError, IndexError, AttributeError, ZeroDivisionError) as error:
-                    raise ModelError(f"{path}: not a policy file: {error}") from None
-    return plain.load_policy(path)
+    if path.suffix.lower() == ".csv":
+        raise ModelError(f"{path}: a policy in CSV is for reading elsewhere and cannot be loaded; save it as .npz too")
+    with reading(path):
+        try:
+            arrays = read_npz(path, lambda names, read: None)
+            return SpentPolicy._read(arrays) if "counted" in arrays else plain.policy_of(arrays)
+        except KeyError as error:
+            raise ModelError(f"{path}: not a policy file: no array {error}") from None
+        except (ModelError, TypeError, ValueError, IndexError, AttributeError, ZeroDivisionError) as error:
+            raise ModelError(f"{path}: not a policy file: {error}") from None
 
 
 def _whole_numbers(array: Any, what: str, low: int, high: int) -> NDArray[np.int64]:
@@ -334,166 +321,3 @@ def _less(total: Total) -> Total:
 
 def _number(x: Fraction) -> int | float:
     return x.numerator if x.denominator == 1 else float(x)
-
-
-# -- distributions ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Distribution:
-    """The total of one cost in an episode: `totals` [n], rising, with their `probabilities` [n]."""
-
-    cost: str
-    totals: Float
-    probabilities: Float
-    exact: tuple[Fraction, ...]  # the totals as rationals
-
-    def __repr__(self) -> str:
-        ends = f"{self.totals[0]:.6g}..{self.totals[-1]:.6g}"
-        return f"Distribution({self.cost}: {self.totals.size} totals {ends}, mean {self.mean:.6g})"
-
-    @property
-    def mean(self) -> float:
-        return float(self.totals @ self.probabilities)
-
-    @property
-    def most(self) -> float:
-        """The largest total that has a positive probability."""
-        return float(self.totals[np.flatnonzero(self.probabilities > 0.0)[-1]])
-
-    def exceed(self, threshold: float) -> float:
-        """The probability of a total above a threshold."""
-        if not is_number(threshold):
-            raise SpecError(f"threshold is {shown(threshold)}; it must be a number", key=("threshold",))
-        bar = simplest(float(threshold))
-        return float(self.probabilities[np.array([total > bar for total in self.exact])].sum())
-
-    def cvar(self, level: float) -> float:
-        """The mean of the worst share 1 - level of episodes."""
-        if not (is_number(level) and 0.0 <= level < 1.0):
-            raise SpecError(f"level is {shown(level)}; it must be in [0, 1)", key=("level",))
-        return cvar(self.totals, self.probabilities, 0.0, float(level))[0]
-
-    def quantile(self, q: float) -> float:
-        """The least total that is not exceeded with probability q."""
-        if not (is_number(q) and 0.0 <= q <= 1.0):
-            raise SpecError(f"q is {shown(q)}; a quantile is a number in [0, 1]", key=("q",))
-        sums = np.cumsum(self.probabilities)
-        return float(self.totals[min(int(np.searchsorted(sums, q * sums[-1])), sums.size - 1)])
-
-
-def cvar(totals: Float, probabilities: Float, beyond: float, level: float) -> tuple[float, int]:
-    """CVaR of rising totals, of which the last stands for a mean excess of `beyond` above it; and which is the best t.
-
-    The minimum over t of t + E max(C - t, 0) / (1 - level) is at one of the totals.
-    """
-    share = float(1 - simplest(level))
-    above = np.cumsum(probabilities[::-1])[::-1]  # P(C >= total)
-    # E max(C - t, 0) rises from the last total down by gap x P(C > t).
-    excess = np.append(np.cumsum((np.diff(totals) * above[1:])[::-1])[::-1], 0.0) + beyond
-    values = totals + excess / share
-    best = int(np.argmin(values))
-    return float(values[best]), best
-
-
-def distribution(mdp: ConstrainedMDP, policy: Any, cost: int | str = 0) -> Distribution:
-    """The exact distribution of the total of one cost in an episode of a policy, a mixture or a plan.
-
-    Costs are counted as rationals, by outcome where the model has pay by outcome and else as means
-    (`Simulation.pays_means`). Totals of costs without a common unit may be too many: then it is refused.
-    """
-    need_model(mdp, "distribution")
-    index = _cost_index(mdp, cost)
-    played, skip = (policy, 0.0) if isinstance(policy, (Policy, plain.Mixture)) else _of_plan(policy)
-    parts = zip(played.weights, played.policies, strict=True) if isinstance(played, plain.Mixture) else [(1.0, played)]
-    found: dict[Fraction, float] = {Fraction(0): skip} if skip > 0.0 else {}
-    for weight, part in parts:
-        part.check(mdp)
-        for total, p in _one_distribution(mdp, part, index):
-            found[total] = found.get(total, 0.0) + (1.0 - skip) * float(weight) * p
-    exact = tuple(sorted(found))
-    totals = np.array([float(x) for x in exact])
-    return Distribution(mdp.cost_names[index], totals, np.array([found[x] for x in exact]), exact)
-
-
-def _one_distribution(mdp: ConstrainedMDP, policy: Policy, index: int) -> list[tuple[Fraction, float]]:
-    """The totals of a cost under one policy, with their probabilities: a forward pass with the total in the state.
-
-    A policy that counts costs itself needs those in the state as well.
-    """
-    if isinstance(policy, plain.Null):
-        return [(Fraction(0), 1.0)]
-    own = policy.counter if isinstance(policy, SpentPolicy) else None
-    alone = track_or_refuse(mdp, index)
-    if own is not None:
-        whole = alone.counter
-        joint = Counter(
-            (*own.costs, *whole.costs),
-            (*own.names, *whole.names),
-            (*own.units, *whole.units),
-            (*own.caps, *whole.caps),
-            (*own.rounding, *whole.rounding),
-        )
-        try:
-            tracked = track_as(mdp, joint, MOST_TOTALS)
-        except TooManyTotals:
-            raise ModelError(
-                f"the totals of {mdp.cost_names[index]!r}, beside those that the policy counts, are more than "
-                f"{MOST_TOTALS:,}; simulate instead"
-            ) from None
-        over: Policy = policy.over(tracked)  # type: ignore[attr-defined]
-    else:
-        tracked = alone
-        over = policy_over(policy, tracked)
-    last = last_totals(tracked, over)
-    unit = tracked.counter.units[-1]
-    found: dict[Fraction, float] = {}
-    for k in np.flatnonzero(last > 0.0).tolist():
-        total = tracked.totals[k][-1] * unit
-        found[total] = found.get(total, 0.0) + float(last[k])
-    return list(found.items())
-
-
-def track_or_refuse(mdp: ConstrainedMDP, index: int) -> Tracked:
-    """The model with all totals of one cost in its state."""
-    try:
-        return track(mdp, [index], [[]], [None], 0, MOST_TOTALS)
-    except TooManyTotals:
-        raise ModelError(
-            f"the totals of {mdp.cost_names[index]!r} are more than {MOST_TOTALS:,}: its costs have no common unit; "
-            "round them, or simulate"
-        ) from None
-
-
-def policy_over(policy: Policy, tracked: Tracked) -> Policy:
-    """A policy that counts nothing, in a tracked model."""
-    if isinstance(policy, Deterministic):
-        return Deterministic._trusted_actions(policy.actions[:, tracked.state], policy.num_actions)
-    return Policy._trusted(policy.probabilities[:, tracked.state])
-
-
-def last_totals(tracked: Tracked, over: Policy) -> Float:
-    """[totals]: the probability that an episode ends with each."""
-    model = tracked.model()
-    rho = np.zeros((model.repeats, model.num_pairs))
-    over._add_occupation(model, 1.0, rho)
-    last = np.zeros(model.num_pairs)
-    at = tracked.pairs_at(model.horizon - 1)
-    last[at] = rho[-1][at]
-    reached = np.repeat(last, np.diff(tracked.start)) * tracked.probability
-    return np.bincount(tracked.after, reached, minlength=len(tracked.totals)).astype(np.float64)
-
-
-def _of_plan(plan: Any) -> tuple[Any, float]:
-    try:
-        return plan.policy, float(plan.skip)
-    except AttributeError:
-        raise ModelError(f"expected a Policy, a Mixture or a Plan, not {type(plan).__name__}") from None
-
-
-def _cost_index(mdp: ConstrainedMDP, cost: Any) -> int:
-    if isinstance(cost, str) and cost in mdp.cost_names:
-        return mdp.cost_names.index(cost)
-    if isinstance(cost, (int, np.integer)) and not isinstance(cost, bool) and 0 <= cost < mdp.num_costs:
-        return int(cost)
-    raise SpecError(unknown("cost", cost if isinstance(cost, str) else shown(cost), mdp.cost_names), key=("cost",))

@@ -60,12 +60,7 @@ def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: Budg
         "gap": plan.gap,
         "iterations": plan.iterations,
         "skip": plan.skip,
-        "costs": {
-            cost: _row(("value", "limit", "floor", "price", "floor_price"), numbers)
-            for cost, *numbers in zip(
-                mdp.cost_names, plan.costs, limits, floors, plan.prices, plan.floor_prices, strict=True
-            )
-        },
+        "costs": _costs_record(plan, mdp.cost_names, limits, floors),
         "rows": [row._asdict() for row in plan.rows],
         "mixture": [
             {"weight": float(weight), **_value(mdp.cost_names, value)}
@@ -101,12 +96,7 @@ def fleet_record(
         "bound": plan.bound,
         "gap": plan.gap,
         "iterations": plan.iterations,
-        "costs": {
-            cost: _row(("value", "limit", "floor", "price", "floor_price"), numbers)
-            for cost, *numbers in zip(
-                names, plan.costs, plan.limits, plan.floors, plan.prices, plan.floor_prices, strict=True
-            )
-        },
+        "costs": _costs_record(plan, names, plan.limits, plan.floors),
         "per_step": {
             names[i]: [
                 {"step": h, **_row(("value", "limit", "price"), numbers)}
@@ -157,6 +147,13 @@ def _type_record(model: str, plan: FleetPlan, t: int) -> Record:
         **_value(plan.fleet.cost_names, (plan.rewards[t], *plan.shares[t])),
         "policies": [{"units": part.units, **_value(plan.fleet.cost_names, part.value)} for part in parts],
     }
+
+
+def _costs_record(plan: Plan | FleetPlan, names: Sequence[str], limits: Float, floors: Float) -> Record:
+    """By cost: what is expected of it, its limit and its floor, and their prices."""
+    columns = zip(names, plan.costs, limits, floors, plan.prices, plan.floor_prices, strict=True)
+    keys = ("value", "limit", "floor", "price", "floor_price")
+    return {cost: _row(keys, numbers) for cost, *numbers in columns}
 
 
 def _sizes(mdp: ConstrainedMDP) -> Record:

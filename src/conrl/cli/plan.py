@@ -115,7 +115,9 @@ def plan(
     A policy on a map is drawn as arrows.
     """
     load_numba()
-    if model.lower().endswith(".toml"):
+    from conrl.envs.fleet_files import is_fleet_file
+
+    if is_fleet_file(model):
         foreign: dict[str, Any] = {"--budget": budgets, "--episodes": episodes, "--epsilon": epsilon, "--out": out}
         foreign |= {"--never": never, "--chance": chance, "--cvar": cvar, "--grid": grid}
         foreign |= {"--deterministic": deterministic, "--time-limit": time_limit is not None}

@@ -325,7 +325,7 @@ def save_csv(path: Path, mdp: ConstrainedMDP) -> None:
     graph = mdp.graph
     counts = np.diff(graph.start)
     states, actions = [[to_cell(name) for name in names] for names in (mdp.state_names, mdp.action_names)]
-    pay = mdp.outcome_pay if mdp.outcome_pay is not None else np.repeat(mdp.pay, counts, axis=0)
+    pay = mdp.pay_by_outcome
     pair = np.repeat(np.arange(mdp.num_pairs), counts)
     kept: Any = slice(None)
     if mdp.step_dependent:

@@ -148,8 +148,8 @@ class BaseLearner(ABC):
             raise SpecError(f"a learner needs a Task, not {type(task).__name__}; a model has one: mdp.task")
         if task.step_dependent and not self.by_step:
             raise SpecError(
-                f"{self.name} does not see the step, on which this task depends; use conrl, optcmdp, optprimaldual or "
-                "ucbvi, or put the step into the state"
+                f"{self.name} does not see the step, on which this task depends; use a learner that counts, such as "
+                "conrl, or put the step into the state"
             )
         self.task = task
         self._problem, self._rows = self._read_problem(problem)

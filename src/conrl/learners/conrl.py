@@ -227,9 +227,7 @@ class ConRL(PlacesLearner):
             try:
                 return planned(self.planner, model, problem, self._start, relax=False)
             except InfeasibleError:  # perhaps for want of an action that ends the episode: that is the guard's to do
-                rest = replace(problem, never=None)
-                rest = rest if rest.on_episodes else replace(rest, grid=None)
-                return planned(self.planner, model, rest, None, relax=True)
+                return planned(self.planner, model, replace(problem, never={}), None, relax=True)
         return planned(self.planner, model, problem, self._start, relax=True)
 
     def _model(self, k: int) -> ConstrainedMDP:

@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike
 
 from conrl import kernels
 from conrl._types import Array, Bool, Float, Int
-from conrl.arguments import LARGEST, float_array, frozen, read_flag
-from conrl.errors import ModelError, SpecError
+from conrl.arguments import LARGEST, float_array, frozen, is_int, read_flag
+from conrl.errors import ModelError, SpecError, shown, unknown
 from conrl.model.criteria import Criterion, need_steps
 from conrl.model.graph import Graph, Reach
 from conrl.model.layout import Layout
@@ -417,13 +417,17 @@ class ConstrainedMDP:
         return np.asarray((once != self.outcome_pay).any(axis=0))
 
     @property
+    def pay_by_outcome(self) -> Float:
+        """[N, 1+d]: what each outcome pays; the mean of its pair where that is all that is known."""
+        if self.outcome_pay is not None:
+            return self.outcome_pay
+        return np.repeat(self.pay, np.diff(self.graph.start), axis=0)
+
+    @property
     def pays(self) -> Bool:
         """[P]: which pairs pay or cost something, in some outcome; means of 0 may be those of 1 and -1."""
-        some = (self.pay != 0.0).any(axis=1)
-        if self.outcome_pay is None:
-            return np.asarray(some)
-        begin = self.graph.start[:-1].astype(np.int64)
-        return np.asarray(some | np.logical_or.reduceat((self.outcome_pay != 0.0).any(axis=1), begin))
+        some = (self.pay_by_outcome != 0.0).any(axis=1)
+        return np.asarray(np.logical_or.reduceat(some, self.graph.start[:-1].astype(np.int64)))
 
     @property
     def _paid(self) -> Float:
@@ -443,6 +447,19 @@ class ConstrainedMDP:
         full = np.zeros((self.graph.first.size - 1, self.num_actions, *values.shape[1:]), dtype=values.dtype)
         full[self._pair_node, self.action] = values
         return full.reshape(*self._table, *values.shape[1:])
+
+    def cost_index(self, cost: Any) -> int:
+        """The number of a cost that is given by name or number."""
+        if isinstance(cost, str):
+            if cost not in self.cost_names:
+                raise SpecError(unknown("cost", cost, self.cost_names), key=("cost",))
+            return self.cost_names.index(cost)
+        if not is_int(cost):
+            raise SpecError(f"cost is {shown(cost)}; it must be the name or the number of a cost", key=("cost",))
+        if not 0 <= cost < self.num_costs:
+            none = "the model has no costs"
+            raise SpecError(f"cost {shown(cost)} is not in 0..{self.num_costs - 1}" if self.num_costs else none)
+        return int(cost)
 
     def gather(self, table: ArrayLike, what: str) -> Float:
         """[P, ...] from a table [S, A, ...], or [H, S, A, ...]: its rows at the pairs that exist."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,6 +94,13 @@ def read_names(names: Sequence[str] | None, count: int, what: str) -> tuple[str,
         twice = Counter(texts).most_common(1)[0][0]
         raise ModelError(f"{what} has {twice!r} twice; names must differ")
     return texts
+
+
+def new_name(name: str, taken: Collection[str]) -> str:
+    """The name, with as many apostrophes as make it differ from those taken."""
+    while name in taken:
+        name += "'"
+    return name
 
 
 def default_cost_names(count: int) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from conrl.model.criteria import need_steps
 from conrl.model.graph import Graph
 from conrl.model.layout import Layout
 from conrl.model.mdp import ConstrainedMDP, need_model, need_stationary
+from conrl.model.reading import new_name
 from conrl.sizes import check_costs
 
 
@@ -125,7 +126,7 @@ def rolled(
     of_state = np.append(np.tile(np.arange(S), H), np.full(extra, S))
     counts = np.diff(mdp.graph.start)
     source = np.repeat(mdp.pair_state, counts)
-    paid = np.repeat(mdp.pay, counts, axis=0) if mdp.outcome_pay is None else mdp.outcome_pay
+    paid = mdp.pay_by_outcome
     last = source >= H * S  # END's own: once for each step
     times = np.where(last, H, 1)
     step = np.repeat(source // S, times)
@@ -179,10 +180,7 @@ def with_step_costs(mdp: Any, wanted: Sequence[tuple[int, int]]) -> ConstrainedM
     check_costs(model.num_costs + len(wanted))
     names = list(model.cost_names)
     for cost, step in wanted:
-        name = f"{model.cost_names[cost]} at step {step}"
-        while name in names:
-            name += "'"
-        names.append(name)
+        names.append(new_name(f"{model.cost_names[cost]} at step {step}", names))
     which = np.array([1 + cost for cost, _ in wanted], dtype=np.int64)
     when = np.array([step for _, step in wanted], dtype=np.int64)
     of_outcome = np.repeat(model.pair_step, np.diff(model.graph.start))

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conrl._types import Float
-from conrl.arguments import float_array, is_int, read_count, read_positive
-from conrl.errors import InfeasibleError, SpecError, shown, unknown
+from conrl.arguments import float_array, read_count, read_positive
+from conrl.errors import InfeasibleError, SpecError, shown
 from conrl.io.cells import csv_text
 from conrl.io.files import atomic_write
 from conrl.kernels import LANES
@@ -138,7 +138,8 @@ def frontier(
     """
     if chance is not None and cost is not None:
         raise SpecError("cost and chance were both given; a frontier varies one of them", key=("chance",))
-    index = _cost_index(mdp, 0 if cost is None else cost)
+    need_model(mdp, "frontier")
+    index = mdp.cost_index(0 if cost is None else cost)
     read_positive(tol, "tol")
     if max_vertices is not None:
         read_count(max_vertices, "max_vertices", 2)
@@ -306,18 +307,3 @@ def _limit(limit: Any) -> float:
     if number.ndim or np.isnan(number):
         raise SpecError(f"limit is {shown(limit)}; it must be a number")
     return float(number)
-
-
-def _cost_index(mdp: ConstrainedMDP, cost: int | str) -> int:
-    need_model(mdp, "frontier")
-    if isinstance(cost, str):
-        if cost not in mdp.cost_names:
-            raise SpecError(unknown("cost", cost, mdp.cost_names), key=("cost",))
-        return mdp.cost_names.index(cost)
-    if not is_int(cost):
-        raise SpecError(f"cost is {shown(cost)}; it must be the name or the number of a cost")
-    if not 0 <= cost < mdp.num_costs:
-        raise SpecError(
-            f"cost {shown(cost)} is not in 0..{mdp.num_costs - 1}" if mdp.num_costs else "the model has no costs"
-        )
-    return int(cost)

@@ -31,20 +31,22 @@ import heapq
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
 from conrl._types import Arrays, Float
 from conrl.arguments import frozen
-from conrl.errors import InfeasibleError, ModelError, RunError, SpecError
+from conrl.episode_totals import cvar, last_totals
+from conrl.errors import InfeasibleError, RunError, SpecError
 from conrl.model import ConstrainedMDP
-from conrl.model.counting import DOWN, EXACT, MOST_TOTALS, UP, TooManyTotals, classes_of, simplest
-from conrl.model.criteria import need_steps
+from conrl.model.bracket import bracketed
+from conrl.model.careful import careful_path
+from conrl.model.counting import simplest
 from conrl.model.limits import resolve_limits
+from conrl.model.reading import new_name
 from conrl.model.tails import CHANCE, CVAR, NEVER, Tail
-from conrl.model.tracking import Column, SafePart, Tracked, realised, thresholds_of, track
+from conrl.model.tracking import Column, SafePart, Tracked
 from conrl.oracles import exact_oracle
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.planner import ColumnGeneration
@@ -53,12 +55,8 @@ from conrl.planners.feasibility import SLACK_TOLERANCE, Feasibility, extremes
 from conrl.planners.result import Checked, Plan
 from conrl.policy import Policy
 from conrl.problem import Linear, Rows
-from conrl.spending import SpentPolicy, cvar, last_totals, put_actions
+from conrl.spending import SpentPolicy, put_actions
 
-PER_STEP = 10  # steps of an automatic grid for each step of an episode: every cost is rounded up by one at most
-TINIEST = 1e-9  # of the largest total: a smaller threshold is no measure for a grid
-GRID_STEPS = 1000  # of an automatic grid, up to the largest threshold or, with negative costs, the largest total
-MOST_ON_GRID = 300_000  # totals; each is a state more for each state, and takes a microsecond to count
 MOST_TRIED = 20  # quantiles t that are tried where no plan keeps the limits
 MOST_DIRECTIONS = 50  # for the price of never
 
@@ -74,10 +72,9 @@ def plan_episodes(
     expected = replace(problem, never=None, chance=None, cvar=None, grid=None)
     if not tails:
         return ask(mdp, expected, start=start, relax=relax)
-    need_steps(mdp.horizon, "a limit on single episodes")
     model, rows = expected.bind(mdp)  # more costs, where there are limits on single steps
     asked = _Asked(ask, mdp, model, problem, rows, tails, tol)
-    up, down = both(model, tails, problem.grids(mdp))
+    up, down = bracketed(model, tails, problem.grids(mdp))
     if down is None:
         return _Search(asked, up).run(start, relax)
     try:
@@ -126,46 +123,6 @@ def _paying(mdp: ConstrainedMDP, cost: int | None) -> ConstrainedMDP:
     return mdp._copy(pay=frozen(pay), bonus=None, _derived={})
 
 
-def both(mdp: ConstrainedMDP, tails: Sequence[Tail], grids: dict[int, Fraction]) -> tuple[Tracked, Tracked | None]:
-    """The tracked model; where a grid is needed, with costs rounded up, and the one with costs rounded down."""
-    try:
-        return _both(mdp, tails, grids)
-    except TooManyTotals:
-        raise ModelError(
-            f"there are more than {MOST_ON_GRID:,} totals on the grid; take a coarser one, or count fewer costs",
-            key=("grid",),
-        ) from None
-
-
-def _both(mdp: ConstrainedMDP, tails: Sequence[Tail], grids: dict[int, Fraction]) -> tuple[Tracked, Tracked | None]:
-    costs = sorted({tail.cost for tail in tails})
-    thresholds = [thresholds_of(tails, cost) for cost in costs]
-    given: list[Fraction | None] = [grids.get(cost) for cost in costs]
-    try:
-        up = track(mdp, costs, thresholds, given, UP, MOST_ON_GRID if all(given) else MOST_TOTALS)
-    except TooManyTotals:
-        given = [
-            _automatic(mdp, cost, bars) if g is None else g
-            for cost, bars, g in zip(costs, thresholds, given, strict=True)
-        ]
-        up = track(mdp, costs, thresholds, given, UP, MOST_ON_GRID)
-    if all(rounding == EXACT for rounding in up.counter.rounding):
-        return up, None
-    return up, track(mdp, costs, thresholds, given, DOWN, MOST_ON_GRID)
-
-
-def _automatic(mdp: ConstrainedMDP, cost: int, thresholds: Sequence[Fraction]) -> Fraction:
-    """A grid with some GRID_STEPS steps, and several for each step of an episode, in the range that is counted.
-
-    That is up to the largest threshold that some total can exceed, and the other way too where costs may be negative.
-    """
-    paid = mdp._paid[:, 1 + cost]
-    most = mdp.horizon * float(np.abs(paid).max())
-    below = [float(x) for x in thresholds if TINIEST * most < x < most]
-    size = max(below, default=most) if paid.min() >= 0.0 else most
-    return simplest(float(f"{(size or 1.0) / max(GRID_STEPS, PER_STEP * mdp.horizon):.1e}"))
-
-
 def limited(mdp: ConstrainedMDP, problem: Linear, chance: Tail | None, cost: int) -> tuple[ConstrainedMDP, int]:
     """The tracked model with all limits as its own, and which of its costs is varied: `cost`, or that of `chance`."""
     if problem.cvar is not None:
@@ -173,7 +130,7 @@ def limited(mdp: ConstrainedMDP, problem: Linear, chance: Tail | None, cost: int
     tails = problem.tails(mdp)
     if chance is not None:
         tails = (*(t for t in tails if t[:3] != chance[:3]), chance)
-    tracked, down = both(mdp, tails, problem.grids(mdp))
+    tracked, down = bracketed(mdp, tails, problem.grids(mdp))
     if down is not None:
         raise SpecError(
             "a frontier needs totals that can be counted exactly, and these need a grid; round the costs of the model"
@@ -400,7 +357,7 @@ class _Search:
 
     def _plan(self, part: Tracked | SafePart, box: _Box, bound: float, asked: int) -> Plan:
         """The plan in words of the user's model: its costs, its rows, policies that act on what was spent."""
-        inner, d, tracked = box.plan, self.asked.user.num_costs, self.tracked
+        inner, tracked = box.plan, self.tracked
         status = inner.status
         proven: float | None = None
         if np.isfinite(bound):
@@ -408,16 +365,11 @@ class _Search:
         if status == "optimal" and proven is not None and proven - inner.objective > self._tolerance(box):
             status = "inaccurate"
         return replace(
-            inner,
-            mdp=self.asked.user,
+            inner.of(self.asked.user),
             problem=self.asked.problem,
             status=status,
-            costs=inner.costs[:d],
             bound=proven,
-            prices=inner.prices[:d],
-            floor_prices=inner.floor_prices[:d],
             iterations=asked,
-            values=inner.values[:, : 1 + d],
             make_policy=lambda i: SpentPolicy.of(tracked, _lifted(part, inner.component(i))),
             checked=self._checked(part, box),
         )
@@ -587,37 +539,6 @@ class _Search:
         self.asked.plan(part.model(columns), linear, start=None, relax=False)
 
 
-def careful_path(tracked: Tracked, cost: int) -> tuple[float, tuple[str, ...]]:
-    """The least total that can surely be kept, and a path that reaches it: min over actions of max over outcomes."""
-    mdp, i = tracked.base, tracked.counter.costs.index(cost)
-    # On the base model: the worst case does not depend on what was spent before.
-    paid, which = classes_of(realised(mdp, tracked.counter.costs))
-    units = np.array([float(tracked.counter.in_units(i, row[i])) for row in paid])[which]
-    g, S = mdp.graph, mdp.num_states
-    start, first = g.start.astype(np.int64), g.first.astype(np.int64)
-    stride = S if mdp.step_dependent else 0
-    value = np.zeros((mdp.horizon + 1, S))
-    for h in range(mdp.horizon - 1, -1, -1):
-        worst = np.maximum.reduceat(units + value[h + 1][g.successor], start[:-1])  # [P]
-        pairs = slice(first[h * stride], first[h * stride + S])
-        value[h] = np.inf  # nobody comes to a state without actions
-        np.minimum.at(value[h], mdp.pair_state[pairs], worst[pairs])
-    begin = np.flatnonzero(mdp.initial > 0.0)
-    state = int(begin[np.argmax(value[0][begin])])
-    total, path = float(value[0][state]) * float(tracked.counter.units[i]), []
-    for h in range(mdp.horizon):
-        node = h * stride + state
-        pairs_here = range(first[node], first[node + 1])
-        after = [
-            units[start[p] : start[p + 1]] + value[h + 1][g.successor[start[p] : start[p + 1]]] for p in pairs_here
-        ]
-        best = int(np.argmin([x.max() for x in after]))
-        pair = pairs_here[best]
-        path.append(f"{mdp.state_name(state)}: {mdp.action_name(int(mdp.action[pair]))}")
-        state = int(g.successor[start[pair] + int(np.argmax(after[best]))])
-    return total, (*path, mdp.state_name(state))
-
-
 def _short(path: Sequence[str]) -> list[str]:
     """A path for a message of one line."""
     return list(path) if len(path) <= 7 else [*path[:3], "...", *path[-3:]]
@@ -656,13 +577,10 @@ def _lifted(part: Tracked | SafePart, policy: Policy) -> Policy:
 
 def _distinct(columns: Sequence[Column], taken: Sequence[str]) -> list[Column]:
     """The columns with names that differ from each other and from those of the costs."""
-    seen, named = set(taken), []
+    names, named = list(taken), []
     for column in columns:
-        name = column.name
-        while name in seen:
-            name += "'"
-        seen.add(name)
-        named.append(replace(column, name=name))
+        names.append(new_name(column.name, names))
+        named.append(replace(column, name=names[-1]))
     return named
 
 

@@ -206,12 +206,14 @@ class History:
         the guard keeps by ending episodes, if no policy of the model keeps it to the last step."""
         if self.mdp is None:
             return None
-        if isinstance(self.problem, Linear) and self.problem.never is not None:
-            try:
-                return best_plan(self.mdp, self.problem)
-            except InfeasibleError:
+        if self.continuing:
+            return long_run_optimum(self.mdp, self.limits)
+        try:
+            return best_plan(self.mdp, self.problem)
+        except InfeasibleError:
+            if isinstance(self.problem, Linear) and self.problem.never:
                 return None
-        return long_run_optimum(self.mdp, self.limits) if self.continuing else best_plan(self.mdp, self.problem)
+            raise
 
     @property
     def regret(self) -> metrics.Regret:

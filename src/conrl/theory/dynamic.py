@@ -123,7 +123,7 @@ class _Grid(NamedTuple):
         d = mdp.num_costs
         if budgets.shape != (d,) or not (budgets >= 0.0).all():
             raise SpecError(f"budgets is {budgets}; expected {d} numbers of at least 0, one per cost")
-        paid = mdp.outcome_pay if mdp.outcome_pay is not None else np.repeat(mdp.pay, np.diff(mdp.graph.start), axis=0)
+        paid = mdp.pay_by_outcome
         in_units = np.zeros((paid.shape[0], d), dtype=np.int64)
         units, shape = [], []
         for i, name in enumerate(mdp.cost_names):

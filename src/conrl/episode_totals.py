@@ -1,0 +1,169 @@
+"""What an episode costs in all, exactly: the probability of every total of a cost, and what follows from it.
+
+The total so far is carried in the state (`conrl.model.tracking`), and one forward pass tells how episodes end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from conrl._types import Float
+from conrl.arguments import is_number
+from conrl.errors import ModelError, SpecError, shown
+from conrl.evaluation import parts_of, unwrapped
+from conrl.model import ConstrainedMDP
+from conrl.model.counting import Counter, TooManyTotals, simplest
+from conrl.model.mdp import need_model
+from conrl.model.tracking import Tracked, track, track_as
+from conrl.policy import Deterministic, Null, Policy
+from conrl.spending import SpentPolicy
+
+MOST_TOTALS = 100_000  # of an exact distribution
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Distribution:
+    """The total of one cost in an episode: `totals` [n], rising, with their `probabilities` [n]."""
+
+    cost: str
+    totals: Float
+    probabilities: Float
+    exact: tuple[Fraction, ...]  # the totals as rationals
+
+    def __repr__(self) -> str:
+        ends = f"{self.totals[0]:.6g}..{self.totals[-1]:.6g}"
+        return f"Distribution({self.cost}: {self.totals.size} totals {ends}, mean {self.mean:.6g})"
+
+    @property
+    def mean(self) -> float:
+        return float(self.totals @ self.probabilities)
+
+    @property
+    def most(self) -> float:
+        """The largest total that has a positive probability."""
+        return float(self.totals[np.flatnonzero(self.probabilities > 0.0)[-1]])
+
+    def exceed(self, threshold: float) -> float:
+        """The probability of a total above a threshold."""
+        if not is_number(threshold):
+            raise SpecError(f"threshold is {shown(threshold)}; it must be a number", key=("threshold",))
+        bar = simplest(float(threshold))
+        return float(self.probabilities[np.array([total > bar for total in self.exact])].sum())
+
+    def cvar(self, level: float) -> float:
+        """The mean of the worst share 1 - level of episodes."""
+        if not (is_number(level) and 0.0 <= level < 1.0):
+            raise SpecError(f"level is {shown(level)}; it must be in [0, 1)", key=("level",))
+        return cvar(self.totals, self.probabilities, 0.0, float(level))[0]
+
+    def quantile(self, q: float) -> float:
+        """The least total that is not exceeded with probability q."""
+        if not (is_number(q) and 0.0 <= q <= 1.0):
+            raise SpecError(f"q is {shown(q)}; a quantile is a number in [0, 1]", key=("q",))
+        sums = np.cumsum(self.probabilities)
+        return float(self.totals[min(int(np.searchsorted(sums, q * sums[-1])), sums.size - 1)])
+
+
+def cvar(totals: Float, probabilities: Float, beyond: float, level: float) -> tuple[float, int]:
+    """CVaR of rising totals, of which the last stands for a mean excess of `beyond` above it; and which is the best t.
+
+    The minimum over t of t + E max(C - t, 0) / (1 - level) is at one of the totals.
+    """
+    share = float(1 - simplest(level))
+    above = np.cumsum(probabilities[::-1])[::-1]  # P(C >= total)
+    # E max(C - t, 0) rises from the last total down by gap x P(C > t).
+    excess = np.append(np.cumsum((np.diff(totals) * above[1:])[::-1])[::-1], 0.0) + beyond
+    values = totals + excess / share
+    best = int(np.argmin(values))
+    return float(values[best]), best
+
+
+def distribution(mdp: ConstrainedMDP, policy: Any, cost: int | str = 0) -> Distribution:
+    """The exact distribution of the total of one cost in an episode of a policy, a mixture or a plan.
+
+    Costs are counted as rationals, by outcome where the model has pay by outcome and else as means
+    (`Simulation.pays_means`). Totals of costs without a common unit may be too many: then it is refused.
+    """
+    need_model(mdp, "distribution")
+    index = mdp.cost_index(cost)
+    played, skip, _ = unwrapped(policy)
+    found: dict[Fraction, float] = {Fraction(0): skip} if skip > 0.0 else {}
+    for weight, part in parts_of(played):
+        part.check(mdp)
+        for total, p in _one_distribution(mdp, part, index):
+            found[total] = found.get(total, 0.0) + (1.0 - skip) * weight * p
+    exact = tuple(sorted(found))
+    totals = np.array([float(x) for x in exact])
+    return Distribution(mdp.cost_names[index], totals, np.array([found[x] for x in exact]), exact)
+
+
+def _one_distribution(mdp: ConstrainedMDP, policy: Policy, index: int) -> list[tuple[Fraction, float]]:
+    """The totals of a cost under one policy, with their probabilities: a forward pass with the total in the state.
+
+    A policy that counts costs itself needs those in the state as well.
+    """
+    if isinstance(policy, Null):
+        return [(Fraction(0), 1.0)]
+    own = policy.counter if isinstance(policy, SpentPolicy) else None
+    alone = track_or_refuse(mdp, index)
+    if own is not None:
+        whole = alone.counter
+        joint = Counter(
+            (*own.costs, *whole.costs),
+            (*own.names, *whole.names),
+            (*own.units, *whole.units),
+            (*own.caps, *whole.caps),
+            (*own.rounding, *whole.rounding),
+        )
+        try:
+            tracked = track_as(mdp, joint, MOST_TOTALS)
+        except TooManyTotals:
+            raise ModelError(
+                f"the totals of {mdp.cost_names[index]!r}, beside those that the policy counts, are more than "
+                f"{MOST_TOTALS:,}; simulate instead"
+            ) from None
+        over: Policy = policy.over(tracked)  # type: ignore[attr-defined]
+    else:
+        tracked = alone
+        over = policy_over(policy, tracked)
+    last = last_totals(tracked, over)
+    unit = tracked.counter.units[-1]
+    found: dict[Fraction, float] = {}
+    for k in np.flatnonzero(last > 0.0).tolist():
+        total = tracked.totals[k][-1] * unit
+        found[total] = found.get(total, 0.0) + float(last[k])
+    return list(found.items())
+
+
+def track_or_refuse(mdp: ConstrainedMDP, index: int) -> Tracked:
+    """The model with all totals of one cost in its state."""
+    try:
+        return track(mdp, [index], [[]], [None], 0, MOST_TOTALS)
+    except TooManyTotals:
+        raise ModelError(
+            f"the totals of {mdp.cost_names[index]!r} are more than {MOST_TOTALS:,}: its costs have no common unit; "
+            "round them, or simulate"
+        ) from None
+
+
+def policy_over(policy: Policy, tracked: Tracked) -> Policy:
+    """A policy that counts nothing, in a tracked model."""
+    if isinstance(policy, Deterministic):
+        return Deterministic._trusted_actions(policy.actions[:, tracked.state], policy.num_actions)
+    return Policy._trusted(policy.probabilities[:, tracked.state])
+
+
+def last_totals(tracked: Tracked, over: Policy) -> Float:
+    """[totals]: the probability that an episode ends with each."""
+    model = tracked.model()
+    rho = np.zeros((model.repeats, model.num_pairs))
+    over._add_occupation(model, 1.0, rho)
+    last = np.zeros(model.num_pairs)
+    at = tracked.pairs_at(model.horizon - 1)
+    last[at] = rho[-1][at]
+    reached = np.repeat(last, np.diff(tracked.start)) * tracked.probability
+    return np.bincount(tracked.after, reached, minlength=len(tracked.totals)).astype(np.float64)
