@@ -32,14 +32,17 @@ class Proposal:
 
     `policy` is to be executed; it is a `Null` for an episode that is not to be played. `guarded`: a hard budget forbids
     what the plan would have played (`intended`). `infeasible`: the estimated limits could not be kept, and the policy
-    that exceeds them least was planned. `reported`: what the learner shows as its policy, where that is not what it
-    plays; `mixture`: its result so far, where that is a third thing.
+    that exceeds them least was planned. `lottery`: the mixture that `policy` was drawn from, where the draw itself is
+    part of what is executed: the value of the episode is then that of the lottery, before the draw. `reported`: what the
+    learner shows as its policy, where that is not what it plays; `mixture`: its result so far, where that is a third
+    thing.
     """
 
     policy: Policy
     intended: Policy
     guarded: bool = False
     infeasible: bool = False
+    lottery: Mixture | None = None
     reported: Policy | None = None
     mixture: Mixture | None = None
 

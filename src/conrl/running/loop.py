@@ -109,7 +109,7 @@ def play_episode(world: World, learner: Learner, seed: int) -> Row:
     return Row(
         reward=float(np.sum(episode.rewards)),
         costs=costs,
-        expected=None if guarded else world.value(proposal.policy),
+        expected=None if guarded else world.value(proposal.lottery or proposal.policy),
         unguarded=unguarded,
         steps=episode.actions.size,
         skipped=isinstance(proposal.policy, Null),
