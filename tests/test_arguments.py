@@ -296,11 +296,14 @@ CALLS: dict[str, Call] = {
     ),
     "TheoryBonus": Call(conrl.TheoryBonus, {"delta": 0.1}, bonused),
     "TheoryBonus()": Call(conrl.TheoryBonus(), {"visits": np.array([0, 1]), "episode": 1, "task": TASK}),
-    "ScaledBonus": Call(conrl.ScaledBonus, {"reward": 0.1, "cost": 0.1, "unvisited": 1.0, "relative": True}, bonused),
+    "ScaledBonus": Call(
+        conrl.ScaledBonus, {"reward": 0.1, "cost": 0.1, "unvisited": 1.0, "relative": True, "bounded": True}, bonused
+    ),
     "ScaledBonus()": Call(conrl.ScaledBonus(), {"visits": np.array([0, 1]), "episode": 1, "task": TASK}),
     "ConRL": Call(
         conrl.ConRL,
-        LEARNER | {"planner": None, "bonus": None, "executes": "policy", "resolve": False, "guard": True},
+        LEARNER
+        | {"planner": None, "bonus": None, "executes": "policy", "play": "markov", "resolve": False, "guard": True},
         learned,
     ),
     "ConRL.observe": Call(conrl.ConRL(TASK).observe, {"episode": EPISODES[0]}),
