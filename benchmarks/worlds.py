@@ -1,8 +1,8 @@
 """Families of worlds to judge a learning rule on: chains, rivers, grids, rooms, Dirichlet models, pricing and bidding.
 
-`draw(family, number)` gives world `number` of a family, always the same one. Its sizes and parameters are drawn too, and
-its limit is set between the least cost there is and what the best policy without limit costs, so that it binds. Numbers
-below 100 are for developing a rule, those from 100 on for judging it.
+`draw(family, number)` gives world `number` of a family, always the same one. Its sizes and parameters are drawn,
+and its limit is set between the least cost there is and what the best policy without limit costs, so that it binds.
+Numbers below 100 are for developing a rule, those from 100 on for judging it.
 """
 
 from __future__ import annotations
