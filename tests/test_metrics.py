@@ -210,6 +210,26 @@ CASES: dict[str, tuple[Any, Any, int]] = {
 }
 
 
+def safe_regret(history: conrl.History) -> float | None:
+    try:
+        regret = history.safe_regret()
+    except (conrl.InfeasibleError, conrl.RunError):
+        return None
+    return None if regret is None else float(regret[-1])
+
+
+def standings(history: conrl.History) -> dict[str, float | None]:
+    last, average = history.last_iterate, history.average_policy
+    return {
+        "last_iterate_reward": None if last is None else last.value[0],
+        "last_iterate_cost": None if last is None else last.value[1],
+        "last_iterate_shortfall": None if last is None else last.shortfall,
+        "last_iterate_excess": None if last is None else last.excess[0],
+        "average_policy_reward": None if average is None else average.value[0],
+        "average_policy_cost": None if average is None else average.value[1],
+    }
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_one_run_says_the_same_everywhere(case: str, tmp_path: Path) -> None:
     """Its history, the run read back, the table, its CSV file and the data of the report."""
@@ -240,6 +260,9 @@ def test_one_run_says_the_same_everywhere(case: str, tmp_path: Path) -> None:
         "regret": history.regret.reward[-1],
         "strong_violation": None if history.strong_violation is None else history.strong_violation[-1, 0],
         "strong_regret": None if history.strong_regret is None else history.strong_regret[-1],
+        "violating": None if history.violating() is None else history.violating()[0],
+        "safe_regret": safe_regret(history),
+        **standings(history),
     }
     for name, value in wanted.items():
         if value is None or math.isnan(value):

@@ -43,9 +43,9 @@ They need the exact value of each episode: of a single draw the positive part wo
 a learner plays a lottery, the value of the episode is that of the lottery, before the draw.
 
 `NEAR`, `OVER`, `TOLERANCE` and the 1e-9 are shares of the size of the optimum or the limit; where that is 0, of the
-most that one step can pay. So units do not matter. (A `MARGIN` of a limit of 0 is 0, since costs that are never negative
-cannot be less: such a limit stays.) The values of one unending episode are means since its beginning already: they are
-not smoothed again, the last of them is final, and no policy in it has a value of its own.
+most that one step can pay. So units do not matter. (A `MARGIN` of 0 is 0: what is never negative cannot be below 0 by
+a margin.) The values of one unending episode are means since its beginning already: they are not smoothed again, the
+last of them is final, and no policy in it has a value of its own.
 """
 
 from __future__ import annotations
@@ -177,9 +177,8 @@ def binned_excess(costs: Float, limits: Float, floors: Float, largest: Float | N
     K, d = costs.shape
     if not K:
         return Binned(np.zeros(0), np.zeros((0, d)))
-    ends = np.unique(
-        np.round(np.geomspace(K / 10, K, read_count(bins, "bins") + 1)).astype(np.int64)
-    )  # bin b is ends[b] < k <= ends[b+1]
+    marks = np.geomspace(K / 10, K, read_count(bins, "bins") + 1)
+    ends = np.unique(np.round(marks).astype(np.int64))  # bin b is ends[b] < k <= ends[b+1]
     first, starts, sizes = ends[0], ends[:-1] - ends[0], np.diff(ends)
     unit = np.ones(d) if largest is None else largest
     share = _share(np.maximum(costs - limits, 0.0), size_of(limits, unit))
