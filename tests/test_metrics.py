@@ -182,8 +182,8 @@ def test_nothing_cancels_in_strong_sums() -> None:
 
 def scored(costs: list[float], limit: float = 1.0, floor: float = -INF, rewards: list[float] | None = None) -> Scores:
     values = np.column_stack((np.zeros(len(costs)) if rewards is None else rewards, costs))
-    bounds = {"limits": np.array([limit]), "floors": np.array([floor]), "largest": np.array([1.0, 2.0])}
-    return Scores(seen=values + 7.0, expected=values, **bounds)
+    limits, floors, largest = np.array([limit]), np.array([floor]), np.array([1.0, 2.0])
+    return Scores(seen=values + 7.0, expected=values, limits=limits, floors=floors, largest=largest)
 
 
 def shares(run: Scores | conrl.History, tolerance: float = metrics.TOLERANCE) -> list[float]:
@@ -264,7 +264,8 @@ def test_each_policy_by_itself(run: Scores, optimum: float, tolerance: float) ->
 @pytest.mark.parametrize("power", [-1.0, -0.5, 0.0, 0.25])
 @pytest.mark.parametrize(("K", "close"), [(100, 0.02), (1000, 2e-3), (30_000, 1e-5)])
 def test_the_slope_of_a_power_is_its_exponent(power: float, K: int, close: float) -> None:
-    k = np.arange(1, K + 1)
+    k = np.arange(1.0, K + 1)
+    costs: Float
     for costs, limit, floor in ((2.0 + 0.3 * k**power, 2.0, 0.0), (-(k**power), INF, 0.0), (1e3 - k**power, INF, 1e3)):
         (slope,) = metrics.excess_slope(costs[:, None], np.array([limit]), np.array([floor]))
         assert slope == pytest.approx(power, abs=close)
