@@ -93,8 +93,14 @@ def bonused(bonus: Any) -> Any:
     return bonus(np.array([0, 3]), 2, TASK), conrl.learn(MDP, conrl.ConRL(TASK, bonus=bonus), 2)
 
 
+def judged(margin: Any = 0.1, tolerance: Any = 0.1) -> Any:
+    history = conrl.learn(MDP, conrl.ConRL(TASK), 2, seed=1)
+    return history.safe_regret(margin), history.violating(tolerance)
+
+
 LEARNER = {"task": TASK, "problem": None, "preset": "default", "seed": 1, "keep_policies": True}
 CALLS: dict[str, Call] = {
+    "History": Call(judged, {"margin": 0.1, "tolerance": 0.1}),
     "ConstrainedMDP.by_step": Call(
         conrl.ConstrainedMDP,
         {
