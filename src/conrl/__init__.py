@@ -24,11 +24,11 @@ _NAMES = {
     "episode": "Episode",
     "episode_totals": "Distribution distribution",
     "errors": "ConRLError InfeasibleError ModelError RunError SpecError",
-    "estimation": "ScaledBonus TheoryBonus load_episodes save_episodes",
+    "estimation": "BernsteinBonus ScaledBonus TheoryBonus load_episodes save_episodes",
     "estimation.estimate": "estimate",
     "evaluation": "Evaluation Simulation evaluate simulate",
     "io": "load_model save_model",
-    "learners": "ApproPO ConRL OptCMDP OptPrimalDual RCPO TFWUCRL2 UCBVI load_learner",
+    "learners": "ApproPO ConRL OptCMDP OptPrimalDual PosteriorSampling RCPO TFWUCRL2 UCBVI load_learner",
     "model": "ConstrainedMDP Task",
     "model.fleet": "Fleet",
     "model.fleet_simulation": "FleetSimulation",
@@ -55,6 +55,7 @@ __all__ = [  # spelt out: type checkers read no other
     "A2CSettings",
     "ApproPO",
     "Average",
+    "BernsteinBonus",
     "BudgetRisk",
     "ColumnGeneration",
     "ConRL",
@@ -85,6 +86,7 @@ __all__ = [  # spelt out: type checkers read no other
     "OptPrimalDual",
     "Plan",
     "Policy",
+    "PosteriorSampling",
     "RunError",
     "ScaledBonus",
     "Simulation",
@@ -125,12 +127,22 @@ if TYPE_CHECKING:
     from conrl.episode import Episode
     from conrl.episode_totals import Distribution, distribution
     from conrl.errors import ConRLError, InfeasibleError, ModelError, RunError, SpecError
-    from conrl.estimation.bonuses import ScaledBonus, TheoryBonus
+    from conrl.estimation.bonuses import BernsteinBonus, ScaledBonus, TheoryBonus
     from conrl.estimation.estimate import estimate
     from conrl.estimation.logs import load_episodes, save_episodes
     from conrl.evaluation import Evaluation, Simulation, evaluate, simulate
     from conrl.io import load_model, save_model
-    from conrl.learners import RCPO, TFWUCRL2, UCBVI, ApproPO, ConRL, OptCMDP, OptPrimalDual, load_learner
+    from conrl.learners import (
+        RCPO,
+        TFWUCRL2,
+        UCBVI,
+        ApproPO,
+        ConRL,
+        OptCMDP,
+        OptPrimalDual,
+        PosteriorSampling,
+        load_learner,
+    )
     from conrl.model import ConstrainedMDP, Task
     from conrl.model.criteria import Average, Discounted, Total
     from conrl.model.fleet import Fleet

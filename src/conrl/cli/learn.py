@@ -80,7 +80,11 @@ Ctrl-C or SIGTERM stops after the episode being played, with everything saved (e
     shell_complete=completion.planners,
     help="Instead of the preset's: column-generation, linear-program, lagrangian.",
 )
-@click.option("--bonus", metavar="B", help="Instead of the preset's: REWARD,COST (scales), theory or theory:DELTA.")
+@click.option(
+    "--bonus",
+    metavar="B",
+    help="Instead of the preset's: REWARD,COST (scales), theory[:DELTA] or bernstein[:DELTA].",
+)
 @click.option(
     "--pay", default="outcome", show_default=True, help="How a model pays: outcome, or bernoulli: ends of a range."
 )

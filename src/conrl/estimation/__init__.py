@@ -1,7 +1,7 @@
 """What experience says: counts and the empirical model, how far it may be off (bonuses), models from logs."""
 
-from conrl.estimation.bonuses import Bonus, ScaledBonus, TheoryBonus
+from conrl.estimation.bonuses import BernsteinBonus, Bonus, ScaledBonus, TheoryBonus
 from conrl.estimation.counts import Counts
 from conrl.estimation.logs import load_episodes, save_episodes
 
-__all__ = ["Bonus", "Counts", "ScaledBonus", "TheoryBonus", "load_episodes", "save_episodes"]
+__all__ = ["BernsteinBonus", "Bonus", "Counts", "ScaledBonus", "TheoryBonus", "load_episodes", "save_episodes"]

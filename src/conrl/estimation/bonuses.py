@@ -1,7 +1,7 @@
 """Bonuses: how far the estimate of a pair may be off.
 
-Eq. (bonus) of Brantley et al. (2020), or what works better at the scale of experiments. The estimates themselves are in
-`conrl.estimation.counts`.
+Eq. (bonus) of Brantley et al. (2020), the same promise by variances, or what works better at the scale of experiments.
+The estimates themselves are in `conrl.estimation.counts`.
 """
 
 from __future__ import annotations
@@ -65,6 +65,69 @@ class TheoryBonus:
             delta=self.delta,
         )
         return b[:, None] * task.spread
+
+
+@dataclass(frozen=True)
+class BernsteinBonus:
+    """What Eq. (bonus) promises, by variances: like 1/N where pay and transitions hardly vary. It is told the evidence.
+
+    For a pair of N >= 2 visits, the estimates p_hat, and the sample variance v of one coordinate of its pay,
+
+        b = sqrt(2 v L / N) + 7 range L / (3 (N - 1))                                                      at most range
+          + (H - 1) spread sum over t seen [ sqrt(2 p_hat (1 - p_hat) L / (N - 1)) + 7 L / (3 (N - 1)) ]   the sum <= 1
+        L = ln( 4 M N^2 / (3 delta) ),   M = S A (S + 3 + 2 d)
+
+    where `range` is that of the coordinate in one step and `spread` the same with 0; with one visit it is range + (H - 1)
+    spread, with none H spread. Where the first state is unknown, M has S more, and START pays nothing for certain and
+    has H steps to come.
+
+    Valid (Definition 3.1) for all episodes at once with probability at least 1 - delta. Proof. The first N visits of a
+    pair are a sample of fixed size N of independent draws, whichever visits the learner makes. Maurer and Pontil (2009,
+    Theorem 4): the mean of N draws in [0, 1] is off to one side by more than sqrt(2 v L / N) + 7 L / (3 (N - 1)) with
+    probability at most 2 exp(-L). This is asked of both sides of 1 + d coordinates and of one side, p_hat - p, of S + 1
+    successors (an episode may also end), at SA pairs: M statements at each N >= 2, and 2 M exp(-L) = 3 delta / (2 N^2)
+    sums to 0.97 delta. An indicator has v = p_hat (1 - p_hat) N / (N - 1). Now V*_{h+1} is a total of at most H - 1 steps
+    (H after START), so that max V - min V <= (H - 1) spread, and
+
+        |sum_t (p_hat - p) V| <= (max V - min V) sum_t (p_hat - p)^+,
+
+    where only states that were seen have p_hat > p. No pay is off by more than its range, and no sum by more than 1.
+
+    It is below Eq. (bonus) where sum_t sqrt(p_hat (1 - p_hat)) is well below 1 and N well above 3 m^2 L, m the number of
+    states seen as successors: deterministic worlds and rare accidents. A fair coin between two states already makes that
+    sum 1, and more states make it larger: there Eq. (bonus), which knows that V* does not depend on the sample, is less.
+    """
+
+    delta: float = 0.05
+    bounded: ClassVar[bool] = False  # as that of `TheoryBonus`
+
+    def __post_init__(self) -> None:
+        read_delta(self.delta)
+
+    def __call__(self, evidence: Evidence) -> Float:
+        if not isinstance(evidence, Evidence):
+            raise SpecError(f"BernsteinBonus needs the Evidence, not {shown(evidence)}; ConRL(bonus=) gives it")
+        task, graph = evidence.task, evidence.model.graph
+        S, unknown = task.num_states, task.initial is None
+        N = evidence.visits[:, None].astype(np.float64)
+        more = np.maximum(N - 1.0, 1.0)
+        M = float(S) * task.num_actions * (S + 3 + 2 * task.num_costs) + unknown * S
+        L = np.log(4.0 * M * np.maximum(N, 1.0) ** 2 / (3.0 * self.delta))
+        width = task.ranges[:, 1] - task.ranges[:, 0]
+        pay = np.minimum(
+            np.sqrt(2.0 * evidence.variance * L / np.maximum(N, 1.0)) + width * (7.0 * L / (3.0 * more)), width
+        )
+        pay = np.where(N >= 2.0, pay, np.where(N == 1.0, width, task.spread))
+        p, outcomes = graph.probability, np.diff(graph.start)
+        rate = np.repeat((L / more)[:, 0], outcomes)
+        radius = np.sqrt(2.0 * p * (1.0 - p) * rate) + 7.0 / 3.0 * rate
+        moved = np.where(N >= 2.0, np.minimum(np.add.reduceat(radius, graph.start[:-1])[:, None], 1.0), 1.0)
+        steps = np.full(N.shape, task.horizon - 1.0)
+        if unknown:  # the first pair is that of START
+            pay[0], steps[0] = 0.0, task.horizon
+        b: Float = pay + steps * moved * task.spread
+        b[evidence.known] = 0.0
+        return b
 
 
 @dataclass(frozen=True)

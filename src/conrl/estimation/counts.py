@@ -34,7 +34,7 @@ from conrl.model.transform import rolled
 
 ROUNDING = 1e-9  # of sums, in proportion
 DERIVED = ("means", "share")  # what follows from the rest and is not saved
-LATER = ("centers", "moments")  # not in files of 0.1: each successor then paid the mean of its pair, without noise
+LATER = ("centers", "moments")  # not in files of 0.1: see `_unkept`
 
 
 class Counts:
@@ -172,6 +172,13 @@ class Counts:
         full[:, rows, columns] = full[:, columns, rows] = packed
         return full, self.visits - successors
 
+    def squares(self) -> Float:
+        """[P, 1+d]: the sums of squared deviations of the pay of all visits of a pair from its mean."""
+        arrays = self._arrays
+        links = (arrays[name] for name in ("head", "next", "count", "centers", "moments"))
+        squares: Float = kernels.scattered(*links, self.means)
+        return squares
+
     def by_outcome(self, means: ConstrainedMDP) -> ConstrainedMDP:
         """A model of the places with an outcome for each cost that was seen, where they are tallied."""
         return means if self.tally is None else self.tally.model(means, self._pairs(), self._place)
@@ -246,10 +253,19 @@ class Counts:
             raise ModelError("sums has an entry that visits within the task's ranges cannot add up to")
         means = sums / np.maximum(visits, 1)[:, None]
         if not deviations:
-            self._arrays["centers"] = means[owner]
+            self._arrays |= self._unkept(means[owner], paid[owner])
         self._check_deviations(owner, paid)
         self._arrays |= {"means": means, "share": count / visits[owner]}
         self._place[order] = np.arange(n)
+
+    def _unkept(self, means: Float, paid: Bool) -> dict[str, Array]:
+        """What files of 0.1 do not say: each successor paid the mean of its pair, and scattered around it as far as pay
+        in its range can, (high - mean)(mean - low) a visit. So nothing rests on a variance that is too small."""
+        low, high = self.task.ranges.T
+        most = np.maximum((high - means) * (means - low), 0.0) * (paid * self._arrays["count"])[:, None]
+        rows, columns = np.tril_indices(low.size)
+        moments = np.where(rows == columns, most[:, rows], 0.0)
+        return {"centers": means, "moments": moments}
 
     def _check_deviations(self, owner: Int, paid: Bool) -> None:
         """Whether the pay by successor adds up to that of the pairs, and deviates from its means as numbers can."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from conrl import kernels
 from conrl._types import Bool, Float, Int
+from conrl.arguments import frozen
 from conrl.estimation.counts import Counts
 from conrl.model import ConstrainedMDP, Task
 
@@ -66,6 +67,12 @@ class Evidence:
     @cached_property
     def _scatter(self) -> tuple[Float, Int]:
         return self._counts.deviations()
+
+    @cached_property
+    def variance(self) -> Float:
+        """[P, 1+d]: the sample variance of the pay of all visits of a pair, whatever they led to; unbiased, and 0 where
+        there are fewer than two."""
+        return frozen(self._counts.squares() / np.maximum(self.visits - 1, 1)[:, None])
 
     def noise(self, w: Float | None = None, pseudo: float = 2.0) -> Float:
         """[P]: the standard deviation of w.pay in one visit that the successor does not explain.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from conrl.envs import naming
 from conrl.envs.registry import PREFIX, open_gymnasium, split_parameters
 from conrl.errors import ConRLError, SpecError, shown, under, unknown
-from conrl.estimation.bonuses import ScaledBonus, TheoryBonus
+from conrl.estimation.bonuses import BernsteinBonus, ScaledBonus, TheoryBonus
 from conrl.learners import LEARNERS
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.environment import declared
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import gymnasium
 
 Table = Mapping[str, Any]
+PROVEN = {"theory": TheoryBonus, "bernstein": BernsteinBonus}  # bonuses by a word
 
 
 class WorldFields(NamedTuple):
@@ -146,19 +147,29 @@ def planner(value: str | Table) -> Any:
 
 
 def bonus(value: str | list[float] | Table) -> Any:
-    """`"0.02,-0.01"` or [0.02, -0.01]: scales of reward and cost; `"theory"`, `"theory:0.05"`; or a table."""
+    """`"0.02,-0.01"` or [0.02, -0.01]: scales of reward and cost; `"theory"`, `"theory:0.05"`, `"bernstein"`,
+    `"bernstein:0.05"`; or a table: {name = "bernstein", delta = 0.05}, {delta = 0.05} (theory), {reward = 0.02, ...}.
+    """
     if isinstance(value, Mapping):
-        return _made("bonus", TheoryBonus if value.keys() <= {"delta"} else ScaledBonus, value)
+        fields = dict(value)
+        if "name" not in fields:
+            return _made("bonus", TheoryBonus if fields.keys() <= {"delta"} else ScaledBonus, fields)
+        named = fields.pop("name")
+        if not isinstance(named, str) or named not in PROVEN:
+            raise SpecError(unknown("bonus", named, PROVEN), key=("name",))
+        return _made("bonus", PROVEN[named], fields)
     text = value if isinstance(value, str) else ",".join(map(str, value)) if isinstance(value, list) else repr(value)
     name, _, delta = text.partition(":")
     try:
-        numbers = [float(x) for x in (delta or "nan" if name == "theory" else text).split(",")]
+        numbers = [float(x) for x in (delta or "nan" if name in PROVEN else text).split(",")]
     except ValueError:
         numbers = []
-    if name == "theory" and len(numbers) == 1:
-        return TheoryBonus(numbers[0]) if delta else TheoryBonus()
+    if name in PROVEN and len(numbers) == 1:
+        return PROVEN[name](numbers[0]) if delta else PROVEN[name]()
     if len(numbers) < 2:
-        raise SpecError(f"bonus {text!r}: write REWARD,COST such as 0.02,-0.01, or theory, or theory:0.05")
+        raise SpecError(
+            f"bonus {text!r}: write REWARD,COST such as 0.02,-0.01, or theory, theory:0.05, bernstein, bernstein:0.05"
+        )
     return ScaledBonus(numbers[0], numbers[1] if len(numbers) == 2 else numbers[1:])
 
 

@@ -205,3 +205,21 @@ def unexplained(head: Array, link_next: Array, link_moments: Array, num_pairs: i
                 moments[k, m] += link_moments[link, m]
             link = link_next[link]
     return moments, successors
+
+
+@compiled
+def scattered(
+    head: Array, link_next: Array, link_count: Array, link_centers: Array, link_moments: Array, means: Array
+) -> Array:
+    """[P, 1+d]: the sums of squared deviations of each pair's pay from its mean, within successors and between them."""
+    squares = np.zeros(means.shape)
+    for k in range(means.shape[0]):
+        link = head[k]
+        while link >= 0:
+            at = 0
+            for m in range(means.shape[1]):
+                between = link_centers[link, m] - means[k, m]
+                squares[k, m] += link_moments[link, at] + link_count[link] * between * between
+                at += m + 2  # to the next entry of the diagonal
+            link = link_next[link]
+    return squares

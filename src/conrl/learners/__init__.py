@@ -11,6 +11,7 @@ from conrl.learners.base import Learner, Proposal
 from conrl.learners.conrl import ConRL
 from conrl.learners.optcmdp import OptCMDP
 from conrl.learners.optprimaldual import OptPrimalDual
+from conrl.learners.posterior_sampling import PosteriorSampling
 from conrl.learners.rcpo import RCPO
 from conrl.learners.saving import load_learner
 from conrl.learners.tfw_ucrl2 import TFWUCRL2
@@ -26,8 +27,11 @@ __all__ = [
     "Learner",
     "OptCMDP",
     "OptPrimalDual",
+    "PosteriorSampling",
     "Proposal",
     "load_learner",
 ]
 
-LEARNERS: dict[str, Any] = {kind.name: kind for kind in (ConRL, RCPO, ApproPO, TFWUCRL2, OptCMDP, OptPrimalDual, UCBVI)}
+LEARNERS: dict[str, Any] = {
+    kind.name: kind for kind in (ConRL, RCPO, ApproPO, TFWUCRL2, OptCMDP, OptPrimalDual, PosteriorSampling, UCBVI)
+}

@@ -56,10 +56,11 @@ class ConRL(PlacesLearner):
             setting of the paper's experiments.
         planner: a name or an object, as in `conrl.plan`; overrides the preset. Where no policy of the estimate keeps
             the limits, the one that exceeds them least is played (`relax`).
-        bonus: `TheoryBonus`, `ScaledBonus`, or a function that gives [P] or [P, 1+d] for the P pairs of states seen,
-            positive for optimism and negative for caution; overrides the preset. It is told (visits [P], episode,
-            task), or, if it takes one argument, the `Evidence`. Logged episodes count. What it hopes of a pair never
-            visited is cut to the task's ranges, unless it has an attribute `bounded` that is False.
+        bonus: `TheoryBonus`, `BernsteinBonus`, `ScaledBonus`, or a function that gives [P] or [P, 1+d] for the P pairs
+            of states seen, positive for optimism and negative for caution; overrides the preset. It is told
+            (visits [P], episode, task), or, if it takes one argument, the `Evidence`. Logged episodes count. What it
+            hopes of a pair never visited is cut to the task's ranges, unless it has an attribute `bounded` that is
+            False.
         play: `"markov"`: the Markov form of the plan; `"mixture"`: one of the policies that it mixes, drawn for the
             episode, whose own cost may be above a limit; overrides the preset.
         executes: what is played of a policy that draws its actions, as A2C's does: the `"policy"` itself, or its
@@ -112,7 +113,9 @@ class ConRL(PlacesLearner):
         self.planner = read_planner(usual["planner"]() if planner is None else planner, self.problem)
         self.bonus: Bonus = usual["bonus"]() if bonus is None else bonus
         if not callable(self.bonus):
-            raise SpecError(f"bonus is {shown(bonus)}; it must be TheoryBonus, ScaledBonus or a function")
+            raise SpecError(
+                f"bonus is {shown(bonus)}; it must be TheoryBonus, BernsteinBonus, ScaledBonus or a function"
+            )
         self._by_visits = takes(self.bonus, 3)
         self.executes = read_choice(usual["executes"] if executes is None else executes, "executes", EXECUTES)
         self.play = read_choice(usual["play"] if play is None else play, "play", PLAYS)

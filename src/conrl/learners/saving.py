@@ -25,7 +25,7 @@ import numpy as np
 
 from conrl._types import Array
 from conrl.errors import ConRLError, ModelError, RunError, SpecError
-from conrl.estimation.bonuses import ScaledBonus, TheoryBonus
+from conrl.estimation.bonuses import BernsteinBonus, ScaledBonus, TheoryBonus
 from conrl.io.files import Reader, atomic_write, file_path, parse_json, read_npz, reading, write_npz
 from conrl.model import Task
 from conrl.oracles import A2C, A2CSettings
@@ -65,6 +65,7 @@ _PLAIN: dict[str, Any] = {
         Lagrangian,
         ScaledBonus,
         TheoryBonus,
+        BernsteinBonus,
         A2C,
         A2CSettings,
     )
