@@ -77,25 +77,25 @@ class BernsteinBonus:
           + (H - 1) spread sum over t seen [ sqrt(2 p_hat (1 - p_hat) L / (N - 1)) + 7 L / (3 (N - 1)) ]   the sum <= 1
         L = ln( 4 M N^2 / (3 delta) ),   M = S A (S + 3 + 2 d)
 
-    where `range` is that of the coordinate in one step and `spread` the same with 0; with one visit it is range + (H - 1)
-    spread, with none H spread. Where the first state is unknown, M has S more, and START pays nothing for certain and
-    has H steps to come.
+    where `range` is that of the coordinate in one step and `spread` the same with 0; with one visit b = range + (H - 1)
+    spread, with none H spread. Where the first state is unknown, M has S more; START is known to pay nothing, and has H
+    steps to come.
 
     Valid (Definition 3.1) for all episodes at once with probability at least 1 - delta. Proof. The first N visits of a
-    pair are a sample of fixed size N of independent draws, whichever visits the learner makes. Maurer and Pontil (2009,
-    Theorem 4): the mean of N draws in [0, 1] is off to one side by more than sqrt(2 v L / N) + 7 L / (3 (N - 1)) with
-    probability at most 2 exp(-L). This is asked of both sides of 1 + d coordinates and of one side, p_hat - p, of S + 1
-    successors (an episode may also end), at SA pairs: M statements at each N >= 2, and 2 M exp(-L) = 3 delta / (2 N^2)
-    sums to 0.97 delta. An indicator has v = p_hat (1 - p_hat) N / (N - 1). Now V*_{h+1} is a total of at most H - 1 steps
-    (H after START), so that max V - min V <= (H - 1) spread, and
+    pair are N independent draws, whenever the learner makes them. Maurer and Pontil (2009, Theorem 4): the mean of N
+    draws in [0, 1] is off to one side by more than sqrt(2 v L / N) + 7 L / (3 (N - 1)) with probability at most
+    2 exp(-L). This is asked of both sides of 1 + d coordinates and of one side, p_hat - p, of S + 1 successors (an
+    episode may also end), at SA pairs: M statements at each N >= 2, and 2 M exp(-L) = 3 delta / (2 N^2) sums to 0.97
+    delta. An indicator has v = p_hat (1 - p_hat) N / (N - 1). Now V*_{h+1} is a total of at most H - 1 steps (H after
+    START), so that max V - min V <= (H - 1) spread, and
 
         |sum_t (p_hat - p) V| <= (max V - min V) sum_t (p_hat - p)^+,
 
     where only states that were seen have p_hat > p. No pay is off by more than its range, and no sum by more than 1.
 
-    It is below Eq. (bonus) where sum_t sqrt(p_hat (1 - p_hat)) is well below 1 and N well above 3 m^2 L, m the number of
-    states seen as successors: deterministic worlds and rare accidents. A fair coin between two states already makes that
-    sum 1, and more states make it larger: there Eq. (bonus), which knows that V* does not depend on the sample, is less.
+    It is below Eq. (bonus) where sum_t sqrt(p_hat (1 - p_hat)) is well below 1 and N well above 3 m^2 L, for m
+    successors seen: deterministic worlds and rare accidents. A fair coin between two states already makes that sum 1,
+    and more states make it larger: there Eq. (bonus) is less, which bounds p_hat.V* as a whole and not state by state.
     """
 
     delta: float = 0.05

@@ -17,7 +17,7 @@ empirical model of the *places* is what a learner plans in: its size grows with 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,16 @@ from conrl.model.transform import rolled
 ROUNDING = 1e-9  # of sums, in proportion
 DERIVED = ("means", "share")  # what follows from the rest and is not saved
 LATER = ("centers", "moments")  # not in files of 0.1: see `_unkept`
+
+
+class Outcomes(NamedTuple):
+    """What pairs have led to: one entry for each pair and successor."""
+
+    pair: Int  # ascending
+    place: Int  # of the successor
+    count: Int  # how often
+    centers: Float  # [., 1+d]: the mean pay of those visits
+    squares: Float  # [., 1+d]: the sum of its squared deviations
 
 
 class Counts:
@@ -174,10 +184,18 @@ class Counts:
 
     def squares(self) -> Float:
         """[P, 1+d]: the sums of squared deviations of the pay of all visits of a pair from its mean."""
+        head, following, count, centers, moments = (
+            self._arrays[name] for name in ("head", "next", "count", "centers", "moments")
+        )
+        return kernels.scattered(head, following, count, centers, moments, self.means)
+
+    def outcomes(self) -> Outcomes:
+        """The successors of each pair that were seen, pair by pair."""
         arrays = self._arrays
-        links = (arrays[name] for name in ("head", "next", "count", "centers", "moments"))
-        squares: Float = kernels.scattered(*links, self.means)
-        return squares
+        pair, link = kernels.listed_links(arrays["head"], arrays["next"], self.num_pairs, int(self._sizes[1]))
+        diagonal = np.cumsum(np.arange(1, 2 + self.task.num_costs)) - 1  # of the moments' lower triangle
+        of_link = (arrays[name][link] for name in ("successor", "count", "centers"))
+        return Outcomes(pair, *of_link, arrays["moments"][link][:, diagonal])
 
     def by_outcome(self, means: ConstrainedMDP) -> ConstrainedMDP:
         """A model of the places with an outcome for each cost that was seen, where they are tallied."""

@@ -46,7 +46,7 @@ from conrl.kernels.fleets import (
     safe_policies,
 )
 from conrl.kernels.lanes import LANES, add, every, gather, row
-from conrl.kernels.learning import count_steps, empirical, rollout, scattered, sum_up, unexplained
+from conrl.kernels.learning import count_steps, empirical, listed_links, rollout, scattered, sum_up, unexplained
 from conrl.kernels.optimism import extended_backward, extended_visits
 from conrl.kernels.planning import (
     along,
@@ -122,6 +122,7 @@ __all__ = [
     "intervals",
     "krylov",
     "later_needs",
+    "listed_links",
     "markov",
     "occupation",
     "occupation_deterministic",

@@ -223,3 +223,19 @@ def scattered(
                 at += m + 2  # to the next entry of the diagonal
             link = link_next[link]
     return squares
+
+
+@compiled
+def listed_links(head: Array, link_next: Array, num_pairs: int, links: int) -> tuple[Array, Array]:
+    """The links of pair 0, those of pair 1, ... in the order of their lists, [links] each: the pair and the link."""
+    pair = np.empty(links, np.int64)
+    listed = np.empty(links, np.int64)
+    j = 0
+    for k in range(num_pairs):
+        link = head[k]
+        while link >= 0:
+            pair[j] = k
+            listed[j] = link
+            j += 1
+            link = link_next[link]
+    return pair, listed

@@ -11,13 +11,18 @@ With N visits of a pair, N_t of them to state t, S states, and m the mean of one
 declared range to [0, 1]:
 
     transitions     Dirichlet( N_t + prior / S  for each t )
-    pay             Beta( 1 + N m, 1 + N (1 - m) ) in its range, each coordinate by itself
+    pay             Beta( 1 + N m, 1 + N (1 - m) ) in its range, each coordinate by itself, or settled
 
-The first is the posterior of a Dirichlet prior that is worth `prior` visits. The second is that of a uniform prior on
-the mean and of pay at either end of its range. Other pay counts as if each visit had paid an end by the toss of a coin
+The first is the posterior of a Dirichlet prior that is worth `prior` visits. The Beta is that of a uniform prior on the
+mean, and of pay at either end of its range. Other pay counts as if each visit had paid an end by the toss of a coin
 whose mean it is (Agrawal and Goyal 2012), in expectation: the coins are not tossed, so that nothing is random but the
-draw itself. It is wider than need be, as no pay of that mean varies more. No pay counts as certain, however often it was
-the same: a rare accident has not been ruled out.
+draw itself. It is wider than need be, as no pay of that mean varies more.
+
+Pay may also be *settled*: a number for each successor. Beforehand that is as likely as not. It is ruled out once two
+visits to one successor pay differently. If E visits have repeated what their successor had paid before, a coin of
+unknown bias would have done so with probability 2 / (E + 2), so that the posterior of "settled" is (E + 2) / (E + 4). A
+rare accident is thus never ruled out. Settled pay is sum_t p(t) (what t paid) with the p that was drawn, and a uniform
+draw from the range for a state that the pair never led to.
 
 Deviations:
 
@@ -27,7 +32,7 @@ Deviations:
 - States never seen are one state, ELSEWHERE, where one stays; its pay is drawn from the prior once an episode.
 - The end of an episode (END) is not in the prior: it is a successor of the pairs from which it was seen, of weight
   N_t + prior / S. It is known to pay nothing and to stay. START, where the first state is unknown, pays nothing.
-- Reward and costs are drawn independently of each other, and of the successor.
+- Reward and costs are drawn independently of each other.
 - Where a task depends on the step, S are the states of the next step.
 - If the limits cannot be kept in the drawn model, the plan exceeds them least, and is marked so.
 
@@ -37,7 +42,7 @@ of convenience, and costs are drawn as lightly as rewards, so that limits are ex
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -45,6 +50,7 @@ from conrl._types import Arrays, Float, Int
 from conrl.arguments import frozen, read_positive, read_preset
 from conrl.episode import Episode
 from conrl.errors import SpecError
+from conrl.estimation.counts import Outcomes
 from conrl.learners.base import Proposal
 from conrl.learners.places import PlacesLearner
 from conrl.model import ConstrainedMDP, Task
@@ -55,6 +61,16 @@ from conrl.policy import Policy
 from conrl.problem import ConcaveConvex, Linear, Problem, Rows
 
 MOST_PRIOR = 1e12  # visits: beyond that, a posterior drawn in doubles is that of nobody's data
+
+
+class Drawn(NamedTuple):
+    """Transitions of the places that were drawn, pair by pair."""
+
+    pair: Int
+    place: Int  # of the successor; ELSEWHERE comes after those seen
+    probability: Float
+    listed: Float  # the same for each entry of `Outcomes`
+    other: Float  # [P]: of a state that the pair never led to
 
 
 class PosteriorSampling(PlacesLearner):
@@ -105,15 +121,23 @@ class PosteriorSampling(PlacesLearner):
         Its states are the places of `counts`, and last ELSEWHERE, if there is a state that was never seen.
         """
         counts, generator = self.counts, self.generator()
-        graph = self._transitions(generator)
-        pay = self._pay(generator)
-        initial = np.zeros(graph.first.size - 1)
+        seen = counts.outcomes()
+        drawn = self._transitions(seen, generator)
+        pay = self._pay(seen, drawn, generator)
+        n, P = counts.num_seen, counts.num_pairs
+        first, action, outcomes = counts.first.copy(), counts.action.copy(), np.bincount(drawn.pair, minlength=P)
+        successor, probability = drawn.place, drawn.probability
+        if self._elsewhere:
+            first, action, outcomes = np.append(first, P + 1), np.append(action, 0), np.append(outcomes, 1)
+            successor, probability = np.append(successor, n), np.append(probability, 1.0)
+        start = np.concatenate(([0], np.cumsum(outcomes)))
+        initial = np.zeros(first.size - 1)
         initial[0] = 1.0
         return ConstrainedMDP._trusted(
             num_actions=self.task.num_actions,
             horizon=counts.horizon,
-            graph=graph,
-            action=frozen(np.append(counts.action, np.zeros(pay.shape[0] - counts.num_pairs, dtype=np.int64))),
+            graph=Graph(frozen(first), frozen(start), frozen(successor.astype(np.int32)), frozen(probability)),
+            action=frozen(action),
             pay=frozen(pay),
             initial=initial,
             limits=np.asarray(self.task.limits),
@@ -125,51 +149,38 @@ class PosteriorSampling(PlacesLearner):
         """Whether there are states that were never seen."""
         return bool((self.counts.order < self.counts.start).sum() < self.counts.start)
 
-    def _transitions(self, generator: np.random.Generator) -> Graph:
-        """What each pair leads to: the states it led to, and one that it did not; a self-loop ELSEWHERE."""
+    def _transitions(self, seen: Outcomes, generator: np.random.Generator) -> Drawn:
+        """What each pair leads to: the states it led to, and one that it did not."""
         counts = self.counts
-        seen = counts.graph()
-        P, n = counts.num_pairs, counts.num_seen
-        visited = counts.visits > 0
-        listed = np.where(visited, np.diff(seen.start), 0)  # a pair never visited is estimated as a self-loop
-        kept = np.repeat(visited, np.diff(seen.start))
-        pair = np.repeat(np.arange(P), listed)
-        place = seen.successor[kept].astype(np.int64)
-        times = np.rint(seen.probability[kept] * counts.visits[pair])
+        P = counts.num_pairs
+        listed = np.bincount(seen.pair, minlength=P)
         S, offset = self._successors()
-        state = counts.order[place] - offset[pair]  # END is above them all
-        within = listed - np.bincount(pair[counts.order[place] == counts.end], minlength=P)  # without END
-        # The others: the r-th of the S - m states that are not listed, in their order.
-        free = S - within
+        reached = counts.order[seen.place]
+        state = reached - offset[seen.pair]  # END is above them all
+        # The others: the r-th of the states that are not listed, in their order.
+        free = S - listed + np.bincount(seen.pair[reached == counts.end], minlength=P)
         r = np.minimum((generator.random(P) * free).astype(np.int64), free - 1)
-        by_state = np.lexsort((state, pair))
-        rank = np.arange(pair.size) - np.repeat(np.cumsum(listed) - listed, listed)
-        before = state[by_state] - rank <= r[pair]
-        other = r + np.bincount(pair[before], minlength=P)
+        state = state[np.lexsort((state, seen.pair))]
+        rank = np.arange(state.size) - np.repeat(np.cumsum(listed) - listed, listed)
+        before = state - rank <= r[seen.pair]  # there are state - rank free ones below a listed one
+        other = r + np.bincount(seen.pair[before], minlength=P)
         target = np.where(free > 0, counts._place[np.minimum(other + offset, counts.end)], -1)
-        target[target < 0] = n  # ELSEWHERE
-        weight = np.concatenate(
-            (
-                generator.standard_gamma(times + self.prior / S),
-                np.where(visited, generator.standard_gamma(self.prior * free / S), 1.0),
-            )
-        )
-        exists = np.concatenate((np.ones(pair.size, dtype=bool), free > 0))
+        target[target < 0] = counts.num_seen  # ELSEWHERE
+        listed_weight = generator.standard_gamma(seen.count + self.prior / S)
+        other_weight = np.where(listed > 0, generator.standard_gamma(self.prior * free / S), 1.0)
         if counts.known >= 0:  # END stays
-            exists[: pair.size][pair == counts.known] = False
-            target[counts.known], weight[pair.size + counts.known] = counts._place[counts.end], 1.0
-            exists[pair.size + counts.known] = True
-        owner = np.concatenate((pair, np.arange(P)))[exists]
-        order = np.argsort(owner, kind="stable")
-        owner, weight = owner[order], weight[exists][order]
-        successor = np.concatenate((place, target))[exists][order]
-        probability = weight / np.bincount(owner, weights=weight, minlength=P)[owner]
-        first, outcomes = counts.first.copy(), np.bincount(owner, minlength=P)
-        if self._elsewhere:
-            first, outcomes = np.append(first, P + 1), np.append(outcomes, 1)
-            successor, probability = np.append(successor, n), np.append(probability, 1.0)
-        start = np.concatenate(([0], np.cumsum(outcomes)))
-        return Graph(frozen(first), frozen(start), frozen(successor.astype(np.int32)), frozen(probability))
+            listed_weight[seen.pair == counts.known] = 0.0
+            target[counts.known], other_weight[counts.known] = counts._place[counts.end], 1.0
+        pair = np.concatenate((seen.pair, np.arange(P)))
+        weight = np.concatenate((listed_weight, other_weight))
+        order = np.argsort(pair, kind="stable")
+        order = order[weight[order] > 0.0]  # no others: none left, or so little that it underflows
+        pair, weight = pair[order], weight[order]
+        total = np.bincount(pair, weights=weight, minlength=P)
+        share = listed_weight / total[seen.pair]
+        return Drawn(
+            pair, np.concatenate((seen.place, target))[order], weight / total[pair], share, other_weight / total
+        )
 
     def _successors(self) -> tuple[int, Int]:
         """How many states a pair may lead to, and the least of them [P], as states of the counts."""
@@ -180,18 +191,23 @@ class PosteriorSampling(PlacesLearner):
             offset = np.where(state == self.counts.start, 0, after) * S
         return S, offset
 
-    def _pay(self, generator: np.random.Generator) -> Float:
+    def _pay(self, seen: Outcomes, drawn: Drawn, generator: np.random.Generator) -> Float:
         """[P, 1+d], and a row of ELSEWHERE."""
         counts, (low, high) = self.counts, self.task.ranges.T
-        width = high - low
-        visits = np.append(counts.visits, np.zeros(int(self._elsewhere), dtype=np.int64))[:, None]
-        means = np.vstack((counts.means, np.zeros((int(self._elsewhere), low.size))))
-        share = np.clip((means - low) / np.where(width > 0.0, width, 1.0), 0.0, 1.0)
-        drawn = generator.beta(1.0 + visits * share, 1.0 + visits * (1.0 - share))
-        pay: Float = np.clip(low + width * drawn, low, high)
-        state = np.repeat(counts.order, np.diff(counts.first))
-        pay[: counts.num_pairs][state >= counts.start] = 0.0  # START and END
-        return pay
+        P, width = counts.num_pairs, high - low
+        visits = counts.visits[:, None]
+        share = np.clip((counts.means - low) / np.where(width > 0.0, width, 1.0), 0.0, 1.0)
+        loose = low + width * generator.beta(1.0 + visits * share, 1.0 + visits * (1.0 - share))
+        new = low + width * generator.random((P + 1, low.size))  # of the states not listed, and of ELSEWHERE
+        settled = drawn.other[:, None] * new[:P]
+        np.add.at(settled, seen.pair, drawn.listed[:, None] * seen.centers)
+        scattered = np.zeros((P, low.size), dtype=bool)
+        np.logical_or.at(scattered, seen.pair, seen.squares > 0.0)
+        repeats = visits - np.bincount(seen.pair, minlength=P)[:, None]
+        is_settled = (generator.random((P, low.size)) * (repeats + 4.0) < repeats + 2.0) & (visits > 0) & ~scattered
+        pay = np.clip(np.where(is_settled, settled, loose), low, high)
+        pay[np.repeat(counts.order, np.diff(counts.first)) >= counts.start] = 0.0  # START and END
+        return np.vstack((pay, new[P:])) if self._elsewhere else pay
 
     # -- deciding -----------------------------------------------------------------------------------------
 
