@@ -562,7 +562,7 @@ WORDS = {
     "reproduce": ("--quick", "--out"),
 }
 VALUES = {
-    "--algorithm": ("conrl", "ucbvi", "optcmdp", "opt-primal-dual", "cnrl"),
+    "--algorithm": ("conrl", "ucbvi", "optcmdp", "opt-primal-dual", "posterior-sampling", "cnrl"),
     "--episodes": ("1", "2", "0", "-1", "x"),
     "--set": ("rock_reward=1", "slip=0.5", "slip=2", "horizon=3", "nonsense=1", "slip=null", "rock_reward=[1]"),
     "--limit": ("crash=0.3", "corner=0.1", "crash=-1", "crash=nan", "crash=inf", "x=1", "crash", "=1"),
@@ -579,7 +579,7 @@ VALUES = {
     ),
     "--cvar": ("crash@0.9:1", "stock@1:2", "stock@0.5:4", "crash@x:1", "crash@0.5", "@:"),
     "--grid": ("crash=0.01", "crash=0", "stock=0.3", "x=1", "crash=1e-300"),
-    "--bonus": ("0.1,0.1", "theory", "theory:0.1", "much", "1,2,3,4", "nan,nan", "-1,-1"),
+    "--bonus": ("0.1,0.1", "theory", "theory:0.1", "bernstein", "bernstein:0.1", "much", "1,2,3,4", "nan,nan", "-1,-1"),
     "--option": ("scale=0.1", "scale=-1", "keep_policies=true", "seed=3", 'planner={"name":"lagrangian"}', "x={}"),
     "--horizon": ("1", "3", "0", "100000000000"),
     "--workers": ("0", "-1", "x"),

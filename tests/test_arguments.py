@@ -19,6 +19,7 @@ import scipy.sparse as sp
 
 import conrl
 from conrl import envs
+from conrl.estimation.evidence import Evidence
 
 MDP = envs.make("random", states=4, actions=2, costs=2, horizon=3)
 TASK = MDP.task
@@ -32,6 +33,7 @@ FLEET = conrl.Fleet([(MDP, 2)], [99.0, 99.0])
 FLEET_PLAN = conrl.plan(FLEET)
 UNITS = {"transitions": np.full((3, 2, 2, 2), 0.5), "rewards": np.ones((3, 2, 2)), "costs": np.ones((3, 2, 2, 2))}
 STAY = conrl.Stationary(TABLE[0])
+EVIDENCE = Evidence(conrl.ConRL(TASK).counts, 1)
 
 
 class Odd:
@@ -91,6 +93,10 @@ def learned(learner: Any) -> Any:
 
 def bonused(bonus: Any) -> Any:
     return bonus(np.array([0, 3]), 2, TASK), conrl.learn(MDP, conrl.ConRL(TASK, bonus=bonus), 2)
+
+
+def told(bonus: Any) -> Any:
+    return bonus(EVIDENCE), conrl.learn(MDP, conrl.ConRL(TASK, bonus=bonus), 2)
 
 
 def judged(margin: Any = 0.1, tolerance: Any = 0.1) -> Any:
@@ -302,6 +308,8 @@ CALLS: dict[str, Call] = {
     ),
     "TheoryBonus": Call(conrl.TheoryBonus, {"delta": 0.1}, bonused),
     "TheoryBonus()": Call(conrl.TheoryBonus(), {"visits": np.array([0, 1]), "episode": 1, "task": TASK}),
+    "BernsteinBonus": Call(conrl.BernsteinBonus, {"delta": 0.1}, told),
+    "BernsteinBonus()": Call(conrl.BernsteinBonus(), {"evidence": EVIDENCE}),
     "ScaledBonus": Call(
         conrl.ScaledBonus, {"reward": 0.1, "cost": 0.1, "unvisited": 1.0, "relative": True, "bounded": True}, bonused
     ),
@@ -316,6 +324,8 @@ CALLS: dict[str, Call] = {
     "ConRL.prime": Call(conrl.ConRL(TASK).prime, {"episodes": EPISODES}),
     "UCBVI": Call(conrl.UCBVI, LEARNER | {"delta": 0.1, "scale": 0.1, "monotone": True}, learned),
     "OptCMDP": Call(conrl.OptCMDP, LEARNER | {"delta": 0.1, "scale": 0.1}, learned),
+    "PosteriorSampling": Call(conrl.PosteriorSampling, LEARNER | {"prior": 0.1}, learned),
+    "PosteriorSampling.sample": Call(conrl.PosteriorSampling(TASK).sample, {}),
     "OptPrimalDual": Call(
         conrl.OptPrimalDual,
         LEARNER | {"delta": 0.1, "scale": 0.1, "step": 0.1, "dual_step": 0.1, "decay": True, "least": 0.0},

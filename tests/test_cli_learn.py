@@ -76,6 +76,7 @@ def test_options_reach_the_learner() -> None:
         ("--preset", "authors"),
         ("--bonus", "0.5,0.1"),
         ("--bonus", "theory"),
+        ("--bonus", "bernstein"),
         ("--limit", "crash=0.6"),
         ("--pay", "bernoulli"),
         ("--horizon", "20"),
@@ -170,6 +171,7 @@ def test_an_environment_whose_model_is_unknown() -> None:
         (("learn", "box", "--planner", "lagrangien"), "did you mean 'lagrangian'"),
         (("learn", "box", "--bonus", "much"), "0.02,-0.01"),
         (("learn", "box", "--bonus", "theory:2"), "failure probability"),
+        (("learn", "box", "--bonus", "bernstein:2"), "failure probability"),
         (("learn", "box", "--pay", "often"), "'outcome', 'bernoulli'"),
         (("learn", "box", "--episodes", "0"), "--episodes"),
         (("learn", "box", "--resolve"), "--budget"),
@@ -224,7 +226,16 @@ def test_limits_that_nobody_can_keep() -> None:
 def test_algorithms_are_listed_and_learn() -> None:
     listed = json.loads(ok("algorithms", "--json"))["algorithms"]
     names = {record["name"] for record in listed}
-    assert names == {"conrl", "rcpo", "appropo", "tfw-ucrl2", "optcmdp", "opt-primal-dual", "ucbvi"}
+    assert names == {
+        "conrl",
+        "rcpo",
+        "appropo",
+        "tfw-ucrl2",
+        "optcmdp",
+        "opt-primal-dual",
+        "posterior-sampling",
+        "ucbvi",
+    }
     assert all(record["summary"] and record["paper"] for record in listed)
     text = ok("algorithms")
     assert all(name in text for name in names)

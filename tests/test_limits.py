@@ -75,6 +75,7 @@ LEARNERS: dict[str, Callable[..., Any]] = {
     "conrl": conrl.ConRL,
     "optcmdp": conrl.OptCMDP,
     "opt-primal-dual": conrl.OptPrimalDual,
+    "posterior-sampling": conrl.PosteriorSampling,
     "ucbvi": conrl.UCBVI,
     "tfw-ucrl2": conrl.TFWUCRL2,
     "rcpo": conrl.RCPO,
@@ -435,6 +436,7 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "conrl": lambda: conrl.ConRL(MDP.task, problem=[4.0, 4.0]),
     "optcmdp": lambda: conrl.OptCMDP(MDP.task, problem=[4.0, 4.0]),
     "opt-primal-dual": lambda: conrl.OptPrimalDual(MDP.task, problem=[4.0, 4.0]),
+    "posterior-sampling": lambda: conrl.PosteriorSampling(MDP.task, problem=[4.0, 4.0]),
     "ucbvi": lambda: conrl.UCBVI(MDP.task, problem=[4.0, 4.0]),
     "rcpo": lambda: conrl.RCPO(MDP.task, problem=[4.0, 4.0]),
 }

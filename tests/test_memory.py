@@ -197,8 +197,9 @@ for mdp in (make("mars-rover", rock_reward=1.0), make("random", states=9, costs=
     conrl.frontier(mdp, max_vertices=4)
     bonus = mdp.with_bonus(np.full((mdp.num_states, mdp.num_actions), 0.1))
     conrl.plan(bonus).policy
-    for kind in (conrl.ConRL, conrl.UCBVI, conrl.OptCMDP, conrl.OptPrimalDual):
+    for kind in (conrl.ConRL, conrl.UCBVI, conrl.OptCMDP, conrl.OptPrimalDual, conrl.PosteriorSampling):
         conrl.learn(mdp, kind(mdp.task), 3)
+    conrl.learn(mdp, conrl.ConRL(mdp.task, bonus=conrl.BernsteinBonus()), 3)
     single = conrl.single_episode(mdp) if mdp.layout else mdp
     conrl.learn(single, conrl.TFWUCRL2(single.task), 3)
 """

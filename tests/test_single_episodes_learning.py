@@ -113,7 +113,7 @@ def test_what_was_not_kept_cannot_be_limited_later() -> None:
     conrl.learn(mdp, other, 3, seed=0)
     with pytest.raises(conrl.SpecError, match="not kept so far"):
         other.problem = conrl.Linear(chance={"stock": (2, 0.3)})
-    for kind in (conrl.UCBVI, conrl.OptCMDP, conrl.OptPrimalDual):
+    for kind in (conrl.UCBVI, conrl.OptCMDP, conrl.OptPrimalDual, conrl.PosteriorSampling):
         with pytest.raises(conrl.SpecError, match="learned by ConRL"):
             kind(mdp.task, problem=conrl.Linear(chance={"stock": (2, 0.3)}))
 

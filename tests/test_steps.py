@@ -491,7 +491,9 @@ def small(initial: int | list[float] = 0) -> conrl.ConstrainedMDP:
     return mdp.replace(limits=conrl.feasibility(mdp, conrl.Linear()).least + 0.6)
 
 
-@pytest.mark.parametrize("learner", [conrl.ConRL, conrl.OptCMDP, conrl.OptPrimalDual, conrl.UCBVI])
+@pytest.mark.parametrize(
+    "learner", [conrl.ConRL, conrl.OptCMDP, conrl.OptPrimalDual, conrl.PosteriorSampling, conrl.UCBVI]
+)
 @pytest.mark.parametrize("initial", [0, [0.5, 0.5, 0.0, 0.0, 0.0]], ids=["known", "unknown"])
 def test_learners_count_per_step(learner: Any, initial: Any, tmp_path: Path) -> None:
     mdp = small(initial)

@@ -79,7 +79,8 @@ class PosteriorSampling(PlacesLearner):
     Args:
         task: what is known (`mdp.task`, or `Task`).
         problem: `Linear` or `ConcaveConvex`; the task's limits by default. It can be set later.
-        preset: `"default"`: a prior worth one visit of each pair.
+        preset: `"default"`: a prior worth one visit of each pair; `"sparse"`: a tenth of one, for worlds in which an
+            action leads to few states.
         prior: how many visits the prior of a pair's transitions is worth, above 0; overrides the preset.
         seed: of the draws from the posterior; `learn` gives it its own if there is none.
         keep_policies: remember what was executed, for `average_policy`.
@@ -90,7 +91,7 @@ class PosteriorSampling(PlacesLearner):
     paper = "Osband, Russo and Van Roy (2013)"
     problems = (Linear, ConcaveConvex)
     settings = ("preset", "prior")
-    presets: ClassVar = {"default": {"prior": 1.0}}
+    presets: ClassVar = {"default": {"prior": 1.0}, "sparse": {"prior": 0.1}}
 
     def __init__(
         self,
