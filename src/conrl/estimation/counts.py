@@ -42,7 +42,7 @@ class Outcomes(NamedTuple):
 
     pair: Int  # ascending
     place: Int  # of the successor
-    count: Int  # how often
+    times: Int  # how often it was come to
     centers: Float  # [., 1+d]: the mean pay of those visits
     squares: Float  # [., 1+d]: the sum of its squared deviations
 
@@ -194,8 +194,8 @@ class Counts:
         arrays = self._arrays
         pair, link = kernels.listed_links(arrays["head"], arrays["next"], self.num_pairs, int(self._sizes[1]))
         diagonal = np.cumsum(np.arange(1, 2 + self.task.num_costs)) - 1  # of the moments' lower triangle
-        of_link = (arrays[name][link] for name in ("successor", "count", "centers"))
-        return Outcomes(pair, *of_link, arrays["moments"][link][:, diagonal])
+        place, times, centers = (arrays[name][link] for name in ("successor", "count", "centers"))
+        return Outcomes(pair, place, times, centers, arrays["moments"][link][:, diagonal])
 
     def by_outcome(self, means: ConstrainedMDP) -> ConstrainedMDP:
         """A model of the places with an outcome for each cost that was seen, where they are tallied."""

@@ -38,6 +38,12 @@ Deviations:
 
 The bounds of the papers are on regret in expectation over the prior. None is claimed here: the prior above is a choice
 of convenience, and costs are drawn as lightly as rewards, so that limits are exceeded while there is much to learn.
+
+Measured. Eight random models (6 states, 3 actions, 5 steps, Dirichlet transitions, Bernoulli pay), 500 episodes: it lost
+20 in reward in all (`prior=0.1`: 15; ConRL: 43), and its policies exceeded the limit by 51 in all (53; 39). On the
+paper's maps, where an action leads to one state or two of a hundred, it is slow, as a prior worth one visit promises
+something at every step: 1.46 of 1.54 on Mars rover and 1.42 of 1.75 on Box after 2,000 episodes, with `"sparse"` 1.48 and
+1.56 (three seeds); ConRL has 1.53 and 1.75 after 600.
 """
 
 from __future__ import annotations
@@ -167,7 +173,7 @@ class PosteriorSampling(PlacesLearner):
         other = r + np.bincount(seen.pair[before], minlength=P)
         target = np.where(free > 0, counts._place[np.minimum(other + offset, counts.end)], -1)
         target[target < 0] = counts.num_seen  # ELSEWHERE
-        listed_weight = generator.standard_gamma(seen.count + self.prior / S)
+        listed_weight = generator.standard_gamma(seen.times + self.prior / S)
         other_weight = np.where(listed > 0, generator.standard_gamma(self.prior * free / S), 1.0)
         if counts.known >= 0:  # END stays
             listed_weight[seen.pair == counts.known] = 0.0
