@@ -291,4 +291,4 @@ def test_words_and_tables() -> None:
         ({"name": "bernstein", "dleta": 1}, "did you mean 'delta'"),
     ):
         with pytest.raises(conrl.SpecError, match=message):
-            parts.bonus(wrong)  # type: ignore[arg-type]
+            parts.bonus(wrong)

@@ -39,11 +39,11 @@ Deviations:
 The bounds of the papers are on regret in expectation over the prior. None is claimed here: the prior above is a choice
 of convenience, and costs are drawn as lightly as rewards, so that limits are exceeded while there is much to learn.
 
-Measured. Eight random models (6 states, 3 actions, 5 steps, Dirichlet transitions, Bernoulli pay), 500 episodes: it lost
-20 in reward in all (`prior=0.1`: 15; ConRL: 43), and its policies exceeded the limit by 51 in all (53; 39). On the
-paper's maps, where an action leads to one state or two of a hundred, it is slow, as a prior worth one visit promises
-something at every step: 1.46 of 1.54 on Mars rover and 1.42 of 1.75 on Box after 2,000 episodes, with `"sparse"` 1.48 and
-1.56 (three seeds); ConRL has 1.53 and 1.75 after 600.
+Measured (`benchmarks/posterior.py`). On eight random models (6 states, 3 actions, 5 steps, Dirichlet transitions,
+Bernoulli pay) 500 episodes lost 20 in reward altogether (`prior=0.1`: 15; ConRL: 43), and their policies exceeded the
+limit by 51 altogether (53; 39). On the paper's maps, where an action leads to few of a hundred states, it is slow, as a
+prior worth one visit promises something at every step: 1.46 of 1.54 on Mars rover and 1.42 of 1.75 on Box after
+2,000 episodes, with `"sparse"` 1.48 and 1.56 (three seeds); ConRL has 1.53 and 1.75 after 600.
 """
 
 from __future__ import annotations
