@@ -263,6 +263,9 @@ def test_counts_of_files_without_moments_have_the_widest_variance() -> None:
     again = Counts(task)
     again.load_state(old.state())
     assert np.array_equal(Evidence(again, 1).variance, Evidence(old, 1).variance)
+    for wrong in (old.state()["unkept"] - 1.0, 1e9 * old.state()["unkept"], np.zeros((1, 9)), np.zeros(3), np.ones(())):
+        with pytest.raises(conrl.RunError, match="no counts of the task"):
+            again.load_state(old.state() | {"unkept": wrong})
 
 
 @pytest.mark.parametrize("delta", [0.0, -0.1, 1.5, math.nan, "0.1"])

@@ -34,7 +34,7 @@ from conrl.model.transform import rolled
 
 ROUNDING = 1e-9  # of sums, in proportion
 DERIVED = ("means", "share")  # what follows from the rest and is not saved
-LATER = ("centers", "moments")  # not in files of 0.1: see `_unkept`
+LATER = ("centers", "moments")  # not in files of 0.1: each successor then paid the mean of its pair, without noise
 
 
 class Outcomes(NamedTuple):
@@ -62,6 +62,8 @@ class Counts:
         """Nothing seen yet but the first state; START if that is unknown."""
         self._rolled, self.task = task, task.unrolled
         self.tally: Tally | None = None  # of what single outcomes cost, where that matters
+        # [pairs then, 1+d]: the most that squared deviations can sum to of visits whose deviations no file has kept.
+        self.unkept: Float | None = None
         task = self.task
         S, A, width = task.num_states, task.num_actions, 1 + task.num_costs
         self.start, self.end = S, S + 1  # the extra states, with one action each
@@ -183,11 +185,15 @@ class Counts:
         return full, self.visits - successors
 
     def squares(self) -> Float:
-        """[P, 1+d]: the sums of squared deviations of the pay of all visits of a pair from its mean."""
+        """[P, 1+d]: the sums of squared deviations of the pay of all visits of a pair from its mean; at least those,
+        where a file of 0.1 has not kept them: N (high - mean)(mean - low) is the most that pay in its range has."""
         head, following, count, centers, moments = (
             self._arrays[name] for name in ("head", "next", "count", "centers", "moments")
         )
-        return kernels.scattered(head, following, count, centers, moments, self.means)
+        squares: Float = kernels.scattered(head, following, count, centers, moments, self.means)
+        if self.unkept is not None:
+            squares[: self.unkept.shape[0]] += self.unkept
+        return squares
 
     def outcomes(self) -> Outcomes:
         """The successors of each pair that were seen, pair by pair."""
@@ -220,7 +226,8 @@ class Counts:
     def state(self) -> dict[str, Array]:
         """Everything, as arrays to save."""
         lengths = _lengths(self.num_seen, self.num_pairs, int(self._sizes[1]))
-        return {name: self._arrays[name][:n].copy() for name, n in lengths.items() if name not in DERIVED}
+        arrays = {name: self._arrays[name][:n].copy() for name, n in lengths.items() if name not in DERIVED}
+        return arrays if self.unkept is None else arrays | {"unkept": self.unkept.copy()}
 
     def load_state(self, state: Mapping[str, Array]) -> None:
         """Go on from what `state` gave; refuses what makes no counts of this task."""
@@ -240,6 +247,8 @@ class Counts:
                 fresh._arrays[name] = array.copy()
             fresh._sizes[:] = n, links
             fresh._check_state(deviations=all(name in state for name in LATER))
+            if "unkept" in state:
+                fresh.unkept = fresh._read_unkept(state["unkept"])
         except (KeyError, IndexError, TypeError, ValueError, OverflowError, ModelError) as error:
             raise RunError(f"these are no counts of the task: {error}") from None
         fresh._capacity = np.zeros(2, dtype=np.int64)  # the next count lengthens them
@@ -271,19 +280,19 @@ class Counts:
             raise ModelError("sums has an entry that visits within the task's ranges cannot add up to")
         means = sums / np.maximum(visits, 1)[:, None]
         if not deviations:
-            self._arrays |= self._unkept(means[owner], paid[owner])
+            self._arrays["centers"] = means[owner]
+            self.unkept = np.maximum((high - sums) * (sums - low), 0.0) / np.maximum(visits, 1)[:, None]
         self._check_deviations(owner, paid)
         self._arrays |= {"means": means, "share": count / visits[owner]}
         self._place[order] = np.arange(n)
 
-    def _unkept(self, means: Float, paid: Bool) -> dict[str, Array]:
-        """What files of 0.1 do not say: each successor paid the mean of its pair, and scattered around it as far as pay
-        in its range can, (high - mean)(mean - low) a visit. So nothing rests on a variance that is too small."""
-        low, high = self.task.ranges.T
-        most = np.maximum((high - means) * (means - low), 0.0) * (paid * self._arrays["count"])[:, None]
-        rows, columns = np.tril_indices(low.size)
-        moments = np.where(rows == columns, most[:, rows], 0.0)
-        return {"centers": means, "moments": moments}
+    def _read_unkept(self, array: Array) -> Float:
+        visits, width = self._arrays["visits"][: array.shape[0], None], self.task.ranges[:, 1] - self.task.ranges[:, 0]
+        if array.dtype != np.float64 or array.shape != (visits.size, width.size):
+            raise ModelError(f"unkept has shape {array.shape} and dtype {array.dtype}")
+        if not ((array >= 0.0) & (array <= (1.0 + ROUNDING) * visits * width**2 / 4.0)).all():
+            raise ModelError("unkept has an entry that pay within the task's ranges cannot have")
+        return array.copy()
 
     def _check_deviations(self, owner: Int, paid: Bool) -> None:
         """Whether the pay by successor adds up to that of the pairs, and deviates from its means as numbers can."""
