@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 import conrl
 from conrl import theory
 from conrl.episode import check_episode
-from conrl.estimation.bonuses import Bonus
 from conrl.estimation.counts import Counts
 from conrl.running import ModelWorld
 
@@ -718,7 +717,9 @@ def test_theory_bonus_is_valid_whatever_the_ranges(initial: Any) -> None:
     assert less >= runs * len(checks) // 2
 
 
-def at_task(counts: Counts, truth: conrl.ConstrainedMDP, bonus: Bonus, k: int) -> tuple[conrl.ConstrainedMDP, Float]:
+def at_task(
+    counts: Counts, truth: conrl.ConstrainedMDP, bonus: conrl.TheoryBonus, k: int
+) -> tuple[conrl.ConstrainedMDP, Float]:
     """The estimate with its bonus [S, A, 1+d], in the task's own states."""
     if truth.task.initial is None and not counts.visits[0]:
         S, A = truth.num_states, truth.num_actions
