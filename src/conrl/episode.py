@@ -104,14 +104,20 @@ def unrolled(task: Task, episode: Episode) -> Episode:
     """The episode as one of `task.unrolled`: state s at step h is h * S + s, after the last step as in the last."""
     if not task.step_dependent:
         return episode
-    steps = np.minimum(np.arange(episode.states.size), task.horizon - 1)
     return Episode._of(
-        episode.states + steps * task.num_states,
+        unrolled_states(task, episode.states),
         episode.actions,
         episode.pay,
         terminated=episode.terminated,
         stopped=episode.stopped,
     )
+
+
+def unrolled_states(task: Task, states: Int) -> Int:
+    """The same for the states [..., L+1] of episodes alone."""
+    if not task.step_dependent:
+        return states
+    return states + np.minimum(np.arange(states.shape[-1]), task.horizon - 1) * task.num_states
 
 
 def distinct_steps(episodes: Iterable[Episode], end: int) -> tuple[Int, Int, Int, Int, Float]:

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from conrl import kernels
-from conrl._types import Array, Float, Int
+from conrl._types import Array, Bool, Float, Int
 from conrl.arguments import frozen
-from conrl.episode import Episode, distinct_steps, unrolled
+from conrl.episode import Episode, distinct_steps, unrolled, unrolled_states
 from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.estimation.tally import Tally
 from conrl.model import ConstrainedMDP, Task
@@ -34,6 +34,7 @@ from conrl.model.transform import rolled
 
 ROUNDING = 1e-9  # of sums, in proportion
 DERIVED = ("means", "share")  # what follows from the rest and is not saved
+LATER = ("centers", "moments")  # not in files of 0.1: each successor then paid the mean of its pair, without noise
 
 
 class Counts:
@@ -66,31 +67,41 @@ class Counts:
         self._capacity = np.zeros(2, dtype=np.int64)  # how many of them the arrays can hold
         # As `kernels.count_steps` takes them: by place, by pair, by link. They are longer than what they hold.
         self._arrays: dict[str, Array] = {name: np.zeros(n, dtype=np.int64) for name, n in _lengths(0, 0, 0).items()}
-        self._arrays |= {"sums": np.zeros((0, width)), "means": np.zeros((0, width)), "share": np.zeros(0)}
+        self._arrays |= {name: np.zeros((0, width)) for name in ("sums", "means", "centers")}
+        self._arrays |= {"share": np.zeros(0), "moments": np.zeros((0, width * (width + 1) // 2))}
         self._see(self.first_seen)
 
     # -- counting -----------------------------------------------------------------------------------------
 
     def add(self, episode: Episode) -> None:
         """Count the steps of an episode that `check_episode` lets pass."""
-        episode = unrolled(self._rolled, episode)
-        states, actions, pay = episode.states, episode.actions, episode.pay
-        if not actions.size:
+        if not episode.actions.size:
             return
+        states = unrolled_states(self._rolled, episode.states)
         if episode.terminated:
             states = np.append(states[:-1], self.end)
+        self._add(states[None], episode.actions[None], episode.pay[None])
+
+    def add_block(self, states: Int, actions: Int, pay: Float) -> None:
+        """Count M whole episodes at once: states [M, L+1], actions [M, L], pay [M, L, 1+d], all within the task."""
+        self._add(unrolled_states(self._rolled, states), actions, pay)
+
+    def _add(self, states: Int, actions: Int, pay: Float) -> None:
+        """Count episodes in states of the unrolled task; the step from START is put before them."""
         if self.task.initial is None:
-            states = np.concatenate(([self.start], states))
-            actions = np.concatenate(([0], actions))
-            pay = np.concatenate((np.zeros((1, pay.shape[1])), pay))
+            states, actions, pay = (
+                np.concatenate((np.full((len(x), 1, *x.shape[2:]), new, dtype=x.dtype), x), axis=1)
+                for x, new in ((states, self.start), (actions, 0), (pay, 0.0))
+            )
         self._count(states, actions, pay)
         if self.tally is not None:
-            self.tally.add(states, actions, pay)
+            for one in zip(states, actions, pay, strict=True):
+                self.tally.add(*one)
 
     def _see(self, state: int) -> None:
         """Give a state its place."""
-        no_actions = np.zeros(0, dtype=np.int64)
-        self._count(np.array([state]), no_actions, np.zeros((0, 1 + self.task.num_costs)))
+        no_actions = np.zeros((1, 0), dtype=np.int64)
+        self._count(np.array([[state]]), no_actions, np.zeros((1, 0, 1 + self.task.num_costs)))
 
     def _count(self, states: Int, actions: Int, pay: Float) -> None:
         """Count steps, in arrays that double when they are full."""
@@ -150,6 +161,17 @@ class Counts:
             origin=origin,
         )
 
+    def deviations(self) -> tuple[Float, Int]:
+        """The pay of visits that led to one successor scatters around its mean: the sums of products of deviations
+        [P, 1+d, 1+d], over the successors of each pair, and how many numbers they are worth [P] (visits - successors).
+        """
+        arrays, width = self._arrays, 1 + self.task.num_costs
+        packed, successors = kernels.unexplained(arrays["head"], arrays["next"], arrays["moments"], self.num_pairs)
+        rows, columns = np.tril_indices(width)
+        full = np.empty((self.num_pairs, width, width))
+        full[:, rows, columns] = full[:, columns, rows] = packed
+        return full, self.visits - successors
+
     def by_outcome(self, means: ConstrainedMDP) -> ConstrainedMDP:
         """A model of the places with an outcome for each cost that was seen, where they are tallied."""
         return means if self.tally is None else self.tally.model(means, self._pairs(), self._place)
@@ -183,12 +205,16 @@ class Counts:
             for name, length in _lengths(n, int(state["first"][-1]), links).items():
                 if name in DERIVED:
                     continue
-                array, like = state[name], fresh._arrays[name]
+                like = fresh._arrays[name]
+                if name in LATER and name not in state:
+                    fresh._arrays[name] = np.zeros((length, *like.shape[1:]))
+                    continue
+                array = state[name]
                 if array.shape != (length, *like.shape[1:]) or array.dtype != like.dtype:
                     raise ModelError(f"{name} has shape {array.shape} and dtype {array.dtype}")
                 fresh._arrays[name] = array.copy()
             fresh._sizes[:] = n, links
-            fresh._check_state()
+            fresh._check_state(deviations=all(name in state for name in LATER))
         except (KeyError, IndexError, TypeError, ValueError, OverflowError, ModelError) as error:
             raise RunError(f"these are no counts of the task: {error}") from None
         fresh._capacity = np.zeros(2, dtype=np.int64)  # the next count lengthens them
@@ -196,7 +222,7 @@ class Counts:
         fresh.tally = self.tally
         self.__dict__.update(fresh.__dict__)
 
-    def _check_state(self) -> None:
+    def _check_state(self, deviations: bool) -> None:
         """Whether arrays from a file hang together, so that no kernel leaves them; make those that follow from them."""
         order, first, action, visits, sums = (self._arrays[x] for x in ("order", "first", "action", "visits", "sums"))
         n = order.size
@@ -218,8 +244,32 @@ class Counts:
         rounding = ROUNDING * np.maximum(np.abs(low), np.abs(high))
         if not ((low - rounding <= sums) & (sums <= high + rounding)).all():
             raise ModelError("sums has an entry that visits within the task's ranges cannot add up to")
-        self._arrays |= {"means": sums / np.maximum(visits, 1)[:, None], "share": count / visits[owner]}
+        means = sums / np.maximum(visits, 1)[:, None]
+        if not deviations:
+            self._arrays["centers"] = means[owner]
+        self._check_deviations(owner, paid)
+        self._arrays |= {"means": means, "share": count / visits[owner]}
         self._place[order] = np.arange(n)
+
+    def _check_deviations(self, owner: Int, paid: Bool) -> None:
+        """Whether the pay by successor adds up to that of the pairs, and deviates from its means as numbers can."""
+        count, centers, moments = (self._arrays[x] for x in ("count", "centers", "moments"))
+        low, high = self.task.ranges.T
+        near = ROUNDING * np.maximum(np.abs(low), np.abs(high))
+        # The mean pay of visits whose sums were checked: one link of a pair may still be out of range.
+        pays = paid[owner][:, None]
+        if not ((low * pays - near <= centers) & (centers <= high * pays + near)).all():
+            raise ModelError("centers has an entry outside the task's ranges")
+        total = np.zeros_like(self._arrays["sums"])
+        np.add.at(total, owner, count[:, None] * centers)
+        if not (np.abs(total - self._arrays["sums"]) <= self._arrays["visits"][:, None] * near).all():
+            raise ModelError("centers do not add up to sums")
+        most = (high - low) * pays + near
+        rows, columns = np.tril_indices(low.size)
+        if not (np.abs(moments) <= count[:, None] * most[:, rows] * most[:, columns]).all():
+            raise ModelError("moments has an entry that pay within the task's ranges cannot have")
+        if (moments[:, rows == columns] < 0.0).any():
+            raise ModelError("moments has a negative sum of squares")
 
     def _owners(self, num_seen: int) -> Int:
         """[links]: the pair of each link. Refuses lists of successors that do not hang together.
@@ -317,5 +367,5 @@ class Counts:
 def _lengths(states: int, pairs: int, links: int) -> dict[str, int]:
     """How many entries each array of counts has, for so many states seen, their pairs and links."""
     by_pair = dict.fromkeys(("action", "visits", "sums", "means", "head"), pairs)
-    by_link = dict.fromkeys(("next", "successor", "count", "share"), links)
+    by_link = dict.fromkeys(("next", "successor", "count", "share", "centers", "moments"), links)
     return {"order": states, "first": states + 1, **by_pair, **by_link}

@@ -46,7 +46,7 @@ from conrl.kernels.fleets import (
     safe_policies,
 )
 from conrl.kernels.lanes import LANES, add, every, gather, row
-from conrl.kernels.learning import count_steps, empirical, rollout, sum_up
+from conrl.kernels.learning import count_steps, empirical, rollout, sum_up, unexplained
 from conrl.kernels.optimism import extended_backward, extended_visits
 from conrl.kernels.planning import (
     along,
@@ -144,6 +144,7 @@ __all__ = [
     "strong",
     "sum_up",
     "truncated_values",
+    "unexplained",
     "visits",
     "walk",
 ]

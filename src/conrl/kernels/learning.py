@@ -83,63 +83,85 @@ def count_steps(
     link_successor: Array,
     link_count: Array,
     link_share: Array,
+    link_centers: Array,
+    link_moments: Array,
     sizes: Array,
 ) -> None:
-    """Add the steps (states[h], actions[h], pay[h], states[h+1]) to sparse counts.
+    """Add the steps (states[m, h], actions[m, h], pay[m, h], states[m, h+1]) of episodes m to sparse counts.
 
     States have places 0, 1, ... in the order in which they are first seen; `place` [S] is -1 before. The pairs of place
     i are first[i] .. first[i+1]-1; `rank` [S, A] is the index of an action among those of its state, -1 for one that
     does not exist. The successors of pair k are a list from head[k] through link_next (-1: the
     end). sizes = (states seen, links). All arrays are long enough for what is new. The first
     state is seen even if no step is played.
+
+    link_centers [links, 1+d] are the mean pay of the visits of a pair that led to one successor, link_moments [links,
+    (1+d)(2+d)/2] the sums of products of deviations from them, row by row of the lower triangle (Welford 1962: nothing
+    cancels, whatever the offset).
     """
-    for h in range(actions.size + 1):
-        s = states[h]
-        if place[s] < 0:
-            i = sizes[0]
-            sizes[0] += 1
-            place[s] = i
-            order[i] = s
-            k = first[i]
-            for a in range(rank.shape[1]):
-                if rank[s, a] >= 0:
-                    action[k] = a
-                    visits[k] = 0
-                    head[k] = -1
-                    sums[k] = 0.0
-                    means[k] = 0.0
-                    k += 1
-            first[i + 1] = k
-    for h in range(actions.size):
-        t = place[states[h + 1]]
-        k = first[place[states[h]]] + rank[states[h], actions[h]]
-        visits[k] += 1
-        for m in range(pay.shape[1]):
-            sums[k, m] += pay[h, m]
-        link = head[k]
-        before = -1
-        while link >= 0 and link_successor[link] != t:
-            before = link
-            link = link_next[link]
-        if link < 0:
-            link = sizes[1]
-            sizes[1] += 1
-            link_successor[link] = t
-            link_count[link] = 0
-            link_next[link] = -1
-            if before < 0:
-                head[k] = link
-            else:
-                link_next[before] = link
-        link_count[link] += 1
-    for h in range(actions.size):  # estimates change only where the episode went
-        k = first[place[states[h]]] + rank[states[h], actions[h]]
-        for m in range(pay.shape[1]):
-            means[k, m] = sums[k, m] / visits[k]
-        link = head[k]
-        while link >= 0:
-            link_share[link] = link_count[link] / visits[k]
-            link = link_next[link]
+    episodes, steps = actions.shape
+    for e in range(episodes):
+        for h in range(steps + 1):
+            s = states[e, h]
+            if place[s] < 0:
+                i = sizes[0]
+                sizes[0] += 1
+                place[s] = i
+                order[i] = s
+                k = first[i]
+                for a in range(rank.shape[1]):
+                    if rank[s, a] >= 0:
+                        action[k] = a
+                        visits[k] = 0
+                        head[k] = -1
+                        sums[k] = 0.0
+                        means[k] = 0.0
+                        k += 1
+                first[i + 1] = k
+    width = pay.shape[2]
+    moved = np.empty(width)
+    for e in range(episodes):
+        for h in range(steps):
+            t = place[states[e, h + 1]]
+            k = first[place[states[e, h]]] + rank[states[e, h], actions[e, h]]
+            visits[k] += 1
+            for m in range(width):
+                sums[k, m] += pay[e, h, m]
+            link = head[k]
+            before = -1
+            while link >= 0 and link_successor[link] != t:
+                before = link
+                link = link_next[link]
+            if link < 0:
+                link = sizes[1]
+                sizes[1] += 1
+                link_successor[link] = t
+                link_count[link] = 0
+                link_next[link] = -1
+                link_centers[link] = 0.0
+                link_moments[link] = 0.0
+                if before < 0:
+                    head[k] = link
+                else:
+                    link_next[before] = link
+            link_count[link] += 1
+            n = link_count[link]
+            at = 0
+            for m in range(width):
+                moved[m] = pay[e, h, m] - link_centers[link, m]
+                for other in range(m + 1):
+                    link_moments[link, at] += moved[m] * moved[other] * ((n - 1) / n)
+                    at += 1
+                link_centers[link, m] += moved[m] / n
+    for e in range(episodes):
+        for h in range(steps):  # estimates change only where the episodes went
+            k = first[place[states[e, h]]] + rank[states[e, h], actions[e, h]]
+            for m in range(width):
+                means[k, m] = sums[k, m] / visits[k]
+            link = head[k]
+            while link >= 0:
+                link_share[link] = link_count[link] / visits[k]
+                link = link_next[link]
 
 
 @compiled
@@ -168,3 +190,18 @@ def empirical(
                 link = link_next[link]
     start[num_pairs] = j
     return start, successor[:j].copy(), probability[:j].copy()
+
+
+@compiled
+def unexplained(head: Array, link_next: Array, link_moments: Array, num_pairs: int) -> tuple[Array, Array]:
+    """Per pair, over its successors: the sums of link_moments [P, (1+d)(2+d)/2], and how many successors [P]."""
+    moments = np.zeros((num_pairs, link_moments.shape[1]))
+    successors = np.zeros(num_pairs, np.int64)
+    for k in range(num_pairs):
+        link = head[k]
+        while link >= 0:
+            successors[k] += 1
+            for m in range(moments.shape[1]):
+                moments[k, m] += link_moments[link, m]
+            link = link_next[link]
+    return moments, successors
