@@ -53,8 +53,9 @@ def plain_inventory(
                 to[t] = to.get(t, Fraction(0)) + p
             reward = sum((d * to[s + a - d] for d in range(len(demand)) if d <= s + a), Fraction(0))
             table[s, a] = to, reward, (fixed if a else Fraction(0)) + unit * a + holding * (s + a)
-    best, dearest = (max(row[i] for row in table.values()) or Fraction(1) for i in (1, 2))
-    return {pair: (to, r / best, c / dearest) for pair, (to, r, c) in table.items()}  # type: ignore[operator]
+    best = max(r for _, r, _ in table.values()) or Fraction(1)
+    dearest = max(c for _, _, c in table.values()) or Fraction(1)
+    return {pair: (to, r / best, c / dearest) for pair, (to, r, c) in table.items()}
 
 
 def assert_is(mdp: ConstrainedMDP, table: dict[tuple[int, int], Row]) -> None:

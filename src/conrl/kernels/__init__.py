@@ -1,9 +1,10 @@
 """The hot loops: everything that touches each transition of a model at each step, and the only code that is compiled.
 
 `planning` holds backward induction, `policies` what given policies do, `learning` playing and counting episodes,
-`continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `truncated` that with
-values cut off, `average_reward` value iteration over intervals, `stationary` sweeps without a horizon, `changes` what
-one change of a policy does, `fleets` many processes at once. (A2C's network is compiled by jax, in `conrl.oracles`.)
+`blocks` playing many of them, `continuing` playing without a reset, `optimism` backward induction over intervals of
+transitions, `truncated` that with values cut off, `average_reward` value iteration over intervals, `stationary` sweeps
+without a horizon, `changes` what one change of a policy does, `fleets` many processes at once. (A2C's network is
+compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 
@@ -34,6 +35,7 @@ always the true maximum, so that a support value is an upper bound and its polic
 """
 
 from conrl.kernels.average_reward import extended_value_iteration, intervals, optimistic
+from conrl.kernels.blocks import play_block
 from conrl.kernels.changes import advantages, climb, climb_twice, occupied
 from conrl.kernels.compiling import compiled
 from conrl.kernels.continuing import follow_all, walk
@@ -129,6 +131,7 @@ __all__ = [
     "occupied_blocks",
     "optimistic",
     "paid",
+    "play_block",
     "profile",
     "reachable",
     "reachable_by_step",
