@@ -183,6 +183,19 @@ def test_the_same_seed_gives_the_same_blocks() -> None:
     assert [s.first for s in runs[0]] != [s.first for s in runs[2]]
 
 
+def test_a_learner_that_draws_among_policies_without_saying_so_is_caught() -> None:
+    """Its episodes would not all execute what the first one does."""
+
+    class Silent(Doubling):
+        def _decide(self) -> Proposal:
+            policy = super()._decide().policy
+            return Proposal(policy, policy)
+
+    mdp = envs.media_streaming()
+    with pytest.raises(SpecError, match="draws another policy in each episode"):
+        list(learn_in_blocks(mdp, Silent(mdp.task, keep_policies=False), 5000))
+
+
 def test_what_cannot_be_played_in_blocks() -> None:
     mdp = envs.factored()
     with pytest.raises(SpecError, match="ucbvi does not learn from blocks"):

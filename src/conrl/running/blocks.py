@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conrl import kernels
-from conrl._types import Float
+from conrl._types import Float, Int
 from conrl.arguments import read_count, read_seed
 from conrl.errors import SpecError
 from conrl.evaluation import parts_of
 from conrl.learners.base import Proposal, check_learner, optional
 from conrl.model import ConstrainedMDP
-from conrl.policy import Null
+from conrl.policy import Null, Policy
 from conrl.running.loop import make_world
 from conrl.running.worlds import ModelWorld
 from conrl.sampling import DRAW, WORLD, Dynamics, randomness
@@ -60,12 +60,16 @@ def learn_in_blocks(
     if learner.seed is None:
         learner.reseed(number)
     last = learner.episodes + episodes
+    kept: Policy | None = None  # what is still played: no plan was due
     while (done := learner.episodes) < last:
         proposal = learner.proposal
+        if kept is not None and proposal.lottery is None and proposal.policy is not kept:
+            raise SpecError(f"{learner.name} draws another policy in each episode of one plan; use conrl.learn")
         most = min(last - done, longest, max(done, SHORTEST))
-        states, actions, pay = _played(world.dynamics, proposal, learner.waits, most, number, done + 1)
+        states, actions, pay, due = _played(world.dynamics, proposal, learner.waits, most, number, done + 1)
         value = world.value(proposal.lottery or proposal.policy)
         learner.observe_block(states, actions, pay)
+        kept = None if due or proposal.lottery is not None else proposal.policy
         yield Stretch(done + 1, len(states), value)
 
 
@@ -82,8 +86,11 @@ def _world_of(env: Any, learner: Any) -> ModelWorld:
     return world
 
 
-def _played(dynamics: Dynamics, proposal: Proposal, waits: Any, most: int, seed: int, k: int) -> tuple[Any, Any, Any]:
-    """Episodes k, k + 1, ... of what was proposed: states [M, H+1], actions [M, H] and pay [M, H, 1+d]."""
+def _played(
+    dynamics: Dynamics, proposal: Proposal, waits: Any, most: int, seed: int, k: int
+) -> tuple[Int, Int, Float, bool]:
+    """Episodes k, k + 1, ... of what was proposed: states [M, H+1], actions [M, H] and pay [M, H, 1+d], and whether a
+    pair then has had its visits."""
     mdp = dynamics.mdp
     parts = parts_of(proposal.lottery or proposal.policy)
     for part in parts:
@@ -94,8 +101,9 @@ def _played(dynamics: Dynamics, proposal: Proposal, waits: Any, most: int, seed:
             )
     H, S, A = mdp.horizon, mdp.num_states, mdp.num_actions
     left = np.array(waits, dtype=np.int64)
-    if left.shape not in ((S, A), (H * S, A)):
-        raise SpecError(f"the learner's waits have shape {left.shape}; expected {(S, A)}")
+    if left.shape not in ((S, A), (H, S, A)):
+        raise SpecError(f"the learner's waits have shape {left.shape}; expected {(S, A)} or {(H, S, A)}")
+    left = left.reshape(-1, A)
     states, actions = np.empty((most, H + 1), dtype=np.int64), np.empty((most, H), dtype=np.int64)
     pay = np.empty((most, H, 1 + mdp.num_costs))
     count = kernels.play_block(
@@ -106,4 +114,4 @@ def _played(dynamics: Dynamics, proposal: Proposal, waits: Any, most: int, seed:
         randomness(seed, k, WORLD).random((most, H + 1, 2)),
         left, states, actions, pay,
     )  # fmt: skip
-    return states[:count], actions[:count], pay[:count]
+    return states[:count], actions[:count], pay[:count], bool((left <= 0).any())
