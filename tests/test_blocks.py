@@ -60,13 +60,16 @@ class Doubling(conrl.OptCMDP):
         visits[np.repeat(counts.order, np.diff(counts.first)), counts.action] = counts.visits
         return visits[: self.task.num_states]
 
+    def _left(self) -> Any:
+        return np.maximum(self.planned_at, 1) - (self._visits() - self.planned_at)
+
     @property
     def waits(self) -> Any:
         _ = self.proposal
-        return np.maximum(self.planned_at, 1) - (self._visits() - self.planned_at)
+        return self._left()
 
     def _plan_again(self) -> None:
-        if (self.waits <= 0).any():
+        if (self._left() <= 0).any():
             del self.mixture
 
     def observe(self, episode: conrl.Episode) -> None:
@@ -183,17 +186,47 @@ def test_the_same_seed_gives_the_same_blocks() -> None:
     assert [s.first for s in runs[0]] != [s.first for s in runs[2]]
 
 
-def test_a_learner_that_draws_among_policies_without_saying_so_is_caught() -> None:
-    """Its episodes would not all execute what the first one does."""
+class Apart(Doubling):
+    """Its draws are not part of what it executes: an episode has the value of the policy that was drawn."""
 
-    class Silent(Doubling):
-        def _decide(self) -> Proposal:
-            policy = super()._decide().policy
-            return Proposal(policy, policy)
+    def _decide(self) -> Proposal:
+        policy = super()._decide().policy
+        return Proposal(policy, policy)
 
+
+class Telling(Apart):
+    """And it says so."""
+
+    @property
+    def policy(self) -> Mixture:
+        _ = self.proposal
+        return self.mixture
+
+    def draws(self, count: int) -> Any:
+        raise NotImplementedError
+
+
+def test_draws_apart_are_valued_one_by_one() -> None:
     mdp = envs.media_streaming()
-    with pytest.raises(SpecError, match="draws another policy in each episode"):
-        list(learn_in_blocks(mdp, Silent(mdp.task, keep_policies=False), 5000))
+    single, blocks = (Telling(mdp.task, scale=0.01, keep_policies=False) for _ in range(2))
+    history = conrl.learn(mdp, single, 200, seed=5)
+    stretches = list(learn_in_blocks(mdp, blocks, 200, seed=5, longest=1))
+    assert history.expected_costs is not None
+    assert [s.value[1] for s in stretches] == history.expected_costs[:, 0].tolist()
+    blocks = Telling(mdp.task, scale=0.01, keep_policies=False)
+    stretches = list(learn_in_blocks(mdp, blocks, 20_000, seed=5))
+    assert [s.first for s in stretches[1:]] == [s.first + s.episodes for s in stretches[:-1]]
+    assert stretches[-1].first + stretches[-1].episodes == 20_001
+    mean = sum(s.episodes * s.value for s in stretches) / 20_000
+    assert mean == pytest.approx([-6.7467, 5.0], rel=0.03)
+    assert len({s.value[1] for s in stretches}) > 10
+
+
+def test_a_learner_that_draws_without_saying_so_is_caught() -> None:
+    """Its episodes would not all execute what the first one does."""
+    mdp = envs.media_streaming()
+    with pytest.raises(SpecError, match="plays another policy in each episode of one plan"):
+        list(learn_in_blocks(mdp, Apart(mdp.task, keep_policies=False), 5000, longest=4))
 
 
 def test_what_cannot_be_played_in_blocks() -> None:
@@ -204,6 +237,8 @@ def test_what_cannot_be_played_in_blocks() -> None:
         next(learn_in_blocks(envs.inventory(), learner_of(mdp), 5))
     with pytest.raises(SpecError, match="episodes is -1"):
         next(learn_in_blocks(mdp, learner_of(mdp), -1))
+    with pytest.raises(SpecError, match="keep_policies=False"):
+        next(learn_in_blocks(mdp, Doubling(mdp.task), 5))
     with pytest.raises(SpecError, match="longest is 0"):
         next(learn_in_blocks(mdp, learner_of(mdp), 5, longest=0))
     with pytest.raises(SpecError, match="a learner such as ConRL"):

@@ -3,7 +3,8 @@
 A learner that plans again only when the visits of some pair have doubled (`replan="doubling"`) executes the same thing
 in every episode between two plans: a policy, or a lottery, of which each episode draws its own component. So a compiled
 loop plays whole episodes until a pair has been visited `learner.waits` more times, and the learner takes them in
-together (`observe_block`). The exact value of what is executed is the same for all episodes of a block.
+together (`observe_block`). The exact value of what is executed is that of the lottery, the same for all episodes of a
+block; of a learner whose draws are not part of what it executes (`Proposal.lottery`), that of the component drawn.
 
 Randomness. A block that begins with episode k takes its components from `randomness(seed, k, DRAW)` and what happens
 from `randomness(seed, k, WORLD)`, episode after episode. A block of one episode therefore is that of `learn`, draw for
@@ -12,7 +13,7 @@ draw; longer ones have the same law.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,13 +22,13 @@ from conrl import kernels
 from conrl._types import Float, Int
 from conrl.arguments import read_count, read_seed
 from conrl.errors import SpecError
-from conrl.evaluation import parts_of
+from conrl.evaluation import Part, parts_of
 from conrl.learners.base import Proposal, check_learner, optional
 from conrl.model import ConstrainedMDP
-from conrl.policy import Null, Policy
+from conrl.policy import Mixture, Null, Policy
 from conrl.running.loop import make_world
 from conrl.running.worlds import ModelWorld
-from conrl.sampling import DRAW, WORLD, Dynamics, randomness
+from conrl.sampling import DRAW, WORLD, Dynamics, draw, randomness
 
 LONGEST = 4096  # episodes of a block; it is no longer than what was played before it either,
 SHORTEST = 16  # unless that is less than this
@@ -63,14 +64,27 @@ def learn_in_blocks(
     kept: Policy | None = None  # what is still played: no plan was due
     while (done := learner.episodes) < last:
         proposal = learner.proposal
-        if kept is not None and proposal.lottery is None and proposal.policy is not kept:
-            raise SpecError(f"{learner.name} draws another policy in each episode of one plan; use conrl.learn")
+        parts = parts_of(_played_of(learner, proposal))
+        if kept is not None and len(parts) == 1 and proposal.policy is not kept:
+            raise SpecError(f"{learner.name} plays another policy in each episode of one plan; use conrl.learn")
         most = min(last - done, longest, max(done, SHORTEST))
-        states, actions, pay, due = _played(world.dynamics, proposal, learner.waits, most, number, done + 1)
-        value = world.value(proposal.lottery or proposal.policy)
+        which = randomness(number, done + 1, DRAW).random(most)
+        states, actions, pay, due = _block(world.dynamics, parts, learner.waits, which, number, done + 1)
         learner.observe_block(states, actions, pay)
-        kept = None if due or proposal.lottery is not None else proposal.policy
-        yield Stretch(done + 1, len(states), value)
+        kept = None if due or len(parts) > 1 else proposal.policy
+        if proposal.lottery is not None or len(parts) == 1:
+            yield Stretch(done + 1, len(states), world.value(proposal.lottery or proposal.policy))
+            continue
+        drawn = draw(np.array([part.weight for part in parts]), which[: len(states)])
+        begins = np.flatnonzero(np.diff(drawn, prepend=-1))  # where another one is drawn than before
+        for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), drawn.size], strict=True):
+            yield Stretch(done + 1 + begin, end - begin, world.value(parts[drawn[begin]].policy))
+
+
+def _played_of(learner: Any, proposal: Proposal) -> Policy | Mixture:
+    """What episodes are drawn from until the next plan: a learner with `draws` draws from its `policy`."""
+    played: Policy | Mixture = proposal.lottery or (learner.policy if hasattr(learner, "draws") else proposal.policy)
+    return played
 
 
 def _world_of(env: Any, learner: Any) -> ModelWorld:
@@ -80,19 +94,20 @@ def _world_of(env: Any, learner: Any) -> ModelWorld:
         raise SpecError(f"{learner.name} does not learn from blocks of episodes; play it with conrl.learn")
     if optional(learner, "budget") is not None or optional(learner, "continuing"):
         raise SpecError("blocks are of whole episodes that no budget cuts short; use conrl.learn")
+    if getattr(learner, "keep_policies", False):
+        raise SpecError("policies are not kept in blocks; make the learner with keep_policies=False")
     world, _ = make_world(env, learner, "outcome", None)
     if not isinstance(world, ModelWorld):
         raise SpecError("blocks need the model; play an environment with conrl.learn")
     return world
 
 
-def _played(
-    dynamics: Dynamics, proposal: Proposal, waits: Any, most: int, seed: int, k: int
+def _block(
+    dynamics: Dynamics, parts: Sequence[Part], waits: Any, which: Float, seed: int, k: int
 ) -> tuple[Int, Int, Float, bool]:
-    """Episodes k, k + 1, ... of what was proposed: states [M, H+1], actions [M, H] and pay [M, H, 1+d], and whether a
-    pair then has had its visits."""
-    mdp = dynamics.mdp
-    parts = parts_of(proposal.lottery or proposal.policy)
+    """Episodes k, k + 1, ... of a lottery: states [M, H+1], actions [M, H] and pay [M, H, 1+d], and whether some pair
+    then has had its visits. `which` are the draws from the lottery, one for each episode that may be played."""
+    mdp, most = dynamics.mdp, which.size
     for part in parts:
         part.policy.check(mdp)
         if part.policy.acts_on_spent or isinstance(part.policy, Null):
@@ -110,7 +125,7 @@ def _played(
         *dynamics.moves, dynamics.initial, dynamics.pay, dynamics.by_outcome, mdp.action,
         np.stack([part.policy.probabilities for part in parts]),
         np.cumsum([part.weight for part in parts]),
-        randomness(seed, k, DRAW).random(most),
+        which,
         randomness(seed, k, WORLD).random((most, H + 1, 2)),
         left, states, actions, pay,
     )  # fmt: skip
