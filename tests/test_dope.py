@@ -18,11 +18,12 @@ from test_blocks import Doubling
 from conrl.cli import studies, tables
 from conrl.cli.main import main
 from conrl.errors import RunError, SpecError
-from conrl.experiments import Event, Job, Spec, dope, parse_spec, parts, run_study, runner
+from conrl.experiments import Event, Job, Spec, dope, parse_spec, run_study, runner
 from conrl.experiments.block_runs import BLOCKS, CURVE, Curve, marks, read_curve, write_curve
 from conrl.experiments.dope import Arm
 from conrl.experiments.execution import execute
 from conrl.experiments.jobs import Worlds
+from conrl.learners import LEARNERS
 
 TWO = """\
 name = "dope"
@@ -56,7 +57,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
             execute(job, out, lambda kind, n, text, i=index: tell(Event(i, kind, n, text)), Worlds(), play)  # type: ignore[misc]
 
     monkeypatch.setattr(runner, "in_processes", serial)
-    monkeypatch.setitem(parts.LEARNERS, "doubling", Doubling)
+    monkeypatch.setitem(LEARNERS, "doubling", Doubling)
     return played
 
 
