@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import Spec, specs
 
 import conrl
-from conrl import envs, kernels
+from conrl import envs
 from conrl.errors import RunError, SpecError
 from conrl.experiments.block_runs import (
     BLOCKS,
@@ -30,7 +29,7 @@ from conrl.learners.base import Proposal
 from conrl.policy import Mixture
 from conrl.running import History
 from conrl.running.blocks import Stretch, learn_in_blocks
-from conrl.sampling import UNBOUND, Dynamics, draw
+from conrl.sampling import draw
 
 some = settings(max_examples=40, deadline=None)
 
@@ -90,45 +89,6 @@ def learner_of(mdp: conrl.ConstrainedMDP, **options: Any) -> Doubling:
 
 
 # -- the law ------------------------------------------------------------------------------------------------------
-
-
-@some
-@given(specs(), st.integers(1, 3), st.integers(1, 30), st.booleans())
-def test_a_block_is_single_episodes_with_the_same_draws(spec: Spec, parts: int, most: int, by_step: bool) -> None:
-    """Same steps as `rollout` with the same draws, up to the first episode in which a pair has had its visits."""
-    mdp, rng = spec.build()[0], np.random.default_rng(spec.seed)
-    H, S, A = int(mdp.horizon), mdp.num_states, mdp.num_actions
-    exists = np.broadcast_to(mdp.playable, (H, S, A))
-    tables = rng.dirichlet(np.ones(A), size=(parts, H, S)) * exists
-    tables = np.where(exists, tables + 1e-3 * exists, 0.0)
-    tables /= tables.sum(axis=3, keepdims=True)
-    weights = rng.dirichlet(np.ones(parts))
-    which, uniform = rng.random(most), rng.random((most, H + 1, 2))
-    waits = rng.integers(1, 40, size=(H * S if by_step else S, A))
-    dynamics = Dynamics(mdp)
-    states, actions = np.full((most, H + 1), -1), np.full((most, H), -1)
-    paid = np.full((most, H, 1 + mdp.num_costs), np.nan)
-    left = waits.astype(np.int64)
-    count = kernels.play_block(
-        *dynamics.moves, dynamics.initial, dynamics.pay, dynamics.by_outcome, mdp.action, tables, np.cumsum(weights),
-        which, uniform, left, states, actions, paid,
-    )  # fmt: skip
-    visits = np.zeros(waits.shape, dtype=np.int64)
-    for m in range(most):
-        table = tables[int(draw(weights, which[m]))]
-        alone = dynamics.rollout(table, dynamics.pay, uniform[m], UNBOUND)
-        assert np.array_equal(states[m], alone.states)
-        assert np.array_equal(actions[m], alone.actions)
-        assert np.array_equal(paid[m], alone.paid)
-        nodes = alone.states[:-1] + (np.arange(H) * S if by_step else 0)
-        np.add.at(visits, (nodes, alone.actions), 1)
-        if (visits >= waits).any():
-            assert count == m + 1
-            break
-    else:
-        assert count == most
-    assert (left == waits - visits).all()
-    assert (states[count:] == -1).all()
 
 
 @pytest.mark.parametrize("name", ["factored", "media-streaming", "inventory"])

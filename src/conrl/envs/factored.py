@@ -23,6 +23,8 @@ from numpy.typing import ArrayLike
 
 from conrl.envs.chains import read_size
 from conrl.model import ConstrainedMDP
+from conrl.model.reading import read_horizon
+from conrl.sizes import check_table
 
 
 def factored(
@@ -41,6 +43,7 @@ def factored(
     See the module's docstring for the exact dynamics and the optimum.
     """
     n = read_size(states, "states")
+    check_table(read_horizon(horizon), n)
     s, a = (i.ravel() for i in np.indices((n, 2)))
     return ConstrainedMDP.from_outcomes(
         s,

@@ -4,15 +4,13 @@ The model "inventory" of Bura, HasanzadeZonuzy, Kalathil, Shakkottai and Chamber
 and pessimistic exploration for safe reinforcement learning", who minimise; here signs are turned and rewards maximised.
 
 State s in 0..N: the stock. Action: an order a in 0..N-s, delivered at once. Then the demand d comes, with probability
-`demand[d]`, and the next stock is max(s + a - d, 0): what cannot be served is lost. With p(t) the probability of the
-next stock t given (s, a),
+`demand[d]`, and the next stock is max(s + a - d, 0): what cannot be served is lost. The pair (s, a) has
 
     cost      fixed [a > 0] + unit a + holding (s + a)         divided by the largest of all (s, a)
-    reward    sum over d <= s + a of d p(s + a - d)            divided by the largest of all (s, a)
+    reward    the expected sales, E min(d, s + a)              divided by the largest of all (s, a)
 
-The reward is the published program's: it weighs a demand that can be served by the probability of the next stock that
-it leads to. They differ where the stock sells out: p(0) is the probability of every demand of at least s + a.
-The first state is 0.
+The published program adds up d times the probability of the *next stock* over the demands that can be served. That is
+the same: the stock sells out with the probability of every demand of at least s + a. The first state is 0.
 
 Units: the reward is in the largest expected sales of a day, the cost in the largest expense of a day.
 
@@ -31,6 +29,8 @@ from numpy.typing import ArrayLike
 from conrl._types import Float
 from conrl.envs.chains import read_distribution, read_number, read_size
 from conrl.model import ConstrainedMDP
+from conrl.model.reading import read_horizon
+from conrl.sizes import check_table
 
 
 def inventory(
@@ -57,15 +57,12 @@ def inventory(
     See the module's docstring for the exact dynamics, the units and the optimum.
     """
     N = read_size(capacity, "capacity")
+    check_table(read_horizon(horizon), N + 1)
     chance = read_distribution(demand, "demand")
     prices = (read_number(x, name, least=0.0) for name, x in (("fixed", fixed), ("unit", unit), ("holding", holding)))
     per_order, per_unit, per_day = prices
-    y, d = np.indices((N + 1, chance.size))  # the stock after the delivery, and the demand
-    left = np.maximum(y - d, 0)
-    onwards = np.zeros((N + 1, N + 1))
-    np.add.at(onwards, (y, left), chance[d])  # p(left) given y
-    sales = np.where(d <= y, d * onwards[y, left], 0.0).sum(axis=1)
-
+    sold = np.minimum(np.arange(N + 1)[:, None], np.arange(chance.size))  # [stock after the delivery, demand]
+    sales = sold @ chance
     s, a, d = (i.ravel() for i in np.indices((N + 1, N + 1, chance.size)))
     s, a, d = (i[s + a <= N] for i in (s, a, d))
     y = s + a
@@ -73,7 +70,7 @@ def inventory(
     return ConstrainedMDP.from_outcomes(
         s,
         a,
-        left[y, d],
+        y - sold[y, d],
         chance[d],
         np.stack([_shares(sales)[y], _shares(expense)], axis=1),
         num_states=N + 1,

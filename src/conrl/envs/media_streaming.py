@@ -26,6 +26,8 @@ from numpy.typing import ArrayLike
 
 from conrl.envs.chains import read_probability, read_size
 from conrl.model import ConstrainedMDP
+from conrl.model.reading import read_horizon
+from conrl.sizes import check_table
 
 
 def media_streaming(
@@ -50,6 +52,7 @@ def media_streaming(
     See the module's docstring for the exact dynamics and the optimum.
     """
     N = read_size(buffer, "buffer")
+    check_table(read_horizon(horizon), N + 1)
     arrival = np.array([read_probability(fast, "fast"), read_probability(slow, "slow")])
     leaving = read_probability(playout, "playout")
     s, a, came, left = (i.ravel() for i in np.indices((N + 1, 2, 2, 2)))
