@@ -1,7 +1,8 @@
 """The hot loops: everything that touches each transition of a model at each step, and the only code that is compiled.
 
 `planning` holds backward induction, `policies` what given policies do, `learning` playing and counting episodes,
-`continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `truncated` that with
+`continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `prudence`
+several values at once over such intervals, `truncated` that with
 values cut off, `average_reward` value iteration over intervals, `stationary` sweeps without a horizon, `changes` what
 one change of a policy does, `fleets` many processes at once. (A2C's network is compiled by jax, in `conrl.oracles`.)
 
@@ -47,7 +48,7 @@ from conrl.kernels.fleets import (
 )
 from conrl.kernels.lanes import LANES, add, every, gather, row
 from conrl.kernels.learning import count_steps, empirical, rollout, sum_up, unexplained
-from conrl.kernels.optimism import extended_backward, extended_visits
+from conrl.kernels.optimism import extended_backward, extended_occupation, extended_visits
 from conrl.kernels.planning import (
     along,
     along_blocks,
@@ -70,6 +71,7 @@ from conrl.kernels.policies import (
     simulate,
     simulate_stationary,
 )
+from conrl.kernels.prudence import apart_backward, apart_values
 from conrl.kernels.stationary import (
     apply,
     chain_of,
@@ -94,6 +96,8 @@ __all__ = [
     "along",
     "along_blocks",
     "along_many",
+    "apart_backward",
+    "apart_values",
     "apply",
     "backward",
     "backward_many",
@@ -107,6 +111,7 @@ __all__ = [
     "empirical",
     "every",
     "extended_backward",
+    "extended_occupation",
     "extended_value_iteration",
     "extended_visits",
     "fewer_mixtures",

@@ -152,14 +152,25 @@ def _move(k: int, x: float, intervals: Intervals, order: Array, rank: Array, min
 @compiled
 def extended_visits(intervals: Intervals, initial: Array, choice: Array, orders: Array, counts: Array) -> None:
     """Expected visits to each pair, counts [P], of what `extended_backward` chose, under the transitions it chose."""
+    counts[:] = 0.0
+    each = np.zeros((1, counts.size))
+    extended_occupation(intervals, initial, choice, orders, 1.0, each)
+    counts[:] = each[0]
+
+
+@compiled
+def extended_occupation(
+    intervals: Intervals, initial: Array, choice: Array, orders: Array, weight: float, rho: Array
+) -> None:
+    """Add weight * (the probability of each step and pair) to rho [H, P], or its sum over the steps to rho [1, P]."""
     first, successor = intervals[0], intervals[2]
     horizon, n = choice.shape
     rank = np.empty(n, np.int64)
     mine = np.arange(successor.size)
-    counts[:] = 0.0
     now = initial.copy()
     then = np.zeros(n)
     for h in range(horizon):
+        row = h if rho.shape[0] > 1 else 0
         order = orders[h]
         for i in range(n):
             rank[order[i]] = i
@@ -167,7 +178,7 @@ def extended_visits(intervals: Intervals, initial: Array, choice: Array, orders:
         for s in range(n):
             if now[s] > 0.0:
                 k = first[s] + choice[h, s]
-                counts[k] += now[s]
+                rho[row, k] += weight * now[s]
                 if h < horizon - 1:
                     _move(k, now[s], intervals, order, rank, mine, then)
         now, then = then, now

@@ -107,23 +107,12 @@ class OptCMDP(OptimisticLearner):
 
     def oracle(self) -> ExtendedBackwardInduction:
         """The confidence set before the coming episode, as an oracle of its value vectors."""
-        counts = self.counts
-        model = counts.model()
-        unseen = counts.start - int((counts.order < counts.start).sum())
-        if unseen:
-            model = _with_elsewhere(model)
-        more = int(unseen > 0)
-        visits = np.append(counts.visits, np.zeros(more, dtype=np.int64))
-        moves, pays = (np.append(part, np.ones(more, dtype=bool)) for part in self._unknown)
-        L = log_factor(counts.task, self._k, self.delta)
-        listed, others = transition_radii(model.graph, visits, L, self.scale)
-        listed[~np.repeat(moves, np.diff(model.graph.start))] = 0.0
-        others[~moves] = 0.0
-        many = np.append((counts.order != counts.start).astype(np.float64), np.full(more, float(unseen)))
-        low, high = pay_intervals(self.task, model.pay, visits, L, self.scale)
-        low[~pays], high[~pays] = 0.0, 0.0
-        optimistic = model._copy(pay=frozen((low + high) / 2.0), bonus=frozen((high - low) / 2.0))
-        return ExtendedBackwardInduction(optimistic, listed, others, many)
+        known = self.known()
+        return known.oracle((known.low + known.high) / 2.0, (known.high - known.low) / 2.0)
+
+    def known(self) -> Confidence:
+        """The confidence set before the coming episode."""
+        return confidence(self.task, self.counts, self._k, self.delta, self.scale)
 
     def _decide(self) -> Proposal:
         oracle = self.oracle()
@@ -169,42 +158,3 @@ class OptCMDP(OptimisticLearner):
         super().load_state(state)
         self._start = self._next = group(state, "start_") or None
         self._plan = None
-
-
-def transition_radii(graph: Graph, visits: Int, L: float, scale: float) -> tuple[Float, Float]:
-    """The radius of each outcome [N], and of each state that is not among the outcomes of a pair [P]."""
-    outcomes = np.diff(graph.start)
-    n = np.maximum(visits, 1)
-    others = np.where(visits > 0, scale * 14.0 * L / (3.0 * n), 1.0)
-    p = graph.probability
-    spread = scale * np.sqrt(4.0 * p * (1.0 - p) * L / np.repeat(n, outcomes))
-    return spread + np.repeat(others, outcomes), others
-
-
-def pay_intervals(task: Task, means: Float, visits: Int, L: float, scale: float) -> tuple[Float, Float]:
-    """[P, 1+d] each: between which the mean reward and costs of a pair lie."""
-    low, high = task.ranges.T
-    b = scale * np.sqrt(L / (2.0 * np.maximum(visits, 1)))[:, None] * (high - low)
-    never = (visits == 0)[:, None]
-    return np.where(never, low, np.maximum(means - b, low)), np.where(never, high, np.minimum(means + b, high))
-
-
-def _with_elsewhere(model: ConstrainedMDP) -> ConstrainedMDP:
-    """The model with one more state, whose only pair was never visited."""
-    g = model.graph
-    graph = Graph(
-        np.append(g.first, g.first[-1] + 1),
-        np.append(g.start, g.start[-1] + 1),
-        np.append(g.successor, np.int32(model.num_states)),
-        np.append(g.probability, 1.0),
-    )
-    return ConstrainedMDP._trusted(
-        num_actions=model.num_actions,
-        horizon=model.horizon,
-        graph=graph,
-        action=np.append(model.action, 0),
-        pay=np.vstack((model.pay, np.zeros(model.pay.shape[1]))),
-        initial=np.append(model.initial, 0.0),
-        limits=model.limits,
-        cost_names=model.cost_names,
-    )
