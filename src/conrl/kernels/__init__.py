@@ -2,9 +2,9 @@
 
 `planning` holds backward induction, `policies` what given policies do, `learning` playing and counting episodes,
 `continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `prudence`
-several values at once over such intervals, `truncated` that with
-values cut off, `average_reward` value iteration over intervals, `stationary` sweeps without a horizon, `changes` what
-one change of a policy does, `fleets` many processes at once. (A2C's network is compiled by jax, in `conrl.oracles`.)
+several values at once over such intervals, `divergence` intervals by relative entropy, `truncated` backward induction
+with values cut off, `average_reward` value iteration over intervals, `stationary` sweeps without a horizon, `changes`
+what one change of a policy does, `fleets` many processes at once. (A2C's network is compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 
@@ -38,6 +38,7 @@ from conrl.kernels.average_reward import extended_value_iteration, intervals, op
 from conrl.kernels.changes import advantages, climb, climb_twice, occupied
 from conrl.kernels.compiling import compiled
 from conrl.kernels.continuing import follow_all, walk
+from conrl.kernels.divergence import kl_interval
 from conrl.kernels.fleets import (
     fewer_mixtures,
     fleet_starts,
@@ -125,6 +126,7 @@ __all__ = [
     "improve",
     "interleave",
     "intervals",
+    "kl_interval",
     "krylov",
     "later_needs",
     "markov",

@@ -3,7 +3,7 @@
 `optimism.extended_backward` chooses transitions for one pay. Here m values are carried backward at once, and each takes
 the transitions that are best for it alone:
 
-    Q_i(s, a) = pay_i(s, a) + max over p in the i-th set of p.V_i          V_i(s) = sum_a pi(a|s) Q_i(s, a)
+    Q_i(s, a) = min( cap_i, pay_i(s, a) + max over p in the i-th set of p.V_i )      V_i(s) = sum_a pi(a|s) Q_i(s, a)
 
 so that V_i at the first step is exactly the largest value i that the policy can have in its set: what is to be an upper
 bound on a cost, on a reward, or (with the sign turned) a lower one. `apart_values` does that for a given policy,
@@ -32,13 +32,14 @@ def apart_backward(
     sets: tuple[Intervals, Intervals],
     uses: Array,
     pay: Array,
+    caps: Array,
     weights: Array,
     tie: float,
     choice: Array,
 ) -> Array:
     """The values [m, n] at the first step of the policy that is greedy for `weights` [m]; fills its choice [H, n].
 
-    pay [P, m]; uses [m] is which of the two sets each value takes its transitions from. Ties as in `backward`: what is
+    pay [P, m]; caps [m]: no value is ever above these; uses [m] is which of the two sets each value takes its transitions from. Ties as in `backward`: what is
     passed on is what the action taken has, so that these are the values of that very policy.
     """
     first, successor, many = sets[0][0], sets[0][2], sets[0][7]
@@ -66,8 +67,8 @@ def apart_backward(
                     q = pay[k, i]
                     if h < horizon - 1:
                         q += _best_value(k, sets[uses[i]], V[i], rank[i], mine[i], before[i], above[i])
-                    Q[i] = q
-                    total += weights[i] * q
+                    Q[i] = min(q, caps[i])
+                    total += weights[i] * Q[i]
                 if k == first[s] or total > chosen + tie:
                     chosen = total
                     at = k
@@ -79,13 +80,8 @@ def apart_backward(
 
 
 @compiled
-def apart_values(
-    sets: tuple[Intervals, Intervals], uses: Array, pay: Array, likely: Array, which: Array
-) -> Array:
-    """The values [m, n] at the first step of the policy that plays the pairs of each state as likely as likely [H, P].
-
-    Only those that `which` [m] says are computed; the others are 0.
-    """
+def apart_values(sets: tuple[Intervals, Intervals], uses: Array, pay: Array, caps: Array, likely: Array) -> Array:
+    """The values [m, n] at the first step of the policy that plays the pairs of each state as likely as likely [H, P]."""
     first, successor, many = sets[0][0], sets[0][2], sets[0][7]
     horizon, m, n = likely.shape[0], pay.shape[1], many.size
     result = np.zeros((m, n))
@@ -96,8 +92,6 @@ def apart_values(
     above = np.zeros(n + 1)
     mine = np.arange(successor.size)
     for i in range(m):
-        if not which[i]:
-            continue
         V[:] = 0.0
         for h in range(horizon - 1, -1, -1):
             _rank(V, many, rank, before, above)
@@ -108,7 +102,7 @@ def apart_values(
                         q = pay[k, i]
                         if h < horizon - 1:
                             q += _best_value(k, sets[uses[i]], V, rank, mine, before, above)
-                        W[s] += likely[h, k] * q
+                        W[s] += likely[h, k] * min(q, caps[i])
             V, W = W, V
         result[i] = V
     return result

@@ -75,7 +75,9 @@ def policy_arrays(policies: tuple[Policy, ...]) -> dict[str, Array]:
     arrays: dict[str, Array] = {"plain": np.array(plain, dtype=bool)}
     actions = [policy.actions for policy in policies if isinstance(policy, Deterministic)]
     tables = [policy.probabilities for policy in policies if not isinstance(policy, Deterministic)]
-    return arrays | ({"actions": np.stack(actions)} if actions else {}) | ({"tables": np.stack(tables)} if tables else {})
+    return (
+        arrays | ({"actions": np.stack(actions)} if actions else {}) | ({"tables": np.stack(tables)} if tables else {})
+    )
 
 
 def policies_of(arrays: Mapping[str, Array], shape: tuple[int, int, int]) -> tuple[Policy, ...]:

@@ -27,6 +27,7 @@ from conrl.problem import Problem, Rows
 class SafeLearner(ReplanningLearner):
     """A learner with a policy `safe`, whose costs are at most `safe_costs` [d]; infinite where nobody limits them."""
 
+    radii = "optcmdp"
     strictly = False  # whether safe_costs must be below the limits
 
     def __init__(
@@ -100,7 +101,7 @@ class SafeLearner(ReplanningLearner):
 
     def _known(self, scale: float) -> Confidence:
         """The confidence set before the coming episode."""
-        return confidence(self.task, self.counts, self._k, self.delta, scale)
+        return confidence(self.task, self.counts, self._k, self.delta, scale, self.radii)
 
     def _likely(self, policy: Policy, model: ConstrainedMDP) -> Float:
         """[H, P]: how likely a policy of the task plays each pair of the places; START, END and ELSEWHERE have one."""
@@ -122,12 +123,33 @@ class SafeLearner(ReplanningLearner):
             likely[:begin, pair] = _first_of(counts.first, pair)
         return likely
 
+    def _value(self, policy: Policy, model: ConstrainedMDP) -> Float:
+        """[1+d]: what a policy of the task is worth in a model of the places."""
+        table = np.zeros((model.horizon, model.num_states, model.num_actions))
+        table[:, model.pair_state, model.action] = self._likely(policy, model)
+        visits = np.zeros((1, model.num_pairs))
+        Policy._trusted(table)._add_occupation(model, 1.0, visits)
+        value: Float = visits[0] @ model.pay
+        return value
+
     # -- reading ------------------------------------------------------------------------------------------
 
     @property
     def left_at(self) -> int | None:
         """The number, from 1, of the first episode observed whose lottery had something else than the safe policy in it."""
         return self._left_at
+
+    @property
+    def margin(self) -> Float:
+        """[d]: what the next episode holds back of each limit: the limit, less what it costs by the estimate.
+
+        Infinite where there is no limit. With little experience an estimate says little.
+        """
+        plan, model = self.policy, self.counts.model()
+        costs = plan.weights @ np.array([self._value(policy, model)[1:] for policy in plan.policies])
+        margin = np.full(self.task.num_costs, np.inf)
+        margin[self._rows.cost] = self._rows.bound - costs[self._rows.cost]
+        return margin
 
     def _planned(self) -> None:
         super()._planned()

@@ -24,6 +24,8 @@ The maximiser z is evaluated by a forward pass of the greedy policy under the tr
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -94,8 +96,20 @@ class ExtendedBackwardInduction(ModelOracle):
         low = np.maximum(graph.probability - beta, 0.0)
         width = np.minimum(graph.probability + beta, 1.0) - low
         free = np.maximum(1.0 - np.add.reduceat(low, graph.start[:-1]), 0.0)
+        rest = np.ones(mdp.num_pairs)
         # What a state may have at most is 1, also where a radius is larger.
-        self._intervals = (graph.first, graph.start, graph.successor, low, width, free, np.minimum(wide, 1.0), weight)
+        wide = np.minimum(wide, 1.0)
+        self._intervals = (graph.first, graph.start, graph.successor, low, width, free, wide, weight, rest)
+
+    @classmethod
+    def between(cls, mdp: ConstrainedMDP, low: Float, high: Float, others: Float, many: Float, rest: Float) -> Self:
+        """The oracle of transitions whose outcomes lie between `low` [N] and `high` [N], around those of `mdp`; of every
+        other state up to `others` [P], and of all those together up to `rest` [P]."""
+        oracle = cls(mdp, 0.0, others, many)
+        first, start, successor, _, _, _, wide, weight, _ = oracle._intervals
+        free = np.maximum(1.0 - np.add.reduceat(low, start[:-1]), 0.0)
+        oracle._intervals = (first, start, successor, low, high - low, free, wide, weight, np.minimum(rest, 1.0))
+        return oracle
 
     def support_many(self, directions: Float) -> Supports:
         """Answers to the rows of `directions` [m, 1+d]; `means` are the policies' values in the estimate itself."""
