@@ -1,10 +1,10 @@
 """The hot loops: everything that touches each transition of a model at each step, and the only code that is compiled.
 
 `planning` holds backward induction, `policies` what given policies do, `learning` playing and counting episodes,
-`continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `prudence`
-several values at once over such intervals, `divergence` intervals by relative entropy, `truncated` backward induction
-with values cut off, `average_reward` value iteration over intervals, `stationary` sweeps without a horizon, `changes`
-what one change of a policy does, `fleets` many processes at once. (A2C's network is compiled by jax, in `conrl.oracles`.)
+`continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `prudence` several
+values at once over such intervals, `divergence` intervals by relative entropy, `truncated` backward induction with
+values cut off, `average_reward` value iteration over intervals, `stationary` sweeps without a horizon, `changes` what
+one change of a policy does, `fleets` many processes at once. (A2C's network is compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 

@@ -39,8 +39,9 @@ def apart_backward(
 ) -> Array:
     """The values [m, n] at the first step of the policy that is greedy for `weights` [m]; fills its choice [H, n].
 
-    pay [P, m]; caps [m]: no value is ever above these; uses [m] is which of the two sets each value takes its transitions from. Ties as in `backward`: what is
-    passed on is what the action taken has, so that these are the values of that very policy.
+    pay [P, m]; caps [m]: no value is ever above these; uses [m] is which of the two sets each value takes its
+    transitions from. Ties as in `backward`: what is passed on is what the action taken has, so that these are the
+    values of that very policy.
     """
     first, successor, many = sets[0][0], sets[0][2], sets[0][7]
     horizon, n = choice.shape
@@ -81,7 +82,8 @@ def apart_backward(
 
 @compiled
 def apart_values(sets: tuple[Intervals, Intervals], uses: Array, pay: Array, caps: Array, likely: Array) -> Array:
-    """The values [m, n] at the first step of the policy that plays the pairs of each state as likely as likely [H, P]."""
+    """The values [m, n] at the first step of the policy that plays the pairs of each state as likely as likely [H,
+    P]."""
     first, successor, many = sets[0][0], sets[0][2], sets[0][7]
     horizon, m, n = likely.shape[0], pay.shape[1], many.size
     result = np.zeros((m, n))

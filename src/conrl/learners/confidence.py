@@ -10,19 +10,20 @@ true model lies at `scale` 1 with probability at least 1 - delta, for all k at o
 
 `"sharp"`, which lies within it (`scale` multiplies L_k and what is added to it):
 
-    n kl( p_hat(t|s, a), p(t|s, a) ) <= L_k,      n kl( r_hat, r ) <= L_k   with r scaled to [0, 1]; each cost too     (1)
-    the sum of p(t|s, a) over all t that never followed (s, a)  <=  1 - exp( -(L_k + (m + 1) ln(S + 1)) / n )          (2)
+    n kl( p_hat(t|s, a), p(t|s, a) ) <= L_k,     n kl( r_hat, r ) <= L_k  with r scaled to [0, 1]; each cost too     (1)
+    the sum of p(t|s, a) over all t that never followed (s, a)  <=  1 - exp( -(L_k + (m + 1) ln(S + 1)) / n )        (2)
 
 where kl is the relative entropy of two coins and m the number of states that did follow. (1) is Chernoff's bound: the
 mean of n independent numbers in [0, 1] with mean q is as far off as x on one side with probability at most
-exp(-n kl(x, q)). It is the bound of KL-UCB (Garivier and Cappe 2011). (2): for a fixed set of m states, all n visits lead
-into it with probability (1 - y)^n if it leaves out probability y; for y beyond (2) that is at most
-exp(-L_k) (S + 1)^-(m + 1), and there are at most (S + 1)^m such sets and S values of m. With the intervals alone every
-state never seen could have 14 L_k / (3 n), or L_k / n, of its own.
+exp(-n kl(x, q)). It is the bound of KL-UCB (Garivier and Cappe 2011). (2): for a fixed set of m states, all n visits
+lead into it with probability (1 - y)^n if it leaves out probability y; for y beyond (2) that is at most exp(-L_k) (S + 1)^-(m + 1),
+and there are at most (S + 1)^m such sets and S values of m. With the intervals alone every state never seen could have
+14 L_k / (3 n), or L_k / n, of its own.
 
-The union. L_k gives a pair and a count n the failure probability e^-L_k = delta / (8 n^2 S A (S + 1 + d)) or less. Of these,
-OptCMDP's set needs 4 S + 2 (1 + d), the sharp one 2 S + 2 (1 + d) + 1; END, where episodes end early, is one state more.
-With the sum of 1 / n^2, below 1.65, that is 1.65 (4 (S + 1) + 2 (1 + d) + 1) <= 8 (S + 1 + d) where there is a cost.
+The union. L_k gives a pair and a count n the failure probability e^-L_k = delta / (8 n^2 S A (S + 1 + d)) or less. Of
+these, OptCMDP's set needs 4 S + 2 (1 + d), the sharp one 2 S + 2 (1 + d) + 1; END, where episodes end early, is one
+state more. With the sum of 1 / n^2, below 1.65, that is 1.65 (4 (S + 1) + 2 (1 + d) + 1) <= 8 (S + 1 + d) where there
+is a cost.
 
 A pair never visited may lead anywhere and pay anything within the ranges, whatever the scale. States never seen are one
 state, ELSEWHERE, that stands for all of them. Where no episode has ended early yet and some cost is always below 0,
@@ -43,7 +44,6 @@ from conrl.learners.optimistic import log_factor
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.graph import Graph
 from conrl.oracles.extended import ExtendedBackwardInduction
-
 
 RADII = ("sharp", "optcmdp")
 
@@ -67,7 +67,8 @@ class Confidence(NamedTuple):
     def unlisted(self) -> Float:
         """[P]: how many states are not among the outcomes of each pair."""
         graph = self.model.graph
-        return self.many.sum() - np.add.reduceat(self.many[graph.successor], graph.start[:-1])
+        count: Float = self.many.sum() - np.add.reduceat(self.many[graph.successor], graph.start[:-1])
+        return count
 
     def oracle(self, pay: Float, bonus: Float | None = None) -> ExtendedBackwardInduction:
         """The value vectors of all transitions of the set, where pairs pay `pay` [P, 1+d] give or take `bonus`."""

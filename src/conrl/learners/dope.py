@@ -7,8 +7,8 @@ radius of a transition, beta_l that of a reward or cost, the paper plans with
     c_bar = c_hat + beta_l + H sum_t beta_p(t)                                      pessimistic about costs
     r_bar = r_hat + 3 H / (C - C_b) beta_l + H^2 / (C - C_b) sum_t beta_p(t)         optimistic about reward
 
-the best policy *and* the best transitions p' of the set (optimistic about the model) whose c_bar is at most C, and plays
-that policy; where there is none, pi_b. Safe, since for p' and the truth p in the set
+the best policy *and* the best transitions p' of the set (optimistic about the model) whose c_bar is at most C, and
+plays that policy; where there is none, pi_b. Safe, since for p' and the truth p in the set
 
     V_c_bar(pi; p') - V_c(pi; p) = E_{pi, p'} sum_h [ (c_bar - c) + (p' - p).V_{h+1} ] >= 0
 
@@ -25,8 +25,8 @@ Deviations:
   range, for reward too.
 - Visits of all steps are counted together, unless the task depends on the step. States never seen are one state that
   stands for all of them. START, where the first state is unknown, takes a step of its own.
-- The program is solved by column generation over `oracles.ExtendedBackwardInduction`; what is played is the Markov policy
-  of the mixed occupation measure, as in the paper.
+- The program is solved by column generation over `oracles.ExtendedBackwardInduction`; what is played is the Markov
+  policy of the mixed occupation measure, as in the paper.
 - The paper plays pi_b in K_0 episodes first; here pi_b is played as long as the program has no solution.
 
 `scale` multiplies all radii; zero violation is proven at scale 1, which is the preset "theory". The default, 0.001, was

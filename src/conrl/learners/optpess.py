@@ -7,8 +7,9 @@ beta = sqrt(L_k / n), the paper plans in p_hat itself with
     c_tilde = c_hat + (1 + S H) beta                                                  pessimistic about costs
     r_bar   = r_hat + alpha beta,    alpha = 1 + S H + 4 H (1 + S H) / (tau - c_0)     optimistic about reward
 
-If pi_0 itself has V_c_tilde(pi_0; p_hat) >= (tau + c_0) / 2, pi_0 is played; else the best policy of the linear program in
-p_hat whose c_tilde is at most tau. Safe, since |p - p_hat|(t) <= beta for each of S states t, and values are at most H.
+If pi_0 itself has V_c_tilde(pi_0; p_hat) >= (tau + c_0) / 2, pi_0 is played; else the best policy of the linear program
+in p_hat whose c_tilde is at most tau. Safe, since |p - p_hat|(t) <= beta for each of the S states t, and values
+are at most H.
 
 Where this comes from: the formulas as the published program of Bura et al. (2022) has them, which compares with this
 method; they agree with the bound above. Deviations:
@@ -20,8 +21,8 @@ method; they agree with the bound above. Deviations:
 - Column generation over backward induction in p_hat instead of a linear program; the Markov policy of its occupation
   measure is played. If there is no solution, which cannot be at scale 1 while the truth is in the set, pi_0 is.
 
-`scale` multiplies beta; zero violation is proven at scale 1, which is the preset "theory". Values are worth H S times beta
-here, so that at scale 1 nothing but pi_0 is ever played in practice. The default, 1e-5, is there to see it learn.
+`scale` multiplies beta; zero violation is proven at scale 1, which is the preset "theory". Values are worth H S times
+beta here, so that at scale 1 nothing but pi_0 is ever played in practice. The default, 1e-5, is there to see it learn.
 """
 
 from __future__ import annotations

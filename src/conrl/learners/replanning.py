@@ -146,7 +146,8 @@ class ReplanningLearner(OptimisticLearner):
 
     @property
     def waits(self) -> Int:
-        """[S, A] ([H, S, A] where the task depends on the step): how many more visits of each pair until it plans again.
+        """[S, A] ([H, S, A] where the task depends on the step): how many more visits of each pair until it plans
+        again.
 
         With `replan="episode"` it plans again after any episode.
         """

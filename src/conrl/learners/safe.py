@@ -53,7 +53,7 @@ class SafeLearner(ReplanningLearner):
         task, key = self.task, ("safe",)
         if not isinstance(safe, Policy) or isinstance(safe, (Null, Stationary)) or safe.acts_on_spent:
             raise SpecError(
-                f"safe is {shown(safe)}; it must be a policy with a table of actions or probabilities, such as plan.policy",
+                f"safe is {shown(safe)}; it must be a policy with a table of its own, such as plan.policy",
                 key=key,
             )
         shape = (task.horizon, task.num_states, task.num_actions)
@@ -136,7 +136,8 @@ class SafeLearner(ReplanningLearner):
 
     @property
     def left_at(self) -> int | None:
-        """The number, from 1, of the first episode observed whose lottery had something else than the safe policy in it."""
+        """The number, from 1, of the first episode observed whose lottery had something else than the safe policy in
+        it."""
         return self._left_at
 
     @property

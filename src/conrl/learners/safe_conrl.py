@@ -4,7 +4,7 @@ Known is a policy pi_0 whose expected costs are at most `safe_costs`, none of th
 B be a set of models that holds the truth with probability at least 1 - delta for all k at once
 (`learners.confidence`). For any policy pi, one pass backward (`oracles.prudent`) gives
 
-    U(pi) = its largest expected costs over B,     R(pi) = its largest expected reward over B,     R_hat(pi): by the estimate
+    U(pi) = its largest expected costs over B,    R(pi) = its largest expected reward over B,    R_hat(pi) = by estimate
 
 so that the true costs are C(pi) <= U(pi). Those of pi_0 are known to be at most min(safe_costs, U(pi_0)) =: U(pi_0).
 What is played is a *lottery*: policy i with probability w_i. Its expected costs are sum_i w_i C(pi_i). The program
@@ -137,12 +137,12 @@ class SafeConRL(SafeLearner):
             if worst < high:
                 name = task.cost_names[i]
                 raise SpecError(
-                    f"worst_costs[{name!r}] is {worst:g}, and one step can cost {high:g} by the task's ranges; give the "
-                    "most that the rest of an episode can cost",
+                    f"worst_costs[{name!r}] is {worst:g}, and one step can cost {high:g} by the task's ranges; give "
+                    "the most that the rest of an episode can cost",
                     key=("worst_costs", name),
                 )
         self._kept: tuple[tuple[Policy, ...], Float] = (), np.zeros(self._rows.size)  # of the plan before
-        self._next = self._kept  # of this plan
+        self._next: tuple[tuple[Policy, ...], Float] = self._kept  # of this plan
 
     def _change_problem(self, problem: Problem, rows: Rows) -> None:
         super()._change_problem(problem, rows)

@@ -103,8 +103,8 @@ class ExtendedBackwardInduction(ModelOracle):
 
     @classmethod
     def between(cls, mdp: ConstrainedMDP, low: Float, high: Float, others: Float, many: Float, rest: Float) -> Self:
-        """The oracle of transitions whose outcomes lie between `low` [N] and `high` [N], around those of `mdp`; of every
-        other state up to `others` [P], and of all those together up to `rest` [P]."""
+        """The oracle of transitions whose outcomes lie between `low` [N] and `high` [N], around those of `mdp`; of
+        every other state up to `others` [P], and of all those together up to `rest` [P]."""
         oracle = cls(mdp, 0.0, others, many)
         first, start, successor, _, _, _, wide, weight, _ = oracle._intervals
         free = np.maximum(1.0 - np.add.reduceat(low, start[:-1]), 0.0)

@@ -7,11 +7,12 @@ A confidence set of transitions around an estimate (`oracles.extended`). For a p
     U_i(pi)   = max over the transitions of the set of its cost i, with upper costs
 
 Each maximum has its own transitions, and may choose them anew at every step. That is one pass backward
-(`kernels.prudence`), and exact: if the truth lies in the set, the reward of pi is at most R, and its cost i at most U_i.
+(`kernels.prudence`), and exact: if the truth lies in the set, the reward of pi is at most R, and its cost i at most
+U_i.
 
 `greedy` finds a policy with a large sum of weights times these. The action with the largest sum of weights_j Q_j is
-taken, which is best at each step for what follows, not over all policies: what the transitions of a bound are depends on
-its own values alone. Only what the policy is worth is claimed, and that is exact.
+taken, which is best at each step for what follows, not over all policies: what the transitions of a bound are depends
+on its own values alone. Only what the policy is worth is claimed, and that is exact.
 """
 
 from __future__ import annotations

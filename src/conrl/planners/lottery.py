@@ -1,7 +1,7 @@
 """The best lottery over policies whose costs are only known to be at most so much.
 
-Policy i gains g_i and uses at most u_i [R] of each row. One of them is drawn, policy i with probability w_i, and what the
-lottery uses is at most sum_i w_i u_i, whatever the truth is:
+Policy i gains g_i and uses at most u_i [R] of each row. One of them is drawn, policy i with probability w_i, and what
+the lottery uses is at most sum_i w_i u_i, whatever the truth is:
 
     maximise sum_i w_i g_i     subject to     sum_i w_i u_i <= bound,   sum_i w_i = 1,   w >= 0
 
@@ -65,11 +65,12 @@ def _one_row(gains: Float, uses: Float, bound: float) -> tuple[Float, Float]:
 
 
 def kept_within(weights: Float, uses: Float, bounds: Float) -> Float:
-    """The weights [n] with as little moved to policy 0 as it takes for sum_i w_i (u_i - bound) <= 0 in exact arithmetic.
+    """The weights [n] with as little moved to policy 0 as it takes for sum_i w_i (u_i - bound) <= 0 in exact
+    arithmetic.
 
     That inequality holds for a lottery as it is drawn, whatever its weights add up to.
     """
-    home = np.eye(weights.size)[0]
+    home: Float = np.eye(weights.size)[0]
     others = np.flatnonzero(weights[1:] > 0.0) + 1
     if not others.size:
         return home
@@ -82,7 +83,7 @@ def kept_within(weights: Float, uses: Float, bounds: Float) -> Float:
         if rises > 0:
             share = min(share, -over[0][r] / rises)
     for lighter in (0.0, LIGHTER, 16.0 * LIGHTER):
-        moved = np.zeros(weights.size)
+        moved: Float = np.zeros(weights.size)
         moved[others] = [float(share * exact[i]) * (1.0 - lighter) for i in others]
         moved[0] = max(0.0, 1.0 - float(moved[1:].sum()))
         drawn = [Fraction(w) for w in moved.tolist()]
