@@ -28,7 +28,7 @@ _NAMES = {
     "estimation.estimate": "estimate",
     "evaluation": "Evaluation Simulation evaluate simulate",
     "io": "load_model save_model",
-    "learners": "ApproPO ConRL OptCMDP OptPrimalDual RCPO TFWUCRL2 UCBVI load_learner",
+    "learners": "ApproPO ConRL DOPE OptCMDP OptPessLP OptPrimalDual RCPO SafeConRL TFWUCRL2 UCBVI load_learner",
     "model": "ConstrainedMDP Task",
     "model.fleet": "Fleet",
     "model.fleet_simulation": "FleetSimulation",
@@ -49,6 +49,7 @@ _MODULES = ("convex", "envs", "experiments", "targets", "theory")
 
 __all__ = [  # spelt out: type checkers read no other
     "A2C",
+    "DOPE",
     "RCPO",
     "TFWUCRL2",
     "UCBVI",
@@ -82,10 +83,12 @@ __all__ = [  # spelt out: type checkers read no other
     "ModelError",
     "Null",
     "OptCMDP",
+    "OptPessLP",
     "OptPrimalDual",
     "Plan",
     "Policy",
     "RunError",
+    "SafeConRL",
     "ScaledBonus",
     "Simulation",
     "SpecError",
@@ -130,7 +133,19 @@ if TYPE_CHECKING:
     from conrl.estimation.logs import load_episodes, save_episodes
     from conrl.evaluation import Evaluation, Simulation, evaluate, simulate
     from conrl.io import load_model, save_model
-    from conrl.learners import RCPO, TFWUCRL2, UCBVI, ApproPO, ConRL, OptCMDP, OptPrimalDual, load_learner
+    from conrl.learners import (
+        DOPE,
+        RCPO,
+        TFWUCRL2,
+        UCBVI,
+        ApproPO,
+        ConRL,
+        OptCMDP,
+        OptPessLP,
+        OptPrimalDual,
+        SafeConRL,
+        load_learner,
+    )
     from conrl.model import ConstrainedMDP, Task
     from conrl.model.criteria import Average, Discounted, Total
     from conrl.model.fleet import Fleet
