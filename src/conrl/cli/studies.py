@@ -20,7 +20,7 @@ FAILED = 4  # exit code: some runs failed
 QUICK_SEEDS = 2
 # Trajectories of `reproduce --quick`, by learner.
 QUICK = {"conrl": 600, "rcpo": 3000, "appropo": 3000, "tfw-ucrl2": 5000}
-QUICK_DOPE = 2000  # of every learner
+QUICK_DOPE = 10_000  # of every learner
 
 
 _workers = click.option("--workers", type=click.IntRange(1), metavar="N", help="Local processes. [default: all cores]")
