@@ -13,17 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from test_blocks import Doubling
 
 from conrl.cli import studies, tables
 from conrl.cli.main import main
 from conrl.errors import RunError, SpecError
-from conrl.experiments import Event, Job, Spec, dope, parse_spec, run_study, runner
-from conrl.experiments.block_runs import BLOCKS, CURVE, Curve, marks, read_curve, write_curve
+from conrl.experiments import Event, Job, Run, Spec, builtin_spec, dope, parse_spec, run_study, runner
+from conrl.experiments.block_runs import BASELINE, BLOCKS, CURVE, Curve, marks, read_curve, write_curve
 from conrl.experiments.dope import Arm
 from conrl.experiments.execution import execute
 from conrl.experiments.jobs import Worlds
-from conrl.learners import LEARNERS
 
 TWO = """\
 name = "dope"
@@ -37,12 +35,12 @@ title = "Factored"
 
 [algorithm.proof]
 title = "OptCMDP (proof)"
-learner = "doubling"
+learner = "optcmdp"
 preset = "theory"
-options = { keep_policies = false }
+options = { keep_policies = false, replan = "doubling" }
 [algorithm.scaled]
-learner = "doubling"
-options = { keep_policies = false, scale = 0.01 }
+learner = "safe-conrl"
+options = { keep_policies = false, replan = "doubling", safe_share = 0.2, scale = 0.01 }
 """
 
 
@@ -57,7 +55,6 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
             execute(job, out, lambda kind, n, text, i=index: tell(Event(i, kind, n, text)), Worlds(), play)  # type: ignore[misc]
 
     monkeypatch.setattr(runner, "in_processes", serial)
-    monkeypatch.setitem(LEARNERS, "doubling", Doubling)
     return played
 
 
@@ -133,6 +130,44 @@ def test_bernoulli_pay_is_refused(tmp_path: Path, in_process: list[Job]) -> None
     said: list[str] = []
     assert not execute(job, tmp_path, lambda kind, n, text: said.append(text), Worlds(), BLOCKS.play)
     assert "runs in blocks pay by outcome" in said[-1]
+
+
+SHARE = """\
+episodes = 5
+[environment.{}]
+[algorithm.{}]
+options = {{ safe_share = {} }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("env", "learner", "share", "message"),
+    [
+        (
+            "factored",
+            "safe-conrl",
+            "0.0",
+            "s.toml:4: safe-conrl on factored: safe_share is 0.0; it must be a number between 0 and 1",
+        ),
+        ("factored", "dope", "'much'", "safe_share is 'much'"),
+        ("factored", "conrl", "0.2", "conrl starts from no safe policy; leave safe_share out"),
+        ("box", "safe-conrl", "true", "safe_share is True"),
+    ],
+)
+def test_what_share_is_no_safe_policy(env: str, learner: str, share: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        parse_spec(SHARE.format(env, learner, share), "s.toml")
+
+
+def test_a_share_of_the_limits_makes_the_safe_policy(tmp_path: Path) -> None:
+    spec = parse_spec(SHARE.format("media-streaming", "dope", "0.2"))
+    learner = spec.run_like(spec.jobs[0]).learner
+    assert learner.safe_costs.tolist() == pytest.approx([1.0])
+    history = Run(spec.jobs[0], tmp_path).play()
+    assert history.expected_costs is not None
+    assert history.expected_costs[0, 0] == pytest.approx(1.0)
+    again = Run(replace(spec.jobs[0], episodes=8), tmp_path)
+    assert len(again.play()) == 8  # resumed from its checkpoint
 
 
 # -- the table and the figure -------------------------------------------------------------------------------------
@@ -258,8 +293,28 @@ def test_the_command(tmp_path: Path, in_process: list[Job], monkeypatch: pytest.
     assert len(in_process) == 8
 
 
+def test_the_study_that_comes_with_conrl() -> None:
+    """Every environment x learner of the comparison; those with a baseline in two versions, all planning alike."""
+    spec = builtin_spec("dope")
+    assert {job.env for job in spec.jobs} == {"factored", "media-streaming", "inventory"}
+    assert {(job.seed, job.episodes) for job in spec.jobs} == {(seed, 100_000) for seed in range(20)}
+    versions: dict[str, set[str]] = {}
+    for job in spec.jobs:
+        versions.setdefault(job.algorithm, set()).add(job.preset)
+        assert job.options["replan"] == "doubling"
+        assert job.options.get("safe_share", BASELINE) == BASELINE
+    assert versions.pop("conrl", {"default"}) == versions.pop("optcmdp") == {"default"}
+    assert versions == {name: {"default", "theory"} for name in ("dope", "optpess-lp", "safe-conrl")}
+
+
+def test_in_processes_of_its_own(tmp_path: Path) -> None:
+    done = run_study(parse_spec(TWO.replace("seeds = 3", "seeds = 1")), tmp_path, workers=2, manner=BLOCKS)
+    assert (done.finished, done.failed) == (4, {})
+    assert len(files(tmp_path)) == 4
+
+
 def test_curves_that_cannot_be_read_are_named(tmp_path: Path) -> None:
-    spec = parse_spec(TWO.replace('"doubling"', '"optcmdp"'))
+    spec = parse_spec(TWO)
     where = spec.jobs[0].directory(tmp_path)
     where.mkdir(parents=True)
     write_curve(where / CURVE, made(1, 0, None)[0])

@@ -147,7 +147,7 @@ def figure(arms: Sequence[Arm], note: str = "") -> Figure:
             _dress(axes, label if j == 0 else "")
         _name_the_safe(panels[-1, j], own)
         panels[-1, j].set_xlabel("episodes", fontsize=9)
-    columns = max(2, min(len(lines), int(width / 2)))
+    columns = max(2, math.ceil(len(lines) / 2))  # filled from above: versions of a learner below each other
     drawn.legend(
         list(lines.values()), list(lines), loc="outside upper center", ncols=columns, frameon=False, fontsize=8
     )

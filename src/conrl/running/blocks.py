@@ -6,8 +6,8 @@ loop plays whole episodes until a pair has been visited `learner.waits` more tim
 together (`observe_block`). The exact value of what is executed is that of the lottery, the same for all episodes of a
 block; of a learner whose draws are not part of what it executes (`Proposal.lottery`), that of the component drawn.
 
-Randomness. A block that begins with episode k takes its components from `randomness(seed, k, DRAW)` and what happens
-from `randomness(seed, k, WORLD)`, episode after episode. A block of one episode therefore is that of `learn`, draw for
+Randomness. A block that begins with episode k takes its components from `randomness(s, k, DRAW)`, s the learner's seed,
+and what happens from `randomness(seed, k, WORLD)`, episode after episode. A block of one episode therefore is that of `learn`, draw for
 draw; longer ones have the same law.
 """
 
@@ -68,7 +68,7 @@ def learn_in_blocks(
         if kept is not None and len(parts) == 1 and proposal.policy is not kept:
             raise SpecError(f"{learner.name} plays another policy in each episode of one plan; use conrl.learn")
         most = min(last - done, longest, max(done, SHORTEST))
-        which = randomness(number, done + 1, DRAW).random(most)
+        which = randomness(learner.seed, done + 1, DRAW).random(most)
         states, actions, pay, due = _block(world.dynamics, parts, learner.waits, which, number, done + 1)
         learner.observe_block(states, actions, pay)
         kept = None if due or len(parts) > 1 else proposal.policy
