@@ -11,6 +11,7 @@ import numpy as np
 
 from conrl.kernels.compiling import Array, compiled
 
+ERROR = 1e-15  # what rounding may add to kl
 HALVINGS = 44  # of an interval of length 1 at most: to 6e-14
 
 
@@ -24,16 +25,16 @@ def _kl(p: float, q: float) -> float:
 
 @compiled
 def _highest(p: float, x: float) -> float:
-    """An upper end of the interval: as computed, kl is above x there."""
+    """An upper end of the interval, or a little more."""
     if p >= 1.0:
         return 1.0
     if p <= 0.0:
-        return -math.expm1(-x)
+        return -math.expm1(-x) * (1.0 + 1e-15)
     inside = p
-    outside = min(1.0, p + math.sqrt(0.5 * x) * (1.0 + 1e-12) + 1e-15)  # Pinsker: kl >= 2 (p - q)^2
+    outside = min(1.0, p + math.sqrt(0.5 * (x + 2.0 * ERROR)) * (1.0 + 1e-12) + 1e-15)  # Pinsker: kl >= 2 (p - q)^2
     for _ in range(HALVINGS):
         middle = 0.5 * (inside + outside)
-        if _kl(p, middle) > x:
+        if _kl(p, middle) > x + ERROR:
             outside = middle
         else:
             inside = middle

@@ -16,9 +16,9 @@ true model lies at `scale` 1 with probability at least 1 - delta, for all k at o
 where kl is the relative entropy of two coins and m the number of states that did follow. (1) is Chernoff's bound: the
 mean of n independent numbers in [0, 1] with mean q is as far off as x on one side with probability at most
 exp(-n kl(x, q)). It is the bound of KL-UCB (Garivier and Cappe 2011). (2): for a fixed set of m states, all n visits
-lead into it with probability (1 - y)^n if it leaves out probability y; for y beyond (2) that is at most exp(-L_k) (S + 1)^-(m + 1),
-and there are at most (S + 1)^m such sets and S values of m. With the intervals alone every state never seen could have
-14 L_k / (3 n), or L_k / n, of its own.
+lead into it with probability (1 - y)^n if it leaves out probability y; for y beyond (2) that is at most
+exp(-L_k) (S + 1)^-(m + 1), and there are at most (S + 1)^m such sets and S values of m. With the intervals alone every
+state never seen could have 14 L_k / (3 n), or L_k / n, of its own.
 
 The union. L_k gives a pair and a count n the failure probability e^-L_k = delta / (8 n^2 S A (S + 1 + d)) or less. Of
 these, OptCMDP's set needs 4 S + 2 (1 + d), the sharp one 2 S + 2 (1 + d) + 1; END, where episodes end early, is one

@@ -83,9 +83,8 @@ def policy_arrays(policies: tuple[Policy, ...]) -> dict[str, Array]:
 def policies_of(arrays: Mapping[str, Array], shape: tuple[int, int, int]) -> tuple[Policy, ...]:
     """The opposite of `policy_arrays`."""
     actions, tables = iter(arrays.get("actions", ())), iter(arrays.get("tables", ()))
-    policies = tuple(
-        Deterministic(next(actions), shape[2]) if plain else Policy(next(tables)) for plain in arrays["plain"].tolist()
-    )
+    kinds = arrays["plain"].tolist()
+    policies = tuple([Deterministic(next(actions), shape[2]) if plain else Policy(next(tables)) for plain in kinds])
     if any(policy.shape != shape for policy in policies):
         raise ValueError(f"a policy is not one of {shape[0]} steps, {shape[1]} states and {shape[2]} actions")
     return policies

@@ -65,28 +65,33 @@ def _one_row(gains: Float, uses: Float, bound: float) -> tuple[Float, Float]:
 
 
 def kept_within(weights: Float, uses: Float, bounds: Float) -> Float:
-    """The weights [n] with as little moved to policy 0 as it takes for sum_i w_i (u_i - bound) <= 0 in exact
-    arithmetic.
+    """The weights [n] with as little moved to one policy as it takes for sum_i w_i (u_i - bound) <= 0, exactly.
 
-    That inequality holds for a lottery as it is drawn, whatever its weights add up to.
+    That is, in exact arithmetic and for a lottery as it is drawn, whatever its weights add up to. They move to the
+    policy that keeps the bounds alone for which the least has to move; policy 0 is one.
     """
-    home: Float = np.eye(weights.size)[0]
-    others = np.flatnonzero(weights[1:] > 0.0) + 1
-    if not others.size:
-        return home
     over = [[Fraction(u) - Fraction(b) for u, b in zip(use, bounds.tolist(), strict=True)] for use in uses.tolist()]
     exact = [Fraction(w) for w in weights.tolist()]
-    mass = sum((exact[i] for i in others), Fraction(0))
-    share = min(Fraction(1), 1 / mass)
-    for r in range(bounds.size):
-        rises = sum((exact[i] * over[i][r] for i in others), Fraction(0)) - mass * over[0][r]
-        if rises > 0:
-            share = min(share, -over[0][r] / rises)
+    safe = [0] + [j for j in range(1, len(over)) if exact[j] and all(x <= 0 for x in over[j])]
+    share, home = max((_share(exact, over, j), -j) for j in safe)
+    home = -home
     for lighter in (0.0, LIGHTER, 16.0 * LIGHTER):
-        moved: Float = np.zeros(weights.size)
-        moved[others] = [float(share * exact[i]) * (1.0 - lighter) for i in others]
-        moved[0] = max(0.0, 1.0 - float(moved[1:].sum()))
+        moved: Float = np.array([float(share * w) * (1.0 - lighter) for w in exact])
+        moved[home] = 0.0
+        moved[home] = max(0.0, 1.0 - float(moved.sum()))
         drawn = [Fraction(w) for w in moved.tolist()]
         if all(sum(w * o[r] for w, o in zip(drawn, over, strict=True)) <= 0 for r in range(bounds.size)):
             return moved
-    return home
+    alone: Float = np.eye(weights.size)[0]
+    return alone
+
+
+def _share(weights: list[Fraction], over: list[list[Fraction]], home: int) -> Fraction:
+    """By how much to multiply all weights but that of policy `home`, which takes what is left, to keep the bounds."""
+    mass = sum(weights) - weights[home]
+    share = Fraction(1) if mass <= 1 else 1 / mass
+    for r, own in enumerate(over[home]):
+        rises = sum(w * o[r] for w, o in zip(weights, over, strict=True)) - weights[home] * own - mass * own
+        if rises > 0:
+            share = min(share, -own / rises)
+    return share
