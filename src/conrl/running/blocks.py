@@ -7,8 +7,8 @@ together (`observe_block`). The exact value of what is executed is that of the l
 block; of a learner whose draws are not part of what it executes (`Proposal.lottery`), that of the component drawn.
 
 Randomness. A block that begins with episode k takes its components from `randomness(s, k, DRAW)`, s the learner's seed,
-and what happens from `randomness(seed, k, WORLD)`, episode after episode. A block of one episode therefore is that of `learn`, draw for
-draw; longer ones have the same law.
+and what happens from `randomness(seed, k, WORLD)`, episode after episode. A block of one episode therefore is that of
+`learn`, draw for draw; longer ones have the same law.
 """
 
 from __future__ import annotations
