@@ -108,7 +108,7 @@ Examples:
 
 figure1 and figure2 are those of Brantley et al. (2020); dope compares safe exploration on the models of Bura et al.
 (2022). Writes the runs, figure1.png, figure1.pdf and summary.csv into the directory. On two cores the full figure 1
-takes half an hour to an hour, dope about an hour, --quick a minute or two. All go on where they were interrupted."""
+takes half an hour to an hour, dope ten minutes, --quick a minute or two. All go on where they were interrupted."""
 )
 @click.argument("figure", type=click.Choice(["figure1", "figure2", "dope"]))
 @click.option("--quick", is_flag=True, help="Fewer seeds and trajectories; the figure says so.")
