@@ -200,12 +200,9 @@ class Run:
     def learner(self) -> Any:
         """As it is before the first episode; once the run was played, as it is after the last."""
         job, kind = self.job, parts.algorithm(self.job.algorithm)
-        options = {name: value for name, value in job.options.items() if name != parts.SAFE_SHARE}
-        parts.check_options(kind, options)
-        chosen = {name: parts.part(name, value) for name, value in options.items()}
+        parts.check_options(kind, job.options)
+        chosen = {name: parts.part(name, value) for name, value in job.options.items()}
         _, task = self._world
-        if parts.SAFE_SHARE in job.options:
-            chosen |= parts.safe_start(kind, self.truth, job.options[parts.SAFE_SHARE])
         problem: Problem | None = None
         if job.budgets:
             problem = Knapsack(job.budgets, job.episodes, job.epsilon)

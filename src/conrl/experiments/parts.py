@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from conrl.arguments import is_number
 from conrl.envs import naming
 from conrl.envs.registry import PREFIX, open_gymnasium, split_parameters
 from conrl.errors import ConRLError, SpecError, shown, under, unknown
@@ -24,13 +23,12 @@ from conrl.model import ConstrainedMDP, Task
 from conrl.model.environment import declared
 from conrl.model.reading import default_cost_names
 from conrl.oracles import A2C, A2CSettings
-from conrl.planners import PLANNERS, Lagrangian, plan
+from conrl.planners import PLANNERS, Lagrangian
 
 if TYPE_CHECKING:
     import gymnasium
 
 Table = Mapping[str, Any]
-SAFE_SHARE = "safe_share"  # an option of learners that start from a safe policy: see `safe_start`
 
 
 class WorldFields(NamedTuple):
@@ -118,22 +116,6 @@ def check_options(kind: Any, given: dict[str, Any]) -> None:
     for name in given:
         if name not in known:
             raise SpecError(unknown(f"parameter of {kind.name}", name, known), key=("options", name))
-
-
-def safe_start(kind: Any, truth: ConstrainedMDP | None, share: Any) -> dict[str, Any]:
-    """The safe policy that a learner starts from, by the option `safe_share`: the optimum at that share of all limits.
-
-    A study can say so, since it has the true model; who has it not names a policy.
-    """
-    with under("options", SAFE_SHARE):
-        if "safe" not in signature(kind):
-            raise SpecError(f"{kind.name} starts from no safe policy; leave {SAFE_SHARE} out")
-        if truth is None or truth.limits is None:
-            raise SpecError(f"{SAFE_SHARE} needs a model that is known and has limits")
-        if not is_number(share) or not 0.0 < share < 1.0:
-            raise SpecError(f"{SAFE_SHARE} is {shown(share)}; it must be a number between 0 and 1")
-        best = plan(truth, share * truth.limits)
-    return {"safe": best.policy, "safe_costs": best.costs}
 
 
 def part(name: str, value: Any) -> Any:
