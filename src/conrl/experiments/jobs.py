@@ -203,6 +203,7 @@ class Run:
         parts.check_options(kind, job.options)
         chosen = {name: parts.part(name, value) for name, value in job.options.items()}
         _, task = self._world
+        chosen = parts.safe_start(kind, chosen, task, self.truth)
         problem: Problem | None = None
         if job.budgets:
             problem = Knapsack(job.budgets, job.episodes, job.epsilon)

@@ -50,7 +50,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from conrl._types import Array, Arrays, Float
-from conrl.arguments import frozen, read_choice, read_positive
+from conrl.arguments import frozen, read_choice, read_number, read_positive
 from conrl.errors import SpecError
 from conrl.learners.base import group, prefixed
 from conrl.learners.confidence import RADII
@@ -85,6 +85,8 @@ class SafeConRL(SafeLearner):
         safe: a policy that is known to be safe, such as `plan.policy` of an earlier plan.
         safe_costs: what it is known to cost at most in expectation, by name or position; not above the limits. All that
             is promised rests on this.
+        safe_reward: what it is known to earn at least, if that is known: it is not given up for less. A live system
+            knows what its policy has earned so far. It is of no concern to safety.
         problem: limits, or `Linear` with limits only; the task's by default.
         preset: `"default"`: a practical scale, safe by experience only; `"theory"`: scale 1. Then no episode exceeds a
             limit in expectation, with probability at least 1 - delta over the whole run.
@@ -103,7 +105,7 @@ class SafeConRL(SafeLearner):
     name = "safe-conrl"
     summary = "no episode exceeds a limit in expectation: leaves a safe policy as far as is proven safe"
     paper = "after Bura et al. (2022) and Liu et al. (2021)"
-    settings = ("preset", "delta", "scale", "optimism", "radii", "replan")
+    settings = ("preset", "delta", "scale", "optimism", "safe_reward", "radii", "replan")
     presets: ClassVar = {
         "default": {"scale": 0.03, "optimism": 0.03},
         "theory": {"scale": 1.0, "optimism": 1.0},
@@ -115,6 +117,7 @@ class SafeConRL(SafeLearner):
         *,
         safe: Policy,
         safe_costs: Limits,
+        safe_reward: float | None = None,
         problem: Problem | Limits | None = None,
         preset: str = "default",
         delta: float = 0.05,
@@ -131,6 +134,7 @@ class SafeConRL(SafeLearner):
         self.optimism = read_positive(chosen["optimism"], "optimism", zero=True)
         if self.optimism > 1.0:
             raise SpecError(f"optimism is {self.optimism:g}; it is a share, at most 1", key=("optimism",))
+        self.safe_reward = None if safe_reward is None else read_number(safe_reward, "safe_reward")
         self.radii = read_choice(radii, "radii", RADII)
         self.worst_costs: Float = frozen(resolve_limits(worst_costs, task.cost_names, "worst_costs"))
         for i, (worst, high) in enumerate(zip(self.worst_costs.tolist(), task.ranges[1:, 1].tolist(), strict=True)):
@@ -158,7 +162,8 @@ class SafeConRL(SafeLearner):
         home = self._column(self.safe, prudent.worth(self._likely(self.safe, known.model)), prudent)
         largest = self.task.horizon * float(np.abs(self.task.ranges[0]).max())
         declared = np.minimum(home.use, self.safe_costs[rows.cost])
-        columns = [Column(self.safe, home.gain - LEAVE * largest, declared)]
+        gain = home.gain if self.safe_reward is None else max(home.gain, self.safe_reward)
+        columns = [Column(self.safe, gain - LEAVE * largest, declared)]
         columns += [self._column(p, prudent.worth(self._likely(p, known.model)), prudent) for p in kept]
         columns.append(self._answer(prudent, np.zeros(rows.size)))
         if prices.any():
