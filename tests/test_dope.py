@@ -134,33 +134,14 @@ def test_bernoulli_pay_is_refused(tmp_path: Path, in_process: list[Job]) -> None
 
 SHARE = """\
 episodes = 5
-[environment.{}]
-[algorithm.{}]
-options = {{ safe_share = {} }}
+[environment.media-streaming]
+[algorithm.dope]
+options = { safe_share = 0.2 }
 """
 
 
-@pytest.mark.parametrize(
-    ("env", "learner", "share", "message"),
-    [
-        (
-            "factored",
-            "safe-conrl",
-            "0.0",
-            "s.toml:4: safe-conrl on factored: safe_share is 0.0; it must be a number between 0 and 1",
-        ),
-        ("factored", "dope", "'much'", "safe_share is 'much'"),
-        ("factored", "conrl", "0.2", "conrl starts from no safe policy; leave safe_share out"),
-        ("box", "safe-conrl", "true", "safe_share is True"),
-    ],
-)
-def test_what_share_is_no_safe_policy(env: str, learner: str, share: str, message: str) -> None:
-    with pytest.raises(SpecError, match=message):
-        parse_spec(SHARE.format(env, learner, share), "s.toml")
-
-
 def test_a_share_of_the_limits_makes_the_safe_policy(tmp_path: Path) -> None:
-    spec = parse_spec(SHARE.format("media-streaming", "dope", "0.2"))
+    spec = parse_spec(SHARE)
     learner = spec.run_like(spec.jobs[0]).learner
     assert learner.safe_costs.tolist() == pytest.approx([1.0])
     history = Run(spec.jobs[0], tmp_path).play()
