@@ -3,9 +3,10 @@
     python benchmarks/safe.py choose   # worlds that the default was chosen on: a chain, random models, a small grid
     python benchmarks/safe.py judge    # Mars rover and Box, which it is judged on
 
-Every run starts from the plan at a fifth of the way from the least possible cost to the limit. An episode violates if the
-exact expected cost of what it plays, the lottery, is above the limit. `share`: expected reward of the last 100 episodes,
-in units of the optimum. Two processes; `--seeds` and `--episodes` make it shorter.
+Every run starts from the plan at a fifth of the way from the least possible cost to the limit, and knows what that
+costs and earns. An episode violates if the exact expected cost of what it plays, the lottery, is above the limit. The
+share is the expected reward of the last 100 episodes, in units of the optimum. Two processes; `--seeds` and
+`--episodes` make it shorter.
 """
 
 from __future__ import annotations
@@ -104,8 +105,8 @@ def main() -> None:
             found = [next(answers) for _ in range(seeds)]
             over, _, share, begun = (np.array(column) for column in zip(*found, strict=True))
             print(
-                f"| {name} | {scale:g} | {optimism:g} | {over.sum()} of {seeds * episodes} | {(over > 0).sum()} of {seeds} "
-                f"| {begun[0]:.3f} | {share.min():.3f} | {share.mean():.3f} |",
+                f"| {name} | {scale:g} | {optimism:g} | {over.sum()} of {seeds * episodes} "
+                f"| {(over > 0).sum()} of {seeds} | {begun[0]:.3f} | {share.min():.3f} | {share.mean():.3f} |",
                 flush=True,
             )
 

@@ -557,7 +557,7 @@ WORDS = {
     "envs": ("--json", "--nonsense"),
     "algorithms": ("--json", "x"),
     "run": ("--out", "--workers", "--dask"),
-    "report": ("--out", "--csv"),
+    "report": ("--out", "--csv", "--json"),
     "tune": ("--out", "--workers"),
     "reproduce": ("--quick", "--out"),
 }

@@ -337,7 +337,7 @@ def test_what_is_asked_twice_of_a_model_is_planned_once(tmp_path: Path, monkeypa
 
         return call
 
-    for name in ("best_plan", "long_run_optimum"):
+    for name in ("best_plan", "best_average"):
         monkeypatch.setattr(analysis, name, counted(name, getattr(analysis, name)))
     budgets = {"kind": "Knapsack", "budgets": [6.0], "episodes": 60, "epsilon": 0.1}
     for i, learner in enumerate(["conrl", "ucbvi", "conrl", "tfw-ucrl2", "tfw-ucrl2"]):
@@ -347,8 +347,24 @@ def test_what_is_asked_twice_of_a_model_is_planned_once(tmp_path: Path, monkeypa
     study = load(tmp_path)
     assert len(study.summary()) == 5
     assert len(study.description) == 1
-    assert sorted(planned) == ["best_plan", "best_plan", "long_run_optimum"]
+    assert sorted(planned) == [*["best_average"] * 2, *["best_plan"] * 4]  # the optimum, and the best safe policy
     assert study.optimum("mars-rover", "a0") == study.optimum("mars-rover", "a1") == pytest.approx(BEST)
+
+
+def test_limits_on_single_episodes_are_questions_of_their_own(tmp_path: Path) -> None:
+    """Two algorithms with the same expected limit; one may not crash too often in single episodes either."""
+    linear = {"kind": "Linear", "limits": [0.3]}
+    write_run(tmp_path, np.ones(20), place=("mars-rover", "a", 0), problem=linear)
+    write_run(tmp_path, np.ones(20), place=("mars-rover", "b", 0), problem=linear | {"chance": {"crash": [0.0, 0.1]}})
+    study = load(tmp_path)
+    narrower = conrl.Linear([0.3], chance={"crash": (0.0, 0.1)})
+    assert study.optimum("mars-rover", "a") == pytest.approx(BEST)
+    best = conrl.plan(conrl.envs.mars_rover(rock_reward=1.0), narrower).reward
+    assert study.optimum("mars-rover", "b") == pytest.approx(best)
+    safe = study.best_safe("mars-rover", "a"), study.best_safe("mars-rover", "b")
+    assert safe[0] is not None
+    assert safe[1] is not None
+    assert safe[1] < safe[0] < BEST
 
 
 def test_a_problem_of_functions_has_no_optimum(tmp_path: Path) -> None:

@@ -99,8 +99,16 @@ SAFE: dict[str, Any] = {
     "delta": 0.1,
     "scale": 0.1,
 }
+
+
+def judged(margin: Any = 0.1, tolerance: Any = 0.1) -> Any:
+    history = conrl.learn(MDP, conrl.ConRL(TASK), 2, seed=1)
+    return history.safe_regret(margin), history.violating(tolerance)
+
+
 LEARNER = {"task": TASK, "problem": None, "preset": "default", "seed": 1, "keep_policies": True}
 CALLS: dict[str, Call] = {
+    "History": Call(judged, {"margin": 0.1, "tolerance": 0.1}),
     "ConstrainedMDP.by_step": Call(
         conrl.ConstrainedMDP,
         {
@@ -302,11 +310,14 @@ CALLS: dict[str, Call] = {
     ),
     "TheoryBonus": Call(conrl.TheoryBonus, {"delta": 0.1}, bonused),
     "TheoryBonus()": Call(conrl.TheoryBonus(), {"visits": np.array([0, 1]), "episode": 1, "task": TASK}),
-    "ScaledBonus": Call(conrl.ScaledBonus, {"reward": 0.1, "cost": 0.1, "unvisited": 1.0, "relative": True}, bonused),
+    "ScaledBonus": Call(
+        conrl.ScaledBonus, {"reward": 0.1, "cost": 0.1, "unvisited": 1.0, "relative": True, "bounded": True}, bonused
+    ),
     "ScaledBonus()": Call(conrl.ScaledBonus(), {"visits": np.array([0, 1]), "episode": 1, "task": TASK}),
     "ConRL": Call(
         conrl.ConRL,
-        LEARNER | {"planner": None, "bonus": None, "executes": "policy", "resolve": False, "guard": True},
+        LEARNER
+        | {"planner": None, "bonus": None, "executes": "policy", "play": "markov", "resolve": False, "guard": True},
         learned,
     ),
     "ConRL.observe": Call(conrl.ConRL(TASK).observe, {"episode": EPISODES[0]}),

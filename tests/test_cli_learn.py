@@ -253,7 +253,7 @@ def test_algorithms_are_listed_and_learn() -> None:
         (("--algorithm", "dope", "--option", "safe=no.npz"), "--option safe: no such file: no.npz"),
         (("--algorithm", "dope", "--option", "safe_share=0.2", "--option", "safe_costs=1"), "were both given"),
         (("--algorithm", "dope", "--option", "safe_share=x"), "safe_share is 'x'; it is a share"),
-        (("--algorithm", "optpess-lp", "--option", "safe_share=1"), "safe_costs.crash: "),
+        (("--algorithm", "optpess-lp", "--option", "safe_share=1"), "--option safe_share: safe_costs['crash'] is 0.3"),
         (("--algorithm", "ucbvi", "--option", "safe_share=0.2"), "unknown parameter of ucbvi 'safe_share'"),
         (("--algorithm", "rcpo", "--prime", "log.csv"), "cannot learn from logged data"),
     ],

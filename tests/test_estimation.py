@@ -767,8 +767,12 @@ def test_a_bonus_of_ones_own(shape: str) -> None:
     expected = 1.0 / (1.0 + counts.visits)[:, None] * ([1.0, 1.0, 1.0] if shape == "per pair" else [1.0, 2.0, 0.0])
     expected[counts.known] = 0.0  # END: there is nothing to learn
     assert model.bonus is not None
-    assert np.array_equal(model.bonus, expected)
-    assert np.array_equal(model.pay, counts.model().pay)
+    seen = counts.visits > 0
+    assert np.array_equal(model.bonus[seen], expected[seen])
+    assert np.array_equal(model.pay[seen], counts.model().pay[seen])
+    low, high = task.ranges.T  # of pairs never visited: within what is declared
+    assert (model.pay - model.bonus)[~seen] == pytest.approx(np.clip(-expected, low, high)[~seen], abs=1e-15)
+    assert (model.pay + model.bonus)[~seen] == pytest.approx(np.clip(expected, low, high)[~seen], abs=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -808,7 +812,7 @@ def test_caution_moves_the_estimate_against_the_limits() -> None:
     task, episodes = Spec(4, 2, 4, 4, True, False, False, 9, 4).build()
     inf = math.inf
     problem = conrl.Linear([1.0, inf, 2.0, inf], [-inf, 0.5, 0.1, -inf])
-    bonus = conrl.ScaledBonus(-0.3, (-0.1, -0.2, -0.3, -0.4), relative=False)
+    bonus = conrl.ScaledBonus(-0.3, (-0.1, -0.2, -0.3, -0.4), relative=False, bounded=False)
     model, counts = planned_in(task, bonus, episodes, problem)
     plain, n = counts.model(), np.maximum(counts.visits, 1)
     moved = (model.pay - plain.pay) * np.sqrt(n)[:, None]

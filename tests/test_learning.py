@@ -272,7 +272,8 @@ def test_presets_and_what_overrides_them() -> None:
     assert isinstance(default.planner, conrl.ColumnGeneration)
     assert isinstance(default.bonus, conrl.ScaledBonus)
     assert authors.planner == conrl.Lagrangian(10, 0.2, keep_multipliers=True, returns="average-multiplier")
-    assert authors.bonus == conrl.ScaledBonus(0.001, 0.001, relative=False)
+    assert authors.bonus == conrl.ScaledBonus(0.001, 0.001, relative=False, bounded=False)
+    assert (default.play, authors.play) == ("markov", "mixture")
     other = conrl.ConRL(task, preset="authors")
     assert other.planner is not authors.planner  # each keeps multipliers of its own
     mixed = conrl.ConRL(task, preset="authors", planner="linear-program")
@@ -661,7 +662,8 @@ class Spy:
 def test_the_latest_policy_is_the_plan(name: str) -> None:
     """Its value in the empirical model is the plan's; each episode plays one of its components."""
     spy = Spy()
-    mdp, learner = make(name, planner=spy, bonus=conrl.ScaledBonus(0.1, 0.1), seed=0)
+    bonus = conrl.ScaledBonus(0.1, 0.1, bounded=False)
+    mdp, learner = make(name, planner=spy, bonus=bonus, play="mixture", seed=0)
     for k in range(10):
         mixture, plan = learner.policy, spy.plans[-1]
         if k:
@@ -676,11 +678,32 @@ def test_the_latest_policy_is_the_plan(name: str) -> None:
     assert len(spy.plans) == 10
 
 
+@pytest.mark.parametrize("name", ["default", "two costs", "knapsack", "unknown start", "masked"])
+def test_the_markov_form_has_the_value_of_the_plan(name: str) -> None:
+    """In the empirical model: what is played when an episode is not skipped is worth what the mixture is."""
+    spy = Spy()
+    mdp, learner = make(name, planner=spy, bonus=conrl.ScaledBonus(0.1, 0.1, bounded=False), seed=0)
+    mixed = 0
+    for k in range(40):
+        played, plan = learner.proposal.intended, spy.plans[-1] if spy.plans else None
+        assert plan is not None
+        if k and not isinstance(played, conrl.Null):
+            value = conrl.evaluate(learner.model, played)
+            whole = conrl.evaluate(
+                learner.model, conrl.Mixture(plan.weights, [*learner.policy.policies[: plan.weights.size]])
+            )
+            assert [value.reward, *value.costs] == pytest.approx([whole.reward, *whole.costs], abs=1e-9)
+            mixed += plan.weights.size > 1
+        conrl.learn(mdp, learner, 1, seed=k)
+    assert mixed or name == "knapsack"
+
+
 def test_components_are_drawn_by_their_weight() -> None:
     mdp = still([0.0, 1.0], [0.0, 1.0], 1)
     drawn = []
     for seed in range(300):
-        learner = conrl.ConRL(mdp.task, problem=lin([0.3]), bonus=lambda v, k, t: np.zeros(v.size), seed=seed)
+        bonus = conrl.ScaledBonus(0.0, 0.0, unvisited=0.0)
+        learner = conrl.ConRL(mdp.task, problem=lin([0.3]), bonus=bonus, play="mixture", seed=seed)
         learner.prime([conrl.Episode([0, 0], [a], [float(a)], [[float(a)]]) for a in (0, 1)])
         drawn.append(int(learner.propose().mode[0, 0]))
         assert learner.policy.weights.max() == pytest.approx(0.7)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from bank import least_violation, middle, random_model, solve_lp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +26,8 @@ from conrl.learners.tfw_ucrl2 import TFWUCRL2
 from conrl.learners.ucbvi import UCBVI
 from conrl.metrics import Scores
 from conrl.model.transform import reachable_part, single_episode
+from conrl.problem import tightened
+from conrl.running.history import Row
 from conrl.running.progress import facts
 
 NAN, INF = float("nan"), float("inf")
@@ -53,6 +57,10 @@ def runs(draw: st.DrawFn) -> Scores:
         largest=np.array([draw(st.sampled_from([0.5, 1.0, 3.0])) for _ in range(1 + d)]),
         continuing=draw(st.booleans()),
     )
+
+
+def unknown(*values: Any) -> bool:
+    return all(value is None for value in values)
 
 
 def rows_of(values: Float) -> list[list[float]]:
@@ -169,6 +177,267 @@ def test_nothing_cancels_in_strong_sums() -> None:
     assert short.tolist() == run.strong_violation[:, 0].tolist()
 
 
+# -- each policy by itself --------------------------------------------------------------------------------
+
+
+def scored(costs: list[float], limit: float = 1.0, floor: float = -INF, rewards: list[float] | None = None) -> Scores:
+    values = np.column_stack((np.zeros(len(costs)) if rewards is None else rewards, costs))
+    limits, floors, largest = np.array([limit]), np.array([floor]), np.array([1.0, 2.0])
+    return Scores(seen=values + 7.0, expected=values, limits=limits, floors=floors, largest=largest)
+
+
+def shares(run: Scores | conrl.History, tolerance: float = metrics.TOLERANCE) -> list[float]:
+    found = run.violating(tolerance)
+    assert found is not None
+    return [float(x) for x in found]
+
+
+def test_last_iterate_average_and_violating_by_hand() -> None:
+    run = scored([0.5, 1.5, 1.0, 1.02], rewards=[1.0, 4.0, 3.0, 2.0])
+    last, average = run.last_iterate(2.75), run.average_policy(2.75)
+    assert last is not None
+    assert average is not None
+    assert last.value.tolist() == [2.0, 1.02]
+    assert last.shortfall == 0.75
+    assert last.excess == pytest.approx([0.02])
+    assert average.value == pytest.approx([2.5, 1.005])
+    assert average.shortfall == pytest.approx(0.25)
+    assert average.excess == pytest.approx([0.005])
+    assert [shares(run, x) for x in (0.0, 0.01, 0.03, 0.5)] == [[0.5], [0.5], [0.25], [0.0]]
+    better = run.last_iterate(1.5)
+    assert better is not None
+    assert better.shortfall == 0.0  # more than the optimum is no shortfall
+    alone = run.last_iterate(None)
+    assert alone is not None
+    assert alone.shortfall is None
+
+
+def test_rounding_is_no_violation_and_a_limit_of_0_is_measured_by_a_step() -> None:
+    eps = 1e-9
+    assert shares(scored([1.0 + eps, 1.0 + 2e-6])) == [0.5]
+    assert shares(scored([1e-6, 3e-6], limit=0.0)) == [0.5]  # a millionth of 2, the most that one step costs
+    assert shares(scored([5.0 - 4e-6, 5.0 - 6e-6], limit=INF, floor=5.0)) == [0.5]
+    for tolerance in (-0.1, NAN, INF, None, "x", True):
+        with pytest.raises(conrl.SpecError, match="tolerance is"):
+            scored([1.0]).violating(tolerance)  # type: ignore[arg-type]
+
+
+@settings(deadline=None, max_examples=300)
+@given(runs(), st.sampled_from([0.0, 0.4, -0.5]), st.sampled_from([0.0, 1e-6, 0.25]))
+def test_each_policy_by_itself(run: Scores, optimum: float, tolerance: float) -> None:
+    """By the definitions, in plain Python; None where a value is unknown."""
+    last, average, violating = run.last_iterate(optimum), run.average_policy(optimum), run.violating(tolerance)
+    K, limits, floors = run.episodes, run.limits.tolist(), run.floors.tolist()
+    if run.expected is None or run.continuing:
+        assert unknown(last, average, violating, run.excess_slope, run.binned_excess)
+        return
+
+    def check(found: metrics.Standing | None, value: list[float]) -> None:
+        assert found is not None
+        assert found.value == pytest.approx(value)
+        assert found.shortfall == pytest.approx(max(optimum - value[0], 0.0))
+        for i, cost in enumerate(value[1:]):
+            assert found.excess[i] == pytest.approx(max(cost - limits[i], floors[i] - cost, 0.0))
+
+    rows = rows_of(run.expected)
+    if not K or any(map(math.isnan, rows[-1])):
+        assert last is None
+    else:
+        check(last, rows[-1])
+    if any(math.isnan(x) for row in rows for x in row):
+        assert unknown(average, violating, run.excess_slope)
+        return
+    if K:
+        check(average, mean(rows, len(rows[0])))
+    assert violating is not None
+    for i, (limit, floor) in enumerate(zip(limits, floors, strict=True)):
+        largest = float(run.largest[1 + i])
+        high = limit + tolerance * (abs(limit) or largest) if math.isfinite(limit) else INF
+        low = floor - tolerance * (abs(floor) or largest) if math.isfinite(floor) else -INF
+        surely = sum(row[1 + i] > high + EDGE or row[1 + i] < low - EDGE for row in rows)
+        perhaps = sum(row[1 + i] > high - EDGE or row[1 + i] < low + EDGE for row in rows)
+        assert surely <= round(violating[i] * max(K, 1)) <= perhaps
+    assert run.excess_slope is not None
+    assert np.isnan(run.excess_slope).all()  # of so few episodes there is none
+
+
+@pytest.mark.parametrize("power", [-1.0, -0.5, 0.0, 0.25])
+@pytest.mark.parametrize(("K", "close"), [(100, 0.02), (1000, 2e-3), (30_000, 1e-5)])
+def test_the_slope_of_a_power_is_its_exponent(power: float, K: int, close: float) -> None:
+    k = np.arange(1.0, K + 1)
+    costs: Float
+    for costs, limit, floor in ((2.0 + 0.3 * k**power, 2.0, 0.0), (-(k**power), INF, 0.0), (1e3 - k**power, INF, 1e3)):
+        (slope,) = metrics.excess_slope(costs[:, None], np.array([limit]), np.array([floor]))
+        assert slope == pytest.approx(power, abs=close)
+        assert scored(costs.tolist(), limit, floor).excess_slope == pytest.approx([slope])
+
+
+@settings(deadline=None)
+@given(st.integers(100, 700), st.integers(0, 2**32), st.sampled_from([1e-6, 1.0, 1e6]), st.sampled_from([3, 7, 10]))
+def test_the_slope_is_that_of_a_fitted_line(K: int, seed: int, unit: float, bins: int) -> None:
+    """Written out: bins between the rounded powers of ten, means of positive parts, numpy's own fit. Units do not
+    matter, and what was before the last decade does not either."""
+    rng = np.random.default_rng(seed)
+    costs = unit * rng.normal(1.0, 0.5, size=(K, 2))
+    limits, floors = unit * np.array([1.0, 1.3]), unit * np.array([0.4, -INF])
+    ends = sorted({round(float(K * 10 ** (b / bins - 1))) for b in range(bins + 1)})
+    found = metrics.excess_slope(costs, limits, floors, bins=bins)
+    binned = metrics.binned_excess(costs, limits, floors, bins=bins)
+    for i in range(2):
+        points = []
+        for b, (low, high) in enumerate(pairwise(ends)):
+            ks = range(low + 1, high + 1)
+            shares = []
+            for k in ks:
+                cost = float(costs[k - 1, i])
+                above = max(cost - limits[i], 0.0) / limits[i]
+                below = max(floors[i] - cost, 0.0) / abs(floors[i]) if math.isfinite(floors[i]) else 0.0
+                shares.append(above + below)
+            points.append((math.fsum(math.log(k) for k in ks) / len(ks), math.fsum(shares) / len(ks)))
+            assert (math.log(binned.episode[b]), binned.excess[b, i]) == pytest.approx(points[-1])
+        there = [(x, math.log(y)) for x, y in points if y > 1e-9]
+        if points[-1][1] <= 1e-9:
+            assert found[i] == -INF
+        elif len(there) < 3:
+            assert math.isnan(found[i])
+        else:
+            x, y = np.array(there).T
+            assert found[i] == pytest.approx(np.polyfit(x, y, 1)[0], rel=1e-6, abs=1e-9)
+    before = costs.copy()
+    before[: ends[0]] = 9.0 * unit
+    assert np.array_equal(metrics.excess_slope(before, limits, floors, bins=bins), found, equal_nan=True)
+
+
+def test_bins_without_excess() -> None:
+    """They are left out; at the end they mean that the excess came to an end."""
+    k = np.arange(1, 1001)
+    costs = 1.0 + 1.0 / k
+
+    def slope(costs: Float, limit: float = 1.0, floor: float = -INF) -> float:
+        return float(metrics.excess_slope(costs[:, None], np.array([limit]), np.array([floor]))[0])
+
+    assert slope(np.where((k > 300) & (k < 600), 0.0, costs)) == pytest.approx(-1.0, abs=0.3)
+    assert slope(np.where(k > 700, 1.0, costs)) == -INF
+    assert slope(np.where(k > 700, 1.0 + 1e-10, costs)) == -INF  # rounding
+    assert slope(np.ones(1000)) == -INF
+    assert math.isnan(slope(np.where(k < 800, 0.0, costs)))  # of one bin
+    assert math.isnan(slope(costs, INF))
+    assert math.isnan(slope(costs[:99]))
+    assert metrics.excess_slope(np.zeros((500, 0)), np.zeros(0), np.zeros(0)).shape == (0,)
+    assert metrics.binned_excess(np.zeros((0, 2)), np.ones(2), np.zeros(2)).excess.shape == (0, 2)
+    for bins in (0, -1, 2.5, None):
+        with pytest.raises(conrl.SpecError, match="bins is"):
+            metrics.binned_excess(np.zeros((5, 1)), np.ones(1), np.zeros(1), bins=bins)  # type: ignore[arg-type]
+
+
+def test_a_lottery_counts_before_it_is_drawn() -> None:
+    """Above the limit with one component and below it with the other, at the limit as a lottery."""
+    mdp = rover()
+    best = conrl.plan(mdp)
+    assert best.values[:, 1].min() < 0.3 < best.values[:, 1].max()
+    row = conrl.learn(mdp, conrl.ConRL(mdp.task), 1, seed=0)._rows[0]
+    lottery = conrl.evaluate(mdp, best.mixture).value
+    history = conrl.History(mdp.cost_names, conrl.Linear([0.3]), mdp)
+    for _ in range(3):
+        history.append(row._replace(expected=lottery))
+    assert shares(history) == [0.0]
+    last = history.last_iterate
+    assert last is not None
+    assert last.value.tolist() == lottery.tolist()
+    assert last.shortfall == pytest.approx(0.0, abs=1e-9)
+
+
+# -- the best safe policy ---------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10**6), st.integers(1, 3), st.sampled_from([0.0, 0.05, 0.3]), st.sampled_from([1.0, 1e4]))
+def test_the_best_safe_policy_is_that_of_the_program(seed: int, d: int, margin: float, unit: float) -> None:
+    """The full linear program with limits and floors moved by hand, also where limits are negative or 0."""
+    rng = np.random.default_rng(seed)
+    mdp = random_model(seed, 4, 2, 4, d)
+    costs = unit * (mdp.costs - rng.choice([0.0, 0.0, 0.4, 1.5], size=d))
+    mdp = conrl.ConstrainedMDP(mdp.transitions, mdp.rewards, costs, mdp.horizon)
+    limits = np.where(rng.uniform(size=d) < 0.1, 0.0, middle(mdp, rng.uniform(0.2, 1.2)))
+    floors = np.where(rng.uniform(size=d) < 0.3, limits - 0.3 * np.abs(limits) - 0.1 * unit, -INF)
+    moved = [x - margin * abs(x) for x in limits.tolist()]
+    raised = [x + margin * abs(x) if math.isfinite(x) else x for x in floors.tolist()]
+    asked, safe = conrl.Linear(limits, floors), conrl.Linear(moved, raised)
+    spare = least_violation(mdp, asked), least_violation(mdp, safe)
+    if spare[0] > -1e-6 or abs(spare[1]) < 1e-6:
+        return  # nothing to compare with, or too near to call
+    history = conrl.History(mdp.cost_names, asked, mdp)
+    row = Row(1.0, np.zeros(d), np.append(0.25, np.zeros(d)), np.zeros(d), 3)
+    history.append(row)
+    history.append(row._replace(expected=np.append(0.75, np.zeros(d))))
+    if spare[1] > 0.0:
+        with pytest.raises(conrl.InfeasibleError, match=f"with a margin of {margin:g} of its size"):
+            history.safe_regret(margin)
+        return
+    exact, regret, best = solve_lp(mdp, safe), history.safe_regret(margin), history.best_safe(margin)
+    assert exact is not None
+    assert best is not None
+    assert regret == pytest.approx([exact.value - 0.25, exact.value - 0.5], rel=1e-5, abs=1e-5)
+    assert (best.costs <= np.array(moved) + 1e-8 * unit).all()
+    assert (best.costs >= np.array(raised) - 1e-8 * unit).all()
+    if margin == 0.0:
+        assert regret == pytest.approx(history.regret.reward)
+
+
+def test_every_kind_of_bound_is_moved() -> None:
+    """By hand: to the safe side by a share of its size; 0 stays, and so does what is not limited."""
+    mdp = random_model(0, 3, 2, 3, 3)
+    problem = conrl.Linear(
+        {"cost0": 2.0, "cost1": -4.0},
+        floors=[-INF, -8.0, 0.0],
+        per_step={"cost0": [1.0, None, 0.5]},
+        never={"cost2": 10.0},
+        chance={"cost2": [(5.0, 0.2), (7.0, 0.0)]},
+        cvar={"cost0": (0.9, 3.0)},
+        grid=0.5,
+    )
+    names = mdp.cost_names
+    assert names == ("cost0", "cost1", "cost2")
+    moved = tightened(problem, mdp, 0.25)
+    assert isinstance(moved, conrl.Linear)
+    assert np.array_equal(moved.limits, [1.5, -5.0, INF])  # type: ignore[arg-type]
+    assert np.array_equal(moved.floors, [-INF, -6.0, 0.0])  # type: ignore[arg-type]
+    assert moved.per_step is not None
+    assert np.array_equal(moved.per_step["cost0"], [0.75, INF, 0.375])
+    assert (moved.never, moved.chance) == ({"cost2": 7.5}, {"cost2": [(5.0, 0.15000000000000002), (7.0, 0.0)]})
+    assert (moved.cvar, moved.grid) == ({"cost0": [(0.9, 2.25)]}, 0.5)
+    assert tightened(problem, mdp, 0.0) is problem
+    budgets = tightened(conrl.Knapsack({"cost1": 40.0}, 10, 0.2), mdp, 0.25)
+    assert isinstance(budgets, conrl.Knapsack)
+    assert np.array_equal(budgets.budgets, [INF, 30.0, INF])  # type: ignore[arg-type]
+    assert (budgets.episodes, budgets.epsilon) == (10, 0.2)
+    for margin in (-0.1, 1.0, NAN, None, "x", True, [0.1]):
+        with pytest.raises(conrl.SpecError, match=r"margin is .*; it must be a share in \[0, 1\)"):
+            tightened(problem, mdp, margin)
+        with pytest.raises(conrl.SpecError, match="margin is"):
+            conrl.History(names, problem, mdp).best_safe(margin)  # type: ignore[arg-type]
+
+
+def test_safe_regret_of_budgets_and_of_an_unending_episode() -> None:
+    mdp = rover()
+    budgets = conrl.learn(mdp, conrl.ConRL(mdp.task, problem=conrl.Knapsack([9.0], 30, 0.1)), 30, seed=0)
+    regret, best = budgets.safe_regret(0.5), budgets.best_safe(0.5)
+    assert regret is not None
+    assert best is not None
+    assert best.reward == pytest.approx(conrl.plan(mdp, conrl.Knapsack([4.5], 30)).reward)
+    assert regret == pytest.approx(best.reward - budgets.averages[:, 0])  # type: ignore[index]
+    unending = conrl.learn(endless(), TFWUCRL2(endless().task), 20, seed=0)
+    narrower, usual = unending.best_safe(0.5), unending.optimum
+    assert narrower is not None
+    assert usual is not None
+    assert narrower.reward < usual.reward
+    assert narrower.costs[0] <= 0.15 + 1e-9
+    assert unknown(unending.last_iterate, unending.average_policy, unending.violating(), unending.excess_slope)
+    tight = conrl.History(mdp.cost_names, conrl.Linear([4e-6]), endless(), continuing=True)  # 1.1e-7 a step is least
+    with pytest.raises(conrl.RunError, match=r"with a margin of 0.5 of its size; take a smaller margin"):
+        tight.best_safe(0.5)
+
+
 def test_windows_and_tolerances_are_given() -> None:
     values = np.array([[0.0, 1.0]] * 10 + [[1.0, 0.5]] * 30)
     smoothed = metrics.smooth(values, 20)
@@ -210,6 +479,26 @@ CASES: dict[str, tuple[Any, Any, int]] = {
 }
 
 
+def safe_regret(history: conrl.History) -> float | None:
+    try:
+        regret = history.safe_regret()
+    except (conrl.InfeasibleError, conrl.RunError):
+        return None
+    return None if regret is None else float(regret[-1])
+
+
+def standings(history: conrl.History) -> dict[str, float | None]:
+    last, average = history.last_iterate, history.average_policy
+    return {
+        "last_iterate_reward": None if last is None else last.value[0],
+        "last_iterate_cost": None if last is None else last.value[1],
+        "last_iterate_shortfall": None if last is None else last.shortfall,
+        "last_iterate_excess": None if last is None else last.excess[0],
+        "average_policy_reward": None if average is None else average.value[0],
+        "average_policy_cost": None if average is None else average.value[1],
+    }
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_one_run_says_the_same_everywhere(case: str, tmp_path: Path) -> None:
     """Its history, the run read back, the table, its CSV file and the data of the report."""
@@ -240,6 +529,9 @@ def test_one_run_says_the_same_everywhere(case: str, tmp_path: Path) -> None:
         "regret": history.regret.reward[-1],
         "strong_violation": None if history.strong_violation is None else history.strong_violation[-1, 0],
         "strong_regret": None if history.strong_regret is None else history.strong_regret[-1],
+        "violating": None if history.violating() is None else shares(history)[0],
+        "safe_regret": safe_regret(history),
+        **standings(history),
     }
     for name, value in wanted.items():
         if value is None or math.isnan(value):
@@ -279,9 +571,17 @@ def test_what_is_unknown_is_none() -> None:
     blind = conrl.History(mdp.cost_names, conrl.Linear([0.3]))
     blind.append(conrl.learn(mdp, conrl.ConRL(mdp.task), 1, seed=0)._rows[0]._replace(expected=None))
     assert (blind.solved_from, blind.strong_regret, blind.strong_violation) == (None, None, None)
+    assert unknown(blind.last_iterate, blind.average_policy, blind.violating(), blind.excess_slope)
+    assert unknown(blind.safe_regret(), blind.best_safe(), blind.binned_excess)
     assert blind.violations.tolist() == [0.0]
     assert np.array_equal(blind.final, [blind.rewards[0], blind.costs[0, 0]])
     problem = conrl.ConcaveConvex(lambda x: x, lambda c: c[0] - 0.3)
     free = conrl.learn(mdp, conrl.ConRL(mdp.task, problem=problem), 2, seed=0)
     assert (free.solved_from, free.strong_regret, free.strong_violation) == (None, None, None)
     assert free.regret.reward.shape == (2,)
+    assert unknown(free.violating(), free.excess_slope, free.binned_excess, free.safe_regret(), free.best_safe())
+    assert free.last_iterate is not None  # its value is known; there is no limit to hold it against
+    assert (free.last_iterate.shortfall, free.last_iterate.excess.tolist()) == (None, [0.0])
+    assert free.averages is not None
+    assert free.average_policy is not None
+    assert free.average_policy.value.tolist() == free.averages[-1].tolist()

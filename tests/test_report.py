@@ -327,6 +327,25 @@ def test_names_are_shown_as_they_are(tab: Any) -> None:
     assert "onerror=alert(2)>&amp;" in "".join(tab.locator("#env-0 .hoverlayer .legendtext").all_text_contents())
 
 
+def test_each_policy_has_a_table_of_its_own(tab: Any, page: Path) -> None:
+    """With the numbers of the study's table, where exact values are known."""
+    match = re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"))
+    assert match is not None
+    for i, env in enumerate(json.loads(match[1])["environments"]):
+        known = any(row["last_iterate_reward"] is not None for row in env["table"])
+        table = tab.locator(f"#env-{i} [aria-label^='Each policy by itself'] table")
+        assert table.count() == known
+        if known:
+            heads = table.locator("thead th").all_text_contents()
+            first = dict(zip(heads, table.locator("tbody tr").first.locator("th, td").all(), strict=True))
+            row = env["table"][0]
+            for head, key in {"Last iterate: reward": "last_iterate_reward", "Strong regret": "strong_regret"}.items():
+                text = first[head].evaluate("cell => cell.firstChild.textContent")  # without what is below
+                assert float(text.replace(",", "")) == pytest.approx(row[key], rel=1e-3)
+            share = first["Violating episodes"].text_content()
+            assert float(share.rstrip("%")) == pytest.approx(100 * row["violating"], abs=0.5)
+
+
 def test_the_limit_moves_numbers_and_policy(tab: Any) -> None:
     explorer = explorer_of(tab, 0)
     slider, numbers, drawing = (explorer.locator(at) for at in (".limit-slider", ".numbers", "svg.map[role=img]"))

@@ -73,6 +73,27 @@ def test_learning_fits_a_narrow_terminal_with_its_progress() -> None:
     assert max(len(line.rstrip()) for line in lines(text)) <= 50
 
 
+def test_a_study_fits_eighty_columns(tmp_path: Path) -> None:
+    """Its tables stand as tables; a program gets the same numbers as JSON, without infinities."""
+    runs = str(tmp_path / "runs")
+    rover = ("learn", "mars-rover", "--set", "rock_reward=1", "--episodes", "120", "--out", runs)
+    piped_out(*rover)
+    piped_out(*rover, "--algorithm", "ucbvi")
+    shown = [line.rstrip() for line in lines(on_terminal(80, "report", runs))]
+    assert max(map(len, shown)) <= 80
+    heads = [line.split() for line in shown if "average" in line and "strong" in line]
+    assert heads[0] == ["reward", "last", "average", "regret", "safe", "strong", "solved"]
+    assert heads[1] == ["cost", "last", "average", "violations", "single", "strong", "slope"]
+    found = json.loads(piped_out("report", runs, "--json"))
+    assert [row["algorithm"] for row in found["rows"]] == ["conrl", "ucbvi"]
+    for row in found["rows"]:
+        assert any(f"{row['last_iterate_reward']:.4g}" in line for line in shown)
+        assert any(f"{row['strong_violation']:.4g}" in line for line in shown)
+        assert row["average_policy_cost"] is not None
+    assert (found["margin"], found["tolerance"]) == (0.05, 1e-6)
+    assert found["wrote"] == [str(Path(runs) / "report.html")]
+
+
 NAMES = {  # that are wider than a terminal, and of signs that take two columns or end a line elsewhere
     "state": "a state with a name that no narrow terminal has room for",
     "cost": "the kilowatt-hours that are taken from the grid at night",

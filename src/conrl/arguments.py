@@ -5,8 +5,9 @@ scipy.sparse is loaded only for those who pass its matrices: it takes longer to 
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -185,3 +186,14 @@ def read_delta(delta: Any) -> float:
     if not is_number(delta) or not 0.0 < delta <= 1.0:
         raise SpecError(f"delta is {shown(delta)}; a failure probability is in (0, 1]", key=("delta",))
     return float(delta)
+
+
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function can be called with `count` arguments."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # it does not say
+        pass
+    return True

@@ -117,7 +117,8 @@ def unrolled_states(task: Task, states: Int) -> Int:
     """The same for the states [..., L+1] of episodes alone."""
     if not task.step_dependent:
         return states
-    return states + np.minimum(np.arange(states.shape[-1]), task.horizon - 1) * task.num_states
+    steps: Int = np.minimum(np.arange(states.shape[-1]), task.horizon - 1)
+    return states + steps * task.num_states
 
 
 def distinct_steps(episodes: Iterable[Episode], end: int) -> tuple[Int, Int, Int, Int, Float]:

@@ -15,14 +15,37 @@ A run has K episodes and d costs; a table of values is [K, 1+d], reward first. T
   no smoothed cost is further out than a violation is.
 - *regret*: how far the mean of what was executed so far falls short of the optimum, and exceeds a limit (Section 2 of
   Brantley et al. 2020). Good episodes make up for bad ones.
-- *strong violation*, *strong reward regret*: the same without cancellation, as sums over the episodes of the positive
-  parts of cost - limit and floor - cost, and of optimum - reward (Efroni, Mannor and Pirotta 2020, "Exploration-
-  exploitation in constrained MDPs"; "strong" in Mueller et al. 2024, "Truly no-regret learning in constrained MDPs").
-  They need the exact value of each episode: of a single draw the positive part would count chance as a violation.
+- *safe regret*: the reward's regret against the *best safe policy*, the best of those that keep every limit with a
+  margin: each bound is moved to the safe side by `MARGIN` of its size (`conrl.problem.tightened`). This is what a
+  learner can hope for that must not break a limit while it learns and so stays away from it (Liu et al. 2021,
+  "Learning policies with zero or bounded constraint violation for constrained MDPs"; Bura et al. 2022, "DOPE").
+  Without a margin the best safe policy is the optimum, and this is the regret.
 
-`NEAR` and `OVER` are shares of the size of the optimum or the limit; where that is 0, of the most that one step can
-pay. So units do not matter. The values of one unending episode are means since its beginning already: they are not
-smoothed again, the last of them is final, and there is no value of a single trajectory for a strong sum.
+The words above let good episodes make up for bad ones, or smooth them. Those below look at each policy by itself:
+
+- *shortfall*, *excess*: the positive parts of optimum - reward; of cost - limit and floor - cost.
+- *strong regret*, *strong violation*: the sums over the episodes of their shortfall and of their excess (Efroni, Mannor
+  and Pirotta 2020, "Exploration-exploitation in constrained MDPs"; "strong" in Mueller et al. 2024, "Truly no-regret
+  learning in constrained MDPs").
+- *last iterate*: the policy of the last episode; its value, no mean, with its shortfall and its excess.
+- *average policy*: one of all executed policies, each as likely, drawn anew for each episode (the PAC policy of
+  Brantley et al. 2020). Its value is the mean of theirs.
+- *violating*: the share of episodes whose own cost is above its limit by more than `TOLERANCE` of it, or below its
+  floor by more than that. By default that is any excess but rounding, which plans keep to about 1e-9.
+- *excess slope*: how fast the excess falls over the last decade of the run. The episodes K/10 < k <= K are put into
+  `BINS` bins, as wide as each other in log k. The slope is that of the least-squares line through (log k, log of the
+  mean excess of a bin), k the geometric mean of a bin: -0.5 if the excess falls as 1/sqrt(k), 0 if it stays, and -1 is
+  where the strong violation grows as log K only. A bin without excess (at most 1e-9 of the limit's size) has no
+  logarithm and is left out; if the last one is such a bin the slope is -inf, for the excess came to an end. It is nan
+  where nothing is limited, for fewer than `LEAST` episodes, and if fewer than three bins have any excess.
+
+They need the exact value of each episode: of a single draw the positive part would count chance as a violation. Where
+a learner plays a lottery, the value of the episode is that of the lottery, before the draw.
+
+`NEAR`, `OVER`, `TOLERANCE` and the 1e-9 are shares of the size of the optimum or the limit; where that is 0, of the
+most that one step can pay. So units do not matter. (A `MARGIN` of 0 is 0: what is never negative cannot be below 0 by
+a margin.) The values of one unending episode are means since its beginning already: they are not smoothed again, the
+last of them is final, and no policy in it has a value of its own.
 """
 
 from __future__ import annotations
@@ -34,12 +57,17 @@ from typing import NamedTuple
 import numpy as np
 
 from conrl._types import Bool, Float
+from conrl.arguments import read_count, read_positive
 from conrl.model.limits import ROUNDING, size_of
 
 WINDOW = 100  # episodes
 NEAR = 0.1
 OVER = 0.1
 LAST = 0.1
+MARGIN = 0.05
+TOLERANCE = 1e-6
+BINS = 10  # of the last decade
+LEAST = 100  # episodes
 
 
 class Regret(NamedTuple):
@@ -47,6 +75,21 @@ class Regret(NamedTuple):
 
     reward: Float  # [K]
     cost: Float  # [K]; -inf where nothing is limited
+
+
+class Standing(NamedTuple):
+    """The exact value of one policy, against the optimum and the limits."""
+
+    value: Float  # [1+d]
+    shortfall: float | None  # of the reward; None where the optimum is unknown
+    excess: Float  # [d]: of the costs; 0 where nothing is limited
+
+
+class Binned(NamedTuple):
+    """The mean excess of each bin of the last decade of a run."""
+
+    episode: Float  # [B]: the geometric mean of a bin's episodes, counted from 1
+    excess: Float  # [B, d]: as a share of the size of the limit or floor
 
 
 def smooth(values: Float, window: int) -> Float:
@@ -95,23 +138,82 @@ def reaches(rewards: Float, optimum: float, largest: float, near: float = NEAR) 
 def regret(means: Float, optimum: float, limits: Float, floors: Float) -> Regret:
     """RewReg(k) and ConsReg(k), Eqs. (regret_def), of means so far [K, 1+d]; falling short of a floor counts too."""
     costs = means[:, 1:]
-    excess = np.maximum(costs - limits, floors - costs)
-    return Regret(optimum - means[:, 0], excess.max(axis=1, initial=-np.inf))
+    outside = np.maximum(costs - limits, floors - costs)
+    return Regret(optimum - means[:, 0], outside.max(axis=1, initial=-np.inf))
+
+
+def shortfall(rewards: Float, optimum: float) -> Float:
+    """[...]: max(optimum - reward, 0)."""
+    return np.maximum(optimum - rewards, 0.0)
+
+
+def excess(costs: Float, limits: Float, floors: Float) -> Float:
+    """[..., d]: max(cost - limit, 0) + max(floor - cost, 0)."""
+    return np.maximum(costs - limits, 0.0) + np.maximum(floors - costs, 0.0)
 
 
 def strong_violation(costs: Float, limits: Float, floors: Float) -> Float:
-    """[K, d]: sums over the episodes so far of max(cost - limit, 0) + max(floor - cost, 0)."""
-    return np.cumsum(np.maximum(costs - limits, 0.0) + np.maximum(floors - costs, 0.0), axis=0)
+    """[K, d]: sums over the episodes so far of their `excess`."""
+    return np.cumsum(excess(costs, limits, floors), axis=0)
 
 
 def strong_regret(rewards: Float, optimum: float) -> Float:
-    """[K]: sums over the episodes so far of max(optimum - reward, 0)."""
-    return np.cumsum(np.maximum(optimum - rewards, 0.0))
+    """[K]: sums over the episodes so far of their `shortfall`."""
+    return np.cumsum(shortfall(rewards, optimum))
+
+
+def violating(costs: Float, limits: Float, floors: Float, largest: Float, tolerance: float = TOLERANCE) -> Float:
+    """[d]: the share of the rows of costs [K, d] that are out by more than the tolerance; see `violated`."""
+    over = read_positive(tolerance, "tolerance", zero=True)
+    count: Float = violated(costs, limits, floors, largest, over).sum(axis=0, dtype=np.float64)
+    return count / max(len(costs), 1)
+
+
+def binned_excess(costs: Float, limits: Float, floors: Float, largest: Float | None = None, bins: int = BINS) -> Binned:
+    """The mean excess of costs [K, d] in bins over K/10 < k <= K; of short runs there are fewer bins.
+
+    `largest` [d] is what the size of a limit of 0 is, 1 unless given.
+    """
+    K, d = costs.shape
+    if not K:
+        return Binned(np.zeros(0), np.zeros((0, d)))
+    marks = np.geomspace(K / 10, K, read_count(bins, "bins") + 1)
+    ends = np.unique(np.round(marks).astype(np.int64))  # bin b is ends[b] < k <= ends[b+1]
+    first, starts, sizes = ends[0], ends[:-1] - ends[0], np.diff(ends)
+    unit = np.ones(d) if largest is None else largest
+    share = _share(np.maximum(costs - limits, 0.0), size_of(limits, unit))
+    share += _share(np.maximum(floors - costs, 0.0), size_of(floors, unit))
+    logs = np.log(np.arange(first + 1, K + 1))
+    means = np.add.reduceat(share[first:], starts, axis=0) / sizes[:, None]
+    return Binned(np.exp(np.add.reduceat(logs, starts) / sizes), means)
+
+
+def excess_slope(costs: Float, limits: Float, floors: Float, largest: Float | None = None, bins: int = BINS) -> Float:
+    """[d]: the slope of the log of `binned_excess` against log k; -inf where the last bin has none, else nan where it
+    is unknown."""
+    at, means = binned_excess(costs, limits, floors, largest, bins)
+    slopes = np.full(costs.shape[1], np.nan)
+    if len(costs) < LEAST:
+        return slopes
+    limited = np.isfinite(limits) | np.isfinite(floors)
+    for i in np.flatnonzero(limited & ~np.isnan(means).any(axis=0)):
+        there = means[:, i] > ROUNDING
+        if not there[-1]:
+            slopes[i] = -np.inf
+        elif there.sum() >= 3:
+            x, y = np.log(at[there]), np.log(means[there, i])
+            slopes[i] = (x - x.mean()) @ (y - y.mean()) / ((x - x.mean()) @ (x - x.mean()))
+    return slopes
 
 
 def _size(aim: Float, largest: Float) -> Float:
     """What a share of an aim is a share of, give or take rounding: so units do not matter on the edge either."""
     return size_of(aim, largest) * (1.0 + ROUNDING)
+
+
+def _share(amounts: Float, sizes: Float) -> Float:
+    """[K, d]: amounts over sizes [d]; 0 where there is no size, as of an infinite limit."""
+    return np.divide(amounts, sizes, out=np.zeros(amounts.shape), where=sizes > 0.0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -206,6 +308,38 @@ class Scores:
     def strong_regret(self, optimum: float) -> Float | None:
         """[K]: see `strong_regret`; None where the exact value of each episode is unknown."""
         return strong_regret(self.executed[:, 0], optimum) if self._exact else None
+
+    def violating(self, tolerance: float = TOLERANCE) -> Float | None:
+        """[d]: see `violating`; None where the exact value of each episode is unknown."""
+        bounds = self.limits, self.floors, self.largest[1:]
+        share = violating(self.executed[:, 1:], *bounds, tolerance)
+        return share if self._exact else None
+
+    @property
+    def binned_excess(self) -> Binned | None:
+        """See `binned_excess`; None where the exact value of each episode is unknown."""
+        bounds = self.limits, self.floors, self.largest[1:]
+        return binned_excess(self.executed[:, 1:], *bounds) if self._exact else None
+
+    @property
+    def excess_slope(self) -> Float | None:
+        """[d]: see `excess_slope`; None where the exact value of each episode is unknown."""
+        bounds = self.limits, self.floors, self.largest[1:]
+        return excess_slope(self.executed[:, 1:], *bounds) if self._exact else None
+
+    def last_iterate(self, optimum: float | None) -> Standing | None:
+        """What the last episode played; None without one, or where its exact value is unknown."""
+        if self.expected is None or self.continuing or not self.episodes or np.isnan(self.expected[-1]).any():
+            return None
+        return self._standing(self.expected[-1].copy(), optimum)
+
+    def average_policy(self, optimum: float | None) -> Standing | None:
+        """One of all policies that were played; None without one, or where the exact value of one is unknown."""
+        return self._standing(self.averages[-1].copy(), optimum) if self._exact and self.episodes else None
+
+    def _standing(self, value: Float, optimum: float | None) -> Standing:
+        short = None if optimum is None else float(shortfall(value[0], optimum))
+        return Standing(value, short, excess(value[1:], self.limits, self.floors))
 
     @property
     def _exact(self) -> bool:

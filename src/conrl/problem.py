@@ -7,7 +7,7 @@ and whatever is below it knows rows only. `Linear` and its rows stand with the l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from conrl.errors import SpecError, shown
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.criteria import Criterion
 from conrl.model.limits import Limits, Linear, Model, Rows, resolve_limits, rows_of
+from conrl.model.limits import tightened as tighter
 
-__all__ = ["ConcaveConvex", "Knapsack", "Linear", "Problem", "Rows", "as_problem"]
+__all__ = ["ConcaveConvex", "Knapsack", "Linear", "Problem", "Rows", "as_problem", "read_margin", "tightened"]
 
 MOST_EPISODES = 2**53  # a budget is divided by them, and larger whole numbers are not all doubles
 
@@ -91,6 +92,10 @@ class Knapsack:
         """The limits of one episode."""
         return Linear(self._per_episode(model))
 
+    def tightened(self, model: ConstrainedMDP | Task, margin: float) -> Knapsack:
+        """The budgets less such a share of them."""
+        return replace(self, budgets=tighter(self.totals(model), margin))
+
     def totals(self, model: ConstrainedMDP | Task) -> Float:
         """[d]: the budgets; inf for none."""
         read_count(self.episodes, "episodes", most=MOST_EPISODES)
@@ -144,6 +149,19 @@ class Knapsack:
 
 
 Problem = Linear | ConcaveConvex | Knapsack
+
+
+def tightened(problem: Linear | Knapsack, model: ConstrainedMDP | Task, margin: Any) -> Linear | Knapsack:
+    """The problem with every bound moved to the safe side by a share in [0, 1) of its size; a bound of 0 stays."""
+    share = read_margin(margin)
+    return problem.tightened(model, share) if share else problem
+
+
+def read_margin(margin: Any) -> float:
+    """How far to stay within a limit, as a share of its size."""
+    if not is_number(margin) or not 0.0 <= margin < 1.0:
+        raise SpecError(f"margin is {shown(margin)}; it must be a share in [0, 1), such as 0.05", key=("margin",))
+    return float(margin)
 
 
 def as_problem(given: Any, default: Limits | None = None, limits: Any = None) -> Problem:

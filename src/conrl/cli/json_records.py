@@ -13,6 +13,7 @@ import numpy as np
 from conrl._types import Float
 from conrl.envs import BuiltIn
 from conrl.evaluation import Simulation
+from conrl.metrics import MARGIN, TOLERANCE
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
 from conrl.model.fleet_simulation import FleetSimulation
@@ -22,6 +23,9 @@ from conrl.problem import Knapsack, Linear
 from conrl.theory.risk import BudgetRisk
 
 if TYPE_CHECKING:  # a plan is shown without loading the learners
+    from pathlib import Path
+
+    from conrl.experiments import Study
     from conrl.running.history import History
 
 Record = dict[str, Any]  # plain values, numbers as they were computed; `to_json` makes JSON of them
@@ -207,7 +211,9 @@ def learn_record(env: str, algorithm: str, seed: int, history: History) -> Recor
     """What a run came to. Means over all episodes and over the last ones; of expected values where these are known."""
     names, averages, recent = history.cost_names, history.averages, history.scores.smooth_executed[-1]
     overall = np.append(history.rewards.mean(), history.costs.mean(axis=0)) if averages is None else averages[-1]
-    best = history.optimum
+    best, strong, short = history.optimum, history.strong_violation, history.strong_regret
+    last, average = history.last_iterate, history.average_policy
+    violating, slope = history.violating(), history.excess_slope
     record: Record = {
         "environment": env,
         "algorithm": algorithm,
@@ -220,6 +226,10 @@ def learn_record(env: str, algorithm: str, seed: int, history: History) -> Recor
             "last": recent[0],
             "realised": history.rewards.mean(),
             "optimum": None if best is None else best.reward,
+            "last_iterate": None if last is None else last.value[0],
+            "average_policy": None if average is None else average.value[0],
+            "last_iterate_shortfall": None if last is None else last.shortfall,
+            "strong_regret": None if short is None else short[-1],
         },
         "costs": {
             name: {
@@ -227,11 +237,19 @@ def learn_record(env: str, algorithm: str, seed: int, history: History) -> Recor
                 "last": recent[1 + i],
                 "realised": history.costs[:, i].mean(),
                 "limit": history.limits[i],
+                "floor": history.floors[i],
                 "violations": history.violations[i],
                 "optimum": None if best is None else best.costs[i],
+                "last_iterate": None if last is None else last.value[1 + i],
+                "average_policy": None if average is None else average.value[1 + i],
+                "last_iterate_excess": None if last is None else last.excess[i],
+                "violating": None if violating is None else violating[i],
+                "strong_violation": None if strong is None else strong[-1, i],
+                "excess_slope": None if slope is None else slope[i],
             }
             for i, name in enumerate(names)
         },
+        "tolerance": TOLERANCE,
         "solved_from": history.solved_from,
         "window": history.window,
         "infeasible": int(history.infeasible.sum()),
@@ -243,6 +261,19 @@ def learn_record(env: str, algorithm: str, seed: int, history: History) -> Recor
     if isinstance(history.problem, Knapsack):
         record |= _spending_record(history, resolve_limits(history.problem.budgets, names, "budgets"))
     return record
+
+
+def study_record(study: Study, wrote: Sequence[Path]) -> Record:
+    """The table of a study, and the files that were written of it."""
+    return {
+        "study": study.name,
+        "runs": len(study.runs),
+        "failed": len(study.failures),
+        "wrote": [str(path) for path in wrote],
+        "tolerance": TOLERANCE,
+        "margin": MARGIN,
+        "rows": [row | {"title": study.titles.get(row["algorithm"], row["algorithm"])} for row in study.rows()],
+    }
 
 
 def _spending_record(history: History, budgets: Float) -> Record:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from conrl.cli.command import show
+from conrl.cli.options import as_json
 from conrl.errors import RunError, SpecError
 
 if TYPE_CHECKING:
@@ -181,6 +183,7 @@ Examples:
   conrl report figure1
   conrl report runs --out report.html
   conrl report figure1 --csv summary.csv --tensorboard events
+  conrl report figure1 --json
 
 The page works without a network: curves, the table with intervals over seeds, and for each environment a slider over
 its limit. --tensorboard writes events files for TensorBoard."""
@@ -189,8 +192,10 @@ its limit. --tensorboard writes events files for TensorBoard."""
 @click.option("--out", type=click.Path(path_type=Path), help="The page. [default: DIRECTORY/report.html]")
 @click.option("--csv", "table", type=click.Path(path_type=Path), help="Also write the table, as CSV.")
 @click.option("--tensorboard", type=click.Path(path_type=Path), help="Also write events files under this directory.")
-def report(directory: Path, out: Path | None, table: Path | None, tensorboard: Path | None) -> None:
+@as_json
+def report(directory: Path, out: Path | None, table: Path | None, tensorboard: Path | None, as_json: bool) -> None:
     """One self-contained HTML page of all runs under DIRECTORY."""
+    from conrl.cli import json_records, tables
     from conrl.experiments import load
     from conrl.experiments.report import write_report
 
@@ -213,7 +218,7 @@ def report(directory: Path, out: Path | None, table: Path | None, tensorboard: P
 
         export(study, tensorboard)
         wrote.append(tensorboard)
-    for path in wrote:
-        click.echo(f"wrote {path}")
+    record = json_records.study_record(study, wrote)
+    show(as_json, record, lambda: [*tables.study_tables(record), *(f"wrote {path}" for path in wrote)])
     for line in study.unreadable:
         click.echo(f"left out: {line}", err=True)

@@ -251,7 +251,7 @@ def learn_tables(record: Record, history: History) -> Parts:
     """What a run came to, against the optimum and the limits; and its budgets, if it had any."""
     title = f"{record['environment']}: {record['algorithm']}, seed {record['seed']}, {record['episodes']} episodes"
     parts: Parts = [Text(title, "bold"), Text(_basis(record, history), "italic"), _averages_table(record)]
-    parts += _judgement(record)
+    parts += [*_judgement(record), *_by_themselves(record)]
     for shown, what in (("reported", "its newest policy, exactly"), ("mixture", "its mixture so far, exactly")):
         if shown in record:
             totals = {"reward": record[shown]["reward"]} | record[shown]["costs"]
@@ -294,6 +294,32 @@ def _judgement(record: Record) -> Iterator[str]:
         solved = record["solved_from"]
         near = f"from episode {solved} on" if solved else "not reached, or not held to the end"
         yield f"solved, the {mean} within {NEAR:.0%} of the optimum and of every limit: {near}"
+
+
+def _by_themselves(record: Record) -> Iterator[str]:
+    """What is known of single policies, where good episodes do not make up for bad ones."""
+    reward = record["reward"]
+    limited = {name: cost for name, cost in record["costs"].items() if _is_limited(cost)}
+    if reward["last_iterate"] is not None:
+        short = reward["last_iterate_shortfall"]
+        parts = [f"reward {brief(reward['last_iterate'])}" + ("" if short is None else f" ({short:.3g} short)")]
+        for name, cost in record["costs"].items():
+            over = f" ({cost['last_iterate_excess']:.3g} out)" if name in limited else ""
+            parts.append(f"{name} {brief(cost['last_iterate'])}{over}")
+        yield f"last iterate, what the last episode played: {', '.join(parts)}"
+    shares = [
+        f"{name} {percent(cost['violating'])}, strong violation {cost['strong_violation']:.4g}"
+        for name, cost in limited.items()
+        if cost["violating"] is not None
+    ]
+    if shares:
+        yield f"episodes out of their limits by more than {record['tolerance']:g} of them: {'; '.join(shares)}"
+    if reward["strong_regret"] is not None:
+        yield f"strong regret, what all episodes fell short of the optimum by: {reward['strong_regret']:.4g}"
+
+
+def _is_limited(cost: Record) -> bool:
+    return math.isfinite(cost["limit"]) or math.isfinite(cost["floor"])
 
 
 def _spending_table(budgets: Record) -> Numbers:
@@ -391,6 +417,71 @@ def algorithms_tables(records: Sequence[Record]) -> Parts:
         )
         about.add_row("", Text(f"--option {given}" if given else "", "dim"))
     return [about]
+
+
+# -- report -----------------------------------------------------------------------------------------------
+
+
+def study_tables(record: Record) -> Parts:
+    """For each environment the rewards of all algorithms, and what they spent of each cost."""
+    parts: Parts = []
+    margin, tolerance = f"{record['margin']:.0%}", f"{record['tolerance']:g}"
+    for name in dict.fromkeys(row["environment"] for row in record["rows"]):
+        rows = [row for row in record["rows"] if row["environment"] == name]
+        parts += [Text(name, "bold"), _rewards_table(rows)]
+        for cost in dict.fromkeys(row["cost_name"] for row in rows if row["cost_name"] is not None):
+            parts.append(_spent_table(cost, [row for row in rows if row["cost_name"] == cost]))
+    notes = (
+        "reward, cost: mean over the last tenth of a run; last: of the last episode's policy; average: of all policies",
+        f"regret: of the mean reward; safe: against the best policy with a margin of {margin} to every limit",
+        f"violations: share of smoothed costs; single: of single episodes, by more than {tolerance} of the limit",
+        "strong: sums of what each episode was short or over; slope: of log excess, over the last decade of episodes",
+    )
+    return [*parts, *(Text(note, "dim") for note in notes)]
+
+
+def _rewards_table(rows: Sequence[Record]) -> Numbers:
+    keys = {
+        "reward": "reward",
+        "last": "last_iterate_reward",
+        "average": "average_policy_reward",
+        "regret": "regret",
+        "safe": "safe_regret",
+        "strong": "strong_regret",
+        "solved": "solved",
+    }
+    table = Numbers("", *keys)
+    for row in {row["algorithm"]: row for row in rows}.values():
+        table.add_row(row["title"], *(_short(row[key]) for key in keys.values()))
+    return table
+
+
+def _spent_table(cost: str, rows: Sequence[Record]) -> Group:
+    """Of one cost; the limit is in the title if it is the same for all."""
+    bounds = [_bounds(row) for row in rows]
+    apart = len(set(bounds)) > 1
+    limits = ("limit",) if apart else ()
+    table = Numbers("", "cost", "last", "average", *limits, "violations", "single", "strong", "slope")
+    for row, bound in zip(rows, bounds, strict=True):
+        values = [_short(row[key]) for key in ("cost", "last_iterate_cost", "average_policy_cost")]
+        judged = ["", "", "", ""]
+        if bound:
+            share, slope = row["violating"], row["excess_slope"]
+            judged = [percent(row["violations"]), "" if share is None else percent(share)]
+            judged += [_short(row["strong_violation"]), "" if slope is None else f"{slope:.2f}"]
+        table.add_row(row["title"], *values, *([bound] if apart else []), *judged)
+    return _titled(cost if apart or not bounds[0] else f"{cost}, {bounds[0]}", table)
+
+
+def _bounds(row: Record) -> str:
+    """The limit and the floor, as far as there are any."""
+    signs = {"floor": "at least", "limit": "at most"}
+    return ", ".join(f"{sign} {_short(row[key])}" for key, sign in signs.items() if row[key] is not None)
+
+
+def _short(x: float | None) -> str:
+    """Four digits; empty where there is no number."""
+    return "" if x is None else f"{x:.4g}"
 
 
 # -- tune -------------------------------------------------------------------------------------------------

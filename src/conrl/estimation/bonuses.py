@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,11 +17,12 @@ from conrl import bounds
 from conrl._types import Array, Float, Int
 from conrl.arguments import any_array, read_count, read_delta, read_flag
 from conrl.errors import SpecError, shown
+from conrl.estimation.evidence import Evidence
 from conrl.model import Task
 
-# What turns visits [n] of pairs, before episode k (from 1), into a bonus [n] or [n, 1+d] (reward first). Positive is
-# optimism, negative caution.
-Bonus = Callable[[Int, int, Task], ArrayLike]
+# What turns visits [P] of pairs, before episode k (from 1), or all the evidence, into a bonus [P] or [P, 1+d] (reward
+# first). Positive is optimism, negative caution.
+Bonus = Callable[[Int, int, Task], ArrayLike] | Callable[[Evidence], ArrayLike]
 
 
 def _asked(visits: Any, task: Any) -> Array:
@@ -46,6 +47,7 @@ class TheoryBonus:
     """
 
     delta: float = 0.05
+    bounded: ClassVar[bool] = False  # it answers for transitions too, by pay that no step can have
 
     def __post_init__(self) -> None:
         read_delta(self.delta)
@@ -76,15 +78,19 @@ class ScaledBonus:
         reward, cost: the scales; `cost` may be one per cost.
         unvisited: the bonus of pairs never visited.
         relative: in units of the spread of each reward and cost (`Task.reward_range`, `Task.cost_ranges`).
+        bounded: nothing better is believed of a pair never visited than the declared ranges allow: a cost that cannot
+            be negative does not earn budget back.
     """
 
     reward: float = 0.02
     cost: float | Sequence[float] = -0.01
     unvisited: float = 1.0
     relative: bool = True
+    bounded: bool = True
 
     def __post_init__(self) -> None:
         read_flag(self.relative, "relative")
+        read_flag(self.bounded, "bounded")
         try:
             if np.ndim(self.cost):
                 object.__setattr__(self, "cost", tuple(float(c) for c in np.asarray(self.cost).tolist()))

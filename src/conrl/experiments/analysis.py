@@ -10,7 +10,7 @@ and the others of the table are defined in `conrl.metrics`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,22 +22,36 @@ import numpy as np
 from conrl._types import Float, Int
 from conrl.arguments import check_text
 from conrl.envs import naming
-from conrl.errors import ConRLError, RunError, SpecError, shown
+from conrl.errors import ConRLError, InfeasibleError, RunError, SpecError, shown
 from conrl.experiments.records import RunRecord, read_run
 from conrl.experiments.store import FAILED, STUDY, own_file, read_json
 from conrl.io.cells import to_cell
 from conrl.io.files import atomic_write, refuse_links
 from conrl.learners.saving import DAMAGED
+from conrl.metrics import MARGIN
 from conrl.model import ConstrainedMDP, transform
 from conrl.planners import Plan
-from conrl.planners.long_run import long_run_optimum
-from conrl.running.history import best_plan
+from conrl.running.history import best_average, best_plan
 
 if TYPE_CHECKING:
     import polars
 
 
 RESAMPLES = 2000
+# Of the table.
+COLUMNS: dict[str, type] = {
+    **dict.fromkeys(("environment", "algorithm"), str),
+    **dict.fromkeys(("seeds", "episodes"), int),
+    **dict.fromkeys(("reward", "reward_std", "reward_low", "reward_high"), float),
+    "cost_name": str,
+    **dict.fromkeys(("cost", "cost_std", "cost_low", "cost_high", "limit", "floor", "cumulative"), float),
+    **dict.fromkeys(("violations", "violating", "strong_violation", "excess_slope", "solved"), float),
+    "solved_seeds": int,
+    **dict.fromkeys(("regret", "safe_regret", "strong_regret"), float),
+    **dict.fromkeys(("last_iterate_reward", "last_iterate_shortfall"), float),
+    **dict.fromkeys(("last_iterate_cost", "last_iterate_excess"), float),
+    **dict.fromkeys(("average_policy_reward", "average_policy_cost"), float),
+}
 CONFIDENCE = 0.95
 LONGEST_TRACEBACK = 100_000  # bytes
 
@@ -154,9 +168,21 @@ class Study:
         """The constrained optimum in the algorithm's own world: TFW-UCRL2's has no end."""
         return self._optima.get((environment, algorithm))
 
+    def best_safe(self, environment: str, algorithm: str) -> float | None:
+        """The reward of the best policy that keeps every limit with `conrl.metrics.MARGIN`, there; None also where no
+        policy does."""
+        return self._safest.get((environment, algorithm))
+
     @cached_property
     def _optima(self) -> dict[tuple[str, str], float]:
-        """By environment and algorithm, where the model is known; a question asked twice of a model is planned once.
+        return self._best(0.0)
+
+    @cached_property
+    def _safest(self) -> dict[tuple[str, str], float]:
+        return self._best(MARGIN)
+
+    def _best(self, margin: float) -> dict[tuple[str, str], float]:
+        """By environment and algorithm, where it is known; a question asked twice of a model is planned once.
 
         One algorithm's budgets do not limit the others: each is compared with what its own problem allows.
         """
@@ -165,12 +191,16 @@ class Study:
             if env.mdp is None or env.optimum is None:
                 continue
             runs = [run for run in self.runs if run.environment == env.name and run.problem is not None]
-            planned = {_question(runs[0], continuing=False): env.optimum.reward}
+            planned: dict[tuple[Any, ...], float | None] = {}
+            if not margin:
+                planned[_question(runs[0], continuing=False)] = env.optimum.reward
             for run in runs:
                 question = _question(run, run.continuing)
                 if question not in planned:
-                    planned[question] = _best_reward(env.mdp, run)
-                optima.setdefault((env.name, run.algorithm), planned[question])
+                    planned[question] = _best_reward(env.mdp, run, margin)
+                reward = planned[question]
+                if reward is not None:
+                    optima.setdefault((env.name, run.algorithm), reward)
         return optima
 
     def curves(
@@ -204,45 +234,67 @@ class Study:
                 curves.append(_curve(environment, algorithm, measure, name, x, values[:, :, i]))
         return curves
 
+    def rows(self) -> list[dict[str, Any]]:
+        """One for each environment, algorithm and cost, by the names of `COLUMNS`: numbers of runs, as means over
+        seeds."""
+        return [row for name in self.environments for row in self._rows(name)]
+
     def summary(self) -> polars.DataFrame:
-        """One row for each environment, algorithm and cost."""
+        """The same as a table."""
         pl = import_polars()
-        rows = [row for environment in self.environments for row in self._rows(environment)]
-        numbers = ("cost", "cost_std", "cost_low", "cost_high", "limit", "floor", "cumulative")
-        schema = {
-            **dict.fromkeys(("environment", "algorithm"), pl.String),
-            **dict.fromkeys(("seeds", "episodes"), pl.Int64),
-            **dict.fromkeys(("reward", "reward_std", "reward_low", "reward_high"), pl.Float64),
-            "cost_name": pl.String,
-            **dict.fromkeys((*numbers, "violations", "strong_violation", "solved"), pl.Float64),
-            "solved_seeds": pl.Int64,
-            **dict.fromkeys(("regret", "strong_regret"), pl.Float64),
-        }
-        table: polars.DataFrame = pl.DataFrame(rows, schema=schema, orient="row")
+        schema = {name: {str: pl.String, int: pl.Int64, float: pl.Float64}[kind] for name, kind in COLUMNS.items()}
+        table: polars.DataFrame = pl.DataFrame(self.rows(), schema=schema, orient="row")
         return table
 
-    def _rows(self, environment: str) -> Iterator[tuple[Any, ...]]:
-        """The rows of an environment, in the order of `summary`'s columns: the numbers of runs, as means over seeds."""
+    def _rows(self, environment: str) -> Iterator[dict[str, Any]]:
         for algorithm, runs in self.played(environment).items():
-            best = self.optimum(environment, algorithm)
+            best, safe = self.optimum(environment, algorithm), self.best_safe(environment, algorithm)
             final = np.stack([run.final for run in runs])
             spread = np.stack((final.mean(axis=0), _deviation(final), *bootstrap(final)))  # [4, 1+d]
             solved = [run.solved_from(best) for run in runs]
             # The median over all seeds: a seed that did not solve it counts as longer than any.
             middle = float(np.median([np.inf if s is None else s for s in solved]))
-            regret = None if best is None else float(np.mean([best - run.mean_reward for run in runs]))
-            strong = None if best is None else _mean_total(run.strong_regret(best) for run in runs)
-            head = (environment, algorithm, len(runs), max(run.episodes for run in runs), *spread[:, 0].tolist())
-            tail = (_finite(middle), sum(s is not None for s in solved), regret, strong)
+            last, average = [run.last_iterate(best) for run in runs], [run.average_policy(best) for run in runs]
+            last_value, average_value = (_mean(x and x.value for x in each) for each in (last, average))
+            earned = np.mean([run.mean_reward for run in runs])
+            row = dict.fromkeys(COLUMNS) | {
+                "environment": environment,
+                "algorithm": algorithm,
+                "seeds": len(runs),
+                "episodes": max(run.episodes for run in runs),
+                **_spread("reward", spread[:, 0]),
+                "solved": _finite(middle),
+                "solved_seeds": sum(s is not None for s in solved),
+                "regret": None if best is None else float(best - earned),
+                "safe_regret": None if safe is None else float(safe - earned),
+                "strong_regret": None if best is None else _mean(_end(run.strong_regret(best)) for run in runs),
+                "last_iterate_reward": _entry(last_value, 0),
+                "last_iterate_shortfall": _mean(x and x.shortfall for x in last),
+                "average_policy_reward": _entry(average_value, 0),
+            }
             over = np.mean([run.violations for run in runs], axis=0)
-            excess = _mean_total(run.strong_violation for run in runs)
             sums = np.mean([run.costs.sum(axis=0) for run in runs], axis=0)
+            violating = _mean(run.violating() for run in runs)
+            strong = _mean(_end(run.strong_violation) for run in runs)
+            slope = _mean((run.excess_slope for run in runs), np.median)
+            excess = _mean(x and x.excess for x in last)
             for i, name in enumerate(runs[0].cost_names):
-                bounds = (_finite(runs[0].limits[i]), _finite(runs[0].floors[i]))
-                numbers = (*spread[:, 1 + i].tolist(), *bounds, float(sums[i]), float(over[i]))
-                yield *head, name, *numbers, None if excess is None else float(excess[i]), *tail
+                yield row | {
+                    "cost_name": name,
+                    **_spread("cost", spread[:, 1 + i]),
+                    "limit": _finite(runs[0].limits[i]),
+                    "floor": _finite(runs[0].floors[i]),
+                    "cumulative": float(sums[i]),
+                    "violations": float(over[i]),
+                    "violating": _entry(violating, i),
+                    "strong_violation": _entry(strong, i),
+                    "excess_slope": _entry(slope, i),
+                    "last_iterate_cost": _entry(last_value, 1 + i),
+                    "last_iterate_excess": _entry(excess, i),
+                    "average_policy_cost": _entry(average_value, 1 + i),
+                }
             if not runs[0].cost_names:
-                yield *head, *(None,) * 10, *tail
+                yield row
 
     def save_csv(self, path: str | Path, follow: bool = True) -> None:
         """The table as CSV; `follow`: as in `conrl.io.files.atomic_write`."""
@@ -254,26 +306,48 @@ class Study:
 
 def _question(run: RunRecord, continuing: bool) -> tuple[Any, ...]:
     """Tells apart what runs in one environment ask of its model: under budgets, episodes may also be skipped."""
-    return continuing, type(run.problem), run.limits.tobytes(), run.floors.tobytes()
+    more = ("per_step", "never", "chance", "cvar", "grid")
+    finer = repr([getattr(run.problem, name, None) for name in more])
+    return continuing, type(run.problem), run.limits.tobytes(), run.floors.tobytes(), finer
 
 
-def _best_reward(mdp: ConstrainedMDP, run: RunRecord) -> float:
-    """The most that a run could earn in an episode, within its limits or budgets."""
-    if run.continuing:
-        endless = transform.reachable_part(transform.single_episode(mdp))
-        return long_run_optimum(endless, run.limits).reward
+def _best_reward(mdp: ConstrainedMDP, run: RunRecord, margin: float = 0.0) -> float | None:
+    """The most that a run could earn in an episode, within its limits or budgets; None if no margin is kept."""
     assert run.problem is not None
-    return best_plan(mdp, run.problem).reward
+    try:
+        if run.continuing:
+            endless = transform.reachable_part(transform.single_episode(mdp))
+            return best_average(endless, run.problem, margin).reward
+        return best_plan(mdp, run.problem, margin).reward
+    except (InfeasibleError, RunError):
+        if margin:
+            return None
+        raise
 
 
 def _finite(x: float) -> float | None:
     return float(x) if np.isfinite(x) else None
 
 
-def _mean_total(sums: Iterable[Float | None]) -> Any:
-    """The mean over runs of where running sums end; None if one is unknown."""
-    ends: list[Any] = [None if values is None else values[-1] for values in sums]
-    return None if any(end is None for end in ends) else np.mean(ends, axis=0)
+def _spread(name: str, numbers: Float) -> dict[str, float]:
+    keys = (name, f"{name}_std", f"{name}_low", f"{name}_high")
+    return dict(zip(keys, numbers.tolist(), strict=True))
+
+
+def _end(sums: Float | None) -> Any:
+    """Where running sums end."""
+    return None if sums is None else sums[-1]
+
+
+def _mean(numbers: Iterable[Any], mean: Callable[..., Any] = np.mean) -> Any:
+    """Over runs; None if one is unknown."""
+    known = list(numbers)
+    return None if any(x is None for x in known) else mean(known, axis=0)
+
+
+def _entry(values: Float | None, i: int) -> float | None:
+    """One of them; None where it is unknown."""
+    return None if values is None or np.isnan(values[i]) else float(values[i])
 
 
 def spaced(episodes: int, points: int, log: bool = False) -> Int:

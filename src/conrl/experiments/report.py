@@ -80,7 +80,7 @@ def _plotly() -> str:
 
 def contents(study: Study) -> dict[str, Any]:
     """Everything that the page shows, as JSON."""
-    rows = study.summary().to_dicts()
+    rows = study.rows()
     return {
         "name": study.name,
         "title": study.title,
@@ -127,9 +127,19 @@ def _words() -> dict[str, str]:
         "step can pay.)",
         "regret": "Regret: how far the expected reward was below the constrained optimum, as a mean over all episodes "
         "and seeds; negative where limits were broken for more reward.",
+        "safe": f"Safe regret: the same against the best policy that keeps every limit with a margin of "
+        f"{metrics.MARGIN:.0%} of it; – where no policy does.",
+        "single": "Each policy by itself: exact values of what the episodes played, where they are known; nothing is "
+        "smoothed, and good episodes do not make up for bad ones. All are means over seeds.",
         "strong": "Strong violation and strong regret: the sums, over all episodes, of how far each was above its "
-        "limit (or below its floor) and below the optimum; good episodes do not make up for bad ones. Means over "
-        "seeds, where the exact value of each episode is known.",
+        "limit (or below its floor) and below the optimum.",
+        "iterates": "Last iterate: what the last episode played; below it, how far it falls short of the optimum and "
+        "exceeds its limit. Average policy: one of all policies that were played, drawn anew for each episode.",
+        "violating": "Violating episodes: the share of episodes whose own expected cost is above its limit (or below "
+        f"its floor) by more than {metrics.TOLERANCE:g} of it.",
+        "slope": "Slope of excess: that of the logarithm of the mean excess against the logarithm of the episode, over "
+        "the last decade of the run, as a median over seeds; -0.5 if the excess falls as 1 / √episode. −∞: there is "
+        "no excess at the end.",
         "total": "Total cost: realised, summed over all episodes; a mean over seeds.",
     }
 
@@ -172,4 +182,6 @@ def _curves(study: Study, env: Environment) -> list[dict[str, Any]]:
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: value if isinstance(value, str) else rounded(value) for key, value in row.items()}
+    """In JSON there is no infinity: an excess that came to an end is said by a word."""
+    ended = {"excess_slope": "-inf"} if row["excess_slope"] == -np.inf else {}
+    return {key: value if isinstance(value, str) else rounded(value) for key, value in row.items()} | ended

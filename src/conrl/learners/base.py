@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -33,9 +33,9 @@ class Proposal:
     `policy` is to be executed; it is a `Null` for an episode that is not to be played. `guarded`: a hard budget forbids
     what the plan would have played (`intended`). `infeasible`: the estimated limits could not be kept, and the policy
     that exceeds them least was planned. `lottery`: the mixture that `policy` was drawn from, where the draw itself is
-    part of what is executed: the value of the episode is then that of the lottery, before the draw. `reported`: what the
-    learner shows as its policy, where that is not what it plays; `mixture`: its result so far, where that is a third
-    thing.
+    part of what is executed: the value of the episode is then that of the lottery, before the draw. `reported`: what
+    the learner shows as its policy, where that is not what it plays; `mixture`: its result so far, where that is a
+    third thing.
     """
 
     policy: Policy
@@ -140,6 +140,7 @@ class BaseLearner(ABC):
     problems: tuple[type, ...] = (Linear,)  # the problems that it takes
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]  # by name, what each stands for
     settings: tuple[str, ...] = ()  # numbers and words that make it, beyond those of every learner: its attributes
+    unsaid: ClassVar[Mapping[str, Any]] = {}  # settings younger than saved configurations, and what those mean
     reports: bool = False  # it shows something else than what it plays, as soon as it has something
     continuing: bool = False  # it learns from one unending episode
     by_step: bool = False  # it can learn what depends on the step
@@ -298,14 +299,16 @@ class BaseLearner(ABC):
         save_learner(self, path)
 
     def config(self) -> dict[str, Any]:
-        """What makes this learner, as JSON; parts that are functions of the user's own are null."""
+        """What makes this learner, as JSON; parts that are functions of the user's own are null. A setting that has its
+        value in `unsaid` is left out."""
+        made = {name: vars(self)[name] for name in self.settings}
         return {
             "learner": self.name,
             "task": describe(self.task),
             "problem": describe(self.problem),
             "seed": self.seed,
             "keep_policies": self.keep_policies,
-            **{name: vars(self)[name] for name in self.settings},
+            **{name: value for name, value in made.items() if self.unsaid.get(name, MISSING) != value},
         }
 
     def state(self) -> dict[str, Array]:

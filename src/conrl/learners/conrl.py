@@ -3,9 +3,10 @@
     episode k:  N_k, p_hat, r_hat, c_hat from what was seen  ->  b_k  ->  pi_k = ConPlanner(p_hat, r_hat, c_hat, b_k)
 
 `conrl.estimation` has the first two, `conrl.planners` the third; the planner is BasicConPlanner,
-ConvexConPlanner or KnapsackConPlanner as the problem is `Linear`, `ConcaveConvex` or `Knapsack`. A plan is a mixture:
-one component is drawn at the start of the episode. Randomness depends on the seed and the number of the episode alone,
-so that a learner that was saved and loaded goes on exactly as it would have.
+ConvexConPlanner or KnapsackConPlanner as the problem is `Linear`, `ConcaveConvex` or `Knapsack`. A plan is a mixture;
+what is played is its Markov form, one randomized policy with the same value in the estimate, or one component, drawn at
+the start of the episode. Whether a `Knapsack` episode is skipped is drawn first. Randomness depends on the seed and the
+number of the episode alone, so that a learner that was saved and loaded goes on exactly as it would have.
 
 Caution (a negative bonus) moves the estimate itself: it cannot be part of the optimistic set.
 """
@@ -20,10 +21,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl._types import Array, Arrays, Float
-from conrl.arguments import LARGEST, read_choice, read_flag
+from conrl.arguments import LARGEST, frozen, read_choice, read_flag, takes
 from conrl.episode import Episode
 from conrl.errors import InfeasibleError, RunError, SpecError, shown
 from conrl.estimation.bonuses import Bonus, ScaledBonus
+from conrl.estimation.evidence import Evidence
 from conrl.estimation.tally import Tally
 from conrl.learners.base import Proposal, group, prefixed
 from conrl.learners.budget import Budget, sum_up
@@ -39,6 +41,7 @@ from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, Rows
 from conrl.sampling import UNBOUND, Room, draw
 
 EXECUTES = ("policy", "most-probable")
+PLAYS = ("markov", "mixture")
 
 
 class ConRL(PlacesLearner):
@@ -53,8 +56,12 @@ class ConRL(PlacesLearner):
             setting of the paper's experiments.
         planner: a name or an object, as in `conrl.plan`; overrides the preset. Where no policy of the estimate keeps
             the limits, the one that exceeds them least is played (`relax`).
-        bonus: `TheoryBonus`, `ScaledBonus`, or a function of (visits [n], episode, task) that gives [n] or [n, 1+d],
-            positive for optimism and negative for caution; overrides the preset. Logged episodes count.
+        bonus: `TheoryBonus`, `ScaledBonus`, or a function that gives [P] or [P, 1+d] for the P pairs of states seen,
+            positive for optimism and negative for caution; overrides the preset. It is told (visits [P], episode,
+            task), or, if it takes one argument, the `Evidence`. Logged episodes count. What it hopes of a pair never
+            visited is cut to the task's ranges, unless it has an attribute `bounded` that is False.
+        play: `"markov"`: the Markov form of the plan; `"mixture"`: one of the policies that it mixes, drawn for the
+            episode, whose own cost may be above a limit; overrides the preset.
         executes: what is played of a policy that draws its actions, as A2C's does: the `"policy"` itself, or its
             `"most-probable"` action in every state, while the policy is what is reported; overrides the preset.
         resolve: `Knapsack` only. Plan each episode for what is left, (B - spent) / (K - k + 1), with epsilon = 0,
@@ -72,14 +79,16 @@ class ConRL(PlacesLearner):
     # The program behind the paper: a tiny bonus, ten steps of a multiplier that is kept, the answer to its mean is
     # played; of a network's policy the most probable actions are played, and the policy itself is reported.
     presets: ClassVar = {
-        "default": {"planner": ColumnGeneration, "bonus": ScaledBonus, "executes": "policy"},
+        "default": {"planner": ColumnGeneration, "bonus": ScaledBonus, "executes": "policy", "play": "markov"},
         "authors": {
             "planner": lambda: Lagrangian(10, 0.2, keep_multipliers=True, returns="average-multiplier"),
-            "bonus": lambda: ScaledBonus(0.001, 0.001, relative=False),
+            "bonus": lambda: ScaledBonus(0.001, 0.001, relative=False, bounded=False),
             "executes": "most-probable",
+            "play": "mixture",
         },
     }
-    settings = ("preset", "executes", "resolve", "guard")
+    settings = ("preset", "executes", "play", "resolve", "guard")
+    unsaid: ClassVar = {"play": "mixture"}
 
     def __init__(
         self,
@@ -90,6 +99,7 @@ class ConRL(PlacesLearner):
         planner: str | Planner | None = None,
         bonus: Bonus | None = None,
         executes: str | None = None,
+        play: str | None = None,
         resolve: bool = False,
         guard: bool = True,
         seed: int | None = None,
@@ -103,11 +113,14 @@ class ConRL(PlacesLearner):
         self.bonus: Bonus = usual["bonus"]() if bonus is None else bonus
         if not callable(self.bonus):
             raise SpecError(f"bonus is {shown(bonus)}; it must be TheoryBonus, ScaledBonus or a function")
+        self._by_visits = takes(self.bonus, 3)
         self.executes = read_choice(usual["executes"] if executes is None else executes, "executes", EXECUTES)
+        self.play = read_choice(usual["play"] if play is None else play, "play", PLAYS)
         self.resolve, self.guard = read_flag(resolve, "resolve"), read_flag(guard, "guard")
         self._null = Null(task.horizon, task.num_states, task.num_actions)
         self._prepare(self.problem, self._rows)
         self._start: Arrays | None = None  # what the plan of the last episode observed left for the next
+        self._prices: Float | None = None  # [d]: of that plan, those of floors taken off
         self._plan: Plan | None = None
 
     def _change_problem(self, problem: Problem, rows: Rows) -> None:
@@ -177,6 +190,10 @@ class ConRL(PlacesLearner):
             self.budget.spend_episode(episode.costs)
         if self._plan is not None:
             self._start = self._plan.start
+            self._prices = self._net_prices(self._plan)
+
+    def _net_prices(self, plan: Plan) -> Float | None:
+        return None if isinstance(self._problem, ConcaveConvex) else plan.prices - plan.floor_prices
 
     # -- budgets ------------------------------------------------------------------------------------------
 
@@ -203,7 +220,8 @@ class ConRL(PlacesLearner):
         skip, share = self.generator().random(2)
         intended: Policy = self._null
         if skip >= plan.skip:
-            intended = self._of_task(plan.component(int(draw(plan.weights, share))))
+            whole = self.play == "markov"
+            intended = self._of_task(plan.policy if whole else plan.component(int(draw(plan.weights, share))))
         reported = None
         if self.executes == "most-probable" and not isinstance(intended, (Deterministic, Null)):
             reported, intended = intended, intended.most_probable
@@ -233,18 +251,31 @@ class ConRL(PlacesLearner):
     def _model(self, k: int) -> ConstrainedMDP:
         """The estimate of the places with its bonus (Algorithm 1, lines 2 and 3)."""
         counts = self.counts
-        b = self._bonus_table(k)
+        estimate = counts.model(origin=Origin(self.task, counts.exists, counts.order.copy(), self.seed))
+        b = self._bonus_table(Evidence(counts, self.primed + k, self._prices, estimate))
         if counts.known >= 0:
             b[counts.known] = 0.0
-        careful = np.minimum(b, 0.0)
+        careful, hopeful = np.minimum(b, 0.0), np.maximum(b, 0.0)
         pay = counts.means + careful * self._caution if careful.any() else counts.means
-        origin = Origin(self.task, counts.exists, counts.order.copy(), self.seed)
-        return counts.by_outcome(counts.model(pay, np.maximum(b, 0.0), origin))
+        if getattr(self.bonus, "bounded", True):
+            pay, hopeful = self._within_ranges(pay, hopeful)
+        return counts.by_outcome(estimate._copy(pay=frozen(pay), bonus=frozen(hopeful)))
 
-    def _bonus_table(self, k: int) -> Float:
-        visits = self.counts.visits
+    def _within_ranges(self, pay: Float, hopeful: Float) -> tuple[Float, Float]:
+        """The same with pairs never visited between the ends of what is declared, as a middle and half a width."""
+        new = (self.counts.visits == 0) & (hopeful > 0.0).any(axis=1)
+        if self.counts.start == self.counts.order[0]:
+            new[0] = False  # START pays nothing
+        low, high = (np.clip(pay[new] + side * hopeful[new], *self.task.ranges.T) for side in (-1.0, 1.0))
+        pay, hopeful = pay.copy(), hopeful.copy()
+        pay[new], hopeful[new] = (low + high) / 2.0, (high - low) / 2.0
+        return pay, hopeful
+
+    def _bonus_table(self, evidence: Evidence) -> Float:
+        visits = evidence.visits
         try:
-            b = np.array(self.bonus(visits, self.primed + k, self.counts.task), dtype=np.float64)
+            given = self.bonus(visits, evidence.episode, evidence.task) if self._by_visits else self.bonus(evidence)  # type: ignore[call-arg,arg-type]
+            b = np.array(given, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise SpecError(f"the bonus did not return numbers: {error}") from None
         width = 1 + self.task.num_costs
@@ -283,6 +314,8 @@ class ConRL(PlacesLearner):
         arrays = super().state()
         if self._start is not None:
             arrays |= prefixed("start_", self._start)
+        if self._prices is not None:
+            arrays["prices"] = self._prices
         if self.budget is not None:
             arrays["spent"] = self.budget.state()
         return arrays
@@ -290,6 +323,7 @@ class ConRL(PlacesLearner):
     def load_state(self, state: Arrays) -> None:
         super().load_state(state)
         self._start = group(state, "start_") or group(state, "planner_") or None  # the latter until 0.2
+        self._prices = saved_prices(state, self.task.num_costs)
         if self.budget is not None:
             self.budget.load_state(state["spent"], self._episodes)
             sums = self.counts.state()["sums"][:, 1:]
@@ -305,3 +339,13 @@ def _caution(rows: Rows, num_costs: int) -> Float:
     for i in floors:
         sign[1 + i] = 0.0 if i in limits else 1.0
     return sign
+
+
+def saved_prices(state: Arrays, num_costs: int) -> Float | None:
+    """[d]: those of the last plan; None where none were saved."""
+    prices = state.get("prices")
+    if prices is None:
+        return None
+    if prices.shape != (num_costs,) or prices.dtype != np.float64 or not np.isfinite(prices).all():
+        raise RunError(f"prices are {prices}; they must be {num_costs} numbers")
+    return np.array(prices)

@@ -72,6 +72,8 @@ _PLAIN: dict[str, Any] = {
 }
 POLICIES = ("safe",)  # arguments of learners that are policies, stored as arrays; `config` has what tells them apart
 _APART = ("features", "available")  # arrays of a task, stored as such
+# Fields that are younger than descriptions in files, and what those mean; left out where they have that value.
+_UNSAID: dict[str, dict[str, Any]] = {"ScaledBonus": {"bounded": False}}
 
 
 def describe(part: Any) -> dict[str, Any] | None:
@@ -79,6 +81,9 @@ def describe(part: Any) -> dict[str, Any] | None:
     if type(part) is not _PLAIN.get(type(part).__name__):
         return None
     fields = {f.name: vars(part)[f.name] for f in dataclasses.fields(part) if f.init and f.name not in _APART}
+    for name, value in _UNSAID.get(type(part).__name__, {}).items():
+        if fields[name] == value:
+            del fields[name]
     try:
         plain: dict[str, Any] = json.loads(json.dumps({"kind": type(part).__name__, **fields}, default=_plain))
     except TypeError:
@@ -108,7 +113,7 @@ def rebuild(description: dict[str, Any], **more: Any) -> Any:
     known = {f.name for f in dataclasses.fields(_PLAIN[kind]) if f.init}
     if not fields.keys() <= known:
         raise ModelError(f"{kind} has no {sorted(fields.keys() - known)[0]!r}")
-    return _PLAIN[kind](**fields, **more)
+    return _PLAIN[kind](**_UNSAID.get(kind, {}) | fields, **more)
 
 
 def learner_arrays(learner: Learner) -> dict[str, Array]:
@@ -207,7 +212,7 @@ def learner_of(arrays: dict[str, Array], given: dict[str, Any]) -> Any:
         raise ModelError("its learner is unknown")
     apart = {name: arrays[f"task_{name}"] for name in _APART if f"task_{name}" in arrays}
     task = rebuild(config.pop("task"), **apart)
-    parts = {}
+    parts = dict(kind.unsaid)
     for name, value in config.items():
         if name in given:
             parts[name] = given[name]
@@ -223,7 +228,7 @@ def learner_of(arrays: dict[str, Array], given: dict[str, Any]) -> Any:
     for name in set(POLICIES) & config.keys() - given.keys():
         prefix = f"{name}_"
         parts[name] = policy_of({k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)})
-    learner = kind(task, **{**getattr(kind, "before", {}), **parts})
+    learner = kind(task, **parts)
     for name in set(POLICIES) & config.keys() - given.keys():
         if learner.config()[name] != config[name]:
             raise ModelError(f"its policy {name} is not the one that its config describes")

@@ -120,6 +120,33 @@ class Linear:
         """The grid of each cost that has one."""
         return read_grids(self.grid, tuple(model.cost_names))
 
+    def tightened(self, model: ConstrainedMDP | Task, margin: float) -> Linear:
+        """Every bound moved to the safe side by such a share of its size: of limits and floors, of single steps, and of
+        single episodes what m, p or b is to `never`, `chance` and `cvar`. A bound of 0 stays."""
+        names = tuple(model.cost_names)
+        limits, floors = resolve_limits(self.limits, names, "limits"), resolve_limits(self.floors, names, "floors")
+        per_step: dict[str, Float] | None = None
+        if self.per_step is not None:
+            H = need_steps(model.horizon, "a limit on single steps")
+            per_step = {name: np.full(H, np.inf) for name in self.per_step}
+            for one in read_step_limits(self.per_step, names, H):
+                per_step[names[one.cost]][one.step] = tightened(one.bound, margin)
+        tails: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
+        for tail in self.tails(model):
+            bound = float(tightened(tail.bound, margin))
+            if tail.kind == NEVER:
+                tails[NEVER][names[tail.cost]] = bound
+            else:
+                pair = (tail.limit, bound) if tail.kind == CHANCE else (tail.share, bound)
+                tails[tail.kind].setdefault(names[tail.cost], []).append(pair)
+        return Linear(
+            tightened(limits, margin),
+            None if self.floors is None else -tightened(-floors, margin),
+            per_step,
+            **{kind: entries or None for kind, entries in tails.items()},
+            grid=self.grid,
+        )
+
     def rows(self, model: ConstrainedMDP | Task) -> Rows:
         """The finite limits, then the finite floors, of a model's costs."""
         limits = resolve_limits(self.limits, model.cost_names, "limits")
@@ -251,6 +278,12 @@ def resolve_limits(limits: Limits | Linear | None, cost_names: Sequence[str], wh
         message = f"{what[:-1]} of cost {name!r} is {values[bad[0]]}; it must be a number, or {none} for none"
         raise ModelError(message, key=(what, name))
     return values
+
+
+def tightened(bounds: ArrayLike, margin: float) -> Float:
+    """Upper bounds [...], lowered by such a share of their size; infinities stay."""
+    given = np.asarray(bounds, dtype=np.float64)
+    return np.where(np.isfinite(given), given - margin * size_of(given, np.zeros_like(given)), given)
 
 
 def size_of(aim: Float, largest: Float) -> Float:

@@ -30,7 +30,7 @@ from conrl.model.limits import resolve_limits
 from conrl.planners import Plan, plan
 from conrl.planners.column_generation.cones import evaluator
 from conrl.planners.long_run import LongRun, long_run_optimum
-from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem
+from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, read_margin, tightened
 
 # Columns that hold [d] numbers, or [1+d]: value vectors.
 EXTRA = {"costs": 0, "unguarded": 0, "prices": 0, "expected": 1, "reported": 1, "mixture": 1}
@@ -90,6 +90,7 @@ class History:
         self._tables: dict[str, Array] = {}
         self._scores: metrics.Scores | None = None
         self._regret: metrics.Regret | None = None
+        self._safest: dict[float, Plan | LongRun] = {}  # by margin
 
     @classmethod
     def of(cls, learner: Learner, truth: ConstrainedMDP | None) -> History:
@@ -206,10 +207,8 @@ class History:
         the guard keeps by ending episodes, if no policy of the model keeps it to the last step."""
         if self.mdp is None:
             return None
-        if self.continuing:
-            return long_run_optimum(self.mdp, self.limits)
         try:
-            return best_plan(self.mdp, self.problem)
+            return self._best(self.mdp)
         except InfeasibleError:
             if isinstance(self.problem, Linear) and self.problem.never:
                 return None
@@ -234,6 +233,52 @@ class History:
             assert isinstance(best, Plan)  # no learner of an unending episode takes such problems
             return metrics.Regret(best.objective - at[:, 0], at[:, 1])
         return metrics.regret(means, best.reward, self.limits, self.floors)
+
+    def best_safe(self, margin: float = metrics.MARGIN) -> Plan | LongRun | None:
+        """The best policy of the true model that keeps every limit with a margin, a share in [0, 1) of its size; None
+        where `optimum` is, or the problem is `ConcaveConvex`. Raises where no policy keeps it."""
+        read_margin(margin)
+        if self.mdp is None or self._linear_optimum is None:
+            return None
+        if margin not in self._safest:
+            self._safest[margin] = self._best(self.mdp, margin)
+        return self._safest[margin]
+
+    def _best(self, mdp: ConstrainedMDP, margin: float = 0.0) -> Plan | LongRun:
+        return (best_average if self.continuing else best_plan)(mdp, self.problem, margin)
+
+    def safe_regret(self, margin: float = metrics.MARGIN) -> Float | None:
+        """[K]: how far the mean reward so far falls short of that of `best_safe`; None where that is."""
+        best, means = self.best_safe(margin), self.averages
+        return None if best is None or means is None else best.reward - means[:, 0]
+
+    @property
+    def last_iterate(self) -> metrics.Standing | None:
+        """The exact value of what the last episode executed, with its shortfall and its excess; None where it is
+        unknown. The shortfall is None where the optimum is, or the problem is `ConcaveConvex`."""
+        return self.scores.last_iterate(self._linear_optimum)
+
+    @property
+    def average_policy(self) -> metrics.Standing | None:
+        """The same of the average policy, which plays one of all executed policies: the mean of their values; None
+        where one of them is unknown."""
+        return self.scores.average_policy(self._linear_optimum)
+
+    def violating(self, tolerance: float = metrics.TOLERANCE) -> Float | None:
+        """[d]: the share of episodes whose own expected cost is above its limit, or below its floor, by more than such
+        a share of it; None where the exact value of each episode is unknown, or the problem is `ConcaveConvex`."""
+        share = self.scores.violating(tolerance)
+        return None if isinstance(self.problem, ConcaveConvex) else share
+
+    @property
+    def binned_excess(self) -> metrics.Binned | None:
+        """The mean excess of an episode over the last decade of the run, in bins; None as above."""
+        return None if isinstance(self.problem, ConcaveConvex) else self.scores.binned_excess
+
+    @property
+    def excess_slope(self) -> Float | None:
+        """[d]: the slope of its logarithm against that of the episode; None as above."""
+        return None if isinstance(self.problem, ConcaveConvex) else self.scores.excess_slope
 
     @property
     def strong_regret(self) -> Float | None:
@@ -396,9 +441,30 @@ def episode_bounds(problem: Problem | None, cost_names: tuple[str, ...]) -> tupl
     return upper, lower
 
 
-def best_plan(mdp: ConstrainedMDP, problem: Problem) -> Plan:
-    """What a run in a model is compared with: no part of a budget is held back."""
-    return plan(mdp, Knapsack(problem.budgets, problem.episodes) if isinstance(problem, Knapsack) else problem)
+def best_plan(mdp: ConstrainedMDP, problem: Problem, margin: float = 0.0) -> Plan:
+    """What a run in a model is compared with: no part of a budget is held back, but bounds are kept with a margin."""
+    asked = _within(problem, mdp, margin)
+    try:
+        return plan(mdp, Knapsack(asked.budgets, asked.episodes) if isinstance(asked, Knapsack) else asked)
+    except InfeasibleError as error:
+        raise (InfeasibleError(_too_wide(margin, error), error.feasibility) if margin else error) from None
+
+
+def best_average(mdp: ConstrainedMDP, problem: Problem, margin: float = 0.0) -> LongRun:
+    """The same of one unending episode: the best long-run average."""
+    try:
+        return long_run_optimum(mdp, episode_bounds(_within(problem, mdp, margin), mdp.cost_names)[0])
+    except RunError as error:
+        raise (RunError(_too_wide(margin, error)) if margin else error) from None
+
+
+def _within(problem: Problem, mdp: ConstrainedMDP, margin: float) -> Problem:
+    """The problem with every bound moved to the safe side; functions have no bounds to move."""
+    return tightened(problem, mdp, margin) if margin and not isinstance(problem, ConcaveConvex) else problem
+
+
+def _too_wide(margin: float, error: Exception) -> str:
+    return f"no policy keeps every limit with a margin of {margin:g} of its size; take a smaller margin ({error})"
 
 
 def _known(value: Float) -> Float | None:

@@ -6,7 +6,6 @@ interrupted is that of one that was not.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary, WeakSet
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl._types import Array, Float
+from conrl.arguments import takes
 from conrl.envs.stepping import Step, costs_in, costs_of, play
 from conrl.episode import Episode
 from conrl.errors import ModelError, RunError, SpecError, shown
@@ -238,7 +238,7 @@ class GymnasiumWorld:
         self.env = env
         self.task = task
         self._cost = cost
-        self._with_info = cost is not None and _takes(cost, 6)
+        self._with_info = cost is not None and takes(cost, 6)
         for name, space, size in (
             ("observation", env.observation_space, task.num_states),
             ("action", env.action_space, task.num_actions),
@@ -289,14 +289,3 @@ class GymnasiumWorld:
             if given is None and d:
                 raise RunError('the environment gives neither info["costs"] nor info["cost"]; pass cost=function')
         return costs_of(given, d) if d else np.zeros(0)
-
-
-def _takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether a function can be called with `count` arguments."""
-    try:
-        inspect.signature(function).bind(*range(count))
-    except TypeError:
-        return False
-    except ValueError:  # it does not say
-        pass
-    return True

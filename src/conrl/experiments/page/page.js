@@ -82,7 +82,8 @@ function whatWasRun(main) {
   put(section, "p", { text: DATA.words.band });
   const details = put(section, "details");
   put(details, "summary", { text: "What the numbers mean" });
-  for (const key of ["curve", "final", "violations", "solved", "regret", "strong", "total"]) put(details, "p", { text: DATA.words[key] });
+  const words = ["curve", "final", "violations", "solved", "regret", "safe", "total", "single", "iterates", "violating", "strong", "slope"];
+  for (const key of words) put(details, "p", { text: DATA.words[key] });
 }
 
 // -- the table -------------------------------------------------------------------------------------------------
@@ -91,22 +92,16 @@ function range(low, high) {
   return low === null || low === high ? "one seed" : `[${show(low)}, ${show(high)}]`;
 }
 
-function resultsTable(section, env) {
-  const box = put(section, "div", { className: "scroll wide", tabIndex: 0, role: "region", "aria-label": `Results in ${env.title}` });
+// A table with a line for each algorithm and cost. A column is [heading, fill, kind]: `fill` puts something into the cell of
+// a row; of kind "cost" there is a cell for each cost, else one for all costs of an algorithm.
+function tableOf(section, label, env, columns) {
+  const box = put(section, "div", { className: "scroll wide", tabIndex: 0, role: "region", "aria-label": `${label} in ${env.title}` });
   const table = put(box, "table");
-  const costly = env.table.some((row) => row.cost_name !== null);
-  const heads = [["Algorithm", "word"], ["Seeds"], ["Episodes"], ["Reward"]];
-  if (costly) heads.push(["Cost", "word"], ["Mean"], ["Limit"], ["Violations"], ["Strong violation"], ["Total cost"]);
-  heads.push(["Solved after"], ["Regret"], ["Strong regret"]);
   const head = put(put(table, "thead"), "tr");
-  for (const [text, kind] of heads) put(head, "th", { scope: "col", text, className: kind || "" });
+  const shown = columns.filter(([, , kind]) => kind !== "cost" || env.table.some((row) => row.cost_name !== null));
+  for (const [text] of shown) put(head, "th", { scope: "col", text, className: text === "Cost" ? "word" : "" });
   const body = put(table, "tbody");
   const titles = new Map(DATA.algorithms.map((a) => [a.name, a.title]));
-  const value = (row, mean, low, high, span) => {
-    const cell = put(row, "td", { rowSpan: span || 1, text: show(mean) });
-    put(cell, "small", { text: range(low, high) });
-    return cell;
-  };
   for (let i = 0; i < env.table.length; ) {
     const first = env.table[i];
     let span = 1;
@@ -114,32 +109,71 @@ function resultsTable(section, env) {
     for (let j = 0; j < span; j++) {
       const row = env.table[i + j];
       const line = put(body, "tr");
-      if (j === 0) {
-        put(line, "th", { scope: "row", rowSpan: span, text: titles.get(row.algorithm) || row.algorithm });
-        put(line, "td", { rowSpan: span, text: many(row.seeds) });
-        put(line, "td", { rowSpan: span, text: many(row.episodes) });
-        value(line, row.reward, row.reward_low, row.reward_high, span);
-      }
-      if (costly) {
-        put(line, "td", { className: "word", text: row.cost_name });
-        const cell = value(line, row.cost, row.cost_low, row.cost_high);
-        if (row.limit !== null && row.cost_low > row.limit) put(cell, "small", { className: "over", text: "▲ above limit" });
-        put(line, "td", { text: row.floor === null ? show(row.limit) : `${show(row.floor)} to ${show(row.limit)}` });
-        const limited = row.limit !== null || row.floor !== null;
-        put(line, "td", { text: limited ? percent(row.violations) : "–" });
-        put(line, "td", { text: limited ? show(row.strong_violation) : "–" });
-        put(line, "td", { text: show(row.cumulative) });
-      }
-      if (j === 0) {
-        const solved = put(line, "td", { rowSpan: span, text: row.solved === null ? "–" : many(row.solved) });
-        if (env.best !== null) put(solved, "small", { text: `${row.solved_seeds} of ${plural(row.seeds, "seed")}` });
-        put(line, "td", { rowSpan: span, text: show(row.regret) });
-        put(line, "td", { rowSpan: span, text: show(row.strong_regret) });
+      for (const [text, fill, kind] of shown) {
+        if (text === "Algorithm") {
+          if (j === 0) put(line, "th", { scope: "row", rowSpan: span, text: titles.get(row.algorithm) || row.algorithm });
+        } else if (kind === "cost") fill(put(line, "td", { className: text === "Cost" ? "word" : "" }), row);
+        else if (j === 0) fill(put(line, "td", { rowSpan: span }), row);
       }
     }
     i += span;
   }
+}
+
+const isLimited = (row) => row.limit !== null || row.floor !== null;
+
+// Fills a cell with a number and, below it, a word or two.
+const number = (key, below) => (cell, row) => {
+  cell.textContent = show(row[key]);
+  const text = below && below(row);
+  if (text) put(cell, "small", { text });
+};
+const ifLimited = (fill) => (cell, row) => isLimited(row) ? fill(cell, row) : (cell.textContent = "–");
+
+function resultsTable(section, env) {
+  tableOf(section, "Results", env, [
+    ["Algorithm"],
+    ["Seeds", (cell, row) => (cell.textContent = many(row.seeds))],
+    ["Episodes", (cell, row) => (cell.textContent = many(row.episodes))],
+    ["Reward", number("reward", (row) => range(row.reward_low, row.reward_high))],
+    ["Cost", (cell, row) => (cell.textContent = row.cost_name), "cost"],
+    ["Mean", (cell, row) => {
+      number("cost", () => range(row.cost_low, row.cost_high))(cell, row);
+      if (row.limit !== null && row.cost_low > row.limit) put(cell, "small", { className: "over", text: "▲ above limit" });
+    }, "cost"],
+    ["Limit", (cell, row) => (cell.textContent = row.floor === null ? show(row.limit) : `${show(row.floor)} to ${show(row.limit)}`), "cost"],
+    ["Violations", ifLimited((cell, row) => (cell.textContent = percent(row.violations))), "cost"],
+    ["Total cost", number("cumulative"), "cost"],
+    ["Solved after", (cell, row) => {
+      cell.textContent = many(row.solved);
+      if (env.best !== null) put(cell, "small", { text: `${row.solved_seeds} of ${plural(row.seeds, "seed")}` });
+    }],
+    ["Regret", number("regret")],
+    ["Safe regret", number("safe_regret")],
+  ]);
   put(section, "p", { className: "soft", text: `${DATA.words.final} ${DATA.words.violations}` });
+}
+
+// What is known of each policy by itself; nothing, where no exact values are.
+function policiesTable(section, env) {
+  if (env.table.every((row) => row.last_iterate_reward === null && row.average_policy_reward === null)) return;
+  put(section, "h3", { text: "Each policy by itself" });
+  const off = (key, word) => (row) => (row[key] === null ? "" : `${show(row[key])} ${word}`);
+  const slope = (x) => (x === "-inf" ? "−∞" : x === null ? "–" : x.toFixed(2).replace("-", "−"));
+  tableOf(section, "Each policy by itself", env, [
+    ["Algorithm"],
+    ["Last iterate: reward", number("last_iterate_reward", off("last_iterate_shortfall", "short"))],
+    ["Average policy: reward", number("average_policy_reward")],
+    ["Strong regret", number("strong_regret")],
+    ["Cost", (cell, row) => (cell.textContent = row.cost_name), "cost"],
+    ["Last iterate: cost", number("last_iterate_cost", (row) => (isLimited(row) ? off("last_iterate_excess", "excess")(row) : "")), "cost"],
+    ["Average policy: cost", number("average_policy_cost"), "cost"],
+    ["Limit", (cell, row) => (cell.textContent = row.floor === null ? show(row.limit) : `${show(row.floor)} to ${show(row.limit)}`), "cost"],
+    ["Violating episodes", ifLimited((cell, row) => (cell.textContent = row.violating === null ? "–" : percent(row.violating))), "cost"],
+    ["Strong violation", ifLimited(number("strong_violation")), "cost"],
+    ["Slope of excess", ifLimited((cell, row) => (cell.textContent = slope(row.excess_slope))), "cost"],
+  ]);
+  put(section, "p", { className: "soft", text: `${DATA.words.single} ${DATA.words.violating} ${DATA.words.slope}` });
 }
 
 // -- all of it -------------------------------------------------------------------------------------------------
@@ -178,6 +212,7 @@ document.addEventListener("DOMContentLoaded", () => {
     learningCurves(section, env);
     put(section, "h3", { text: "Results" });
     resultsTable(section, env);
+    policiesTable(section, env);
     put(section, "h3", { text: "Budget explorer" });
     budgetExplorer(section, env);
   });

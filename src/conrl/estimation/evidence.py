@@ -1,0 +1,98 @@
+"""What a learner knows before an episode, as a bonus is told it.
+
+P pairs (state, action) of the n states seen so far; pay is the reward and d costs, 1 + d numbers. w is a direction:
+what one unit of each is worth, (1, -prices) at the prices of the last plan.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from conrl import kernels
+from conrl._types import Bool, Float, Int
+from conrl.estimation.counts import Counts
+from conrl.model import ConstrainedMDP, Task
+
+NO_CEILING = np.inf
+
+
+class Evidence:
+    """The counts before an episode, and what follows from them. Nothing here may be changed.
+
+    Args:
+        counts: what was seen.
+        episode: the number of the coming episode, from 1; logged ones count.
+        prices: [d], of the last plan: what one unit of each cost is worth in reward; None before there is one.
+        model: the empirical model of the states seen, without bonus; made of the counts by default.
+    """
+
+    def __init__(
+        self, counts: Counts, episode: int, prices: Float | None = None, model: ConstrainedMDP | None = None
+    ) -> None:
+        self._counts = counts
+        self.episode = episode
+        self.prices = prices
+        self.model = counts.model() if model is None else model
+
+    @property
+    def task(self) -> Task:
+        """What was known beforehand; where it depends on the step, a state here is one at one step."""
+        return self._counts.task
+
+    @property
+    def visits(self) -> Int:
+        """[P]: of each pair."""
+        return self._counts.visits
+
+    @property
+    def known(self) -> Bool:
+        """[P]: pairs about which there is nothing to learn: that of the end of an episode."""
+        mask = np.zeros(self.visits.size, dtype=bool)
+        if self._counts.known >= 0:
+            mask[self._counts.known] = True
+        return mask
+
+    @cached_property
+    def direction(self) -> Float:
+        """[1+d]: (1, -prices); without prices, the reward alone."""
+        w = np.zeros(1 + self.task.num_costs)
+        w[0] = 1.0
+        if self.prices is not None:
+            w[1:] = -self.prices
+        return w
+
+    @cached_property
+    def _scatter(self) -> tuple[Float, Int]:
+        return self._counts.deviations()
+
+    def noise(self, w: Float | None = None, pseudo: float = 2.0) -> Float:
+        """[P]: the standard deviation of w.pay in one visit that the successor does not explain.
+
+        Estimated from all visits to a pair, as if `pseudo` more had been seen with the deviation of all pairs together.
+        """
+        w = self.direction if w is None else w
+        moments, degrees = self._scatter
+        squares = np.maximum(np.einsum("i,pij,j->p", w, moments, w), 0.0)
+        pooled = squares.sum() / max(int(degrees.sum()), 1)
+        variance: Float = (squares + pseudo * pooled) / (degrees + pseudo)
+        return np.sqrt(variance)
+
+    def successors(self) -> tuple[Int, Int]:
+        """[P] each: how many states each pair has led to, and how many of them just once."""
+        graph = self.model.graph
+        seen = self.visits > 0
+        number = np.where(seen, np.diff(graph.start), 0)
+        once = np.rint(graph.probability * np.repeat(self.visits, np.diff(graph.start))) == 1.0
+        return number, np.where(seen, np.add.reduceat(once, graph.start[:-1], dtype=np.int64), 0)
+
+    def values(self, pay: Float) -> Float:
+        """[H, P]: what each pair is worth at each step, by backward induction on pay [P] in the empirical model."""
+        model = self.model
+        H = model.horizon
+        Q = np.empty((H, model.num_pairs))
+        actions = np.empty((H, model.num_states), dtype=np.int16)
+        ceiling, before = np.full(H, NO_CEILING), np.zeros((H, 0))
+        kernels.clipped_greedy(*model.graph, model.action, pay, ceiling, before, 0.0, Q, actions)
+        return Q
