@@ -54,9 +54,9 @@ def world(name: str) -> tuple[conrl.ConstrainedMDP, dict[str, Any]]:
     return conrl.envs.box(), {}
 
 
-def run(job: tuple[str, float, float, int, int]) -> tuple[int, int, float, float]:
+def run(job: tuple[str, float, float, str, int, int]) -> tuple[int, int, float, float]:
     """Violating episodes, the first episode that leaves the safe policy, the share at the end, and where it began."""
-    name, scale, optimism, episodes, seed = job
+    name, scale, optimism, replan, episodes, seed = job
     mdp, known = world(name)
     limits = np.asarray(mdp.limits)
     least = conrl.feasibility(mdp, limits).least
@@ -68,6 +68,7 @@ def run(job: tuple[str, float, float, int, int]) -> tuple[int, int, float, float
         safe_reward=safe.reward,
         scale=scale,
         optimism=optimism,
+        replan=replan,
         seed=seed,
         **known,
     )
@@ -86,6 +87,7 @@ def main() -> None:
     parser.add_argument("--scales", type=float, nargs="*", default=SCALES)
     parser.add_argument("--optimism", type=float, nargs="*")
     parser.add_argument("--worlds", nargs="*")
+    parser.add_argument("--replan", default="episode")
     asked = parser.parse_args()
     choose = asked.what == "choose"
     worlds = asked.worlds or (
@@ -94,12 +96,10 @@ def main() -> None:
     seeds, episodes = asked.seeds or (5 if choose else 20), asked.episodes or (1000 if choose else 2000)
     usual = (conrl.SafeConRL.presets["default"]["optimism"],)
     settings = list(itertools.product(worlds, asked.scales, asked.optimism or (OPTIMISM if choose else usual)))
-    print(
-        "| world | scale | optimism | violating episodes | runs with any | safe policy | share at the end, least | mean |"
-    )
+    print("| world | scale | optimism | violating episodes | runs with any | safe policy | least share | mean share |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     with get_context("spawn").Pool(2) as pool:
-        jobs = [(*setting, episodes, seed) for setting in settings for seed in range(seeds)]
+        jobs = [(*setting, asked.replan, episodes, seed) for setting in settings for seed in range(seeds)]
         answers = iter(pool.imap(run, jobs, chunksize=1))
         for name, scale, optimism in settings:
             found = [next(answers) for _ in range(seeds)]
