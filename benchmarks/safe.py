@@ -3,9 +3,10 @@
     python benchmarks/safe.py choose   # worlds that the default was chosen on: a chain, random models, a small grid
     python benchmarks/safe.py judge    # Mars rover and Box, which it is judged on
 
-Every run starts from the plan at a fifth of the way from the least possible cost to the limit. An episode violates if the
-exact expected cost of what it plays, the lottery, is above the limit. `share`: expected reward of the last 100 episodes,
-in units of the optimum. Two processes; `--seeds` and `--episodes` make it shorter.
+Every run starts from the plan at a fifth of the way from the least possible cost to the limit, and knows what that
+costs and earns. An episode violates if the exact expected cost of what it plays, the lottery, is above the limit. The
+share is the expected reward of the last 100 episodes, in units of the optimum. Two processes; `--seeds` and
+`--episodes` make it shorter.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ def world(name: str) -> tuple[conrl.ConstrainedMDP, dict[str, Any]]:
     return conrl.envs.box(), {}
 
 
-def run(job: tuple[str, float, float, int, int]) -> tuple[int, int, float, float]:
+def run(job: tuple[str, float, float, str, int, int]) -> tuple[int, int, float, float]:
     """Violating episodes, the first episode that leaves the safe policy, the share at the end, and where it began."""
-    name, scale, optimism, episodes, seed = job
+    name, scale, optimism, replan, episodes, seed = job
     mdp, known = world(name)
     limits = np.asarray(mdp.limits)
     least = conrl.feasibility(mdp, limits).least
@@ -67,6 +68,7 @@ def run(job: tuple[str, float, float, int, int]) -> tuple[int, int, float, float
         safe_reward=safe.reward,
         scale=scale,
         optimism=optimism,
+        replan=replan,
         seed=seed,
         **known,
     )
@@ -85,6 +87,7 @@ def main() -> None:
     parser.add_argument("--scales", type=float, nargs="*", default=SCALES)
     parser.add_argument("--optimism", type=float, nargs="*")
     parser.add_argument("--worlds", nargs="*")
+    parser.add_argument("--replan", default="episode")
     asked = parser.parse_args()
     choose = asked.what == "choose"
     worlds = asked.worlds or (
@@ -93,19 +96,17 @@ def main() -> None:
     seeds, episodes = asked.seeds or (5 if choose else 20), asked.episodes or (1000 if choose else 2000)
     usual = (conrl.SafeConRL.presets["default"]["optimism"],)
     settings = list(itertools.product(worlds, asked.scales, asked.optimism or (OPTIMISM if choose else usual)))
-    print(
-        "| world | scale | optimism | violating episodes | runs with any | safe policy | share at the end, least | mean |"
-    )
+    print("| world | scale | optimism | violating episodes | runs with any | safe policy | least share | mean share |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     with get_context("spawn").Pool(2) as pool:
-        jobs = [(*setting, episodes, seed) for setting in settings for seed in range(seeds)]
+        jobs = [(*setting, asked.replan, episodes, seed) for setting in settings for seed in range(seeds)]
         answers = iter(pool.imap(run, jobs, chunksize=1))
         for name, scale, optimism in settings:
             found = [next(answers) for _ in range(seeds)]
             over, _, share, begun = (np.array(column) for column in zip(*found, strict=True))
             print(
-                f"| {name} | {scale:g} | {optimism:g} | {over.sum()} of {seeds * episodes} | {(over > 0).sum()} of {seeds} "
-                f"| {begun[0]:.3f} | {share.min():.3f} | {share.mean():.3f} |",
+                f"| {name} | {scale:g} | {optimism:g} | {over.sum()} of {seeds * episodes} "
+                f"| {(over > 0).sum()} of {seeds} | {begun[0]:.3f} | {share.min():.3f} | {share.mean():.3f} |",
                 flush=True,
             )
 

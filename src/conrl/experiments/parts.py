@@ -147,8 +147,8 @@ def safe_share(value: Any) -> float:
 
 
 def safe_start(kind: Any, chosen: dict[str, Any], task: Task, truth: ConstrainedMDP | None) -> dict[str, Any]:
-    """What an algorithm that needs a safe policy is given as one: `safe` and `safe_costs`, or the plan of the true model
-    at `safe_share` of the limits. The latter is for studies: who has the model need not learn."""
+    """What an algorithm that needs a safe policy is given as one: `safe` and `safe_costs`, or the plan of the true
+    model at `safe_share` of the limits. The latter is for studies: who has the model need not learn."""
     if SAFE not in signature(kind):
         return chosen
     if SHARE not in chosen:

@@ -40,6 +40,7 @@ from typing import ClassVar
 import numpy as np
 
 from conrl._types import Array, Arrays, Float
+from conrl.errors import SpecError
 from conrl.learners.base import group, prefixed
 from conrl.learners.confidence import transition_radii
 from conrl.learners.replanning import Lottery
@@ -53,6 +54,8 @@ from conrl.policy import Policy
 from conrl.problem import Problem, Rows
 
 TOLERANCE = 1e-9
+MOST_SCALE = 1e6
+MOST_BONUS = 1e12  # times the range of the reward: what a gap of next to nothing is worth at most
 
 
 class PessimisticLearner(SafeLearner):
@@ -76,6 +79,10 @@ class PessimisticLearner(SafeLearner):
     ) -> None:
         super().__init__(task, problem, safe, safe_costs, replan, seed, keep_policies)
         self._choose(preset, delta, scale=scale)
+        if self.scale > MOST_SCALE:
+            raise SpecError(
+                f"scale is {self.scale:g}; the proof needs 1, and {MOST_SCALE:g} is the most", key=("scale",)
+            )
         self._start: Arrays | None = None  # of this plan: what the one before ended with
         self._next: Arrays | None = None
 
@@ -152,7 +159,8 @@ class DOPE(PessimisticLearner):
         own = np.where(known.visits > 0, self.scale, 1.0) * np.sqrt(known.log / (2.0 * np.maximum(known.visits, 1)))
         own = np.where((known.high > known.low).any(axis=1), own, 0.0)  # START and END pay nothing
         pay = known.high.copy()
-        pay[:, 0] += width[0] * (3.0 * H * own + H**2 * spread) / gap
+        with np.errstate(over="ignore"):
+            pay[:, 0] += width[0] * np.minimum((3.0 * H * own + H**2 * spread) / gap, MOST_BONUS)
         pay[:, 1:] += width[1:] * H * spread[:, None]
         oracle = known.oracle(pay)
         try:

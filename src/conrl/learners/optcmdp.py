@@ -83,7 +83,7 @@ class OptCMDP(ReplanningLearner):
     summary = "optimism by a confidence set over transitions, planned exactly"
     paper = "Efroni, Mannor and Pirotta (2020)"
     settings = ("preset", "delta", "scale", "play", "replan")
-    before: ClassVar = {"play": "mixture"}  # what configurations mean that were saved without these
+    unsaid: ClassVar = {"play": "mixture"}
     presets: ClassVar = {"default": {"scale": 3e-5}, "theory": {"scale": 1.0}}
 
     def __init__(

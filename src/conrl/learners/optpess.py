@@ -32,7 +32,7 @@ from typing import ClassVar
 import numpy as np
 
 from conrl.arguments import frozen
-from conrl.learners.dope import TOLERANCE, PessimisticLearner
+from conrl.learners.dope import MOST_BONUS, TOLERANCE, PessimisticLearner
 from conrl.learners.optimistic import log_factor
 from conrl.learners.replanning import Lottery
 from conrl.oracles import exact_oracle
@@ -61,7 +61,8 @@ class OptPessLP(PessimisticLearner):
         L = log_factor(counts.task, self._k, self.delta)
         beta = np.where(moves, scale * np.sqrt(L / np.maximum(counts.visits, 1)), 0.0)
         pay = counts.means + np.outer(beta, task.spread) * (1.0 + S * H)
-        pay[:, 0] += task.spread[0] * beta * 4.0 * H * (1.0 + S * H) / self._gap
+        with np.errstate(over="ignore"):
+            pay[:, 0] += task.spread[0] * np.minimum(beta * 4.0 * H * (1.0 + S * H) / self._gap, MOST_BONUS)
         model = counts.model(frozen(pay))
         own = self._value(self.safe, model)[1 + rows.cost]
         if (own >= (rows.bound + self.safe_costs[rows.cost]) / 2.0).any():

@@ -107,7 +107,7 @@ class SafeConRL(SafeLearner):
     paper = "after Bura et al. (2022) and Liu et al. (2021)"
     settings = ("preset", "delta", "scale", "optimism", "safe_reward", "radii", "replan")
     presets: ClassVar = {
-        "default": {"scale": 0.03, "optimism": 0.03},
+        "default": {"scale": 0.03, "optimism": 0.3},
         "theory": {"scale": 1.0, "optimism": 1.0},
     }
 

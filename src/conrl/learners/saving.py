@@ -228,7 +228,7 @@ def learner_of(arrays: dict[str, Array], given: dict[str, Any]) -> Any:
     for name in set(POLICIES) & config.keys() - given.keys():
         prefix = f"{name}_"
         parts[name] = policy_of({k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)})
-    learner = kind(task, **{**getattr(kind, "before", {}), **parts})
+    learner = kind(task, **parts)
     for name in set(POLICIES) & config.keys() - given.keys():
         if learner.config()[name] != config[name]:
             raise ModelError(f"its policy {name} is not the one that its config describes")
