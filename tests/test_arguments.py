@@ -99,6 +99,14 @@ def told(bonus: Any) -> Any:
     return bonus(EVIDENCE), conrl.learn(MDP, conrl.ConRL(TASK, bonus=bonus), 2)
 
 
+SAFE: dict[str, Any] = {
+    "safe": PLAN.policy,
+    "safe_costs": np.asarray(TASK.limits) - 0.01,
+    "delta": 0.1,
+    "scale": 0.1,
+}
+
+
 def judged(margin: Any = 0.1, tolerance: Any = 0.1) -> Any:
     history = conrl.learn(MDP, conrl.ConRL(TASK), 2, seed=1)
     return history.safe_regret(margin), history.violating(tolerance)
@@ -323,7 +331,23 @@ CALLS: dict[str, Call] = {
     "ConRL.observe": Call(conrl.ConRL(TASK).observe, {"episode": EPISODES[0]}),
     "ConRL.prime": Call(conrl.ConRL(TASK).prime, {"episodes": EPISODES}),
     "UCBVI": Call(conrl.UCBVI, LEARNER | {"delta": 0.1, "scale": 0.1, "monotone": True}, learned),
-    "OptCMDP": Call(conrl.OptCMDP, LEARNER | {"delta": 0.1, "scale": 0.1}, learned),
+    "OptCMDP": Call(
+        conrl.OptCMDP, LEARNER | {"delta": 0.1, "scale": 0.1, "play": "markov", "replan": "doubling"}, learned
+    ),
+    "SafeConRL": Call(
+        conrl.SafeConRL,
+        LEARNER
+        | SAFE
+        | {"optimism": 0.5, "safe_reward": 0.1, "worst_costs": [99.0, 99.0], "radii": "sharp", "replan": "doubling"},
+        learned,
+    ),
+    "SafeConRL.draws": Call(conrl.SafeConRL(TASK, seed=1, **SAFE).draws, {"count": 2}),
+    "SafeConRL.observe_block": Call(
+        conrl.SafeConRL(TASK, seed=1, **SAFE).observe_block,
+        {"states": [[0, 1, 2, 0]], "actions": [[0, 1, 0]], "pay": np.full((1, 3, 3), 0.1)},
+    ),
+    "DOPE": Call(conrl.DOPE, LEARNER | SAFE | {"replan": "episode"}, learned),
+    "OptPessLP": Call(conrl.OptPessLP, LEARNER | SAFE | {"replan": "episode"}, learned),
     "PosteriorSampling": Call(conrl.PosteriorSampling, LEARNER | {"prior": 0.1}, learned),
     "PosteriorSampling.sample": Call(conrl.PosteriorSampling(TASK).sample, {}),
     "OptPrimalDual": Call(

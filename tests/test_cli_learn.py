@@ -226,6 +226,7 @@ def test_limits_that_nobody_can_keep() -> None:
 def test_algorithms_are_listed_and_learn() -> None:
     listed = json.loads(ok("algorithms", "--json"))["algorithms"]
     names = {record["name"] for record in listed}
+    safe = {"safe-conrl", "dope", "optpess-lp"}
     assert names == {
         "conrl",
         "rcpo",
@@ -235,12 +236,14 @@ def test_algorithms_are_listed_and_learn() -> None:
         "opt-primal-dual",
         "posterior-sampling",
         "ucbvi",
+        *safe,
     }
     assert all(record["summary"] and record["paper"] for record in listed)
     text = ok("algorithms")
     assert all(name in text for name in names)
     for name in sorted(names):
         more = ("--option", "threshold=1.4") if name == "appropo" else ()
+        more = ("--option", "safe_share=0.2") if name in safe else more
         found = record(*ROVER, "--algorithm", name, "--episodes", 3, "--out", "runs", *more)
         assert found["episodes"] == 3
         again = record(*ROVER, "--algorithm", name, "--episodes", 5, "--out", "runs", *more)
@@ -258,6 +261,12 @@ def test_algorithms_are_listed_and_learn() -> None:
         (("--algorithm", "appropo", "--option", "threshold=high"), "threshold is 'high'; it must be a number"),
         (("--algorithm", "ucbvi", "--budget", "crash=10"), "ucbvi takes"),
         (("--algorithm", "rcpo", "--budget", "crash=10"), "rcpo takes Linear problems"),
+        (("--algorithm", "safe-conrl"), "--option: safe-conrl starts from a policy known to be safe"),
+        (("--algorithm", "dope", "--option", "safe=no.npz"), "--option safe: no such file: no.npz"),
+        (("--algorithm", "dope", "--option", "safe_share=0.2", "--option", "safe_costs=1"), "were both given"),
+        (("--algorithm", "dope", "--option", "safe_share=x"), "safe_share is 'x'; it is a share"),
+        (("--algorithm", "optpess-lp", "--option", "safe_share=1"), "--option safe_share: safe_costs['crash'] is 0.3"),
+        (("--algorithm", "ucbvi", "--option", "safe_share=0.2"), "unknown parameter of ucbvi 'safe_share'"),
         (("--algorithm", "rcpo", "--prime", "log.csv"), "cannot learn from logged data"),
     ],
 )

@@ -59,7 +59,7 @@ def test_made_with_the_default_wrappers_it_runs_to_the_horizon(env_id: str) -> N
     assert (info["cost"], info["costs"].tolist()) == (0.0, [0.0] * inner.mdp.num_costs)
     ends = []
     for _ in range(5):
-        observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        observation, reward, terminated, truncated, info = env.step(env.action_space.sample(info.get("action_mask")))
         assert type(reward) is float
         assert type(info["cost"]) is float
         assert info["costs"].dtype == np.float64

@@ -16,6 +16,7 @@ from strategies import Spec, specs
 import conrl
 from conrl import kernels
 from conrl.oracles import BackwardInduction
+from conrl.sampling import UNBOUND, Dynamics, draw
 
 Float = NDArray[np.float64]
 Table = NDArray[Any]
@@ -380,3 +381,42 @@ def test_without_a_place_for_the_cache_kernels_are_compiled_in_memory(monkeypatc
     monkeypatch.setattr(numba, "njit", njit)
     twice: Any = kernels.compiled(lambda x: 2.0 * x)
     assert twice(21.0) == 42.0
+
+
+@settings(max_examples=40, deadline=None)
+@given(specs(), st.integers(1, 3), st.integers(1, 30), st.booleans())
+def test_a_block_is_single_episodes_with_the_same_draws(spec: Spec, parts: int, most: int, by_step: bool) -> None:
+    """Same steps as `rollout` with the same draws, up to the first episode in which a pair has had its visits."""
+    mdp, rng = spec.build()[0], np.random.default_rng(spec.seed)
+    H, S, A = int(mdp.horizon), mdp.num_states, mdp.num_actions
+    exists = np.broadcast_to(mdp.playable, (H, S, A))
+    tables = rng.dirichlet(np.ones(A), size=(parts, H, S)) * exists
+    tables = np.where(exists, tables + 1e-3 * exists, 0.0)
+    tables /= tables.sum(axis=3, keepdims=True)
+    weights = rng.dirichlet(np.ones(parts))
+    which, uniform = rng.random(most), rng.random((most, H + 1, 2))
+    waits = rng.integers(1, 40, size=(H * S if by_step else S, A))
+    dynamics = Dynamics(mdp)
+    states, actions = np.full((most, H + 1), -1), np.full((most, H), -1)
+    paid = np.full((most, H, 1 + mdp.num_costs), np.nan)
+    left = waits.astype(np.int64)
+    count = kernels.play_block(
+        *dynamics.moves, dynamics.initial, dynamics.pay, dynamics.by_outcome, mdp.action, tables, np.cumsum(weights),
+        which, uniform, left, states, actions, paid,
+    )  # fmt: skip
+    visits = np.zeros(waits.shape, dtype=np.int64)
+    for m in range(most):
+        table = tables[int(draw(weights, which[m]))]
+        alone = dynamics.rollout(table, dynamics.pay, uniform[m], UNBOUND)
+        assert np.array_equal(states[m], alone.states)
+        assert np.array_equal(actions[m], alone.actions)
+        assert np.array_equal(paid[m], alone.paid)
+        nodes = alone.states[:-1] + (np.arange(H) * S if by_step else 0)
+        np.add.at(visits, (nodes, alone.actions), 1)
+        if (visits >= waits).any():
+            assert count == m + 1
+            break
+    else:
+        assert count == most
+    assert (left == waits - visits).all()
+    assert (states[count:] == -1).all()

@@ -71,6 +71,7 @@ def test_every_call_takes_limits_however_they_are_said(how: str) -> None:
     assert np.asarray(MDP.replace(limits=said).limits).tolist() == [1.5, INF]
 
 
+SAFE = conrl.Deterministic(np.zeros((MDP.horizon, MDP.num_states), dtype=int), MDP.num_actions)
 LEARNERS: dict[str, Callable[..., Any]] = {
     "conrl": conrl.ConRL,
     "optcmdp": conrl.OptCMDP,
@@ -80,6 +81,9 @@ LEARNERS: dict[str, Callable[..., Any]] = {
     "tfw-ucrl2": conrl.TFWUCRL2,
     "rcpo": conrl.RCPO,
     "appropo": lambda task, **more: conrl.ApproPO(task, threshold=1.0, **more),
+    "safe-conrl": lambda task, **more: conrl.SafeConRL(task, safe=SAFE, safe_costs=[1.0, 1.0], **more),
+    "dope": lambda task, **more: conrl.DOPE(task, safe=SAFE, safe_costs=[1.0, 1.0], **more),
+    "optpess-lp": lambda task, **more: conrl.OptPessLP(task, safe=SAFE, safe_costs=[1.0, 1.0], **more),
 }
 
 

@@ -317,6 +317,22 @@ OPTIMA: dict[str, list[tuple[list[float], float, list[float] | None, list[float]
         ([INF, 5.0], 7.947809, None, [0.0, 0.0]),
         ([INF, INF], 7.947809, None, [0.0, 0.0]),
     ],
+    # At the limit, at a fifth of it (the safe baseline of Bura et al. 2022), and without one.
+    "factored": [
+        ([3.0], 2.0, [3.0], [2 / 3]),
+        ([0.6], 0.4, [0.6], [2 / 3]),
+        ([INF], 4.0, [6.0], [0.0]),
+    ],
+    "media-streaming": [
+        ([5.0], -6.746704, [5.0], [0.495190]),
+        ([1.0], -8.983489, [1.0], [0.587177]),
+        ([INF], -5.393138, None, [0.0]),
+    ],
+    "inventory": [
+        ([3.5], 6.665322, [3.5], [0.921212]),
+        ([0.7], 1.555711, [0.7], [2.222444]),
+        ([INF], 7.0, [4.505263], [0.0]),
+    ],
 }
 
 
@@ -362,6 +378,10 @@ def test_docstrings_state_the_optima(name: str) -> None:
     prices = " and ".join(f"{price:.6f}" for price in kept.prices)
     assert f"reward {kept.reward:.6f} at {spent} (shadow price{'s' * (mdp.num_costs > 1)} {prices})" in text
     assert f"Unlimited: reward {free.reward:.6f} at {mdp.cost_names[0]} {free.costs[0]:.6f}" in text
+    if "safe baseline" in text:
+        assert mdp.limits is not None
+        safe = conrl.plan(mdp, mdp.limits / 5)
+        assert f"a fifth of the limit: reward {safe.reward:.6f} at {mdp.cost_names[0]} {safe.costs[0]:g}." in text
     if name == "cluster":
         assert f"{free.costs[0]:.6f} and latency {free.costs[1]:.6f}" in text
         assert "reward 7.334418 at latency 7.949807" in text  # see test_the_least_cost_of_an_optimal_cluster

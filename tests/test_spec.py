@@ -365,7 +365,8 @@ def test_a_name_with_dashes_is_told_as_it_stands() -> None:
     """Options of the command line were cut out of messages, and with them a part of this name."""
     assert mistakes("episodes = 5\n[environment.box--two]\n[algorithm.ucbvi]\n") == [
         "s.toml:2: ucbvi on box--two: unknown model 'box--two'; known: mars-rover, box, random, pricing, "
-        "pricing-hours, bidding, cluster, gymnasium:<id>, a file that ends in .npz or .csv"
+        "pricing-hours, bidding, cluster, factored, media-streaming, inventory, "
+        "gymnasium:<id>, a file that ends in .npz or .csv"
     ]
 
 

@@ -28,7 +28,8 @@ _NAMES = {
     "estimation.estimate": "estimate",
     "evaluation": "Evaluation Simulation evaluate simulate",
     "io": "load_model save_model",
-    "learners": "ApproPO ConRL OptCMDP OptPrimalDual PosteriorSampling RCPO TFWUCRL2 UCBVI load_learner",
+    "learners": "ApproPO ConRL DOPE OptCMDP OptPessLP OptPrimalDual PosteriorSampling RCPO SafeConRL TFWUCRL2 UCBVI "
+    "load_learner",
     "model": "ConstrainedMDP Task",
     "model.fleet": "Fleet",
     "model.fleet_simulation": "FleetSimulation",
@@ -49,6 +50,7 @@ _MODULES = ("convex", "envs", "experiments", "targets", "theory")
 
 __all__ = [  # spelt out: type checkers read no other
     "A2C",
+    "DOPE",
     "RCPO",
     "TFWUCRL2",
     "UCBVI",
@@ -83,11 +85,13 @@ __all__ = [  # spelt out: type checkers read no other
     "ModelError",
     "Null",
     "OptCMDP",
+    "OptPessLP",
     "OptPrimalDual",
     "Plan",
     "Policy",
     "PosteriorSampling",
     "RunError",
+    "SafeConRL",
     "ScaledBonus",
     "Simulation",
     "SpecError",
@@ -133,14 +137,17 @@ if TYPE_CHECKING:
     from conrl.evaluation import Evaluation, Simulation, evaluate, simulate
     from conrl.io import load_model, save_model
     from conrl.learners import (
+        DOPE,
         RCPO,
         TFWUCRL2,
         UCBVI,
         ApproPO,
         ConRL,
         OptCMDP,
+        OptPessLP,
         OptPrimalDual,
         PosteriorSampling,
+        SafeConRL,
         load_learner,
     )
     from conrl.model import ConstrainedMDP, Task

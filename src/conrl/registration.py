@@ -26,6 +26,9 @@ FACTORIES = {
     "pricing-hours": "conrl.envs.pricing_hours:pricing_hours",
     "bidding": "conrl.envs.bidding:bidding",
     "cluster": "conrl.envs.cluster:cluster",
+    "factored": "conrl.envs.factored:factored",
+    "media-streaming": "conrl.envs.media_streaming:media_streaming",
+    "inventory": "conrl.envs.inventory:inventory",
 }
 
 

@@ -36,6 +36,7 @@ Examples:
   conrl learn pricing --budget stock=800 --episodes 200 --resolve
   conrl learn mars-rover --preset authors --set rock_reward=1
   conrl learn mars-rover --set rock_reward=1 --algorithm optcmdp --episodes 100
+  conrl learn mars-rover --algorithm safe-conrl --option safe_share=0.2 --episodes 50
   conrl learn gymnasium:FrozenLake-v1 --horizon 50 --episodes 1000
 
 --out writes DIR/ENV/ALGORITHM/seed-000: progress.csv, a row an episode; checkpoint.npz; config.json.

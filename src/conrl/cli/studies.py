@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,14 @@ from conrl.errors import RunError, SpecError
 
 if TYPE_CHECKING:
     from conrl.experiments import Outcome, Spec
+    from conrl.experiments.execution import Manner
 
 OUT = "Directory of the study."
 FAILED = 4  # exit code: some runs failed
 QUICK_SEEDS = 2
 # Trajectories of `reproduce --quick`, by learner.
 QUICK = {"conrl": 600, "rcpo": 3000, "appropo": 3000, "tfw-ucrl2": 5000}
+QUICK_DOPE = 10_000  # of every learner
 
 
 _workers = click.option("--workers", type=click.IntRange(1), metavar="N", help="Local processes. [default: all cores]")
@@ -39,13 +42,14 @@ def read_spec(path: Path, allow_import: bool = False) -> Spec:
     return builtin_spec(str(path)) if not path.suffix and not path.is_file() else load_spec(path, allow_import)
 
 
-def play(spec: Spec, out: Path, workers: int | None, dask: str | None) -> int:
+def play(spec: Spec, out: Path, workers: int | None, dask: str | None, manner: Manner | None = None) -> int:
     """Run a study with its live view; the exit code."""
     from conrl.experiments import run_study
+    from conrl.experiments.execution import EPISODES
     from conrl.experiments.view import watching
 
     with watching(spec.jobs) as listener:
-        outcome = run_study(spec, out, workers, dask, listener)
+        outcome = run_study(spec, out, workers, dask, listener, manner or EPISODES)
     return tell(spec, outcome, out)
 
 
@@ -90,7 +94,7 @@ Exit code 4: some runs failed; the others went on."""
 def run(spec: Path, out: Path | None, workers: int | None, dask: str | None, allow_import: bool) -> int:
     """Run the study that SPEC describes: environments x algorithms x seeds.
 
-    SPEC is a TOML file, or figure1, figure2 or table1, which come with conrl.
+    SPEC is a TOML file, or figure1, figure2, table1 or dope, which come with conrl.
     """
     study = read_spec(spec, allow_import)
     return play(study, Path(spec.stem) if out is None else out, workers, dask)
@@ -102,11 +106,13 @@ Examples:
   conrl reproduce figure1 --quick
   conrl reproduce figure1 --out figure1
   conrl reproduce figure2
+  conrl reproduce dope
 
-Writes the runs, figure1.png, figure1.pdf and summary.csv into the directory. The full figure 1 takes half an hour to
-an hour on two cores, --quick about two minutes. Both go on where they were interrupted."""
+figure1 and figure2 are those of Brantley et al. (2020); dope compares safe exploration on the models of Bura et al.
+(2022). Writes the runs, figure1.png, figure1.pdf and summary.csv into the directory. On two cores the full figure 1
+takes half an hour to an hour, dope ten minutes, --quick a minute or two. All go on where they were interrupted."""
 )
-@click.argument("figure", type=click.Choice(["figure1", "figure2"]))
+@click.argument("figure", type=click.Choice(["figure1", "figure2", "dope"]))
 @click.option("--quick", is_flag=True, help="Fewer seeds and trajectories; the figure says so.")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Directory of the study. [default: FIGURE or FIGURE-quick]"
@@ -114,16 +120,21 @@ an hour on two cores, --quick about two minutes. Both go on where they were inte
 @_workers
 @_dask
 def reproduce(figure: str, quick: bool, out: Path | None, workers: int | None, dask: str | None) -> int:
-    """Draw a figure of the paper from new runs."""
+    """Draw a figure of a paper from new runs."""
+    directory = Path(f"{figure}-quick" if quick else figure) if out is None else out
+    draw = reproduce_dope if figure == "dope" else reproduce_figure
+    return draw(figure, quick, directory, workers, dask)
+
+
+def reproduce_figure(figure: str, quick: bool, directory: Path, workers: int | None, dask: str | None) -> int:
+    """The paper's figures."""
     from conrl.experiments import builtin_spec, load
     from conrl.experiments.analysis import import_polars
     from conrl.experiments.figures import save_study_figure
 
     import_polars()  # what the summary needs is missed now, not after half an hour
     full = builtin_spec(figure)
-    spec = quickened(full) if quick else full
-    directory = Path(f"{figure}-quick" if quick else figure) if out is None else out
-    code = play(spec, directory, workers, dask)
+    code = play(quickened(full, QUICK) if quick else full, directory, workers, dask)
     if code == 130:
         return code
     study = load(directory)
@@ -137,10 +148,30 @@ def reproduce(figure: str, quick: bool, out: Path | None, workers: int | None, d
     return code
 
 
-def quickened(spec: Spec) -> Spec:
-    """The same study with few seeds and trajectories."""
+def reproduce_dope(name: str, quick: bool, directory: Path, workers: int | None, dask: str | None) -> int:
+    """Safe exploration, in blocks of episodes."""
+    from conrl.cli import tables, terminal
+    from conrl.experiments import builtin_spec, dope
+    from conrl.experiments.block_runs import BLOCKS
+
+    full = builtin_spec(name)
+    spec = quickened(full, dict.fromkeys((job.algorithm for job in full.jobs), QUICK_DOPE)) if quick else full
+    code = play(spec, directory, workers, dask, BLOCKS)
+    if code == 130:
+        return code
+    arms = dope.load_arms(spec, directory)
+    note = f"Quick: {QUICK_SEEDS} seeds and {QUICK_DOPE:,} episodes." if quick else ""
+    paths = dope.save_study(arms, directory, name, note)
+    terminal.show(*tables.safety_tables(dope.summary(arms)))
+    for path in paths:
+        click.echo(f"wrote {path}")
+    return code
+
+
+def quickened(spec: Spec, most: Mapping[str, int]) -> Spec:
+    """The same study with few seeds, and so many trajectories of each learner."""
     jobs = [
-        dataclasses.replace(job, episodes=min(job.episodes, QUICK[job.algorithm]))
+        dataclasses.replace(job, episodes=min(job.episodes, most[job.algorithm]))
         for job in spec.jobs
         if job.seed < QUICK_SEEDS
     ]

@@ -502,3 +502,25 @@ def tuning_tables(trials: Sequence[Trial]) -> Parts:
     counts = ", ".join(f"{states.count(s)} {s}" for s in ("complete", "pruned", "failed") if s in states)
     more = f"; the best {ALL_ROWS}" if len(trials) > ALL_ROWS else ""
     return [_titled(f"{len(trials)} settings: {counts}{more}", table)]
+
+
+# -- reproduce dope ---------------------------------------------------------------------------------------
+
+
+def safety_tables(rows: Sequence[Record]) -> Parts:
+    """A table for each environment: medians over the seeds, and when and whether runs left the safe baseline."""
+    parts: Parts = []
+    for environment in dict.fromkeys(row["environment"] for row in rows):
+        own = [row for row in rows if row["environment"] == environment]
+        table = Numbers("learner", "regret", "violation", "strong", "violating", "runs without", "left the baseline")
+        for row in own:
+            away = row["seeds"] - row["never_left"]
+            left = f"{row['left_first']:,} to {row['left_last']:,}" if away > 1 else f"{row['left_first'] or 0:,}"
+            left = (left if away else "never") + (f" ({away} of {row['seeds']})" if 0 < away < row["seeds"] else "")
+            sums = (f"{row[name]:,.4g}" for name in ("regret", "violation", "strong_violation"))
+            clean = f"{row['runs_without_violation']} of {row['seeds']}"
+            table.add_row(row["algorithm"], *sums, f"{row['violating_most']:,}", clean, left)
+        episodes = " or ".join(f"{n:,}" for n in sorted({row["episodes"] for row in own}))
+        title = f"{environment}: sums over {episodes} episodes, medians; most violating episodes of a run"
+        parts.append(_titled(title, table))
+    return parts

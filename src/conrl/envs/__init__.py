@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 from conrl.envs.bidding import bidding
 from conrl.envs.box import box
 from conrl.envs.cluster import cluster
+from conrl.envs.factored import factored
 from conrl.envs.gridworld import gridworld, mars_rover
+from conrl.envs.inventory import inventory
+from conrl.envs.media_streaming import media_streaming
 from conrl.envs.pricing import pricing
 from conrl.envs.pricing_hours import pricing_hours
 from conrl.envs.random import random_cmdp
@@ -30,10 +33,13 @@ __all__ = [
     "bidding",
     "box",
     "cluster",
+    "factored",
     "from_gymnasium",
     "gridworld",
+    "inventory",
     "make",
     "mars_rover",
+    "media_streaming",
     "pricing",
     "pricing_hours",
     "random_cmdp",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from conrl.errors import RunError, SpecError
-from conrl.experiments.execution import Event, Listener, execute
+from conrl.experiments.execution import EPISODES, Event, Listener, Play, execute
 from conrl.experiments.jobs import Job, Worlds
 
 
@@ -24,7 +24,9 @@ def import_distributed() -> Any:
     return distributed
 
 
-def on_dask(tasks: Sequence[tuple[int, Job]], out: Path, address: str, tell: Listener) -> None:
+def on_dask(
+    tasks: Sequence[tuple[int, Job]], out: Path, address: str, tell: Listener, play: Play = EPISODES.play
+) -> None:
     """Play runs on the workers of a scheduler until all have ended; Ctrl-C ends each after its episode."""
     distributed = import_distributed()
     if not re.fullmatch(r"(\w+://)?[\w.\[\]:-]+:\d+|inproc://.+", address):
@@ -48,7 +50,8 @@ def on_dask(tasks: Sequence[tuple[int, Job]], out: Path, address: str, tell: Lis
 
         client.subscribe_topic(topic, heard)
         futures = {
-            client.submit(_on_worker, topic, index, job, str(out), pure=False, retries=0): index for index, job in tasks
+            client.submit(_on_worker, topic, index, job, str(out), play, pure=False, retries=0): index
+            for index, job in tasks
         }
         try:
             for future in distributed.as_completed(futures):
@@ -81,7 +84,7 @@ def _stop(study: str) -> None:
     STOPPED.add(study)
 
 
-def _on_worker(study: str, index: int, job: Job, out: str) -> tuple[str, int, str]:
+def _on_worker(study: str, index: int, job: Job, out: str, play: Play) -> tuple[str, int, str]:
     """One run on a worker of the cluster: how it ended."""
     from distributed import get_worker
 
@@ -98,7 +101,7 @@ def _on_worker(study: str, index: int, job: Job, out: str) -> tuple[str, int, st
 
     try:
         tell("started", 0, "")
-        execute(job, out, tell, WORLDS)
+        execute(job, out, tell, WORLDS, play)
     except KeyboardInterrupt:
         return "interrupted", last[1], ""
     return last

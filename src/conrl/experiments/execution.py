@@ -11,12 +11,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from conrl.errors import ConRLError, RunError
 from conrl.experiments.jobs import Job, Run, Worlds
-from conrl.experiments.store import FAILED
+from conrl.experiments.store import FAILED, played
 from conrl.io.files import atomic_write, refuse_links
-from conrl.running import History
 
 EVERY = 0.25  # seconds between two reports of a run
 
@@ -35,16 +35,41 @@ class Event:
 
 
 Listener = Callable[[Event], None]
+# Plays a run, and calls the function with how far it is now and then; how far it came, and whether to its end.
+Play = Callable[[Run, Callable[[int], None]], tuple[int, bool]]
 
 
-def execute(job: Job, out: str | Path, tell: Callable[[str, int, str], None], worlds: Worlds) -> bool:
+class Manner(NamedTuple):
+    """How runs are played, and how one sees in its directory how far a run is."""
+
+    play: Play
+    begun: tuple[str, ...]  # files of which a run that has begun has one
+    played: Callable[[Path], int]  # episodes
+
+
+def _episode_by_episode(run: Run, after: Callable[[int], None]) -> tuple[int, bool]:
+    history = run.play(after=lambda history: after(len(history)))
+    return len(history), not history.interrupted
+
+
+def _in_progress(directory: Path) -> int:
+    return played(directory / "progress.csv")
+
+
+# With a checkpoint now and then, from which a run goes on.
+EPISODES = Manner(_episode_by_episode, ("checkpoint.npz", "progress.csv"), _in_progress)
+
+
+def execute(
+    job: Job, out: str | Path, tell: Callable[[str, int, str], None], worlds: Worlds, play: Play = EPISODES.play
+) -> bool:
     """Play one run to its end, here. Whether it came to its end; a failure is told and recorded, not raised."""
     due = 0.0
 
-    def after(history: History) -> None:
+    def after(episodes: int) -> None:
         nonlocal due
         if time.monotonic() >= due:
-            tell("playing", len(history), "")
+            tell("playing", episodes, "")
             due = time.monotonic() + EVERY
 
     where = job.directory(out)
@@ -55,7 +80,7 @@ def execute(job: Job, out: str | Path, tell: Callable[[str, int, str], None], wo
         return False
     clear_failure(where)
     try:
-        history = Run(job, out, worlds).play(after=after)
+        episodes, ended = play(Run(job, out, worlds), after)
     except (KeyboardInterrupt, BrokenPipeError):
         raise
     except Exception as error:
@@ -63,12 +88,10 @@ def execute(job: Job, out: str | Path, tell: Callable[[str, int, str], None], wo
         record_failure(where, text)
         tell("failed", 0, text if not isinstance(error, ConRLError) else f"{text}\n{error}")
         return False
-    if history.interrupted:
-        tell("interrupted", len(history), "")
-        return False
-    clear_failure(where)
-    tell("done", len(history), "")
-    return True
+    if ended:
+        clear_failure(where)
+    tell("done" if ended else "interrupted", episodes, "")
+    return ended
 
 
 def record_failure(where: Path, text: str) -> None:

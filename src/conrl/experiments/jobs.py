@@ -203,6 +203,7 @@ class Run:
         parts.check_options(kind, job.options)
         chosen = {name: parts.part(name, value) for name, value in job.options.items()}
         _, task = self._world
+        chosen = parts.safe_start(kind, chosen, task, self.truth)
         problem: Problem | None = None
         if job.budgets:
             problem = Knapsack(job.budgets, job.episodes, job.epsilon)
@@ -216,6 +217,8 @@ class Run:
                 raise
             if asked and error.key[:1] == ("problem",):
                 error.key = (asked[0],)
+            elif parts.SHARE in job.options and error.key[:1] in (("safe",), ("safe_costs",)):
+                error.key = ("options", parts.SHARE)
             elif not error.key or error.key[0] in job.options:
                 error.key = ("options", *error.key)
             elif error.key[0] in ("problem", *parts.signature(kind)):  # not given: what the preset stands for

@@ -14,22 +14,30 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from conrl.arguments import is_number
 from conrl.envs import naming
 from conrl.envs.registry import PREFIX, open_gymnasium, split_parameters
-from conrl.errors import ConRLError, SpecError, shown, under, unknown
+from conrl.errors import ConRLError, InfeasibleError, SpecError, shown, under, unknown
 from conrl.estimation.bonuses import BernsteinBonus, ScaledBonus, TheoryBonus
 from conrl.learners import LEARNERS
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.environment import declared
 from conrl.model.reading import default_cost_names
 from conrl.oracles import A2C, A2CSettings
-from conrl.planners import PLANNERS, Lagrangian
+from conrl.planners import PLANNERS, ColumnGeneration, Lagrangian
+from conrl.policy import Policy
+from conrl.problem import Linear
+from conrl.spending import load_policy
 
 if TYPE_CHECKING:
     import gymnasium
 
 Table = Mapping[str, Any]
 PROVEN = {"theory": TheoryBonus, "bernstein": BernsteinBonus}  # bonuses by a word
+SAFE, SHARE = "safe", "safe_share"  # options of the algorithms that start from a safe policy
+ABOVE = 1e-6  # of a limit: what the safe policy of a study is said to cost more than it does
 
 
 class WorldFields(NamedTuple):
@@ -113,7 +121,7 @@ def defaults(kind: Any) -> dict[str, Any]:
 
 def check_options(kind: Any, given: dict[str, Any]) -> None:
     """Refuse what is no parameter of an algorithm."""
-    known = signature(kind)
+    known = [*signature(kind), *([SHARE] if SAFE in signature(kind) else [])]
     for name in given:
         if name not in known:
             raise SpecError(unknown(f"parameter of {kind.name}", name, known), key=("options", name))
@@ -121,9 +129,57 @@ def check_options(kind: Any, given: dict[str, Any]) -> None:
 
 def part(name: str, value: Any) -> Any:
     """A parameter of an algorithm from plain values: planners, bonuses and A2C are tables of theirs."""
-    makers = {"planner": planner, "bonus": bonus, "a2c": a2c}
+    makers = {"planner": planner, "bonus": bonus, "a2c": a2c, SAFE: safe_policy, SHARE: safe_share}
     with under("options", name):
         return makers[name](value) if name in makers else value
+
+
+def safe_policy(value: Any) -> Policy:
+    """The policy in a file, which a learner is to start from."""
+    if not isinstance(value, str):
+        raise SpecError(f"safe is {shown(value)}; it must be the name of a file that policy.save wrote (.npz)")
+    return load_policy(value)
+
+
+def safe_share(value: Any) -> float:
+    if not is_number(value) or not 0.0 <= value <= 1.0:
+        raise SpecError(f"safe_share is {shown(value)}; it is a share of the limits, from 0 to 1")
+    return float(value)
+
+
+def safe_start(kind: Any, chosen: dict[str, Any], task: Task, truth: ConstrainedMDP | None) -> dict[str, Any]:
+    """What an algorithm that needs a safe policy is given as one: `safe` and `safe_costs`, or the plan of the true
+    model at `safe_share` of the limits. The latter is for studies: who has the model need not learn."""
+    if SAFE not in signature(kind):
+        return chosen
+    if SHARE not in chosen:
+        if SAFE not in chosen:
+            raise SpecError(
+                f"{kind.name} starts from a policy known to be safe; give options safe (a saved policy, .npz) and "
+                "safe_costs, or safe_share such as 0.2: the plan at that share of the limits, where the model is known",
+                key=("options",),
+            )
+        if "safe_costs" not in chosen:
+            raise SpecError("safe_costs are missing: what the policy in safe costs at most", key=("options",))
+        return chosen
+    with under("options", SHARE):
+        for name in (SAFE, "safe_costs"):
+            if name in chosen:
+                raise SpecError(f"safe_share and {name} were both given; give one of them")
+        if truth is None:
+            raise SpecError(
+                "safe_share plans in the true model, and this environment publishes none; give safe instead"
+            )
+        chosen = dict(chosen)
+        share, limits = chosen.pop(SHARE), np.asarray(task.limits)
+        lower = np.where(limits > 0.0, share * limits, limits)
+        try:
+            plan = ColumnGeneration().plan(truth, Linear(lower))
+        except InfeasibleError as error:
+            raise SpecError(f"there is no policy at {share:g} of the limits: {error}; raise safe_share") from None
+    costs = np.minimum(np.maximum(plan.costs + ABOVE * np.abs(lower), lower), limits)
+    known: dict[str, Any] = {SAFE: plan.policy, "safe_costs": [None if np.isinf(x) else float(x) for x in costs]}
+    return known | ({"safe_reward": plan.reward} if "safe_reward" in signature(kind) else {}) | chosen
 
 
 def planner(value: str | Table) -> Any:

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from conrl.experiments.execution import Event, Listener, execute
+from conrl.experiments.execution import EPISODES, Event, Listener, Play, execute
 from conrl.experiments.jobs import Job, Worlds
 from conrl.signals import STOP, postponed
 
@@ -32,7 +32,7 @@ GRACE = 30.0  # seconds for the episodes that are being played when a study is i
 STARTING = threading.Lock()  # a new process gets another environment: for a moment, this one has it
 
 
-def _work(pipe: Connection, out: str) -> None:
+def _work(pipe: Connection, out: str, play: Play) -> None:
     """A worker: runs that come through the pipe, until None comes."""
     if os.environ.get(SAFE_PATH) == OURS:
         del os.environ[SAFE_PATH]  # programs that an environment starts are not ours
@@ -46,7 +46,7 @@ def _work(pipe: Connection, out: str) -> None:
             def tell(kind: str, episodes: int, text: str, index: int = index) -> None:
                 pipe.send(Event(index, kind, episodes, text))
 
-            execute(job, out, tell, worlds)
+            execute(job, out, tell, worlds, play)
 
 
 def _end_with_parent() -> None:
@@ -58,10 +58,10 @@ def _end_with_parent() -> None:
 
 
 class _Worker:
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, play: Play) -> None:
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs, str(out)), daemon=True)
+        self.process = context.Process(target=_work, args=(theirs, str(out), play), daemon=True)
         resource_tracker.ensure_running()  # which unblocks signals when it starts
         # No signal may leave a process half started. The worker inherits what is blocked: SIGTERM, by which it is asked
         # to end, it unblocks; Ctrl-C, which a terminal sends to all processes, is for this one alone.
@@ -97,7 +97,9 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def in_processes(queue: deque[tuple[int, Job]], out: Path, count: int, tell: Listener) -> None:
+def in_processes(
+    queue: deque[tuple[int, Job]], out: Path, count: int, tell: Listener, play: Play = EPISODES.play
+) -> None:
     """Play runs in `count` processes until the queue is empty and all have ended; `tell` may add to the queue."""
     attempts: dict[int, int] = {}
 
@@ -113,7 +115,7 @@ def in_processes(queue: deque[tuple[int, Job]], out: Path, count: int, tell: Lis
     busy: list[_Worker] = []
     try:
         while len(idle) < count:
-            idle.append(_new_worker(out))
+            idle.append(_new_worker(out, play))
         while queue or busy:
             while queue and idle:
                 worker = idle.pop()
@@ -126,7 +128,7 @@ def in_processes(queue: deque[tuple[int, Job]], out: Path, count: int, tell: Lis
                     event = worker.pipe.recv()
                 except (EOFError, OSError):  # killed: by the system, by hand, by a fault in a library
                     busy.remove(worker)
-                    idle.append(_new_worker(out))
+                    idle.append(_new_worker(out, play))
                     lost(*worker.task)
                     continue
                 if event.kind != "playing":
@@ -187,7 +189,7 @@ def _without_main() -> Iterator[None]:
         names.update({name: before[name] for name in ("__file__", "__spec__") if name in before})
 
 
-def _new_worker(out: Path) -> _Worker:
+def _new_worker(out: Path, play: Play) -> _Worker:
     safe = {SAFE_PATH: os.environ.get(SAFE_PATH) or OURS}
     with STARTING, _environment(ONE_THREAD | safe), _without_main():
-        return _Worker(out)
+        return _Worker(out, play)

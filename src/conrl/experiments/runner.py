@@ -16,13 +16,11 @@ from typing import Any
 
 from conrl.errors import ConRLError, RunError, SpecError
 from conrl.experiments.dask_cluster import import_distributed, on_dask
-from conrl.experiments.execution import Event, Listener, clear_failure, record_failure
+from conrl.experiments.execution import EPISODES, Event, Listener, Manner, clear_failure, record_failure
 from conrl.experiments.processes import in_processes
 from conrl.experiments.spec import Spec
-from conrl.experiments.store import STUDY, clashes, environment_directory, played, read_json, safe_name, write_json
+from conrl.experiments.store import STUDY, clashes, environment_directory, read_json, safe_name, write_json
 from conrl.io.files import alone, refuse_links
-
-PLAYED = ("checkpoint.npz", "progress.csv")
 
 
 @dataclass
@@ -43,6 +41,7 @@ def run_study(
     workers: int | None = None,
     dask: str | None = None,
     listener: Listener | None = None,
+    manner: Manner = EPISODES,
 ) -> Outcome:
     """Run what is not finished yet.
 
@@ -52,6 +51,7 @@ def run_study(
         workers: local processes; as many as there are processors by default.
         dask: the address of a scheduler, instead of local processes.
         listener: told about everything that happens.
+        manner: how runs are played: episode by episode, or as `conrl.experiments.block_runs.BLOCKS` does.
 
     Ctrl-C ends every run after the episode that it is playing; the same call goes on from there. (On the command line
     SIGTERM does the same.)
@@ -63,7 +63,7 @@ def run_study(
     if dask is not None:
         import_distributed()  # report a missing package before anything is written
     directory = Path(out).absolute()
-    finished, left = _split(spec, directory)
+    finished, left = _split(spec, directory, manner)
     jobs = spec.jobs
     outcome = Outcome(directory, len(jobs), before=len(finished))
     tell = listener or (lambda event: None)
@@ -84,9 +84,10 @@ def run_study(
         tasks = [(index, jobs[index]) for index in left]
         try:
             if tasks and dask is not None:
-                on_dask(tasks, directory, dask, heard)
+                on_dask(tasks, directory, dask, heard, manner.play)
             elif tasks:
-                in_processes(deque(tasks), directory, min(len(left), workers or os.cpu_count() or 1), heard)
+                count = min(len(left), workers or os.cpu_count() or 1)
+                in_processes(deque(tasks), directory, count, heard, manner.play)
         except KeyboardInterrupt:
             outcome.interrupted = True
     return outcome
@@ -134,20 +135,20 @@ def _kept(before: dict[str, Any], key: str) -> dict[str, Any]:
     return kept if isinstance(kept, dict) else {}
 
 
-def _split(spec: Spec, directory: Path) -> tuple[list[int], list[int]]:
+def _split(spec: Spec, directory: Path, manner: Manner) -> tuple[list[int], list[int]]:
     """The indices of runs that are finished and of those that are not; refuses a directory that holds other runs."""
     finished, left, wrong = [], [], []
     for index, job in enumerate(spec.jobs):
         where = job.directory(directory)
         refuse_links(where, directory)
-        if not (where / "config.json").exists() or not any((where / name).exists() for name in PLAYED):
+        if not (where / "config.json").exists() or not any((where / name).exists() for name in manner.begun):
             left.append(index)  # nothing has been played: the settings may change
             continue
         wanted = json.loads(json.dumps(spec.run_like(job).settings))
         wanted["seed"] = wanted["learner"]["seed"] = job.seed
         if (why := clashes(where, wanted)) is not None:
             wrong.append(why)
-        elif played(where / "progress.csv") >= job.episodes:
+        elif manner.played(where) >= job.episodes:
             finished.append(index)
         else:
             left.append(index)

@@ -1,9 +1,11 @@
 """The hot loops: everything that touches each transition of a model at each step, and the only code that is compiled.
 
 `planning` holds backward induction, `policies` what given policies do, `learning` playing and counting episodes,
-`continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `truncated` that with
-values cut off, `average_reward` value iteration over intervals, `stationary` sweeps without a horizon, `changes` what
-one change of a policy does, `fleets` many processes at once. (A2C's network is compiled by jax, in `conrl.oracles`.)
+`blocks` playing many of them, `continuing` playing without a reset, `optimism` backward induction over intervals of
+transitions, `prudence` several values at once over such intervals, `divergence` intervals by relative entropy,
+`truncated` backward induction with values cut off, `average_reward` value iteration over intervals, `stationary` sweeps
+without a horizon, `changes` what one change of a policy does, `fleets` many processes at once. (A2C's network is
+compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 
@@ -34,9 +36,11 @@ always the true maximum, so that a support value is an upper bound and its polic
 """
 
 from conrl.kernels.average_reward import extended_value_iteration, intervals, optimistic
+from conrl.kernels.blocks import play_block
 from conrl.kernels.changes import advantages, climb, climb_twice, occupied
 from conrl.kernels.compiling import compiled
 from conrl.kernels.continuing import follow_all, walk
+from conrl.kernels.divergence import kl_interval
 from conrl.kernels.fleets import (
     fewer_mixtures,
     fleet_starts,
@@ -47,7 +51,7 @@ from conrl.kernels.fleets import (
 )
 from conrl.kernels.lanes import LANES, add, every, gather, row
 from conrl.kernels.learning import count_steps, empirical, listed_links, rollout, scattered, sum_up, unexplained
-from conrl.kernels.optimism import extended_backward, extended_visits
+from conrl.kernels.optimism import extended_backward, extended_occupation, extended_visits
 from conrl.kernels.planning import (
     along,
     along_blocks,
@@ -70,6 +74,7 @@ from conrl.kernels.policies import (
     simulate,
     simulate_stationary,
 )
+from conrl.kernels.prudence import apart_backward, apart_values
 from conrl.kernels.stationary import (
     apply,
     chain_of,
@@ -94,6 +99,8 @@ __all__ = [
     "along",
     "along_blocks",
     "along_many",
+    "apart_backward",
+    "apart_values",
     "apply",
     "backward",
     "backward_many",
@@ -107,6 +114,7 @@ __all__ = [
     "empirical",
     "every",
     "extended_backward",
+    "extended_occupation",
     "extended_value_iteration",
     "extended_visits",
     "fewer_mixtures",
@@ -120,6 +128,7 @@ __all__ = [
     "improve",
     "interleave",
     "intervals",
+    "kl_interval",
     "krylov",
     "later_needs",
     "listed_links",
@@ -130,6 +139,7 @@ __all__ = [
     "occupied_blocks",
     "optimistic",
     "paid",
+    "play_block",
     "profile",
     "reachable",
     "reachable_by_step",

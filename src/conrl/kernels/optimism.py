@@ -1,11 +1,12 @@
 """Backward induction over all transitions within intervals, and what the best of them visit.
 
 Intervals: the probability of outcome j may be anything from low[j] to low[j] + width[j]; that of a state t which is not
-among the outcomes of pair k anything up to others[k] * many[t] (`many`: how many states t stands for); all of them add
-up to 1. free[k] = 1 - (the sum of low over the outcomes of k) is what can be moved. The best case for values V fills
-the states from the highest V down until nothing is left to move. Kernels take the confidence set as one tuple
+among the outcomes of pair k anything up to others[k] * many[t] (`many`: how many states t stands for), and of all such
+states together up to rest[k]; all of them add up to 1. free[k] = 1 - (the sum of low over the outcomes of k) is what
+can be moved. The best case for values V fills the states from the highest V down until nothing is left to move.
+Kernels take the confidence set as one tuple
 
-    intervals = first [S+1], start [P+1], successor [N], low [N], width [N], free [P], others [P], many [S]
+    intervals = first [S+1], start [P+1], successor [N], low [N], width [N], free [P], others [P], many [S], rest [P]
 """
 
 import numpy as np
@@ -39,7 +40,7 @@ def _best_value(k: int, intervals: Intervals, V: Array, rank: Array, mine: Array
     before[i] is the sum of `many`, above[i] that of many * V, over the i best states: states that are no outcomes are
     passed over by the stretch, from one outcome to the next.
     """
-    _, start, successor, low, width, free, others, _ = intervals
+    _, start, successor, low, width, free, others, _, rest = intervals
     begin, end = start[k], start[k + 1]
     q: float = 0.0
     for j in range(begin, end):
@@ -49,28 +50,35 @@ def _best_value(k: int, intervals: Intervals, V: Array, rank: Array, mine: Array
         return q
     _sort(begin, end, successor, rank, mine)
     wide = others[k]
+    room = rest[k]  # for the states that are no outcomes
     at = 0  # states passed
     for m in range(begin, end + 1):
         to = rank[successor[mine[m]]] if m < end else rank.size
         if wide > 0.0 and to > at:
-            if wide * (before[to] - before[at]) < left:
+            goal = min(left, room)
+            if wide * (before[to] - before[at]) < goal:
                 q += wide * (above[to] - above[at])
                 left -= wide * (before[to] - before[at])
+                room -= wide * (before[to] - before[at])
             else:
                 last = at + 1  # the state within the stretch that takes what is left: seldom far
                 far = last
-                while wide * (before[far] - before[at]) < left:
+                while wide * (before[far] - before[at]) < goal:
                     last, far = far + 1, min(to, 2 * far - at)
                 while last < far:
                     middle = (last + far) // 2
-                    if wide * (before[middle] - before[at]) < left:
+                    if wide * (before[middle] - before[at]) < goal:
                         last = middle + 1
                     else:
                         far = middle
+                part = goal - wide * (before[last - 1] - before[at])
                 q += wide * (above[last - 1] - above[at])
-                left -= wide * (before[last - 1] - before[at])
-                q += left * (above[last] - above[last - 1]) / (before[last] - before[last - 1])
-                return q
+                if part > 0.0:
+                    q += part * (above[last] - above[last - 1]) / (before[last] - before[last - 1])
+                if goal >= left:
+                    return q
+                left -= goal
+                wide = 0.0
         if m == end:
             return q
         j = mine[m]
@@ -90,7 +98,7 @@ def extended_backward(intervals: Intervals, pay: Array, tie: float, choice: Arra
     Fills choice [H, n] and orders [H, n]: the states from the best down at the step after h. Ties between actions as in
     `backward`; between states to the lowest index.
     """
-    first, _, successor, _, _, _, _, many = intervals
+    first, _, successor, _, _, _, _, many, _ = intervals
     horizon, n = choice.shape
     V = np.zeros(n)
     W = np.empty(n)
@@ -127,39 +135,52 @@ def extended_backward(intervals: Intervals, pay: Array, tie: float, choice: Arra
 @compiled
 def _move(k: int, x: float, intervals: Intervals, order: Array, rank: Array, mine: Array, then: Array) -> None:
     """Add x * (the best distribution of pair k) to then [n]."""
-    _, start, successor, low, width, free, others, many = intervals
+    _, start, successor, low, width, free, others, many, rest = intervals
     begin, end = start[k], start[k + 1]
     for j in range(begin, end):
         then[successor[j]] += x * low[j]
     left = free[k]
+    room = rest[k] if others[k] > 0.0 else 0.0
     _sort(begin, end, successor, rank, mine)
     m = begin
     at = 0
-    while left > 0.0 and (m < end or (others[k] > 0.0 and at < order.size)):
-        if m < end and (others[k] <= 0.0 or rank[successor[mine[m]]] <= at):
+    while left > 0.0 and (m < end or (room > 0.0 and at < order.size)):
+        if m < end and (room <= 0.0 or rank[successor[mine[m]]] <= at):
             j = mine[m]
             part = min(width[j], left)
             then[successor[j]] += x * part
             at = max(at, rank[successor[j]] + 1)
             m += 1
         else:
-            part = min(others[k] * many[order[at]], left)
+            part = min(others[k] * many[order[at]], left, room)
             then[order[at]] += x * part
             at += 1
+            room -= part
         left -= part
 
 
 @compiled
 def extended_visits(intervals: Intervals, initial: Array, choice: Array, orders: Array, counts: Array) -> None:
     """Expected visits to each pair, counts [P], of what `extended_backward` chose, under the transitions it chose."""
+    counts[:] = 0.0
+    each = np.zeros((1, counts.size))
+    extended_occupation(intervals, initial, choice, orders, 1.0, each)
+    counts[:] = each[0]
+
+
+@compiled
+def extended_occupation(
+    intervals: Intervals, initial: Array, choice: Array, orders: Array, weight: float, rho: Array
+) -> None:
+    """Add weight * (the probability of each step and pair) to rho [H, P], or its sum over the steps to rho [1, P]."""
     first, successor = intervals[0], intervals[2]
     horizon, n = choice.shape
     rank = np.empty(n, np.int64)
     mine = np.arange(successor.size)
-    counts[:] = 0.0
     now = initial.copy()
     then = np.zeros(n)
     for h in range(horizon):
+        row = h if rho.shape[0] > 1 else 0
         order = orders[h]
         for i in range(n):
             rank[order[i]] = i
@@ -167,7 +188,7 @@ def extended_visits(intervals: Intervals, initial: Array, choice: Array, orders:
         for s in range(n):
             if now[s] > 0.0:
                 k = first[s] + choice[h, s]
-                counts[k] += now[s]
+                rho[row, k] += weight * now[s]
                 if h < horizon - 1:
                     _move(k, now[s], intervals, order, rank, mine, then)
         now, then = then, now

@@ -9,15 +9,19 @@ from typing import Any
 from conrl.learners.appropo import ApproPO
 from conrl.learners.base import Learner, Proposal
 from conrl.learners.conrl import ConRL
+from conrl.learners.dope import DOPE
 from conrl.learners.optcmdp import OptCMDP
+from conrl.learners.optpess import OptPessLP
 from conrl.learners.optprimaldual import OptPrimalDual
 from conrl.learners.posterior_sampling import PosteriorSampling
 from conrl.learners.rcpo import RCPO
+from conrl.learners.safe_conrl import SafeConRL
 from conrl.learners.saving import load_learner
 from conrl.learners.tfw_ucrl2 import TFWUCRL2
 from conrl.learners.ucbvi import UCBVI
 
 __all__ = [
+    "DOPE",
     "LEARNERS",
     "RCPO",
     "TFWUCRL2",
@@ -26,12 +30,13 @@ __all__ = [
     "ConRL",
     "Learner",
     "OptCMDP",
+    "OptPessLP",
     "OptPrimalDual",
     "PosteriorSampling",
     "Proposal",
+    "SafeConRL",
     "load_learner",
 ]
 
-LEARNERS: dict[str, Any] = {
-    kind.name: kind for kind in (ConRL, RCPO, ApproPO, TFWUCRL2, OptCMDP, OptPrimalDual, PosteriorSampling, UCBVI)
-}
+KINDS = (ConRL, RCPO, ApproPO, TFWUCRL2, OptCMDP, OptPrimalDual, PosteriorSampling, UCBVI, SafeConRL, DOPE, OptPessLP)
+LEARNERS: dict[str, Any] = {kind.name: kind for kind in KINDS}

@@ -26,8 +26,8 @@ S A (S + 1 + d) quantities and the counts n = 1..H(k - 1), to which delta / (2 n
 - Models here do not change with the step: visits of all steps are counted together. The best model may differ from step
   to step all the same, as in the paper's program; that only widens the set.
 - The program is solved by column generation over `oracles.ExtendedBackwardInduction` instead of as an LP with S^2 A H
-  variables. The plan is a mixture of at most d + 1 deterministic policies, each with its own model of the set, of which
-  one is drawn an episode (the paper plays the Markov policy of the mixed occupation measure).
+  variables. The plan is a mixture of at most d + 1 deterministic policies, each with its own model of the set. What is
+  played is the Markov policy of the mixed occupation measure, as in the paper; or one of them, drawn each episode.
 - If no model of the set keeps the limits, which a small scale allows, the plan exceeds them least and is marked so.
 - A pair never visited may lead anywhere and pay anything within the ranges, whatever the scale.
 - States never seen are alike: they are one state of the program, ELSEWHERE, that stands for all of them.
@@ -44,26 +44,27 @@ from typing import ClassVar
 
 import numpy as np
 
-from conrl._types import Array, Arrays, Float, Int
-from conrl.arguments import frozen
-from conrl.episode import Episode
-from conrl.learners.base import Proposal, group, prefixed
-from conrl.learners.optimistic import OptimisticLearner, log_factor
-from conrl.model import ConstrainedMDP, Task
-from conrl.model.graph import Graph
+from conrl._types import Array, Arrays, Float
+from conrl.arguments import read_choice
+from conrl.learners.base import group, prefixed
+from conrl.learners.confidence import Confidence, confidence, pay_intervals, transition_radii
+from conrl.learners.replanning import Lottery, ReplanningLearner
+from conrl.model import Task
 from conrl.model.limits import Limits
 from conrl.oracles.extended import ExtendedBackwardInduction
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict
 from conrl.planners.result import split_prices
-from conrl.policy import Mixture
+from conrl.policy import Policy
 from conrl.problem import Problem, Rows
-from conrl.sampling import draw
+
+__all__ = ["OptCMDP", "pay_intervals", "transition_radii"]
 
 TOLERANCE = 1e-9
+PLAYS = ("markov", "mixture")
 
 
-class OptCMDP(OptimisticLearner):
+class OptCMDP(ReplanningLearner):
     """Plan in the best model of a confidence set: `propose` a policy, play it, `observe` the episode.
 
     Args:
@@ -72,6 +73,8 @@ class OptCMDP(OptimisticLearner):
         preset: `"default"`: a practical scale; `"theory"`: scale 1.
         delta: the failure probability of the confidence set at scale 1.
         scale: multiplies every radius; overrides the preset.
+        play: the `"markov"` form of the plan, or one policy of the `"mixture"`, drawn each episode.
+        replan: plan before each `"episode"`, or when the visits of some pair have doubled (`"doubling"`).
         seed: of the draws from mixtures; `learn` gives it its own if there is none.
         keep_policies: remember what was executed, for `average_policy`.
     """
@@ -79,7 +82,8 @@ class OptCMDP(OptimisticLearner):
     name = "optcmdp"
     summary = "optimism by a confidence set over transitions, planned exactly"
     paper = "Efroni, Mannor and Pirotta (2020)"
-    settings = ("preset", "delta", "scale")
+    settings = ("preset", "delta", "scale", "play", "replan")
+    unsaid: ClassVar = {"play": "mixture"}
     presets: ClassVar = {"default": {"scale": 3e-5}, "theory": {"scale": 1.0}}
 
     def __init__(
@@ -90,42 +94,35 @@ class OptCMDP(OptimisticLearner):
         preset: str = "default",
         delta: float = 0.05,
         scale: float | None = None,
+        play: str = "markov",
+        replan: str = "episode",
         seed: int | None = None,
         keep_policies: bool = True,
     ) -> None:
         super().__init__(task, problem, seed, keep_policies)
         self._choose(preset, delta, scale=scale)
+        self._choose_replan(replan)
+        self.play = read_choice(play, "play", PLAYS)
         self._start: Arrays | None = None  # of this plan: what the one before ended with
         self._next: Arrays | None = None
-        self._plan: tuple[Float, Float, ExtendedBackwardInduction] | None = None
 
     def _change_problem(self, problem: Problem, rows: Rows) -> None:
         if not rows.same_costs(self._rows.cost, self._rows.sign):
             self._start = self._next = None  # its multipliers are of other rows
+        self._lottery = None
 
     # -- deciding -----------------------------------------------------------------------------------------
 
     def oracle(self) -> ExtendedBackwardInduction:
         """The confidence set before the coming episode, as an oracle of its value vectors."""
-        counts = self.counts
-        model = counts.model()
-        unseen = counts.start - int((counts.order < counts.start).sum())
-        if unseen:
-            model = _with_elsewhere(model)
-        more = int(unseen > 0)
-        visits = np.append(counts.visits, np.zeros(more, dtype=np.int64))
-        moves, pays = (np.append(part, np.ones(more, dtype=bool)) for part in self._unknown)
-        L = log_factor(counts.task, self._k, self.delta)
-        listed, others = transition_radii(model.graph, visits, L, self.scale)
-        listed[~np.repeat(moves, np.diff(model.graph.start))] = 0.0
-        others[~moves] = 0.0
-        many = np.append((counts.order != counts.start).astype(np.float64), np.full(more, float(unseen)))
-        low, high = pay_intervals(self.task, model.pay, visits, L, self.scale)
-        low[~pays], high[~pays] = 0.0, 0.0
-        optimistic = model._copy(pay=frozen((low + high) / 2.0), bonus=frozen((high - low) / 2.0))
-        return ExtendedBackwardInduction(optimistic, listed, others, many)
+        known = self.known()
+        return known.oracle((known.low + known.high) / 2.0, (known.high - known.low) / 2.0)
 
-    def _decide(self) -> Proposal:
+    def known(self) -> Confidence:
+        """The confidence set before the coming episode."""
+        return confidence(self.task, self.counts, self._k, self.delta, self.scale)
+
+    def _plan_lottery(self) -> Lottery:
         oracle = self.oracle()
         reward = np.zeros(1 + self.task.num_costs)
         reward[0] = 1.0
@@ -137,13 +134,16 @@ class OptCMDP(OptimisticLearner):
             start = self._start or {"directions": reward[None], "multipliers": np.zeros(self._rows.size)}
             best = maximise(oracle, reward, self._rows, tol=TOLERANCE, start=start, relax=True)
         self._next = {"directions": best.directions, "multipliers": best.multipliers}
-        self._plan = best.weights, best.directions, oracle
-        chosen = int(draw(best.weights, self.generator().random()))
-        policy = self._of_task(oracle.policy(best.directions[chosen]))
-        return Proposal(policy, policy, infeasible=infeasible)
+        weights, parts = best.weights / best.weights.sum(), []
+        if self.play == "markov":
+            weights, parts = np.ones(1), [oracle.markov(weights, best.directions)]
+        else:
+            parts = [oracle.policy(w) for w in best.directions]
+        policies: tuple[Policy, ...] = tuple(self._of_task(policy) for policy in parts)
+        return Lottery(weights, policies, infeasible=infeasible)
 
-    def _learn(self, episode: Episode, proposal: Proposal) -> None:
-        self.counts.add(episode)
+    def _planned(self) -> None:
+        super()._planned()
         self._start = self._next
 
     @property
@@ -152,59 +152,13 @@ class OptCMDP(OptimisticLearner):
             return None
         return split_prices(self._rows, self._next["multipliers"], self.task.num_costs)[0]
 
-    @property
-    def policy(self) -> Mixture:
-        """The latest plan, from everything seen so far: what the next episode's policy is drawn from."""
-        _ = self.proposal
-        assert self._plan is not None
-        weights, directions, oracle = self._plan
-        return Mixture(weights / weights.sum(), [self._of_task(oracle.policy(w)) for w in directions])
-
     # -- saving -------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Array]:
-        return super().state() | prefixed("start_", self._start or {})
+        arrays = super().state() | prefixed("start_", self._start or {})
+        return arrays | prefixed("next_", self._next or {}) if "then" in arrays else arrays
 
     def load_state(self, state: Arrays) -> None:
         super().load_state(state)
-        self._start = self._next = group(state, "start_") or None
-        self._plan = None
-
-
-def transition_radii(graph: Graph, visits: Int, L: float, scale: float) -> tuple[Float, Float]:
-    """The radius of each outcome [N], and of each state that is not among the outcomes of a pair [P]."""
-    outcomes = np.diff(graph.start)
-    n = np.maximum(visits, 1)
-    others = np.where(visits > 0, scale * 14.0 * L / (3.0 * n), 1.0)
-    p = graph.probability
-    spread = scale * np.sqrt(4.0 * p * (1.0 - p) * L / np.repeat(n, outcomes))
-    return spread + np.repeat(others, outcomes), others
-
-
-def pay_intervals(task: Task, means: Float, visits: Int, L: float, scale: float) -> tuple[Float, Float]:
-    """[P, 1+d] each: between which the mean reward and costs of a pair lie."""
-    low, high = task.ranges.T
-    b = scale * np.sqrt(L / (2.0 * np.maximum(visits, 1)))[:, None] * (high - low)
-    never = (visits == 0)[:, None]
-    return np.where(never, low, np.maximum(means - b, low)), np.where(never, high, np.minimum(means + b, high))
-
-
-def _with_elsewhere(model: ConstrainedMDP) -> ConstrainedMDP:
-    """The model with one more state, whose only pair was never visited."""
-    g = model.graph
-    graph = Graph(
-        np.append(g.first, g.first[-1] + 1),
-        np.append(g.start, g.start[-1] + 1),
-        np.append(g.successor, np.int32(model.num_states)),
-        np.append(g.probability, 1.0),
-    )
-    return ConstrainedMDP._trusted(
-        num_actions=model.num_actions,
-        horizon=model.horizon,
-        graph=graph,
-        action=np.append(model.action, 0),
-        pay=np.vstack((model.pay, np.zeros(model.pay.shape[1]))),
-        initial=np.append(model.initial, 0.0),
-        limits=model.limits,
-        cost_names=model.cost_names,
-    )
+        self._start = group(state, "start_") or None
+        self._next = (group(state, "next_") or None) if "then" in state else self._start

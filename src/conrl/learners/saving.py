@@ -1,7 +1,7 @@
 """Learners in files: `.npz` archives of plain arrays and one JSON text; nothing in them can run code.
 
     format = "conrl-learner", version, config (JSON: what makes the learner), task_features, task_available,
-    state_<name>: what it has learned, seal: a digest of all the other arrays
+    safe_<name>: its safe policy, state_<name>: what it has learned, seal: a digest of all the other arrays
 
 Functions of the user's own (concave-convex problems, bonuses, planners) cannot be stored: `load_learner` is given them
 again.
@@ -30,6 +30,7 @@ from conrl.io.files import Reader, atomic_write, file_path, parse_json, read_npz
 from conrl.model import Task
 from conrl.oracles import A2C, A2CSettings
 from conrl.planners import ColumnGeneration, ConvexProgram, Lagrangian, LinearProgram
+from conrl.policy import Policy, policy_of
 from conrl.problem import Knapsack, Linear
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ _PLAIN: dict[str, Any] = {
         A2CSettings,
     )
 }
+POLICIES = ("safe",)  # arguments of learners that are policies, stored as arrays; `config` has what tells them apart
 _APART = ("features", "available")  # arrays of a task, stored as such
 # Fields that are younger than descriptions in files, and what those mean; left out where they have that value.
 _UNSAID: dict[str, dict[str, Any]] = {"ScaledBonus": {"bounded": False}}
@@ -128,7 +130,16 @@ def made_arrays(learner: Learner) -> dict[str, Array]:
         "config": np.array(json.dumps(learner.config(), sort_keys=True)),
     }
     apart = {f"task_{name}": vars(learner.task)[name] for name in _APART}
-    return arrays | {name: np.asarray(array) for name, array in apart.items() if array is not None}
+    arrays |= {name: np.asarray(array) for name, array in apart.items() if array is not None}
+    for part, policy in policies_apart(learner).items():
+        arrays |= {f"{part}_{name}": np.asarray(array) for name, array in policy._arrays().items()}
+    return arrays
+
+
+def policies_apart(learner: Learner) -> dict[str, Policy]:
+    """The policies that a learner is made from, by the argument that they are."""
+    apart = getattr(learner, "apart", None)
+    return {} if apart is None else apart()
 
 
 def save_learner(learner: Learner, path: str | Path) -> None:
@@ -215,6 +226,12 @@ def learner_of(arrays: dict[str, Array], given: dict[str, Any]) -> Any:
     for name in given:
         if name not in config:
             raise SpecError(f"{name} is no part of this learner")
+    for name in set(POLICIES) & config.keys() - given.keys():
+        prefix = f"{name}_"
+        parts[name] = policy_of({k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)})
     learner = kind(task, **parts)
+    for name in set(POLICIES) & config.keys() - given.keys():
+        if learner.config()[name] != config[name]:
+            raise ModelError(f"its policy {name} is not the one that its config describes")
     learner.load_state({k.removeprefix("state_"): a for k, a in arrays.items() if k.startswith("state_")})
     return learner

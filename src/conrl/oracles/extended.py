@@ -24,6 +24,8 @@ The maximiser z is evaluated by a forward pass of the greedy policy under the tr
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -36,7 +38,7 @@ from conrl.model.criteria import need_steps
 from conrl.model.graph import Graph
 from conrl.model.mdp import need_stationary
 from conrl.oracles.protocols import ModelOracle, Supports
-from conrl.policy import Deterministic
+from conrl.policy import Deterministic, Policy
 
 
 class ExtendedBackwardInduction(ModelOracle):
@@ -94,7 +96,20 @@ class ExtendedBackwardInduction(ModelOracle):
         low = np.maximum(graph.probability - beta, 0.0)
         width = np.minimum(graph.probability + beta, 1.0) - low
         free = np.maximum(1.0 - np.add.reduceat(low, graph.start[:-1]), 0.0)
-        self._intervals = (graph.first, graph.start, graph.successor, low, width, free, wide, weight)
+        rest = np.ones(mdp.num_pairs)
+        # What a state may have at most is 1, also where a radius is larger.
+        wide = np.minimum(wide, 1.0)
+        self._intervals = (graph.first, graph.start, graph.successor, low, width, free, wide, weight, rest)
+
+    @classmethod
+    def between(cls, mdp: ConstrainedMDP, low: Float, high: Float, others: Float, many: Float, rest: Float) -> Self:
+        """The oracle of transitions whose outcomes lie between `low` [N] and `high` [N], around those of `mdp`; of
+        every other state up to `others` [P], and of all those together up to `rest` [P]."""
+        oracle = cls(mdp, 0.0, others, many)
+        first, start, successor, _, _, _, wide, weight, _ = oracle._intervals
+        free = np.maximum(1.0 - np.add.reduceat(low, start[:-1]), 0.0)
+        oracle._intervals = (first, start, successor, low, high - low, free, wide, weight, np.minimum(rest, 1.0))
+        return oracle
 
     def support_many(self, directions: Float) -> Supports:
         """Answers to the rows of `directions` [m, 1+d]; `means` are the policies' values in the estimate itself."""
@@ -118,6 +133,23 @@ class ExtendedBackwardInduction(ModelOracle):
     def policy(self, w: Float) -> Deterministic:
         """The greedy policy for w, at every step and state."""
         return self._policy(self._sweep(np.asarray(w, dtype=np.float64))[1])
+
+    def markov(self, weights: Float, directions: Float) -> Policy:
+        """The Markov policy of the mixed occupation: what answers direction i, with the transitions chosen for it, has
+        weight i. The mixed transitions are in the set, so that with them it is worth what the mixture is."""
+        if weights.size == 1:
+            return self.policy(directions[0])
+        mdp = self.mdp
+        rho = np.zeros((mdp.horizon, mdp.num_pairs))
+        heaviest = int(np.argmax(weights))
+        for i, (weight, w) in enumerate(zip(weights.tolist(), directions, strict=True)):
+            _, choice, orders = self._sweep(w)
+            kernels.extended_occupation(self._intervals, mdp.initial, choice, orders, weight, rho)
+            if i == heaviest:
+                fallback = self._policy(choice).actions
+        table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
+        kernels.markov(mdp.graph.first, mdp.action, rho, fallback, table)
+        return Policy._trusted(table)
 
     def _policy(self, choice: Index) -> Deterministic:
         mdp = self.mdp

@@ -1,0 +1,191 @@
+"""Shared by the learners that start from a policy known to be safe: SafeConRL, DOPE and OptPessLP.
+
+The user vouches for a policy pi_0 and for upper bounds on its expected costs, `safe_costs`, none of which is above its
+limit. Everything that is promised about costs rests on that. It is a Markov policy, so that it can be evaluated in the
+model of the places: there it plays what it plays in the state of the place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from conrl._types import Array, Arrays, Float
+from conrl.arguments import frozen
+from conrl.errors import SpecError, shown
+from conrl.learners.base import saved_count
+from conrl.learners.confidence import Confidence, confidence
+from conrl.learners.replanning import ReplanningLearner
+from conrl.model import ConstrainedMDP, Task
+from conrl.model.limits import Limits, resolve_limits
+from conrl.policy import Deterministic, Null, Policy, Stationary
+from conrl.problem import Problem, Rows
+
+
+class SafeLearner(ReplanningLearner):
+    """A learner with a policy `safe`, whose costs are at most `safe_costs` [d]; infinite where nobody limits them."""
+
+    radii = "optcmdp"
+    strictly = False  # whether safe_costs must be below the limits
+
+    def __init__(
+        self,
+        task: Task,
+        problem: Problem | Limits | None,
+        safe: Policy,
+        safe_costs: Limits,
+        replan: str,
+        seed: int | None,
+        keep_policies: bool,
+    ) -> None:
+        super().__init__(task, problem, seed, keep_policies)
+        self._check_rows(self._rows)
+        self.safe = self._read_safe(safe)
+        self.safe_costs: Float = frozen(self._read_costs(safe_costs))
+        self._check_costs(self._rows)
+        self._choose_replan(replan)
+        self._left_at: int | None = None
+
+    def _read_safe(self, safe: Any) -> Policy:
+        """A Markov policy of the task, whose probabilities add up to 1 but for rounding."""
+        task, key = self.task, ("safe",)
+        if not isinstance(safe, Policy) or isinstance(safe, (Null, Stationary)) or safe.acts_on_spent:
+            raise SpecError(
+                f"safe is {shown(safe)}; it must be a policy with a table of its own, such as plan.policy",
+                key=key,
+            )
+        shape = (task.horizon, task.num_states, task.num_actions)
+        if safe.shape != shape:
+            raise SpecError(f"safe has shape {safe.shape}; the task has steps, states and actions {shape}", key=key)
+        missing = (safe.probabilities > 0.0) & ~task.mask
+        if missing.any():
+            h, s, a = (int(x) for x in np.argwhere(missing)[0])
+            raise SpecError(f"safe plays action {a} in state {s} at step {h}, where it does not exist", key=key)
+        if isinstance(safe, Deterministic):
+            return safe
+        table = safe.probabilities
+        return Policy._trusted(table / table.sum(axis=2, keepdims=True))
+
+    def _read_costs(self, given: Any) -> Float:
+        if given is None:
+            raise SpecError(
+                "safe_costs are missing; what the safe policy is known to cost at most, by name or position",
+                key=("safe_costs",),
+            )
+        return resolve_limits(given, self.task.cost_names, "safe_costs")
+
+    def _check_costs(self, rows: Rows) -> None:
+        """Refuse a safe policy that is not known to keep the limits."""
+        for i, bound in zip(rows.cost.tolist(), rows.bound.tolist(), strict=True):
+            own, name = float(self.safe_costs[i]), self.task.cost_names[i]
+            if own > bound or (self.strictly and own == bound):
+                least = "below" if self.strictly else "at most"
+                raise SpecError(
+                    f"safe_costs[{name!r}] is {own:g}; {self.name} needs a safe policy that costs {least} its limit, "
+                    f"{bound:g}",
+                    key=("safe_costs", name),
+                )
+
+    def _check_rows(self, rows: Rows) -> None:
+        if (rows.sign < 0.0).any():
+            raise SpecError(f"{self.name} keeps limits, no floors; leave them out", key=("problem",))
+
+    def _change_problem(self, problem: Problem, rows: Rows) -> None:
+        self._check_rows(rows)
+        self._check_costs(rows)
+        self._lottery = None
+
+    # -- the safe policy where the learner plans ----------------------------------------------------------
+
+    def _known(self, scale: float) -> Confidence:
+        """The confidence set before the coming episode."""
+        return confidence(self.task, self.counts, self._k, self.delta, scale, self.radii)
+
+    def _likely(self, policy: Policy, model: ConstrainedMDP) -> Float:
+        """[H, P]: how likely a policy of the task plays each pair of the places; START, END and ELSEWHERE have one."""
+        task, counts = self.task, self.counts
+        begin = counts.horizon - task.horizon  # START takes a step
+        likely = np.ones((counts.horizon, model.num_pairs))
+        state = np.repeat(counts.order, np.diff(counts.first))
+        pair = np.flatnonzero(state < counts.start)
+        seen, action = state[pair], counts.action[pair]
+        if task.step_dependent:
+            step, s = np.divmod(seen, task.num_states)
+            likely[:, pair] = _first_of(counts.first, pair)  # at other steps nobody is there
+            likely[begin + step, pair] = policy.probabilities[step, s, action]
+        elif isinstance(policy, Deterministic):
+            likely[begin:, pair] = policy.actions[:, seen] == action
+            likely[:begin, pair] = _first_of(counts.first, pair)
+        else:
+            likely[begin:, pair] = policy.probabilities[:, seen, action]
+            likely[:begin, pair] = _first_of(counts.first, pair)
+        return likely
+
+    def _value(self, policy: Policy, model: ConstrainedMDP) -> Float:
+        """[1+d]: what a policy of the task is worth in a model of the places."""
+        table = np.zeros((model.horizon, model.num_states, model.num_actions))
+        table[:, model.pair_state, model.action] = self._likely(policy, model)
+        visits = np.zeros((1, model.num_pairs))
+        Policy._trusted(table)._add_occupation(model, 1.0, visits)
+        value: Float = visits[0] @ model.pay
+        return value
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    @property
+    def left_at(self) -> int | None:
+        """The number, from 1, of the first episode observed whose lottery had something else than the safe policy in
+        it."""
+        return self._left_at
+
+    @property
+    def margin(self) -> Float:
+        """[d]: what the next episode holds back of each limit: the limit, less what it costs by the estimate.
+
+        Infinite where there is no limit. With little experience an estimate says little.
+        """
+        plan, model = self.policy, self.counts.model()
+        costs = plan.weights @ np.array([self._value(policy, model)[1:] for policy in plan.policies])
+        margin = np.full(self.task.num_costs, np.inf)
+        margin[self._rows.cost] = self._rows.bound - costs[self._rows.cost]
+        return margin
+
+    def _planned(self) -> None:
+        super()._planned()
+        if self._left_at is None and self._lottery is not None and not self._lottery.home:
+            self._left_at = self._episodes + 1
+
+    # -- saving -------------------------------------------------------------------------------------------
+
+    def config(self) -> dict[str, Any]:
+        costs = [None if np.isinf(x) else x for x in self.safe_costs.tolist()]
+        return super().config() | {"safe": fingerprint(self.safe), "safe_costs": costs}
+
+    def state(self) -> dict[str, Array]:
+        return super().state() | {"left_at": np.array(0 if self._left_at is None else self._left_at)}
+
+    def load_state(self, state: Arrays) -> None:
+        super().load_state(state)
+        left = saved_count(state, "left_at")
+        if left > self._episodes:
+            raise ValueError(f"left_at is {left} after {self._episodes} episodes")
+        self._left_at = left or None
+
+    def apart(self) -> dict[str, Policy]:
+        """Parts that are stored as arrays, not in the configuration."""
+        return {"safe": self.safe}
+
+
+def fingerprint(policy: Policy) -> str:
+    """Tells a policy from others in a configuration."""
+    table = policy.actions if isinstance(policy, Deterministic) else policy.probabilities
+    digest = hashlib.blake2b(f"{table.dtype} {table.shape}".encode(), digest_size=16)
+    digest.update(np.ascontiguousarray(table).tobytes())
+    return f"policy {digest.hexdigest()}"
+
+
+def _first_of(first: Any, pair: Any) -> Any:
+    """[n]: whether each of these pairs is the first of its place."""
+    return np.isin(pair, first[:-1])
