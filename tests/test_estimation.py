@@ -6,6 +6,7 @@ are START (the unknown first state, one step more) and END (what the environment
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -419,6 +420,12 @@ TAMPERED: list[tuple[str, Callable[[Arrays], None]]] = [
     ("count of nothing", put("count", 0, 0)),
     ("visits more than counted", swap("visits", lambda a: a + 1)),
     ("an action twice", swap("action", np.zeros_like)),
+    ("centers out of range", swap("centers", lambda a: a + 5.0)),
+    ("centers that do not add up", swap("centers", lambda a: a[::-1].copy())),
+    ("centers nan", put("centers", 0, math.nan)),
+    ("moments nan", put("moments", 0, math.nan)),
+    ("moments too large", put("moments", 0, 1e6)),
+    ("moments negative", put("moments", 0, -0.1)),
 ]
 
 
@@ -431,6 +438,60 @@ def test_tampered_counts_are_refused(name: str, change: Callable[[Arrays], None]
     with pytest.raises(conrl.RunError, match="no counts of the task"):
         target.load_state(state)
     assert_same_arrays(target.state(), counts.state())
+
+
+def test_counts_without_deviations_load_as_if_there_were_no_noise() -> None:
+    """Files of 0.1 have none: each successor then paid the mean of its pair."""
+    counts = example_counts()
+    state = counts.state()
+    del state["centers"], state["moments"]
+    target = example_counts()
+    target.load_state(state)
+    assert not target.deviations()[0].any()
+    assert np.array_equal(target.model().pay, counts.model().pay)
+    target.load_state(target.state())
+
+
+@few
+@given(spec=plays(), offset=st.sampled_from([0.0, 1e6]))
+def test_deviations_are_those_around_the_mean_of_each_successor(spec: Spec, offset: float) -> None:
+    """Against plain sums over all steps, by (state, action, successor); whatever the offset of the numbers."""
+    task, episodes = spec.build()
+    low, high = task.ranges.T
+    wide = dataclasses.replace(
+        task,
+        reward_range=(low[0] + offset, high[0] + offset),
+        cost_ranges=tuple((a + offset, b + offset) for a, b in zip(low[1:], high[1:], strict=True)),
+    )
+    counts = Counts(wide)
+    seen: dict[tuple[int, int, int], list[Float]] = {}
+    for e in episodes:
+        moved = conrl.Episode(e.states, e.actions, e.rewards + offset, e.costs + offset, terminated=e.terminated)
+        counts.add(moved)
+        ends = [*e.states[1:-1], counts.end if e.terminated else e.states[-1]] if len(e) else []
+        for s, a, t, pay in zip(e.states[:-1], e.actions, ends, moved.pay, strict=True):
+            seen.setdefault((int(s), int(a), int(t)), []).append(pay)
+    moments, degrees = counts.deviations()
+    pairs, visits = counts._pairs(), counts.visits
+    expected, links = np.zeros_like(moments), np.zeros(counts.num_pairs, dtype=np.int64)
+    for (s, a, _), pays in seen.items():
+        centred = np.array(pays) - np.mean(pays, axis=0)
+        expected[pairs[s, a]] += centred.T @ centred
+        links[pairs[s, a]] += 1
+    real = counts.order[np.repeat(np.arange(counts.num_seen), np.diff(counts.first))] < counts.start
+    assert np.array_equal(degrees[real], (visits - links)[real])
+    assert np.abs(moments - expected).max(initial=0.0) <= 1e-9 * max(1.0, offset) * max(1, visits.max(initial=1))
+
+
+@few
+@given(spec=plays())
+def test_blocks_count_as_their_episodes_do(spec: Spec) -> None:
+    task, episodes = spec.build()
+    whole = [e for e in episodes if len(e) == task.horizon and not e.terminated]
+    one, two = counted(task, whole), Counts(task)
+    if whole:
+        two.add_block(*(np.stack([getattr(e, name) for e in whole]) for name in ("states", "actions", "pay")))
+    assert_same_arrays(one.state(), two.state())
 
 
 @pytest.mark.parametrize("value", [1.0, 1e300])
