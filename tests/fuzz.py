@@ -450,9 +450,12 @@ def fleet_arrays(r: random.Random, folder: Path) -> None:
     call(work)
 
 
-def _checkpoint() -> bytes:
+def _checkpoint(safe: bool) -> bytes:
     box = conrl.envs.box()
-    learner = conrl.ConRL(box.task, keep_policies=True)
+    learner: Any = conrl.ConRL(box.task, keep_policies=True)
+    if safe:
+        plan = conrl.plan(box, [0.05])
+        learner = conrl.SafeConRL(box.task, safe=plan.policy, safe_costs=[0.06], replan="doubling")
     conrl.learn(box, learner, 3, seed=0)
     with tempfile.TemporaryDirectory() as folder:
         learner.save(Path(folder) / "l.npz")
@@ -468,13 +471,15 @@ def _write(path: Path, arrays: dict[str, Any]) -> None:
 
 def checkpoint(r: random.Random, folder: Path) -> None:
     """A learner's file with bits flipped, arrays replaced or left out."""
-    if "checkpoint" not in _KEPT:
-        _KEPT["checkpoint"] = _checkpoint()
+    safe = r.random() < 0.5
+    kept = f"checkpoint {safe}"
+    if kept not in _KEPT:
+        _KEPT[kept] = _checkpoint(safe)
     path = folder / "l.npz"
     if r.random() < 0.5:
-        path.write_bytes(bytes(flipped(_KEPT["checkpoint"], r)))
+        path.write_bytes(bytes(flipped(_KEPT[kept], r)))
     else:
-        with np.load(io.BytesIO(_KEPT["checkpoint"])) as file:
+        with np.load(io.BytesIO(_KEPT[kept])) as file:
             given = dict(file)
         resealed = r.random() < 0.7  # what lies behind the seal is to be tried too
         if resealed:

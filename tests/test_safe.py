@@ -497,7 +497,12 @@ def dope_case(learner: Any) -> tuple[Case, Float, Float]:
     r_bar[n == 0] = 1.0 + 3.0 * H / gap * own[n == 0] + H**2 / gap * S
     c_bar[n == 0] = 1.0 + H * S
     case = Case.__new__(Case)
-    case.shape, case.P, case.initial, case.size = (H, S, A, 1), np.ones((S, A, S)), np.eye(S)[task.initial], 1.0
+    case.shape, case.P, case.initial, case.size = (
+        (H, S, A, 1),
+        np.ones((S, A, S)),
+        np.eye(S)[task.initial],
+        np.float64(1.0),
+    )
     case.low, case.high, case.rest = np.maximum(p - beta, 0.0), np.minimum(p + beta, 1.0), np.ones((S, A))
     return case, r_bar, c_bar
 
@@ -985,3 +990,37 @@ def test_what_safe_conrl_alone_refuses() -> None:
             conrl.SafeConRL(mdp.task, safe=plan.policy, safe_costs=[0.1], **wrong)
     with pytest.raises(SpecError, match="count is -1"):
         conrl.SafeConRL(mdp.task, safe=plan.policy, safe_costs=[0.1]).draws(-1)
+
+
+# -- studies --------------------------------------------------------------------------------------------------
+
+
+def test_studies_start_from_a_file_or_a_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file stands beside the spec; at a share of the limits the plan is that of the true model."""
+    from conrl.experiments import load_spec
+    from conrl.experiments.jobs import Run
+
+    mdp = conrl.envs.make("box")
+    plan = conrl.plan(mdp, [0.05])
+    (tmp_path / "study").mkdir()
+    plan.policy.save(tmp_path / "study" / "policy.npz")
+    (tmp_path / "study" / "study.toml").write_text(
+        """
+name = "safe"
+episodes = 3
+[environment.box]
+[algorithm.file]
+learner = "safe-conrl"
+options = { safe = "policy.npz", safe_costs = { corner = 0.051 }, worst_costs = [1.0] }
+[algorithm.share]
+learner = "dope"
+options = { safe_share = 0.5, replan = "doubling" }
+"""
+    )
+    monkeypatch.chdir(tmp_path)
+    learners = [Run(job).learner for job in load_spec(tmp_path / "study" / "study.toml").jobs]
+    assert [learner.name for learner in learners] == ["safe-conrl", "dope"]
+    for learner in learners:
+        assert np.array_equal(learner.safe.probabilities, plan.policy.probabilities)
+    assert learners[0].safe_costs.tolist() == [0.051]
+    assert 0.05 <= learners[1].safe_costs[0] <= 0.0501

@@ -31,6 +31,7 @@ from typing import Any
 from conrl.arguments import is_int
 from conrl.errors import ConRLError, SpecError, SpecMistakes, shown, unknown
 from conrl.experiments.jobs import Job, Run, Worlds
+from conrl.experiments.parts import SAFE
 from conrl.experiments.spec_keys import (
     ALGORITHM,
     ENVIRONMENT,
@@ -265,6 +266,9 @@ class _Reader:
         own["cost_ranges"] = {cost: tuple(map(float, ends)) for cost, ends in own.get("cost_ranges", {}).items()}
         model = own.pop("env", env_name)
         beside = self.folder.absolute() / model  # by its full name any worker finds it
+        policy = own.get("options", {}).get(SAFE)
+        if isinstance(policy, str) and is_model_file(policy) and (self.folder.absolute() / policy).exists():
+            own["options"] = own["options"] | {SAFE: str(self.folder.absolute() / policy)}
         return Job(
             env=str(beside) if is_model_file(model) and beside.exists() else model,
             algorithm=table.get("learner", name),

@@ -49,7 +49,7 @@ class SafeLearner(ReplanningLearner):
         self._left_at: int | None = None
 
     def _read_safe(self, safe: Any) -> Policy:
-        """A Markov policy of the task, whose probabilities add up to 1 but for rounding."""
+        """A Markov policy of the task."""
         task, key = self.task, ("safe",)
         if not isinstance(safe, Policy) or isinstance(safe, (Null, Stationary)) or safe.acts_on_spent:
             raise SpecError(
@@ -63,10 +63,7 @@ class SafeLearner(ReplanningLearner):
         if missing.any():
             h, s, a = (int(x) for x in np.argwhere(missing)[0])
             raise SpecError(f"safe plays action {a} in state {s} at step {h}, where it does not exist", key=key)
-        if isinstance(safe, Deterministic):
-            return safe
-        table = safe.probabilities
-        return Policy._trusted(table / table.sum(axis=2, keepdims=True))
+        return safe
 
     def _read_costs(self, given: Any) -> Float:
         if given is None:
@@ -114,12 +111,14 @@ class SafeLearner(ReplanningLearner):
         if task.step_dependent:
             step, s = np.divmod(seen, task.num_states)
             likely[:, pair] = _first_of(counts.first, pair)  # at other steps nobody is there
-            likely[begin + step, pair] = policy.probabilities[step, s, action]
+            table = policy.probabilities
+            likely[begin + step, pair] = table[step, s, action] / table[step, s].sum(axis=1)
         elif isinstance(policy, Deterministic):
             likely[begin:, pair] = policy.actions[:, seen] == action
             likely[:begin, pair] = _first_of(counts.first, pair)
         else:
-            likely[begin:, pair] = policy.probabilities[:, seen, action]
+            table = policy.probabilities  # as they are drawn from: in proportion
+            likely[begin:, pair] = table[:, seen, action] / table.sum(axis=2)[:, seen]
             likely[:begin, pair] = _first_of(counts.first, pair)
         return likely
 
