@@ -44,14 +44,11 @@ RATE = {"Mars rover": 1e-3, "Box": 1e-2}  # of RCPO's multiplier
 GAME = {"Mars rover": (1.4, 1.0, 20), "Box": (1.58, 10.0, 25)}  # ApproPO: threshold, step, episodes a call
 
 
-class WithRadii(conrl.ConRL):
-    """ConRL with the radii of TFW-UCRL2 around rewards and costs as its bonus: the ablation."""
-
-    def _bonus_table(self, k: int) -> Float:
-        unit = self.task.spread
-        visits: NDArray[Any] = self.counts.visits
-        means = self.counts.model().pay / unit
-        return radius(means, visits[:, None], max(int(visits.sum()), 1)) * unit
+def tfw_radii(evidence: conrl.Evidence) -> Float:
+    """The radii of TFW-UCRL2 around rewards and costs as a bonus of ConRL: the ablation."""
+    unit = evidence.task.spread
+    visits: NDArray[Any] = evidence.visits
+    return radius(evidence.model.pay / unit, visits[:, None], max(int(visits.sum()), 1)) * unit
 
 
 def lagrangian(env: str, oracle: Any = "value-iteration") -> conrl.Lagrangian:
@@ -95,7 +92,10 @@ ALGORITHMS: dict[str, tuple[int, Make]] = {
     "optcmdp": (600, lambda env, mdp: OptCMDP(mdp.task, keep_policies=False)),
     "opt-primal-dual": (2000, lambda env, mdp: OptPrimalDual(mdp.task)),
     "ucbvi (ignores the limit)": (2000, lambda env, mdp: UCBVI(mdp.task, keep_policies=False)),
-    "conrl with TFW-UCRL2's radii": (2000, lambda env, mdp: WithRadii(mdp.task, keep_policies=False)),
+    "conrl with TFW-UCRL2's radii": (
+        2000,
+        lambda env, mdp: conrl.ConRL(mdp.task, bonus=tfw_radii, keep_policies=False),
+    ),
 }
 
 

@@ -67,8 +67,9 @@ def river(rng: np.random.Generator) -> tuple[str, conrl.ConstrainedMDP, str]:
     r[0, 0], r[n - 1, 1] = 0.05, 1.0
     c[:, 1, 0] = rng.uniform(0.3, 1.0)
     pay = "bernoulli" if rng.random() < 0.5 else "outcome"
-    mdp = conrl.ConstrainedMDP(P, r, c, horizon=6 * n, reward_range=(0, 1), cost_ranges=[(0, 1)])
-    return f"{n} states, forward {forward:.2f}, {pay}", mdp, pay
+    H = int(rng.integers(3 * n, 6 * n + 1))
+    mdp = conrl.ConstrainedMDP(P, r, c, horizon=H, reward_range=(0, 1), cost_ranges=[(0, 1)])
+    return f"{n} states, forward {forward:.2f}, {H} steps, {pay}", mdp, pay
 
 
 def grid(rng: np.random.Generator) -> tuple[str, conrl.ConstrainedMDP, str]:
@@ -107,8 +108,8 @@ def dirichlet(rng: np.random.Generator) -> tuple[str, conrl.ConstrainedMDP, str]
     """Dense transitions, everything paid by coins."""
     S, A, H = int(rng.integers(5, 31)), int(rng.integers(2, 6)), int(rng.integers(6, 21))
     P = rng.dirichlet(np.full(S, float(rng.choice([0.1, 0.3, 1.0]))), (S, A))
-    ranges = {"reward_range": (0, 1), "cost_ranges": [(0, 1)]}
-    mdp = conrl.ConstrainedMDP(P, rng.random((S, A)), rng.random((S, A, 1)), horizon=H, **ranges)
+    r, c = rng.random((S, A)), rng.random((S, A, 1))
+    mdp = conrl.ConstrainedMDP(P, r, c, horizon=H, reward_range=(0, 1), cost_ranges=[(0, 1)])
     return f"{S} states, {A} actions, {H} steps, bernoulli", mdp, "bernoulli"
 
 

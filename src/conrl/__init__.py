@@ -24,7 +24,7 @@ _NAMES = {
     "episode": "Episode",
     "episode_totals": "Distribution distribution",
     "errors": "ConRLError InfeasibleError ModelError RunError SpecError",
-    "estimation": "BernsteinBonus ScaledBonus TheoryBonus load_episodes save_episodes",
+    "estimation": "AdaptiveBonus BernsteinBonus Evidence ScaledBonus TheoryBonus load_episodes save_episodes",
     "estimation.estimate": "estimate",
     "evaluation": "Evaluation Simulation evaluate simulate",
     "io": "load_model save_model",
@@ -55,6 +55,7 @@ __all__ = [  # spelt out: type checkers read no other
     "TFWUCRL2",
     "UCBVI",
     "A2CSettings",
+    "AdaptiveBonus",
     "ApproPO",
     "Average",
     "BernsteinBonus",
@@ -70,6 +71,7 @@ __all__ = [  # spelt out: type checkers read no other
     "Distribution",
     "Episode",
     "Evaluation",
+    "Evidence",
     "Feasibility",
     "Fleet",
     "FleetPlan",
@@ -131,8 +133,10 @@ if TYPE_CHECKING:
     from conrl.episode import Episode
     from conrl.episode_totals import Distribution, distribution
     from conrl.errors import ConRLError, InfeasibleError, ModelError, RunError, SpecError
+    from conrl.estimation.adaptive import AdaptiveBonus
     from conrl.estimation.bonuses import BernsteinBonus, ScaledBonus, TheoryBonus
     from conrl.estimation.estimate import estimate
+    from conrl.estimation.evidence import Evidence
     from conrl.estimation.logs import load_episodes, save_episodes
     from conrl.evaluation import Evaluation, Simulation, evaluate, simulate
     from conrl.io import load_model, save_model

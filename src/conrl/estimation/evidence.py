@@ -9,10 +9,12 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from conrl import kernels
 from conrl._types import Bool, Float, Int
-from conrl.arguments import frozen
+from conrl.arguments import float_array, frozen, read_positive
+from conrl.errors import SpecError
 from conrl.estimation.counts import Counts
 from conrl.model import ConstrainedMDP, Task
 
@@ -74,17 +76,29 @@ class Evidence:
         there are fewer than two."""
         return frozen(self._counts.squares() / np.maximum(self.visits - 1, 1)[:, None])
 
-    def noise(self, w: Float | None = None, pseudo: float = 2.0) -> Float:
-        """[P]: the standard deviation of w.pay in one visit that the successor does not explain.
+    def noise(self, w: ArrayLike | None = None, pseudo: float = 2.0) -> Float:
+        """[P]: the standard deviation of w.pay in one visit that the successor does not explain; 0 in a world whose
+        pay follows from the successor.
 
-        Estimated from all visits to a pair, as if `pseudo` more had been seen with the deviation of all pairs together.
+        It is estimated as if `pseudo` more visits had been seen, with the largest deviation of any pair (which is in
+        turn estimated with so many visits of the mean deviation of all): what was seen seldom may be as noisy as
+        anything. `w` [1+d] is `direction` by default.
         """
-        w = self.direction if w is None else w
+        w = self.direction if w is None else float_array(w, "w")
+        read_positive(pseudo, "pseudo", zero=True)
+        if w.shape != (1 + self.task.num_costs,):
+            raise SpecError(f"w has shape {w.shape}; expected one number for the reward and each cost")
         moments, degrees = self._scatter
         squares = np.maximum(np.einsum("i,pij,j->p", w, moments, w), 0.0)
-        pooled = squares.sum() / max(int(degrees.sum()), 1)
-        variance: Float = (squares + pseudo * pooled) / (degrees + pseudo)
-        return np.sqrt(variance)
+
+        def shrunk(target: float) -> Float:
+            part: Float = (squares + pseudo * target) / np.maximum(degrees + pseudo, 1.0)
+            return part
+
+        pooled = float(squares.sum() / max(int(degrees.sum()), 1))
+        variance: Float = shrunk(float(shrunk(pooled).max()))
+        deviation: Float = np.sqrt(variance)
+        return deviation
 
     def successors(self) -> tuple[Int, Int]:
         """[P] each: how many states each pair has led to, and how many of them just once."""
@@ -94,9 +108,11 @@ class Evidence:
         once = np.rint(graph.probability * np.repeat(self.visits, np.diff(graph.start))) == 1.0
         return number, np.where(seen, np.add.reduceat(once, graph.start[:-1], dtype=np.int64), 0)
 
-    def values(self, pay: Float) -> Float:
+    def values(self, pay: ArrayLike) -> Float:
         """[H, P]: what each pair is worth at each step, by backward induction on pay [P] in the empirical model."""
-        model = self.model
+        model, pay = self.model, float_array(pay, "pay")
+        if pay.shape != (model.num_pairs,) or not np.isfinite(pay).all():
+            raise SpecError(f"pay has shape {pay.shape}; expected a finite number for each of {model.num_pairs} pairs")
         H = model.horizon
         Q = np.empty((H, model.num_pairs))
         actions = np.empty((H, model.num_states), dtype=np.int16)

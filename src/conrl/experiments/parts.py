@@ -20,6 +20,7 @@ from conrl.arguments import is_number
 from conrl.envs import naming
 from conrl.envs.registry import PREFIX, open_gymnasium, split_parameters
 from conrl.errors import ConRLError, InfeasibleError, SpecError, shown, under, unknown
+from conrl.estimation.adaptive import AdaptiveBonus
 from conrl.estimation.bonuses import BernsteinBonus, ScaledBonus, TheoryBonus
 from conrl.learners import LEARNERS
 from conrl.model import ConstrainedMDP, Task
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     import gymnasium
 
 Table = Mapping[str, Any]
-PROVEN = {"theory": TheoryBonus, "bernstein": BernsteinBonus}  # bonuses by a word
+PROVEN = {"theory": TheoryBonus, "bernstein": BernsteinBonus}  # bonuses by a word, with a probability
+NAMED: dict[str, Any] = {**PROVEN, "adaptive": AdaptiveBonus, "scaled": ScaledBonus}
 SAFE, SHARE = "safe", "safe_share"  # options of the algorithms that start from a safe policy
 ABOVE = 1e-6  # of a limit: what the safe policy of a study is said to cost more than it does
 
@@ -203,18 +205,20 @@ def planner(value: str | Table) -> Any:
 
 
 def bonus(value: str | list[float] | Table) -> Any:
-    """`"0.02,-0.01"` or [0.02, -0.01]: scales of reward and cost; `"theory"`, `"theory:0.05"`, `"bernstein"`,
-    `"bernstein:0.05"`; or a table: {name = "bernstein", delta = 0.05}, {delta = 0.05} (theory), {reward = 0.02, ...}.
-    """
+    """`"adaptive"`; `"0.02,-0.01"` or [0.02, -0.01]: scales of reward and cost; `"theory"`, `"theory:0.05"`,
+    `"bernstein"`, `"bernstein:0.05"`; or a table: {name = "adaptive", deviations = 1.0}, {name = "bernstein", delta =
+    0.05}, {delta = 0.05} (theory), {reward = 0.02, ...} (scaled)."""
     if isinstance(value, Mapping):
         fields = dict(value)
         if "name" not in fields:
             return _made("bonus", TheoryBonus if fields.keys() <= {"delta"} else ScaledBonus, fields)
         named = fields.pop("name")
-        if not isinstance(named, str) or named not in PROVEN:
-            raise SpecError(unknown("bonus", named, PROVEN), key=("name",))
-        return _made("bonus", PROVEN[named], fields)
+        if not isinstance(named, str) or named not in NAMED:
+            raise SpecError(unknown("bonus", named, NAMED), key=("name",))
+        return _made("bonus", NAMED[named], fields)
     text = value if isinstance(value, str) else ",".join(map(str, value)) if isinstance(value, list) else repr(value)
+    if text == "adaptive":
+        return AdaptiveBonus()
     name, _, delta = text.partition(":")
     try:
         numbers = [float(x) for x in (delta or "nan" if name in PROVEN else text).split(",")]
@@ -224,7 +228,8 @@ def bonus(value: str | list[float] | Table) -> Any:
         return PROVEN[name](numbers[0]) if delta else PROVEN[name]()
     if len(numbers) < 2:
         raise SpecError(
-            f"bonus {text!r}: write REWARD,COST such as 0.02,-0.01, or theory, theory:0.05, bernstein, bernstein:0.05"
+            f"bonus {text!r}: write adaptive, REWARD,COST such as 0.02,-0.01, theory, theory:0.05, bernstein or "
+            "bernstein:0.05"
         )
     return ScaledBonus(numbers[0], numbers[1] if len(numbers) == 2 else numbers[1:])
 

@@ -24,6 +24,7 @@ from conrl._types import Array, Arrays, Float
 from conrl.arguments import LARGEST, frozen, read_choice, read_flag, takes
 from conrl.episode import Episode
 from conrl.errors import InfeasibleError, RunError, SpecError, shown
+from conrl.estimation.adaptive import AdaptiveBonus
 from conrl.estimation.bonuses import Bonus, ScaledBonus
 from conrl.estimation.evidence import Evidence
 from conrl.estimation.tally import Tally
@@ -52,8 +53,8 @@ class ConRL(PlacesLearner):
         problem: limits (the task's by default), `Linear`, `ConcaveConvex` or `Knapsack`. It can be set later to another
             of its kind, but for budgets, which are settled by the first episode. Of limits on single episodes, chance
             and CVaR are planned for on the estimate; never is kept in fact, by ending an episode (`task.can_stop`).
-        preset: `"default"`: the exact planner, and optimism about reward with caution about cost; `"authors"`: the
-            setting of the paper's experiments.
+        preset: `"default"`: the exact planner, optimism about reward by the noise that was seen, and caution about cost
+            (`AdaptiveBonus`); `"authors"`: the setting of the paper's experiments.
         planner: a name or an object, as in `conrl.plan`; overrides the preset. Where no policy of the estimate keeps
             the limits, the one that exceeds them least is played (`relax`).
         bonus: `TheoryBonus`, `BernsteinBonus`, `ScaledBonus`, or a function that gives [P] or [P, 1+d] for the P pairs
@@ -80,7 +81,7 @@ class ConRL(PlacesLearner):
     # The program behind the paper: a tiny bonus, ten steps of a multiplier that is kept, the answer to its mean is
     # played; of a network's policy the most probable actions are played, and the policy itself is reported.
     presets: ClassVar = {
-        "default": {"planner": ColumnGeneration, "bonus": ScaledBonus, "executes": "policy", "play": "markov"},
+        "default": {"planner": ColumnGeneration, "bonus": AdaptiveBonus, "executes": "policy", "play": "markov"},
         "authors": {
             "planner": lambda: Lagrangian(10, 0.2, keep_multipliers=True, returns="average-multiplier"),
             "bonus": lambda: ScaledBonus(0.001, 0.001, relative=False, bounded=False),
@@ -326,7 +327,7 @@ class ConRL(PlacesLearner):
     def load_state(self, state: Arrays) -> None:
         super().load_state(state)
         self._start = group(state, "start_") or group(state, "planner_") or None  # the latter until 0.2
-        self._prices = saved_prices(state, self.task.num_costs)
+        self._prices = _saved_prices(state, self.task.num_costs)
         if self.budget is not None:
             self.budget.load_state(state["spent"], self._episodes)
             sums = self.counts.state()["sums"][:, 1:]
@@ -344,7 +345,7 @@ def _caution(rows: Rows, num_costs: int) -> Float:
     return sign
 
 
-def saved_prices(state: Arrays, num_costs: int) -> Float | None:
+def _saved_prices(state: Arrays, num_costs: int) -> Float | None:
     """[d]: those of the last plan; None where none were saved."""
     prices = state.get("prices")
     if prices is None:

@@ -25,6 +25,7 @@ import numpy as np
 
 from conrl._types import Array
 from conrl.errors import ConRLError, ModelError, RunError, SpecError
+from conrl.estimation.adaptive import AdaptiveBonus
 from conrl.estimation.bonuses import BernsteinBonus, ScaledBonus, TheoryBonus
 from conrl.io.files import Reader, atomic_write, file_path, parse_json, read_npz, reading, write_npz
 from conrl.model import Task
@@ -64,6 +65,7 @@ _PLAIN: dict[str, Any] = {
         LinearProgram,
         ConvexProgram,
         Lagrangian,
+        AdaptiveBonus,
         ScaledBonus,
         TheoryBonus,
         BernsteinBonus,

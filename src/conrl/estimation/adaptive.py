@@ -1,0 +1,79 @@
+"""The bonus that ConRL has by default: optimism in proportion to the noise that was seen, and episodes that explore.
+
+Before episode k, of a pair with N visits (reward and costs in units of their spread u):
+
+    reward    + (0.02 u + 2 s) / sqrt(N)        s: what one visit to the pair pays scatters by, in terms of r - prices.c
+    cost i    - 0.01 u_i / sqrt(N)              caution: the estimate is raised
+    N = 0     the best that the declared ranges allow
+    k a cube  + u / sqrt(N) about the reward and - u_i / sqrt(N) about costs instead, within the declared ranges
+
+s is the deviation that the successor does not explain, at the prices of the last plan. Two standard errors are the
+usual measure of doubt about a mean. In a world whose pay follows from where one comes to, as on maps, s is 0, and doubt
+costs nothing. Where a pair has been seen too seldom to tell, its noise is taken to be the largest seen anywhere
+(`Evidence.noise`), as if of two more visits: a price that did not sell in its first three hours may still sell.
+
+What this does not doubt is transitions: a pair seen five times may not have shown its rare successor. So in episodes
+whose number is a cube (8, 27, 64, ...) the bonus is as wide as the range itself. In K episodes these are K^(1/3), less
+than the order sqrt(K) of the regret in Theorem 3.4. They may exceed the limits: optimism about the reward alone leaves
+some rivers unswum, where the way to what pays costs more than the limit as long as it is not known to pay. Where that
+must not be, `SafeConRL` is the learner, or `explore=False`.
+
+The constants 0.02 and 0.01 were chosen on Mars rover and Box in version 0.1; the 2, the cubes and the rest on worlds
+with numbers below 100 of the families in benchmarks/worlds.py. docs/results.md has what they give on other worlds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from conrl._types import Float
+from conrl.arguments import read_flag, read_positive
+from conrl.errors import SpecError, shown
+from conrl.estimation.bonuses import ScaledBonus
+from conrl.estimation.evidence import Evidence
+
+
+@dataclass(frozen=True)
+class AdaptiveBonus:
+    """Optimism by the noise that was seen, caution about costs, and now and then an episode that explores.
+
+    Args:
+        deviations: how many standard errors of r - prices.c the reward is raised by.
+        reward, cost: scales of `ScaledBonus`: what is added whatever the noise, and the caution (negative) about costs.
+        explore: whether episodes whose number is a cube explore. They may exceed limits.
+    """
+
+    deviations: float = 2.0
+    reward: float = 0.02
+    cost: float = -0.01
+    explore: bool = True
+
+    def __post_init__(self) -> None:
+        read_positive(self.deviations, "deviations", zero=True)
+        read_flag(self.explore, "explore")
+        if np.ndim(self.cost):
+            raise SpecError(f"cost is {shown(self.cost)}; it must be one number, the scale for every cost")
+        ScaledBonus(self.reward, self.cost)  # refuses what makes no bonus
+
+    def __call__(self, evidence: Evidence) -> Float:
+        if not isinstance(evidence, Evidence):
+            raise SpecError(f"AdaptiveBonus needs the Evidence, not {shown(evidence)}; ConRL(bonus=) gives it")
+        visits, task = evidence.visits, evidence.task
+        if self.explore and is_cube(evidence.episode):
+            low, high = task.ranges.T
+            room = np.column_stack((high[:1] - evidence.model.pay[:, :1], evidence.model.pay[:, 1:] - low[1:]))
+            wide = ScaledBonus(1.0, 1.0)(visits, evidence.episode, task)
+            return np.where(visits[:, None] > 0, np.clip(room, 0.0, wide), wide)
+        b = ScaledBonus(self.reward, self.cost)(visits, evidence.episode, task)
+        if self.deviations > 0.0:
+            seen = visits > 0
+            b[seen, 0] += self.deviations * evidence.noise()[seen] / np.sqrt(visits[seen])
+        return b
+
+
+def is_cube(k: int) -> bool:
+    """Whether k is the third power of a whole number above 1."""
+    root = round(float(k) ** (1.0 / 3.0))
+    return bool(root > 1 and root**3 == k)
