@@ -1,4 +1,4 @@
-"""One default for every world: ConRL's bonus on worlds that it was not chosen on, against constants chosen in hindsight.
+"""One default for every world: ConRL's bonus where it was not chosen, against constants chosen in hindsight.
 
     python benchmarks/one_default.py             # go on with the runs (docs/data/one-default.csv), then the tables
     python benchmarks/one_default.py --draw      # the tables again
@@ -12,8 +12,8 @@ The protocol, written down before the first run on these worlds:
 - Against it: `ScaledBonus(reward=c)` for ten constants c, each for all seeds. The best in hindsight is the one with the
   least mean loss among those whose mean cost at the end is at most 3% above the limit.
 - The end is the last tenth of the episodes, and values are exact, those of the executed policies. *Loss*: optimum minus
-  mean reward, of the optimum. *Stuck*: a seed that loses 10% or more. *Excess*: mean positive excess per episode, of the
-  limit. *Slope*: of log excess, averaged over the seeds, against log k over the last decade (`metrics.binned_excess`).
+  mean reward, of the optimum. *Stuck*: a seed that loses 10% or more. *Excess*: mean positive excess per episode, of
+  the limit. *Slope*: of log excess, averaged over the seeds, against log k in the last decade of episodes.
 
 What was set out to be shown: median loss over the worlds at most 1.5%; in no world more than 1 point above the best
 constant; mean cost at most 3% above the limit; no seed stuck; slope at most -0.4; excess at the end at most 3%.
@@ -104,7 +104,9 @@ def load() -> list[Run]:
             int(r["number"]),
             r["rule"],
             int(r["seed"]),
-            *(float(r[x]) for x in ("loss", "over", "excess")),
+            float(r["loss"]),
+            float(r["over"]),
+            float(r["excess"]),
             r["episode"],
             r["binned"],
         )
