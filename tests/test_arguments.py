@@ -325,7 +325,15 @@ CALLS: dict[str, Call] = {
     "ConRL": Call(
         conrl.ConRL,
         LEARNER
-        | {"planner": None, "bonus": None, "executes": "policy", "play": "markov", "resolve": False, "guard": True},
+        | {
+            "planner": None,
+            "bonus": None,
+            "executes": "policy",
+            "play": "markov",
+            "replan": "doubling",
+            "resolve": False,
+            "guard": True,
+        },
         learned,
     ),
     "ConRL.observe": Call(conrl.ConRL(TASK).observe, {"episode": EPISODES[0]}),

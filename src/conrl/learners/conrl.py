@@ -30,7 +30,7 @@ from conrl.estimation.evidence import Evidence
 from conrl.estimation.tally import Tally
 from conrl.learners.base import Proposal, group, prefixed
 from conrl.learners.budget import Budget, sum_up
-from conrl.learners.places import PlacesLearner
+from conrl.learners.replanning import Lottery, ReplanningLearner
 from conrl.learners.saving import describe
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.limits import Limits
@@ -45,7 +45,7 @@ EXECUTES = ("policy", "most-probable")
 PLAYS = ("markov", "mixture")
 
 
-class ConRL(PlacesLearner):
+class ConRL(ReplanningLearner):
     """Optimistic model-based learning under limits: `propose` a policy, play it, `observe` the episode.
 
     Args:
@@ -66,6 +66,9 @@ class ConRL(PlacesLearner):
             episode, whose own cost may be above a limit; overrides the preset.
         executes: what is played of a policy that draws its actions, as A2C's does: the `"policy"` itself, or its
             `"most-probable"` action in every state, while the policy is what is reported; overrides the preset.
+        replan: plan before each `"episode"`, or when the visits of some pair have doubled (`"doubling"`; not for
+            budgets and limits on single episodes). A bonus that depends on the number of the episode is then asked
+            when it plans only: leave out exploring episodes with `AdaptiveBonus(explore=False)`.
         resolve: `Knapsack` only. Plan each episode for what is left, (B - spent) / (K - k + 1), with epsilon = 0,
             instead of for (1 - epsilon) B / K.
         guard: `Knapsack` only. Never exceed a budget (`conrl.learners.budget`).
@@ -89,8 +92,8 @@ class ConRL(PlacesLearner):
             "play": "mixture",
         },
     }
-    settings = ("preset", "executes", "play", "resolve", "guard")
-    unsaid: ClassVar = {"play": "mixture"}
+    settings = ("preset", "executes", "play", "replan", "resolve", "guard")
+    unsaid: ClassVar = {"play": "mixture", "replan": "episode"}
 
     def __init__(
         self,
@@ -102,6 +105,7 @@ class ConRL(PlacesLearner):
         bonus: Bonus | None = None,
         executes: str | None = None,
         play: str | None = None,
+        replan: str = "episode",
         resolve: bool = False,
         guard: bool = True,
         seed: int | None = None,
@@ -121,11 +125,13 @@ class ConRL(PlacesLearner):
         self.executes = read_choice(usual["executes"] if executes is None else executes, "executes", EXECUTES)
         self.play = read_choice(usual["play"] if play is None else play, "play", PLAYS)
         self.resolve, self.guard = read_flag(resolve, "resolve"), read_flag(guard, "guard")
+        self._choose_replan(replan)
         self._null = Null(task.horizon, task.num_states, task.num_actions)
         self._prepare(self.problem, self._rows)
         self._start: Arrays | None = None  # what the plan of the last episode observed left for the next
         self._prices: Float | None = None  # [d]: of that plan, those of floors taken off
         self._plan: Plan | None = None
+        self._shown: Float | None = None  # [d]: its prices
 
     def _change_problem(self, problem: Problem, rows: Rows) -> None:
         kinds = type(self.problem).__name__, type(problem).__name__
@@ -149,6 +155,9 @@ class ConRL(PlacesLearner):
         elif self.resolve:
             raise SpecError("resolve is for Knapsack problems", key=("resolve",))
         tails = problem.tails(self.task) if isinstance(problem, Linear) else ()
+        if self.replan == "doubling" and (tails or budget is not None):
+            raise SpecError("budgets and limits on single episodes are planned for each episode", key=("replan",))
+        self._lottery = None
         counted = sorted({tail.cost for tail in tails})
         if tails:
             known = self.counts.tally.costs if self.counts.tally is not None else ()
@@ -189,15 +198,15 @@ class ConRL(PlacesLearner):
         return left, self.task.ranges[1:, 1].copy()
 
     def _learn(self, episode: Episode, proposal: Proposal) -> None:
-        self.counts.add(episode)
+        super()._learn(episode, proposal)
         if self.budget is not None:
             self.budget.spend_episode(episode.costs)
+
+    def _planned(self) -> None:
         if self._plan is not None:
             self._start = self._plan.start
-            self._prices = self._net_prices(self._plan)
-
-    def _net_prices(self, plan: Plan) -> Float | None:
-        return None if isinstance(self._problem, ConcaveConvex) else plan.prices - plan.floor_prices
+            if not isinstance(self._problem, ConcaveConvex):
+                self._prices = self._plan.prices - self._plan.floor_prices
 
     # -- budgets ------------------------------------------------------------------------------------------
 
@@ -214,13 +223,14 @@ class ConRL(PlacesLearner):
 
     @property
     def prices(self) -> Float | None:
-        return None if self._plan is None or isinstance(self._problem, ConcaveConvex) else self._plan.prices
+        return self._shown
 
     # -- deciding -----------------------------------------------------------------------------------------
 
     def _decide(self) -> Proposal:
-        k = self._episodes + 1
-        self._plan = plan = self._plan_for(k)
+        if self.replan == "doubling":
+            return super()._decide()
+        plan = self._new_plan()
         skip, share = self.generator().random(2)
         intended: Policy = self._null
         if skip >= plan.skip:
@@ -232,6 +242,22 @@ class ConRL(PlacesLearner):
         guarded = self.budget is not None and self.guard and not isinstance(intended, Null) and not self.budget.admits()
         played, infeasible = self._null if guarded else intended, plan.status == "infeasible"
         return Proposal(played, intended, guarded=guarded, infeasible=infeasible, reported=reported)
+
+    def _plan_lottery(self) -> Lottery:
+        plan = self._new_plan()
+        self._planned()  # what is planned stays, played or not
+        whole = self.play == "markov"
+        parts = [plan.policy] if whole else [plan.component(i) for i in range(plan.weights.size)]
+        if self.executes == "most-probable":
+            parts = [part.most_probable for part in parts]
+        weights = np.ones(1) if whole else plan.weights / plan.weights.sum()
+        return Lottery(weights, tuple(map(self._of_task, parts)), infeasible=plan.status == "infeasible")
+
+    def _new_plan(self) -> Plan:
+        """The plan of the coming episode."""
+        self._plan = plan = self._plan_for(self._episodes + 1)
+        self._shown = None if isinstance(self._problem, ConcaveConvex) else plan.prices
+        return plan
 
     def _plan_for(self, k: int) -> Plan:
         """The plan of episode k from what was seen so far (Algorithm 1, lines 2 to 4)."""
@@ -297,6 +323,8 @@ class ConRL(PlacesLearner):
     @property
     def policy(self) -> Mixture:
         """The latest plan, from everything seen so far: what the next episode's policy is drawn from."""
+        if self.replan == "doubling":
+            return super().policy
         if isinstance(self.problem, Knapsack) and self._episodes >= self.problem.episodes:
             plan = self._plan_for(self.problem.episodes)  # the budget is over: what one would do in its last episode
         else:
@@ -320,6 +348,8 @@ class ConRL(PlacesLearner):
             arrays |= prefixed("start_", self._start)
         if self._prices is not None:
             arrays["prices"] = self._prices
+        if self._lottery is not None and self._shown is not None:
+            arrays["shown"] = self._shown
         if self.budget is not None:
             arrays["spent"] = self.budget.state()
         return arrays
@@ -327,7 +357,7 @@ class ConRL(PlacesLearner):
     def load_state(self, state: Arrays) -> None:
         super().load_state(state)
         self._start = group(state, "start_") or group(state, "planner_") or None  # the latter until 0.2
-        self._prices = _saved_prices(state, self.task.num_costs)
+        self._prices, self._shown = (_saved_row(state, name, self.task.num_costs) for name in ("prices", "shown"))
         if self.budget is not None:
             self.budget.load_state(state["spent"], self._episodes)
             sums = self.counts.state()["sums"][:, 1:]
@@ -345,11 +375,11 @@ def _caution(rows: Rows, num_costs: int) -> Float:
     return sign
 
 
-def _saved_prices(state: Arrays, num_costs: int) -> Float | None:
-    """[d]: those of the last plan; None where none were saved."""
-    prices = state.get("prices")
-    if prices is None:
+def _saved_row(state: Arrays, name: str, num_costs: int) -> Float | None:
+    """[d]: a price for each cost; None where none were saved."""
+    row = state.get(name)
+    if row is None:
         return None
-    if prices.shape != (num_costs,) or prices.dtype != np.float64 or not np.isfinite(prices).all():
-        raise RunError(f"prices are {prices}; they must be {num_costs} numbers")
-    return np.array(prices)
+    if row.shape != (num_costs,) or row.dtype != np.float64 or not np.isfinite(row).all():
+        raise RunError(f"{name} is {row}; it must have a number for each of {num_costs} costs")
+    return np.array(row)

@@ -48,6 +48,7 @@ from conrl._types import Array, Arrays, Float
 from conrl.arguments import read_choice
 from conrl.learners.base import group, prefixed
 from conrl.learners.confidence import Confidence, confidence, pay_intervals, transition_radii
+from conrl.learners.optimistic import OptimisticLearner
 from conrl.learners.replanning import Lottery, ReplanningLearner
 from conrl.model import Task
 from conrl.model.limits import Limits
@@ -64,7 +65,7 @@ TOLERANCE = 1e-9
 PLAYS = ("markov", "mixture")
 
 
-class OptCMDP(ReplanningLearner):
+class OptCMDP(ReplanningLearner, OptimisticLearner):
     """Plan in the best model of a confidence set: `propose` a policy, play it, `observe` the episode.
 
     Args:
@@ -83,7 +84,7 @@ class OptCMDP(ReplanningLearner):
     summary = "optimism by a confidence set over transitions, planned exactly"
     paper = "Efroni, Mannor and Pirotta (2020)"
     settings = ("preset", "delta", "scale", "play", "replan")
-    unsaid: ClassVar = {"play": "mixture"}
+    unsaid: ClassVar = {"play": "mixture", "replan": "episode"}
     presets: ClassVar = {"default": {"scale": 3e-5}, "theory": {"scale": 1.0}}
 
     def __init__(

@@ -26,7 +26,7 @@ from conrl.arguments import any_array, float_array, read_choice, read_count
 from conrl.episode import Episode, check_episode
 from conrl.errors import ModelError, RunError
 from conrl.learners.base import Proposal, group, prefixed
-from conrl.learners.optimistic import OptimisticLearner
+from conrl.learners.places import PlacesLearner
 from conrl.policy import Deterministic, Mixture, Policy
 from conrl.sampling import DRAW, draw, randomness
 
@@ -90,7 +90,7 @@ def policies_of(arrays: Mapping[str, Array], shape: tuple[int, int, int]) -> tup
     return policies
 
 
-class ReplanningLearner(OptimisticLearner):
+class ReplanningLearner(PlacesLearner):
     """A learner that plays a lottery until it plans again. `_choose_replan` must be called when it is made."""
 
     def _choose_replan(self, replan: str) -> None:

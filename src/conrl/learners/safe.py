@@ -17,6 +17,7 @@ from conrl.arguments import frozen
 from conrl.errors import SpecError, shown
 from conrl.learners.base import saved_count
 from conrl.learners.confidence import Confidence, confidence
+from conrl.learners.optimistic import OptimisticLearner
 from conrl.learners.replanning import ReplanningLearner
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.limits import Limits, resolve_limits
@@ -24,7 +25,7 @@ from conrl.policy import Deterministic, Null, Policy, Stationary
 from conrl.problem import Problem, Rows
 
 
-class SafeLearner(ReplanningLearner):
+class SafeLearner(ReplanningLearner, OptimisticLearner):
     """A learner with a policy `safe`, whose costs are at most `safe_costs` [d]; infinite where nobody limits them."""
 
     radii = "optcmdp"
