@@ -317,6 +317,13 @@ CALLS: dict[str, Call] = {
     "TheoryBonus": Call(conrl.TheoryBonus, {"delta": 0.1}, bonused),
     "TheoryBonus()": Call(conrl.TheoryBonus(), {"visits": np.array([0, 1]), "episode": 1, "task": TASK}),
     "BernsteinBonus": Call(conrl.BernsteinBonus, {"delta": 0.1}, told),
+    "AdaptiveBonus": Call(
+        conrl.AdaptiveBonus, {"deviations": 1.0, "reward": 0.02, "cost": -0.01, "explore": True}, told
+    ),
+    "AdaptiveBonus()": Call(conrl.AdaptiveBonus(), {"evidence": EVIDENCE}),
+    "Evidence": Call(conrl.Evidence, {"counts": EVIDENCE._counts, "episode": 3, "prices": None, "model": None}),
+    "Evidence.noise": Call(EVIDENCE.noise, {"w": [1.0, -1.0, 0.0], "pseudo": 2.0}),
+    "Evidence.values": Call(EVIDENCE.values, {"pay": np.zeros(EVIDENCE.visits.size)}),
     "BernsteinBonus()": Call(conrl.BernsteinBonus(), {"evidence": EVIDENCE}),
     "ScaledBonus": Call(
         conrl.ScaledBonus, {"reward": 0.1, "cost": 0.1, "unvisited": 1.0, "relative": True, "bounded": True}, bonused

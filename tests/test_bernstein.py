@@ -287,7 +287,7 @@ def test_words_and_tables() -> None:
     assert parts.bonus({"name": "theory"}) == conrl.TheoryBonus()
     assert parts.bonus({"delta": 0.3}) == conrl.TheoryBonus(0.3)
     for wrong, message in (
-        ("bernstein:much", "write REWARD,COST"),
+        ("bernstein:much", "REWARD,COST"),
         ("bernstein:2", "failure probability"),
         ({"name": "bernstien"}, "did you mean 'bernstein'"),
         ({"name": ["bernstein"]}, "unknown bonus"),

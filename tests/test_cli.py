@@ -594,7 +594,7 @@ def test_completion_offers_names_and_files() -> None:
     assert offered("learn", "maps/") == ["maps/grid.npz"]
     assert offered("frontier", "no") == []
     assert offered("plan", "nowhere/x") == []
-    assert offered("learn", "box", "--algorithm", "op") == ["optcmdp", "opt-primal-dual"]
+    assert offered("learn", "box", "--algorithm", "op") == ["optcmdp", "opt-primal-dual", "optpess-lp"]
     assert offered("plan", "box", "--planner", "l") == ["linear-program", "lagrangian"]
     assert offered("plan", "box", "--planner", "c") == ["column-generation"]  # convex-program takes no limits
     assert offered("learn", "box", "--preset", "a") == ["authors"]

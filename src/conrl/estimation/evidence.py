@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike
 
 from conrl import kernels
 from conrl._types import Bool, Float, Int
-from conrl.arguments import float_array, frozen, read_positive
-from conrl.errors import SpecError
+from conrl.arguments import float_array, frozen, read_count, read_positive
+from conrl.errors import SpecError, shown
 from conrl.estimation.counts import Counts
 from conrl.model import ConstrainedMDP, Task
+from conrl.model.mdp import need_model
 
 NO_CEILING = np.inf
 
@@ -34,10 +35,17 @@ class Evidence:
     def __init__(
         self, counts: Counts, episode: int, prices: Float | None = None, model: ConstrainedMDP | None = None
     ) -> None:
+        if not isinstance(counts, Counts):
+            raise SpecError(f"counts is {shown(counts)}; a learner has them: learner.counts", key=("counts",))
         self._counts = counts
-        self.episode = episode
-        self.prices = prices
+        self.episode = read_count(episode, "episode")
+        self.prices = None if prices is None else float_array(prices, "prices")
+        if self.prices is not None and self.prices.shape != (counts.task.num_costs,):
+            raise SpecError(f"prices has shape {self.prices.shape}; expected one for each cost", key=("prices",))
         self.model = counts.model() if model is None else model
+        need_model(self.model, "Evidence")
+        if self.model.num_pairs != counts.num_pairs:
+            raise SpecError("model is not that of the counts; leave it out", key=("model",))
 
     @property
     def task(self) -> Task:
