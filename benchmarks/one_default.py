@@ -5,15 +5,20 @@
 
 The protocol, written down before the first run on these worlds:
 
-- Worlds: numbers 100 and 101 of each of the seven families in benchmarks/worlds.py, drawn with their sizes, parameters
+- Worlds: numbers 102 and 103 of each of the seven families in benchmarks/worlds.py, drawn with their sizes, parameters
   and binding limits. 5,000 episodes where pay is drawn by coins, else 2,000.
-- Seeds 5000 to 5009, which nothing was run with before.
+- Seeds 6000 to 6009, which nothing was run with before.
 - The rule: `ConRL(task)` as it is by default, whose numbers are fixed (`AdaptiveBonus`).
 - Against it: `ScaledBonus(reward=c)` for ten constants c, each for all seeds. The best in hindsight is the one with the
   least mean loss among those whose mean cost at the end is at most 3% above the limit.
 - The end is the last tenth of the episodes, and values are exact, those of the executed policies. *Loss*: optimum minus
   mean reward, of the optimum. *Stuck*: a seed that loses 10% or more. *Excess*: mean positive excess per episode, of
   the limit. *Slope*: of log excess, averaged over the seeds, against log k in the last decade of episodes.
+
+This is the second judgement. The first, of worlds 100 and 101 with seeds 5000 to 5009, was of the same rule with 0.02
+and 0.01 for 0.6 / H and 0.3 / H. It was stopped when the default's runs were done: median loss 0.53%, no seed stuck,
+excess at most 2.4%, but 3.1% lost on a map of 30 x 30 cells, where the constant 0 loses 0.5%. So the rule was changed
+(the division by H), on worlds below 100, and those two numbers were left to developing.
 
 What was set out to be shown: median loss over the worlds at most 1.5%; in no world more than 1 point above the best
 constant; mean cost at most 3% above the limit; no seed stuck; slope at most -0.4; excess at the end at most 3%.
@@ -33,7 +38,7 @@ from worlds import FAMILIES, FOR_JUDGING, draw
 import conrl
 
 NUMBERS = (FOR_JUDGING, FOR_JUDGING + 1)
-SEEDS = range(5000, 5010)
+SEEDS = range(6000, 6010)
 RULE = "default"
 CONSTANTS = (0.0, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 LAST, STUCK, OVER = 0.1, 10.0, 3.0

@@ -2,7 +2,7 @@
 
 `draw(family, number)` gives world `number` of a family, always the same one. Its sizes and parameters are drawn,
 and its limit is set between the least cost there is and what the best policy without limit costs, so that it binds.
-Numbers below 100 are for developing a rule, those from 100 on for judging it.
+Numbers below 102 are for developing a rule, those from 102 on for judging it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import conrl
 from conrl.envs import bidding, gridworld, pricing
 
-FOR_JUDGING = 100
+FOR_JUDGING = 102
 MATTERS = 0.1  # the least share of the cost that the limit must be able to change, else the draw is thrown away
 
 

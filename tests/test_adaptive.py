@@ -70,6 +70,7 @@ def test_pay_that_follows_from_the_successor_has_no_noise() -> None:
     evidence = conrl.Evidence(learner.counts, 31, np.array([0.7]))
     assert evidence.noise().max() <= 1e-12
     fixed = conrl.ScaledBonus()(evidence.visits, 31, evidence.task)
+    assert mdp.horizon == 30
     assert conrl.AdaptiveBonus()(evidence) == pytest.approx(fixed, abs=1e-12)
 
 

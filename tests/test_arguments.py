@@ -317,9 +317,7 @@ CALLS: dict[str, Call] = {
     "TheoryBonus": Call(conrl.TheoryBonus, {"delta": 0.1}, bonused),
     "TheoryBonus()": Call(conrl.TheoryBonus(), {"visits": np.array([0, 1]), "episode": 1, "task": TASK}),
     "BernsteinBonus": Call(conrl.BernsteinBonus, {"delta": 0.1}, told),
-    "AdaptiveBonus": Call(
-        conrl.AdaptiveBonus, {"deviations": 1.0, "reward": 0.02, "cost": -0.01, "explore": True}, told
-    ),
+    "AdaptiveBonus": Call(conrl.AdaptiveBonus, {"deviations": 1.0, "reward": 0.6, "cost": -0.3, "explore": True}, told),
     "AdaptiveBonus()": Call(conrl.AdaptiveBonus(), {"evidence": EVIDENCE}),
     "Evidence": Call(conrl.Evidence, {"counts": EVIDENCE._counts, "episode": 3, "prices": None, "model": None}),
     "Evidence.noise": Call(EVIDENCE.noise, {"w": [1.0, -1.0, 0.0], "pseudo": 2.0}),
