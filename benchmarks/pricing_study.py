@@ -5,7 +5,8 @@ The total of the stock is a hard budget: each run is checked in exact arithmetic
 
 - The clairvoyant static optimum, K times the best expected revenue of a day within B / K: no policy does better in
   expectation (Section 5 of Brantley et al. 2020).
-- ConRL with epsilon held back, or re-solved each day on what is left.
+- ConRL with epsilon held back, or re-solved each day on what is left; with the default bonus of version 0.1, and with
+  that of the theory.
 - The same with the true model instead of an estimate: what is lost by chance and by the guard, without learning.
 - One price for all days, until the stock is gone: the best one known beforehand. And the best lottery over prices.
 """
@@ -24,6 +25,7 @@ from studies import BLUE, GREY, ORANGE, Float, read_rows, spread, table, with_er
 import conrl
 from conrl.drawing import save_figure
 from conrl.envs import pricing
+from conrl.estimation import Bonus
 from conrl.learners import Proposal
 from conrl.policy import Deterministic, Policy
 
@@ -67,8 +69,9 @@ def knapsack(days: int, epsilon: float = 0.0) -> conrl.Knapsack:
     return conrl.Knapsack([STOCK * days], days, epsilon)
 
 
-def learner(days: int, epsilon: float = 0.0, resolve: bool = False) -> conrl.ConRL:
-    return conrl.ConRL(pricing().task, problem=knapsack(days, epsilon), resolve=resolve, keep_policies=False)
+def learner(days: int, epsilon: float = 0.0, resolve: bool = False, bonus: Bonus | None = None) -> conrl.ConRL:
+    problem = knapsack(days, epsilon)
+    return conrl.ConRL(pricing().task, problem=problem, bonus=bonus, resolve=resolve, keep_policies=False)
 
 
 def known(days: int, epsilon: float = 0.0, resolve: bool = False) -> conrl.ConRL:
@@ -147,6 +150,8 @@ WAYS: dict[str, Callable[[int], conrl.ConRL]] = {
     "ConRL, epsilon 0": learner,
     "ConRL, epsilon 0.05": partial(learner, epsilon=0.05),
     "ConRL, re-solved": partial(learner, resolve=True),
+    "ConRL, constants of 0.1, re-solved": partial(learner, resolve=True, bonus=conrl.ScaledBonus()),
+    "ConRL, the theory's bonus": partial(learner, bonus=conrl.TheoryBonus()),
     "true model, epsilon 0": known,
     "true model, epsilon 0.05": partial(known, epsilon=0.05),
     "true model, re-solved": partial(known, resolve=True),
