@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from conrl.cli import studies, tables
+from conrl.cli import studies, study_tables
 from conrl.cli.main import main
 from conrl.errors import RunError, SpecError
 from conrl.experiments import Event, Job, Run, Spec, builtin_spec, dope, parse_spec, run_study, runner
@@ -198,13 +198,13 @@ def test_the_table_for_people() -> None:
         Arm("E", "bold", "b", made(3, 9, 1)),
         Arm("F", "lone", "a", made(1, 0, 7)),
     ]
-    first, second = tables.safety_tables(dope.summary(arms))
+    first, second = study_tables.safety_tables(dope.summary(arms))
     rows = cells(first)
     assert rows[0] == ("careful", "1,000", "0", "0", "0", "3 of 3", "never")
     assert rows[1][-3:] == ("9", "0 of 3", "1 to 3")
     assert cells(second)[0][-1] == "7"
     half = [Arm("E", "half", "a", [*made(1, 0, 7), *made(1, 0, None), *made(1, 0, 1200, 1000)])]
-    (part,) = tables.safety_tables(dope.summary(half))
+    (part,) = study_tables.safety_tables(dope.summary(half))
     assert cells(part)[0][-1] == "7 (1 of 3)"
 
 

@@ -883,7 +883,7 @@ def test_files_that_do_not_hang_together_are_refused(tmp_path: Path) -> None:
         ("state_kept_prices", np.array([-1.0])),
         ("state_lottery_weights", np.array([0.5])),
         ("state_lottery_flags", np.array([True])),
-        ("state_lottery_plain", np.array([True] * 40)),
+        ("state_lottery_kinds", np.zeros(40, dtype=np.int64)),
     ):
         write_sealed(tmp_path / "b.npz", arrays | {name: wrong})
         with pytest.raises(RunError):

@@ -150,7 +150,7 @@ def reproduce_figure(figure: str, quick: bool, directory: Path, workers: int | N
 
 def reproduce_dope(name: str, quick: bool, directory: Path, workers: int | None, dask: str | None) -> int:
     """Safe exploration, in blocks of episodes."""
-    from conrl.cli import tables, terminal
+    from conrl.cli import study_tables, terminal
     from conrl.experiments import builtin_spec, dope
     from conrl.experiments.block_runs import BLOCKS
 
@@ -162,7 +162,7 @@ def reproduce_dope(name: str, quick: bool, directory: Path, workers: int | None,
     arms = dope.load_arms(spec, directory)
     note = f"Quick: {QUICK_SEEDS} seeds and {QUICK_DOPE:,} episodes." if quick else ""
     paths = dope.save_study(arms, directory, name, note)
-    terminal.show(*tables.safety_tables(dope.summary(arms)))
+    terminal.show(*study_tables.safety_tables(dope.summary(arms)))
     for path in paths:
         click.echo(f"wrote {path}")
     return code
@@ -192,7 +192,7 @@ and the runs. Run the same command again to go on after an interruption."""
 @_allow_import
 def tune(spec: Path, out: Path, workers: int | None, allow_import: bool) -> int:
     """Search for the best setting of an algorithm: a grid, or Optuna's samplers."""
-    from conrl.cli import tables, terminal
+    from conrl.cli import study_tables, terminal
     from conrl.experiments.tuning import tune as search
     from conrl.experiments.view import counting
 
@@ -204,7 +204,7 @@ def tune(spec: Path, out: Path, workers: int | None, allow_import: bool) -> int:
         click.echo("Error: interrupted; run the same command to resume", err=True)
         return 130
     best = " and best.json" if any(trial.state == "complete" for trial in trials) else ""
-    terminal.show(*tables.tuning_tables(trials), *([f"wrote {out / 'trials.csv'}{best}"] if trials else []))
+    terminal.show(*study_tables.tuning_tables(trials), *([f"wrote {out / 'trials.csv'}{best}"] if trials else []))
     return FAILED if any(trial.state == "failed" for trial in trials) else 0
 
 
@@ -226,7 +226,7 @@ its limit. --tensorboard writes events files for TensorBoard."""
 @as_json
 def report(directory: Path, out: Path | None, table: Path | None, tensorboard: Path | None, as_json: bool) -> None:
     """One self-contained HTML page of all runs under DIRECTORY."""
-    from conrl.cli import json_records, tables
+    from conrl.cli import json_records, study_tables
     from conrl.experiments import load
     from conrl.experiments.report import write_report
 
@@ -250,6 +250,6 @@ def report(directory: Path, out: Path | None, table: Path | None, tensorboard: P
         export(study, tensorboard)
         wrote.append(tensorboard)
     record = json_records.study_record(study, wrote)
-    show(as_json, record, lambda: [*tables.study_tables(record), *(f"wrote {path}" for path in wrote)])
+    show(as_json, record, lambda: [*study_tables.study_tables(record), *(f"wrote {path}" for path in wrote)])
     for line in study.unreadable:
         click.echo(f"left out: {line}", err=True)

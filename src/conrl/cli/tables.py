@@ -20,7 +20,6 @@ from conrl.policy_map import percent, policy_legend, policy_text, state_play
 from conrl.problem import Knapsack
 
 if TYPE_CHECKING:  # a plan is shown without loading the learners
-    from conrl.experiments.tuning import Trial
     from conrl.running.history import History
 
 Parts = list[RenderableType]  # printed one below the other
@@ -47,7 +46,7 @@ def brief(x: float | None) -> str:
     return precise(x, 6)
 
 
-def _titled(title: str, table: Numbers, notes: Sequence[Text] = ()) -> Group:
+def titled(title: str, table: Numbers, notes: Sequence[Text] = ()) -> Group:
     return Group(Text(title, "italic"), table, *notes)
 
 
@@ -95,7 +94,7 @@ def fleet_tables(record: Record) -> Parts:
     for entry in types:
         numbers = (brief(entry["reward"]), *(brief(entry["costs"][name]) for name in names))
         shares.add_row(entry["model"], f"{entry['units']:,}", str(len(entry["policies"])), *numbers)
-    parts.append(_titled("what each type earns and spends, all its units together", shares))
+    parts.append(titled("what each type earns and spends, all its units together", shares))
     if "simulation" in record:
         parts.append(_fleet_simulation_table(record["simulation"]))
     return parts
@@ -112,7 +111,7 @@ def _fleet_simulation_table(simulation: Record) -> Group:
     share = simulation["share_of_bound"]
     of_bound = "" if math.isnan(share) else f"; the reward is {100.0 * share:.2f}% of the bound"
     title = f"{simulation['runs']} guarded runs: {simulation['refused']:.4g} actions refused in each{of_bound}"
-    return _titled(title, table)
+    return titled(title, table)
 
 
 def _certificate(record: Record, plan: Plan) -> Table:
@@ -149,9 +148,7 @@ def _steps_tables(per_step: Record) -> Parts:
         for step in steps[:MOST_STEPS]:
             table.add_row(str(step["step"]), brief(step["value"]), precise(step["limit"]), brief(step["price"]))
         left = len(steps) - MOST_STEPS
-        parts.append(
-            _titled(f"{name} of each step", table, [Text(f"and {left} more steps", "dim")] if left > 0 else ())
-        )
+        parts.append(titled(f"{name} of each step", table, [Text(f"and {left} more steps", "dim")] if left > 0 else ()))
     return parts
 
 
@@ -159,7 +156,7 @@ def _tails_table(rows: Sequence[Record]) -> Group:
     table = Numbers("single episodes", "value", "price")
     for row in rows:
         table.add_row(row["name"], precise(row["value"]), brief(row["price"]))
-    return _titled("the policy acts on what was spent so far", table)
+    return titled("the policy acts on what was spent so far", table)
 
 
 def _excess(rows: Sequence[Record]) -> Iterator[Text]:
@@ -178,7 +175,7 @@ def _budgets_table(budgets: Record) -> Group:
         table.add_row(name, precise(row["budget"]), precise(row["expected"]), f"about {percent(row['exceed'])}{error}")
     one = next(iter(budgets.values()))
     title = f"budgets for {one['episodes']} episodes: kept in expectation only ({one['method']}, without a guard)"
-    return _titled(title, table, _means_note([name for name, row in budgets.items() if row["pays_means"]]))
+    return titled(title, table, _means_note([name for name, row in budgets.items() if row["pays_means"]]))
 
 
 def _mixture_table(mixture: Sequence[Record]) -> Group:
@@ -189,7 +186,7 @@ def _mixture_table(mixture: Sequence[Record]) -> Group:
         table.add_row(str(i + 1), f"{part['weight']:.6f}", *map(precise, (part["reward"], *part["costs"].values())))
     if len(mixture) > ALL_ROWS:
         table.add_row(f"({len(mixture) - ALL_ROWS} lighter)")
-    return _titled(f"a mixture of {len(mixture)} policies: each episode plays one of them", table)
+    return titled(f"a mixture of {len(mixture)} policies: each episode plays one of them", table)
 
 
 def _simulation_table(simulation: Record) -> Group:
@@ -202,7 +199,7 @@ def _simulation_table(simulation: Record) -> Group:
         costs = (f"{measure['costs'][name]:.4g}" for measure in measures)
         table.add_row(name, *costs, "" if math.isnan(exceed) else percent(exceed))
     title = f"{simulation['episodes']} simulated episodes: mean, quantiles, share above the limit"
-    return _titled(title, table, _means_note(simulation["pays_means"]))
+    return titled(title, table, _means_note(simulation["pays_means"]))
 
 
 def _means_note(names: Sequence[str]) -> list[Text]:
@@ -241,7 +238,7 @@ def _states_table(plan: Plan) -> Group:
         shown = [f"{mdp.action_name(a)} {percent(done.shares[s, a])}" for a in done.actions(s)]
         table.add_row(mdp.state_name(s), f"{done.visits[s]:.4g}", ", ".join(shown))
     played = ", in an episode that is played" if plan.skip > 0.0 else ""
-    return _titled(f"what is done where, as shares over the steps of an episode{played}{more}", table)
+    return titled(f"what is done where, as shares over the steps of an episode{played}{more}", table)
 
 
 # -- learn ------------------------------------------------------------------------------------------------
@@ -356,7 +353,7 @@ def frontier_tables(record: Record, curve: Frontier) -> Parts:
     error = "" if record["complete"] else f"not complete: the true curve is at most {record['error']:.1e} higher"
     parts: Parts = [
         Text(f"{record['model']}: the best reward against the limit on {record['cost']}{held}", "bold"),
-        _titled(f"{len(vertices)} {'vertex' if len(vertices) == 1 else 'vertices'}, {error or 'complete'}", table),
+        titled(f"{len(vertices)} {'vertex' if len(vertices) == 1 else 'vertices'}, {error or 'complete'}", table),
         f"Infeasible below {precise(vertices[0]['limit'])}; flat from {precise(vertices[-1]['limit'])} on. "
         "A price is the gain per unit of the limit up to the next vertex.",
     ]
@@ -417,110 +414,3 @@ def algorithms_tables(records: Sequence[Record]) -> Parts:
         )
         about.add_row("", Text(f"--option {given}" if given else "", "dim"))
     return [about]
-
-
-# -- report -----------------------------------------------------------------------------------------------
-
-
-def study_tables(record: Record) -> Parts:
-    """For each environment the rewards of all algorithms, and what they spent of each cost."""
-    parts: Parts = []
-    margin, tolerance = f"{record['margin']:.0%}", f"{record['tolerance']:g}"
-    for name in dict.fromkeys(row["environment"] for row in record["rows"]):
-        rows = [row for row in record["rows"] if row["environment"] == name]
-        parts += [Text(name, "bold"), _rewards_table(rows)]
-        for cost in dict.fromkeys(row["cost_name"] for row in rows if row["cost_name"] is not None):
-            parts.append(_spent_table(cost, [row for row in rows if row["cost_name"] == cost]))
-    notes = (
-        "reward, cost: mean over the last tenth of a run; last: of the last episode's policy; average: of all policies",
-        f"regret: of the mean reward; safe: against the best policy with a margin of {margin} to every limit",
-        f"violations: share of smoothed costs; single: of single episodes, by more than {tolerance} of the limit",
-        "strong: sums of what each episode was short or over; slope: of log excess, over the last decade of episodes",
-    )
-    return [*parts, *(Text(note, "dim") for note in notes)]
-
-
-def _rewards_table(rows: Sequence[Record]) -> Numbers:
-    keys = {
-        "reward": "reward",
-        "last": "last_iterate_reward",
-        "average": "average_policy_reward",
-        "regret": "regret",
-        "safe": "safe_regret",
-        "strong": "strong_regret",
-        "solved": "solved",
-    }
-    table = Numbers("", *keys)
-    for row in {row["algorithm"]: row for row in rows}.values():
-        table.add_row(row["title"], *(_short(row[key]) for key in keys.values()))
-    return table
-
-
-def _spent_table(cost: str, rows: Sequence[Record]) -> Group:
-    """Of one cost; the limit is in the title if it is the same for all."""
-    bounds = [_bounds(row) for row in rows]
-    apart = len(set(bounds)) > 1
-    limits = ("limit",) if apart else ()
-    table = Numbers("", "cost", "last", "average", *limits, "violations", "single", "strong", "slope")
-    for row, bound in zip(rows, bounds, strict=True):
-        values = [_short(row[key]) for key in ("cost", "last_iterate_cost", "average_policy_cost")]
-        judged = ["", "", "", ""]
-        if bound:
-            share, slope = row["violating"], row["excess_slope"]
-            judged = [percent(row["violations"]), "" if share is None else percent(share)]
-            judged += [_short(row["strong_violation"]), "" if slope is None else f"{slope:.2f}"]
-        table.add_row(row["title"], *values, *([bound] if apart else []), *judged)
-    return _titled(cost if apart or not bounds[0] else f"{cost}, {bounds[0]}", table)
-
-
-def _bounds(row: Record) -> str:
-    """The limit and the floor, as far as there are any."""
-    signs = {"floor": "at least", "limit": "at most"}
-    return ", ".join(f"{sign} {_short(row[key])}" for key, sign in signs.items() if row[key] is not None)
-
-
-def _short(x: float | None) -> str:
-    """Four digits; empty where there is no number."""
-    return "" if x is None else f"{x:.4g}"
-
-
-# -- tune -------------------------------------------------------------------------------------------------
-
-
-def tuning_tables(trials: Sequence[Trial]) -> Parts:
-    """The best settings; all of them are in a file."""
-    if not trials:
-        return ["no setting was tried"]
-    names = list(trials[0].setting)
-    table = Numbers(*(name.split(".")[-1] for name in names), "loss", "reward", "over limit", "state")
-    for trial in trials[:ALL_ROWS]:
-        setting = (trial.setting[name] for name in names)
-        values = (brief(value) if isinstance(value, float) else str(value) for value in setting)
-        state = trial.state if trial.state != "pruned" else f"pruned at {trial.episodes:,}"
-        table.add_row(*values, *map(brief, (trial.loss, trial.reward, trial.excess)), state)
-    states = [trial.state for trial in trials]
-    counts = ", ".join(f"{states.count(s)} {s}" for s in ("complete", "pruned", "failed") if s in states)
-    more = f"; the best {ALL_ROWS}" if len(trials) > ALL_ROWS else ""
-    return [_titled(f"{len(trials)} settings: {counts}{more}", table)]
-
-
-# -- reproduce dope ---------------------------------------------------------------------------------------
-
-
-def safety_tables(rows: Sequence[Record]) -> Parts:
-    """A table for each environment: medians over the seeds, and when and whether runs left the safe baseline."""
-    parts: Parts = []
-    for environment in dict.fromkeys(row["environment"] for row in rows):
-        own = [row for row in rows if row["environment"] == environment]
-        table = Numbers("learner", "regret", "violation", "strong", "violating", "runs without", "left the baseline")
-        for row in own:
-            away = row["seeds"] - row["never_left"]
-            left = f"{row['left_first']:,} to {row['left_last']:,}" if away > 1 else f"{row['left_first'] or 0:,}"
-            left = (left if away else "never") + (f" ({away} of {row['seeds']})" if 0 < away < row["seeds"] else "")
-            sums = (f"{row[name]:,.4g}" for name in ("regret", "violation", "strong_violation"))
-            clean = f"{row['runs_without_violation']} of {row['seeds']}"
-            table.add_row(row["algorithm"], *sums, f"{row['violating_most']:,}", clean, left)
-        episodes = " or ".join(f"{n:,}" for n in sorted({row["episodes"] for row in own}))
-        title = f"{environment}: sums over {episodes} episodes, medians; most violating episodes of a run"
-        parts.append(_titled(title, table))
-    return parts

@@ -67,8 +67,8 @@ class ConRL(ReplanningLearner):
         executes: what is played of a policy that draws its actions, as A2C's does: the `"policy"` itself, or its
             `"most-probable"` action in every state, while the policy is what is reported; overrides the preset.
         replan: plan before each `"episode"`, or when the visits of some pair have doubled (`"doubling"`; not for
-            budgets and limits on single episodes). A bonus that depends on the number of the episode is then asked
-            when it plans only: leave out exploring episodes with `AdaptiveBonus(explore=False)`.
+            budgets, limits on single episodes and `"most-probable"` actions). A bonus that depends on the number of
+            the episode is then asked when it plans only: leave out exploring ones with `AdaptiveBonus(explore=False)`.
         resolve: `Knapsack` only. Plan each episode for what is left, (B - spent) / (K - k + 1), with epsilon = 0,
             instead of for (1 - epsilon) B / K.
         guard: `Knapsack` only. Never exceed a budget (`conrl.learners.budget`).
@@ -126,6 +126,8 @@ class ConRL(ReplanningLearner):
         self.play = read_choice(usual["play"] if play is None else play, "play", PLAYS)
         self.resolve, self.guard = read_flag(resolve, "resolve"), read_flag(guard, "guard")
         self._choose_replan(replan)
+        if self.replan == "doubling" and self.executes == "most-probable":
+            raise SpecError("most-probable actions are played of a plan for each episode", key=("replan",))
         self._null = Null(task.horizon, task.num_states, task.num_actions)
         self._prepare(self.problem, self._rows)
         self._start: Arrays | None = None  # what the plan of the last episode observed left for the next
@@ -248,8 +250,6 @@ class ConRL(ReplanningLearner):
         self._planned()  # what is planned stays, played or not
         whole = self.play == "markov"
         parts = [plan.policy] if whole else [plan.component(i) for i in range(plan.weights.size)]
-        if self.executes == "most-probable":
-            parts = [part.most_probable for part in parts]
         weights = np.ones(1) if whole else plan.weights / plan.weights.sum()
         return Lottery(weights, tuple(map(self._of_task, parts)), infeasible=plan.status == "infeasible")
 

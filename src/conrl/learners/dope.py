@@ -39,26 +39,23 @@ from typing import ClassVar
 
 import numpy as np
 
-from conrl._types import Array, Arrays, Float
+from conrl._types import Float
 from conrl.errors import SpecError
-from conrl.learners.base import group, prefixed
 from conrl.learners.confidence import transition_radii
 from conrl.learners.replanning import Lottery
 from conrl.learners.safe import SafeLearner
+from conrl.learners.warm import WarmLearner
 from conrl.model import Task
 from conrl.model.limits import Limits
-from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict
-from conrl.planners.result import split_prices
 from conrl.policy import Policy
 from conrl.problem import Problem, Rows
 
-TOLERANCE = 1e-9
 MOST_SCALE = 1e6
 MOST_BONUS = 1e12  # times the range of the reward: what a gap of next to nothing is worth at most
 
 
-class PessimisticLearner(SafeLearner):
+class PessimisticLearner(WarmLearner, SafeLearner):
     """Plays a safe policy until a pessimistic plan keeps the limits, and that plan then."""
 
     strictly = True
@@ -83,13 +80,10 @@ class PessimisticLearner(SafeLearner):
             raise SpecError(
                 f"scale is {self.scale:g}; the proof needs 1, and {MOST_SCALE:g} is the most", key=("scale",)
             )
-        self._start: Arrays | None = None  # of this plan: what the one before ended with
-        self._next: Arrays | None = None
 
     def _change_problem(self, problem: Problem, rows: Rows) -> None:
         super()._change_problem(problem, rows)
-        if not rows.same_costs(self._rows.cost, self._rows.sign):
-            self._start = self._next = None  # its multipliers are of other rows
+        self._forget_start(rows)
 
     @property
     def _gap(self) -> float:
@@ -103,27 +97,10 @@ class PessimisticLearner(SafeLearner):
         self._next = self._start
         return Lottery(np.ones(1), (self.safe,), home=True)
 
-    def _planned(self) -> None:
-        super()._planned()
-        self._start = self._next
-
     @property
     def prices(self) -> Float | None:
         """Of the plan; None while the safe policy is played."""
-        if self._next is None or self._lottery is None or self._lottery.home:
-            return None
-        return split_prices(self._rows, self._next["multipliers"], self.task.num_costs)[0]
-
-    # -- saving -------------------------------------------------------------------------------------------
-
-    def state(self) -> dict[str, Array]:
-        arrays = super().state() | prefixed("start_", self._start or {})
-        return arrays | prefixed("next_", self._next or {}) if "then" in arrays else arrays
-
-    def load_state(self, state: Arrays) -> None:
-        super().load_state(state)
-        self._start = group(state, "start_") or None
-        self._next = (group(state, "next_") or None) if "then" in state else self._start
+        return None if self._lottery is None or self._lottery.home else super().prices
 
 
 class DOPE(PessimisticLearner):
@@ -164,9 +141,8 @@ class DOPE(PessimisticLearner):
         pay[:, 1:] += width[1:] * H * spread[:, None]
         oracle = known.oracle(pay)
         try:
-            best = maximise(oracle, np.eye(1 + task.num_costs)[0], self._rows, tol=TOLERANCE, start=self._start)
+            best = self._best(oracle)
         except Conflict:
             return self._home()
-        self._next = {"directions": best.directions, "multipliers": best.multipliers}
         policy = self._of_task(oracle.markov(best.weights / best.weights.sum(), best.directions))
         return Lottery(np.ones(1), (policy,))

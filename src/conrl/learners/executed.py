@@ -1,10 +1,10 @@
-"""The policies that were executed, each once, with how often: what the PAC policy is made of."""
+"""The policies that were executed, each once, with how often: what the PAC policy is made of. And policies in files."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,24 +52,16 @@ class Executed:
     """Counts policies by what they play."""
 
     def __init__(self) -> None:
-        self._policies: dict[bytes, Kept] = {}
-        self._times: dict[bytes, int] = {}
+        self._policies: dict[str, Kept] = {}
+        self._times: dict[str, int] = {}
 
     def __len__(self) -> int:
         return sum(self._times.values())
 
     def add(self, policy: Policy, times: int = 1) -> None:
-        """Tell it from the others by 16 bytes."""
-        kept: Kept = policy
-        if not isinstance(policy, (Null, Deterministic, SpentPolicy)):
-            kept = Sparse.of(policy) or policy
-        arrays = _arrays(kept)
-        digest = hashlib.blake2b(digest_size=16)
-        for name in sorted(arrays):
-            array = np.asarray(arrays[name])
-            digest.update(f"{name} {array.dtype} {array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
-        key = digest.digest()
+        """Tell it from the others by its fingerprint."""
+        kept = _compact(policy)
+        key = fingerprint(kept)
         self._policies.setdefault(key, kept)
         self._times[key] = self._times.get(key, 0) + times
 
@@ -81,48 +73,79 @@ class Executed:
         )
 
     def state(self) -> dict[str, Array]:
-        """kinds [n], times [n], and the tables of each kind one after the other."""
-        kept = list(self._policies.values())
-        kinds = np.array([_kind(p) for p in kept], dtype=np.int64)
-        arrays: dict[str, Array] = {"kinds": kinds, "times": np.array(list(self._times.values()), np.int64)}
-        if (kinds == DETERMINISTIC).any():
-            arrays["actions"] = _narrow(np.stack([p.actions for p in kept if isinstance(p, Deterministic)]))
-        if sparse := [p for p in kept if isinstance(p, Sparse)]:
-            arrays["modes"] = _narrow(np.stack([p.actions for p in sparse]))
-            arrays["places"] = np.array([p.at.size for p in sparse], dtype=np.int64)
-            arrays["at"], arrays["rows"] = (np.concatenate([p[i] for p in sparse]) for i in (1, 2))
-        if (kinds == MARKOV).any():
-            arrays["tables"] = np.stack([p.probabilities for p in kept if isinstance(p, Policy) and _kind(p) == MARKOV])
-        for i, policy in enumerate(p for p in kept if isinstance(p, SpentPolicy)):
-            arrays |= {f"spent{i}_{name}": np.asarray(array) for name, array in policy._arrays().items()}
-        return arrays
+        """times [n], and the policies as `stored` has them."""
+        return stored(list(self._policies.values())) | {"times": np.array(list(self._times.values()), np.int64)}
 
     @classmethod
     def load(cls, state: Mapping[str, Array], shape: tuple[int, int, int]) -> Executed:
         """From what `state` gave; policies have `shape` (H, S, A)."""
         executed = cls()
-        actions, tables = iter(state.get("actions", ())), iter(state.get("tables", ()))
-        sparse = _sparse_policies(state, shape)
-        spending = itertools.count()
-        for kind, times in zip(state["kinds"].tolist(), state["times"].tolist(), strict=True):
-            policy: Policy
-            if kind == DETERMINISTIC:
-                policy = Deterministic(next(actions), shape[2])
-            elif kind == SPARSE:
-                policy = next(sparse)
-            elif kind == SPENT:
-                prefix = f"spent{next(spending)}_"
-                policy = SpentPolicy._read(
-                    {n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)}
-                )
-            elif kind in (MARKOV, NULL):
-                policy = Policy(next(tables)) if kind == MARKOV else Null(*shape)
-            else:
-                raise ValueError(f"{kind} is no kind of policy")
-            if policy.shape != shape or times < 1:
-                raise ValueError(f"a policy of shape {policy.shape}, executed {times} times; expected {shape}")
+        for policy, times in zip(restored(state, shape), state["times"].tolist(), strict=True):
+            if times < 1:
+                raise ValueError(f"a policy was executed {times} times")
             executed.add(policy, times)
         return executed
+
+
+def _compact(policy: Kept) -> Kept:
+    """A Markov policy by the places where it mixes, if they are few."""
+    if isinstance(policy, (Null, Deterministic, SpentPolicy, Sparse)):
+        return policy
+    return Sparse.of(policy) or policy
+
+
+def fingerprint(policy: Kept) -> str:
+    """Tells a policy from others, by 16 bytes."""
+    arrays = _arrays(policy)
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name])
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def stored(policies: Sequence[Kept]) -> dict[str, Array]:
+    """Policies as arrays: kinds [n], and the tables of each kind one after the other."""
+    kept = [_compact(policy) for policy in policies]
+    kinds = np.array([_kind(p) for p in kept], dtype=np.int64)
+    arrays: dict[str, Array] = {"kinds": kinds}
+    if (kinds == DETERMINISTIC).any():
+        arrays["actions"] = _narrow(np.stack([p.actions for p in kept if isinstance(p, Deterministic)]))
+    if sparse := [p for p in kept if isinstance(p, Sparse)]:
+        arrays["modes"] = _narrow(np.stack([p.actions for p in sparse]))
+        arrays["places"] = np.array([p.at.size for p in sparse], dtype=np.int64)
+        arrays["at"], arrays["rows"] = (np.concatenate([p[i] for p in sparse]) for i in (1, 2))
+    if (kinds == MARKOV).any():
+        arrays["tables"] = np.stack([p.probabilities for p in kept if isinstance(p, Policy) and _kind(p) == MARKOV])
+    for i, policy in enumerate(p for p in kept if isinstance(p, SpentPolicy)):
+        arrays |= {f"spent{i}_{name}": np.asarray(array) for name, array in policy._arrays().items()}
+    return arrays
+
+
+def restored(state: Mapping[str, Array], shape: tuple[int, int, int]) -> tuple[Policy, ...]:
+    """The policies that `stored` took apart, to the bit; refuses what makes none of `shape` (H, S, A)."""
+    actions, tables = iter(state.get("actions", ())), iter(state.get("tables", ()))
+    sparse = _sparse_policies(state, shape)
+    spending = itertools.count()
+    policies: list[Policy] = []
+    for kind in state["kinds"].tolist():
+        policy: Policy
+        if kind == DETERMINISTIC:
+            policy = Deterministic(next(actions), shape[2])
+        elif kind == SPARSE:
+            policy = next(sparse)
+        elif kind == SPENT:
+            prefix = f"spent{next(spending)}_"
+            policy = SpentPolicy._read({n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)})
+        elif kind in (MARKOV, NULL):
+            policy = Policy(next(tables)) if kind == MARKOV else Null(*shape)
+        else:
+            raise ValueError(f"{kind} is no kind of policy")
+        if policy.shape != shape:
+            raise ValueError(f"a policy of shape {policy.shape}; expected {shape}")
+        policies.append(policy)
+    return tuple(policies)
 
 
 def _sparse_policies(state: Mapping[str, Array], shape: tuple[int, int, int]) -> Iterator[Policy]:

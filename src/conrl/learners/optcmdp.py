@@ -44,28 +44,24 @@ from typing import ClassVar
 
 import numpy as np
 
-from conrl._types import Array, Arrays, Float
 from conrl.arguments import read_choice
-from conrl.learners.base import group, prefixed
 from conrl.learners.confidence import Confidence, confidence, pay_intervals, transition_radii
 from conrl.learners.optimistic import OptimisticLearner
-from conrl.learners.replanning import Lottery, ReplanningLearner
+from conrl.learners.replanning import Lottery
+from conrl.learners.warm import WarmLearner
 from conrl.model import Task
 from conrl.model.limits import Limits
 from conrl.oracles.extended import ExtendedBackwardInduction
-from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict
-from conrl.planners.result import split_prices
 from conrl.policy import Policy
 from conrl.problem import Problem, Rows
 
 __all__ = ["OptCMDP", "pay_intervals", "transition_radii"]
 
-TOLERANCE = 1e-9
 PLAYS = ("markov", "mixture")
 
 
-class OptCMDP(ReplanningLearner, OptimisticLearner):
+class OptCMDP(WarmLearner, OptimisticLearner):
     """Plan in the best model of a confidence set: `propose` a policy, play it, `observe` the episode.
 
     Args:
@@ -104,12 +100,9 @@ class OptCMDP(ReplanningLearner, OptimisticLearner):
         self._choose(preset, delta, scale=scale)
         self._choose_replan(replan)
         self.play = read_choice(play, "play", PLAYS)
-        self._start: Arrays | None = None  # of this plan: what the one before ended with
-        self._next: Arrays | None = None
 
     def _change_problem(self, problem: Problem, rows: Rows) -> None:
-        if not rows.same_costs(self._rows.cost, self._rows.sign):
-            self._start = self._next = None  # its multipliers are of other rows
+        self._forget_start(rows)
         self._lottery = None
 
     # -- deciding -----------------------------------------------------------------------------------------
@@ -125,16 +118,14 @@ class OptCMDP(ReplanningLearner, OptimisticLearner):
 
     def _plan_lottery(self) -> Lottery:
         oracle = self.oracle()
-        reward = np.zeros(1 + self.task.num_costs)
-        reward[0] = 1.0
         infeasible = False
         try:
-            best = maximise(oracle, reward, self._rows, tol=TOLERANCE, start=self._start)
+            best = self._best(oracle)
         except Conflict:
             infeasible = True
-            start = self._start or {"directions": reward[None], "multipliers": np.zeros(self._rows.size)}
-            best = maximise(oracle, reward, self._rows, tol=TOLERANCE, start=start, relax=True)
-        self._next = {"directions": best.directions, "multipliers": best.multipliers}
+            reward = np.eye(1, 1 + self.task.num_costs)
+            start = self._start or {"directions": reward, "multipliers": np.zeros(self._rows.size)}
+            best = self._best(oracle, start=start, relax=True)
         weights, parts = best.weights / best.weights.sum(), []
         if self.play == "markov":
             weights, parts = np.ones(1), [oracle.markov(weights, best.directions)]
@@ -142,24 +133,3 @@ class OptCMDP(ReplanningLearner, OptimisticLearner):
             parts = [oracle.policy(w) for w in best.directions]
         policies: tuple[Policy, ...] = tuple(self._of_task(policy) for policy in parts)
         return Lottery(weights, policies, infeasible=infeasible)
-
-    def _planned(self) -> None:
-        super()._planned()
-        self._start = self._next
-
-    @property
-    def prices(self) -> Float | None:
-        if self._next is None:
-            return None
-        return split_prices(self._rows, self._next["multipliers"], self.task.num_costs)[0]
-
-    # -- saving -------------------------------------------------------------------------------------------
-
-    def state(self) -> dict[str, Array]:
-        arrays = super().state() | prefixed("start_", self._start or {})
-        return arrays | prefixed("next_", self._next or {}) if "then" in arrays else arrays
-
-    def load_state(self, state: Arrays) -> None:
-        super().load_state(state)
-        self._start = group(state, "start_") or None
-        self._next = (group(state, "next_") or None) if "then" in state else self._start

@@ -32,11 +32,10 @@ from typing import ClassVar
 import numpy as np
 
 from conrl.arguments import frozen
-from conrl.learners.dope import MOST_BONUS, TOLERANCE, PessimisticLearner
+from conrl.learners.dope import MOST_BONUS, PessimisticLearner
 from conrl.learners.optimistic import log_factor
 from conrl.learners.replanning import Lottery
 from conrl.oracles import exact_oracle
-from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict
 from conrl.policy import Mixture
 
@@ -69,9 +68,8 @@ class OptPessLP(PessimisticLearner):
             return self._home()
         oracle = exact_oracle(model)
         try:
-            best = maximise(oracle, np.eye(1 + task.num_costs)[0], rows, tol=TOLERANCE, start=self._start)
+            best = self._best(oracle)
         except Conflict:
             return self._home()
-        self._next = {"directions": best.directions, "multipliers": best.multipliers}
         mixture = Mixture(best.weights / best.weights.sum(), [best.oracle.policy(w) for w in best.directions])
         return Lottery(np.ones(1), (self._of_task(mixture.to_markov(model)),))

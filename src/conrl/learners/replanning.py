@@ -26,8 +26,9 @@ from conrl.arguments import any_array, float_array, read_choice, read_count
 from conrl.episode import Episode, check_episode
 from conrl.errors import ModelError, RunError
 from conrl.learners.base import Proposal, group, prefixed
+from conrl.learners.executed import restored, stored
 from conrl.learners.places import PlacesLearner
-from conrl.policy import Deterministic, Mixture, Policy
+from conrl.policy import Mixture, Policy
 from conrl.sampling import DRAW, draw, randomness
 
 REPLANS = ("episode", "doubling")
@@ -55,39 +56,18 @@ class Lottery:
         """To save."""
         arrays: dict[str, Array] = {"weights": self.weights}
         arrays |= {"flags": np.array([self.joint, self.infeasible, self.home])}
-        return arrays | policy_arrays(self.policies)
+        return arrays | stored(self.policies)
 
     @classmethod
     def of(cls, arrays: Mapping[str, Array], shape: tuple[int, int, int]) -> Lottery:
         """From what `arrays` gave; policies have `shape` (H, S, A)."""
-        policies = policies_of(arrays, shape)
+        policies = restored(arrays, shape)
         weights = np.array(arrays["weights"], dtype=np.float64)
         flags = arrays["flags"]
         if flags.shape != (3,) or flags.dtype != np.bool_:
             raise ValueError("flags of a lottery are three truth values")
         Mixture(weights, policies)  # refuses what is none
         return cls(weights, policies, *map(bool, flags))
-
-
-def policy_arrays(policies: tuple[Policy, ...]) -> dict[str, Array]:
-    """Policies as arrays: which of them are deterministic, and the tables of each kind."""
-    plain = [isinstance(policy, Deterministic) for policy in policies]
-    arrays: dict[str, Array] = {"plain": np.array(plain, dtype=bool)}
-    actions = [policy.actions for policy in policies if isinstance(policy, Deterministic)]
-    tables = [policy.probabilities for policy in policies if not isinstance(policy, Deterministic)]
-    return (
-        arrays | ({"actions": np.stack(actions)} if actions else {}) | ({"tables": np.stack(tables)} if tables else {})
-    )
-
-
-def policies_of(arrays: Mapping[str, Array], shape: tuple[int, int, int]) -> tuple[Policy, ...]:
-    """The opposite of `policy_arrays`."""
-    actions, tables = iter(arrays.get("actions", ())), iter(arrays.get("tables", ()))
-    kinds = arrays["plain"].tolist()
-    policies = tuple([Deterministic(next(actions), shape[2]) if plain else Policy(next(tables)) for plain in kinds])
-    if any(policy.shape != shape for policy in policies):
-        raise ValueError(f"a policy is not one of {shape[0]} steps, {shape[1]} states and {shape[2]} actions")
-    return policies
 
 
 class ReplanningLearner(PlacesLearner):

@@ -7,7 +7,6 @@ model of the places: there it plays what it plays in the state of the place.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from conrl.arguments import frozen
 from conrl.errors import SpecError, shown
 from conrl.learners.base import saved_count
 from conrl.learners.confidence import Confidence, confidence
+from conrl.learners.executed import fingerprint
 from conrl.learners.optimistic import OptimisticLearner
 from conrl.learners.replanning import ReplanningLearner
 from conrl.model import ConstrainedMDP, Task
@@ -161,7 +161,7 @@ class SafeLearner(ReplanningLearner, OptimisticLearner):
 
     def config(self) -> dict[str, Any]:
         costs = [None if np.isinf(x) else x for x in self.safe_costs.tolist()]
-        return super().config() | {"safe": fingerprint(self.safe), "safe_costs": costs}
+        return super().config() | {"safe": f"policy {fingerprint(self.safe)}", "safe_costs": costs}
 
     def state(self) -> dict[str, Array]:
         return super().state() | {"left_at": np.array(0 if self._left_at is None else self._left_at)}
@@ -176,14 +176,6 @@ class SafeLearner(ReplanningLearner, OptimisticLearner):
     def apart(self) -> dict[str, Policy]:
         """Parts that are stored as arrays, not in the configuration."""
         return {"safe": self.safe}
-
-
-def fingerprint(policy: Policy) -> str:
-    """Tells a policy from others in a configuration."""
-    table = policy.actions if isinstance(policy, Deterministic) else policy.probabilities
-    digest = hashlib.blake2b(f"{table.dtype} {table.shape}".encode(), digest_size=16)
-    digest.update(np.ascontiguousarray(table).tobytes())
-    return f"policy {digest.hexdigest()}"
 
 
 def _first_of(first: Any, pair: Any) -> Any:

@@ -54,7 +54,8 @@ from conrl.arguments import frozen, read_choice, read_number, read_positive
 from conrl.errors import SpecError
 from conrl.learners.base import group, prefixed
 from conrl.learners.confidence import RADII
-from conrl.learners.replanning import Lottery, policies_of, policy_arrays
+from conrl.learners.executed import restored, stored
+from conrl.learners.replanning import Lottery
 from conrl.learners.safe import SafeLearner
 from conrl.model import Task
 from conrl.model.limits import Limits, resolve_limits
@@ -223,7 +224,7 @@ class SafeConRL(SafeLearner):
         if prices.shape != (self._rows.size,) or not (np.isfinite(prices) & (prices >= 0.0)).all():
             raise ValueError("prices are not those of these limits")
         task = self.task
-        policies = policies_of(arrays, (task.horizon, task.num_states, task.num_actions))
+        policies = restored(arrays, (task.horizon, task.num_states, task.num_actions))
         for policy in policies:
             if (policy.probabilities > 0.0)[np.broadcast_to(~task.mask, policy.shape)].any():
                 raise ValueError("a policy plays an action that does not exist")
@@ -231,4 +232,4 @@ class SafeConRL(SafeLearner):
 
 
 def _arrays(kept: tuple[tuple[Policy, ...], Float]) -> dict[str, Array]:
-    return policy_arrays(kept[0]) | {"prices": kept[1]}
+    return stored(kept[0]) | {"prices": kept[1]}

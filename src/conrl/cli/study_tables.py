@@ -1,0 +1,123 @@
+"""What studies found, for people: reports, searches for parameters, learning from a safe policy (rich)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from conrl.cli.json_records import Record
+from conrl.cli.tables import ALL_ROWS, Parts, brief, titled
+from conrl.cli.terminal import Numbers
+from conrl.policy_map import percent
+
+if TYPE_CHECKING:
+    from conrl.experiments.tuning import Trial
+
+# -- report -----------------------------------------------------------------------------------------------
+
+
+def study_tables(record: Record) -> Parts:
+    """For each environment the rewards of all algorithms, and what they spent of each cost."""
+    parts: Parts = []
+    margin, tolerance = f"{record['margin']:.0%}", f"{record['tolerance']:g}"
+    for name in dict.fromkeys(row["environment"] for row in record["rows"]):
+        rows = [row for row in record["rows"] if row["environment"] == name]
+        parts += [Text(name, "bold"), _rewards_table(rows)]
+        for cost in dict.fromkeys(row["cost_name"] for row in rows if row["cost_name"] is not None):
+            parts.append(_spent_table(cost, [row for row in rows if row["cost_name"] == cost]))
+    notes = (
+        "reward, cost: mean over the last tenth of a run; last: of the last episode's policy; average: of all policies",
+        f"regret: of the mean reward; safe: against the best policy with a margin of {margin} to every limit",
+        f"violations: share of smoothed costs; single: of single episodes, by more than {tolerance} of the limit",
+        "strong: sums of what each episode was short or over; slope: of log excess, over the last decade of episodes",
+    )
+    return [*parts, *(Text(note, "dim") for note in notes)]
+
+
+def _rewards_table(rows: Sequence[Record]) -> Numbers:
+    keys = {
+        "reward": "reward",
+        "last": "last_iterate_reward",
+        "average": "average_policy_reward",
+        "regret": "regret",
+        "safe": "safe_regret",
+        "strong": "strong_regret",
+        "solved": "solved",
+    }
+    table = Numbers("", *keys)
+    for row in {row["algorithm"]: row for row in rows}.values():
+        table.add_row(row["title"], *(_short(row[key]) for key in keys.values()))
+    return table
+
+
+def _spent_table(cost: str, rows: Sequence[Record]) -> Group:
+    """Of one cost; the limit is in the title if it is the same for all."""
+    bounds = [_bounds(row) for row in rows]
+    apart = len(set(bounds)) > 1
+    limits = ("limit",) if apart else ()
+    table = Numbers("", "cost", "last", "average", *limits, "violations", "single", "strong", "slope")
+    for row, bound in zip(rows, bounds, strict=True):
+        values = [_short(row[key]) for key in ("cost", "last_iterate_cost", "average_policy_cost")]
+        judged = ["", "", "", ""]
+        if bound:
+            share, slope = row["violating"], row["excess_slope"]
+            judged = [percent(row["violations"]), "" if share is None else percent(share)]
+            judged += [_short(row["strong_violation"]), "" if slope is None else f"{slope:.2f}"]
+        table.add_row(row["title"], *values, *([bound] if apart else []), *judged)
+    return titled(cost if apart or not bounds[0] else f"{cost}, {bounds[0]}", table)
+
+
+def _bounds(row: Record) -> str:
+    """The limit and the floor, as far as there are any."""
+    signs = {"floor": "at least", "limit": "at most"}
+    return ", ".join(f"{sign} {_short(row[key])}" for key, sign in signs.items() if row[key] is not None)
+
+
+def _short(x: float | None) -> str:
+    """Four digits; empty where there is no number."""
+    return "" if x is None else f"{x:.4g}"
+
+
+# -- tune -------------------------------------------------------------------------------------------------
+
+
+def tuning_tables(trials: Sequence[Trial]) -> Parts:
+    """The best settings; all of them are in a file."""
+    if not trials:
+        return ["no setting was tried"]
+    names = list(trials[0].setting)
+    table = Numbers(*(name.split(".")[-1] for name in names), "loss", "reward", "over limit", "state")
+    for trial in trials[:ALL_ROWS]:
+        setting = (trial.setting[name] for name in names)
+        values = (brief(value) if isinstance(value, float) else str(value) for value in setting)
+        state = trial.state if trial.state != "pruned" else f"pruned at {trial.episodes:,}"
+        table.add_row(*values, *map(brief, (trial.loss, trial.reward, trial.excess)), state)
+    states = [trial.state for trial in trials]
+    counts = ", ".join(f"{states.count(s)} {s}" for s in ("complete", "pruned", "failed") if s in states)
+    more = f"; the best {ALL_ROWS}" if len(trials) > ALL_ROWS else ""
+    return [titled(f"{len(trials)} settings: {counts}{more}", table)]
+
+
+# -- reproduce dope ---------------------------------------------------------------------------------------
+
+
+def safety_tables(rows: Sequence[Record]) -> Parts:
+    """A table for each environment: medians over the seeds, and when and whether runs left the safe baseline."""
+    parts: Parts = []
+    for environment in dict.fromkeys(row["environment"] for row in rows):
+        own = [row for row in rows if row["environment"] == environment]
+        table = Numbers("learner", "regret", "violation", "strong", "violating", "runs without", "left the baseline")
+        for row in own:
+            away = row["seeds"] - row["never_left"]
+            left = f"{row['left_first']:,} to {row['left_last']:,}" if away > 1 else f"{row['left_first'] or 0:,}"
+            left = (left if away else "never") + (f" ({away} of {row['seeds']})" if 0 < away < row["seeds"] else "")
+            sums = (f"{row[name]:,.4g}" for name in ("regret", "violation", "strong_violation"))
+            clean = f"{row['runs_without_violation']} of {row['seeds']}"
+            table.add_row(row["algorithm"], *sums, f"{row['violating_most']:,}", clean, left)
+        episodes = " or ".join(f"{n:,}" for n in sorted({row["episodes"] for row in own}))
+        title = f"{environment}: sums over {episodes} episodes, medians; most violating episodes of a run"
+        parts.append(titled(title, table))
+    return parts
