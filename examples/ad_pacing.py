@@ -22,7 +22,7 @@ BUDGET = 600.0  # 4 a day; bidding high in every auction would take 13 a day
 def learned(market: conrl.ConstrainedMDP, seed: int) -> conrl.History:
     """ConRL with the whole budget in view, planning each day for what is left."""
     problem = conrl.Knapsack([BUDGET], episodes=DAYS)
-    learner = conrl.ConRL(market.task, problem=problem, bonus=conrl.ScaledBonus(0.1, -0.01), resolve=True)
+    learner = conrl.ConRL(market.task, problem=problem, resolve=True)
     return conrl.learn(market, learner, DAYS, seed=seed)
 
 

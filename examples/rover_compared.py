@@ -70,8 +70,9 @@ def draw(best: conrl.Plan, curves: dict[str, np.ndarray], path: str) -> None:
             axes.plot(np.arange(WINDOW, len(values) + 1), smooth, color=colour, label=who)
         limit = best.reward if i == 0 else 0.3
         axes.axhline(limit, color="#222222", linestyle="--", linewidth=1)
-        axes.text(1, limit, "optimum" if i == 0 else "limit", va="bottom", fontsize=8)
+        axes.text(4, limit, "optimum" if i == 0 else "limit", va="bottom", fontsize=8)
         axes.set(xlabel=f"episodes (mean of the last {WINDOW})", ylabel=label, title=name)
+        axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
         axes.grid(color="#dddddd")
     handles, names = panels[0].get_legend_handles_labels()
