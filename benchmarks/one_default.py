@@ -91,7 +91,7 @@ def compute() -> None:
     """Play what is not in the file yet, and add each run as it ends."""
     rules = (RULE, *(f"{c:g}" for c in CONSTANTS))
     jobs = [Job(f, n, r, s) for r in rules for f in FAMILIES for n in NUMBERS for s in SEEDS]
-    jobs.sort(key=lambda job: job.family in SLOW)
+    jobs.sort(key=lambda job: (job.family in SLOW, job.seed if job.family in SLOW else 0))
     done = {Job(r.family, r.number, r.rule, r.seed) for r in load()}
     path = DATA / FILE
     if not path.exists():

@@ -43,7 +43,7 @@ class Known(conrl.ConRL):
 
     truth: conrl.ConstrainedMDP
 
-    def _model(self, k: int) -> conrl.ConstrainedMDP:
+    def _model(self, k: int, careful: bool = True) -> conrl.ConstrainedMDP:
         return self.truth
 
     def _of_task(self, policy: Policy) -> Policy:

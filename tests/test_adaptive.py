@@ -136,6 +136,73 @@ def test_a_pair_never_visited_earns_no_budget_back(bounded: bool) -> None:
     assert (used <= 4.0 + 1e-9) == bounded
 
 
+def test_exploring_hopes_for_more_of_what_has_a_floor() -> None:
+    """Seven episodes; of a cost of 0 to 1 that shall be at least 4, action 1 has all there is and action 0 none."""
+    task = conrl.Task(1, 2, 4, [np.inf], ["c"], initial=0, cost_ranges=((0.0, 1.0),), reward_range=(0.0, 1.0))
+    learner = conrl.ConRL(task, problem=conrl.Linear(None, [4.0]), seed=0)
+    learner.prime([conrl.Episode([0] * 5, [0, 1, 0, 1], [1.0, 0, 1, 0], [[0.0], [1.0], [0.0], [1.0]])] * 7)
+    model = learner._model(1)
+    assert model.bonus is not None
+    assert model.bonus[:, 1].tolist() == pytest.approx([1.0 / np.sqrt(14.0), 0.0])
+    counts, both = learner.counts, conrl.AdaptiveBonus()
+    assert both(conrl.Evidence(counts, 8, better=[1, 0]))[:, 1].tolist() == [0.0, 0.0]
+    assert both(conrl.Evidence(counts, 8))[:, 1].tolist() == pytest.approx([0.0, 1.0 / np.sqrt(14.0)])
+
+
+def test_exploring_hopes_for_nothing_before_the_first_state() -> None:
+    task = conrl.Task(2, 1, 3, [1.0], ["c"], cost_ranges=((-1.0, 1.0),))
+    learner = conrl.ConRL(task, seed=0)
+    learner.prime([conrl.Episode([s, s, s, s], [0, 0, 0], [0.5] * 3, [[0.0]] * 3) for s in (0, 1)])
+    b = conrl.AdaptiveBonus()(conrl.Evidence(learner.counts, 27))
+    assert b[0].tolist() == [0.0, 0.0]
+    assert (b[1:] > 0.0).all()
+
+
+def test_what_is_not_hoped_for_is_within_the_ranges_too() -> None:
+    task = conrl.Task(1, 2, 4, [9.0], ["c"], initial=0, cost_ranges=((2.0, 3.0),))
+    learner = conrl.ConRL(task, bonus=conrl.ScaledBonus(0.0, 0.0, unvisited=0.0), seed=0)
+    learner.prime([conrl.Episode([0] * 5, [0] * 4, [1.0] * 4, [[3.0]] * 4)])
+    model = learner._model(1)
+    assert model.pay[:, 1].tolist() == [3.0, 2.0]
+
+
+@pytest.mark.parametrize("bonus", [None, conrl.ScaledBonus()])
+def test_caution_gives_way_where_a_limit_leaves_no_room(bonus: Any) -> None:
+    """No crash at all: with caution every visited pair costs a little, and nothing would keep a limit of 0."""
+    grid = conrl.envs.gridworld("S 0 0 P\n0 W 0 0\n0 0 0 G", horizon=12, slip=0.0, limits=[0.0])
+    h = conrl.learn(grid, conrl.ConRL(grid.task, bonus=bonus, keep_policies=False), 250, seed=0)
+    assert h.final[0] == pytest.approx(conrl.plan(grid).reward)
+    assert h.infeasible.sum() == 0
+
+
+@pytest.mark.parametrize("problem", [None, conrl.Knapsack([4.0], 10)])
+def test_blocks_need_a_plan_that_stays(problem: Any) -> None:
+    """Else they would be of another policy than is proposed, and of what a budget does not allow."""
+    mdp = conrl.ConstrainedMDP(np.ones((1, 2, 1)), [[1.0, 0.0]], [[[1.0], [0.0]]], horizon=2, limits=[1.0])
+    learner = conrl.ConRL(mdp.task, problem=problem, seed=0)
+    for ask in (
+        lambda: learner.observe_block([[0, 0, 0]], [[0, 0]], [[[1.0, 1.0], [1.0, 1.0]]]),
+        lambda: learner.draws(3),
+        lambda: learner.waits,
+    ):
+        with pytest.raises(conrl.SpecError, match="make it with replan='doubling'"):
+            ask()
+    assert learner.episodes == 0
+
+
+def test_the_guard_is_for_budgets() -> None:
+    with pytest.raises(conrl.SpecError, match="guard is for Knapsack problems"):
+        conrl.ConRL(coins().task, guard=False)
+
+
+def test_what_is_said_when_a_learner_is_loaded_counts(tmp_path: Path) -> None:
+    mdp = coins()
+    conrl.ConRL(mdp.task, play="mixture", seed=0).save(tmp_path / "a.npz")
+    assert conrl.load_learner(tmp_path / "a.npz").config() == conrl.ConRL(mdp.task, play="mixture", seed=0).config()
+    changed = conrl.load_learner(tmp_path / "a.npz", play="markov", replan="doubling")
+    assert (changed.play, changed.replan) == ("markov", "doubling")
+
+
 # -- what is executed -----------------------------------------------------------------------------------------
 
 

@@ -600,3 +600,31 @@ def test_a_horizon_among_the_settings_is_that_of_the_optimum(tmp_path: Path) -> 
     path.write_text(json.dumps(config))
     best = conrl.plan(conrl.envs.mars_rover(rock_reward=1.0, horizon=20)).reward
     assert load(tmp_path).optimum("mars-rover", "conrl") == pytest.approx(best)
+
+
+def test_a_run_is_not_compared_with_another_model(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from conrl.cli.main import main
+
+    rows = "state,action,next_state,probability,reward,cost_a\ns,x,t,1,{},1\ns,y,s,1,0,0\nt,x,s,1,0,0\n"
+    file, out = tmp_path / "m.csv", tmp_path / "out"
+    file.write_text(rows.format(1))
+    for algorithm, pay in (("conrl", "outcome"), ("conrl", "bernoulli"), ("tfw-ucrl2", "outcome")):
+        where = out / f"{algorithm}-{pay}"
+        line = ["learn", str(file), "--algorithm", algorithm, "--horizon", "2", "--limit", "a=1", "--pay", pay]
+        played = CliRunner().invoke(main, [*line, "--episodes", "12", "--out", str(where)])
+        assert played.exit_code == 0, played.output
+        file.write_text(rows.format(1))
+        (env,) = load(where).environments.values()
+        assert env.optimum is not None
+        file.write_text(rows.format(0.5))
+        (env,) = load(where).environments.values()
+        assert env.optimum is None
+        assert "it is another one than was played" in env.unknown
+        shown = CliRunner().invoke(main, ["report", str(where)])
+        assert "nothing is compared with the model: it is another one than was played" in shown.output
+        file.unlink()
+        (env,) = load(where).environments.values()
+        assert env.unknown.startswith("nothing is compared with the model: ")
+        file.write_text(rows.format(1))

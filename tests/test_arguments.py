@@ -319,7 +319,9 @@ CALLS: dict[str, Call] = {
     "BernsteinBonus": Call(conrl.BernsteinBonus, {"delta": 0.1}, told),
     "AdaptiveBonus": Call(conrl.AdaptiveBonus, {"deviations": 1.0, "reward": 0.6, "cost": -0.3, "explore": True}, told),
     "AdaptiveBonus()": Call(conrl.AdaptiveBonus(), {"evidence": EVIDENCE}),
-    "Evidence": Call(conrl.Evidence, {"counts": EVIDENCE._counts, "episode": 3, "prices": None, "model": None}),
+    "Evidence": Call(
+        conrl.Evidence, {"counts": EVIDENCE._counts, "episode": 3, "prices": None, "model": None, "better": None}
+    ),
     "Evidence.noise": Call(EVIDENCE.noise, {"w": [1.0, -1.0, 0.0], "pseudo": 2.0}),
     "Evidence.values": Call(EVIDENCE.values, {"pay": np.zeros(EVIDENCE.visits.size)}),
     "BernsteinBonus()": Call(conrl.BernsteinBonus(), {"evidence": EVIDENCE}),

@@ -146,6 +146,8 @@ def test_what_cannot_be_played_in_blocks() -> None:
         next(learn_in_blocks(mdp, learner_of(mdp), 5, longest=0))
     with pytest.raises(SpecError, match="a learner such as ConRL"):
         next(learn_in_blocks(mdp, None, 5))
+    with pytest.raises(SpecError, match="this ConRL plans for each episode"):
+        next(learn_in_blocks(mdp, conrl.ConRL(mdp.task, keep_policies=False), 5))
 
 
 # -- curves -------------------------------------------------------------------------------------------------------

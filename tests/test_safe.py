@@ -471,6 +471,45 @@ def test_an_early_end_that_was_never_seen_may_cost_most() -> None:
     assert -3.0 <= bounds_of(learner, safe)[1] <= -1.5
 
 
+@pytest.mark.parametrize("span", [(-1.0, -0.5), (-1.0, 0.0), (-1.0, 1.0)])
+def test_an_early_end_may_come_however_wide_the_range_is(span: tuple[float, float]) -> None:
+    """Every step of 30 episodes cost -1 and none ended; by delta, one in 30 may still end after its first step."""
+    H, steps = 400, [0] + [1] * 400
+    mask = np.array([[True, True], [True, False]])
+    task = conrl.Task(
+        2, 2, H, [-392.0], ["less"], initial=0, reward_range=(-1.0, 0.0), cost_ranges=[span], available=mask
+    )
+    safe, risky = (conrl.Deterministic(np.tile([a, 0], (H, 1)), 2) for a in (0, 1))
+    learner = conrl.SafeConRL(task, safe=safe, safe_costs=[-400.0], preset="theory", delta=0.01, seed=0)
+    learner.prime([conrl.Episode(steps, [1] + [0] * (H - 1), [-1.0] * H, [-1.0] * H) for _ in range(30)])
+    ends = -1.0 - (1.0 - 1.0 / 30.0) * (H - 1)
+    best, most = bounds_of(learner, risky)
+    assert best >= ends
+    assert most >= ends
+
+
+def test_what_the_safe_policy_costs_must_be_possible() -> None:
+    mdp = crossing()
+    with pytest.raises(SpecError, match="by its range no episode costs less than 0"):
+        conrl.SafeConRL(mdp.task, safe=conrl.plan(mdp, [0.1]).policy, safe_costs=[-1.0])
+
+
+@pytest.mark.parametrize("kind", [conrl.SafeConRL, conrl.OptCMDP])
+def test_a_log_is_planned_from_at_once(kind: Any) -> None:
+    """Whatever was read before it."""
+    mdp = crossing()
+    world, rng, policy = ModelWorld(mdp, mdp.task), np.random.default_rng(0), conrl.plan(mdp, [0.1]).policy
+    log = [world.play(policy, rng, conrl.ConRL(mdp.task).room()) for _ in range(60)]
+    one, other = (fresh(kind, mdp, replan="doubling", seed=0) for _ in range(2))
+    one.prime(log[:55])
+    other.prime(log[:55])
+    _ = other.proposal
+    one.prime(log[55:])
+    other.prime(log[55:])
+    same_state(one, other)
+    assert np.array_equal(one.propose().probabilities, other.propose().probabilities)
+
+
 # -- DOPE and OptPessLP: their programs, written out ------------------------------------------------------------
 
 

@@ -40,7 +40,8 @@ The words above let good episodes make up for bad ones, or smooth them. Those be
   where nothing is limited, for fewer than `LEAST` episodes, and if fewer than three bins have any excess.
 
 They need the exact value of each episode: of a single draw the positive part would count chance as a violation. Where
-a learner plays a lottery, the value of the episode is that of the lottery, before the draw.
+the draw is part of what a learner executes (`Proposal.lottery`), the value of the episode is that of the lottery,
+before the draw. With `play="mixture"` it is that of the component drawn, and 0 of an episode that a budget skips.
 
 `NEAR`, `OVER`, `TOLERANCE` and the 1e-9 are shares of the size of the optimum or the limit; where that is 0, of the
 most that one step can pay. So units do not matter. (A `MARGIN` of 0 is 0: what is never negative cannot be below 0 by
@@ -178,6 +179,7 @@ def binned_excess(costs: Float, limits: Float, floors: Float, largest: Float | N
     if not K:
         return Binned(np.zeros(0), np.zeros((0, d)))
     marks = np.geomspace(K / 10, K, read_count(bins, "bins") + 1)
+    marks[0] = np.floor(marks[0])
     ends = np.unique(np.round(marks).astype(np.int64))  # bin b is ends[b] < k <= ends[b+1]
     first, starts, sizes = ends[0], ends[:-1] - ends[0], np.diff(ends)
     unit = np.ones(d) if largest is None else largest

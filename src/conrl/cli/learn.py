@@ -84,7 +84,7 @@ Ctrl-C or SIGTERM stops after the episode being played, with everything saved (e
 @click.option(
     "--bonus",
     metavar="B",
-    help="Instead of the preset's: REWARD,COST (scales), theory[:DELTA] or bernstein[:DELTA].",
+    help="Instead of the preset's: REWARD,COST (scales), adaptive, theory[:DELTA] or bernstein[:DELTA].",
 )
 @click.option(
     "--pay", default="outcome", show_default=True, help="How a model pays: outcome, or bernoulli: ends of a range."
@@ -120,7 +120,9 @@ def learn(
     if not given["budgets"] and (epsilon is not None or resolve):
         raise SpecError("--epsilon and --resolve go with --budget")
     apart = {"planner": planner, "bonus": bonus, "resolve": resolve or None}  # these have an option of their own
-    own = {name: value for name, value in apart.items() if value is not None and name not in options}
+    own = {name: value for name, value in apart.items() if value is not None}
+    if twice := own.keys() & options.keys():
+        raise SpecError(f"--{min(twice)} and --option {min(twice)}= say the same; give one of them")
     job = Job(
         **given,
         epsilon=epsilon or 0.0,

@@ -253,3 +253,6 @@ def report(directory: Path, out: Path | None, table: Path | None, tensorboard: P
     show(as_json, record, lambda: [*study_tables.study_tables(record), *(f"wrote {path}" for path in wrote)])
     for line in study.unreadable:
         click.echo(f"left out: {line}", err=True)
+    for name, env in study.environments.items():
+        if env.unknown:
+            click.echo(f"{name}: {env.unknown}", err=True)

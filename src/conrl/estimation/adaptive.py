@@ -67,9 +67,13 @@ class AdaptiveBonus:
         visits, task = evidence.visits, evidence.task
         if self.explore and is_cube(evidence.episode):
             low, high = task.ranges.T
-            room = np.column_stack((high[:1] - evidence.model.pay[:, :1], evidence.model.pay[:, 1:] - low[1:]))
+            more, less = high - evidence.model.pay, evidence.model.pay - low
+            room = np.where(evidence.better > 0.0, more, np.where(evidence.better < 0.0, less, np.minimum(more, less)))
             wide = ScaledBonus(1.0, 1.0)(visits, evidence.episode, task)
-            return np.where(visits[:, None] > 0, np.clip(room, 0.0, wide), wide)
+            b = np.where(visits[:, None] > 0, np.clip(room, 0.0, wide), wide)
+            if task.initial is None:
+                b[0] = 0.0  # START pays nothing
+            return b
         H = task.horizon
         b = ScaledBonus(self.reward / H, self.cost / H)(visits, evidence.episode, task)
         if self.deviations > 0.0:

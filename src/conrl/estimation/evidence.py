@@ -30,10 +30,17 @@ class Evidence:
         episode: the number of the coming episode, from 1; logged ones count.
         prices: [d], of the last plan: what one unit of each cost is worth in reward; None before there is one.
         model: the empirical model of the states seen, without bonus; made of the counts by default.
+        better: [1+d]: 1 where more is hoped for, the reward and costs with a floor; -1 where less is, costs with a
+            limit, which all have by default; 0 for costs with both.
     """
 
     def __init__(
-        self, counts: Counts, episode: int, prices: Float | None = None, model: ConstrainedMDP | None = None
+        self,
+        counts: Counts,
+        episode: int,
+        prices: Float | None = None,
+        model: ConstrainedMDP | None = None,
+        better: ArrayLike | None = None,
     ) -> None:
         if not isinstance(counts, Counts):
             raise SpecError(f"counts is {shown(counts)}; a learner has them: learner.counts", key=("counts",))
@@ -42,6 +49,15 @@ class Evidence:
         self.prices = None if prices is None else float_array(prices, "prices")
         if self.prices is not None and self.prices.shape != (counts.task.num_costs,):
             raise SpecError(f"prices has shape {self.prices.shape}; expected one for each cost", key=("prices",))
+        if self.prices is not None and not np.isfinite(self.prices).all():
+            raise SpecError("prices has an entry that is not a finite number", key=("prices",))
+        signs = np.ones(1 + counts.task.num_costs)
+        signs[1:] = -1.0
+        self.better = frozen(signs if better is None else float_array(better, "better"))
+        if self.better.shape != signs.shape or not np.isin(self.better, (-1.0, 0.0, 1.0)).all():
+            raise SpecError(
+                f"better is {shown(better)}; expected 1, -1 or 0 for the reward and each cost", key=("better",)
+            )
         self.model = counts.model() if model is None else model
         need_model(self.model, "Evidence")
         if self.model.num_pairs != counts.num_pairs:

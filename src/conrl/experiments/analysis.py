@@ -11,7 +11,6 @@ and the others of the table are defined in `conrl.metrics`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +23,7 @@ from conrl.arguments import check_text
 from conrl.envs import naming
 from conrl.errors import ConRLError, InfeasibleError, RunError, SpecError, shown
 from conrl.experiments.records import RunRecord, read_run
-from conrl.experiments.store import FAILED, STUDY, own_file, read_json
+from conrl.experiments.store import FAILED, STUDY, digest, own_file, read_json
 from conrl.io.cells import to_cell
 from conrl.io.files import atomic_write, refuse_links
 from conrl.learners.saving import DAMAGED
@@ -66,6 +65,7 @@ class Environment:
     cost_names: tuple[str, ...]
     limits: Float
     optimum: Plan | None
+    unknown: str = ""  # why nothing is compared with a model that there was
 
 
 @dataclass(frozen=True)
@@ -124,19 +124,26 @@ class Study:
         return {name: self._environment(first[name]) for name in order if name in first}
 
     def _environment(self, run: RunRecord) -> Environment:
-        """Where a run was played: its model is made again from the study's file, or else from the run's."""
+        """Where a run was played: its model is made again from the study's file, or else from the run's. A model that
+        is not the one that was played is none."""
         about = self._environments.get(run.environment, {})
         mdp = best = None
+        unknown = ""
         if run.problem is not None:
-            with suppress(ConRLError, KeyError, TypeError, ValueError):
+            try:
                 settings = dict(about.get("settings", run.config.get("settings") or {}))
                 settings["horizon"] = about.get("horizon") or run.config["learner"]["task"]["horizon"]
                 name = str(about.get("env", run.config.get("env", run.environment)))
                 model = naming.model(name, None, about.get("start", run.config.get("start")), settings, {})
+                if not all(_was_played(model, other) for other in self.runs if other.environment == run.environment):
+                    raise RunError("it is another one than was played")
                 model = model.replace(limits=dict(zip(run.cost_names, run.limits.tolist(), strict=True)))
                 best, mdp = best_plan(model, run.problem), model
+            except (ConRLError, KeyError, TypeError, ValueError) as error:
+                if "model" in run.config:
+                    unknown = f"nothing is compared with the model: {' '.join(str(error).split())}"
         title = str(about.get("title", run.environment))
-        return Environment(run.environment, title, mdp, run.cost_names, run.limits, best)
+        return Environment(run.environment, title, mdp, run.cost_names, run.limits, best, unknown)
 
     @property
     def description(self) -> list[str]:
@@ -151,7 +158,9 @@ class Study:
                     most = max(run.episodes for run in runs)
                     seeds = f"{len(runs)} seed{'s' if len(runs) > 1 else ''}"
                     parts.append(f"{self.titles[algorithm]} ({seeds}, {most:,} episodes{unfinished})")
-            best = "" if env.optimum is None else f" (optimum {env.optimum.reward:.4f})"
+            best = env.unknown and f" ({env.unknown})"
+            if env.optimum is not None:
+                best = f" (optimum {env.optimum.reward:.4f})"
             lines.append(f"{env.title}{best}: {'; '.join(parts)}")
         return lines
 
@@ -309,6 +318,14 @@ def _question(run: RunRecord, continuing: bool) -> tuple[Any, ...]:
     more = ("per_step", "never", "chance", "cvar", "grid")
     finer = repr([getattr(run.problem, name, None) for name in more])
     return continuing, type(run.problem), run.limits.tobytes(), run.floors.tobytes(), finer
+
+
+def _was_played(mdp: ConstrainedMDP, run: RunRecord) -> bool:
+    """Whether a run was played in this model, as far as its settings tell."""
+    if "model" not in run.config:
+        return True
+    world = transform.reachable_part(transform.single_episode(mdp)) if run.continuing else mdp
+    return bool(digest(world) == run.config["model"])
 
 
 def _best_reward(mdp: ConstrainedMDP, run: RunRecord, margin: float = 0.0) -> float | None:

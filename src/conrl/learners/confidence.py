@@ -26,8 +26,9 @@ state more. With the sum of 1 / n^2, below 1.65, that is 1.65 (4 (S + 1) + 2 (1 
 is a cost.
 
 A pair never visited may lead anywhere and pay anything within the ranges, whatever the scale. States never seen are one
-state, ELSEWHERE, that stands for all of them. Where no episode has ended early yet and some cost is always below 0,
-ELSEWHERE stands for END too: to end is then what costs most.
+state, ELSEWHERE, that stands for all of them. Where no episode has ended early yet and some reward or cost may be below
+0, ELSEWHERE stands for END too, or is END where all states were seen: to end may then be what costs or pays most. (What
+costs *least*, for OptCMDP: an early end is in its set from the first one on, or where something may be below 0.)
 """
 
 from __future__ import annotations
@@ -82,13 +83,15 @@ def confidence(
     """The set before an episode (logged ones counted) of a task, from what was counted of it."""
     model = counts.model()
     unseen = counts.start - int((counts.order < counts.start).sum())
-    endless = counts.known < 0 and bool((task.ranges[:, 1] < 0.0).any())  # to end would be news, and matter
+    endless = counts.known < 0 and bool((task.ranges[:, 0] < 0.0).any())  # to end would be news, and may matter
     more = int(unseen > 0 or endless)
     if more:
         model = _with_elsewhere(model)
     visits = np.append(counts.visits, np.zeros(more, dtype=np.int64))
     state = np.append(np.repeat(counts.order, np.diff(counts.first)), np.zeros(more, dtype=np.int64))
     moves, pays = state != counts.end, state < counts.start
+    if endless and not unseen:
+        moves[-1] = pays[-1] = False  # ELSEWHERE is END
     L = log_factor(counts.task, episode, delta)
     many = np.append((counts.order != counts.start).astype(np.float64), np.full(more, float(unseen + endless)))
     if radii == "optcmdp":
@@ -104,7 +107,7 @@ def confidence(
     others[~moves] = 0.0
     low[~pays], high[~pays] = 0.0, 0.0
     if endless:
-        high[-1] = np.maximum(high[-1], 0.0)
+        low[-1], high[-1] = np.minimum(low[-1], 0.0), np.maximum(high[-1], 0.0)
     return Confidence(model, visits, moves, L, least, most, others, rest, many, low, high)
 
 

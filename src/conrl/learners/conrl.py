@@ -119,7 +119,8 @@ class ConRL(ReplanningLearner):
         self.bonus: Bonus = usual["bonus"]() if bonus is None else bonus
         if not callable(self.bonus):
             raise SpecError(
-                f"bonus is {shown(bonus)}; it must be TheoryBonus, BernsteinBonus, ScaledBonus or a function"
+                f"bonus is {shown(bonus)}; it must be AdaptiveBonus, ScaledBonus, BernsteinBonus, TheoryBonus or a "
+                "function"
             )
         self._by_visits = takes(self.bonus, 3)
         self.executes = read_choice(usual["executes"] if executes is None else executes, "executes", EXECUTES)
@@ -134,6 +135,7 @@ class ConRL(ReplanningLearner):
         self._prices: Float | None = None  # [d]: of that plan, those of floors taken off
         self._plan: Plan | None = None
         self._shown: Float | None = None  # [d]: its prices
+        self._cautious = False  # whether its bonus was negative about costs
 
     def _change_problem(self, problem: Problem, rows: Rows) -> None:
         kinds = type(self.problem).__name__, type(problem).__name__
@@ -154,8 +156,9 @@ class ConRL(ReplanningLearner):
                     "resolve plans for all that is left, with epsilon = 0; give one of the two", key=("resolve",)
                 )
             budget, epsilon = Budget(self.task, problem.totals(self.task)), problem.held_back(self.task)
-        elif self.resolve:
-            raise SpecError("resolve is for Knapsack problems", key=("resolve",))
+        elif self.resolve or not self.guard:
+            name = "resolve" if self.resolve else "guard"
+            raise SpecError(f"{name} is for Knapsack problems", key=(name,))
         tails = problem.tails(self.task) if isinstance(problem, Linear) else ()
         if self.replan == "doubling" and (tails or budget is not None):
             raise SpecError("budgets and limits on single episodes are planned for each episode", key=("replan",))
@@ -174,7 +177,7 @@ class ConRL(ReplanningLearner):
         self._room = self._never_room(tails)
         self.budget = budget
         self._epsilon = epsilon
-        self._caution = _caution(rows, self.task.num_costs)
+        self._better = _better(rows, self.task.num_costs)
 
     def _never_room(self, tails: Sequence[Tail]) -> Room:
         """What one episode may cost, and what one step can, [d] each; empty if there is no limit of this kind."""
@@ -270,7 +273,13 @@ class ConRL(ReplanningLearner):
                 problem = Knapsack(np.maximum(self.budget.left, 0.0), K - k + 1)
             else:
                 problem = Knapsack(self.budget.budgets, K, self._epsilon)
-        model = self._model(k)
+        plan = self._plan_in(self._model(k), problem)
+        if plan.status == "infeasible" and self._cautious:  # perhaps by caution alone: where a limit leaves no room
+            plan = self._plan_in(self._model(k, careful=False), problem)
+        return plan
+
+    def _plan_in(self, model: ConstrainedMDP, problem: Problem) -> Plan:
+        """The plan of a model; where nothing keeps the limits, the one that exceeds them least."""
         if isinstance(problem, Linear) and problem.never is not None:
             try:
                 return planned(self.planner, model, problem, self._start, relax=False)
@@ -278,24 +287,30 @@ class ConRL(ReplanningLearner):
                 return planned(self.planner, model, replace(problem, never={}), None, relax=True)
         return planned(self.planner, model, problem, self._start, relax=True)
 
-    def _model(self, k: int) -> ConstrainedMDP:
-        """The estimate of the places with its bonus (Algorithm 1, lines 2 and 3)."""
+    def _model(self, k: int, careful: bool = True) -> ConstrainedMDP:
+        """The estimate of the places with its bonus (Algorithm 1, lines 2 and 3); `careful`: also where it is negative
+        about costs."""
         counts = self.counts
         estimate = counts.model(origin=Origin(self.task, counts.exists, counts.order.copy(), self.seed))
-        b = self._bonus_table(Evidence(counts, self.primed + k, self._prices, estimate))
+        b = self._bonus_table(Evidence(counts, self.primed + k, self._prices, estimate, self._better))
         if counts.known >= 0:
             b[counts.known] = 0.0
-        careful, hopeful = np.minimum(b, 0.0), np.maximum(b, 0.0)
-        pay = counts.means + careful * self._caution if careful.any() else counts.means
+        caution, hopeful = np.minimum(b, 0.0), np.maximum(b, 0.0)
+        self._cautious = bool(caution[:, 1:].any())
+        if not careful:
+            caution[:, 1:] = 0.0
+        pay = counts.means + caution * self._better if caution.any() else counts.means
         if getattr(self.bonus, "bounded", True):
             pay, hopeful = self._within_ranges(pay, hopeful)
         return counts.by_outcome(estimate._copy(pay=frozen(pay), bonus=frozen(hopeful)))
 
     def _within_ranges(self, pay: Float, hopeful: Float) -> tuple[Float, Float]:
         """The same with pairs never visited between the ends of what is declared, as a middle and half a width."""
-        new = (self.counts.visits == 0) & (hopeful > 0.0).any(axis=1)
+        new = self.counts.visits == 0
+        if self.counts.known >= 0:
+            new[self.counts.known] = False  # neither END
         if self.counts.start == self.counts.order[0]:
-            new[0] = False  # START pays nothing
+            new[0] = False  # nor START pays anything
         low, high = (np.clip(pay[new] + side * hopeful[new], *self.task.ranges.T) for side in (-1.0, 1.0))
         pay, hopeful = pay.copy(), hopeful.copy()
         pay[new], hopeful[new] = (low + high) / 2.0, (high - low) / 2.0
@@ -318,11 +333,19 @@ class ConRL(ReplanningLearner):
             raise SpecError(f"the bonus has an entry {b[wrong][0]}; it must be finite and at most {LARGEST:g} in size")
         return b
 
+    def _need_lottery(self) -> None:
+        if self.replan != "doubling":
+            raise SpecError(
+                "this ConRL plans for each episode; to learn from many at once make it with replan='doubling'",
+                key=("replan",),
+            )
+
     # -- reading ------------------------------------------------------------------------------------------
 
     @property
     def policy(self) -> Mixture:
-        """The latest plan, from everything seen so far: what the next episode's policy is drawn from."""
+        """The latest plan, from everything seen so far, as a mixture. With `play="markov"` the next episode plays its
+        Markov form, which has the same value in the estimate."""
         if self.replan == "doubling":
             return super().policy
         if isinstance(self.problem, Knapsack) and self._episodes >= self.problem.episodes:
@@ -365,9 +388,9 @@ class ConRL(ReplanningLearner):
         self._plan = None
 
 
-def _caution(rows: Rows, num_costs: int) -> Float:
-    """[1+d]: which way a negative bonus moves the estimate of each coordinate. It lowers rewards and raises costs, but
-    lowers those that have a floor and no limit, and leaves those that have both."""
+def _better(rows: Rows, num_costs: int) -> Float:
+    """[1+d]: 1 where more is hoped for, the reward and costs that have a floor and no limit, and -1 where less is; 0
+    for costs that have both. Optimism moves the estimate that way, and caution the other."""
     sign = np.concatenate(([1.0], -np.ones(num_costs)))
     floors, limits = set(rows.cost[rows.sign < 0.0].tolist()), set(rows.cost[rows.sign > 0.0].tolist())
     for i in floors:

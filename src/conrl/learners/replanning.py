@@ -14,8 +14,9 @@ Between two plans the lottery stays the same, and so many episodes of it can be 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from conrl._types import Array, Arrays, Float, Int
 from conrl.arguments import any_array, float_array, read_choice, read_count
 from conrl.episode import Episode, check_episode
 from conrl.errors import ModelError, RunError
+from conrl.estimation.logs import Log
 from conrl.learners.base import Proposal, group, prefixed
 from conrl.learners.executed import restored, stored
 from conrl.learners.places import PlacesLearner
@@ -121,7 +123,16 @@ class ReplanningLearner(PlacesLearner):
         assert self._lottery is not None
         return self._lottery.mixture
 
+    def prime(self, episodes: str | Path | Log | Iterable[Episode]) -> int:
+        count = super().prime(episodes)
+        if count:
+            self._lottery = None  # the next episode is planned from all of it
+        return count
+
     # -- many episodes at once ----------------------------------------------------------------------------
+
+    def _need_lottery(self) -> None:
+        """Refuse blocks where episodes are not drawn from one lottery."""
 
     @property
     def waits(self) -> Int:
@@ -130,6 +141,7 @@ class ReplanningLearner(PlacesLearner):
 
         With `replan="episode"` it plans again after any episode.
         """
+        self._need_lottery()
         _ = self.proposal
         task, counts = self.task, self.counts
         table = np.ones((counts.task.num_states, task.num_actions), dtype=np.int64)
@@ -141,6 +153,7 @@ class ReplanningLearner(PlacesLearner):
 
     def draws(self, count: int) -> Int:
         """[count]: which of the policies of `policy` each of the coming episodes plays, while the lottery stays."""
+        self._need_lottery()
         _ = self.proposal
         assert self._lottery is not None
         coming = self._episodes + 1 + np.arange(read_count(count, "count", 0))
@@ -157,6 +170,7 @@ class ReplanningLearner(PlacesLearner):
 
         Refuses, and then changes nothing, what the task says cannot be, and a block within which a plan falls due.
         """
+        self._need_lottery()
         visited, played, paid = self._read_block(states, actions, pay)
         if not len(played):
             return

@@ -72,7 +72,16 @@ class SafeLearner(ReplanningLearner, OptimisticLearner):
                 "safe_costs are missing; what the safe policy is known to cost at most, by name or position",
                 key=("safe_costs",),
             )
-        return resolve_limits(given, self.task.cost_names, "safe_costs")
+        task = self.task
+        costs = resolve_limits(given, task.cost_names, "safe_costs")
+        least = task.horizon * np.minimum(task.ranges[1:, 0], 0.0)
+        for name, cost, low in zip(task.cost_names, costs.tolist(), least.tolist(), strict=True):
+            if cost < low:
+                raise SpecError(
+                    f"safe_costs[{name!r}] is {cost:g}; by its range no episode costs less than {low:g}",
+                    key=("safe_costs", name),
+                )
+        return costs
 
     def _check_costs(self, rows: Rows) -> None:
         """Refuse a safe policy that is not known to keep the limits."""

@@ -215,7 +215,7 @@ def learner_of(arrays: dict[str, Array], given: dict[str, Any]) -> Any:
         raise ModelError("its learner is unknown")
     apart = {name: arrays[f"task_{name}"] for name in _APART if f"task_{name}" in arrays}
     task = rebuild(config.pop("task"), **apart)
-    parts = dict(kind.unsaid)
+    parts = dict(kind.unsaid) | {name: value for name, value in given.items() if name in kind.unsaid}
     for name, value in config.items():
         if name in given:
             parts[name] = given[name]
@@ -226,7 +226,7 @@ def learner_of(arrays: dict[str, Array], given: dict[str, Any]) -> Any:
         else:
             parts[name] = value
     for name in given:
-        if name not in config:
+        if name not in config and name not in kind.unsaid:
             raise SpecError(f"{name} is no part of this learner")
     for name in set(POLICIES) & config.keys() - given.keys():
         prefix = f"{name}_"

@@ -255,7 +255,8 @@ class History:
     @property
     def last_iterate(self) -> metrics.Standing | None:
         """The exact value of what the last episode executed, with its shortfall and its excess; None where it is
-        unknown. The shortfall is None where the optimum is, or the problem is `ConcaveConvex`."""
+        unknown. The shortfall is None where the optimum is, where no policy keeps the limits, or the problem is
+        `ConcaveConvex`."""
         return self.scores.last_iterate(self._linear_optimum)
 
     @property
@@ -295,8 +296,12 @@ class History:
 
     @property
     def _linear_optimum(self) -> float | None:
-        """The reward to compare with; None where it is unknown, or costs are not held against limits."""
-        best = self.optimum
+        """The reward to compare with; None where it is unknown, no policy keeps the limits, or costs are not held
+        against any."""
+        try:
+            best = self.optimum
+        except InfeasibleError:
+            return None
         return None if best is None or isinstance(self.problem, ConcaveConvex) else best.reward
 
     @property
@@ -359,7 +364,7 @@ class History:
         """[1+d]: the last row of `scores.smooth_executed`, without looking at the others."""
         rows = self._rows[-1:] if self.continuing else self._rows[-metrics.WINDOW :]
         seen = [np.append(row.reward, row.costs) if row.expected is None else row.expected for row in rows]
-        mean: Float = np.mean(seen, axis=0)
+        mean: Float = np.mean(seen, axis=0) if seen else np.full(1 + len(self.cost_names), np.nan)
         return mean
 
     # -- budgets ------------------------------------------------------------------------------------------
