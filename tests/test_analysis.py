@@ -607,7 +607,7 @@ def test_a_run_is_not_compared_with_another_model(tmp_path: Path) -> None:
 
     from conrl.cli.main import main
 
-    rows = "state,action,next_state,probability,reward,cost_a\ns,x,t,1,{},1\ns,y,s,1,0,0\nt,x,s,1,0,0\n"
+    rows = "state,action,next_state,probability,reward,cost_a\ns,x,t,1,{},1\ns,y,s,1,0,0\nt,x,t,1,0,0\n"
     file, out = tmp_path / "m.csv", tmp_path / "out"
     file.write_text(rows.format(1))
     for algorithm, pay in (("conrl", "outcome"), ("conrl", "bernoulli"), ("tfw-ucrl2", "outcome")):

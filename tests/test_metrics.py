@@ -280,7 +280,7 @@ def test_the_slope_is_that_of_a_fitted_line(K: int, seed: int, unit: float, bins
     rng = np.random.default_rng(seed)
     costs = unit * rng.normal(1.0, 0.5, size=(K, 2))
     limits, floors = unit * np.array([1.0, 1.3]), unit * np.array([0.4, -INF])
-    ends = sorted({round(float(K * 10 ** (b / bins - 1))) for b in range(bins + 1)})
+    ends = sorted({K // 10, *(round(float(K * 10 ** (b / bins - 1))) for b in range(1, bins + 1))})
     found = metrics.excess_slope(costs, limits, floors, bins=bins)
     binned = metrics.binned_excess(costs, limits, floors, bins=bins)
     for i in range(2):

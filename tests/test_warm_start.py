@@ -536,18 +536,32 @@ def test_a_primed_learner_whose_limits_look_hopeless(planner: str) -> None:
 
 
 def test_infeasible_episodes_are_marked_and_least_violating() -> None:
-    """Caution about cost lifts the least achievable one above a limit that is exactly it."""
+    """The limit is below the least that is possible, which is known as soon as every action was tried."""
     mdp = still([0.0, 1.0, 0.5], [0.5, 1.0, 0.75], 4)  # least: 4 x 0.5 = 2
+    PLANS.clear()
+    planner, bonus = Twice(again=False), conrl.ScaledBonus(0.1, 0.0)
+    learner = conrl.ConRL(mdp.task, problem=conrl.Linear([1.9]), planner=planner, bonus=bonus)
+    history = conrl.learn(mdp, learner, 30)
+    assert history.infeasible.any()
+    for (plan, _), infeasible in zip(PLANS, history.infeasible, strict=True):
+        assert (plan.status == "infeasible") == infeasible
+        assert plan.mdp.bonus is not None
+        hopes = float(plan.mdp.bonus[:, 1].max())  # of what was never tried
+        assert hopes in (0.0, 0.25)
+        least = -best_total(plan.mdp, np.array([0.0, -1.0]))
+        assert plan.costs[0] - 4.0 * hopes == pytest.approx(least, abs=1e-9)
+
+
+def test_caution_is_given_up_before_a_limit_is() -> None:
+    """It lifts the least achievable cost above a limit that is exactly it: the second plan is without."""
+    mdp = still([0.0, 1.0, 0.5], [0.5, 1.0, 0.75], 4)
     PLANS.clear()
     planner, bonus = Twice(again=False), conrl.ScaledBonus(0.1, -0.1)
     learner = conrl.ConRL(mdp.task, problem=conrl.Linear([2.0]), planner=planner, bonus=bonus)
     history = conrl.learn(mdp, learner, 30)
-    assert history.infeasible.any()  # caution adds to 0.5 until it is known well
-    for (plan, _), infeasible in zip(PLANS, history.infeasible, strict=True):
-        assert (plan.status == "infeasible") == infeasible
-        if infeasible:
-            least = -best_total(plan.mdp, np.array([0.0, -1.0]))
-            assert plan.costs[0] == pytest.approx(least, abs=1e-9)
+    assert not history.infeasible.any()
+    assert {plan.status for plan, _ in PLANS} == {"optimal", "infeasible"}
+    assert conrl.evaluate(mdp, learner.propose()).costs[0] == pytest.approx(2.0)
 
 
 def test_two_infeasible_costs_are_marked_too() -> None:
