@@ -6,7 +6,7 @@ B be a set of models that holds the truth with probability at least 1 - delta fo
 
     U(pi) = its largest expected costs over B,    R(pi) = its largest expected reward over B,    R_hat(pi) = by estimate
 
-so that the true costs are C(pi) <= U(pi). Those of pi_0 are known to be at most min(safe_costs, U(pi_0)) =: U(pi_0).
+(by estimate, with the most that a step can pay where a pair was never tried: else nothing new would be tried), so that the true costs are C(pi) <= U(pi). Those of pi_0 are known to be at most min(safe_costs, U(pi_0)) =: U(pi_0).
 What is played is a *lottery*: policy i with probability w_i. Its expected costs are sum_i w_i C(pi_i). The program
 
     maximise    sum_i w_i [ optimism R(pi_i) + (1 - optimism) R_hat(pi_i) ]
@@ -32,8 +32,8 @@ holds in exact arithmetic (`planners.lottery.kept_within`). What this rests on: 
 task's ranges, `safe_costs`, and `worst_costs` if given. `optimism` is free.
 
 `worst_costs`: where it is known that what is left of an episode cannot cost more than so much, whatever is played from
-whatever state, U is cut off there. A rover that stops where it crashes may know that it crashes once. Without it, a
-state never seen may cost the most in every step left.
+whatever state, U is cut off there. A rover that stops where it crashes costs 1 and then 1/H a step, less than 2. Without
+it, a state never seen may cost the most in every step left.
 
 Radii. `"sharp"`: intervals by relative entropy, and one bound on the probability of all that was never seen next.
 `"optcmdp"`: those of OptCMDP, which DOPE has too. Both hold with the same probability.
@@ -159,7 +159,8 @@ class SafeConRL(SafeLearner):
         """Solve (1) by column generation."""
         rows, (kept, prices) = self._rows, self._kept
         known = self._known(self.scale)
-        prudent = Prudent(known.oracle(known.high), known.model.pay[:, 0], self.worst_costs)
+        hoped = np.where(known.visits == 0, known.high[:, 0], known.model.pay[:, 0])
+        prudent = Prudent(known.oracle(known.high), hoped, self.worst_costs)
         home = self._column(self.safe, prudent.worth(self._likely(self.safe, known.model)), prudent)
         largest = self.task.horizon * float(np.abs(self.task.ranges[0]).max())
         declared = np.minimum(home.use, self.safe_costs[rows.cost])
