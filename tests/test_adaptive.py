@@ -301,3 +301,26 @@ def test_counts_are_what_evidence_is_made_of() -> None:
         conrl.Evidence(ANY.Task(1, 1, 1, [1.0], ["c"]), 1)
     with pytest.raises(conrl.SpecError, match="one for each cost"):
         conrl.Evidence(Counts(coins(0).task), 1, np.zeros(3))
+
+
+# -- bonuses of users -----------------------------------------------------------------------------------------
+
+
+def test_how_a_bonus_is_told_what() -> None:
+    task = coins().task
+    mdp = coins()
+
+    def scaled(evidence: conrl.Evidence, scale: float = 0.1, power: float = 0.5) -> Any:
+        return scale / np.maximum(evidence.visits, 1) ** power
+
+    assert conrl.learn(mdp, conrl.ConRL(mdp.task, bonus=scaled), 3).executed is not None
+    assert conrl.learn(mdp, conrl.ConRL(mdp.task, bonus=lambda *told: 0.0 * told[0]), 3).executed is not None
+    with pytest.raises(conrl.SpecError, match="takes one argument, the Evidence, or three"):
+        conrl.ConRL(task, bonus=lambda visits, episode: visits)
+    with pytest.raises(conrl.SpecError, match=r"bonus is the class AdaptiveBonus; make one: AdaptiveBonus\(\)"):
+        conrl.ConRL(task, bonus=ANY.AdaptiveBonus)
+    with pytest.raises(conrl.SpecError, match="the bonus failed: unsupported operand") as failed:
+        conrl.ConRL(task, bonus=lambda evidence: evidence.prices * None).propose()
+    assert isinstance(failed.value.__cause__, TypeError)
+    with pytest.raises(conrl.SpecError, match=r"^cost has 2 scales for 1 costs"):
+        conrl.ConRL(task, bonus=conrl.ScaledBonus(0.1, [0.1, 0.2])).propose()

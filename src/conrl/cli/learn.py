@@ -74,7 +74,7 @@ Ctrl-C or SIGTERM stops after the episode being played, with everything saved (e
     default="default",
     show_default=True,
     shell_complete=completion.presets,
-    help="Or authors: as in the paper's experiments.",
+    help="Such as authors (as in the paper's experiments) or theory (with a proof); it depends on the algorithm.",
 )
 @click.option(
     "--planner",

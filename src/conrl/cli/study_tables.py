@@ -31,7 +31,8 @@ def study_tables(record: Record) -> Parts:
     notes = (
         "reward, cost: mean over the last tenth of a run; last: of the last episode's policy; average: of all policies",
         f"regret: of the mean reward; safe: against the best policy with a margin of {margin} to every limit",
-        f"violations: share of smoothed costs; single: of single episodes, by more than {tolerance} of the limit",
+        "violations: share of episodes at which the mean cost of 100 is more than 10% above the limit; "
+        f"single: whose own cost is, by more than {tolerance} of it",
         "strong: sums of what each episode was short or over; slope: of log excess, over the last decade of episodes",
     )
     return [*parts, *(Text(note, "dim") for note in notes)]

@@ -262,7 +262,7 @@ def learn_tables(record: Record, history: History) -> Parts:
 
 def _basis(record: Record, history: History) -> str:
     """What the averages are averages of."""
-    basis = "exact expected values of the policies that were played" if record["exact"] else "what was seen"
+    basis = "exact expected values of what was executed" if record["exact"] else "what was seen"
     if history.continuing and history.mdp is not None:
         basis = f"means per {history.mdp.horizon} steps of one unending episode, since its start"
     if record.get("guarded"):

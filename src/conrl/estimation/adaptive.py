@@ -44,8 +44,9 @@ class AdaptiveBonus:
 
     Args:
         deviations: how many standard errors of r - prices.c the reward is raised by.
-        reward, cost: what is added whatever the noise, and the caution (negative) about costs, for a whole episode:
-            divided by the horizon they are the scales of `ScaledBonus`.
+        reward: a fixed bonus, even without noise, as a share of the spread.
+        cost: the same for costs; negative plans as if they were higher. Both are divided by the horizon, and by
+            sqrt(visits).
         explore: whether episodes whose number is a cube explore. They may exceed limits.
     """
 

@@ -6,6 +6,7 @@ The estimates themselves are in `conrl.estimation.counts`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from conrl import bounds
 from conrl._types import Array, Float, Int
-from conrl.arguments import any_array, read_count, read_delta, read_flag
+from conrl.arguments import any_array, read_count, read_delta, read_flag, takes
 from conrl.errors import SpecError, shown
 from conrl.estimation.evidence import Evidence
 from conrl.model import Task
@@ -23,6 +24,21 @@ from conrl.model import Task
 # What turns visits [P] of pairs, before episode k (from 1), or all the evidence, into a bonus [P] or [P, 1+d] (reward
 # first). Positive is optimism, negative caution.
 Bonus = Callable[[Int, int, Task], ArrayLike] | Callable[[Evidence], ArrayLike]
+
+
+def by_visits(bonus: Bonus) -> bool:
+    """Whether a bonus is told (visits, episode, task), and not the evidence."""
+    if isinstance(bonus, type):
+        raise SpecError(f"bonus is the class {bonus.__name__}; make one: {bonus.__name__}()", key=("bonus",))
+    one, three = takes(bonus, 1), takes(bonus, 3)
+    if not (one or three):
+        raise SpecError("a bonus takes one argument, the Evidence, or three: visits, episode and task", key=("bonus",))
+    if not (one and three):
+        return three
+    try:  # what may be left out has a value of its own, unless there is a * for all
+        return any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(bonus).parameters.values())
+    except ValueError:
+        return True
 
 
 def _asked(visits: Any, task: Any) -> Array:

@@ -436,6 +436,8 @@ def load(directory: str | Path) -> Study:
             unreadable.append(f"{where}: {' '.join(str(error).split())}")
     if not read:
         why = f"; {unreadable[0]}" if unreadable else ""
+        if any(root.glob("*/*/seed-*/curve.csv")):
+            raise RunError(f"{root} holds runs in blocks, whose table is summary.csv; a report needs runs by episodes")
         raise RunError(f"{root} holds no runs: no ENVIRONMENT/ALGORITHM/seed-000/progress.csv{why}")
     runs = [one for one in read if isinstance(one, RunRecord)]
     failures = [one for one in read if isinstance(one, Failure)]

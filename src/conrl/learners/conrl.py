@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl._types import Array, Arrays, Float
-from conrl.arguments import LARGEST, frozen, read_choice, read_flag, takes
+from conrl.arguments import LARGEST, frozen, read_choice, read_flag
 from conrl.episode import Episode
-from conrl.errors import InfeasibleError, RunError, SpecError, shown
+from conrl.errors import ConRLError, InfeasibleError, RunError, SpecError, shown
 from conrl.estimation.adaptive import AdaptiveBonus
-from conrl.estimation.bonuses import Bonus, ScaledBonus
+from conrl.estimation.bonuses import Bonus, ScaledBonus, by_visits
 from conrl.estimation.evidence import Evidence
 from conrl.estimation.tally import Tally
 from conrl.learners.base import Proposal, group, prefixed
@@ -57,11 +57,11 @@ class ConRL(ReplanningLearner):
             (`AdaptiveBonus`); `"authors"`: the setting of the paper's experiments.
         planner: a name or an object, as in `conrl.plan`; overrides the preset. Where no policy of the estimate keeps
             the limits, the one that exceeds them least is played (`relax`).
-        bonus: `TheoryBonus`, `BernsteinBonus`, `ScaledBonus`, or a function that gives [P] or [P, 1+d] for the P pairs
-            of states seen, positive for optimism and negative for caution; overrides the preset. It is told
-            (visits [P], episode, task), or, if it takes one argument, the `Evidence`. Logged episodes count. What it
-            hopes of a pair never visited is cut to the task's ranges, unless it has an attribute `bounded` that is
-            False.
+        bonus: `AdaptiveBonus`, `ScaledBonus`, `BernsteinBonus`, `TheoryBonus`, or a function that gives [P, 1+d] (or
+            [P], the same for reward and costs) for the P pairs of states seen, positive for optimism and negative for
+            caution; overrides the preset. It is told (visits [P], episode, task), or, if it takes one argument, the
+            `Evidence`. Logged episodes count. For a pair never visited, it is clipped so that the result stays inside
+            the task's ranges, unless the bonus has an attribute `bounded` that is False.
         play: `"markov"`: the Markov form of the plan; `"mixture"`: one of the policies that it mixes, drawn for the
             episode, whose own cost may be above a limit; overrides the preset.
         executes: what is played of a policy that draws its actions, as A2C's does: the `"policy"` itself, or its
@@ -122,7 +122,7 @@ class ConRL(ReplanningLearner):
                 f"bonus is {shown(bonus)}; it must be AdaptiveBonus, ScaledBonus, BernsteinBonus, TheoryBonus or a "
                 "function"
             )
-        self._by_visits = takes(self.bonus, 3)
+        self._by_visits = by_visits(self.bonus)
         self.executes = read_choice(usual["executes"] if executes is None else executes, "executes", EXECUTES)
         self.play = read_choice(usual["play"] if play is None else play, "play", PLAYS)
         self.resolve, self.guard = read_flag(resolve, "resolve"), read_flag(guard, "guard")
@@ -318,8 +318,14 @@ class ConRL(ReplanningLearner):
 
     def _bonus_table(self, evidence: Evidence) -> Float:
         visits = evidence.visits
+        told = (visits, evidence.episode, evidence.task) if self._by_visits else (evidence,)
         try:
-            given = self.bonus(visits, evidence.episode, evidence.task) if self._by_visits else self.bonus(evidence)  # type: ignore[call-arg,arg-type]
+            given = self.bonus(*told)
+        except ConRLError:
+            raise
+        except (AttributeError, TypeError, ValueError) as error:
+            raise SpecError(f"the bonus failed: {error}") from error
+        try:
             b = np.array(given, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise SpecError(f"the bonus did not return numbers: {error}") from None

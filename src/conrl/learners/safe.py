@@ -54,7 +54,8 @@ class SafeLearner(ReplanningLearner, OptimisticLearner):
         task, key = self.task, ("safe",)
         if not isinstance(safe, Policy) or isinstance(safe, (Null, Stationary)) or safe.acts_on_spent:
             raise SpecError(
-                f"safe is {shown(safe)}; it must be a policy with a table of its own, such as plan.policy",
+                f"safe is {shown(safe)}; pass a policy with a table, such as plan.policy; of a Mixture, "
+                "mixture.to_markov(model)",
                 key=key,
             )
         shape = (task.horizon, task.num_states, task.num_actions)
@@ -87,6 +88,10 @@ class SafeLearner(ReplanningLearner, OptimisticLearner):
         """Refuse a safe policy that is not known to keep the limits."""
         for i, bound in zip(rows.cost.tolist(), rows.bound.tolist(), strict=True):
             own, name = float(self.safe_costs[i]), self.task.cost_names[i]
+            if np.isinf(own):
+                raise SpecError(
+                    f"safe_costs has no number for {name!r}, which is limited to {bound:g}", key=("safe_costs", name)
+                )
             if own > bound or (self.strictly and own == bound):
                 least = "below" if self.strictly else "at most"
                 raise SpecError(

@@ -6,7 +6,7 @@ B be a set of models that holds the truth with probability at least 1 - delta fo
 
     U(pi) = its largest expected costs over B,    R(pi) = its largest expected reward over B,    R_hat(pi) = by estimate
 
-(by estimate, with the most that a step can pay where a pair was never tried: else nothing new would be tried), so that the true costs are C(pi) <= U(pi). Those of pi_0 are known to be at most min(safe_costs, U(pi_0)) =: U(pi_0).
+so that the true costs are C(pi) <= U(pi). Those of pi_0 are known to be at most min(safe_costs, U(pi_0)) =: U(pi_0).
 What is played is a *lottery*: policy i with probability w_i. Its expected costs are sum_i w_i C(pi_i). The program
 
     maximise    sum_i w_i [ optimism R(pi_i) + (1 - optimism) R_hat(pi_i) ]
@@ -24,16 +24,18 @@ Policies come from column generation: (1) over the policies so far has prices la
 
     optimism R + (1 - optimism) R_hat - lambda.U
 
-joins them, until it gains nothing. Greedy is exact in what it says of its policy, and not always the best policy: what
-is safe does not depend on it. The policies with weight are kept for the next plan, and bounded anew, as B shrinks.
+joins them, until it gains nothing. Before an even episode the optimism is 1, whatever else is asked for: an estimate
+says nothing good of what was never tried, and would leave some of it so for ever. Greedy is exact in what it says of
+its policy, and not always the best policy: what is safe does not depend on it. The policies with weight are kept for
+the next plan, and bounded anew, as B shrinks.
 
 Checked before it leaves: U is rounded up by a proven bound on its rounding, and the weights move towards pi_0 until (1)
 holds in exact arithmetic (`planners.lottery.kept_within`). What this rests on: the confidence set at `scale` 1, the
 task's ranges, `safe_costs`, and `worst_costs` if given. `optimism` is free.
 
 `worst_costs`: where it is known that what is left of an episode cannot cost more than so much, whatever is played from
-whatever state, U is cut off there. A rover that stops where it crashes costs 1 and then 1/H a step, less than 2. Without
-it, a state never seen may cost the most in every step left.
+whatever state, U is cut off there. A rover that stops where it crashes costs 1 and then 1/H a step, less than 2.
+Without it, a state never seen may cost the most in every step left.
 
 Radii. `"sharp"`: intervals by relative entropy, and one bound on the probability of all that was never seen next.
 `"optcmdp"`: those of OptCMDP, which DOPE has too. Both hold with the same probability.
@@ -86,15 +88,15 @@ class SafeConRL(SafeLearner):
         safe: a policy that is known to be safe, such as `plan.policy` of an earlier plan.
         safe_costs: what it is known to cost at most in expectation, by name or position; not above the limits. All that
             is promised rests on this.
-        safe_reward: what it is known to earn at least, if that is known: it is not given up for less. A live system
-            knows what its policy has earned so far. It is of no concern to safety.
+        safe_reward: a lower bound on what it earns, if one is known, as a live system knows from its books. The learner
+            will not switch to something that it values less. It is of no concern to safety.
         problem: limits, or `Linear` with limits only; the task's by default.
         preset: `"default"`: a practical scale, safe by experience only; `"theory"`: scale 1. Then no episode exceeds a
             limit in expectation, with probability at least 1 - delta over the whole run.
         delta: the failure probability at scale 1.
         scale: how wide the confidence set is; overrides the preset, as does the next.
-        optimism: the share of the optimistic reward in what is maximised, in [0, 1]; the rest is the estimate. It is of
-            no concern to safety.
+        optimism: the share of the optimistic reward in what is maximised before odd episodes, in [0, 1]; the rest is
+            the estimate. Before even ones it is 1. It is of no concern to safety.
         worst_costs: what is left of an episode costs at most this in expectation, from whatever state and whatever is
             played, by name or position. Known beforehand or not given.
         radii: `"sharp"`, or `"optcmdp"` for those of OptCMDP and DOPE.
@@ -104,7 +106,7 @@ class SafeConRL(SafeLearner):
     """
 
     name = "safe-conrl"
-    summary = "no episode exceeds a limit in expectation: leaves a safe policy as far as is proven safe"
+    summary = "keeps limits in every episode, in expectation: leaves a safe policy as far as its bounds allow"
     paper = "after Bura et al. (2022) and Liu et al. (2021)"
     settings = ("preset", "delta", "scale", "optimism", "safe_reward", "radii", "replan")
     presets: ClassVar = {
@@ -159,21 +161,21 @@ class SafeConRL(SafeLearner):
         """Solve (1) by column generation."""
         rows, (kept, prices) = self._rows, self._kept
         known = self._known(self.scale)
-        hoped = np.where(known.visits == 0, known.high[:, 0], known.model.pay[:, 0])
-        prudent = Prudent(known.oracle(known.high), hoped, self.worst_costs)
-        home = self._column(self.safe, prudent.worth(self._likely(self.safe, known.model)), prudent)
+        prudent = Prudent(known.oracle(known.high), known.model.pay[:, 0], self.worst_costs)
+        hope = 1.0 if self._k % 2 == 0 else self.optimism
+        home = self._column(self.safe, prudent.worth(self._likely(self.safe, known.model)), prudent, hope)
         largest = self.task.horizon * float(np.abs(self.task.ranges[0]).max())
         declared = np.minimum(home.use, self.safe_costs[rows.cost])
         gain = home.gain if self.safe_reward is None else max(home.gain, self.safe_reward)
         columns = [Column(self.safe, gain - LEAVE * largest, declared)]
-        columns += [self._column(p, prudent.worth(self._likely(p, known.model)), prudent) for p in kept]
-        columns.append(self._answer(prudent, np.zeros(rows.size)))
+        columns += [self._column(p, prudent.worth(self._likely(p, known.model)), prudent, hope) for p in kept]
+        columns.append(self._answer(prudent, np.zeros(rows.size), hope))
         if prices.any():
-            columns.append(self._answer(prudent, prices))
+            columns.append(self._answer(prudent, prices, hope))
         for _ in range(MOST):
             gains, uses = np.array([c.gain for c in columns]), np.array([c.use for c in columns])
             weights, prices = best_lottery(gains, uses, rows.bound)
-            new, best = self._answer(prudent, prices), float((gains - uses @ prices).max())
+            new, best = self._answer(prudent, prices, hope), float((gains - uses @ prices).max())
             if new.gain - float(prices @ new.use) <= best + CLOSED * max(largest, abs(best)):
                 break
             columns.append(new)
@@ -183,17 +185,17 @@ class SafeConRL(SafeLearner):
         policies = tuple(columns[i].policy for i in chosen)
         return Lottery(weights[chosen], policies, joint=True, home=chosen == [0])
 
-    def _column(self, policy: Policy, worth: Worth, prudent: Prudent) -> Column:
-        gain = self.optimism * worth.best + (1.0 - self.optimism) * worth.estimate
+    def _column(self, policy: Policy, worth: Worth, prudent: Prudent, hope: float) -> Column:
+        gain = hope * worth.best + (1.0 - hope) * worth.estimate
         return Column(policy, gain, (worth.most + prudent.error)[self._rows.cost])
 
-    def _answer(self, prudent: Prudent, prices: Float) -> Column:
+    def _answer(self, prudent: Prudent, prices: Float, hope: float) -> Column:
         """The greedy policy for these prices [R]."""
         weights = np.zeros(2 + self.task.num_costs)
-        weights[0], weights[-1] = self.optimism, 1.0 - self.optimism
+        weights[0], weights[-1] = hope, 1.0 - hope
         np.add.at(weights, 1 + self._rows.cost, -prices)
         policy, worth = prudent.greedy(weights)
-        return self._column(self._of_task(policy), worth, prudent)
+        return self._column(self._of_task(policy), worth, prudent, hope)
 
     def _planned(self) -> None:
         super()._planned()
