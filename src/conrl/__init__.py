@@ -46,7 +46,7 @@ _NAMES = {
     "theory.risk": "BudgetRisk budget_risk",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-_MODULES = ("convex", "envs", "experiments", "metrics", "targets", "theory")
+_MODULES = ("convex", "envs", "experiments", "targets", "theory")
 
 __all__ = [  # spelt out: type checkers read no other
     "A2C",
@@ -118,7 +118,6 @@ __all__ = [  # spelt out: type checkers read no other
     "load_learner",
     "load_model",
     "load_policy",
-    "metrics",
     "plan",
     "save_episodes",
     "save_model",
@@ -129,7 +128,7 @@ __all__ = [  # spelt out: type checkers read no other
 ]
 
 if TYPE_CHECKING:
-    from conrl import convex, envs, experiments, metrics, targets, theory
+    from conrl import convex, envs, experiments, targets, theory
     from conrl.envs import from_gymnasium
     from conrl.episode import Episode
     from conrl.episode_totals import Distribution, distribution
