@@ -121,6 +121,7 @@ class BernsteinBonus:
         read_delta(self.delta)
 
     def __call__(self, evidence: Evidence) -> Float:
+        """[P, 1+d]: b for each pair."""
         if not isinstance(evidence, Evidence):
             raise SpecError(f"BernsteinBonus needs the Evidence, not {shown(evidence)}; ConRL(bonus=) gives it")
         task, graph = evidence.task, evidence.model.graph

@@ -256,6 +256,7 @@ class Study:
         return table
 
     def _rows(self, environment: str) -> Iterator[dict[str, Any]]:
+        """Of each algorithm, a row for each cost."""
         for algorithm, runs in self.played(environment).items():
             best, safe = self.optimum(environment, algorithm), self.best_safe(environment, algorithm)
             final = np.stack([run.final for run in runs])

@@ -317,6 +317,7 @@ class ConRL(ReplanningLearner):
         return pay, hopeful
 
     def _bonus_table(self, evidence: Evidence) -> Float:
+        """[P, 1+d]: what the bonus says, checked."""
         visits = evidence.visits
         told = (visits, evidence.episode, evidence.task) if self._by_visits else (evidence,)
         try:

@@ -53,6 +53,7 @@ class OptPessLP(PessimisticLearner):
     presets: ClassVar = {"default": {"scale": 1e-5}, "theory": {"scale": 1.0}}
 
     def _plan_lottery(self) -> Lottery:
+        """The plan with optimistic rewards and pessimistic costs, or the safe policy."""
         counts, task, rows = self.counts, self.task, self._rows
         moves, _ = self._unknown
         H, S = counts.horizon, counts.task.num_states + int(task.initial is None)
