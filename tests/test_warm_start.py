@@ -246,10 +246,13 @@ def test_every_plan_of_a_run_is_the_cold_one(name: str) -> None:
     PLANS.clear()
     learner = conrl.ConRL(mdp.task, problem=problem, bonus=bonus, planner=Twice())
     history = conrl.learn(mdp, learner, episodes, seed=2)
-    assert len(PLANS) == episodes
-    for (warm, cold), infeasible in zip(PLANS, history.infeasible, strict=True):
-        assert warm.status == cold.status == ("infeasible" if infeasible else "optimal")
-        if not infeasible:
+    assert len(PLANS) >= episodes  # where caution is in the way, a second one
+    failed = [warm.status == "infeasible" for warm, _ in PLANS]
+    assert len(PLANS) - episodes <= sum(failed)
+    assert history.infeasible.sum() <= sum(failed)
+    for warm, cold in PLANS:
+        assert warm.status == cold.status
+        if warm.status != "infeasible":
             assert abs(warm.objective - cold.objective) <= 1e-8 * scale_of(cold)
             assert warm.bound - warm.objective <= 1e-9 * scale_of(warm)
 
@@ -300,10 +303,11 @@ def test_every_concave_convex_plan_of_a_run_is_the_cold_one(name: str) -> None:
     mdp, problem, bonus = CONVEX[name]
     PLANS.clear()
     history = conrl.learn(mdp, conrl.ConRL(mdp.task, problem=problem, bonus=bonus, planner=Twice()), 12, seed=1)
-    assert len(PLANS) == 12
-    for (warm, cold), infeasible in zip(PLANS, history.infeasible, strict=True):
-        assert warm.status == cold.status == ("infeasible" if infeasible else "optimal")
-        if not infeasible:  # both are proven to 1e-7
+    assert len(PLANS) >= 12
+    assert history.infeasible.sum() <= sum(warm.status == "infeasible" for warm, _ in PLANS)
+    for warm, cold in PLANS:
+        assert warm.status == cold.status
+        if warm.status != "infeasible":  # both are proven to 1e-7
             assert abs(warm.objective - cold.objective) <= 2.5e-7 * scale_of(cold)
             assert warm.bound >= cold.objective - 1e-9
             assert cold.bound >= warm.objective - 1e-9
@@ -568,7 +572,8 @@ def test_two_infeasible_costs_are_marked_too() -> None:
     mdp = random_model(3, 5, 3, 4, 2)
     least = np.array([-best_total(mdp, -np.eye(3)[1 + i]) for i in range(2)])
     PLANS.clear()
-    learner = conrl.ConRL(mdp.task, problem=lin(list(least)), planner=Twice())
+    bonus = conrl.ScaledBonus(cost=0.0)
+    learner = conrl.ConRL(mdp.task, problem=lin(list(least)), planner=Twice(), bonus=bonus)
     history = conrl.learn(mdp, learner, 40)
     assert history.infeasible.any()
     assert not history.infeasible.all()

@@ -106,7 +106,7 @@ class SafeConRL(SafeLearner):
     """
 
     name = "safe-conrl"
-    summary = "keeps limits in every episode, in expectation: leaves a safe policy as far as its bounds allow"
+    summary = "keeps limits in every episode, in expectation: from safe and safe_costs, or safe_share"
     paper = "after Bura et al. (2022) and Liu et al. (2021)"
     settings = ("preset", "delta", "scale", "optimism", "safe_reward", "radii", "replan")
     presets: ClassVar = {
