@@ -216,7 +216,7 @@ def cost_of(mdp: conrl.ConstrainedMDP, explored: bool, some: int) -> Cost:
         conrl.learn(mdp, learner, 2, seed=1)  # a warm start, as in the course of a run
     else:
         conrl.learn(mdp, learner, some, seed=1)
-    estimate = learner._model(learner.episodes + 1)
+    estimate = learner._model(*learner._believed(learner.episodes + 1))
     oracle = BackwardInduction(estimate)
     w = np.array([1.0, -0.2])
     call = best(lambda: oracle.support(w), max(3, 200_000 // estimate.num_states))

@@ -43,7 +43,7 @@ class Known(conrl.ConRL):
 
     truth: conrl.ConstrainedMDP
 
-    def _model(self, k: int, careful: bool = True) -> conrl.ConstrainedMDP:
+    def _model(self, estimate: conrl.ConstrainedMDP, b: Float) -> conrl.ConstrainedMDP:
         return self.truth
 
     def _of_task(self, policy: Policy) -> Policy:

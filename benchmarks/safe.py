@@ -2,6 +2,7 @@
 
     python benchmarks/safe.py choose   # worlds that the default was chosen on: a chain, random models, a small grid
     python benchmarks/safe.py judge    # Mars rover and Box, which it is judged on
+    python benchmarks/safe.py long --scales 0.03 0.05 0.1     # the three models of `conrl reproduce dope`
 
 Every run starts from the plan at a fifth of the way from the least possible cost to the limit, and knows what that
 costs and earns. An episode violates if the exact expected cost of what it plays, the lottery, is above the limit. The
@@ -13,15 +14,18 @@ from __future__ import annotations
 
 import argparse
 import itertools
+from collections.abc import Sequence
 from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 
 import conrl
+from conrl.running.blocks import learn_in_blocks
 
 SCALES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 OPTIMISM = (0.0, 0.003, 0.03, 0.3)
+LONG = ("factored", "media-streaming", "inventory")
 ROOM = ["S 0 0 0", "0 P 0 0", "0 0 P 0", "0 0 0 G"]
 
 
@@ -79,9 +83,42 @@ def run(job: tuple[str, float, float, str, int, int]) -> tuple[int, int, float, 
     return int(over.sum()), learner.left_at or 0, float(share), safe.reward / best.reward
 
 
+def long_run(job: tuple[str, float, int, int]) -> tuple[int, float, float]:
+    """Violating episodes, the most that one was over its limit, as a share of it, and the regret of all."""
+    name, scale, episodes, seed = job
+    mdp = conrl.envs.make(name)
+    limit, best = float(np.asarray(mdp.limits)[0]), conrl.plan(mdp).reward
+    safe = conrl.plan(mdp, [limit / 5.0])
+    known: dict[str, Any] = {"safe": safe.policy, "safe_costs": safe.costs, "safe_reward": safe.reward}
+    learner = conrl.SafeConRL(mdp.task, scale=scale, replan="doubling", keep_policies=False, **known)
+    stretches = list(learn_in_blocks(mdp, learner, episodes, seed=seed))
+    over = [s.value[1] / limit - 1.0 for s in stretches]
+    violating = sum(s.episodes for s, x in zip(stretches, over, strict=True) if x > 1e-9)
+    return violating, float(max(*over, 0.0)), float(sum(s.episodes * (best - s.value[0]) for s in stretches))
+
+
+def long(scales: Sequence[float], seeds: int, episodes: int) -> None:
+    """By model and scale: who violates, by how much, and the median regret."""
+    settings = list(itertools.product(LONG, scales))
+    print("| model | scale | runs that violate | most episodes of one | most over the limit, % | median regret |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    with get_context("spawn").Pool(2) as pool:
+        jobs = [(*setting, episodes, seed) for setting in settings for seed in range(seeds)]
+        answers = iter(pool.imap(long_run, jobs, chunksize=1))
+        for name, scale in settings:
+            violating, over, regret = (
+                np.array(column) for column in zip(*(next(answers) for _ in range(seeds)), strict=True)
+            )
+            print(
+                f"| {name} | {scale:g} | {(violating > 0).sum()} of {seeds} | {violating.max():,} "
+                f"| {100.0 * over.max():.2f} | {np.median(regret):,.0f} |",
+                flush=True,
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("choose", "judge"))
+    parser.add_argument("what", choices=("choose", "judge", "long"))
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--episodes", type=int)
     parser.add_argument("--scales", type=float, nargs="*", default=SCALES)
@@ -89,6 +126,9 @@ def main() -> None:
     parser.add_argument("--worlds", nargs="*")
     parser.add_argument("--replan", default="episode")
     asked = parser.parse_args()
+    if asked.what == "long":
+        long(asked.scales, asked.seeds or 20, asked.episodes or 100_000)
+        return
     choose = asked.what == "choose"
     worlds = asked.worlds or (
         ("chain", "random1", "random2", "random3", "grid") if choose else ("rover", "rover, crashes once", "box")

@@ -141,7 +141,7 @@ def test_exploring_hopes_for_more_of_what_has_a_floor() -> None:
     task = conrl.Task(1, 2, 4, [np.inf], ["c"], initial=0, cost_ranges=((0.0, 1.0),), reward_range=(0.0, 1.0))
     learner = conrl.ConRL(task, problem=conrl.Linear(None, [4.0]), seed=0)
     learner.prime([conrl.Episode([0] * 5, [0, 1, 0, 1], [1.0, 0, 1, 0], [[0.0], [1.0], [0.0], [1.0]])] * 7)
-    model = learner._model(1)
+    model = learner._model(*learner._believed(1))
     assert model.bonus is not None
     assert model.bonus[:, 1].tolist() == pytest.approx([1.0 / np.sqrt(14.0), 0.0])
     counts, both = learner.counts, conrl.AdaptiveBonus()
@@ -162,7 +162,7 @@ def test_what_is_not_hoped_for_is_within_the_ranges_too() -> None:
     task = conrl.Task(1, 2, 4, [9.0], ["c"], initial=0, cost_ranges=((2.0, 3.0),))
     learner = conrl.ConRL(task, bonus=conrl.ScaledBonus(0.0, 0.0, unvisited=0.0), seed=0)
     learner.prime([conrl.Episode([0] * 5, [0] * 4, [1.0] * 4, [[3.0]] * 4)])
-    model = learner._model(1)
+    model = learner._model(*learner._believed(1))
     assert model.pay[:, 1].tolist() == [3.0, 2.0]
 
 
@@ -307,8 +307,8 @@ def test_counts_are_what_evidence_is_made_of() -> None:
 
 
 def test_how_a_bonus_is_told_what() -> None:
-    task = coins().task
     mdp = coins()
+    task = mdp.task
 
     def scaled(evidence: conrl.Evidence, scale: float = 0.1, power: float = 0.5) -> Any:
         return scale / np.maximum(evidence.visits, 1) ** power

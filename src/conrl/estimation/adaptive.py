@@ -32,7 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from conrl._types import Float
-from conrl.arguments import is_number, read_flag, read_positive
+from conrl.arguments import read_flag, read_number, read_positive
 from conrl.errors import SpecError, shown
 from conrl.estimation.bonuses import ScaledBonus
 from conrl.estimation.evidence import Evidence
@@ -58,9 +58,8 @@ class AdaptiveBonus:
     def __post_init__(self) -> None:
         read_positive(self.deviations, "deviations", zero=True)
         read_flag(self.explore, "explore")
-        for name, scale in (("reward", self.reward), ("cost", self.cost)):
-            if not is_number(scale):
-                raise SpecError(f"{name} is {shown(scale)}; it must be a number", key=(name,))
+        read_number(self.reward, "reward")
+        read_number(self.cost, "cost")
 
     def __call__(self, evidence: Evidence) -> Float:
         if not isinstance(evidence, Evidence):

@@ -46,11 +46,12 @@ class Evidence:
             raise SpecError(f"counts is {shown(counts)}; a learner has them: learner.counts", key=("counts",))
         self._counts = counts
         self.episode = read_count(episode, "episode")
-        self.prices = None if prices is None else float_array(prices, "prices")
-        if self.prices is not None and self.prices.shape != (counts.task.num_costs,):
-            raise SpecError(f"prices has shape {self.prices.shape}; expected one for each cost", key=("prices",))
-        if self.prices is not None and not np.isfinite(self.prices).all():
-            raise SpecError("prices has an entry that is not a finite number", key=("prices",))
+        self.prices = None if prices is None else frozen(float_array(prices, "prices"))
+        if self.prices is not None:
+            if self.prices.shape != (counts.task.num_costs,):
+                raise SpecError(f"prices has shape {self.prices.shape}; expected one for each cost", key=("prices",))
+            if not np.isfinite(self.prices).all():
+                raise SpecError("prices has an entry that is not a finite number", key=("prices",))
         signs = np.ones(1 + counts.task.num_costs)
         signs[1:] = -1.0
         self.better = frozen(signs if better is None else float_array(better, "better"))

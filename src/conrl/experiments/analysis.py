@@ -158,10 +158,8 @@ class Study:
                     most = max(run.episodes for run in runs)
                     seeds = f"{len(runs)} seed{'s' if len(runs) > 1 else ''}"
                     parts.append(f"{self.titles[algorithm]} ({seeds}, {most:,} episodes{unfinished})")
-            best = env.unknown and f" ({env.unknown})"
-            if env.optimum is not None:
-                best = f" (optimum {env.optimum.reward:.4f})"
-            lines.append(f"{env.title}{best}: {'; '.join(parts)}")
+            known = env.unknown if env.optimum is None else f"optimum {env.optimum.reward:.4f}"
+            lines.append(f"{env.title}{f' ({known})' if known else ''}: {'; '.join(parts)}")
         return lines
 
     def select(self, environment: str, algorithm: str) -> list[RunRecord]:

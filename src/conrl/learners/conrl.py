@@ -135,7 +135,6 @@ class ConRL(ReplanningLearner):
         self._prices: Float | None = None  # [d]: of that plan, those of floors taken off
         self._plan: Plan | None = None
         self._shown: Float | None = None  # [d]: its prices
-        self._cautious = False  # whether its bonus was negative about costs
 
     def _change_problem(self, problem: Problem, rows: Rows) -> None:
         kinds = type(self.problem).__name__, type(problem).__name__
@@ -273,9 +272,13 @@ class ConRL(ReplanningLearner):
                 problem = Knapsack(np.maximum(self.budget.left, 0.0), K - k + 1)
             else:
                 problem = Knapsack(self.budget.budgets, K, self._epsilon)
-        plan = self._plan_in(self._model(k), problem)
-        if plan.status == "infeasible" and self._cautious:  # perhaps by caution alone: where a limit leaves no room
-            plan = self._plan_in(self._model(k, careful=False), problem)
+        estimate, b = self._believed(k)
+        plan = self._plan_in(self._model(estimate, b), problem)
+        if (
+            plan.status == "infeasible" and (b[:, 1:] < 0.0).any()
+        ):  # perhaps by caution alone, where a limit leaves no room
+            b[:, 1:] = np.maximum(b[:, 1:], 0.0)
+            plan = self._plan_in(self._model(estimate, b), problem)
         return plan
 
     def _plan_in(self, model: ConstrainedMDP, problem: Problem) -> Plan:
@@ -287,18 +290,19 @@ class ConRL(ReplanningLearner):
                 return planned(self.planner, model, replace(problem, never={}), None, relax=True)
         return planned(self.planner, model, problem, self._start, relax=True)
 
-    def _model(self, k: int, careful: bool = True) -> ConstrainedMDP:
-        """The estimate of the places with its bonus (Algorithm 1, lines 2 and 3); `careful`: also where it is negative
-        about costs."""
+    def _believed(self, k: int) -> tuple[ConstrainedMDP, Float]:
+        """The estimate of the places before episode k, and its bonus [P, 1+d] (Algorithm 1, lines 2 and 3)."""
         counts = self.counts
         estimate = counts.model(origin=Origin(self.task, counts.exists, counts.order.copy(), self.seed))
         b = self._bonus_table(Evidence(counts, self.primed + k, self._prices, estimate, self._better))
         if counts.known >= 0:
             b[counts.known] = 0.0
+        return estimate, b
+
+    def _model(self, estimate: ConstrainedMDP, b: Float) -> ConstrainedMDP:
+        """The estimate with its bonus: caution moves what is paid, optimism is left to the planner."""
+        counts = self.counts
         caution, hopeful = np.minimum(b, 0.0), np.maximum(b, 0.0)
-        self._cautious = bool(caution[:, 1:].any())
-        if not careful:
-            caution[:, 1:] = 0.0
         pay = counts.means + caution * self._better if caution.any() else counts.means
         if getattr(self.bonus, "bounded", True):
             pay, hopeful = self._within_ranges(pay, hopeful)

@@ -28,7 +28,7 @@ from conrl.episode import Episode, check_episode
 from conrl.errors import ModelError, RunError
 from conrl.estimation.logs import Log
 from conrl.learners.base import Proposal, group, prefixed
-from conrl.learners.executed import restored, stored
+from conrl.learners.kept import restored, stored
 from conrl.learners.places import PlacesLearner
 from conrl.policy import Mixture, Policy
 from conrl.sampling import DRAW, draw, randomness

@@ -16,7 +16,7 @@ from conrl.arguments import frozen
 from conrl.errors import SpecError, shown
 from conrl.learners.base import saved_count
 from conrl.learners.confidence import Confidence, confidence
-from conrl.learners.executed import fingerprint
+from conrl.learners.kept import fingerprint
 from conrl.learners.optimistic import OptimisticLearner
 from conrl.learners.replanning import ReplanningLearner
 from conrl.model import ConstrainedMDP, Task

@@ -56,7 +56,7 @@ from conrl.arguments import frozen, read_choice, read_number, read_positive
 from conrl.errors import SpecError
 from conrl.learners.base import group, prefixed
 from conrl.learners.confidence import RADII
-from conrl.learners.executed import restored, stored
+from conrl.learners.kept import restored, stored
 from conrl.learners.replanning import Lottery
 from conrl.learners.safe import SafeLearner
 from conrl.model import Task
