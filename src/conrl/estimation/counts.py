@@ -29,7 +29,7 @@ from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.estimation.tally import Tally
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.graph import Graph
-from conrl.model.mdp import Origin
+from conrl.model.mdp import Logged, Origin
 from conrl.model.transform import rolled
 
 ROUNDING = 1e-9  # of sums, in proportion
@@ -392,7 +392,11 @@ class Counts:
         )
         low, high = model._realised()  # what was never visited pays 0, which may be outside the task's ranges
         ranges = np.column_stack((np.minimum(task.ranges[:, 0], low), np.maximum(task.ranges[:, 1], high)))
-        model = model._copy(_visits=frozen(counts[model.pair_state, model.action]), _ranges=frozen(ranges))
+        log = None
+        if episodes is not None:
+            starts = sum(len(episode) > 0 for episode in episodes) if task.initial is None else 0
+            log = Logged(starts, (self._rolled.num_states if ends else -1))
+        model = model._copy(_visits=frozen(counts[model.pair_state, model.action]), _ranges=frozen(ranges), _log=log)
         return rolled(model, self._rolled.num_states, **names) if self._rolled.step_dependent else model
 
     def _initial(self, graph: Graph, order: Int, total: int) -> int | Float:

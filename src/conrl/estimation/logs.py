@@ -1,32 +1,30 @@
 """Files of logged episodes.
 
-Logs are tables with one row a step, as `.csv` or as arrays of these names in an `.npz` file:
+Logs are tables with one row a step, as `.csv`, as `.parquet`, or as arrays of these names in an `.npz` file:
 
     episode, step, state, action, reward, cost_<name>..., next_state     and, if there are any, terminated (0 or 1)
+
+`conrl.estimation.log_tables` reads the tables; this makes episodes of them.
 """
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from conrl._types import Array, Float, Int
-from conrl.arguments import read_count
+from conrl._types import Bool, Float, Int
+from conrl.arguments import is_number, read_count, read_seed
 from conrl.episode import Episode, check_episode
-from conrl.errors import ModelError, RunError, shown, unknown
-from conrl.io.cells import csv_text, from_cell
-from conrl.io.files import atomic_write, file_path, read_npz, reading, write_npz
+from conrl.errors import ModelError, RunError, SpecError, shown
+from conrl.estimation.log_tables import COLUMNS, COST, Source, Table, read_asked, read_table
+from conrl.io.cells import csv_text
+from conrl.io.files import atomic_write, file_path, reading, write_npz
 from conrl.model import Task
 from conrl.model.reading import read_names
-from conrl.sizes import check_costs
-
-REQUIRED = ("episode", "step", "state", "action", "reward", "next_state")
-NAMED = {"state", "action", "next_state"}  # what may be texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +35,30 @@ class Log:
     cost_names: tuple[str, ...]
     state_names: tuple[str, ...] | None = None
     action_names: tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"Log(episodes={len(self.episodes)}, steps={self.num_steps}, costs={self.cost_names})"
+
+    @property
+    def num_steps(self) -> int:
+        """Steps of all episodes."""
+        return sum(map(len, self.episodes))
+
+    def split(self, share: float = 0.5, seed: int = 0) -> tuple[Log, Log]:
+        """Two logs: each episode is dealt into one of them at random, a `share` of all into the first.
+
+        Both have at least one. Episodes keep their order, and states, actions and costs their names and indices.
+        """
+        n = len(self.episodes)
+        if not is_number(share) or not 0.0 < share < 1.0:
+            raise SpecError(f"share is {shown(share)}; it must be a number between 0 and 1", key=("share",))
+        if n < 2:
+            raise SpecError(f"a log of {n} episode{'s' * (n != 1)} cannot be split; it needs two", key=("episodes",))
+        count = min(max(round(share * n), 1), n - 1)
+        chosen = np.zeros(n, dtype=bool)
+        chosen[np.random.default_rng(read_seed(seed)).permutation(n)[:count]] = True
+        parts = [tuple(e for e, mine in zip(self.episodes, own, strict=True) if mine) for own in (chosen, ~chosen)]
+        return replace(self, episodes=parts[0]), replace(self, episodes=parts[1])
 
 
 def episodes_of(given: Any) -> tuple[Episode, ...]:
@@ -51,139 +73,131 @@ def episodes_of(given: Any) -> tuple[Episode, ...]:
     return episodes
 
 
-def load_episodes(path: str | Path) -> Log:
-    """Read logged episodes from a `.csv` or `.npz` file (columns as in the module's docstring).
+def load_episodes(
+    path: str | Path, *, columns: Mapping[str, str] | None = None, ignore: str | Iterable[str] = ()
+) -> Log:
+    """Read logged episodes from a `.csv`, `.npz` or `.parquet` file (columns as in the module's docstring).
 
-    States and actions are indices if all of them are whole numbers, else texts, numbered by first appearance. Rows may
-    come in any order; the steps of an episode count from 0 (or all from 1) without gaps, and each begins where the one
-    before ended.
+    Args:
+        path: the file; Parquet needs Polars (`pip install conrl[report]`).
+        columns: what the file calls a column of ours, `{"state": "ward", "cost_harm": "adverse"}`; others have our
+            names, in capitals or not.
+        ignore: columns to leave out; `"*"` leaves out all that are not known. Columns that hold times are left out
+            anyway: `time`, `date`, `datetime`, `timestamp`, and what ends in `_at`, `_time`, `_date` or `_timestamp`.
+
+    States and actions are indices if all of them are whole numbers, else texts, numbered by first appearance. Episodes
+    are in the order of their numbers, or by first appearance if some are texts. Rows may come in any order; the steps
+    of an episode count from 0 (or all from 1) without gaps, and each begins where the one before ended. Without a
+    column `step`, the rows of an episode are its steps in the order of the file.
     """
     path = file_path(path)
+    asked = read_asked(columns, ignore)
     with reading(path):
-        try:
-            if path.suffix.lower() == ".npz":
-                table = read_npz(path, lambda names, read: None)
-            elif path.suffix.lower() == ".csv":
-                table = _read_csv(path)
-            else:
-                raise ModelError("a log is read from .csv or .npz")
-            return _log(table)
-        except (ModelError, UnicodeDecodeError, csv.Error) as error:
-            raise ModelError(f"{path}: {error}") from None
+        return _log(read_table(path, asked))
 
 
-def _read_csv(path: Path) -> dict[str, Array]:
-    body = []
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.reader(file, strict=True)
-        header = [name.strip() for name in next(reader, [])]
-        check_costs(len(header) - len(REQUIRED) - 1)
-        if len(set(header)) != len(header):
-            raise ModelError("line 1: a column is there twice")
-        for row in filter(None, reader):
-            if len(row) != len(header):
-                raise ModelError(f"line {reader.line_num}: {len(row)} fields; the header has {len(header)}")
-            body.append(row)
-    if not header:
-        raise ModelError("the file is empty")
-    columns = {name: np.array([row[c].strip() for row in body], dtype=object) for c, name in enumerate(header)}
-    for name in columns.keys() & NAMED:
-        columns[name] = np.array([from_cell(text) for text in columns[name]], dtype=object)
-    return columns
+class _Steps(NamedTuple):
+    """All steps, sorted by episode and step."""
+
+    row: Int  # of the table
+    episode: Int
+    step: Int
+    before: Int
+    after: Int
+    ended: Bool
+    goes_on: Bool  # [n-1]: whether the next step is one of the same episode
 
 
-def _log(table: Mapping[str, Array]) -> Log:
-    """The episodes of a table, by their numbers; each row is a step, in any order."""
-    known = (*REQUIRED, "terminated")
-    for name in table:
-        if name not in known and not name.startswith("cost_"):
-            raise ModelError(unknown("column", name, [*known, "cost_<name>"]))
-    for name in REQUIRED:
-        if name not in table:
-            raise ModelError(f"no column {name!r}; a log has {', '.join(REQUIRED)} and cost_<name>")
-    sizes = {np.shape(column) for column in table.values()}
-    if len(sizes) != 1 or len(next(iter(sizes))) != 1:
-        raise ModelError("the columns of a log are lists of one length")
-    costs = tuple(name for name in table if name.startswith("cost_"))
-    episode, step = _integers(table["episode"], "episode"), _integers(table["step"], "step")
-    both = [_plain(table[name]) for name in ("state", "next_state")]
-    state, state_names = _labels(np.concatenate(both), "state", episode.size)
-    action, action_names = _labels(_plain(table["action"]), "action", episode.size)
-    pay = np.column_stack([_numbers(table[name], name) for name in ("reward", *costs)])
-    ended = _integers(table["terminated"], "terminated") if "terminated" in table else np.zeros(episode.size, np.int64)
-    order = np.lexsort((step, episode))
-    before, after = state[: episode.size][order], state[episode.size :][order]
-    episode, step, action, pay, ended = episode[order], step[order], action[order], pay[order], ended[order]
-    if not np.isin(ended, (0, 1)).all():
-        raise ModelError(f"terminated is {ended[~np.isin(ended, (0, 1))][0]} somewhere; it must be 0 or 1")
-    begins = np.flatnonzero(np.diff(episode, prepend=episode[0] - 1)) if episode.size else np.zeros(0, dtype=np.int64)
-    episodes = []
-    ends = np.append(begins[1:], episode.size)[: begins.size]
-    for lo, hi in zip(begins, ends, strict=True):
-        _check_steps(int(episode[lo]), step[lo:hi], before[lo:hi], after[lo:hi], ended[lo:hi])
-        states = np.append(before[lo:hi], after[hi - 1])
-        episodes.append(Episode._of(states, action[lo:hi], pay[lo:hi], terminated=bool(ended[hi - 1])))
-    names = tuple(name.removeprefix("cost_") for name in costs)
-    return Log(tuple(episodes), names, state_names, action_names)
+def _log(table: Table) -> Log:
+    """The episodes of a table; each row is a step, in any order."""
+    episode, ids = table.ids("episode")
+    (before, after), state_names = table.labels("state", "next_state")
+    (action,), action_names = table.labels("action")
+    ended = table.flags("terminated")
+    if "step" in table.columns:
+        step = table.integers("step")
+        order = np.lexsort((step, episode))
+        step = step[order]
+    else:
+        order = np.argsort(episode, kind="stable")
+        step = _positions(episode[order])
+    episode = episode[order]
+    goes_on = episode[1:] == episode[:-1]
+    steps = _Steps(order, episode, step, before[order], after[order], ended[order], goes_on)
+    _check_steps(table.source, steps, ids, state_names)
+    pay = np.empty((table.rows, 1 + len(table.costs)))
+    for i, name in enumerate(("reward", *table.costs)):
+        pay[:, i] = table.numbers(name)[order]
+    episodes = _episodes(steps, action[order], pay)
+    return Log(episodes, tuple(name.removeprefix(COST) for name in table.costs), state_names, action_names)
 
 
-def _check_steps(episode: int, step: Int, before: Int, after: Int, ended: Int) -> None:
-    if step[0] not in (0, 1) or (np.diff(step) != 1).any():
-        raise ModelError(f"episode {episode}: its steps are {_some(step)}; they must count from 0 without gaps")
-    broken = np.flatnonzero(after[:-1] != before[1:])
-    if broken.size:
-        raise ModelError(
-            f"episode {episode}: step {int(step[broken[0] + 1])} does not begin where the one before ended"
-        )
-    if ended[:-1].any():
-        raise ModelError(f"episode {episode}: it goes on after it has terminated")
+def _positions(episode: Int) -> Int:
+    """Which step of its episode each row is, if those of an episode stand together."""
+    first = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))
+    length = np.diff(np.append(first, episode.size))
+    return np.arange(episode.size) - np.repeat(first, length)
 
 
-def _some(values: Int) -> str:
-    return ", ".join(map(str, values[:5].tolist())) + (", ..." if values.size > 5 else "")
+def _episodes(steps: _Steps, action: Int, pay: Float) -> tuple[Episode, ...]:
+    """Each episode has parts of three arrays that all of them share, and that nobody can write to."""
+    n = action.size
+    if not n:
+        return ()
+    last = np.flatnonzero(np.append(~steps.goes_on, True))
+    number = np.arange(last.size)
+    states = np.empty(n + last.size, dtype=np.int64)  # each episode has one more than steps
+    states[last + number + 1] = steps.after[last]
+    states[np.arange(n) + np.repeat(number, np.diff(last, prepend=-1))] = steps.before
+    for own in (states, action, pay):
+        own.flags.writeable = False
+    ends = (last + 1).tolist()
+    parts = zip([0, *ends[:-1]], ends, steps.ended[last].tolist(), strict=True)
+    return tuple(
+        Episode._of(states[lo + e : hi + e + 1], action[lo:hi], pay[lo:hi], terminated=terminated)
+        for e, (lo, hi, terminated) in enumerate(parts)
+    )
 
 
-def _numbers(column: Array, name: str) -> Float:
-    numbers = np.empty(len(column))
-    for i, x in enumerate(column):
-        try:
-            numbers[i] = float(x)
-        except (TypeError, ValueError):
-            raise ModelError(f"row {i + 1}: {name} is {x!r}, not a number") from None
-    bad = np.flatnonzero(~np.isfinite(numbers))
-    if bad.size:
-        raise ModelError(f"row {bad[0] + 1}: {name} is {column[bad[0]]}; it must be a finite number")
-    return numbers
+def _check_steps(source: Source, steps: _Steps, ids: Sequence[str] | None, names: Sequence[str] | None) -> None:
+    """Refuse steps that do not follow each other; of each kind of mistake the first in the file is named."""
+    row, step, goes_on, jump = steps.row, steps.step, steps.goes_on, np.diff(steps.step)
+
+    def called(k: int) -> str:
+        return f"episode {steps.episode[k] if ids is None else shown(ids[steps.episode[k]])}"
+
+    def state(index: int) -> str:
+        return str(index) if names is None else shown(names[index])
+
+    begins = np.append(True, ~goes_on)[: row.size]
+    if (k := _first(row, begins & (step != 0) & (step != 1))) >= 0:
+        what = f"{called(k)} begins with step {step[k]}; steps count from 0 or 1 without gaps"
+    elif (k := _first(row, _later(goes_on & (jump == 0)))) >= 0:
+        what = f"{called(k)} has step {step[k]} twice (also {source.place(int(row[k - 1]))})"
+    elif (k := _first(row, _later(goes_on & (jump > 1)))) >= 0:
+        gap = (int(step[k - 1]) + 1, int(step[k]) - 1)
+        missing = f"step {gap[0]} is missing" if gap[0] == gap[1] else f"steps {gap[0]} to {gap[1]} are missing"
+        what = f"{called(k)} goes from step {step[k - 1]} to step {step[k]}; {missing}"
+    elif (k := _first(row, _later(goes_on & (steps.after[:-1] != steps.before[1:])))) >= 0:
+        where, ended = state(steps.before[k]), state(steps.after[k - 1])
+        before = f"the one before ({source.place(int(row[k - 1]))}) ended in {ended}"
+        what = f"step {step[k]} of {called(k)} begins in state {where}, but {before}"
+    elif (k := _first(row, _later(goes_on & steps.ended[:-1]))) >= 0:
+        what = f"{called(k)} goes on after it has terminated"
+    else:
+        return
+    source.stop(int(row[k]), what)
 
 
-def _integers(column: Array, name: str) -> Int:
-    numbers = _numbers(column, name)
-    bad = np.flatnonzero((numbers != np.floor(numbers)) | (np.abs(numbers) > 2**53))
-    if bad.size:
-        raise ModelError(f"row {bad[0] + 1}: {name} is {column[bad[0]]}; it must be a whole number")
-    return numbers.astype(np.int64)
+def _later(bad: Bool) -> Bool:
+    """[n] of the steps after those [n-1] that go on."""
+    return np.append(False, bad)[: bad.size + 1]
 
 
-def _plain(column: Array) -> Array:
-    """Whole numbers as integers, however they are stored; texts as they are."""
-    if column.dtype.kind == "f" and (column == np.floor(column)).all() and (np.abs(column) <= 2**53).all():
-        return column.astype(np.int64).astype(object)
-    return column.astype(object)
-
-
-def _labels(column: Array, name: str, rows: int) -> tuple[Int, tuple[str, ...] | None]:
-    """Indices, and the names behind them unless they are whole numbers themselves."""
-    texts = [str(x) for x in column]
-    if "" in texts:
-        raise ModelError(f"row {texts.index('') % rows + 1}: {'an' if name == 'action' else 'a'} {name} is missing")
-    if all(x.isascii() and x.removeprefix("-").isdigit() and len(x) < 4000 for x in texts):
-        numbers = [int(x) for x in texts]
-        if numbers and (min(numbers) < 0 or max(numbers) >= 2**31):
-            raise ModelError(f"{name} {min(numbers) if min(numbers) < 0 else max(numbers)} is not an index")
-        return np.array(numbers, dtype=np.int64), None
-    index: dict[str, int] = {}
-    indices = np.array([index.setdefault(x, len(index)) for x in texts], dtype=np.int64)
-    return indices, tuple(index)
+def _first(row: Int, bad: Bool) -> int:
+    """The position of the bad step that comes first in the file; -1 if there is none."""
+    found = np.flatnonzero(bad)
+    return int(found[np.argmin(row[found])]) if found.size else -1
 
 
 def save_episodes(path: str | Path, episodes: Iterable[Episode], cost_names: Sequence[str], *, first: int = 0) -> None:
@@ -193,7 +207,7 @@ def save_episodes(path: str | Path, episodes: Iterable[Episode], cost_names: Seq
     if isinstance(cost_names, str) or not isinstance(cost_names, Sequence):
         raise ModelError(f"cost_names is {shown(cost_names)}; expected a list of names")
     cost_names = read_names(cost_names, len(cost_names), "cost_names") or ()
-    names = [*REQUIRED[:5], *(f"cost_{name}" for name in cost_names), "next_state", "terminated"]
+    names = [*COLUMNS[:5], *(f"{COST}{name}" for name in cost_names), "next_state", "terminated"]
     rows = [row for e, episode in enumerate(episodes_of(episodes)) for row in log_rows(first + e, episode)]
     wrong = next((row for row in rows if len(row) != len(names)), None)
     if wrong is not None:
@@ -204,7 +218,7 @@ def save_episodes(path: str | Path, episodes: Iterable[Episode], cost_names: Seq
             file.write(csv_text([names, *rows]).encode())
     elif path.suffix == ".npz":
         columns = list(zip(*rows, strict=True)) or [()] * len(names)
-        paid = {"reward", *(name for name in names if name.startswith("cost_"))}
+        paid = {"reward", *(name for name in names if name.startswith(COST))}
         arrays = {
             name: np.array(column, dtype=np.float64 if name in paid else np.int64)
             for name, column in zip(names, columns, strict=True)

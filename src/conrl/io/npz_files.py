@@ -15,6 +15,7 @@ from conrl.io.files import Reader, about, atomic_write, read_npz
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Average, Criterion, Discounted, Total
 from conrl.model.layout import Layout
+from conrl.model.mdp import Logged
 from conrl.model.reading import MAX_ACTIONS, ROW_SUM_TOLERANCE, start_index
 
 CRITERIA = ("discounted", "average", "total")
@@ -38,7 +39,7 @@ _OWN = {
     "pay",
 }
 _OWN_OPTIONAL = {
-    *("outcome_pay", "bonus", "limits", "ranges", "visits", "features", "can_stop", "steps"),
+    *("outcome_pay", "bonus", "limits", "ranges", "visits", "log", "features", "can_stop", "steps"),
     *("state_names", "action_names", "criterion", "discount"),
 }
 _LAYOUT = {"layout_rows", "layout_cell", "layout_arrows"}
@@ -162,7 +163,22 @@ def _own_model(arrays: dict[str, Array], given: dict[str, Any]) -> ConstrainedMD
         outcome_pay=None if paid is None else mdp.outcome_pay,
         bonus=None if bonus is None else frozen(bonus),
         _visits=None if visits is None else frozen(visits),
+        _log=_log(arrays, own, visits, given),
     )
+
+
+def _log(arrays: dict[str, Array], own: _Structure, visits: Int | None, given: dict[str, Any]) -> Logged | None:
+    """What is kept of the log of an estimate, if its outcomes are whole numbers of visits."""
+    found = _optional(arrays, "log", "iu", (2,))
+    if found is None:
+        return None
+    starts, end = map(int, found)
+    if visits is None or not (0 <= starts <= 2**53 and -1 <= end < own.num_states):
+        raise ModelError("log does not fit the model")
+    times = own.probability * np.repeat(visits, np.diff(own.start))
+    if not (np.abs(times - np.rint(times)) <= 1e-6 * np.maximum(times, 1.0)).all():
+        raise ModelError("visits are not those of the log: the outcomes of a pair are no whole numbers of them")
+    return Logged(0 if "initial" in given else starts, end)
 
 
 def _details(arrays: dict[str, Array], given: dict[str, Any], num_states: int, num_costs: int) -> dict[str, Any]:
@@ -285,6 +301,7 @@ def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
         "can_stop": np.array(1) if mdp.can_stop else None,
         "steps": np.array(mdp.horizon) if mdp.step_dependent else None,
         "visits": mdp._visits,
+        "log": None if mdp._log is None else np.array(mdp._log, dtype=np.int64),
         "state_names": _texts(mdp._names.states),
         "action_names": _texts(mdp._names.actions),
     }

@@ -4,7 +4,8 @@
 `blocks` playing many of them, `continuing` playing without a reset, `optimism` backward induction over intervals of
 transitions, `prudence` several values at once over such intervals, `divergence` intervals by relative entropy,
 `truncated` backward induction with values cut off, `average_reward` value iteration over intervals, `stationary` sweeps
-without a horizon, `changes` what one change of a policy does, `fleets` many processes at once. (A2C's network is
+without a horizon, `changes` what one change of a policy does, `fleets` many processes at once, `ensembles` one policy in
+many models. (A2C's network is
 compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
@@ -41,6 +42,7 @@ from conrl.kernels.changes import advantages, climb, climb_twice, occupied
 from conrl.kernels.compiling import compiled
 from conrl.kernels.continuing import follow_all, walk
 from conrl.kernels.divergence import kl_interval
+from conrl.kernels.ensembles import ensemble_visits, policy_values, values_after
 from conrl.kernels.fleets import (
     fewer_mixtures,
     fleet_starts,
@@ -112,6 +114,7 @@ __all__ = [
     "compiled",
     "count_steps",
     "empirical",
+    "ensemble_visits",
     "every",
     "extended_backward",
     "extended_occupation",
@@ -140,6 +143,7 @@ __all__ = [
     "optimistic",
     "paid",
     "play_block",
+    "policy_values",
     "profile",
     "reachable",
     "reachable_by_step",
@@ -157,6 +161,7 @@ __all__ = [
     "sum_up",
     "truncated_values",
     "unexplained",
+    "values_after",
     "visits",
     "walk",
 ]

@@ -62,6 +62,13 @@ class Origin(NamedTuple):
         return np.concatenate((own, np.zeros((2, *own.shape[1:]), dtype=own.dtype)))
 
 
+class Logged(NamedTuple):
+    """What an estimate keeps of its log beside the counts, and the pay of each outcome as it was seen."""
+
+    starts: int  # episodes whose first state was seen; 0 where that is known
+    end: int  # the state of episodes that have terminated, where it is known that nothing follows; -1 for none
+
+
 class ConstrainedMDP:
     """A constrained MDP, immutable and validated once.
 
@@ -110,6 +117,7 @@ class ConstrainedMDP:
     _names: Names
     _ranges: Float | None  # [1+d, 2]: the declared least and most that one step pays; nan where it is not declared
     _visits: Int | None  # [P]: how often each pair occurred in the data that an estimate was made from
+    _log: Logged | None  # of an estimate from a log, which holds all that was seen
     _derived: dict[str, Any]  # what is computed from the rest when first asked for
 
     __slots__ = tuple(__annotations__)  # those above, and no others
@@ -510,6 +518,8 @@ class ConstrainedMDP:
             start = frozen(read_initial(initial, self.num_states, self.state_name))
             check_actions(self.graph, start, self.horizon if self.step_dependent else 0, self._names)
             changes |= {"initial": start, "_derived": {}}
+            if self._log is not None:
+                changes["_log"] = self._log._replace(starts=0)
         if limits is not None:
             changes["limits"] = frozen(resolve_limits(limits, self.cost_names, "limits"))
         declared = read_ranges(reward_range, cost_ranges, self.cost_names, self._paid)

@@ -212,6 +212,7 @@ class Tracked:
             _names=Names(None, base._names.actions, (*base.cost_names, *(column.name for column in columns))),
             _ranges=None,
             _visits=None if base._visits is None else frozen(base._visits[behind]),
+            _log=None,
             _derived={},
         )
 

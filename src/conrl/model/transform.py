@@ -65,6 +65,7 @@ def single_episode(mdp: ConstrainedMDP, terminal: Iterable[int | str] | None = N
         graph=Graph(g.first, frozen(start), frozen(successor), frozen(probability)),
         outcome_pay=None if mdp.outcome_pay is None else frozen(np.repeat(mdp.outcome_pay, times, axis=0)),
         _visits=None,
+        _log=None,
         _derived={},
     )
 
@@ -93,6 +94,7 @@ def reachable_part(mdp: ConstrainedMDP) -> ConstrainedMDP:
         layout=None if layout is None else Layout(layout.rows, layout.cell[keep], layout.arrows),
         _names=mdp._names._replace(states=tuple(mdp.state_names[s] for s in np.flatnonzero(keep))),
         _visits=None if mdp._visits is None else frozen(mdp._visits[pairs]),
+        _log=None,
         _derived={},
     )
 
@@ -153,7 +155,8 @@ def rolled(
     pair = mdp.pair_index[node, made.action]
     visits = None if mdp._visits is None else frozen(mdp._visits[pair])
     outcome_pay = None if mdp.outcome_pay is None else made.outcome_pay
-    return made._copy(pay=frozen(mdp.pay[pair]), outcome_pay=outcome_pay, _visits=visits, _ranges=mdp._ranges)
+    known = {"_visits": visits, "_ranges": mdp._ranges, "_log": mdp._log}
+    return made._copy(pay=frozen(mdp.pay[pair]), outcome_pay=outcome_pay, **known)
 
 
 def by_step(mdp: ConstrainedMDP) -> ConstrainedMDP:
@@ -170,7 +173,7 @@ def by_step(mdp: ConstrainedMDP) -> ConstrainedMDP:
 
     graph = Graph(begins(g.first, P), begins(g.start, g.probability.size), again(g.successor), again(g.probability))
     columns = {name: again(getattr(mdp, name)) for name in ("action", "pay", "outcome_pay", "bonus", "_visits")}
-    return mdp._copy(step_dependent=True, graph=graph, _derived={}, **columns)
+    return mdp._copy(step_dependent=True, graph=graph, _log=None, _derived={}, **columns)
 
 
 def with_step_costs(mdp: Any, wanted: Sequence[tuple[int, int]]) -> ConstrainedMDP:

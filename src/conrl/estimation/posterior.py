@@ -1,0 +1,339 @@
+"""Which models a log leaves possible: the posterior over transitions and pay, drawn many times.
+
+Of a pair that was visited N times, each outcome (successor and pay) that was seen n_j times has weight Gamma(n_j) in a
+drawn model: Rubin's Bayesian bootstrap (1981). Beside them stand what was not seen (`conrl.estimation.prior`):
+
+    successors   Gamma(a) for states that the pair never led to, a by Good and Turing's estimate. That share goes to the
+                 states that any action led to from the same state, as often as they did; if none was ever played there,
+                 to all states, as often as they were come to
+    pay          coordinate by coordinate, a share Beta(strength, N) of the prior's pay, drawn from what all pairs paid
+
+A pair never seen has nothing but that. Pairs are independent of each other. The first state is Dirichlet, by how often
+episodes began there; END, where an episode has terminated, is known. States that are not in the log do not exist here.
+
+A successor at which more than FEW different amounts were paid keeps their mean and covariance instead of the amounts; the
+posterior of their mean is then normal, with the covariance that the bootstrap has.
+
+What is drawn for a pair depends on the seed and the pair alone: two policies are compared in the same models.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from conrl import kernels
+from conrl._types import Bool, Float, Int
+from conrl.errors import SpecError
+from conrl.estimation.prior import QUANTILES, Scatter, fit_prior, novelty
+from conrl.model import ConstrainedMDP
+from conrl.model.criteria import need_steps
+from conrl.model.graph import select
+from conrl.policy import Policy
+
+FEW = 12  # different amounts that a pair pays at one successor, and that are kept
+BLOCK = 128  # models drawn at once
+DOUBT = 0.5  # visits
+
+
+class Atoms(NamedTuple):
+    """What was seen, pair by pair: how often each successor came with each pay."""
+
+    pair: Int  # [M], ascending
+    link: Int  # [M]: which of the pairs' successors
+    times: Float  # [M]
+    pay: Float  # [M, 1+d]
+    root: Float  # [M, 1+d, 1+d]: of the covariance of the mean pay; 0 where the pay is one amount
+
+
+class Drawn(NamedTuple):
+    """Some pairs in D models."""
+
+    share: Float  # [links, D]: of the successors of those pairs
+    lost: Float  # [n, D]: of successors that were never seen
+    pay: Float  # [n, D, 1+d]
+
+
+class Deviations(NamedTuple):
+    """How far the value of a policy may be off, pair by pair."""
+
+    deviation: Float  # [P, 1+d]: posterior standard deviation of c + V(s'), averaged over when the state is left
+    visits: Float  # [P]: expected, of the policy
+    value: Float  # [1+d]: of the policy, at the posterior's means
+
+
+class Posterior:
+    """The models that a log leaves possible; `mdp` is its estimate, which holds all that was seen."""
+
+    def __init__(self, mdp: ConstrainedMDP, columns: Int | None = None, far: Float | None = None) -> None:
+        """`columns` [n] chooses among reward and costs; `far` [n] is what half a visit of each pair paid, or nan."""
+        if mdp._log is None or mdp._visits is None:
+            why = "knows mean pay only" if mdp._visits is not None else "was not estimated"
+            raise SpecError(
+                f"this model {why}; what a log leaves open is known for a model that conrl.estimate made from it"
+            )
+        need_steps(mdp.horizon, "the posterior of a model")
+        if mdp.bonus is not None:
+            raise SpecError("the model carries a bonus, which is optimism; leave with_bonus out")
+        self.mdp = mdp
+        self.visits: Int = mdp._visits
+        self.known: Bool = mdp.pair_state == mdp._log.end  # [P]
+        self.seen: Bool = (self.visits > 0) | self.known  # [P]
+        graph = mdp.graph
+        owner = np.repeat(np.arange(mdp.num_pairs), np.diff(graph.start).astype(np.int64))
+        times = np.rint(graph.probability * self.visits[owner])
+        real = np.flatnonzero((times > 0.0) | self.known[owner])
+        times = np.where(self.known[owner[real]], 1.0, times[real])
+        pay = mdp.pay_by_outcome[real]
+        pay = pay if columns is None else pay[:, columns]
+        self.far = np.zeros(pay.shape[1]) if far is None else np.nan_to_num(far)  # [n]
+        self.doubt = np.zeros(pay.shape[1]) if far is None else np.where(np.isnan(far), 0.0, DOUBT)  # [n]: visits
+        self._read(owner[real], graph.successor[real].astype(np.int64), times, pay)
+        self._fit()
+        self._look_back()
+
+    def _read(self, owner: Int, successor: Int, times: Float, pay: Float) -> None:
+        """Outcomes, sorted by pair and successor, as links and atoms."""
+        P, width = self.mdp.num_pairs, pay.shape[1]
+        new = np.ones(owner.size, dtype=bool)
+        new[1:] = (np.diff(owner) != 0) | (np.diff(successor) != 0)
+        link = np.cumsum(new) - 1
+        self.successor: Int = successor[new]
+        self.link_pair: Int = owner[new]
+        self.link_start: Int = np.searchsorted(self.link_pair, np.arange(P + 1))
+        self.link_times: Float = np.bincount(link, times)
+        many = np.bincount(link)[link] > FEW
+        if many.any():
+            count = self.link_times
+            mean = np.stack([np.bincount(link, times * pay[:, i]) for i in range(width)], axis=1) / count[:, None]
+            off = pay - mean[link]
+            packed = [[np.bincount(link, times * off[:, i] * off[:, j]) for j in range(width)] for i in range(width)]
+            covariance = np.moveaxis(np.array(packed), 2, 0) / (count * (count + 1.0))[:, None, None]
+            crowded = np.zeros(count.size, dtype=bool)
+            crowded[link[many]] = True
+            values, vectors = np.linalg.eigh(covariance[crowded])
+            roots = np.zeros((count.size, width, width))
+            roots[crowded] = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+            keep = ~many | new
+            owner, link, times, pay, many = owner[keep], link[keep], times[keep], pay[keep].copy(), many[keep]
+            times[many], pay[many] = count[link[many]], mean[link[many]]
+            root = np.where(many[:, None, None], roots[link], 0.0)
+        else:
+            root = np.zeros((owner.size, width, width))
+        self.atoms = Atoms(owner, link, times, pay, root)
+        self._atom_start: Int = np.searchsorted(owner, np.arange(P + 1))
+
+    def _fit(self) -> None:
+        """The priors of pay and of new successors, from the pairs that were seen."""
+        atoms, P = self.atoms, self.mdp.num_pairs
+        width = atoms.pay.shape[1]
+        tried = np.flatnonzero(self.visits > 0)
+        if not tried.size:
+            raise SpecError("the log holds no step; nothing is known")
+        visits = self.visits[tried].astype(np.float64)
+        place = np.full(P, -1)
+        place[tried] = np.arange(tried.size)
+        use = self.visits[atoms.pair] > 0
+        pair, times, pay = place[atoms.pair[use]], atoms.times[use], atoms.pay[use]
+        sums = [np.bincount(pair, times * pay[:, i], minlength=tried.size) for i in range(width)]
+        mean = np.stack(sums, axis=1) / visits[:, None]
+        inner = np.einsum("mij,mij->mi", atoms.root[use], atoms.root[use]) * (times * (times + 1.0))[:, None]
+        squares = times[:, None] * (pay - mean[pair]) ** 2 + inner
+        squares = np.stack([np.bincount(pair, squares[:, i], minlength=tried.size) for i in range(width)], axis=1)
+        self.prior = fit_prior(Scatter(visits, mean, squares), pair, times, pay)
+        once = np.bincount(self.link_pair[(self.link_times == 1.0) & ~self.known[self.link_pair]], minlength=P)
+        self.lost = np.zeros(P)  # [P]: Gamma's parameter of new successors
+        self.lost[tried] = novelty(self.visits[tried], once[tried])
+        strength, center, doubt, far = self.prior.strength, self.prior.center, self.doubt, self.far
+        spread = self.prior.pool.var(axis=1) * (strength + 1.0)
+        self.worth = strength + doubt  # [n]: visits, of all that is believed beforehand
+
+        def mixed(N: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
+            """Mean and variance of a visit: seen, by the prior, or far."""
+            parts = ((N, mean, variance), (strength, center, spread), (doubt, far, 0.0))
+            total = np.maximum(N + self.worth, 1e-300)
+            middle = sum(w * x for w, x, _ in parts) / total
+            return middle, sum(w * (v + (x - middle) ** 2) for w, x, v in parts) / total
+
+        never = self.worth > 0.0
+        nothing = mixed(np.zeros(1), center, spread)
+        self.means, self._variance = (np.tile(np.where(never, x, y), (P, 1)) for x, y in zip(nothing, (center, spread)))
+        self.means[tried], self._variance[tried] = mixed(visits[:, None], mean, squares / visits[:, None])
+        self.means[self.known] = self._variance[self.known] = 0.0
+
+    def _look_back(self) -> None:
+        """Where what was never seen leads: for each node the outcomes begin .. end-1 of target and chance."""
+        mdp = self.mdp
+        S, nodes = mdp.num_states, mdp.graph.first.size - 1
+        node_of_pair = mdp._pair_node
+        real = ~self.known[self.link_pair]
+        node, to, times = node_of_pair[self.link_pair[real]], self.successor[real], self.link_times[real]
+        key, inverse = np.unique(node * S + to, return_inverse=True)
+        weight = np.bincount(inverse, times)
+        own, target = key // S, key % S
+        total = np.bincount(own, weight, minlength=nodes)
+        begin, end = np.searchsorted(own, np.arange(nodes)), np.searchsorted(own, np.arange(nodes) + 1)
+        everywhere = np.bincount(to, times, minlength=S)
+        anywhere = np.flatnonzero(everywhere)
+        lacking = total == 0.0
+        begin[lacking], end[lacking] = target.size, target.size + anywhere.size
+        self.back = (
+            begin,
+            end,
+            np.concatenate((target, anywhere)),
+            np.concatenate((weight / total[own], everywhere[anywhere] / everywhere.sum())),
+        )
+
+    # -- drawing ------------------------------------------------------------------------------------------
+
+    def draw(self, pairs: Int, seed: int, block: int, size: int = BLOCK) -> Drawn:
+        """Some pairs in models number block * BLOCK and following, `size` of them."""
+        atoms, W = self.atoms, self.means.shape[1]
+        believed = np.concatenate((self.prior.strength, self.doubt))
+        sizes, chosen = select(self._atom_start, pairs)
+        sizes = sizes.astype(np.int64)
+        weight = np.empty((chosen.size, size))
+        rest = np.empty((pairs.size, size, 1 + 2 * W))
+        point = np.empty((pairs.size, size, W))
+        noise = np.zeros((chosen.size, size, W))
+        rough = atoms.root[chosen].any(axis=(1, 2))
+        for i, k in enumerate(pairs.tolist()):
+            lo, hi = sizes[i], sizes[i + 1]
+            generator = np.random.Generator(np.random.Philox(key=[(seed << 20) + block, k]))
+            weight[lo:hi] = generator.standard_gamma(atoms.times[chosen[lo:hi], None], (hi - lo, size))
+            rest[i] = generator.standard_gamma(np.append(self.lost[k], believed), (size, 1 + 2 * W))
+            point[i] = generator.random((size, W))
+            if rough[lo:hi].any():
+                noise[lo:hi] = generator.standard_normal((hi - lo, size, W))
+        paid = np.repeat(atoms.pay[chosen][:, None], size, axis=1)
+        if rough.any():
+            paid[rough] += np.einsum("mij,mbj->mbi", atoms.root[chosen[rough]], noise[rough])
+        owner = np.repeat(np.arange(pairs.size), np.diff(sizes))
+        total = _sums(weight, sizes)
+        some = np.where(total > 0.0, total, 1.0)
+        mean = _sums(weight[:, :, None] * paid, sizes) / some[:, :, None]
+        at = (point * QUANTILES).astype(np.int64)
+        other, empty = self.prior.pool[np.arange(W), at], np.diff(sizes) == 0
+        # A pair that nothing is known or believed of pays as all pairs do.
+        blank = np.where(empty[:, None, None] & (self.worth == 0.0), 1.0, 0.0)
+        like, doubt = rest[:, :, 1 : 1 + W] + blank, rest[:, :, 1 + W :]
+        pay = total[:, :, None] * mean + like * other + doubt * self.far
+        pay /= np.maximum(total[:, :, None] + like + doubt, 1e-300)
+        pay[self.known[pairs]] = 0.0
+        every = total + rest[:, :, 0]
+        lost = np.where(empty[:, None], 1.0, rest[:, :, 0] / np.where(every > 0.0, every, 1.0))
+        starts, links = select(self.link_start, pairs)
+        position = np.zeros(self.successor.size, dtype=np.int64)
+        position[links] = np.arange(links.size)
+        step = np.searchsorted(position[atoms.link[chosen]], np.arange(links.size + 1))
+        return Drawn(_sums(weight / np.where(every > 0.0, every, 1.0)[owner], step), lost, pay)
+
+    def first_states(self, seed: int, block: int, size: int = BLOCK) -> Float:
+        """[S, size]: the distribution of the first state in each model."""
+        initial, starts = self.mdp.initial, self.mdp._log.starts if self.mdp._log else 0
+        if not starts:
+            return np.repeat(initial[:, None], size, axis=1)
+        generator = np.random.Generator(np.random.Philox(key=[(seed << 20) + block, 2**63]))
+        weight = generator.standard_gamma(np.rint(initial * starts)[:, None], (initial.size, size))
+        return np.asarray(weight / weight.sum(axis=0))
+
+    def totals(self, policy: Policy, draws: int, seed: int) -> Float:
+        """[draws, 1+d]: what a Markov policy is worth in each of so many models."""
+        mdp, table = self.mdp, policy.probabilities
+        played = np.zeros(mdp.num_pairs, dtype=bool)
+        if mdp.step_dependent:
+            played[:] = table[mdp.pair_step, mdp.pair_state, mdp.action] > 0.0
+        else:
+            played[:] = (table > 0.0).any(axis=0)[mdp.pair_state, mdp.action]
+        pairs = np.flatnonzero(played)
+        nodes = mdp.graph.first.size - 1
+        first = np.searchsorted(mdp._pair_node[pairs], np.arange(nodes + 1))
+        starts, links = select(self.link_start, pairs)
+        found = np.empty((draws, self.means.shape[1]))
+        for block, begin in enumerate(range(0, draws, BLOCK)):
+            size = min(BLOCK, draws - begin)
+            drawn = self.draw(pairs, seed, block, size)
+            visits = np.zeros((pairs.size, size))
+            kernels.ensemble_visits(
+                first, starts.astype(np.int64), self.successor[links], drawn.share, drawn.lost, *self.back,
+                self.first_states(seed, block, size), mdp.action[pairs], table, visits,
+            )  # fmt: skip
+            found[begin : begin + size] = np.einsum("kb,kbi->bi", visits, drawn.pay)
+        return found
+
+    # -- how far off --------------------------------------------------------------------------------------
+
+    def deviations(self, policy: Policy) -> Deviations:
+        """How far c + V(s') of each pair may be off, where V is what this policy still comes to.
+
+        The same unknown transitions are used at every step, so that a pair's V is averaged over the steps at which the
+        policy leaves its state; where it never is, over all steps.
+        """
+        mdp = self.mdp
+        H, S, width, table = mdp.horizon, mdp.num_states, self.means.shape[1], policy.probabilities
+        start, owner = self.link_start, self.link_pair
+        probability = self.link_times / np.bincount(owner, self.link_times, minlength=mdp.num_pairs)[owner]
+        values = np.empty((H + 1, S, width))
+        occupied = np.zeros((H, S))
+        occupied[0] = mdp.initial
+        kernels.policy_values(
+            mdp.graph.first, start, self.successor, probability, mdp.action, self.means, table, occupied, values
+        )
+        node = mdp._pair_node
+        if mdp.step_dependent:
+            when = np.zeros((H * S, H))
+            when[np.arange(H * S), np.arange(H * S) // S] = 1.0
+            visits = occupied[mdp.pair_step, mdp.pair_state] * table[mdp.pair_step, mdp.pair_state, mdp.action]
+        else:
+            total = occupied.sum(axis=0)
+            when = np.where(total[:, None] > 0.0, occupied.T / np.where(total > 0.0, total, 1.0)[:, None], 1.0 / H)
+            visits = np.einsum("hk,hk->k", occupied[:, mdp.pair_state], table[:, mdp.pair_state, mdp.action])
+        after = np.empty((self.successor.size, width))
+        kernels.values_after(node[owner], self.successor, when, values, after)
+        variance = self._spread(after, probability, when, values)
+        return Deviations(np.sqrt(variance), visits, occupied[0] @ values[0])
+
+    def _spread(self, after: Float, probability: Float, when: Float, values: Float) -> Float:
+        """[P, 1+d]: posterior variance of the mean of c + V(s') of each pair."""
+        P, width, owner, atoms = self.mdp.num_pairs, self.means.shape[1], self.link_pair, self.atoms
+        begin, end, target, chance = self.back
+        nodes = begin.size
+        sizes = end - begin
+        which = np.repeat(np.arange(nodes), sizes)
+        at = np.arange(which.size) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(begin, sizes)
+        elsewhere = np.empty((which.size, width))
+        kernels.values_after(which, target[at], when, values, elsewhere)
+        back, back_square = (
+            np.stack([np.bincount(which, chance[at] * x[:, i], minlength=nodes) for i in range(width)], axis=1)
+            for x in (elsewhere, elsewhere**2)
+        )
+
+        def sums(x: Float) -> Float:
+            return np.stack([np.bincount(owner, x[:, i], minlength=P) for i in range(width)], axis=1)
+
+        N = np.where(self.known, 0, self.visits)[:, None]
+        ahead, ahead_square = sums(probability[:, None] * after), sums(probability[:, None] * after**2)
+        # What is paid goes with where it leads: the covariance of both, over what was seen.
+        share = atoms.times / np.maximum(self.visits[atoms.pair], 1)
+        both = share[:, None] * atoms.pay * after[atoms.link]
+        cross = np.stack([np.bincount(atoms.pair, both[:, i], minlength=P) for i in range(width)], axis=1)
+        paid = np.stack([np.bincount(atoms.pair, share * atoms.pay[:, i], minlength=P) for i in range(width)], axis=1)
+        covariance = (cross - paid * ahead) * N / np.maximum(N + self.worth, 1.0)
+        lost = np.where(self.visits > 0, self.lost / np.maximum(self.lost + self.visits, 1e-300), 1.0)[:, None]
+        node = self.mdp._pair_node
+        moved = (1.0 - lost) * ahead + lost * back[node]
+        square = (1.0 - lost) * ahead_square + lost * back_square[node]
+        variance = np.maximum(self._variance + np.maximum(square - moved**2, 0.0) + 2.0 * covariance, 0.0)
+        spread: Float = variance / (N + self.worth + 1.0)
+        spread[self.known] = 0.0
+        return spread
+
+
+def _sums(table: Float, begin: Int) -> Float:
+    """The sums of the rows begin[i] .. begin[i+1]-1, of all rows; 0 where there are none."""
+    sums = np.zeros((begin.size - 1, *table.shape[1:]))
+    some = np.flatnonzero(np.diff(begin))
+    if some.size:
+        sums[some] = np.add.reduceat(table, begin[some], axis=0)
+    return sums

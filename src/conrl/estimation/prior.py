@@ -1,0 +1,76 @@
+"""What a pair that was seen seldom is likely to do, learned from all the others: empirical Bayes.
+
+Letters: N_k visits of pair k, m_k its mean pay in one coordinate, K pairs that were seen.
+
+*Pay.* The true means of pairs scatter with variance t^2 around a center, and single visits with variance s^2 around
+their pair's mean; both are estimated by the analysis of variance (Searle, Casella and McCulloch 1992, section 3.6). A
+pair's pay is then drawn with a prior that is worth s^2 / t^2 visits (Ferguson 1973: a Dirichlet process of that strength
+has just these two variances). Where pairs are alike, one that never had an accident in 20 visits is believed to have
+about as many as the others; where what a pair pays never varies, one visit tells all.
+
+*New successors.* Of the visits of pairs seen about n times, a share g(n) are the only ones that led to their state: if
+they were left out, that state would be new. That is the probability of something new at the next visit (Good 1953, after
+Turing), pooled over the pairs of one octave of n.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from conrl._types import Float, Int
+
+ENOUGH = 10.0
+MOST_STRENGTH = 30.0  # visits: however alike pairs look, each is itself after so many
+QUANTILES = 1024  # of the pay of all pairs
+HALF = 0.5  # of a surprise, for an octave that had none
+
+
+class Prior(NamedTuple):
+    """What is believed of a pair's pay beforehand."""
+
+    strength: Float  # [1+d]: how many visits it is worth
+    center: Float  # [1+d]
+    pool: Float  # [1+d, QUANTILES]: what may be paid, as spread around the center as the means of pairs
+
+
+class Scatter(NamedTuple):
+    """Sums over the visits of each pair."""
+
+    visits: Float  # [K]
+    mean: Float  # [K, 1+d]
+    squares: Float  # [K, 1+d]: of deviations from the pair's mean
+
+
+def fit_prior(scatter: Scatter, pair: Int, times: Float, pay: Float) -> Prior:
+    """The prior of pay; `pay` [M, 1+d] was seen `times` [M] at the pairs `pair` [M] (positions in `scatter`)."""
+    N, m = scatter.visits, scatter.mean
+    within = scatter.squares.sum(axis=0) / max(N.sum() - N.size, 1.0)  # s^2
+    # A pair counts as its visits do, but not beyond MOST: those that are played most are not like the others.
+    w = np.minimum(N, ENOUGH)
+    w /= w.sum()
+    center = w @ m
+    noise = (w - w**2) @ (within / N[:, None])  # what s^2 adds to the scatter of the means
+    apart = np.maximum((w @ (m - center) ** 2 - noise) / max(1.0 - float(w @ w), 1e-12), 0.0)  # t^2
+    noisy = within > 1e-18 * np.maximum(center**2, apart)
+    strength = np.where(noisy, within / np.maximum(apart, within / MOST_STRENGTH + 1e-300), 0.0)
+    precision = np.repeat(w[:, None], m.shape[1], axis=1)
+    weight = precision[pair] * (times / N[pair])[:, None]
+    pool = np.empty((m.shape[1], QUANTILES))
+    for i in range(m.shape[1]):
+        order = np.argsort(pay[:, i], kind="stable")
+        sums = np.cumsum(weight[order, i])
+        at = np.searchsorted(sums, (np.arange(QUANTILES) + 0.5) / QUANTILES * sums[-1])
+        values = pay[order[np.minimum(at, order.size - 1)], i]
+        pool[i] = center[i] + (values - values.mean()) / np.sqrt(strength[i] + 1.0)
+    return Prior(strength, center, pool)
+
+
+def novelty(visits: Int, once: Int) -> Float:
+    """[K]: what a new successor is worth in visits, for pairs seen `visits` [K] > 0 times, `once` [K] successors of
+    which were seen just once."""
+    octave = np.floor(np.log2(visits)).astype(np.int64)
+    new, all_visits = np.bincount(octave, once), np.bincount(octave, visits)
+    share = ((new + HALF) / (all_visits + 2 * HALF))[octave]
+    return np.asarray(visits * share / (1.0 - np.minimum(share, 0.5)))
