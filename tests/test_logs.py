@@ -205,6 +205,14 @@ def test_texts_in_npz(tmp_path: Path) -> None:
     assert np.asarray(log.episodes[0].states).tolist() == [0, 1, 2, 2]
 
 
+def test_bytes_in_npz_are_texts(tmp_path: Path) -> None:
+    actions = np.array(["go", "ü", "go", "ü", "go"])
+    path = save_npz(tmp_path, action=np.char.encode(actions, "utf-8"), step=table()["step"].astype("S1"))
+    log = conrl.load_episodes(path)
+    assert log.action_names == ("go", "ü")
+    assert log.num_steps == 5
+
+
 def test_whole_numbers_as_reals_in_npz(tmp_path: Path) -> None:
     """What pandas makes of a column of indices as soon as one was missing: still whole numbers."""
     log = conrl.load_episodes(save_npz(tmp_path, state=table()["state"].astype(np.float64)))
@@ -312,6 +320,11 @@ def test_not_utf8(tmp_path: Path) -> None:
         load(tmp_path, HEADER.encode() + b"\n\xff\xfe\n")
 
 
+def test_a_workbook_is_no_csv(tmp_path: Path) -> None:
+    with pytest.raises(conrl.ModelError, match=r"log\.csv, line 1: this is an Excel workbook"):
+        load(tmp_path, b"PK\x03\x04\x14\x00\x06\x00\xff\xfe")
+
+
 def test_a_field_without_end(tmp_path: Path) -> None:
     with pytest.raises(conrl.ModelError, match=r"log\.csv, line 2: field larger"):
         load(tmp_path, HEADER + "\n" + "0" * 1_000_001)
@@ -355,6 +368,7 @@ NPZ_REFUSED = [
     ("huge state", {"state": np.array([0, 1, 2, 0, 2**40])}, "row 5: state 1099511627776 is not an index"),
     ("negative action", {"action": np.array([0, 1, 2, 0, -4])}, "row 5: action -4 is not an index"),
     ("half steps", {"step": np.array([0, 0.5, 1, 0, 1])}, "row 2: step is 0.5; it must be a whole number"),
+    ("missing state", {"state": np.array([0, 1, np.nan, 0, 0])}, "row 3: state is missing"),
     ("rounded", {"episode": np.array([2**53] * 3 + [2**53 + 1] * 2)}, "row 1: episode is 9007199254740992; it must be"),
     (
         "huge episode",

@@ -20,7 +20,7 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from conrl.planners.feasibility import Feasibility
@@ -44,14 +44,19 @@ class ModelError(ConRLError, ValueError):
 
 
 class InfeasibleError(ConRLError):
-    """No policy keeps the limits. `feasibility` says what is achievable and which limits conflict."""
+    """No policy keeps the limits. `feasibility` says what is achievable and which limits conflict.
 
-    def __init__(self, message: str, feasibility: Feasibility) -> None:
+    Where a log does not support a plan with the confidence asked for, `needs` lists the pairs of which more data would
+    help most.
+    """
+
+    def __init__(self, message: str, feasibility: Feasibility, needs: tuple[Any, ...] = ()) -> None:
         super().__init__(message)
         self.feasibility = feasibility
+        self.needs = needs
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (str(self), self.feasibility), self.__dict__
+        return type(self), (str(self), self.feasibility, self.needs), self.__dict__
 
 
 class SpecError(ConRLError, ValueError):

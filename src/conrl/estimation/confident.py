@@ -1,202 +1,268 @@
 """Plans that keep their limits with a stated probability under what a log leaves open.
 
-For each row of the problem (a limit or a floor) the plan is made with estimates on the careful side: with multiple m and
-the posterior's standard deviations s of c + V(s') (`Posterior.deviations`),
+A plan is made in a careful model (`conrl.estimation.cautious`) by the ordinary planner, and valued in models drawn from the
+posterior. The share of these in which it keeps all limits is its probability. The multiple of the caution is the least
+for which that is what was asked, found by doubling and bisection; m = 1 has no meaning of its own.
 
-    reward    r - m s_r        a cost with a limit    c + m s_c        with a floor    c - m s_c
+Two things would make that share too good, and are taken off before limits are judged:
 
-in an ordinary model, by the ordinary planner. Pairs never seen are left out. The plan is then valued in models drawn from
-the posterior; the share of these in which it keeps all rows is its probability. The multiple is the least for which that
-is what was asked, by bisection; m = 1 has no meaning of its own.
+- *Planned from the same log.* A plan looks better in the model that it was made in than it is, as luck in the log is what it
+  looks for. By how much is measured where both are known: in a model drawn from the posterior another plan is made by the same
+  rule, and valued there and at the posterior's means (Efron 1983: the optimism of a rule, by the bootstrap). The mean
+  over RULES drawn models is added to the plan's costs.
+- *Risks that the log has not shown yet.* What pays well and was seldom tried may be just what is risky, and no prior made
+  from the pairs seen often knows it. So each pair has half a visit more (Jeffreys 1946) that cost the worst that was
+  seen of any pair: nothing beside a thousand visits, much beside ten. `conrl.assess` has no such visits.
 
-*Planned from the same log.* A plan is best in the model that it was planned in, and for that reason better there than in
-the world. By how much is measured where both are known: in a model drawn from the posterior another plan is made by the
-same rule, and valued there and at the posterior's means (Efron 1983: the optimism of a rule, by the bootstrap). The mean of
-the difference over some drawn models is taken off before rows are judged.
-
-What is returned is verified on fresh draws, with another seed than the search had. If these say less than was asked, the
-multiple grows and fresh ones are drawn.
+What is returned is verified on fresh draws, with other seeds than the search had. If these say less than was asked, the
+multiple grows, and fresh ones are drawn again. The probability is that of the Markov policy `plan.policy`; it is about the
+posterior, and the posterior is about the log: not about what no log can show (`docs/how-to/logged-data.md`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
-from conrl._types import Arrays, Bool, Float, Int
-from conrl.arguments import frozen
-from conrl.estimation.posterior import Posterior
+from conrl._types import Arrays, Float
+from conrl.arguments import is_number, read_flag, read_seed
+from conrl.errors import InfeasibleError, SpecError, shown
+from conrl.estimation.cautious import Cautious
+from conrl.estimation.needs import ranked
+from conrl.evaluation import evaluate
 from conrl.model import ConstrainedMDP
-from conrl.model.graph import Graph, select
-from conrl.model.limits import Linear, Rows
-from conrl.model.reading import Names
 from conrl.planners import ColumnGeneration, Plan
-from conrl.policy import Policy
+from conrl.planners.feasibility import feasibility
+from conrl.planners.result import Checked, Confidence, split_prices
+from conrl.policy import Mixture, Policy
+from conrl.problem import Linear, Problem, Rows
 
 SEARCH = 512  # models of the search
-FRESH = 1024  # and of the verification
+FRESH = 1024  # and, at least, of the verification
+BEYOND = 25  # and so many in which a plan may fail
 RULES = 16  # models in which another plan is made
 FIRST, LARGEST = 0.125, 64.0  # multiples tried
 HALVINGS = 5
+GROWTH, TRIES = 1.1, 10  # of the multiple, where fresh draws say less than was asked
+TOLERANCE = 1e-7  # of plans that are judged by drawn models
+SURE = 0.999  # the most that can be asked
 
-
-class Part(NamedTuple):
-    """The pairs that a plan may use, as a graph of their own."""
-
-    pairs: Int  # [n] of the estimate
-    graph: Graph
-    links: Int  # [m]: the posterior's link behind each outcome; -1 where it has none
-    worst: Bool  # [n]: in states where nothing was ever tried
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A plan for one multiple, and how it fares in drawn models."""
+    """A plan for one multiple."""
 
     multiple: float
-    plan: Plan  # in the cautious model
-    policy: Policy
-    kept: float  # share of the models of the search in which all rows are kept
+    caution: Float  # [P, 1+R]
+    plan: Plan  # in the careful model
+    policy: Policy  # the Markov form, in the estimate
 
 
-class Careful:
-    """The search for a multiple."""
+class Search:
+    """What is tried, and how it fares."""
 
-    def __init__(self, mdp: ConstrainedMDP, rows: Rows, tol: float, seed: int) -> None:
-        self.rows, self.seed = rows, seed
-        self.planner = ColumnGeneration(tol=max(tol, 1e-7))
-        self.columns = np.append(0, 1 + rows.cost)
-        self.bad = np.append(-1.0, rows.sign)  # [1+R]: which side is the worse one
-        self._names = Names(mdp._names.states, mdp._names.actions, tuple(f"row {r}" for r in range(rows.size)))
-        low, high = mdp._realised()
-        if mdp._ranges is not None:
-            low, high = np.fmin(low, mdp._ranges[:, 0]), np.fmax(high, mdp._ranges[:, 1])
-        self._worst = np.where(self.bad > 0.0, high[self.columns], low[self.columns])
-        self.posterior = posterior = Posterior(mdp, self.columns, np.append(np.nan, self._worst[1:]))
-        self.part = usable(posterior)
-        limits = np.where(rows.sign > 0.0, rows.bound, np.inf)
-        floors = np.where(rows.sign > 0.0, -np.inf, -rows.bound)
-        self.problem = Linear(limits, floors)
+    def __init__(self, cautious: Cautious, asked: float, seed: int, report: Report) -> None:
+        self.cautious, self.asked, self.seed, self.report = cautious, asked, seed, report
+        self._planner = ColumnGeneration(tol=TOLERANCE)
+        self._fresh = 2  # the next seed; the search has the first two
 
-    def model(self, pay: Float, probability: Float, caution: Float | None = None) -> ConstrainedMDP:
-        """The part as a model that pays [n, 1+R], on the careful side by `caution` [n, 1+R]; a cost for each row."""
-        part, mdp = self.part, self.posterior.mdp
-        if caution is not None:
-            pay = pay + self.bad * caution
-            pay[part.worst] = self._worst
-        return mdp._copy(
-            num_costs=self.rows.size,
-            graph=part.graph._replace(probability=frozen(probability)),
-            action=frozen(mdp.action[part.pairs]),
-            pay=frozen(np.array(pay)),
-            outcome_pay=None,
-            limits=None,
-            _names=self._names,
-            _ranges=None,
-            _visits=frozen(self.posterior.visits[part.pairs]),
-            _log=None,
-            _derived={},
-        )
+    def candidate(self, multiple: float, deviation: Float, start: Arrays | None = None) -> Candidate:
+        """The best plan for one multiple of the deviations."""
+        cautious = self.cautious
+        caution = multiple * deviation
+        plan = self._planner.plan(cautious.model(cautious.means, caution), cautious.problem, start, relax=True)
+        return Candidate(multiple, caution, plan, plan.mixture.to_markov(cautious.mdp))
 
-    def value(self, policy: Policy, pay: Float, probability: Float) -> Float:
-        """[1+R]: of a policy of the part."""
-        model = self.model(pay, probability)
-        rho = np.zeros((1, model.num_pairs))
-        policy._add_occupation(model, 1.0, rho)
-        return np.asarray(rho[0] @ model.pay)
+    def kept(self, one: Candidate, shift: Float | None, draws: int = SEARCH, seed: int = 0) -> float:
+        """The share of drawn models in which all rows are kept; `shift` [1+R] is added to what they say."""
+        rows = self.cautious.rows
+        totals = self.cautious.posterior.totals(one.policy, draws, self._seed(seed))[:, 1:]
+        if shift is not None:
+            totals = totals + shift[1:]
+        return float((rows.sign * totals <= rows.bound).all(axis=1).mean())
 
-    def candidate(self, multiple: float, deviation: Float, start: Arrays | None) -> Candidate:
-        part, posterior = self.part, self.posterior
-        pay, p = posterior.means[part.pairs], part.graph.probability
-        model = self.model(pay, p, multiple * deviation[part.pairs])
-        plan = self.planner.plan(model, self.problem, start, relax=True)
-        policy = plan.policy
-        shift = self.shift(policy, multiple, deviation, plan.start)
-        kept = self.kept(policy, shift, SEARCH, self.seed)
-        return Candidate(multiple, plan, policy, kept)
+    def shift(self, one: Candidate, seed: int = 1) -> Float:
+        """[1+R]: how much worse the plans of this rule are in the world than where they are made."""
+        cautious, means = self.cautious, self.cautious.means
+        here = cautious.value(one.policy, means)
+        models = cautious.draw(RULES, self._seed(seed))
+        found = np.zeros((RULES, here.size))
+        for b, drawn in enumerate(models):
+            model = cautious.model(drawn, one.caution)
+            other = self._planner.plan(model, cautious.problem, one.plan.start, relax=True)
+            policy = other.mixture.to_markov(model)
+            # The plan itself is no better in one model than in the other, on average: less noise.
+            found[b] = cautious.value(policy, means) - cautious.value(policy, drawn)
+            found[b] -= here - cautious.value(one.policy, drawn)
+        worse: Float = cautious.bad * np.maximum(cautious.bad * found.mean(axis=0), 0.0)
+        return worse
 
-    def kept(self, policy: Policy, shift: Float, draws: int, seed: int) -> float:
-        totals = self.posterior.totals(policy, draws, seed)[:, 1:] + shift[1:]
-        return float((self.rows.sign * totals <= self.rows.bound).all(axis=1).mean())
+    def enough(self, one: Candidate, shift: Float | None = None) -> bool:
+        """Whether the models of the search say that it is kept often enough; the shift is measured if it matters."""
+        self.report(f"multiple {one.multiple:.3g}")
+        if self.kept(one, shift) < self.asked:
+            return False
+        return shift is not None or self.kept(one, self.shift(one)) >= self.asked
 
-    def shift(self, policy: Policy, multiple: float, deviation: Float, start: Arrays | None) -> Float:
-        """[1+R]: how much worse the rule's plans are in the world than where they were made."""
-        part, posterior, n = self.part, self.posterior, RULES
-        pairs = part.pairs
-        drawn = posterior.draw(pairs, self.seed + 1, 0, n)
-        share = np.where(part.links[:, None] >= 0, drawn.share[self._at], 1.0)
-        sizes = np.diff(part.graph.start).astype(np.int64)
-        total = np.add.reduceat(share, part.graph.start[:-1].astype(np.int64), axis=0)
-        share = share / np.repeat(total, sizes, axis=0)
-        mean, p = posterior.means[pairs], part.graph.probability
-        caution = multiple * deviation[pairs]
-        here = self.value(policy, mean, p)
-        found = np.zeros((n, here.size))
-        for b in range(n):
-            pay, q = drawn.pay[:, b], np.ascontiguousarray(share[:, b])
-            other = self.planner.plan(self.model(pay, q, caution), self.problem, start, relax=True).policy
-            found[b] = (self.value(other, mean, p) - self.value(other, pay, q)) - (here - self.value(policy, pay, q))
-        return np.asarray(self.bad * np.maximum(self.bad * found.mean(axis=0), 0.0))
-
-    def search(self, confidence: float) -> Candidate:
-        """The candidate with the least multiple that is kept often enough; the one kept most often if none is."""
-        plain = self.planner.plan(
-            self.model(self.posterior.means[self.part.pairs], self.part.graph.probability), self.problem, relax=True
-        )
-        deviation = self.posterior.deviations(plain.policy).deviation
-        found = [self.candidate(0.0, deviation, plain.start)]
-        if found[0].kept >= confidence:
-            return found[0]
-        multiple = FIRST
-        while multiple <= LARGEST:
-            found.append(self.candidate(multiple, deviation, found[-1].plan.start))
-            if found[-1].kept >= confidence:
+    def least(self) -> tuple[bool, Candidate]:
+        """The candidate with the least multiple that is kept often enough; else the most careful one."""
+        posterior = self.cautious.posterior
+        plain = self.candidate(0.0, np.zeros_like(posterior.means))
+        deviation = posterior.deviations(plain.policy).deviation
+        if self.enough(plain):
+            return True, plain
+        low, multiple, one = 0.0, FIRST, plain
+        while True:
+            one = self.candidate(multiple, deviation, one.plan.start)
+            if self.enough(one):
                 break
-            multiple *= 2.0
-        best = found[-1]
-        if best.kept < confidence:
-            return max(found, key=lambda c: c.kept)
-        deviation = self.posterior.deviations(best.policy).deviation
-        low, high = found[-2].multiple, best.multiple
+            low, multiple = multiple, 2.0 * multiple
+            if multiple > LARGEST:
+                return False, one
+        # The deviations are now those of a plan like the one that is looked for.
+        deviation, shift = posterior.deviations(one.policy).deviation, self.shift(one)
+        best = one
         for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            tried = self.candidate(middle, deviation, best.plan.start)
-            if tried.kept >= confidence:
-                high, best = middle, tried
+            middle = 0.5 * (low + best.multiple)
+            one = self.candidate(middle, deviation, best.plan.start)
+            if self.enough(one, shift):
+                best = one
             else:
                 low = middle
-        return best
+        return True, best
 
-    @property
-    def _at(self) -> Int:
-        """[m]: where the links of the part stand among those drawn."""
-        _, drawn = select(self.posterior.link_start, self.part.pairs)
-        place = np.zeros(self.posterior.successor.size, dtype=np.int64)
-        place[drawn] = np.arange(drawn.size)
-        return place[np.maximum(self.part.links, 0)]
+    def verified(self, one: Candidate) -> tuple[Candidate, float, Float] | None:
+        """The candidate, or one with a larger multiple, that fresh draws say is kept often enough, and their word."""
+        draws = max(FRESH, int(np.ceil(BEYOND / (1.0 - self.asked))))
+        deviation = self.cautious.posterior.deviations(one.policy).deviation
+        for _ in range(TRIES):
+            self.report(f"verifying multiple {one.multiple:.3g}")
+            shift = self.shift(one, self._fresh)
+            probability = self.kept(one, shift, draws, self._fresh + 1)
+            self._fresh += 2
+            if probability >= self.asked:
+                return one, probability, shift
+            one = self.candidate(max(GROWTH * one.multiple, FIRST), deviation, one.plan.start)
+        return None
+
+    def _seed(self, number: int) -> int:
+        return (self.seed << 8) + number
 
 
-def usable(posterior: Posterior) -> Part:
-    """The pairs that were seen; all of a state where none was, which pay the worst there is and stay."""
-    mdp, seen = posterior.mdp, posterior.seen
-    node = mdp._pair_node
-    nodes = mdp.graph.first.size - 1
-    some = np.bincount(node, seen, minlength=nodes) > 0
-    worst = ~some[node]
-    pairs = np.flatnonzero(seen | worst)
-    worst = worst[pairs]
-    sizes = np.where(worst, 1, np.diff(posterior.link_start)[pairs])
-    start = np.concatenate(([0], np.cumsum(sizes)))
-    links = np.full(start[-1], -1)
-    successor = np.repeat(mdp.pair_state[pairs], sizes)
-    probability = np.ones(start[-1])
-    real = np.repeat(~worst, sizes)
-    _, links[real] = select(posterior.link_start, pairs[~worst])
-    successor[real] = posterior.successor[links[real]]
-    total = np.bincount(posterior.link_pair, posterior.link_times, minlength=mdp.num_pairs)
-    probability[real] = (posterior.link_times / total[posterior.link_pair])[links[real]]
-    first = np.searchsorted(node[pairs], np.arange(nodes + 1))
-    graph = Graph(frozen(first), frozen(start), frozen(successor.astype(np.int32)), frozen(probability))
-    return Part(pairs, graph, links, worst)
+def plan_confident(
+    mdp: ConstrainedMDP,
+    problem: Problem,
+    confidence: float,
+    *,
+    unseen: bool = False,
+    seed: int = 0,
+    report: Report | None = None,
+) -> Plan:
+    """The best plan found that keeps all limits with probability `confidence` under what the log leaves open.
+
+    Args:
+        mdp: what `conrl.estimate` made of a log.
+        problem: limits and floors on expected totals.
+        confidence: above 0 and at most 0.999.
+        unseen: whether pairs that the log never has may be used, as the prior believes of them.
+        seed: of the drawn models.
+        report: told what is being tried.
+
+    Raises:
+        InfeasibleError: no plan was found; `error.needs` are the pairs of which more data would help most.
+    """
+    rows = _rows(mdp, problem)
+    asked = _read_confidence(confidence)
+    cautious = Cautious(mdp, rows, read_flag(unseen, "use_unseen"))
+    try:
+        plain = ColumnGeneration().plan(cautious.seen(), problem).reward
+    except InfeasibleError:
+        if not unseen:
+            raise
+        plain = np.nan
+    search = Search(cautious, asked, read_seed(seed), report or (lambda text: None))
+    found, one = search.least()
+    verified = search.verified(one) if found else None
+    if verified is None:
+        raise _declined(search, one, problem)
+    best, probability, shift = verified
+    draws = max(FRESH, int(np.ceil(BEYOND / (1.0 - asked))))
+    moved = np.zeros(1 + mdp.num_costs)
+    moved[0] = shift[0]
+    moved[1 + rows.cost] = shift[1:]
+    return _plan(mdp, problem, rows, best, Confidence(asked, probability, draws, best.multiple, moved, plain))
+
+
+def _plan(mdp: ConstrainedMDP, problem: Problem, rows: Rows, best: Candidate, sure: Confidence) -> Plan:
+    """A candidate as a plan of the estimate."""
+    made = best.plan.mixture
+    values = np.array([evaluate(mdp, policy).value for policy in made.policies])
+    mixture = Mixture(made.weights, made.policies, values)
+    value = evaluate(mdp, best.policy).value
+    assert best.plan.checked is not None
+    multipliers = best.plan.checked.multipliers
+    prices, floor_prices = split_prices(rows, multipliers, mdp.num_costs)
+    return Plan(
+        mdp=mdp,
+        problem=problem,
+        status="confident",
+        reward=float(value[0]),
+        costs=value[1:],
+        objective=float(value[0]),
+        bound=None,
+        prices=prices,
+        floor_prices=floor_prices,
+        iterations=best.plan.iterations,
+        weights=mixture.weights,
+        values=values,
+        make_policy=lambda i: mixture.policies[i],
+        checked=Checked(rows, value[1 + rows.cost], np.zeros(rows.size), multipliers),
+        confidence=sure,
+    )
+
+
+def _declined(search: Search, one: Candidate, problem: Problem) -> InfeasibleError:
+    """Why there is no plan, and what would help."""
+    cautious = search.cautious
+    kept = search.kept(one, search.shift(one))
+    deviations = cautious.posterior.deviations(one.policy)
+    mean, sd = deviations.value[1:], np.sqrt(((deviations.visits[:, None] * deviations.deviation) ** 2).sum(axis=0))[1:]
+    rows = cautious.rows
+    room = (rows.bound - rows.sign * mean) / np.maximum(sd, 1e-300)
+    needs = ranked(cautious.mdp, deviations, 1 + int(np.argmin(room)))
+    listed = ", ".join(map(str, needs[:3]))
+    names = " and ".join(rows.names)
+    return InfeasibleError(
+        f"the log does not support {names} with probability {search.asked:g}: the most careful plan found has "
+        f"{kept:.2f}. More data would help most about {listed}",
+        feasibility(cautious.seen(), problem),  # type: ignore[arg-type]
+        needs,
+    )
+
+
+def _rows(mdp: ConstrainedMDP, problem: Problem) -> Rows:
+    """The limits and floors on expected totals; others are refused."""
+    if not isinstance(problem, Linear) or problem.on_episodes or problem.per_step is not None:
+        raise SpecError(
+            "confidence goes with limits and floors on expected totals; leave the others out, or plan without "
+            "confidence and look at conrl.assess",
+            key=("confidence",),
+        )
+    _, rows = problem.bind(mdp)
+    if not rows.size:
+        raise SpecError("confidence is about limits, and there are none; give some", key=("confidence",))
+    return rows
+
+
+def _read_confidence(confidence: Any) -> float:
+    if not is_number(confidence) or not 0.0 < confidence <= SURE:
+        raise SpecError(
+            f"confidence is {shown(confidence)}; it must be a probability above 0 and at most {SURE}, such as 0.95",
+            key=("confidence",),
+        )
+    return float(confidence)

@@ -191,7 +191,7 @@ def _check_steps(source: Source, steps: _Steps, ids: Sequence[str] | None, names
 
 def _later(bad: Bool) -> Bool:
     """[n] of the steps after those [n-1] that go on."""
-    return np.append(False, bad)[: bad.size + 1]
+    return np.append(False, bad)
 
 
 def _first(row: Int, bad: Bool) -> int:

@@ -26,7 +26,7 @@ import numpy as np
 from conrl import kernels
 from conrl._types import Bool, Float, Int
 from conrl.errors import SpecError
-from conrl.estimation.prior import QUANTILES, Scatter, fit_prior, novelty
+from conrl.estimation.prior import QUANTILES, Scatter, fit_prior, novelty, pull
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import need_steps
 from conrl.model.graph import select
@@ -142,6 +142,7 @@ class Posterior:
         squares = times[:, None] * (pay - mean[pair]) ** 2 + inner
         squares = np.stack([np.bincount(pair, squares[:, i], minlength=tried.size) for i in range(width)], axis=1)
         self.prior = fit_prior(Scatter(visits, mean, squares), pair, times, pay)
+        self._tried, self._pull = mean, pull(visits)
         once = np.bincount(self.link_pair[(self.link_times == 1.0) & ~self.known[self.link_pair]], minlength=P)
         self.lost = np.zeros(P)  # [P]: Gamma's parameter of new successors
         self.lost[tried] = novelty(self.visits[tried], once[tried])
@@ -194,15 +195,18 @@ class Posterior:
         sizes, chosen = select(self._atom_start, pairs)
         sizes = sizes.astype(np.int64)
         weight = np.empty((chosen.size, size))
-        rest = np.empty((pairs.size, size, 1 + 2 * W))
+        rest = np.empty((pairs.size, size, 2 + 2 * W))
         point = np.empty((pairs.size, size, W))
         noise = np.zeros((chosen.size, size, W))
         rough = atoms.root[chosen].any(axis=(1, 2))
+        N = self.visits[pairs].astype(np.float64)
+        # As wide as the unbiased variance S / (N - 1) says: a Dirichlet of all N visits has S / (N + 1).
+        shape = atoms.times[chosen] * np.repeat(np.where(N > 2.5, (N - 2.0), 0.5) / np.maximum(N, 1.0), np.diff(sizes))
         for i, k in enumerate(pairs.tolist()):
             lo, hi = sizes[i], sizes[i + 1]
-            generator = np.random.Generator(np.random.Philox(key=[(seed << 20) + block, k]))
-            weight[lo:hi] = generator.standard_gamma(atoms.times[chosen[lo:hi], None], (hi - lo, size))
-            rest[i] = generator.standard_gamma(np.append(self.lost[k], believed), (size, 1 + 2 * W))
+            generator = _generator(seed, block, k)
+            weight[lo:hi] = generator.standard_gamma(shape[lo:hi, None], (hi - lo, size)) if hi > lo + 1 else 1.0
+            rest[i] = generator.standard_gamma(np.concatenate(([N[i], self.lost[k]], believed)), (size, 2 + 2 * W))
             point[i] = generator.random((size, W))
             if rough[lo:hi].any():
                 noise[lo:hi] = generator.standard_normal((hi - lo, size, W))
@@ -211,30 +215,39 @@ class Posterior:
             paid[rough] += np.einsum("mij,mbj->mbi", atoms.root[chosen[rough]], noise[rough])
         owner = np.repeat(np.arange(pairs.size), np.diff(sizes))
         total = _sums(weight, sizes)
-        some = np.where(total > 0.0, total, 1.0)
-        mean = _sums(weight[:, :, None] * paid, sizes) / some[:, :, None]
+        weight /= np.where(total > 0.0, total, 1.0)[owner]
+        mean = _sums(weight[:, :, None] * paid, sizes)
         at = (point * QUANTILES).astype(np.int64)
-        other, empty = self.prior.pool[np.arange(W), at], np.diff(sizes) == 0
+        other = self.prior.pool[np.arange(W), at] + self._center(seed, block, size)
         # A pair that nothing is known or believed of pays as all pairs do.
-        blank = np.where(empty[:, None, None] & (self.worth == 0.0), 1.0, 0.0)
-        like, doubt = rest[:, :, 1 : 1 + W] + blank, rest[:, :, 1 + W :]
-        pay = total[:, :, None] * mean + like * other + doubt * self.far
-        pay /= np.maximum(total[:, :, None] + like + doubt, 1e-300)
-        pay[self.known[pairs]] = 0.0
-        every = total + rest[:, :, 0]
-        lost = np.where(empty[:, None], 1.0, rest[:, :, 0] / np.where(every > 0.0, every, 1.0))
+        known = self.known[pairs]
+        blank = ((N == 0.0) & ~known)[:, None, None] & (self.worth == 0.0)
+        mass, new = rest[:, :, 0], rest[:, :, 1]
+        like, doubt = rest[:, :, 2 : 2 + W] + blank, rest[:, :, 2 + W :]
+        pay = mass[:, :, None] * mean + like * other + doubt * self.far
+        pay /= np.maximum(mass[:, :, None] + like + doubt, 1e-300)
+        pay[known] = 0.0
+        lost = np.where((N == 0.0)[:, None], ~known[:, None], new / np.maximum(mass + new, 1e-300))
+        weight *= (1.0 - lost)[owner]
         starts, links = select(self.link_start, pairs)
         position = np.zeros(self.successor.size, dtype=np.int64)
         position[links] = np.arange(links.size)
         step = np.searchsorted(position[atoms.link[chosen]], np.arange(links.size + 1))
-        return Drawn(_sums(weight / np.where(every > 0.0, every, 1.0)[owner], step), lost, pay)
+        return Drawn(_sums(weight, step), lost, pay)
+
+    def _center(self, seed: int, block: int, size: int) -> Float:
+        """[size, n]: how far the mean of all pairs is off in each model, by the bootstrap over pairs."""
+        share = _generator(seed, block, 2**63 + 1).standard_exponential((self._tried.shape[0], size))
+        share *= self._pull[:, None]
+        share /= share.sum(axis=0)
+        return np.asarray(share.T @ self._tried - self.prior.center)
 
     def first_states(self, seed: int, block: int, size: int = BLOCK) -> Float:
         """[S, size]: the distribution of the first state in each model."""
         initial, starts = self.mdp.initial, self.mdp._log.starts if self.mdp._log else 0
         if not starts:
             return np.repeat(initial[:, None], size, axis=1)
-        generator = np.random.Generator(np.random.Philox(key=[(seed << 20) + block, 2**63]))
+        generator = _generator(seed, block, 2**63)
         weight = generator.standard_gamma(np.rint(initial * starts)[:, None], (initial.size, size))
         return np.asarray(weight / weight.sum(axis=0))
 
@@ -337,3 +350,8 @@ def _sums(table: Float, begin: Int) -> Float:
     if some.size:
         sums[some] = np.add.reduceat(table, begin[some], axis=0)
     return sums
+
+
+def _generator(seed: int, block: int, k: int) -> np.random.Generator:
+    """Everything random of pair k (or of another number) in a block of models."""
+    return np.random.Generator(np.random.Philox(key=np.array([(seed << 20) + block, k], dtype=np.uint64)))

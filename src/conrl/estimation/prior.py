@@ -47,9 +47,7 @@ def fit_prior(scatter: Scatter, pair: Int, times: Float, pay: Float) -> Prior:
     """The prior of pay; `pay` [M, 1+d] was seen `times` [M] at the pairs `pair` [M] (positions in `scatter`)."""
     N, m = scatter.visits, scatter.mean
     within = scatter.squares.sum(axis=0) / max(N.sum() - N.size, 1.0)  # s^2
-    # A pair counts as its visits do, but not beyond MOST: those that are played most are not like the others.
-    w = np.minimum(N, ENOUGH)
-    w /= w.sum()
+    w = pull(N)
     center = w @ m
     noise = (w - w**2) @ (within / N[:, None])  # what s^2 adds to the scatter of the means
     apart = np.maximum((w @ (m - center) ** 2 - noise) / max(1.0 - float(w @ w), 1e-12), 0.0)  # t^2
@@ -67,10 +65,20 @@ def fit_prior(scatter: Scatter, pair: Int, times: Float, pay: Float) -> Prior:
     return Prior(strength, center, pool)
 
 
+def pull(visits: Float) -> Float:
+    """[K]: how much each pair counts, adding up to 1: as its visits do, up to ENOUGH. Those that are played most were
+    chosen for something, and are not like the others."""
+    w = np.minimum(visits, ENOUGH)
+    return np.asarray(w / w.sum())
+
+
 def novelty(visits: Int, once: Int) -> Float:
     """[K]: what a new successor is worth in visits, for pairs seen `visits` [K] > 0 times, `once` [K] successors of
     which were seen just once."""
-    octave = np.floor(np.log2(visits)).astype(np.int64)
-    new, all_visits = np.bincount(octave, once), np.bincount(octave, visits)
-    share = ((new + HALF) / (all_visits + 2 * HALF))[octave]
-    return np.asarray(visits * share / (1.0 - np.minimum(share, 0.5)))
+    # What left-out visits tell is about one visit less: pairs seen once are told by those seen two or three times.
+    octave = np.maximum(np.floor(np.log2(visits)).astype(np.int64), 1)
+    many = visits > 1
+    size = int(octave.max()) + 1
+    new, left_out = (np.bincount(octave[many], x[many], minlength=size) for x in (once, visits))
+    share = ((new + HALF) / (left_out + 2 * HALF))[octave]
+    return np.asarray(visits * share / (1.0 - share))

@@ -14,6 +14,7 @@ from conrl.arguments import is_int
 from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Average, Criterion, Total
+from conrl.planners.basis import Basis, basis
 from conrl.policy import Mixture, Policy
 from conrl.problem import Knapsack, Linear, Problem, Rows
 
@@ -31,6 +32,8 @@ MESSAGES = {
     "infeasible": "no policy keeps the limits; this one exceeds them least",
     "iteration limit": "stopped at the limit on sweeps before the gap fell below the tolerance; the bound is valid all "
     "the same. Raise max_sweeps or tol",
+    "confident": "the best plan found that keeps the limits with the probability asked for, under what the log leaves "
+    "open; no bound on its reward is proven",
     "time limit": "stopped at the time limit; no single deterministic policy does better than the bound, and which is "
     "best is NP-hard to tell. Raise time_limit or tol",
 }
@@ -48,6 +51,23 @@ class Row(NamedTuple):
     price: float  # >= 0
     excess: float  # >= 0: by how much the value is above a limit, or below a floor
     allowance: float  # the largest excess that counts as kept (`conrl.planners.allowance`)
+
+
+class Confidence(NamedTuple):
+    """How surely a plan keeps its limits, under what a log leaves open (`conrl.estimation.confident`)."""
+
+    asked: float  # the probability
+    probability: float  # share of freshly drawn models in which all limits are kept
+    models: int  # how many were drawn
+    multiple: float  # of the standard deviations by which the estimates were moved
+    shift: Float  # [1+d]: how much worse reward and limited costs are expected to be than where it was planned
+    plain: float  # the reward that the estimate promises without caution, from pairs that were seen
+
+    def __str__(self) -> str:
+        return (
+            f"keeps all limits in {100.0 * self.probability:.1f}% of {self.models:,} models drawn from what the log leaves "
+            f"open; {100.0 * self.asked:g}% was asked"
+        )
 
 
 class Checked(NamedTuple):
@@ -68,7 +88,7 @@ def rows_kept(checked: Checked) -> tuple[Row, ...]:
     return tuple(Row(n, *map(float, row)) for n, row in zip(rows.names, zip(*columns, strict=True), strict=True))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """The best policy found, with its certificate.
 
@@ -82,6 +102,9 @@ class Plan:
     similar model: pass it to the next `plan`. `rows` lists every limit and floor with its value and by how much it is
     exceeded: at most rounding, or the status says so. If `deterministic`, the plan is one deterministic policy, its
     `bound` is on such policies only, and its prices are those of the best mixture.
+
+    `estimated` says what a plan of an estimated model rests on: its certificate is about that model, not about the
+    world. `confidence`, of a plan that was made with `confidence=`, says how surely `policy` keeps the limits.
     """
 
     mdp: ConstrainedMDP = field(repr=False)
@@ -101,11 +124,20 @@ class Plan:
     trace: Any = field(default=None, repr=False)
     start: Arrays | None = field(default=None, repr=False)
     checked: Checked | None = field(default=None, repr=False)  # None for concave-convex problems
+    confidence: Confidence | None = None
     deterministic: bool = False  # one policy without a lottery; `bound` and `gap` are to the best of such policies
 
     def __getstate__(self) -> dict[str, Any]:
         """For worker processes: the policies themselves instead of the way to make them."""
         return {**self.__dict__, "mixture": self.mixture, "make_policy": None}
+
+    def __repr__(self) -> str:
+        costs = ", ".join(f"{name} {cost:.6g}" for name, cost in zip(self.mdp.cost_names[:4], self.costs, strict=False))
+        more = f", and {self.costs.size - 4} more" if self.costs.size > 4 else ""
+        gap = "" if self.gap is None else f", gap {self.gap:.1e}"
+        data = "" if self.mdp._visits is None else f" for a model estimated from {int(self.mdp._visits.sum()):,} steps"
+        sure = "" if self.confidence is None else f", kept with probability {self.confidence.probability:.3f}"
+        return f"Plan(reward {self.reward:.6g}{f', {costs}' if costs else ''}{more}{gap}, {self.status}{data}{sure})"
 
     @property
     def gap(self) -> Any:
@@ -142,7 +174,16 @@ class Plan:
     def message(self) -> str:
         """What the status means and, where something is wrong, the remedy."""
         may_mix = isinstance(self.mdp.horizon, (Average, Total)) and self.weights.size > 1
-        return MESSAGES[self.status] + (DRAWN_ONCE if may_mix and isinstance(self.policy, Mixture) else "")
+        text = MESSAGES[self.status] + (DRAWN_ONCE if may_mix and isinstance(self.policy, Mixture) else "")
+        text += "" if self.confidence is None else f". It {self.confidence}"
+        return text if self.estimated is None else f"{text}; for a model {self.estimated}"
+
+    @cached_property
+    def estimated(self) -> Basis | None:
+        """What the plan rests on, where the model was estimated; else None."""
+        if self.mdp._visits is None:
+            return None
+        return basis(self.mdp, zip(self.weights.tolist(), self.mixture.policies, strict=True))
 
     @cached_property
     def mixture(self) -> Mixture:

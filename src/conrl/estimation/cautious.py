@@ -1,0 +1,141 @@
+"""Models on the careful side of an estimate: what a plan with confidence is made in.
+
+With multiple m and the posterior's standard deviations s of c + V(s') (`Posterior.deviations`), each row of the problem
+(a limit or a floor) has a cost of its own:
+
+    reward    r - m s_r        a cost with a limit    c + m s_c        with a floor    c - m s_c
+
+Pairs never seen are left out, or, if the user says so, believed to do what the prior says. Of a state in which nothing was
+ever tried nothing is known: every action pays the worst there is, and stays.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from conrl._types import Bool, Float, Int
+from conrl.arguments import frozen
+from conrl.estimation.posterior import Posterior
+from conrl.model import ConstrainedMDP
+from conrl.model.graph import Graph, select
+from conrl.model.limits import Linear, Rows
+from conrl.model.reading import Names
+from conrl.policy import Policy
+
+
+class Part(NamedTuple):
+    """The pairs that a plan may use, as a graph of their own."""
+
+    pairs: Int  # [n] of the estimate
+    graph: Graph
+    drawn: Int  # [m]: which of the links that `Posterior.draw` gives for these pairs; -1 for none
+    worst: Bool  # [n]: in states where nothing was ever tried
+
+
+class Drawn(NamedTuple):
+    """Transitions and pay of the part in one model that was drawn."""
+
+    pay: Float  # [n, 1+R]
+    probability: Float  # [m]
+
+
+class Cautious:
+    """The careful models of an estimate, for some rows."""
+
+    def __init__(self, mdp: ConstrainedMDP, rows: Rows, unseen: bool) -> None:
+        self.mdp, self.rows = mdp, rows
+        self.bad = np.append(-1.0, rows.sign)  # [1+R]: which side is the worse one
+        columns = np.append(0, 1 + rows.cost)
+        low, high = mdp._realised()
+        if mdp._ranges is not None:
+            low, high = np.fmin(low, mdp._ranges[:, 0]), np.fmax(high, mdp._ranges[:, 1])
+        self.worst = np.where(self.bad > 0.0, high[columns], low[columns])  # [1+R]
+        self.posterior = Posterior(mdp, columns, np.append(np.nan, self.worst[1:]))
+        self.part = usable(self.posterior, unseen)
+        limits = np.where(rows.sign > 0.0, rows.bound, np.inf)
+        floors = np.where(rows.sign > 0.0, -np.inf, -rows.bound)
+        self.problem = Linear(limits, floors)
+        self._names = Names(mdp._names.states, mdp._names.actions, tuple(f"row {r}" for r in range(rows.size)))
+
+    @property
+    def means(self) -> Drawn:
+        """The part at the posterior's means."""
+        return Drawn(self.posterior.means[self.part.pairs], self.part.graph.probability)
+
+    def model(self, drawn: Drawn, caution: Float | None = None) -> ConstrainedMDP:
+        """The part as a model with a cost for each row, on the careful side by `caution` [P, 1+R]."""
+        part, pay = self.part, drawn.pay
+        if caution is not None:
+            pay = pay + self.bad * caution[part.pairs]
+            pay[part.worst] = self.worst
+        own = {"num_costs": self.rows.size, "limits": None, "_names": self._names, "_ranges": None}
+        return self._of(drawn.probability, pay, **own)
+
+    def seen(self) -> ConstrainedMDP:
+        """The estimate itself, of the pairs of the part: all its costs, no caution."""
+        return self._of(self.part.graph.probability, self.mdp.pay[self.part.pairs])
+
+    def _of(self, probability: Float, pay: Float, **own: object) -> ConstrainedMDP:
+        part, mdp = self.part, self.mdp
+        return mdp._copy(
+            graph=part.graph._replace(probability=frozen(probability)),
+            action=frozen(mdp.action[part.pairs]),
+            pay=frozen(np.ascontiguousarray(pay)),
+            outcome_pay=None,
+            _visits=frozen(self.posterior.visits[part.pairs]),
+            _log=None,
+            _derived={},
+            **own,
+        )
+
+    def value(self, policy: Policy, drawn: Drawn) -> Float:
+        """[1+R]: what a policy is worth in the part, without caution."""
+        model = self.model(drawn)
+        rho = np.zeros((1, model.num_pairs))
+        policy._add_occupation(model, 1.0, rho)
+        return np.asarray(rho[0] @ model.pay)
+
+    def draw(self, count: int, seed: int) -> list[Drawn]:
+        """Models of the part from the posterior; what was never seen is left out of their transitions."""
+        part = self.part
+        drawn = self.posterior.draw(part.pairs, seed, 0, count)
+        if drawn.share.size:
+            share = np.where(part.drawn[:, None] >= 0, drawn.share[part.drawn], part.graph.probability[:, None])
+        else:
+            share = np.repeat(part.graph.probability[:, None], count, axis=1)
+        start = part.graph.start.astype(np.int64)
+        total = np.add.reduceat(share, start[:-1], axis=0)
+        share /= np.repeat(total, np.diff(start), axis=0)
+        return [Drawn(drawn.pay[:, b], np.ascontiguousarray(share[:, b])) for b in range(count)]
+
+
+def usable(posterior: Posterior, unseen: bool) -> Part:
+    """The pairs that were seen and, if so asked, the others of the same states; all of a state where none was."""
+    mdp, node = posterior.mdp, posterior.mdp._pair_node
+    nodes = mdp.graph.first.size - 1
+    some = np.bincount(node, posterior.seen, minlength=nodes) > 0
+    worst = ~some[node]
+    pairs = np.flatnonzero(posterior.seen | worst | unseen)
+    begin, end, target, chance = posterior.back
+    kind = np.where(worst[pairs], 2, np.where(posterior.seen[pairs], 0, 1))  # seen, unseen, in an unknown state
+    outcomes = (np.diff(posterior.link_start)[pairs], (end - begin)[node[pairs]], np.ones(pairs.size, dtype=np.int64))
+    sizes = np.choose(kind, outcomes)
+    start = np.concatenate(([0], np.cumsum(sizes)))
+    of = np.repeat(kind, sizes)
+    successor = np.repeat(mdp.pair_state[pairs], sizes)
+    probability = np.ones(start[-1])
+    drawn = np.full(start[-1], -1)
+    _, links = select(posterior.link_start, pairs[kind == 0])
+    total = np.bincount(posterior.link_pair, posterior.link_times, minlength=mdp.num_pairs)
+    successor[of == 0] = posterior.successor[links]
+    probability[of == 0] = (posterior.link_times / total[posterior.link_pair])[links]
+    _, all_links = select(posterior.link_start, pairs)  # in the order of `Posterior.draw`
+    drawn[of == 0] = np.flatnonzero(posterior.seen[posterior.link_pair[all_links]])
+    others = node[pairs[kind == 1]]
+    back = np.concatenate([np.arange(begin[n], end[n]) for n in others.tolist()]) if others.size else np.zeros(0, int)
+    successor[of == 1], probability[of == 1] = target[back], chance[back]
+    first = np.searchsorted(node[pairs], np.arange(nodes + 1))
+    graph = Graph(frozen(first), frozen(start), frozen(successor.astype(np.int32)), frozen(probability))
+    return Part(pairs, graph, drawn, worst[pairs])
