@@ -23,7 +23,7 @@ from commands import ok, record, refused, run
 from launch import PATIENCE, launch, launched
 from numpy.lib import format as npy
 
-from conrl import planners
+from conrl import planners, planning
 from conrl.cli.json_records import to_json
 from conrl.cli.main import main as cli
 from conrl.cli.tables import ALL_ROWS
@@ -175,7 +175,7 @@ def test_horizon_reaches_the_environment() -> None:
     # Per-step pay is 1/H: a horizon that only cut the episode short would give another reward.
     found = record("plan", "mars-rover", "--horizon", 20)
     assert found == {**record("plan", "mars-rover", "--set", "horizon=20")}
-    assert found["reward"] == pytest.approx(planners.plan(make("mars-rover", horizon=20)).reward)
+    assert found["reward"] == pytest.approx(planning.plan(make("mars-rover", horizon=20)).reward)
 
 
 def test_model_files() -> None:
@@ -512,7 +512,7 @@ def test_what_the_machine_does(monkeypatch: pytest.MonkeyPatch, error: BaseExcep
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(planners, "plan", fail)
+    monkeypatch.setattr(planning, "plan", fail)
     result = run("plan", "box")
     assert result.exit_code == code
     assert result.stdout == ""
@@ -528,8 +528,8 @@ def test_an_interrupt_within_an_import_waits_for_its_end(number: int) -> None:
         "except KeyboardInterrupt:\n    raise ImportError('initialization failed') from None\n"
     )
     Path("program.py").write_text(
-        "import importlib, time\nfrom conrl import planners\nfrom conrl.cli.main import main\n"
-        "planners.plan = lambda *_, **__: (importlib.import_module('slow'), time.sleep(99))\nmain(['plan', 'box'])\n"
+        "import importlib, time\nfrom conrl import planning\nfrom conrl.cli.main import main\n"
+        "planning.plan = lambda *_, **__: (importlib.import_module('slow'), time.sleep(99))\nmain(['plan', 'box'])\n"
     )
     told = spawn("-m", "program")
     assert (told.returncode, told.stderr) == (130, "Error: interrupted\n")
@@ -538,8 +538,8 @@ def test_an_interrupt_within_an_import_waits_for_its_end(number: int) -> None:
 def test_a_script_that_is_imported_can_be_interrupted() -> None:
     """An import below the command is not over before the command is."""
     Path("program.py").write_text(
-        "import os, signal, time\nfrom conrl import planners\nfrom conrl.cli.main import main\n"
-        "planners.plan = lambda *_, **__: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(99))\n"
+        "import os, signal, time\nfrom conrl import planning\nfrom conrl.cli.main import main\n"
+        "planning.plan = lambda *_, **__: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(99))\n"
         "main(['plan', 'box'])\n"
     )
     told = spawn("-c", "import program")
@@ -549,8 +549,8 @@ def test_a_script_that_is_imported_can_be_interrupted() -> None:
 def test_an_interrupt_within_exec_is_an_exit_code() -> None:
     """Python remembers it, and would end `python -m conrl` by SIGINT."""
     Path("program.py").write_text(
-        "from conrl import planners\nfrom conrl.cli.main import main\n"
-        "planners.plan = lambda *_, **__: exec('raise KeyboardInterrupt')\nmain(['plan', 'box'])\n"
+        "from conrl import planning\nfrom conrl.cli.main import main\n"
+        "planning.plan = lambda *_, **__: exec('raise KeyboardInterrupt')\nmain(['plan', 'box'])\n"
     )
     told = spawn("-m", "program")
     assert (told.returncode, told.stderr) == (130, "Error: interrupted\n")

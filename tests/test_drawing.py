@@ -15,8 +15,9 @@ from conrl.envs import box, make, mars_rover
 from conrl.errors import SpecError
 from conrl.model import ConstrainedMDP
 from conrl.model.layout import Layout
-from conrl.planners import Plan, plan
+from conrl.planners import Plan
 from conrl.planners.frontier import frontier
+from conrl.planning import plan
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,7 @@ LAYERS = [
     {"planners"},
     {"convex", "theory"},
     {"estimation"},
+    {"planning"},
     {"learners"},
     {"running"},
     {"drawing"},

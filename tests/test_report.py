@@ -24,9 +24,9 @@ from conrl.experiments.report import contents, render, write_report
 from conrl.model import ConstrainedMDP
 from conrl.oracles import BackwardInduction
 from conrl.planners import frontier as frontiers
-from conrl.planners import plan
 from conrl.planners.column_generation import planner as column_generation
 from conrl.planners.frontier import frontier
+from conrl.planning import plan
 from conrl.problem import Linear
 
 EVIL = "<script>alert(1)</script>"

@@ -25,7 +25,9 @@ _NAMES = {
     "episode_totals": "Distribution distribution",
     "errors": "ConRLError InfeasibleError ModelError RunError SpecError",
     "estimation": "AdaptiveBonus BernsteinBonus Evidence ScaledBonus TheoryBonus load_episodes save_episodes",
+    "estimation.assess": "Assessment assess",
     "estimation.estimate": "estimate",
+    "estimation.logs": "Log",
     "evaluation": "Evaluation Simulation evaluate simulate",
     "io": "load_model save_model",
     "learners": "ApproPO ConRL DOPE OptCMDP OptPessLP OptPrimalDual PosteriorSampling RCPO SafeConRL TFWUCRL2 UCBVI "
@@ -36,7 +38,8 @@ _NAMES = {
     "model.criteria": "Average Discounted Total",
     "model.transform": "single_episode",
     "oracles": "A2C A2CSettings",
-    "planners": "ColumnGeneration ConvexProgram Feasibility FleetPlan Frontier Lagrangian LinearProgram Plan plan",
+    "planners": "ColumnGeneration ConvexProgram Feasibility FleetPlan Frontier Lagrangian LinearProgram Plan",
+    "planning": "plan",
     "planners.feasibility": "feasibility",
     "planners.frontier": "frontier",
     "policy": "Deterministic Mixture Null Policy Stationary",
@@ -57,6 +60,7 @@ __all__ = [  # spelt out: type checkers read no other
     "A2CSettings",
     "AdaptiveBonus",
     "ApproPO",
+    "Assessment",
     "Average",
     "BernsteinBonus",
     "BudgetRisk",
@@ -83,6 +87,7 @@ __all__ = [  # spelt out: type checkers read no other
     "Lagrangian",
     "Linear",
     "LinearProgram",
+    "Log",
     "Mixture",
     "ModelError",
     "Null",
@@ -103,6 +108,7 @@ __all__ = [  # spelt out: type checkers read no other
     "TheoryBonus",
     "Total",
     "__version__",
+    "assess",
     "budget_risk",
     "convex",
     "distribution",
@@ -134,10 +140,11 @@ if TYPE_CHECKING:
     from conrl.episode_totals import Distribution, distribution
     from conrl.errors import ConRLError, InfeasibleError, ModelError, RunError, SpecError
     from conrl.estimation.adaptive import AdaptiveBonus
+    from conrl.estimation.assess import Assessment, assess
     from conrl.estimation.bonuses import BernsteinBonus, ScaledBonus, TheoryBonus
     from conrl.estimation.estimate import estimate
     from conrl.estimation.evidence import Evidence
-    from conrl.estimation.logs import load_episodes, save_episodes
+    from conrl.estimation.logs import Log, load_episodes, save_episodes
     from conrl.evaluation import Evaluation, Simulation, evaluate, simulate
     from conrl.io import load_model, save_model
     from conrl.learners import (
@@ -169,10 +176,10 @@ if TYPE_CHECKING:
         Lagrangian,
         LinearProgram,
         Plan,
-        plan,
     )
     from conrl.planners.feasibility import feasibility
     from conrl.planners.frontier import frontier
+    from conrl.planning import plan
     from conrl.policy import Deterministic, Mixture, Null, Policy, Stationary
     from conrl.problem import ConcaveConvex, Knapsack, Linear
     from conrl.running import History, learn

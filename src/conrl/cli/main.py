@@ -124,11 +124,11 @@ Examples:
 def envs(as_json: bool) -> None:
     """What is built in: sizes, limits, and the optimum within them."""
     load_numba()
-    from conrl import planners
+    from conrl import planning
     from conrl.cli import json_records, tables
     from conrl.envs import available, make
 
-    records = [json_records.env_record(entry, planners.plan(make(entry.name))) for entry in available()]
+    records = [json_records.env_record(entry, planning.plan(make(entry.name))) for entry in available()]
     show(as_json, {"environments": records}, lambda: tables.envs_tables(records))
 
 

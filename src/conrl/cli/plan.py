@@ -127,7 +127,7 @@ def plan(
             raise SpecError(f"{refused} is not for a fleet; see the table [fleet] and the tables [[unit]] of {model}")
         _plan_fleet(model, given["horizon"], (limits, floors, per_step), tol, played, seed, as_json)
         return
-    from conrl import drawing, evaluation, planners, policy, problem
+    from conrl import drawing, evaluation, planners, planning, policy, problem
     from conrl import policy_map as play
     from conrl.cli import json_records, tables
     from conrl.cli.terminal import search_bar
@@ -147,7 +147,7 @@ def plan(
         with search_bar(time_limit) as report:
             best = planners.plan_deterministic(mdp, asked, tol, time_limit, report)
     else:
-        best = planners.plan(mdp, asked, planner, tol, deterministic=deterministic, time_limit=time_limit)
+        best = planning.plan(mdp, asked, planner, tol, deterministic=deterministic, time_limit=time_limit)
     if any(path.suffix in TABLES for path in out) and isinstance(best.policy, policy.Mixture):
         raise SpecError(f"--out: {best.message.partition('; ')[2]}, and no table holds it; use a horizon or a discount")
     simulation = None if played is None else evaluation.simulate(mdp, best, played, seed)
@@ -173,12 +173,12 @@ def _plan_fleet(
     as_json: bool,
 ) -> None:
     """`conrl plan fleet.toml`: a plan of many units with shared limits; --simulate plays it with the guard."""
-    from conrl import planners
+    from conrl import planning
     from conrl.cli import json_records, tables
     from conrl.envs.fleet_files import load_fleet
 
     fleet, names = load_fleet(file, horizon, *typed)
-    best = planners.plan(fleet, tol=tol)
+    best = planning.plan(fleet, tol=tol)
     simulation = None if runs is None else fleet.simulate(best, runs, seed)
     record = json_records.fleet_record(file, names, best, simulation)
     show(as_json, record, lambda: tables.fleet_tables(record))

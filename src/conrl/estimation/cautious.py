@@ -5,8 +5,8 @@ With multiple m and the posterior's standard deviations s of c + V(s') (`Posteri
 
     reward    r - m s_r        a cost with a limit    c + m s_c        with a floor    c - m s_c
 
-Pairs never seen are left out, or, if the user says so, believed to do what the prior says. Of a state in which nothing was
-ever tried nothing is known: every action pays the worst there is, and stays.
+Pairs never seen are left out, or, if the user says so, believed to do what the prior says. Of a state in which nothing
+was ever tried nothing is known: every action pays the worst there is, and stays.
 """
 
 from __future__ import annotations

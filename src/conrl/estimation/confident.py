@@ -1,22 +1,22 @@
 """Plans that keep their limits with a stated probability under what a log leaves open.
 
-A plan is made in a careful model (`conrl.estimation.cautious`) by the ordinary planner, and valued in models drawn from the
-posterior. The share of these in which it keeps all limits is its probability. The multiple of the caution is the least
-for which that is what was asked, found by doubling and bisection; m = 1 has no meaning of its own.
+A plan is made in a careful model (`conrl.estimation.cautious`) by the ordinary planner, and valued in models drawn
+from the posterior. The share of these in which it keeps all limits is its probability. The multiple of the caution is
+the least for which that is what was asked, found by doubling and bisection; m = 1 has no meaning of its own.
 
 Two things would make that share too good, and are taken off before limits are judged:
 
-- *Planned from the same log.* A plan looks better in the model that it was made in than it is, as luck in the log is what it
-  looks for. By how much is measured where both are known: in a model drawn from the posterior another plan is made by the same
-  rule, and valued there and at the posterior's means (Efron 1983: the optimism of a rule, by the bootstrap). The mean
-  over RULES drawn models is added to the plan's costs.
-- *Risks that the log has not shown yet.* What pays well and was seldom tried may be just what is risky, and no prior made
-  from the pairs seen often knows it. So each pair has half a visit more (Jeffreys 1946) that cost the worst that was
-  seen of any pair: nothing beside a thousand visits, much beside ten. `conrl.assess` has no such visits.
+- *Planned from the same log.* A plan looks better in the model that it was made in than it is, as luck in the log is
+  what it looks for. By how much is measured where both are known: in a model drawn from the posterior another plan is
+  made by the same rule, and valued there and at the posterior's means (Efron 1983: the optimism of a rule, by the
+  bootstrap). The mean over RULES drawn models is added to the plan's costs.
+- *Risks that the log has not shown yet.* What pays well and was seldom tried may be just what is risky, and no prior
+  made from the pairs seen often knows it. So each pair has half a visit more (Jeffreys 1946) that cost the worst that
+  was seen of any pair: nothing beside a thousand visits, much beside ten. `conrl.assess` has no such visits.
 
-What is returned is verified on fresh draws, with other seeds than the search had. If these say less than was asked, the
-multiple grows, and fresh ones are drawn again. The probability is that of the Markov policy `plan.policy`; it is about the
-posterior, and the posterior is about the log: not about what no log can show (`docs/how-to/logged-data.md`).
+What is returned is verified on fresh draws, with other seeds than the search had. If these say less than was asked,
+the multiple grows, and fresh ones are drawn again. The probability is that of the Markov policy `plan.policy`; it is
+about the posterior, and the posterior is about the log: not about what no log can show (`docs/how-to/logged-data.md`).
 """
 
 from __future__ import annotations

@@ -46,11 +46,7 @@ def estimate(
         counts = Counts(task)
         episodes = logged(task, log)
     else:
-        if isinstance(log, (str, Path)):
-            log = load_episodes(log)
-        if not isinstance(log, Log):
-            given = episodes_of(log)
-            log = Log(given, default_cost_names(given[0].pay.shape[1] - 1 if given else 0))
+        log = as_log(log)
         counts = Counts(_task_of(log, horizon, limits))
         episodes = logged(counts.task, log.episodes)
         names = {"state_names": log.state_names, "action_names": log.action_names}
@@ -62,6 +58,16 @@ def estimate(
             end = f"({end})"
         names["state_names"] = (*names["state_names"], end)
     return counts.full_model(unvisited=unvisited, episodes=episodes, **names)
+
+
+def as_log(given: str | Path | Log | Iterable[Episode]) -> Log:
+    """A log, however it was given: a file, itself, or episodes."""
+    if isinstance(given, (str, Path)):
+        return load_episodes(given)
+    if isinstance(given, Log):
+        return given
+    episodes = episodes_of(given)
+    return Log(episodes, default_cost_names(episodes[0].pay.shape[1] - 1 if episodes else 0))
 
 
 def _task_of(log: Log, horizon: int | None, limits: ArrayLike | Mapping[str, float] | None) -> Task:

@@ -11,8 +11,8 @@ drawn model: Rubin's Bayesian bootstrap (1981). Beside them stand what was not s
 A pair never seen has nothing but that. Pairs are independent of each other. The first state is Dirichlet, by how often
 episodes began there; END, where an episode has terminated, is known. States that are not in the log do not exist here.
 
-A successor at which more than FEW different amounts were paid keeps their mean and covariance instead of the amounts; the
-posterior of their mean is then normal, with the covariance that the bootstrap has.
+A successor at which more than FEW different amounts were paid keeps their mean and covariance instead of the amounts;
+the posterior of their mean is then normal, with the covariance that the bootstrap has.
 
 What is drawn for a pair depends on the seed and the pair alone: two policies are compared in the same models.
 """
@@ -78,11 +78,11 @@ class Posterior:
             raise SpecError("the model carries a bonus, which is optimism; leave with_bonus out")
         self.mdp = mdp
         self.visits: Int = mdp._visits
-        self.known: Bool = mdp.pair_state == mdp._log.end  # [P]
+        self.known: Bool = np.equal(mdp.pair_state, mdp._log.end)  # [P]
         self.seen: Bool = (self.visits > 0) | self.known  # [P]
         graph = mdp.graph
         owner = np.repeat(np.arange(mdp.num_pairs), np.diff(graph.start).astype(np.int64))
-        times = np.rint(graph.probability * self.visits[owner])
+        times: Float = np.rint(graph.probability * self.visits[owner])
         real = np.flatnonzero((times > 0.0) | self.known[owner])
         times = np.where(self.known[owner[real]], 1.0, times[real])
         pay = mdp.pay_by_outcome[real]
@@ -102,7 +102,7 @@ class Posterior:
         self.successor: Int = successor[new]
         self.link_pair: Int = owner[new]
         self.link_start: Int = np.searchsorted(self.link_pair, np.arange(P + 1))
-        self.link_times: Float = np.bincount(link, times)
+        self.link_times: Float = np.bincount(link, times).astype(np.float64)
         many = np.bincount(link)[link] > FEW
         if many.any():
             count = self.link_times
@@ -159,7 +159,9 @@ class Posterior:
 
         never = self.worth > 0.0
         nothing = mixed(np.zeros(1), center, spread)
-        self.means, self._variance = (np.tile(np.where(never, x, y), (P, 1)) for x, y in zip(nothing, (center, spread)))
+        self.means, self._variance = (
+            np.tile(np.where(never, x, y), (P, 1)) for x, y in zip(nothing, (center, spread), strict=True)
+        )
         self.means[tried], self._variance[tried] = mixed(visits[:, None], mean, squares / visits[:, None])
         self.means[self.known] = self._variance[self.known] = 0.0
 
@@ -192,8 +194,8 @@ class Posterior:
         """Some pairs in models number block * BLOCK and following, `size` of them."""
         atoms, W = self.atoms, self.means.shape[1]
         believed = np.concatenate((self.prior.strength, self.doubt))
-        sizes, chosen = select(self._atom_start, pairs)
-        sizes = sizes.astype(np.int64)
+        begins, chosen = select(self._atom_start, pairs)
+        sizes = begins.astype(np.int64)
         weight = np.empty((chosen.size, size))
         rest = np.empty((pairs.size, size, 2 + 2 * W))
         point = np.empty((pairs.size, size, W))
@@ -229,7 +231,7 @@ class Posterior:
         pay[known] = 0.0
         lost = np.where((N == 0.0)[:, None], ~known[:, None], new / np.maximum(mass + new, 1e-300))
         weight *= (1.0 - lost)[owner]
-        starts, links = select(self.link_start, pairs)
+        _, links = select(self.link_start, pairs)
         position = np.zeros(self.successor.size, dtype=np.int64)
         position[links] = np.arange(links.size)
         step = np.searchsorted(position[atoms.link[chosen]], np.arange(links.size + 1))

@@ -4,13 +4,13 @@ Letters: N_k visits of pair k, m_k its mean pay in one coordinate, K pairs that 
 
 *Pay.* The true means of pairs scatter with variance t^2 around a center, and single visits with variance s^2 around
 their pair's mean; both are estimated by the analysis of variance (Searle, Casella and McCulloch 1992, section 3.6). A
-pair's pay is then drawn with a prior that is worth s^2 / t^2 visits (Ferguson 1973: a Dirichlet process of that strength
-has just these two variances). Where pairs are alike, one that never had an accident in 20 visits is believed to have
-about as many as the others; where what a pair pays never varies, one visit tells all.
+pair's pay is then drawn with a prior that is worth s^2 / t^2 visits (Ferguson 1973: a Dirichlet process of that
+strength has just these two variances). Where pairs are alike, one that never had an accident in 20 visits is believed
+to have about as many as the others; where what a pair pays never varies, one visit tells all.
 
 *New successors.* Of the visits of pairs seen about n times, a share g(n) are the only ones that led to their state: if
-they were left out, that state would be new. That is the probability of something new at the next visit (Good 1953, after
-Turing), pooled over the pairs of one octave of n.
+they were left out, that state would be new. That is the probability of something new at the next visit (Good 1953,
+after Turing), pooled over the pairs of one octave of n.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@
 `blocks` playing many of them, `continuing` playing without a reset, `optimism` backward induction over intervals of
 transitions, `prudence` several values at once over such intervals, `divergence` intervals by relative entropy,
 `truncated` backward induction with values cut off, `average_reward` value iteration over intervals, `stationary` sweeps
-without a horizon, `changes` what one change of a policy does, `fleets` many processes at once, `ensembles` one policy in
-many models. (A2C's network is
-compiled by jax, in `conrl.oracles`.)
+without a horizon, `changes` what one change of a policy does, `fleets` many processes at once, `ensembles` one policy
+in many models. (A2C's network is compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 

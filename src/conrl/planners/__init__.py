@@ -1,19 +1,14 @@
-"""Which directions to ask an oracle, and how to combine its answers: `plan`, and the planners by name."""
+"""Which directions to ask an oracle, and how to combine its answers: the planners by name, and how one is asked."""
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from functools import partial
-from typing import Any, Protocol, overload, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from conrl._types import Arrays
-from conrl.arguments import read_flag
 from conrl.errors import SpecError, shown, unknown
 from conrl.model import ConstrainedMDP
-from conrl.model.fleet import Fleet
-from conrl.model.limits import Limits
-from conrl.model.mdp import need_model
 from conrl.planners.column_generation.planner import ColumnGeneration
 from conrl.planners.convex_program import ConvexProgram
 from conrl.planners.deterministic.planner import plan_deterministic
@@ -24,7 +19,7 @@ from conrl.planners.lagrangian import Lagrangian, Trace
 from conrl.planners.linear_program import LinearProgram
 from conrl.planners.result import Plan, check_arrays
 from conrl.planners.single_episodes import plan_episodes
-from conrl.problem import Linear, Problem, as_problem
+from conrl.problem import Linear, Problem
 
 __all__ = [
     "PLANNERS",
@@ -38,8 +33,10 @@ __all__ = [
     "Plan",
     "Planner",
     "Trace",
-    "plan",
     "plan_deterministic",
+    "plan_fleet",
+    "planned",
+    "read_planner",
 ]
 
 
@@ -69,88 +66,6 @@ class Planner(Protocol):
 USUAL_TOLERANCE = 1e-9  # where a planner has none of its own
 
 PLANNERS: dict[str, Any] = {p.name: p for p in (ColumnGeneration, LinearProgram, ConvexProgram, Lagrangian)}
-
-
-@overload
-def plan(
-    mdp: ConstrainedMDP,
-    problem: Problem | Limits | None = None,
-    planner: str | Planner = ColumnGeneration.name,
-    tol: float | None = None,
-    *,
-    limits: Limits | Linear | None = None,
-    deterministic: bool = False,
-    time_limit: float | None = None,
-) -> Plan: ...
-@overload
-def plan(
-    mdp: Fleet,
-    problem: Problem | Limits | None = None,
-    planner: str | Planner = ColumnGeneration.name,
-    tol: float | None = None,
-    *,
-    limits: Limits | Linear | None = None,
-) -> FleetPlan: ...
-def plan(
-    mdp: ConstrainedMDP | Fleet,
-    problem: Problem | Limits | None = None,
-    planner: str | Planner = ColumnGeneration.name,
-    tol: float | None = None,
-    *,
-    limits: Limits | Linear | None = None,
-    deterministic: bool = False,
-    time_limit: float | None = None,
-) -> Plan | FleetPlan:
-    """The best policy of a model under limits, with a proof of how good it is.
-
-    Args:
-        mdp: the model; with a bonus (`mdp.with_bonus`), the best case within it is planned. A `Fleet` is planned by
-            column generation, within its own limits or a `Linear`.
-        problem: what is asked: limits by cost name or in a list, `{"repairs": 2}` or `[2]`, or a problem such as
-            `Knapsack`; by default the model's own limits.
-        planner: a name or an object: `"column-generation"` (default), `"linear-program"`, `"convex-program"`,
-            `"lagrangian"` (the paper's heuristic: its costs may exceed the limits).
-        tol: stop when bound - objective <= tol * max(1, |objective|); by default the planner's own: 1e-9, for
-            `ConcaveConvex` problems 1e-7, of `"convex-program"` 1e-6.
-        limits: the limits, instead of `problem`.
-        deterministic: one policy with one action for each step and state, instead of a mixture; the best one found, by
-            branch and bound. Its prices are those of the best mixture.
-        time_limit: seconds after which `deterministic` stops; 60 by default. The gap to the best deterministic policy
-            may stay open, and the status then says so.
-
-    Raises:
-        InfeasibleError: no policy keeps the limits; `error.feasibility` says which of them conflict.
-        RunError: no deterministic policy was found in the time.
-    """
-    if isinstance(mdp, Fleet):
-        if read_flag(deterministic, "deterministic") or time_limit is not None:
-            raise SpecError(
-                "nearly all units of a fleet have one deterministic policy; leave deterministic and time_limit out",
-                key=("deterministic",),
-            )
-        if isinstance(planner, str) and planner == ColumnGeneration.name:
-            planner = ColumnGeneration()
-        if not isinstance(planner, ColumnGeneration):
-            raise SpecError(
-                f"fleets are planned by {ColumnGeneration.name!r} alone; leave planner out", key=("planner",)
-            )
-        ours = planner if tol is None else dataclasses.replace(planner, tol=tol)
-        return plan_fleet(mdp, problem, limits, ours.tol, ours.max_sweeps)
-    need_model(mdp, "plan")
-    asked = as_problem(problem, mdp.limits, limits)
-    if read_flag(deterministic, "deterministic"):
-        if not (isinstance(planner, str) and planner == ColumnGeneration.name):
-            raise SpecError("deterministic=True has a method of its own; leave planner out", key=("planner",))
-        return plan_deterministic(mdp, asked, tol, time_limit)
-    if time_limit is not None:
-        raise SpecError("time_limit goes with deterministic=True; leave it out", key=("time_limit",))
-    chosen: Any = read_planner(planner, asked)
-    if tol is not None:
-        settings = {f.name for f in dataclasses.fields(chosen)} if dataclasses.is_dataclass(chosen) else set()
-        if "tol" not in settings:
-            raise SpecError(f"planner {chosen.name!r} has no tolerance; leave tol out", key=("tol",))
-        chosen = dataclasses.replace(chosen, tol=tol)
-    return planned(chosen, mdp, asked)
 
 
 def read_planner(planner: str | Planner, problem: Problem) -> Planner:

@@ -65,8 +65,8 @@ class Confidence(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"keeps all limits in {100.0 * self.probability:.1f}% of {self.models:,} models drawn from what the log leaves "
-            f"open; {100.0 * self.asked:g}% was asked"
+            f"keeps all limits in {100.0 * self.probability:.1f}% of {self.models:,} models drawn from what the log "
+            f"leaves open; {100.0 * self.asked:g}% was asked"
         )
 
 

@@ -27,9 +27,10 @@ from conrl.io.files import atomic_write
 from conrl.learners.base import Learner, optional
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import resolve_limits
-from conrl.planners import Plan, plan
+from conrl.planners import Plan
 from conrl.planners.column_generation.cones import evaluator
 from conrl.planners.long_run import LongRun, long_run_optimum
+from conrl.planning import plan
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, read_margin, tightened
 
 # Columns that hold [d] numbers, or [1+d]: value vectors.

@@ -1,0 +1,330 @@
+"""What a log says about a policy: intervals, and the probability that limits hold (`conrl.assess`).
+
+Two answers that have little in common stand side by side. One is from the posterior over models (`Posterior`): the
+policy is valued in some hundred models that the log leaves possible. The other weighs the log's own episodes
+(`conrl.estimation.importance`) and knows no model.
+
+Both are for policies that were fixed before the log was drawn. A policy that was planned from the same log looks
+better in it than it is: plan on one part and assess on the other (`Log.split`), or plan with `confidence`, which takes
+it into account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from conrl._types import Float
+from conrl.arguments import is_number, read_count, read_seed
+from conrl.episode import Episode
+from conrl.errors import ModelError, SpecError, shown, unknown
+from conrl.estimation.estimate import as_log, estimate
+from conrl.estimation.importance import Importance, importance, shares
+from conrl.estimation.logs import Log
+from conrl.estimation.needs import Need, ranked
+from conrl.estimation.posterior import Posterior
+from conrl.evaluation import Evaluation, parts_of, unwrapped
+from conrl.io.files import file_path
+from conrl.io.policy_tables import read_policy_table
+from conrl.model import ConstrainedMDP
+from conrl.model.criteria import Criterion
+from conrl.model.limits import Limits
+from conrl.planners import Plan
+from conrl.planners.basis import SELDOM, Basis, leaning
+from conrl.policy import Policy
+from conrl.problem import Linear, Rows, as_problem
+from conrl.spending import load_policy
+
+MOST_DRAWS = 100_000
+FIXED = "the intervals are for a policy that was fixed before the log was drawn"
+PLANNED = (
+    "the policy was planned from this very log, and looks better in it than it is: plan on one part and assess on the "
+    "other (log.split), or plan with confidence"
+)
+
+
+class Covered(NamedTuple):
+    """How well the log covers what the policy does in one state."""
+
+    state: str
+    visits: float  # expected in an episode of the policy
+    steps: int  # of the log
+    seldom: float  # share of the policy's steps there whose pair was seen fewer than SELDOM times
+    unseen: float  # and never
+
+
+class Kept(NamedTuple):
+    """How likely a limit or a floor holds."""
+
+    name: str
+    probability: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Assessment:
+    """What a log says about a policy.
+
+    `mean`, `low` and `high` are expectations of an episode and the ends of their intervals, at `level`; `draws` [n,
+    1+d] are the values in the models behind them. `limits` has the probability that each limit and floor holds,
+    `probability` that all do. `basis` says what it rests on, `coverage` state by state, those visited most first.
+    `importance` is the other answer, from the log's own episodes, where these were given. `needs` are the pairs of
+    which more data would help most, about the limit that is least sure, or about the reward.
+    """
+
+    cost_names: tuple[str, ...]
+    level: float
+    draws: Float = field(repr=False)  # [n, 1+d]
+    limits: tuple[Kept, ...]
+    probability: float  # nan without limits
+    episodes: int | None
+    basis: Basis
+    coverage: tuple[Covered, ...]
+    needs: tuple[Need, ...]
+    importance: Importance | None
+    planned: bool  # from the same log, as far as is known
+
+    def __repr__(self) -> str:
+        names = ("reward", *self.cost_names)
+        parts = [f"{n} {a:.5g} to {b:.5g}" for n, a, b in zip(names[:5], self.low.value, self.high.value, strict=False)]
+        sure = "" if not self.limits else f"; all limits hold with probability {self.probability:.3f}"
+        return f"Assessment({', '.join(parts)} at {100 * self.level:g}%{sure})"
+
+    @property
+    def mean(self) -> Evaluation:
+        """The mean over the drawn models."""
+        return Evaluation(self.draws.mean(axis=0))
+
+    @property
+    def low(self) -> Evaluation:
+        """The lower ends of the intervals."""
+        return Evaluation(np.quantile(self.draws, 0.5 - 0.5 * self.level, axis=0))
+
+    @property
+    def high(self) -> Evaluation:
+        """The upper ends."""
+        return Evaluation(np.quantile(self.draws, 0.5 + 0.5 * self.level, axis=0))
+
+    @property
+    def message(self) -> str:
+        """What it rests on, and how far it can be trusted."""
+        return f"{self.basis}; {PLANNED if self.planned else FIXED}"
+
+
+def assess(
+    policy: Any,
+    log: str | Path | Log | Iterable[Episode] | ConstrainedMDP,
+    limits: Limits | Linear | None = None,
+    *,
+    level: float = 0.95,
+    draws: int = 512,
+    seed: int = 0,
+) -> Assessment:
+    """What a log says about a policy: intervals for its reward and costs, and how likely limits hold.
+
+    Args:
+        policy: a `Policy`, a `Mixture`, a `Plan`, or a file: `.csv` (step, state, action, probability) or `.npz`.
+        States
+            and actions are matched by name where both have names, else by position.
+        log: a file (`load_episodes`), what it gave, or episodes; or a model that `conrl.estimate` made of one, without
+            importance sampling then. It is taken to be the same process at every step; for one that is not, pass the
+            model of a task with `step_dependent=True`.
+        limits: limits (and floors, as a `Linear`) whose probability is asked; by default those of the plan, or of the
+            model.
+        level: of the intervals.
+        draws: models drawn from the posterior.
+        seed: of the draws.
+    """
+    if not is_number(level) or not 0.0 < level < 1.0:
+        raise SpecError(f"level is {shown(level)}; it must be between 0 and 1, such as 0.95", key=("level",))
+    read_count(draws, "draws", 2, MOST_DRAWS)
+    read_seed(seed)
+    played = _read(policy)
+    episodes: Sequence[Episode] | None = None
+    if isinstance(log, ConstrainedMDP):
+        model = log if log.horizon == played.horizon else log.replace(horizon=played.horizon)
+    else:
+        known = _named(as_log(log), played)
+        longest = max((len(e) for e in known.episodes), default=1)
+        model = estimate(known, horizon=max(played.horizon, longest)).replace(horizon=played.horizon)
+        episodes = known.episodes
+    posterior = Posterior(model)
+    parts = [(weight, _aligned(table, played, model)) for weight, table in played.parts]
+    rows = _rows(model, limits, played.linear)
+    totals = np.zeros((draws, 1 + model.num_costs))
+    for weight, table in parts:
+        totals += (1.0 - played.skip) * weight * posterior.totals(_checked(table, model), draws, seed)
+    keeps = rows.sign * totals[:, 1 + rows.cost] <= rows.bound
+    listed = tuple(Kept(name, float(share)) for name, share in zip(rows.names, keeps.mean(axis=0), strict=True))
+    weights = np.array([weight for weight, _ in parts])
+    tables = [Policy._trusted(table.copy()) for _, table in parts]
+    markov = tables[0] if len(tables) == 1 else tables[0]._markov(weights, tables, model)
+    found = posterior.deviations(markov)
+    other = None
+    if episodes is not None:
+        behavior = shares(np.asarray(model.counts))
+        other = importance(parts, behavior, episodes, level, seed).scaled(1.0 - played.skip)
+    least = 1 + int(rows.cost[int(np.argmin(keeps.mean(axis=0)))]) if rows.size else 0
+    return Assessment(
+        cost_names=model.cost_names,
+        level=float(level),
+        draws=totals,
+        limits=listed,
+        probability=float(keeps.all(axis=1).mean()) if rows.size else float("nan"),
+        episodes=None if episodes is None else sum(len(e) > 0 for e in episodes),
+        basis=leaning(model, found.visits),
+        coverage=_coverage(model, found.visits),
+        needs=ranked(model, found, least),
+        importance=other,
+        planned=_same_data(played.mdp, model),
+    )
+
+
+class _Played(NamedTuple):
+    """A policy as it was given."""
+
+    parts: list[tuple[float, Float]]  # weights, and tables [H, S, A]; rows of zeros where nothing is said
+    horizon: int
+    states: tuple[str, ...] | None  # None: by position
+    actions: tuple[str, ...] | None
+    skip: float
+    linear: Linear | None
+    mdp: ConstrainedMDP | None  # that it was planned in
+
+
+def _read(policy: Any) -> _Played:
+    mdp = None
+    if isinstance(policy, (str, Path)):
+        path = file_path(policy)
+        if path.suffix.lower() == ".csv":
+            table = read_policy_table(path)
+            if not table.by_step:
+                raise ModelError(f"{path}: a policy without steps is for a process without end; assess needs a horizon")
+            return _Played(
+                [(1.0, table.probabilities)], table.probabilities.shape[0], table.states, table.actions, 0.0, None, None
+            )
+        policy = load_policy(path)
+    played, skip, linear = unwrapped(policy)
+    if isinstance(policy, Plan):
+        mdp = policy.mdp
+    parts = parts_of(played)
+    for part in parts:
+        if part.policy.acts_on_spent:
+            raise SpecError("a policy that acts on what was spent cannot be assessed from a log; simulate it instead")
+        if len(np.shape(part.policy.probabilities)) != 3:
+            raise SpecError("a stationary policy is for a process without end; assess needs one with a horizon")
+    names = (None, None) if mdp is None else (mdp._names.states, mdp._names.actions)
+    tables = [(part.weight, part.policy.probabilities) for part in parts]
+    if mdp is not None and isinstance(mdp.horizon, Criterion):
+        raise SpecError("assess needs a plan with a horizon")
+    return _Played(tables, tables[0][1].shape[0], *names, skip, linear if isinstance(linear, Linear) else None, mdp)
+
+
+def _named(log: Log, played: _Played) -> Log:
+    """The log with names for all states and actions of the policy, so that both can be told."""
+    played_out = [e for e in log.episodes if len(e)]
+    _, S, A = played.parts[0][1].shape
+    last = (
+        max((int(e.states.max()) for e in played_out), default=0),
+        max((int(e.actions.max()) for e in played_out), default=0),
+    )
+    states = _union(log.state_names, played.states, 1 + last[0], S, "states")
+    actions = _union(log.action_names, played.actions, 1 + last[1], A, "actions")
+    return Log(log.episodes, log.cost_names, states, actions)
+
+
+def _union(
+    own: tuple[str, ...] | None, others: tuple[str, ...] | None, count: int, size: int, what: str
+) -> tuple[str, ...]:
+    """The names of the log, then those that only the policy has; by position where the policy has none."""
+    if others is None:
+        if own is None:
+            return tuple(map(str, range(max(count, size))))
+        if size < len(own):
+            raise ModelError(f"the policy has {size} {what}, the log {len(own)}: {shown(own)}; give a plan or a .csv")
+        return (*own, *(f"({i})" for i in range(len(own), size)))
+    names = own if own is not None else tuple(map(str, range(count)))
+    known = set(names)
+    return (*names, *(name for name in others if name not in known))
+
+
+def _aligned(table: Float, played: _Played, model: ConstrainedMDP) -> Float:
+    """[H, S, A] in the order of the model: where the policy says nothing, what the log played most."""
+    H, S, A = table.shape
+    end = -1 if model._log is None else model._log.end
+    place = _places(played.states, model.state_names, S, "state")
+    action = _places(played.actions, model.action_names, A, "action")
+    full = np.zeros((H, model.num_states, model.num_actions))
+    full[:, place[:, None], action] = table
+    silent = full.sum(axis=2) == 0.0  # [H, S]
+    counts = np.asarray(model.counts).reshape(-1, model.num_states, model.num_actions)
+    seen = counts.sum(axis=(0, 2)) > 0
+    lacking = np.flatnonzero(silent.all(axis=0) & seen & (np.arange(model.num_states) != end))
+    if lacking.size:
+        raise ModelError(
+            f"the policy says nothing about state {model.state_name(int(lacking[0]))!r}, which the log has"
+        )
+    exists = model.available.reshape(-1, model.num_states, model.num_actions)
+    usual = np.argmax(np.where(exists, counts, -1), axis=2)  # [1 or H, S]
+    h, s = np.nonzero(silent)
+    full[h, s, usual[np.minimum(h, usual.shape[0] - 1), s]] = 1.0
+    return full
+
+
+def _places(names: tuple[str, ...] | None, own: tuple[str, ...], size: int, what: str) -> Any:
+    """[size]: where each of the policy's states or actions stands in the model."""
+    if names is None:
+        if size > len(own):
+            raise ModelError(f"the policy has {size} {what}s, the model {len(own)}")
+        return np.arange(size)
+    number = {name: i for i, name in enumerate(own)}
+    missing = next((name for name in names if name not in number), None)
+    if missing is not None:
+        raise ModelError(unknown(f"{what} of the policy", missing, own))
+    return np.array([number[name] for name in names])
+
+
+def _checked(table: Float, model: ConstrainedMDP) -> Policy:
+    policy = Policy(table)
+    policy.check(model)
+    return policy
+
+
+def _rows(model: ConstrainedMDP, limits: Any, linear: Linear | None) -> Rows:
+    asked = linear if limits is None and linear is not None else as_problem(limits, model.limits)
+    if not isinstance(asked, Linear) or asked.on_episodes or asked.per_step is not None:
+        raise SpecError("assess takes limits and floors on expected totals", key=("limits",))
+    return asked.rows(model)
+
+
+def _coverage(model: ConstrainedMDP, used: Float) -> tuple[Covered, ...]:
+    """State by state, those that the policy is in most first."""
+    assert model._visits is not None
+    S, state, visits = model.num_states, model.pair_state, model._visits
+    there = np.bincount(state, used, minlength=S)
+    steps = np.bincount(state, visits, minlength=S)
+    parts = [np.bincount(state, np.where(visits < least, used, 0.0), minlength=S) for least in (SELDOM, 1)]
+    some = np.where(there > 0.0, there, 1.0)
+    end = -1 if model._log is None else model._log.end
+    return tuple(
+        Covered(
+            model.state_name(s),
+            float(there[s]),
+            int(steps[s]),
+            float(parts[0][s] / some[s]),
+            float(parts[1][s] / some[s]),
+        )
+        for s in np.argsort(-there, kind="stable").tolist()
+        if s != end and (there[s] > 0.0 or steps[s] > 0)
+    )
+
+
+def _same_data(mdp: ConstrainedMDP | None, model: ConstrainedMDP) -> bool:
+    """Whether a plan's model was estimated from what this one was."""
+    if mdp is None or mdp._visits is None or model._visits is None:
+        return False
+    ours, theirs = (np.sort(x[x > 0]) for x in (model._visits, mdp._visits))
+    return mdp is model or np.array_equal(ours, theirs)

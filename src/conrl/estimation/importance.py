@@ -1,0 +1,109 @@
+"""What a policy is worth by the episodes of others, weighted: importance sampling, without any model.
+
+With pi the policy and b the behavior that wrote the log, estimated as the share of each action in its state, an episode
+counts at step t with
+
+    w_t = prod over u <= t of  pi(a_u | s_u, u) / b(a_u | s_u)
+
+and the estimate is the sum over steps of the weighted means of what step t paid (weighted per-decision importance
+sampling, Precup, Sutton and Singh 2000). Intervals are by the bootstrap over episodes. (sum w)^2 / sum w^2 at the last
+step is how many episodes it rests on, the effective sample size (Kong 1992): long episodes and policies unlike b leave
+next to none. Actions that the log never has in a state are left out of it, wherever the policy plays them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from conrl._types import Float, Int
+from conrl.episode import Episode
+from conrl.evaluation import Evaluation
+
+RESAMPLES = 400
+WORTHLESS = 50.0  # effective episodes: with fewer, intervals of the bootstrap cover too seldom
+CHUNK = 4_000_000  # numbers at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Importance:
+    """The estimate, its interval, and how many episodes it rests on."""
+
+    mean: Evaluation
+    low: Evaluation
+    high: Evaluation
+    effective: float  # episodes
+    episodes: int
+
+    def scaled(self, share: float) -> Importance:
+        """The same of a policy that is played in such a share of all episodes."""
+        mean, low, high = (Evaluation(share * x.value) for x in (self.mean, self.low, self.high))
+        return Importance(mean, low, high, self.effective, self.episodes)
+
+    @property
+    def worthless(self) -> bool:
+        """Whether too few episodes count for the interval to mean anything."""
+        return not self.effective >= WORTHLESS
+
+    @property
+    def message(self) -> str:
+        """How far it can be trusted."""
+        count = f"{self.effective:.3g} of {self.episodes:,} episodes"
+        if self.worthless:
+            return f"worthless: it rests on {count} (effectively), as the policy is unlike what was logged"
+        return f"rests on {count} (effectively)"
+
+
+def importance(
+    parts: Sequence[tuple[float, Float]], behavior: Float, episodes: Sequence[Episode], level: float, seed: int
+) -> Importance:
+    """Of a mixture of policies, weights and tables [H, S, A], by episodes that a `behavior` [S, A] wrote."""
+    H = parts[0][1].shape[0]
+    played = [e for e in episodes if len(e)]
+    n = len(played)
+    lengths = np.array([min(len(e), H) for e in played])
+    width = played[0].pay.shape[1]
+    owner = np.repeat(np.arange(n), lengths)
+    step = np.arange(owner.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    state = np.concatenate([e.states[:k] for e, k in zip(played, lengths, strict=True)])
+    action = np.concatenate([e.actions[:k] for e, k in zip(played, lengths, strict=True)])
+    pay = np.zeros((H, n, width))
+    pay[step, owner] = np.concatenate([e.pay[:k] for e, k in zip(played, lengths, strict=True)])
+    weights = np.zeros((H, n))
+    for share, table in parts:
+        ratio = np.ones((H, n))  # after an episode has ended nothing is chosen
+        ratio[step, owner] = table[step, state, action] / behavior[state, action]
+        weights += share * np.cumprod(ratio, axis=0)
+    last = weights[-1]
+    scale = float(last.max(initial=0.0))
+    effective = float((last / scale).sum() ** 2 / ((last / scale) ** 2).sum()) if scale > 0.0 else 0.0
+    mean = _weighted(np.ones((1, n)), weights, pay)[0]
+    generator = np.random.default_rng([seed, n])
+    block = max(1, CHUNK // n)
+    found = []
+    for begin in range(0, RESAMPLES, block):
+        count = min(block, RESAMPLES - begin)
+        found.append(_weighted(generator.multinomial(n, np.full(n, 1.0 / n), count).astype(float), weights, pay))
+    low, high = np.quantile(np.concatenate(found), [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
+    return Importance(Evaluation(mean), Evaluation(low), Evaluation(high), effective, n)
+
+
+def _weighted(times: Float, weights: Float, pay: Float) -> Float:
+    """[B, 1+d]: the estimate with episode e taken times[b, e] times; weights [H, n], pay [H, n, 1+d]. nan if none."""
+    total = np.zeros((times.shape[0], pay.shape[2]))
+    for w, x in zip(weights, pay, strict=True):
+        scale = float(w.max(initial=0.0))
+        v = w / scale if scale > 0.0 else w
+        mass = times @ v
+        sums = times @ (v[:, None] * x)
+        # Nobody who got so far did what the policy does: nothing is known of this step.
+        total += np.where(mass[:, None] > 0.0, sums / np.where(mass > 0.0, mass, 1.0)[:, None], np.nan)
+    return total
+
+
+def shares(visits: Int) -> Float:
+    """[S, A]: how often each action was played in its state; 1 where the state was never seen, so that none is lost."""
+    total = visits.sum(axis=1, keepdims=True)
+    return np.where(visits > 0, visits / np.maximum(total, 1), 1.0)

@@ -1,0 +1,131 @@
+"""`conrl.plan`: one call for every way to plan."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, overload
+
+from conrl.arguments import read_flag
+from conrl.errors import SpecError
+from conrl.model import ConstrainedMDP
+from conrl.model.fleet import Fleet
+from conrl.model.limits import Limits
+from conrl.model.mdp import need_model
+from conrl.planners import (
+    ColumnGeneration,
+    FleetPlan,
+    Plan,
+    Planner,
+    plan_deterministic,
+    plan_fleet,
+    planned,
+    read_planner,
+)
+from conrl.problem import Linear, Problem, as_problem
+
+
+@overload
+def plan(
+    mdp: ConstrainedMDP,
+    problem: Problem | Limits | None = None,
+    planner: str | Planner = ColumnGeneration.name,
+    tol: float | None = None,
+    *,
+    limits: Limits | Linear | None = None,
+    deterministic: bool = False,
+    time_limit: float | None = None,
+    confidence: float | None = None,
+    use_unseen: bool = False,
+    seed: int = 0,
+) -> Plan: ...
+@overload
+def plan(
+    mdp: Fleet,
+    problem: Problem | Limits | None = None,
+    planner: str | Planner = ColumnGeneration.name,
+    tol: float | None = None,
+    *,
+    limits: Limits | Linear | None = None,
+) -> FleetPlan: ...
+def plan(
+    mdp: ConstrainedMDP | Fleet,
+    problem: Problem | Limits | None = None,
+    planner: str | Planner = ColumnGeneration.name,
+    tol: float | None = None,
+    *,
+    limits: Limits | Linear | None = None,
+    deterministic: bool = False,
+    time_limit: float | None = None,
+    confidence: float | None = None,
+    use_unseen: bool = False,
+    seed: int = 0,
+) -> Plan | FleetPlan:
+    """The best policy of a model under limits, with a proof of how good it is.
+
+    Args:
+        mdp: the model; with a bonus (`mdp.with_bonus`), the best case within it is planned. A `Fleet` is planned by
+            column generation, within its own limits or a `Linear`.
+        problem: what is asked: limits by cost name or in a list, `{"repairs": 2}` or `[2]`, or a problem such as
+            `Knapsack`; by default the model's own limits.
+        planner: a name or an object: `"column-generation"` (default), `"linear-program"`, `"convex-program"`,
+            `"lagrangian"` (the paper's heuristic: its costs may exceed the limits).
+        tol: stop when bound - objective <= tol * max(1, |objective|); by default the planner's own: 1e-9, for
+            `ConcaveConvex` problems 1e-7, of `"convex-program"` 1e-6.
+        limits: the limits, instead of `problem`.
+        deterministic: one policy with one action for each step and state, instead of a mixture; the best one found, by
+            branch and bound. Its prices are those of the best mixture.
+        time_limit: seconds after which `deterministic` stops; 60 by default. The gap to the best deterministic policy
+            may stay open, and the status then says so.
+        confidence: for a model that `conrl.estimate` made of a log: the limits are to be kept with this probability,
+            under what the log leaves open (`conrl.estimation.confident` says how). `plan.confidence` tells the outcome.
+        use_unseen: whether a plan with confidence may use pairs that the log never has.
+        seed: of what a plan with confidence draws.
+
+    Raises:
+        InfeasibleError: no policy keeps the limits; `error.feasibility` says which of them conflict. Where a log does
+        not
+            support the confidence asked for, `error.needs` lists the pairs of which more data would help most.
+        RunError: no deterministic policy was found in the time.
+    """
+    if confidence is None and (read_flag(use_unseen, "use_unseen") or seed != 0):
+        given = "use_unseen" if use_unseen else "seed"
+        raise SpecError(f"{given} goes with confidence; leave it out", key=(given,))
+    if isinstance(mdp, Fleet):
+        if confidence is not None:
+            raise SpecError("confidence is not for fleets; plan without it", key=("confidence",))
+        if read_flag(deterministic, "deterministic") or time_limit is not None:
+            raise SpecError(
+                "nearly all units of a fleet have one deterministic policy; leave deterministic and time_limit out",
+                key=("deterministic",),
+            )
+        if isinstance(planner, str) and planner == ColumnGeneration.name:
+            planner = ColumnGeneration()
+        if not isinstance(planner, ColumnGeneration):
+            raise SpecError(
+                f"fleets are planned by {ColumnGeneration.name!r} alone; leave planner out", key=("planner",)
+            )
+        ours = planner if tol is None else dataclasses.replace(planner, tol=tol)
+        return plan_fleet(mdp, problem, limits, ours.tol, ours.max_sweeps)
+    need_model(mdp, "plan")
+    asked = as_problem(problem, mdp.limits, limits)
+    if confidence is not None:
+        taken = {"planner": planner != ColumnGeneration.name, "tol": tol is not None, "deterministic": deterministic}
+        taken |= {"time_limit": time_limit is not None}
+        if (name := next((name for name, value in taken.items() if value), None)) is not None:
+            raise SpecError(f"confidence has a method of its own; leave {name} out", key=(name,))
+        from conrl.estimation.confident import plan_confident  # here: few plans need it
+
+        return plan_confident(mdp, asked, confidence, unseen=use_unseen, seed=seed)
+    if read_flag(deterministic, "deterministic"):
+        if not (isinstance(planner, str) and planner == ColumnGeneration.name):
+            raise SpecError("deterministic=True has a method of its own; leave planner out", key=("planner",))
+        return plan_deterministic(mdp, asked, tol, time_limit)
+    if time_limit is not None:
+        raise SpecError("time_limit goes with deterministic=True; leave it out", key=("time_limit",))
+    chosen: Any = read_planner(planner, asked)
+    if tol is not None:
+        settings = {f.name for f in dataclasses.fields(chosen)} if dataclasses.is_dataclass(chosen) else set()
+        if "tol" not in settings:
+            raise SpecError(f"planner {chosen.name!r} has no tolerance; leave tol out", key=("tol",))
+        chosen = dataclasses.replace(chosen, tol=tol)
+    return planned(chosen, mdp, asked)
