@@ -52,6 +52,7 @@ class Cautious:
         if mdp._ranges is not None:
             low, high = np.fmin(low, mdp._ranges[:, 0]), np.fmax(high, mdp._ranges[:, 1])
         self.worst = np.where(self.bad > 0.0, high[columns], low[columns])  # [1+R]
+        self.best = np.where(self.bad > 0.0, low[columns], high[columns])  # [1+R]
         self.posterior = Posterior(mdp, columns, np.append(np.nan, self.worst[1:]))
         self.part = usable(self.posterior, unseen)
         limits = np.where(rows.sign > 0.0, rows.bound, np.inf)
@@ -97,18 +98,49 @@ class Cautious:
         policy._add_occupation(model, 1.0, rho)
         return np.asarray(rho[0] @ model.pay)
 
-    def draw(self, count: int, seed: int) -> list[Drawn]:
-        """Models of the part from the posterior; what was never seen is left out of their transitions."""
-        part = self.part
-        drawn = self.posterior.draw(part.pairs, seed, 0, count)
-        if drawn.share.size:
-            share = np.where(part.drawn[:, None] >= 0, drawn.share[part.drawn], part.graph.probability[:, None])
-        else:
-            share = np.repeat(part.graph.probability[:, None], count, axis=1)
+    def draw(self, count: int, seed: int) -> list[tuple[Drawn, Drawn]]:
+        """Models of the part from the posterior, each with what another log of its own would say of it.
+
+        What was never seen is left out of their transitions. Each pair of the other log has as many visits as it has
+        here; their successors are multinomial, and what they pay on average has the variance of single visits by their
+        number: a cost with a limit is Gamma above the least there is (rare accidents are seldom seen, or seen too
+        often), with a floor below the most, and the reward is normal. The estimate is made as that of this log.
+        """
+        part, posterior = self.part, self.posterior
+        drawn = posterior.draw(part.pairs, seed, 0, count)
+        p = part.graph.probability[:, None]
+        share = np.where(part.drawn[:, None] >= 0, drawn.share[part.drawn] if drawn.share.size else p, p)
         start = part.graph.start.astype(np.int64)
-        total = np.add.reduceat(share, start[:-1], axis=0)
-        share /= np.repeat(total, np.diff(start), axis=0)
-        return [Drawn(drawn.pay[:, b], np.ascontiguousarray(share[:, b])) for b in range(count)]
+        share = share / np.repeat(np.add.reduceat(share, start[:-1], axis=0), np.diff(start), axis=0)
+        generator = np.random.default_rng([seed, part.pairs.size])
+        visits = posterior.visits[part.pairs]
+        other = np.where(np.repeat(visits, np.diff(start))[:, None] > 0, 0.0, share)
+        for i in np.flatnonzero(visits > 0).tolist():
+            lo, hi = start[i], start[i + 1]
+            other[lo:hi] = generator.multinomial(visits[i], share[lo:hi].T).T / visits[i] if hi > lo + 1 else 1.0
+        pay = self._paid(drawn.pay, visits, generator)
+        return [
+            (
+                Drawn(drawn.pay[:, b], np.ascontiguousarray(share[:, b])),
+                Drawn(pay[:, b], np.ascontiguousarray(other[:, b])),
+            )
+            for b in range(count)
+        ]
+
+    def _paid(self, pay: Float, visits: Int, generator: np.random.Generator) -> Float:
+        """[n, B, 1+R]: what is believed of pay after another log of a world that pays `pay`."""
+        posterior, part = self.posterior, self.part
+        N = np.maximum(visits, 1)[:, None, None].astype(np.float64)
+        variance = posterior.variance[part.pairs][:, None] / N
+        seen = pay + np.sqrt(variance) * generator.standard_normal(pay.shape)
+        above = np.maximum(self.bad * (pay - self.best), 0.0)  # [n, B, 1+R]
+        noisy = (above > 0.0) & (variance > 0.0)
+        noisy[:, :, 0] = False
+        scale = np.where(noisy, variance / np.where(noisy, above, 1.0), 1.0)
+        gamma = generator.standard_gamma(np.where(noisy, above / scale, 1.0)) * scale
+        seen[:, :, 1:] = np.where(noisy, self.best + self.bad * gamma, pay)[:, :, 1:]
+        found = posterior.believed(seen, np.where(visits > 0, visits, 0)[:, None, None])
+        return np.where((visits > 0)[:, None, None], found, pay)
 
 
 def usable(posterior: Posterior, unseen: bool) -> Part:

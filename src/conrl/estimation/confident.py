@@ -46,7 +46,7 @@ BEYOND = 25  # and so many in which a plan may fail
 RULES = 16  # models in which another plan is made
 FIRST, LARGEST = 0.125, 64.0  # multiples tried
 HALVINGS = 5
-GROWTH, TRIES = 1.1, 10  # of the multiple, where fresh draws say less than was asked
+GROWTH, TRIES = 1.15, 10  # of the multiple, where fresh draws say less than was asked
 TOLERANCE = 1e-7  # of plans that are judged by drawn models
 SURE = 0.999  # the most that can be asked
 
@@ -88,52 +88,51 @@ class Search:
 
     def shift(self, one: Candidate, seed: int = 1) -> Float:
         """[1+R]: how much worse the plans of this rule are in the world than where they are made."""
-        cautious, means = self.cautious, self.cautious.means
-        here = cautious.value(one.policy, means)
-        models = cautious.draw(RULES, self._seed(seed))
-        found = np.zeros((RULES, here.size))
-        for b, drawn in enumerate(models):
-            model = cautious.model(drawn, one.caution)
+        cautious = self.cautious
+        found = np.zeros((RULES, cautious.bad.size))
+        for b, (world, log) in enumerate(cautious.draw(RULES, self._seed(seed))):
+            model = cautious.model(log, one.caution)
             other = self._planner.plan(model, cautious.problem, one.plan.start, relax=True)
             policy = other.mixture.to_markov(model)
-            # The plan itself is no better in one model than in the other, on average: less noise.
-            found[b] = cautious.value(policy, means) - cautious.value(policy, drawn)
-            found[b] -= here - cautious.value(one.policy, drawn)
+            # Less the same of this plan, which was not made from that log: what is left is the choice.
+            found[b] = cautious.value(policy, world) - cautious.value(policy, log)
+            found[b] -= cautious.value(one.policy, world) - cautious.value(one.policy, log)
         worse: Float = cautious.bad * np.maximum(cautious.bad * found.mean(axis=0), 0.0)
         return worse
 
-    def enough(self, one: Candidate, shift: Float | None = None) -> bool:
-        """Whether the models of the search say that it is kept often enough; the shift is measured if it matters."""
+    def often(self, one: Candidate, shift: Float | None = None) -> float:
+        """How often the models of the search say that it is kept; at most that.
+
+        The shift is measured only if it can still matter: with none, or that of a more careful plan, it is kept."""
         self.report(f"multiple {one.multiple:.3g}")
-        if self.kept(one, shift) < self.asked:
-            return False
-        return shift is not None or self.kept(one, self.shift(one)) >= self.asked
+        share = self.kept(one, shift)
+        return share if share < self.asked else min(share, self.kept(one, self.shift(one)))
 
     def least(self) -> tuple[bool, Candidate]:
-        """The candidate with the least multiple that is kept often enough; else the most careful one."""
+        """The candidate with the least multiple that is kept often enough; else the one that is kept most often."""
         posterior = self.cautious.posterior
-        plain = self.candidate(0.0, np.zeros_like(posterior.means))
-        deviation = posterior.deviations(plain.policy).deviation
-        if self.enough(plain):
-            return True, plain
-        low, multiple, one = 0.0, FIRST, plain
-        while True:
+        one = self.candidate(0.0, np.zeros_like(posterior.means))
+        deviation = posterior.deviations(one.policy).deviation
+        tried = [(self.often(one), one)]
+        multiple = FIRST
+        while tried[-1][0] < self.asked and multiple <= LARGEST:
             one = self.candidate(multiple, deviation, one.plan.start)
-            if self.enough(one):
-                break
-            low, multiple = multiple, 2.0 * multiple
-            if multiple > LARGEST:
-                return False, one
+            tried.append((self.often(one), one))
+            multiple *= 2.0
+        if tried[-1][0] < self.asked:
+            return False, max(tried, key=lambda pair: pair[0])[1]
+        best = tried[-1][1]
+        if best.multiple == 0.0:
+            return True, best
         # The deviations are now those of a plan like the one that is looked for.
-        deviation, shift = posterior.deviations(one.policy).deviation, self.shift(one)
-        best = one
+        low = tried[-2][1].multiple
+        deviation, shift = posterior.deviations(best.policy).deviation, self.shift(best)
         for _ in range(HALVINGS):
-            middle = 0.5 * (low + best.multiple)
-            one = self.candidate(middle, deviation, best.plan.start)
-            if self.enough(one, shift):
+            one = self.candidate(0.5 * (low + best.multiple), deviation, best.plan.start)
+            if self.often(one, shift) >= self.asked:
                 best = one
             else:
-                low = middle
+                low = one.multiple
         return True, best
 
     def verified(self, one: Candidate) -> tuple[Candidate, float, Float] | None:

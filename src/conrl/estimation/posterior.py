@@ -3,9 +3,9 @@
 Of a pair that was visited N times, each outcome (successor and pay) that was seen n_j times has weight Gamma(n_j) in a
 drawn model: Rubin's Bayesian bootstrap (1981). Beside them stand what was not seen (`conrl.estimation.prior`):
 
-    successors   Gamma(a) for states that the pair never led to, a by Good and Turing's estimate. That share goes to the
-                 states that any action led to from the same state, as often as they did; if none was ever played there,
-                 to all states, as often as they were come to
+    successors   Gamma(a) for a state that the pair never led to, a by Good and Turing's estimate. Which state that is, is
+                 drawn: one that some action led to from the same state, as often as it did; if none was ever played
+                 there, any, as often as it was come to
     pay          coordinate by coordinate, a share Beta(strength, N) of the prior's pay, drawn from what all pairs paid
 
 A pair never seen has nothing but that. Pairs are independent of each other. The first state is Dirichlet, by how often
@@ -19,7 +19,7 @@ What is drawn for a pair depends on the seed and the pair alone: two policies ar
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from conrl.model.graph import select
 from conrl.policy import Policy
 
 FEW = 12  # different amounts that a pair pays at one successor, and that are kept
-BLOCK = 128  # models drawn at once
+BLOCK = 64  # models drawn at once
 DOUBT = 0.5  # visits
 
 
@@ -51,7 +51,8 @@ class Drawn(NamedTuple):
     """Some pairs in D models."""
 
     share: Float  # [links, D]: of the successors of those pairs
-    lost: Float  # [n, D]: of successors that were never seen
+    lost: Float  # [n, D]: of a successor that was never seen
+    target: Int  # [n, D]: and which that is
     pay: Float  # [n, D, 1+d]
 
 
@@ -159,11 +160,19 @@ class Posterior:
 
         never = self.worth > 0.0
         nothing = mixed(np.zeros(1), center, spread)
-        self.means, self._variance = (
+        self.means, self.variance = (
             np.tile(np.where(never, x, y), (P, 1)) for x, y in zip(nothing, (center, spread), strict=True)
         )
-        self.means[tried], self._variance[tried] = mixed(visits[:, None], mean, squares / visits[:, None])
-        self.means[self.known] = self._variance[self.known] = 0.0
+        self.means[tried], self.variance[tried] = mixed(visits[:, None], mean, squares / visits[:, None])
+        self.means[self.known] = self.variance[self.known] = 0.0
+
+    def believed(self, mean: Float, visits: Any) -> Float:
+        """The posterior mean of pay [..., n] where so many visits paid `mean`."""
+        prior = self.prior
+        total = visits + self.worth
+        return np.asarray(
+            (visits * mean + prior.strength * prior.center + self.doubt * self.far) / np.where(total > 0.0, total, 1.0)
+        )
 
     def _look_back(self) -> None:
         """Where what was never seen leads: for each node the outcomes begin .. end-1 of target and chance."""
@@ -198,9 +207,9 @@ class Posterior:
         sizes = begins.astype(np.int64)
         weight = np.empty((chosen.size, size))
         rest = np.empty((pairs.size, size, 2 + 2 * W))
-        point = np.empty((pairs.size, size, W))
-        noise = np.zeros((chosen.size, size, W))
-        rough = atoms.root[chosen].any(axis=(1, 2))
+        point = np.empty((pairs.size, size, 1 + W))
+        rough: Bool = np.any(atoms.root[chosen], axis=(1, 2))
+        noise = np.zeros((chosen.size if rough.any() else 0, size, W))
         N = self.visits[pairs].astype(np.float64)
         # As wide as the unbiased variance S / (N - 1) says: a Dirichlet of all N visits has S / (N + 1).
         shape = atoms.times[chosen] * np.repeat(np.where(N > 2.5, (N - 2.0), 0.5) / np.maximum(N, 1.0), np.diff(sizes))
@@ -209,17 +218,16 @@ class Posterior:
             generator = _generator(seed, block, k)
             weight[lo:hi] = generator.standard_gamma(shape[lo:hi, None], (hi - lo, size)) if hi > lo + 1 else 1.0
             rest[i] = generator.standard_gamma(np.concatenate(([N[i], self.lost[k]], believed)), (size, 2 + 2 * W))
-            point[i] = generator.random((size, W))
+            point[i] = generator.random((size, 1 + W))
             if rough[lo:hi].any():
                 noise[lo:hi] = generator.standard_normal((hi - lo, size, W))
-        paid = np.repeat(atoms.pay[chosen][:, None], size, axis=1)
-        if rough.any():
-            paid[rough] += np.einsum("mij,mbj->mbi", atoms.root[chosen[rough]], noise[rough])
         owner = np.repeat(np.arange(pairs.size), np.diff(sizes))
         total = _sums(weight, sizes)
         weight /= np.where(total > 0.0, total, 1.0)[owner]
-        mean = _sums(weight[:, :, None] * paid, sizes)
-        at = (point * QUANTILES).astype(np.int64)
+        mean = np.stack([_sums(weight * atoms.pay[chosen, i, None], sizes) for i in range(W)], axis=2)
+        if rough.any():
+            mean += _sums(weight[:, :, None] * np.einsum("mij,mbj->mbi", atoms.root[chosen], noise), sizes)
+        at = (point[:, :, 1:] * QUANTILES).astype(np.int64)
         other = self.prior.pool[np.arange(W), at] + self._center(seed, block, size)
         # A pair that nothing is known or believed of pays as all pairs do.
         known = self.known[pairs]
@@ -235,7 +243,16 @@ class Posterior:
         position = np.zeros(self.successor.size, dtype=np.int64)
         position[links] = np.arange(links.size)
         step = np.searchsorted(position[atoms.link[chosen]], np.arange(links.size + 1))
-        return Drawn(_sums(weight, step), lost, pay)
+        return Drawn(_sums(weight, step), lost, self._elsewhere(pairs, point[:, :, 0]), pay)
+
+    def _elsewhere(self, pairs: Int, point: Float) -> Int:
+        """[n, D]: where each pair leads that never led there, by points in [0, 1)."""
+        begin, end, target, chance = self.back
+        node = self.mdp._pair_node[pairs]
+        sums = np.concatenate(([0.0], np.cumsum(chance)))
+        low, high = sums[begin[node]][:, None], sums[end[node]][:, None]
+        at = np.searchsorted(sums, low + point * (high - low), side="right") - 1
+        return np.asarray(target[np.clip(at, begin[node][:, None], end[node][:, None] - 1)])
 
     def _center(self, seed: int, block: int, size: int) -> Float:
         """[size, n]: how far the mean of all pairs is off in each model, by the bootstrap over pairs."""
@@ -256,11 +273,10 @@ class Posterior:
     def totals(self, policy: Policy, draws: int, seed: int) -> Float:
         """[draws, 1+d]: what a Markov policy is worth in each of so many models."""
         mdp, table = self.mdp, policy.probabilities
-        played = np.zeros(mdp.num_pairs, dtype=bool)
         if mdp.step_dependent:
-            played[:] = table[mdp.pair_step, mdp.pair_state, mdp.action] > 0.0
+            played = np.greater(table[mdp.pair_step, mdp.pair_state, mdp.action], 0.0)
         else:
-            played[:] = (table > 0.0).any(axis=0)[mdp.pair_state, mdp.action]
+            played = np.greater(table.max(axis=0), 0.0)[mdp.pair_state, mdp.action]
         pairs = np.flatnonzero(played)
         nodes = mdp.graph.first.size - 1
         first = np.searchsorted(mdp._pair_node[pairs], np.arange(nodes + 1))
@@ -271,7 +287,7 @@ class Posterior:
             drawn = self.draw(pairs, seed, block, size)
             visits = np.zeros((pairs.size, size))
             kernels.ensemble_visits(
-                first, starts.astype(np.int64), self.successor[links], drawn.share, drawn.lost, *self.back,
+                first, starts.astype(np.int64), self.successor[links], drawn.share, drawn.lost, drawn.target,
                 self.first_states(seed, block, size), mdp.action[pairs], table, visits,
             )  # fmt: skip
             found[begin : begin + size] = np.einsum("kb,kbi->bi", visits, drawn.pay)
@@ -339,7 +355,7 @@ class Posterior:
         node = self.mdp._pair_node
         moved = (1.0 - lost) * ahead + lost * back[node]
         square = (1.0 - lost) * ahead_square + lost * back_square[node]
-        variance = np.maximum(self._variance + np.maximum(square - moved**2, 0.0) + 2.0 * covariance, 0.0)
+        variance = np.maximum(self.variance + np.maximum(square - moved**2, 0.0) + 2.0 * covariance, 0.0)
         spread: Float = variance / (N + self.worth + 1.0)
         spread[self.known] = 0.0
         return spread

@@ -1,9 +1,8 @@
 """One policy in many models at once, and what a pair's next state is worth; see `conrl.kernels` for the letters.
 
-The models of an ensemble share their pairs and successors and differ in probabilities and pay: D numbers, one for each
-model, stand side by side where a single model has one. Where a state comes next that a pair was never seen to lead to,
-its probability is *lost* [P, D]; all that is lost in a state s goes on by one distribution, the outcomes
-begin[s] .. end[s]-1 of `target` and `chance`. A node is a state s, or h * S + s where every step has pairs of its own.
+The models of an ensemble share their pairs and the successors that were seen; they differ in probabilities and pay. D
+numbers, one for each model, stand side by side where a single model has one. Beside them each pair has, in each model, one
+successor of its own that was never seen: `target` [P, D], with probability `lost` [P, D].
 """
 
 import numpy as np
@@ -18,10 +17,7 @@ def ensemble_visits(
     successor: Array,
     share: Array,
     lost: Array,
-    begin: Array,
-    end: Array,
     target: Array,
-    chance: Array,
     initial: Array,
     action: Array,
     policy: Array,
@@ -29,15 +25,16 @@ def ensemble_visits(
 ) -> None:
     """Add the expected visits to each pair, visits [P, D], of the policy [H, S, A] in each model.
 
-    share [N, D], lost [P, D], initial [S, D]. What a policy plays must be among the pairs.
+    share [N, D], initial [S, D]. What a policy plays must be among the pairs.
     """
     num_states, D = initial.shape
     stride = num_states if first.size - 1 > num_states else 0
     now = initial.copy()
     then = np.zeros((num_states, D))
-    gone = np.zeros(D)
+    flow = np.empty(D)
     horizon = policy.shape[0]
     for h in range(horizon):
+        more = h + 1 < horizon
         for s in range(num_states):
             occupied = False
             for b in range(D):
@@ -47,28 +44,19 @@ def ensemble_visits(
             if not occupied:
                 continue
             node = h * stride + s
-            some = False
             for k in range(first[node], first[node + 1]):
                 p = policy[h, s, action[k]]
                 if p > 0.0:
                     for b in range(D):
-                        visits[k, b] += p * now[s, b]
-                    if h + 1 < horizon:
+                        flow[b] = p * now[s, b]
+                        visits[k, b] += flow[b]
+                    if more:
                         for j in range(start[k], start[k + 1]):
                             t = successor[j]
                             for b in range(D):
-                                then[t, b] += p * now[s, b] * share[j, b]
+                                then[t, b] += flow[b] * share[j, b]
                         for b in range(D):
-                            gone[b] += p * now[s, b] * lost[k, b]
-                            if gone[b] > 0.0:
-                                some = True
-            if some:
-                for j in range(begin[node], end[node]):
-                    t = target[j]
-                    for b in range(D):
-                        then[t, b] += gone[b] * chance[j]
-                for b in range(D):
-                    gone[b] = 0.0
+                            then[target[k, b], b] += flow[b] * lost[k, b]
             for b in range(D):
                 now[s, b] = 0.0
         now, then = then, now
