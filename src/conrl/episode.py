@@ -7,7 +7,7 @@ what would have come is unknown), or if it was not played at all (`skipped`: the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -140,6 +140,28 @@ def distinct_steps(episodes: Iterable[Episode], end: int) -> tuple[Int, Int, Int
     first = np.flatnonzero(new)
     times = np.diff(np.append(first, state.size))
     return state[first], action[first], successor[first], times, pay[first]
+
+
+def all_fit(task: Task, episodes: Sequence[Episode]) -> bool:
+    """Whether `check_episode` lets all of them pass, looked at together; False where it may not."""
+    played = [e for e in episodes if len(e)]
+    if not played or any(len(e) > task.horizon for e in played) or task.available is not None:
+        return False
+    if {e.pay.shape[1] for e in episodes} != {1 + task.num_costs}:
+        return False
+    states, actions = np.concatenate([e.states for e in played]), np.concatenate([e.actions for e in played])
+    pay = np.concatenate([e.pay for e in played])
+    if task.initial is not None and any(e.states[0] != task.initial for e in played):
+        return False
+    low, high = task.ranges.T
+    inside = bool((low <= pay.min(axis=0)).all() and (pay.max(axis=0) <= high).all())
+    return bool(
+        inside
+        and states.min() >= 0
+        and states.max() < task.num_states
+        and actions.min() >= 0
+        and actions.max() < task.num_actions
+    )
 
 
 def check_episode(task: Task, episode: Episode) -> None:

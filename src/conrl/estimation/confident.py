@@ -40,12 +40,12 @@ from conrl.planners.result import Checked, Confidence, split_prices
 from conrl.policy import Mixture, Policy
 from conrl.problem import Linear, Problem, Rows
 
-SEARCH = 512  # models of the search
+SEARCH = 384  # models of the search
 FRESH = 1024  # and, at least, of the verification
 BEYOND = 25  # and so many in which a plan may fail
 RULES = 16  # models in which another plan is made
 FIRST, LARGEST = 0.125, 64.0  # multiples tried
-HALVINGS = 5
+HALVINGS = 4
 GROWTH, TRIES = 1.15, 10  # of the multiple, where fresh draws say less than was asked
 TOLERANCE = 1e-7  # of plans that are judged by drawn models
 SURE = 0.999  # the most that can be asked

@@ -16,7 +16,7 @@ empirical model of the *places* is what a learner plans in: its size grows with 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,6 +93,18 @@ class Counts:
         if episode.terminated:
             states = np.append(states[:-1], self.end)
         self._add(states[None], episode.actions[None], episode.pay[None])
+
+    def add_all(self, episodes: Iterable[Episode]) -> None:
+        """Count episodes that `check_episode` lets pass, those of one length together."""
+        lengths: dict[int, list[Episode]] = {}
+        for episode in episodes:
+            lengths.setdefault(len(episode), []).append(episode)
+        for length, alike in lengths.items():
+            if not length:
+                continue
+            states = unrolled_states(self._rolled, np.stack([e.states for e in alike]))
+            states[[e.terminated for e in alike], -1] = self.end
+            self._add(states, np.stack([e.actions for e in alike]), np.stack([e.pay for e in alike]))
 
     def add_block(self, states: Int, actions: Int, pay: Float) -> None:
         """Count M whole episodes at once: states [M, L+1], actions [M, L], pay [M, L, 1+d], all within the task."""

@@ -50,8 +50,7 @@ def estimate(
         counts = Counts(_task_of(log, horizon, limits))
         episodes = logged(counts.task, log.episodes)
         names = {"state_names": log.state_names, "action_names": log.action_names}
-    for episode in episodes:
-        counts.add(episode)
+    counts.add_all(episodes)
     if counts.known >= 0 and names.get("state_names") is not None:  # END has no name yet
         end = "(end)"
         while end in names["state_names"]:
@@ -78,8 +77,8 @@ def _task_of(log: Log, horizon: int | None, limits: ArrayLike | Mapping[str, flo
     if len({e.pay.shape[1] for e in played}) != 1:
         raise RunError("the episodes have different numbers of costs")
     pay = np.concatenate([e.pay for e in played])
-    states = max(int(np.max(e.states)) for e in played) + 1
-    actions = max(int(np.max(e.actions)) for e in played) + 1
+    states = int(np.concatenate([e.states for e in played]).max()) + 1
+    actions = int(np.concatenate([e.actions for e in played]).max()) + 1
     first = {int(e.states[0]) for e in played}
     low, high = pay.min(axis=0), pay.max(axis=0)
     return Task(

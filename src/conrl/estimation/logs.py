@@ -18,7 +18,7 @@ import numpy as np
 
 from conrl._types import Bool, Float, Int
 from conrl.arguments import is_number, read_count, read_seed
-from conrl.episode import Episode, check_episode
+from conrl.episode import Episode, all_fit, check_episode
 from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.estimation.log_tables import COLUMNS, COST, Source, Table, read_asked, read_table
 from conrl.io.cells import csv_text
@@ -249,6 +249,8 @@ def logged(task: Task, episodes: str | Path | Log | Iterable[Episode]) -> tuple[
             raise RunError(f"the log has costs {log.cost_names}; the task has {tuple(task.cost_names)}")
         log = log.episodes
     log = episodes_of(log)
+    if all_fit(task, log):
+        return log
     for i, episode in enumerate(log):
         try:
             check_episode(task, episode)

@@ -3,7 +3,8 @@
 Of a pair that was visited N times, each outcome (successor and pay) that was seen n_j times has weight Gamma(n_j) in a
 drawn model: Rubin's Bayesian bootstrap (1981). Beside them stand what was not seen (`conrl.estimation.prior`):
 
-    successors   Gamma(a) for a state that the pair never led to, a by Good and Turing's estimate. Which state that is, is
+    successors   Gamma(a) for a state that the pair never led to, a by Good and Turing's estimate. Which state that is,
+    is
                  drawn: one that some action led to from the same state, as often as it did; if none was ever played
                  there, any, as often as it was come to
     pay          coordinate by coordinate, a share Beta(strength, N) of the prior's pay, drawn from what all pairs paid
@@ -33,7 +34,7 @@ from conrl.model.graph import select
 from conrl.policy import Policy
 
 FEW = 12  # different amounts that a pair pays at one successor, and that are kept
-BLOCK = 64  # models drawn at once
+BLOCK = 128  # models drawn at once
 DOUBT = 0.5  # visits
 
 

@@ -1,8 +1,8 @@
 """One policy in many models at once, and what a pair's next state is worth; see `conrl.kernels` for the letters.
 
 The models of an ensemble share their pairs and the successors that were seen; they differ in probabilities and pay. D
-numbers, one for each model, stand side by side where a single model has one. Beside them each pair has, in each model, one
-successor of its own that was never seen: `target` [P, D], with probability `lost` [P, D].
+numbers, one for each model, stand side by side where a single model has one. Beside them each pair has, in each model,
+one successor of its own that was never seen: `target` [P, D], with probability `lost` [P, D].
 """
 
 import numpy as np
