@@ -124,9 +124,9 @@ def behavior(mdp: conrl.ConstrainedMDP, limits: Float, kind: str) -> Float:
         safe = least + 0.7 * (limits - least)
         while not conrl.feasibility(mdp, safe).feasible:
             safe = 0.5 * (safe + limits)
-        return 0.97 * conrl.plan(mdp, safe).policy.probabilities + 0.03 * chance
+        return np.asarray(0.97 * conrl.plan(mdp, safe).policy.probabilities + 0.03 * chance)
     share = {"near": 0.9, "mixed": 0.5}[kind]
-    return share * conrl.plan(mdp, limits).policy.probabilities + (1.0 - share) * chance
+    return np.asarray(share * conrl.plan(mdp, limits).policy.probabilities + (1.0 - share) * chance)
 
 
 def write_log(mdp: conrl.ConstrainedMDP, table: Float, count: int, noise: float, seed: list[int]) -> conrl.Log:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, overload
 
 from conrl.arguments import read_flag
@@ -37,6 +38,7 @@ def plan(
     confidence: float | None = None,
     use_unseen: bool = False,
     seed: int = 0,
+    report: Callable[[str], None] | None = None,
 ) -> Plan: ...
 @overload
 def plan(
@@ -59,6 +61,7 @@ def plan(
     confidence: float | None = None,
     use_unseen: bool = False,
     seed: int = 0,
+    report: Callable[[str], None] | None = None,
 ) -> Plan | FleetPlan:
     """The best policy of a model under limits, with a proof of how good it is.
 
@@ -80,6 +83,7 @@ def plan(
             under what the log leaves open (`conrl.estimation.confident` says how). `plan.confidence` tells the outcome.
         use_unseen: whether a plan with confidence may use pairs that the log never has.
         seed: of what a plan with confidence draws.
+        report: told, in a few words, what a plan with confidence is trying.
 
     Raises:
         InfeasibleError: no policy keeps the limits; `error.feasibility` says which of them conflict. Where a log does
@@ -115,7 +119,7 @@ def plan(
             raise SpecError(f"confidence has a method of its own; leave {name} out", key=(name,))
         from conrl.estimation.confident import plan_confident  # here: few plans need it
 
-        return plan_confident(mdp, asked, confidence, unseen=use_unseen, seed=seed)
+        return plan_confident(mdp, asked, confidence, unseen=use_unseen, seed=seed, report=report)
     if read_flag(deterministic, "deterministic"):
         if not (isinstance(planner, str) and planner == ColumnGeneration.name):
             raise SpecError("deterministic=True has a method of its own; leave planner out", key=("planner",))

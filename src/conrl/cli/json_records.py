@@ -25,6 +25,7 @@ from conrl.theory.risk import BudgetRisk
 if TYPE_CHECKING:  # a plan is shown without loading the learners
     from pathlib import Path
 
+    from conrl.estimation.assess import Assessment
     from conrl.experiments import Study
     from conrl.running.history import History
 
@@ -71,6 +72,11 @@ def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: Budg
             for weight, value in zip(plan.weights, plan.values, strict=True)
         ],
     }
+    if plan.estimated is not None:
+        record["estimated"] = plan.estimated._asdict()
+    if plan.confidence is not None:
+        sure = plan.confidence
+        record["confidence"] = sure._asdict() | {"shift": _value(mdp.cost_names, sure.shift)}
     if linear.per_step is not None:
         record["per_step"] = _steps_record(mdp, linear, record["rows"])
     tails = linear.tails(mdp)
@@ -205,6 +211,37 @@ def _simulation_record(mdp: ConstrainedMDP, simulation: Simulation) -> Record:
         "exceed": _row(names, simulation.exceed()),
         "pays_means": list(simulation.pays_means),
     }
+
+
+def assess_record(policy: str, log: str, found: Assessment) -> Record:
+    """What a log says about a policy."""
+    names, other = found.cost_names, found.importance
+    record: Record = {
+        "policy": policy,
+        "log": log,
+        "episodes": found.episodes,
+        "message": found.message,
+        "level": found.level,
+        "models": found.draws.shape[0],
+        "mean": _value(names, found.mean.value),
+        "low": _value(names, found.low.value),
+        "high": _value(names, found.high.value),
+        "limits": [row._asdict() for row in found.limits],
+        "probability": found.probability,
+        "basis": found.basis._asdict(),
+        "coverage": [row._asdict() for row in found.coverage],
+        "needs": [row._asdict() for row in found.needs],
+    }
+    if other is not None:
+        record["importance"] = {
+            "mean": _value(names, other.mean.value),
+            "low": _value(names, other.low.value),
+            "high": _value(names, other.high.value),
+            "effective": other.effective,
+            "worthless": other.worthless,
+            "message": other.message,
+        }
+    return record
 
 
 def learn_record(env: str, algorithm: str, seed: int, history: History) -> Record:

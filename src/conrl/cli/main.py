@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import click
 
 from conrl import __version__
-from conrl.cli import learn, plan, studies
+from conrl.cli import learn, logs, plan, studies
 from conrl.cli.command import Command, complain, load_numba, show
 from conrl.cli.options import as_json
 from conrl.errors import ConRLError, InfeasibleError
@@ -149,5 +149,14 @@ def algorithms(as_json: bool) -> None:
     show(as_json, {"algorithms": records}, lambda: tables.algorithms_tables(records))
 
 
-for command in (plan.plan, plan.frontier, learn.learn, studies.run, studies.reproduce, studies.tune, studies.report):
+for command in (
+    plan.plan,
+    plan.frontier,
+    logs.assess,
+    learn.learn,
+    studies.run,
+    studies.reproduce,
+    studies.tune,
+    studies.report,
+):
     main.add_command(command)

@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from conrl.cli import completion
 from conrl.errors import SpecError
 
 LONGEST = 2**31 - 1  # steps of an episode
@@ -137,9 +136,8 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON o
 
 
 def model_options(command: Callable[..., None]) -> Callable[..., None]:
-    """What `plan` and `frontier` share."""
+    """What `plan` and `frontier` share beside the name of a model."""
     options = (
-        click.argument("model", shell_complete=completion.model),
         limit,
         horizon,
         discount,

@@ -9,6 +9,7 @@ import click
 
 from conrl.cli import completion
 from conrl.cli.command import Command, load_numba, show
+from conrl.cli.logs import column, ignore, model_from_log, working
 from conrl.cli.options import (
     chance,
     check_files,
@@ -44,12 +45,16 @@ Examples:
   conrl plan mars-rover --set rock_reward=1 --chance "crash>0:0.05" --cvar "crash@0.9:0.5"
   conrl plan model.csv --discount 0.95 --start home --limit fuel=3
   conrl plan fleet.toml --limit fuel=300 --simulate 100
+  conrl plan --log log.csv --limit adverse=0.25 --confidence 0.95
 
 A .toml file is a fleet: many units, models by file and count, with shared limits. --simulate then plays whole runs with
 a guard that never exceeds them.
 
 --budget keeps a share of it in each episode, in expectation. A plan that uses it all up exceeds it in about half
 of the runs; the table says how often. To never exceed a budget, use conrl learn --budget.
+
+--log plans in a model estimated from logged episodes, from what was tried. The proof is then about that model. With
+--confidence the limits are kept with that probability, under what the log leaves open.
 
 --never, --chance and --cvar are about single episodes: what none, few and the worst of them may cost. The policy
 then acts on what was spent so far.
@@ -58,6 +63,12 @@ then acts on what was spent so far.
 
 Exit code 3: no policy keeps the limits.""",
 )
+@click.argument("model", required=False, shell_complete=completion.model)
+@click.option("--log", type=click.Path(path_type=Path), help="Logged episodes to plan from, in the place of MODEL.")
+@column
+@ignore
+@click.option("--confidence", type=float, metavar="P", help="Keep the limits with this probability. Of --log.")
+@click.option("--use-unseen", is_flag=True, help="Use pairs that the log never has too. Of --confidence.")
 @model_options
 @click.option("--floor", "floors", help="Least expected total of a cost.", **repeated(read_limits))
 @click.option("--per-step", help="Limit on the expected cost of every single step.", **repeated(read_limits))
@@ -85,10 +96,15 @@ Exit code 3: no policy keeps the limits.""",
     type=click.IntRange(0),
     default=0,
     show_default=True,
-    help="Of --simulate, and of how often budgets are exceeded.",
+    help="Of --simulate, of --confidence, and of how often budgets are exceeded.",
 )
 def plan(
-    model: str,
+    model: str | None,
+    log: Path | None,
+    columns: dict[str, str],
+    ignore: tuple[str, ...],
+    confidence: float | None,
+    use_unseen: bool,
     limits: dict[str, float],
     floors: dict[str, float],
     per_step: dict[str, float],
@@ -117,10 +133,15 @@ def plan(
     load_numba()
     from conrl.envs.fleet_files import is_fleet_file
 
-    if is_fleet_file(model):
+    if (model is None) == (log is None):
+        raise SpecError("give a MODEL, or logged episodes with --log" + ("" if model is None else ", not both"))
+    if log is None and (columns or ignore):
+        raise SpecError(f"--{'column' if columns else 'ignore'} goes with --log")
+    if model is not None and is_fleet_file(model):
         foreign: dict[str, Any] = {"--budget": budgets, "--episodes": episodes, "--epsilon": epsilon, "--out": out}
         foreign |= {"--never": never, "--chance": chance, "--cvar": cvar, "--grid": grid}
         foreign |= {"--deterministic": deterministic, "--time-limit": time_limit is not None}
+        foreign |= {"--confidence": confidence is not None, "--use-unseen": use_unseen}
         own = {"--planner": planner != "column-generation", "--set": given["settings"], "--start": given["start"]}
         own |= {"--discount": given["discount"] is not None, "--average": given["average"], "--total": given["total"]}
         if (refused := next((name for name, value in (foreign | own).items() if value), None)) is not None:
@@ -135,7 +156,11 @@ def plan(
     from conrl.theory.risk import budget_risk
 
     check_files(out, (*drawing.PICTURES, *TABLES))
-    mdp = naming.model(model, limits=limits, **read_criterion(given), allow_import=True)  # typed by the user
+    given = read_criterion(given)
+    if log is not None:
+        mdp = model_from_log(log, columns, ignore, given | {"limits": limits}, missing=confidence is None)
+    else:
+        mdp = naming.model(str(model), limits=limits, **given, allow_import=True)  # typed by the user
     if any(path.suffix in drawing.PICTURES for path in out):
         play.grid_layout(mdp)  # refuses a model that has no map
     tails: dict[str, Any] = {"never": never, "chance": chance, "cvar": cvar, "grid": grid}
@@ -143,11 +168,19 @@ def plan(
     asked: problem.Problem = problem.Linear(mdp.limits, floors, per_step=per_step or None, **given_tails)
     if budgets or episodes is not None or epsilon is not None:
         asked = _knapsack(budgets, episodes, epsilon, {**limits, **floors, **per_step, **given_tails})
-    if deterministic and planner == planners.ColumnGeneration.name:
+    if deterministic and planner == planners.ColumnGeneration.name and confidence is None:
         with search_bar(time_limit) as report:
             best = planners.plan_deterministic(mdp, asked, tol, time_limit, report)
     else:
-        best = planning.plan(mdp, asked, planner, tol, deterministic=deterministic, time_limit=time_limit)
+        sure: dict[str, Any] = {
+            "confidence": confidence,
+            "use_unseen": use_unseen,
+            "seed": 0 if confidence is None else seed,
+        }
+        with working("planning with confidence") as tell:
+            best = planning.plan(
+                mdp, asked, planner, tol, deterministic=deterministic, time_limit=time_limit, report=tell, **sure
+            )
     if any(path.suffix in TABLES for path in out) and isinstance(best.policy, policy.Mixture):
         raise SpecError(f"--out: {best.message.partition('; ')[2]}, and no table holds it; use a horizon or a discount")
     simulation = None if played is None else evaluation.simulate(mdp, best, played, seed)
@@ -157,7 +190,7 @@ def plan(
             drawing.save_figure(drawing.policy_figure(best), path)
         else:
             best.policy.save(path, mdp)
-    record = json_records.plan_record(model, best, simulation, risk)
+    record = json_records.plan_record(str(log if model is None else model), best, simulation, risk)
     one = " (as one policy, drawn step by step)" if best.weights.size > 1 else ""
     wrote = [f"wrote {path}{one if path.suffix in TABLES else ''}" for path in out]
     show(as_json, record, lambda: [*tables.plan_tables(record, best), *wrote])
@@ -212,6 +245,7 @@ Examples:
 
 --out writes the curve: as a picture (.png .pdf .svg), or as a table (.csv).""",
 )
+@click.argument("model", shell_complete=completion.model)
 @model_options
 @click.option("--cost", metavar="NAME", help="Whose limit to vary; may be left out if there is one cost.")
 @click.option(

@@ -73,6 +73,53 @@ def plan_tables(record: Record, plan: Plan) -> Parts:
     return [*parts, _policy_part(plan)]
 
 
+def assess_tables(record: Record) -> Parts:
+    """The intervals, how likely limits hold, the other answer, what it rests on, and what to log next."""
+    level, names = f"{100 * record['level']:g}%", list(record["mean"]["costs"])
+    facts = words()
+    facts.add_row(
+        "rests on", f"{record['episodes']:,} episodes, {record['models']:,} models drawn; {record['message']}"
+    )
+    for row in record["limits"]:
+        facts.add_row("probability", Text(f"{row['probability']:.3f} that {row['name']}", "bold"))
+    if len(record["limits"]) > 1:
+        facts.add_row("", Text(f"{record['probability']:.3f} that all of them hold", "bold"))
+    table = Numbers("an episode", "mean", f"{level} from", "to")
+    other = record["importance"]
+    for name in ("reward", *names):
+        table.add_row(name, *(brief(_total(record[key], name)) for key in ("mean", "low", "high")))
+    parts: Parts = [Text(f"{record['policy']} by {record['log']}", "bold"), facts, titled("from drawn models", table)]
+    weighted = Numbers("an episode", "mean", f"{level} from", "to")
+    for name in ("reward", *names):
+        weighted.add_row(name, *(brief(_total(other[key], name)) for key in ("mean", "low", "high")))
+    note = Text(other["message"], "yellow" if other["worthless"] else "")
+    title = "from the log's own episodes, weighted (importance sampling)"
+    parts.append(Group(Text(title, "italic"), note) if other["worthless"] else titled(title, weighted, [note]))
+    return [*parts, _coverage_table(record["coverage"]), _needs_table(record["needs"])]
+
+
+def _total(value: Record, name: str) -> float:
+    total: float = value["reward"] if name == "reward" else value["costs"][name]
+    return total
+
+
+def _coverage_table(rows: Sequence[Record]) -> Group:
+    table = Numbers("state", "policy's visits", "steps in the log", "seen < 30 times", "never seen")
+    for row in rows[:ALL_ROWS]:
+        shares = (percent(row[key]) for key in ("seldom", "unseen"))
+        table.add_row(row["state"], f"{row['visits']:.4g}", f"{row['steps']:,}", *shares)
+    more = f", the {ALL_ROWS} that it visits most of {len(rows)}" if len(rows) > ALL_ROWS else ""
+    return titled(f"how the log covers what the policy does{more}", table)
+
+
+def _needs_table(rows: Sequence[Record]) -> Group:
+    table = Numbers("state", "action", "seen", "share of the variance")
+    for row in rows:
+        then = "" if row["step"] is None else f" at step {row['step']}"
+        table.add_row(row["state"] + then, row["action"], f"{row['visits']:,}", percent(row["share"]))
+    return titled("what to log next: the pairs that more data would help most about", table)
+
+
 def fleet_tables(record: Record) -> Parts:
     """The certificate of a fleet's plan, what is shared, what each type gets, and the simulation if there is one."""
     types = record["types"]
@@ -124,10 +171,16 @@ def _certificate(record: Record, plan: Plan) -> Table:
     if record["bound"] is not None:
         facts.add_row("bound", precise(record["bound"]))
         facts.add_row("gap", f"{record['gap']:.1e}")
+    if plan.confidence is not None:
+        facts.add_row("confidence", Text(f"{plan.confidence.probability:.3f}, {plan.confidence.asked:g} asked", "bold"))
+        plain = precise(plan.confidence.plain, 6) if math.isfinite(plan.confidence.plain) else "unknown"
+        facts.add_row("without", f"reward {plain} is what the estimate promises without caution")
     if plan.deterministic:
         facts.add_row("kind", "one deterministic policy; bound and gap are to the best of all deterministic policies")
     status = record["status"]
-    facts.add_row("status", Text(f"{status}: {record['message']}", "" if status == "optimal" else "yellow"))
+    facts.add_row(
+        "status", Text(f"{status}: {record['message']}", "" if status in ("optimal", "confident") else "yellow")
+    )
     return facts
 
 
@@ -357,6 +410,10 @@ def frontier_tables(record: Record, curve: Frontier) -> Parts:
         f"Infeasible below {precise(vertices[0]['limit'])}; flat from {precise(vertices[-1]['limit'])} on. "
         "A price is the gain per unit of the limit up to the next vertex.",
     ]
+    if curve.mdp._visits is not None:
+        parts.append(
+            f"The model is estimated from {int(curve.mdp._visits.sum()):,} steps; the curve is exact for it alone."
+        )
     if own and own["feasible"]:
         best = f"reward {precise(own['reward'])}, price {brief(own['price'])}"
         parts.append(f"At the model's limit {precise(own['limit'])}: {best}.")

@@ -34,7 +34,7 @@ def model(
         parameters = parameters | {"horizon": criterion}  # of a file, which may have none
     try:
         mdp = _make(name, parameters, allow_import)
-        index = None if start is None else _state(mdp, start)
+        index = None if start is None else state_of(mdp, start)
         if index is not None:
             # What ends an episode of a Gymnasium environment depends on where it starts.
             again = is_gymnasium(name)
@@ -78,7 +78,7 @@ def _make(model: str, parameters: dict[str, Any], allow_import: bool) -> Constra
         return registry.resolve(model, parameters, allow_import)
 
 
-def _state(mdp: ConstrainedMDP, text: str) -> int:
+def state_of(mdp: ConstrainedMDP, text: str) -> int:
     """A state by name or, if none is called so, by index."""
     names = mdp.state_names
     if text in names:

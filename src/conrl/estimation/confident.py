@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,13 +63,20 @@ class Candidate:
     policy: Policy  # the Markov form, in the estimate
 
 
+class Verified(NamedTuple):
+    """What fresh draws say of a candidate."""
+
+    candidate: Candidate
+    probability: float
+    shift: Float  # [1+R]
+
+
 class Search:
     """What is tried, and how it fares."""
 
     def __init__(self, cautious: Cautious, asked: float, seed: int, report: Report) -> None:
         self.cautious, self.asked, self.seed, self.report = cautious, asked, seed, report
         self._planner = ColumnGeneration(tol=TOLERANCE)
-        self._fresh = 2  # the next seed; the search has the first two
 
     def candidate(self, multiple: float, deviation: Float, start: Arrays | None = None) -> Candidate:
         """The best plan for one multiple of the deviations."""
@@ -108,8 +115,8 @@ class Search:
         share = self.kept(one, shift)
         return share if share < self.asked else min(share, self.kept(one, self.shift(one)))
 
-    def least(self) -> tuple[bool, Candidate]:
-        """The candidate with the least multiple that is kept often enough; else the one that is kept most often."""
+    def least(self) -> tuple[Candidate, bool]:
+        """The candidate with the least multiple that is kept often enough, and True; else that kept most often."""
         posterior = self.cautious.posterior
         one = self.candidate(0.0, np.zeros_like(posterior.means))
         deviation = posterior.deviations(one.policy).deviation
@@ -120,10 +127,10 @@ class Search:
             tried.append((self.often(one), one))
             multiple *= 2.0
         if tried[-1][0] < self.asked:
-            return False, max(tried, key=lambda pair: pair[0])[1]
+            return max(tried, key=lambda pair: pair[0])[1], False
         best = tried[-1][1]
         if best.multiple == 0.0:
-            return True, best
+            return best, True
         # The deviations are now those of a plan like the one that is looked for.
         low = tried[-2][1].multiple
         deviation, shift = posterior.deviations(best.policy).deviation, self.shift(best)
@@ -133,21 +140,27 @@ class Search:
                 best = one
             else:
                 low = one.multiple
-        return True, best
+        return best, True
 
-    def verified(self, one: Candidate) -> tuple[Candidate, float, Float] | None:
-        """The candidate, or one with a larger multiple, that fresh draws say is kept often enough, and their word."""
-        draws = max(FRESH, int(np.ceil(BEYOND / (1.0 - self.asked))))
+    def verified(self, one: Candidate, found_one: bool) -> Verified:
+        """The candidate, or one with a larger multiple, that fresh draws say is kept often enough; else the best.
+
+        What the search did not find has one try: the best of several would be kept often by luck."""
         deviation = self.cautious.posterior.deviations(one.policy).deviation
-        for _ in range(TRIES):
+        found: list[Verified] = []
+        for number in range(TRIES if found_one else 1):
             self.report(f"verifying multiple {one.multiple:.3g}")
-            shift = self.shift(one, self._fresh)
-            probability = self.kept(one, shift, draws, self._fresh + 1)
-            self._fresh += 2
-            if probability >= self.asked:
-                return one, probability, shift
+            shift = self.shift(one, 2 + 2 * number)  # the search has the seeds 0 and 1
+            found.append(Verified(one, self.kept(one, shift, self.draws, 3 + 2 * number), shift))
+            if found[-1].probability >= self.asked:
+                return found[-1]
             one = self.candidate(max(GROWTH * one.multiple, FIRST), deviation, one.plan.start)
-        return None
+        return max(found, key=lambda each: each.probability)
+
+    @property
+    def draws(self) -> int:
+        """How many models a plan is verified on."""
+        return max(FRESH, int(np.ceil(BEYOND / (1.0 - self.asked))))
 
     def _seed(self, number: int) -> int:
         return (self.seed << 8) + number
@@ -185,16 +198,14 @@ def plan_confident(
             raise
         plain = np.nan
     search = Search(cautious, asked, read_seed(seed), report or (lambda text: None))
-    found, one = search.least()
-    verified = search.verified(one) if found else None
-    if verified is None:
-        raise _declined(search, one, problem)
-    best, probability, shift = verified
-    draws = max(FRESH, int(np.ceil(BEYOND / (1.0 - asked))))
-    moved = np.zeros(1 + mdp.num_costs)
-    moved[0] = shift[0]
-    moved[1 + rows.cost] = shift[1:]
-    return _plan(mdp, problem, rows, best, Confidence(asked, probability, draws, best.multiple, moved, plain))
+    best = search.verified(*search.least())
+    if best.probability < asked:
+        raise _declined(search, best, problem)
+    shift = np.zeros(1 + mdp.num_costs)
+    shift[0] = best.shift[0]
+    shift[1 + rows.cost] = best.shift[1:]
+    sure = Confidence(asked, best.probability, search.draws, best.candidate.multiple, shift, plain)
+    return _plan(mdp, problem, rows, best.candidate, sure)
 
 
 def _plan(mdp: ConstrainedMDP, problem: Problem, rows: Rows, best: Candidate, sure: Confidence) -> Plan:
@@ -225,11 +236,10 @@ def _plan(mdp: ConstrainedMDP, problem: Problem, rows: Rows, best: Candidate, su
     )
 
 
-def _declined(search: Search, one: Candidate, problem: Problem) -> InfeasibleError:
+def _declined(search: Search, best: Verified, problem: Problem) -> InfeasibleError:
     """Why there is no plan, and what would help."""
     cautious = search.cautious
-    kept = search.kept(one, search.shift(one))
-    deviations = cautious.posterior.deviations(one.policy)
+    deviations = cautious.posterior.deviations(best.candidate.policy)
     mean, sd = deviations.value[1:], np.sqrt(((deviations.visits[:, None] * deviations.deviation) ** 2).sum(axis=0))[1:]
     rows = cautious.rows
     room = (rows.bound - rows.sign * mean) / np.maximum(sd, 1e-300)
@@ -237,8 +247,8 @@ def _declined(search: Search, one: Candidate, problem: Problem) -> InfeasibleErr
     listed = ", ".join(map(str, needs[:3]))
     names = " and ".join(rows.names)
     return InfeasibleError(
-        f"the log does not support {names} with probability {search.asked:g}: the most careful plan found has "
-        f"{kept:.2f}. More data would help most about {listed}",
+        f"the log does not support {names} with probability {search.asked:g}: the best plan found has "
+        f"{best.probability:.3f}. More data would help most about {listed}",
         feasibility(cautious.seen(), problem),  # type: ignore[arg-type]
         needs,
     )

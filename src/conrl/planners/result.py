@@ -32,8 +32,7 @@ MESSAGES = {
     "infeasible": "no policy keeps the limits; this one exceeds them least",
     "iteration limit": "stopped at the limit on sweeps before the gap fell below the tolerance; the bound is valid all "
     "the same. Raise max_sweeps or tol",
-    "confident": "the best plan found that keeps the limits with the probability asked for, under what the log leaves "
-    "open; no bound on its reward is proven",
+    "confident": "the best plan found; no bound on its reward is proven",
     "time limit": "stopped at the time limit; no single deterministic policy does better than the bound, and which is "
     "best is NP-hard to tell. Raise time_limit or tol",
 }

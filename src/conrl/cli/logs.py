@@ -1,0 +1,115 @@
+"""Logs on the command line: the options that say how one is read, and `conrl assess`. Heavy imports are local."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from conrl.cli.command import Command, load_numba, show
+from conrl.cli.options import as_json, assignments, limit, read_limits, repeated
+from conrl.errors import SpecError
+
+if TYPE_CHECKING:
+    from conrl.estimation.logs import Log
+
+MOST_DRAWS = 100_000
+
+read_columns = assignments(str.partition, str, "state=ward", "a column")
+column = click.option(
+    "--column", "columns", help="What the log calls a column, such as state=ward.", **repeated(read_columns)
+)
+ignore = click.option(
+    "--ignore", metavar="COLUMN", multiple=True, help="A column of the log to leave out; '*' for all."
+)
+
+
+def read_log(path: Path | str, columns: Mapping[str, str], ignored: tuple[str, ...]) -> Log:
+    """The log in a file, with the columns that the options name."""
+    from conrl.estimation.logs import load_episodes
+
+    return load_episodes(path, columns=dict(columns) or None, ignore=ignored)
+
+
+@contextmanager
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """Say at a terminal what is being tried, in one line that goes away."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda text: None
+        return
+    with console.status(what) as status:
+        yield lambda text: status.update(f"{what}: {text}")
+
+
+@click.command(
+    cls=Command,
+    epilog="""\b
+Examples:
+  conrl assess policy.csv log.csv --limit adverse=0.25
+  conrl assess policy.npz log.parquet --column state=ward --column cost_adverse=harm --ignore '*'
+
+POLICY is .csv (step,state,action,probability) or .npz, as conrl plan --out writes it. LOG is .csv, .npz or .parquet,
+with one row per step: episode, step, state, action, reward, cost_<name>..., next_state.
+
+The intervals are for a policy that was fixed before the log was drawn. One that was planned from the same log looks
+better in it than it is; use conrl plan --log LOG --confidence 0.95 for that.""",
+)
+@click.argument("policy", type=click.Path(path_type=Path))
+@click.argument("log", type=click.Path(path_type=Path))
+@limit
+@click.option("--floor", "floors", help="Least expected total of a cost.", **repeated(read_limits))
+@column
+@ignore
+@click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@click.option("--draws", type=click.IntRange(2, MOST_DRAWS), default=512, show_default=True, help="Models drawn.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the draws.")
+@as_json
+def assess(
+    policy: Path,
+    log: Path,
+    limits: dict[str, float],
+    floors: dict[str, float],
+    columns: dict[str, str],
+    ignore: tuple[str, ...],
+    level: float,
+    draws: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """What LOG says about POLICY: intervals for reward and costs, how likely limits hold, what to log next."""
+    load_numba()
+    from conrl.cli import json_records, tables
+    from conrl.estimation.assess import assess
+    from conrl.problem import Linear
+
+    found = read_log(log, columns, ignore)
+    if not found.episodes:
+        raise SpecError(f"{log} holds no step; nothing is known")
+    result = assess(policy, found, Linear(limits or None, floors or None), level=level, draws=draws, seed=seed)
+    record = json_records.assess_record(str(policy), str(log), result)
+    show(as_json, record, lambda: tables.assess_tables(record))
+
+
+def model_from_log(
+    path: Path, columns: Mapping[str, str], ignored: tuple[str, ...], given: Mapping[str, Any], missing: bool
+) -> Any:
+    """The estimate of a log, with what the options of a model say: horizon, limits, first state."""
+    from conrl.envs.naming import state_of
+    from conrl.estimation.estimate import estimate
+    from conrl.model.criteria import Criterion
+
+    if given["settings"]:
+        raise SpecError("--set is for built-in models, not for a log")
+    horizon = given["horizon"]
+    steps = None if isinstance(horizon, Criterion) else horizon
+    limits, kind = given["limits"] or None, "missing" if missing else "self-loop"
+    model = estimate(read_log(path, columns, ignored), horizon=steps, limits=limits, unvisited=kind)
+    if isinstance(horizon, Criterion):
+        model = model.replace(horizon=horizon)
+    return model if given["start"] is None else model.replace(initial=state_of(model, given["start"]))
