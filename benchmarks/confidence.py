@@ -25,6 +25,7 @@ import argparse
 import csv
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import conrl
+from conrl.estimation.cautious import Cautious
 from conrl.estimation.posterior import Posterior
 from conrl.io.files import atomic_write
-from conrl.sampling import Dynamics
 
 Float = NDArray[np.float64]
 
@@ -44,6 +45,7 @@ WORLDS = tuple(LIMITS)
 BEHAVIORS = ("near", "mixed", "random", "narrow")
 SIZES = (2000, 200, 20000)
 LEVEL = 0.95
+SPLIT = 2000  # episodes: larger logs are not split, to save time
 FIELDS = (
     *("world", "behavior", "episodes", "replays", "returned", "held", "probability", "reward", "use"),
     *("plain_held", "plain_reward", "fixed_behavior", "fixed_optimum", "same", "split", "unseen", "seconds"),
@@ -132,16 +134,16 @@ def behavior(mdp: conrl.ConstrainedMDP, limits: Float, kind: str) -> Float:
 def write_log(mdp: conrl.ConstrainedMDP, table: Float, count: int, noise: float, seed: list[int]) -> conrl.Log:
     """Episodes of a behavior; costs are multiplied by a factor of mean 1 where there is noise."""
     rng = np.random.default_rng(seed)
-    play, H = Dynamics(mdp), mdp.horizon
+    log = conrl.sample_log(mdp, conrl.Policy(table), count, int(rng.integers(2**31)))
     names = tuple(map(str, range(mdp.num_states))), tuple(map(str, range(mdp.num_actions)))
-    episodes = []
-    for _ in range(count):
-        one = play.rollout(table, play.pay, rng.random((H + 1, 2)))
-        paid = one.paid
-        if noise:
-            paid[:, 1] *= np.round(rng.lognormal(-0.5 * noise**2, noise, H), 4)
-        episodes.append(conrl.Episode._of(one.states, one.actions, paid, terminated=False))
-    return conrl.Log(tuple(episodes), mdp.cost_names, *names)
+    episodes = log.episodes
+    if noise:
+        factors = np.round(rng.lognormal(-0.5 * noise**2, noise, (count, mdp.horizon)), 4)
+        episodes = tuple(
+            conrl.Episode(e.states, e.actions, e.rewards, e.costs * np.column_stack((f, np.ones_like(f))))
+            for e, f in zip(episodes, factors, strict=True)
+        )
+    return conrl.Log(episodes, mdp.cost_names, *names)
 
 
 def covers(log: conrl.ConstrainedMDP, policy: conrl.Policy, truth: Float) -> float:
@@ -173,20 +175,18 @@ def replay(name: str, kind: str, count: int, seed: int) -> dict[str, float]:
     found["seconds"] = time.perf_counter() - begin
     for whose, policy in (("behavior", conrl.Policy(table)), ("optimum", best.policy)):
         found[f"fixed_{whose}"] = covers(model, policy, conrl.evaluate(mdp, policy).value)
-    seen = conrl.estimate(log, unvisited="missing")
-    try:
-        plain = conrl.plan(seen, limits)
-        value = conrl.evaluate(mdp, plain.policy)
+    found |= dict.fromkeys(("same", "split"), np.nan)
+    with suppress(conrl.InfeasibleError):
+        seen = Cautious(model, conrl.Linear(limits).rows(model), False).seen()
+        plain = conrl.plan(seen, limits).policy
+        value = conrl.evaluate(mdp, plain)
         found |= {"plain_held": float((value.costs <= limits).all()), "plain_reward": value.reward / best.reward}
-        found["same"] = covers(model, plain.policy, value.value)
-    except conrl.InfeasibleError:
-        found["same"] = np.nan
-    one, other = log.split(0.5, seed)
-    try:
-        policy = conrl.plan(conrl.estimate(one, unvisited="missing"), limits).policy
-        found["split"] = covers(conrl.estimate(other), policy, conrl.evaluate(mdp, policy).value)
-    except conrl.InfeasibleError:
-        found["split"] = np.nan
+        found["same"] = covers(model, plain, value.value)
+    with suppress(conrl.InfeasibleError):
+        if count <= SPLIT:
+            one, other = log.split(0.5, seed)
+            half = conrl.plan(conrl.estimate(one, unvisited="missing"), limits).policy
+            found["split"] = covers(conrl.estimate(other), half, conrl.evaluate(mdp, half).value)
     used = best.policy.occupation(mdp).sum(axis=0)
     counts = np.asarray(model.counts)
     found["unseen"] = float(used[counts[: used.shape[0]] == 0].sum() / used.sum())

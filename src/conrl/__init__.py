@@ -28,6 +28,7 @@ _NAMES = {
     "estimation.assess": "Assessment assess",
     "estimation.estimate": "estimate",
     "estimation.logs": "Log",
+    "estimation.sampled": "sample_log",
     "evaluation": "Evaluation Simulation evaluate simulate",
     "io": "load_model save_model",
     "learners": "ApproPO ConRL DOPE OptCMDP OptPessLP OptPrimalDual PosteriorSampling RCPO SafeConRL TFWUCRL2 UCBVI "
@@ -125,6 +126,7 @@ __all__ = [  # spelt out: type checkers read no other
     "load_model",
     "load_policy",
     "plan",
+    "sample_log",
     "save_episodes",
     "save_model",
     "simulate",
@@ -145,6 +147,7 @@ if TYPE_CHECKING:
     from conrl.estimation.estimate import estimate
     from conrl.estimation.evidence import Evidence
     from conrl.estimation.logs import Log, load_episodes, save_episodes
+    from conrl.estimation.sampled import sample_log
     from conrl.evaluation import Evaluation, Simulation, evaluate, simulate
     from conrl.io import load_model, save_model
     from conrl.learners import (

@@ -32,6 +32,7 @@ from conrl.arguments import is_number, read_flag, read_seed
 from conrl.errors import InfeasibleError, SpecError, shown
 from conrl.estimation.cautious import Cautious
 from conrl.estimation.needs import ranked
+from conrl.estimation.posterior import Ensemble
 from conrl.evaluation import evaluate
 from conrl.model import ConstrainedMDP
 from conrl.planners import ColumnGeneration, Plan
@@ -47,6 +48,7 @@ RULES = 16  # models in which another plan is made
 FIRST, LARGEST = 0.125, 64.0  # multiples tried
 HALVINGS = 4
 GROWTH, TRIES = 1.15, 10  # of the multiple, where fresh draws say less than was asked
+MOST_KEPT = 20_000_000  # numbers of the models of the search that are kept in memory
 TOLERANCE = 1e-7  # of plans that are judged by drawn models
 SURE = 0.999  # the most that can be asked
 
@@ -77,6 +79,12 @@ class Search:
     def __init__(self, cautious: Cautious, asked: float, seed: int, report: Report) -> None:
         self.cautious, self.asked, self.seed, self.report = cautious, asked, seed, report
         self._planner = ColumnGeneration(tol=TOLERANCE)
+        posterior, pairs = cautious.posterior, cautious.part.pairs
+        self._worlds = cautious.draw(RULES, self._seed(1))
+        room = pairs.size + np.diff(posterior.link_start)[pairs].sum()
+        self._models: Ensemble | None = None
+        if room * SEARCH <= MOST_KEPT:
+            self._models = Ensemble(posterior, pairs, SEARCH, self._seed(0), keep=True)
 
     def candidate(self, multiple: float, deviation: Float, start: Arrays | None = None) -> Candidate:
         """The best plan for one multiple of the deviations."""
@@ -85,19 +93,26 @@ class Search:
         plan = self._planner.plan(cautious.model(cautious.means, caution), cautious.problem, start, relax=True)
         return Candidate(multiple, caution, plan, plan.mixture.to_markov(cautious.mdp))
 
-    def kept(self, one: Candidate, shift: Float | None, draws: int = SEARCH, seed: int = 0) -> float:
-        """The share of drawn models in which all rows are kept; `shift` [1+R] is added to what they say."""
-        rows = self.cautious.rows
-        totals = self.cautious.posterior.totals(one.policy, draws, self._seed(seed))[:, 1:]
-        if shift is not None:
-            totals = totals + shift[1:]
-        return float((rows.sign * totals <= rows.bound).all(axis=1).mean())
+    def kept(self, one: Candidate, shift: Float | None, fresh: int | None = None) -> float:
+        """The share of drawn models in which all rows are kept; `shift` [1+R] is added to what they say.
 
-    def shift(self, one: Candidate, seed: int = 1) -> Float:
+        The models are those of the search, or new ones with the seed `fresh`."""
+        rows, posterior = self.cautious.rows, self.cautious.posterior
+        if fresh is not None:
+            totals = posterior.totals(one.policy, self.draws, self._seed(fresh))
+        elif self._models is not None:
+            totals = self._models.totals(one.policy)
+        else:
+            totals = posterior.totals(one.policy, SEARCH, self._seed(0))
+        values = totals[:, 1:] if shift is None else totals[:, 1:] + shift[1:]
+        return float((rows.sign * values <= rows.bound).all(axis=1).mean())
+
+    def shift(self, one: Candidate, fresh: int | None = None) -> Float:
         """[1+R]: how much worse the plans of this rule are in the world than where they are made."""
         cautious = self.cautious
+        worlds = self._worlds if fresh is None else cautious.draw(RULES, self._seed(fresh))
         found = np.zeros((RULES, cautious.bad.size))
-        for b, (world, log) in enumerate(cautious.draw(RULES, self._seed(seed))):
+        for b, (world, log) in enumerate(worlds):
             model = cautious.model(log, one.caution)
             other = self._planner.plan(model, cautious.problem, one.plan.start, relax=True)
             policy = other.mixture.to_markov(model)
@@ -151,7 +166,7 @@ class Search:
         for number in range(TRIES if found_one else 1):
             self.report(f"verifying multiple {one.multiple:.3g}")
             shift = self.shift(one, 2 + 2 * number)  # the search has the seeds 0 and 1
-            found.append(Verified(one, self.kept(one, shift, self.draws, 3 + 2 * number), shift))
+            found.append(Verified(one, self.kept(one, shift, 3 + 2 * number), shift))
             if found[-1].probability >= self.asked:
                 return found[-1]
             one = self.candidate(max(GROWTH * one.multiple, FIRST), deviation, one.plan.start)

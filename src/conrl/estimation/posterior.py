@@ -20,6 +20,7 @@ What is drawn for a pair depends on the seed and the pair alone: two policies ar
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -273,26 +274,7 @@ class Posterior:
 
     def totals(self, policy: Policy, draws: int, seed: int) -> Float:
         """[draws, 1+d]: what a Markov policy is worth in each of so many models."""
-        mdp, table = self.mdp, policy.probabilities
-        if mdp.step_dependent:
-            played = np.greater(table[mdp.pair_step, mdp.pair_state, mdp.action], 0.0)
-        else:
-            played = np.greater(table.max(axis=0), 0.0)[mdp.pair_state, mdp.action]
-        pairs = np.flatnonzero(played)
-        nodes = mdp.graph.first.size - 1
-        first = np.searchsorted(mdp._pair_node[pairs], np.arange(nodes + 1))
-        starts, links = select(self.link_start, pairs)
-        found = np.empty((draws, self.means.shape[1]))
-        for block, begin in enumerate(range(0, draws, BLOCK)):
-            size = min(BLOCK, draws - begin)
-            drawn = self.draw(pairs, seed, block, size)
-            visits = np.zeros((pairs.size, size))
-            kernels.ensemble_visits(
-                first, starts.astype(np.int64), self.successor[links], drawn.share, drawn.lost, drawn.target,
-                self.first_states(seed, block, size), mdp.action[pairs], table, visits,
-            )  # fmt: skip
-            found[begin : begin + size] = np.einsum("kb,kbi->bi", visits, drawn.pay)
-        return found
+        return Ensemble(self, played(self.mdp, policy), draws, seed).totals(policy)
 
     # -- how far off --------------------------------------------------------------------------------------
 
@@ -360,6 +342,47 @@ class Posterior:
         spread: Float = variance / (N + self.worth + 1.0)
         spread[self.known] = 0.0
         return spread
+
+
+class Ensemble:
+    """Some pairs in many drawn models, for policies that play no others.
+
+    With `keep`, what was drawn is kept for the next policy; without, it is drawn block by block each time."""
+
+    def __init__(self, posterior: Posterior, pairs: Int, draws: int, seed: int, keep: bool = False) -> None:
+        self.posterior, self.pairs, self.draws, self.seed = posterior, pairs, draws, seed
+        mdp = posterior.mdp
+        self._first = np.searchsorted(mdp._pair_node[pairs], np.arange(mdp.graph.first.size))
+        starts, links = select(posterior.link_start, pairs)
+        self._start, self._successor = starts.astype(np.int64), posterior.successor[links]
+        self._kept = list(self._blocks()) if keep else None
+
+    def _blocks(self) -> Iterator[tuple[Drawn, Float]]:
+        """What was drawn, block by block, and the first states."""
+        for block, begin in enumerate(range(0, self.draws, BLOCK)):
+            size = min(BLOCK, self.draws - begin)
+            drawn = self.posterior.draw(self.pairs, self.seed, block, size)
+            yield drawn, self.posterior.first_states(self.seed, block, size)
+
+    def totals(self, policy: Policy) -> Float:
+        """[draws, 1+d]: what a Markov policy is worth in each model."""
+        action, found = self.posterior.mdp.action[self.pairs], []
+        for drawn, initial in self._kept or self._blocks():
+            visits = np.zeros(drawn.lost.shape)
+            kernels.ensemble_visits(
+                self._first, self._start, self._successor, drawn.share, drawn.lost, drawn.target, initial, action,
+                policy.probabilities, visits,
+            )  # fmt: skip
+            found.append(np.einsum("kb,kbi->bi", visits, drawn.pay))
+        return np.concatenate(found)
+
+
+def played(mdp: ConstrainedMDP, policy: Policy) -> Int:
+    """The pairs that a policy plays somewhere."""
+    table = policy.probabilities
+    if mdp.step_dependent:
+        return np.flatnonzero(table[mdp.pair_step, mdp.pair_state, mdp.action] > 0.0)
+    return np.flatnonzero(table.max(axis=0)[mdp.pair_state, mdp.action] > 0.0)
 
 
 def _sums(table: Float, begin: Int) -> Float:
