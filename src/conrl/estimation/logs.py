@@ -200,33 +200,51 @@ def _first(row: Int, bad: Bool) -> int:
     return int(found[np.argmin(row[found])]) if found.size else -1
 
 
-def save_episodes(path: str | Path, episodes: Iterable[Episode], cost_names: Sequence[str], *, first: int = 0) -> None:
-    """Write episodes as a log (`.csv` or `.npz`) that `load_episodes` reads; those not played are left out."""
+def save_episodes(
+    path: str | Path, episodes: Log | Iterable[Episode], cost_names: Sequence[str] | None = None, *, first: int = 0
+) -> None:
+    """Write episodes as a log (`.csv` or `.npz`) that `load_episodes` reads; those not played are left out.
+
+    A `Log` is written with the names of its states, actions and costs; of other episodes, pass `cost_names`.
+    """
     path = file_path(path)
     read_count(first, "first", 0)
+    labels: tuple[tuple[str, ...] | None, ...] = (None, None)
+    if isinstance(episodes, Log):
+        if cost_names is not None:
+            raise SpecError("a log has names of its own; leave cost_names out", key=("cost_names",))
+        labels, cost_names = (episodes.state_names, episodes.action_names), episodes.cost_names
+        episodes = episodes.episodes
     if isinstance(cost_names, str) or not isinstance(cost_names, Sequence):
         raise ModelError(f"cost_names is {shown(cost_names)}; expected a list of names")
     cost_names = read_names(cost_names, len(cost_names), "cost_names") or ()
-    names = [*COLUMNS[:5], *(f"{COST}{name}" for name in cost_names), "next_state", "terminated"]
+    names = [*COLUMNS[:5], *(f"cost_{name}" for name in cost_names), "next_state", "terminated"]
     rows = [row for e, episode in enumerate(episodes_of(episodes)) for row in log_rows(first + e, episode)]
     wrong = next((row for row in rows if len(row) != len(names)), None)
     if wrong is not None:
         count = len(wrong) - len(names) + len(cost_names)
         raise ModelError(f"{len(cost_names)} names for the {count} costs of an episode")
+    columns = {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)} if rows else {}
+    for known, which in zip(labels, (("state", "next_state"), ("action",)), strict=True):
+        if known is not None:
+            columns |= {name: [known[i] for i in columns[name]] for name in which if columns}
     if path.suffix == ".csv":
         with atomic_write(path) as file:
-            file.write(csv_text([names, *rows]).encode())
+            file.write(csv_text([names, *zip(*columns.values(), strict=True)]).encode())
     elif path.suffix == ".npz":
-        columns = list(zip(*rows, strict=True)) or [()] * len(names)
-        paid = {"reward", *(name for name in names if name.startswith(COST))}
-        arrays = {
-            name: np.array(column, dtype=np.float64 if name in paid else np.int64)
-            for name, column in zip(names, columns, strict=True)
-        }
+        paid = {"reward", *(name for name in names if name.startswith("cost_"))}
+        arrays = {name: _array(columns.get(name, []), name in paid) for name in names}
         with atomic_write(path) as file:
             write_npz(file, arrays)
     else:
         raise ModelError(f"{path}: a log is written as .csv or .npz")
+
+
+def _array(column: list[Any], paid: bool) -> Any:
+    """A column as `.npz` keeps it: numbers, or texts."""
+    if column and isinstance(column[0], str):
+        return np.array(column, dtype=np.str_)
+    return np.array(column, dtype=np.float64 if paid else np.int64)
 
 
 def log_rows(number: int, episode: Episode) -> list[tuple[Any, ...]]:
