@@ -42,7 +42,7 @@ MENU = {
         "how-to/one-policy",
         "studies",
     ),
-    "Stories": ("stories/pricing", "stories/advertising", "stories/fleet", "stories/rover"),
+    "Stories": ("stories/pricing", "stories/advertising", "stories/fleet", "stories/ward", "stories/rover"),
     "Understand": ("mathematics", "paper", "results", "environments", "architecture", "reliability"),
     "Look up": ("reference", "benchmarks", "changelog", "contributing"),
 }

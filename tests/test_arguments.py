@@ -33,6 +33,10 @@ FLEET = conrl.Fleet([(MDP, 2)], [99.0, 99.0])
 FLEET_PLAN = conrl.plan(FLEET)
 UNITS = {"transitions": np.full((3, 2, 2, 2), 0.5), "rewards": np.ones((3, 2, 2)), "costs": np.ones((3, 2, 2, 2))}
 STAY = conrl.Stationary(TABLE[0])
+UNSURE = {"confidence": None, "use_unseen": False, "seed": 0, "report": None}
+LOG = conrl.sample_log(MDP, PLAN, 40)
+MODEL = conrl.estimate(LOG)
+SURE = conrl.plan(MODEL, [99.0, 99.0], confidence=0.5)
 EVIDENCE = Evidence(conrl.ConRL(TASK).counts, 1)
 
 
@@ -233,8 +237,22 @@ CALLS: dict[str, Call] = {
     "Linear.grid": Call(lambda x: conrl.Linear(never={"cost0": 9.0}, grid=x), {"x": 0.25}, planned),
     "Knapsack": Call(conrl.Knapsack, {"budgets": [9.0, 9.0], "episodes": 5, "epsilon": 0.1, "delta": 0.05}, planned),
     "ConcaveConvex": Call(conrl.ConcaveConvex, {"objective": lambda x: x, "constraint": lambda y: y[0] - 9.0}, planned),
-    "plan": Call(conrl.plan, PLANNED | {"deterministic": False, "time_limit": None}),
-    "plan()": Call(conrl.plan, PLANNED | {"deterministic": True, "time_limit": 60.0}),
+    "plan": Call(conrl.plan, PLANNED | {"deterministic": False, "time_limit": None} | UNSURE),
+    "plan()": Call(conrl.plan, PLANNED | {"deterministic": True, "time_limit": 60.0} | UNSURE),
+    "plan.confidence": Call(
+        conrl.plan,
+        {"mdp": MODEL, "limits": [9.0, 9.0], "confidence": 0.9, "use_unseen": False, "seed": 1, "report": None},
+    ),
+    "assess": Call(
+        conrl.assess, {"policy": SURE, "log": LOG, "limits": [9.0, 9.0], "level": 0.9, "draws": 4, "seed": 0}
+    ),
+    "sample_log": Call(conrl.sample_log, {"mdp": MDP, "policy": PLAN, "episodes": 3, "seed": 0}),
+    "Log": Call(
+        conrl.Log,
+        {"episodes": EPISODES, "cost_names": ("p", "q"), "state_names": ("a", "b", "c"), "action_names": ("x", "y")},
+        conrl.estimate,
+    ),
+    "Log.split": Call(LOG.split, {"share": 0.5, "seed": 0}),
     "frontier": Call(
         conrl.frontier,
         {"mdp": MDP, "cost": 0, "tol": 1e-6, "max_vertices": 3, "limits": None, "oracle": None, "chance": None},
@@ -290,7 +308,7 @@ CALLS: dict[str, Call] = {
     "save_model": Call(conrl.save_model, {"path": "model.npz", "mdp": MDP}),
     "load_policy": Call(conrl.load_policy, {"path": "policy.npz"}),
     "Policy.save": Call(PLAN.policy.save, {"path": "policy.npz", "mdp": MDP}),
-    "load_episodes": Call(conrl.load_episodes, {"path": "log.csv"}),
+    "load_episodes": Call(conrl.load_episodes, {"path": "log.csv", "columns": None, "ignore": ()}),
     "save_episodes": Call(
         conrl.save_episodes, {"path": "log.csv", "episodes": EPISODES, "cost_names": ["p", "q"], "first": 0}
     ),
@@ -422,7 +440,7 @@ CALLS: dict[str, Call] = {
         conrl.plan,
     ),
     "Fleet.simulate": Call(FLEET.simulate, {"plan": FLEET_PLAN, "runs": 2, "seed": 0, "guard": True, "threads": 1}),
-    "plan of a fleet": Call(conrl.plan, PLANNED | {"mdp": FLEET, "deterministic": False, "time_limit": None}),
+    "plan of a fleet": Call(conrl.plan, PLANNED | {"mdp": FLEET, "deterministic": False, "time_limit": None} | UNSURE),
     "FleetPlan.policy": Call(FLEET_PLAN.policy, {"unit": 0}),
     "FleetPlan.parts": Call(FLEET_PLAN.parts, {"type": 0}),
     "Simulation.quantile": Call(conrl.simulate(MDP, PLAN, 3).quantile, {"q": 0.5}),
@@ -438,9 +456,10 @@ CALLS: dict[str, Call] = {
     "Mixture.to_markov": Call(PLAN.mixture.to_markov, {"mdp": MDP}),
     "envs.make": Call(envs.make, {"name": "box"}),
 }
-CALLBACKS = {("learn", "after"), ("from_gymnasium", "cost")}
+CALLBACKS = {("learn", "after"), ("plan.confidence", "report"), ("from_gymnasium", "cost")}
 EXEMPT = {  # what is not called by users: results, errors, modules
-    "ConRLError", "ModelError", "InfeasibleError", "SpecError", "RunError", "Evaluation", "Feasibility", "Frontier",
+    "Assessment", "ConRLError", "ModelError", "InfeasibleError", "SpecError", "RunError", "Evaluation", "Feasibility",
+    "Frontier",
     "BudgetRisk", "Distribution", "FleetSimulation", "History", "Plan", "Simulation", "SpentPolicy",
     "__version__", "convex", "envs", "experiments", "targets", "theory",
 }  # fmt: skip

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, overload
 
-from conrl.arguments import read_flag
-from conrl.errors import SpecError
+from conrl.arguments import read_flag, read_seed
+from conrl.errors import SpecError, shown
 from conrl.model import ConstrainedMDP
 from conrl.model.fleet import Fleet
 from conrl.model.limits import Limits
@@ -91,9 +91,11 @@ def plan(
             support the confidence asked for, `error.needs` lists the pairs of which more data would help most.
         RunError: no deterministic policy was found in the time.
     """
-    if confidence is None and (read_flag(use_unseen, "use_unseen") or seed != 0):
-        given = "use_unseen" if use_unseen else "seed"
-        raise SpecError(f"{given} goes with confidence; leave it out", key=(given,))
+    if confidence is None:
+        extra = {"use_unseen": read_flag(use_unseen, "use_unseen"), "seed": read_seed(seed) != 0}
+        extra |= {"report": report is not None}
+        if (name := next((name for name, given in extra.items() if given), None)) is not None:
+            raise SpecError(f"{name} goes with confidence; leave it out", key=(name,))
     if isinstance(mdp, Fleet):
         if confidence is not None:
             raise SpecError("confidence is not for fleets; plan without it", key=("confidence",))
@@ -113,10 +115,13 @@ def plan(
     need_model(mdp, "plan")
     asked = as_problem(problem, mdp.limits, limits)
     if confidence is not None:
-        taken = {"planner": planner != ColumnGeneration.name, "tol": tol is not None, "deterministic": deterministic}
-        taken |= {"time_limit": time_limit is not None}
+        usual = isinstance(planner, str) and planner == ColumnGeneration.name
+        taken = {"planner": not usual, "tol": tol is not None, "time_limit": time_limit is not None}
+        taken |= {"deterministic": read_flag(deterministic, "deterministic")}
         if (name := next((name for name, value in taken.items() if value), None)) is not None:
             raise SpecError(f"confidence has a method of its own; leave {name} out", key=(name,))
+        if report is not None and not callable(report):
+            raise SpecError(f"report is {shown(report)}; it must be a function of a text", key=("report",))
         from conrl.estimation.confident import plan_confident  # here: few plans need it
 
         return plan_confident(mdp, asked, confidence, unseen=use_unseen, seed=seed, report=report)

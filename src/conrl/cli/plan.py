@@ -134,7 +134,8 @@ def plan(
     from conrl.envs.fleet_files import is_fleet_file
 
     if (model is None) == (log is None):
-        raise SpecError("give a MODEL, or logged episodes with --log" + ("" if model is None else ", not both"))
+        both = "" if model is None else ", not both"
+        raise click.UsageError(f"give a MODEL, or logged episodes with --log{both}", click.get_current_context())
     if log is None and (columns or ignore):
         raise SpecError(f"--{'column' if columns else 'ignore'} goes with --log")
     if model is not None and is_fleet_file(model):
@@ -172,15 +173,10 @@ def plan(
         with search_bar(time_limit) as report:
             best = planners.plan_deterministic(mdp, asked, tol, time_limit, report)
     else:
-        sure: dict[str, Any] = {
-            "confidence": confidence,
-            "use_unseen": use_unseen,
-            "seed": 0 if confidence is None else seed,
-        }
+        sure: dict[str, Any] = {"confidence": confidence, "use_unseen": use_unseen}
         with working("planning with confidence") as tell:
-            best = planning.plan(
-                mdp, asked, planner, tol, deterministic=deterministic, time_limit=time_limit, report=tell, **sure
-            )
+            sure |= {} if confidence is None else {"seed": seed, "report": tell}
+            best = planning.plan(mdp, asked, planner, tol, deterministic=deterministic, time_limit=time_limit, **sure)
     if any(path.suffix in TABLES for path in out) and isinstance(best.policy, policy.Mixture):
         raise SpecError(f"--out: {best.message.partition('; ')[2]}, and no table holds it; use a horizon or a discount")
     simulation = None if played is None else evaluation.simulate(mdp, best, played, seed)

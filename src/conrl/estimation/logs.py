@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conrl._types import Bool, Float, Int
-from conrl.arguments import is_number, read_count, read_seed
+from conrl.arguments import is_number, read_count, read_seed, setter
 from conrl.episode import Episode, all_fit, check_episode
 from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.estimation.log_tables import COLUMNS, COST, Source, Table, read_asked, read_table
@@ -35,6 +35,25 @@ class Log:
     cost_names: tuple[str, ...]
     state_names: tuple[str, ...] | None = None
     action_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Check what somebody put together: episodes, and names that cover their states, actions and costs."""
+        own, put = episodes_of(self.episodes), setter(self)
+        put("episodes", own)
+        put("cost_names", _names(self.cost_names, "cost_names"))
+        played = [e for e in own if len(e)]
+        wrong = next((e for e in played if e.pay.shape[1] != 1 + len(self.cost_names)), None)
+        if wrong is not None:
+            raise ModelError(f"{len(self.cost_names)} names for the {wrong.pay.shape[1] - 1} costs of an episode")
+        for what in ("state", "action"):
+            given = getattr(self, f"{what}_names")
+            if given is None:
+                continue
+            names = _names(given, f"{what}_names")
+            put(f"{what}_names", names)
+            most = max((int((e.states if what == "state" else e.actions).max()) for e in played), default=-1)
+            if most >= len(names):
+                raise ModelError(f"{len(names)} {what}_names, but an episode has {what} {most}")
 
     def __repr__(self) -> str:
         return f"Log(episodes={len(self.episodes)}, steps={self.num_steps}, costs={self.cost_names})"
@@ -59,6 +78,13 @@ class Log:
         chosen[np.random.default_rng(read_seed(seed)).permutation(n)[:count]] = True
         parts = [tuple(e for e, mine in zip(self.episodes, own, strict=True) if mine) for own in (chosen, ~chosen)]
         return replace(self, episodes=parts[0]), replace(self, episodes=parts[1])
+
+
+def _names(given: Any, what: str) -> tuple[str, ...]:
+    """Names that somebody passed; refuses anything else."""
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise ModelError(f"{what} is {shown(given)}; expected a list of names")
+    return read_names(given, len(given), what) or ()
 
 
 def episodes_of(given: Any) -> tuple[Episode, ...]:
@@ -215,9 +241,7 @@ def save_episodes(
             raise SpecError("a log has names of its own; leave cost_names out", key=("cost_names",))
         labels, cost_names = (episodes.state_names, episodes.action_names), episodes.cost_names
         episodes = episodes.episodes
-    if isinstance(cost_names, str) or not isinstance(cost_names, Sequence):
-        raise ModelError(f"cost_names is {shown(cost_names)}; expected a list of names")
-    cost_names = read_names(cost_names, len(cost_names), "cost_names") or ()
+    cost_names = _names(cost_names, "cost_names")
     names = [*COLUMNS[:5], *(f"cost_{name}" for name in cost_names), "next_state", "terminated"]
     rows = [row for e, episode in enumerate(episodes_of(episodes)) for row in log_rows(first + e, episode)]
     wrong = next((row for row in rows if len(row) != len(names)), None)

@@ -396,4 +396,4 @@ def _sums(table: Float, begin: Int) -> Float:
 
 def _generator(seed: int, block: int, k: int) -> np.random.Generator:
     """Everything random of pair k (or of another number) in a block of models."""
-    return np.random.Generator(np.random.Philox(key=np.array([(seed << 20) + block, k], dtype=np.uint64)))
+    return np.random.Generator(np.random.Philox(key=np.array([((seed << 20) + block) % 2**64, k], dtype=np.uint64)))
