@@ -229,19 +229,25 @@ def study(out: Path, replays: int, workers: int, sizes: tuple[int, ...]) -> None
 
 
 def table(path: Path) -> None:
-    """The cells as a table, and what they come to together."""
+    """Plans, intervals, and what they come to together."""
     rows = rows_of(path)
+    cells = {(r["world"], r["behavior"], int(r["episodes"])): r for r in rows}
+    sizes = sorted({int(r["episodes"]) for r in rows})
+    pairs = [(w, b) for w in WORLDS for b in BEHAVIORS if any((w, b, n) in cells for n in sizes)]
 
-    def number(row: dict[str, str], field: str) -> str:
-        return f"{100 * float(row[field]):.0f}%" if row[field] else "-"
+    def number(row: dict[str, str] | None, field: str) -> str:
+        return f"{100 * float(row[field]):.0f}%" if row is not None and row[field] else "-"
 
-    print("| world | log | episodes | returned | held | reward | plain: held | plain: reward | fixed | same | split |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    for row in rows:
-        fixed = f"{number(row, 'fixed_behavior')}, {number(row, 'fixed_optimum')}"
-        shown = [number(row, f) for f in ("returned", "held", "reward", "plain_held", "plain_reward")]
-        cells = [row["world"], row["behavior"], f"{int(row['episodes']):,}", *shown, fixed]
-        print("| " + " | ".join([*cells, number(row, "same"), number(row, "split")]) + " |")
+    def show(what: str, fields: tuple[str, ...]) -> None:
+        print(f"\n{what}\n\n| world, log | " + " | ".join(f"{n:,} episodes" for n in sizes) + " |")
+        print("| --- |" + " --- |" * len(sizes))
+        for w, b in pairs:
+            found = [", ".join(number(cells.get((w, b, n)), f) for f in fields) for n in sizes]
+            print(f"| {w}, {b} | " + " | ".join(found) + " |")
+
+    show("with confidence 0.95: returned, held, reward", ("returned", "held", "reward"))
+    show("plain: held, reward", ("plain_held", "plain_reward"))
+    show("intervals: behavior, optimum, same log, split", ("fixed_behavior", "fixed_optimum", "same", "split"))
     for line in summary(rows):
         print(line)
 

@@ -759,7 +759,7 @@ def simulated(K: int, within: float, apart: float, seed: int, equal: int | None 
     pair = np.repeat(np.arange(K), N)
     pay = rng.normal(true[pair], np.sqrt(within))
     mean = np.bincount(pair, pay) / N
-    squares = np.bincount(pair, (pay - mean[pair]) ** 2)
+    squares = np.bincount(pair, (pay - mean[pair]) ** 2).astype(np.float64)
     scatter = Scatter(N.astype(np.float64), mean[:, None], squares[:, None])
     return fit_prior(scatter, pair, np.ones(pair.size), pay[:, None]), true
 

@@ -139,7 +139,7 @@ class Cautious:
         scale = np.where(noisy, variance / np.where(noisy, above, 1.0), 1.0)
         gamma = generator.standard_gamma(np.where(noisy, above / scale, 1.0)) * scale
         seen[:, :, 1:] = np.where(noisy, self.best + self.bad * gamma, pay)[:, :, 1:]
-        found = posterior.believed(seen, np.where(visits > 0, visits, 0)[:, None, None])
+        found = posterior.believed(seen, part.pairs)
         return np.where((visits > 0)[:, None, None], found, pay)
 
 

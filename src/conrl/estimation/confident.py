@@ -11,8 +11,9 @@ Two things would make that share too good, and are taken off before limits are j
   made by the same rule, and valued there and at the posterior's means (Efron 1983: the optimism of a rule, by the
   bootstrap). The mean over RULES drawn models is added to the plan's costs.
 - *Risks that the log has not shown yet.* What pays well and was seldom tried may be just what is risky, and no prior
-  made from the pairs seen often knows it. So each pair has half a visit more (Jeffreys 1946) that cost the worst that
-  was seen of any pair: nothing beside a thousand visits, much beside ten. `conrl.assess` has no such visits.
+  made from the pairs seen often knows it. So each pair has DOUBT visits more (as in Jeffreys' prior, which has half
+  a one) that cost the worst that was seen of any pair: much beside ten, next to nothing beside a thousand.
+  `conrl.assess` has no such visits.
 
 What is returned is verified on fresh draws, with other seeds than the search had. If these say less than was asked,
 the multiple grows, and fresh ones are drawn again. The probability is that of the Markov policy `plan.policy`; it is

@@ -21,7 +21,7 @@ What is drawn for a pair depends on the seed and the pair alone: two policies ar
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from conrl.policy import Policy
 
 FEW = 12  # different amounts that a pair pays at one successor, and that are kept
 BLOCK = 128  # models drawn at once
-DOUBT = 0.5  # visits
+DOUBT, FADES = 0.75, 60.0  # visits of the worst, and after how many others they begin to fade
 
 
 class Atoms(NamedTuple):
@@ -70,7 +70,7 @@ class Posterior:
     """The models that a log leaves possible; `mdp` is its estimate, which holds all that was seen."""
 
     def __init__(self, mdp: ConstrainedMDP, columns: Int | None = None, far: Float | None = None) -> None:
-        """`columns` [n] chooses among reward and costs; `far` [n] is what half a visit of each pair paid, or nan."""
+        """`columns` [n] chooses among reward and costs; `far` [n] is what DOUBT visits of each pair paid, or nan."""
         if mdp._log is None or mdp._visits is None:
             why = "knows mean pay only" if mdp._visits is not None else "was not estimated"
             raise SpecError(
@@ -91,7 +91,9 @@ class Posterior:
         pay = mdp.pay_by_outcome[real]
         pay = pay if columns is None else pay[:, columns]
         self.far = np.zeros(pay.shape[1]) if far is None else np.nan_to_num(far)  # [n]
-        self.doubt = np.zeros(pay.shape[1]) if far is None else np.where(np.isnan(far), 0.0, DOUBT)  # [n]: visits
+        doubted = np.zeros(pay.shape[1], dtype=bool) if far is None else ~np.isnan(far)
+        often = np.minimum(1.0, FADES / np.maximum(self.visits, 1))
+        self.doubt = np.outer(DOUBT * often, doubted)  # [P, n]: visits
         self._read(owner[real], graph.successor[real].astype(np.int64), times, pay)
         self._fit()
         self._look_back()
@@ -149,32 +151,31 @@ class Posterior:
         once = np.bincount(self.link_pair[(self.link_times == 1.0) & ~self.known[self.link_pair]], minlength=P)
         self.lost = np.zeros(P)  # [P]: Gamma's parameter of new successors
         self.lost[tried] = novelty(self.visits[tried], once[tried])
-        strength, center, doubt, far = self.prior.strength, self.prior.center, self.doubt, self.far
+        strength, center, far = self.prior.strength, self.prior.center, self.far
         spread = self.prior.pool.var(axis=1) * (strength + 1.0)
-        self.worth = strength + doubt  # [n]: visits, of all that is believed beforehand
+        self.worth = strength + self.doubt  # [P, n]: visits, of all that is believed beforehand
 
-        def mixed(N: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
+        def mixed(N: Float, mean: Float, variance: Float, doubt: Float) -> tuple[Float, Float]:
             """Mean and variance of a visit: seen, by the prior, or far."""
             parts = ((N, mean, variance), (strength, center, spread), (doubt, far, 0.0))
-            total = np.maximum(N + self.worth, 1e-300)
+            total = np.maximum(N + strength + doubt, 1e-300)
             middle = sum(w * x for w, x, _ in parts) / total
             return middle, sum(w * (v + (x - middle) ** 2) for w, x, v in parts) / total
 
-        never = self.worth > 0.0
-        nothing = mixed(np.zeros(1), center, spread)
-        self.means, self.variance = (
-            np.tile(np.where(never, x, y), (P, 1)) for x, y in zip(nothing, (center, spread), strict=True)
-        )
-        self.means[tried], self.variance[tried] = mixed(visits[:, None], mean, squares / visits[:, None])
+        nothing = np.zeros((P, 1))
+        believed = mixed(nothing, center, spread, self.doubt)
+        blank = self.worth == 0.0  # nothing is believed: as all pairs do
+        self.means, self.variance = np.where(blank, center, believed[0]), np.where(blank, spread, believed[1])
+        own = mixed(visits[:, None], mean, squares / visits[:, None], self.doubt[tried])
+        self.means[tried], self.variance[tried] = own
         self.means[self.known] = self.variance[self.known] = 0.0
 
-    def believed(self, mean: Float, visits: Any) -> Float:
-        """The posterior mean of pay [..., n] where so many visits paid `mean`."""
-        prior = self.prior
-        total = visits + self.worth
-        return np.asarray(
-            (visits * mean + prior.strength * prior.center + self.doubt * self.far) / np.where(total > 0.0, total, 1.0)
-        )
+    def believed(self, mean: Float, pairs: Int) -> Float:
+        """[n, B, 1+d]: the posterior means of the pay of pairs whose visits paid `mean` [n, B, 1+d]."""
+        prior, N = self.prior, self.visits[pairs][:, None, None]
+        doubt, worth = self.doubt[pairs][:, None], self.worth[pairs][:, None]
+        sums = N * mean + prior.strength * prior.center + doubt * self.far
+        return np.asarray(sums / np.maximum(N + worth, 1e-300))
 
     def _look_back(self) -> None:
         """Where what was never seen leads: for each node the outcomes begin .. end-1 of target and chance."""
@@ -204,7 +205,7 @@ class Posterior:
     def draw(self, pairs: Int, seed: int, block: int, size: int = BLOCK) -> Drawn:
         """Some pairs in models number block * BLOCK and following, `size` of them."""
         atoms, W = self.atoms, self.means.shape[1]
-        believed = np.concatenate((self.prior.strength, self.doubt))
+        strength = self.prior.strength
         begins, chosen = select(self._atom_start, pairs)
         sizes = begins.astype(np.int64)
         weight = np.empty((chosen.size, size))
@@ -219,7 +220,8 @@ class Posterior:
             lo, hi = sizes[i], sizes[i + 1]
             generator = _generator(seed, block, k)
             weight[lo:hi] = generator.standard_gamma(shape[lo:hi, None], (hi - lo, size)) if hi > lo + 1 else 1.0
-            rest[i] = generator.standard_gamma(np.concatenate(([N[i], self.lost[k]], believed)), (size, 2 + 2 * W))
+            shapes = np.concatenate(([N[i], self.lost[k]], strength, self.doubt[k]))
+            rest[i] = generator.standard_gamma(shapes, (size, 2 + 2 * W))
             point[i] = generator.random((size, 1 + W))
             if rough[lo:hi].any():
                 noise[lo:hi] = generator.standard_normal((hi - lo, size, W))
@@ -233,7 +235,7 @@ class Posterior:
         other = self.prior.pool[np.arange(W), at] + self._center(seed, block, size)
         # A pair that nothing is known or believed of pays as all pairs do.
         known = self.known[pairs]
-        blank = ((N == 0.0) & ~known)[:, None, None] & (self.worth == 0.0)
+        blank = ((N == 0.0) & ~known)[:, None, None] & (self.worth[pairs] == 0.0)[:, None]
         mass, new = rest[:, :, 0], rest[:, :, 1]
         like, doubt = rest[:, :, 2 : 2 + W] + blank, rest[:, :, 2 + W :]
         pay = mass[:, :, None] * mean + like * other + doubt * self.far

@@ -109,8 +109,12 @@ class FleetPlan:
 
     @property
     def message(self) -> str:
-        """What the status means and, where something is wrong, the remedy."""
-        return MESSAGES[self.status]
+        """What the status means and, where something is wrong, the remedy; and whether models are only estimates."""
+        models = self.fleet.models or ()
+        steps = [int(model._visits.sum()) for model in models if model._visits is not None]
+        if not steps:
+            return MESSAGES[self.status]
+        return f"{MESSAGES[self.status]}; {len(steps)} of {len(models)} models are estimated from {sum(steps):,} steps"
 
     @property
     def rows(self) -> tuple[Row, ...]:
