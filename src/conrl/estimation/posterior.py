@@ -94,8 +94,8 @@ class Posterior:
         doubted = np.zeros(pay.shape[1], dtype=bool) if far is None else ~np.isnan(far)
         often = np.minimum(1.0, FADES / np.maximum(self.visits, 1))
         self.doubt = np.outer(DOUBT * often, doubted)  # [P, n]: visits
+        self._fit(owner[real], times, pay)
         self._read(owner[real], graph.successor[real].astype(np.int64), times, pay)
-        self._fit()
         self._look_back()
 
     def _read(self, owner: Int, successor: Int, times: Float, pay: Float) -> None:
@@ -114,7 +114,7 @@ class Posterior:
             mean = np.stack([np.bincount(link, times * pay[:, i]) for i in range(width)], axis=1) / count[:, None]
             off = pay - mean[link]
             packed = [[np.bincount(link, times * off[:, i] * off[:, j]) for j in range(width)] for i in range(width)]
-            covariance = np.moveaxis(np.array(packed), 2, 0) / (count * (count + 1.0))[:, None, None]
+            covariance = np.moveaxis(np.array(packed), 2, 0) / np.maximum(count * (count - 1.0), 1.0)[:, None, None]
             crowded = np.zeros(count.size, dtype=bool)
             crowded[link[many]] = True
             values, vectors = np.linalg.eigh(covariance[crowded])
@@ -129,28 +129,25 @@ class Posterior:
         self.atoms = Atoms(owner, link, times, pay, root)
         self._atom_start: Int = np.searchsorted(owner, np.arange(P + 1))
 
-    def _fit(self) -> None:
-        """The priors of pay and of new successors, from the pairs that were seen."""
-        atoms, P = self.atoms, self.mdp.num_pairs
-        width = atoms.pay.shape[1]
+    def _fit(self, owner: Int, times: Float, pay: Float) -> None:
+        """The prior of pay, from the pairs that were seen, and the posterior's means and variances."""
+        P, width = self.mdp.num_pairs, pay.shape[1]
         tried = np.flatnonzero(self.visits > 0)
         if not tried.size:
             raise SpecError("the log holds no step; nothing is known")
         visits = self.visits[tried].astype(np.float64)
         place = np.full(P, -1)
         place[tried] = np.arange(tried.size)
-        use = self.visits[atoms.pair] > 0
-        pair, times, pay = place[atoms.pair[use]], atoms.times[use], atoms.pay[use]
-        sums = [np.bincount(pair, times * pay[:, i], minlength=tried.size) for i in range(width)]
-        mean = np.stack(sums, axis=1) / visits[:, None]
-        inner = np.einsum("mij,mij->mi", atoms.root[use], atoms.root[use]) * (times * (times + 1.0))[:, None]
-        squares = times[:, None] * (pay - mean[pair]) ** 2 + inner
-        squares = np.stack([np.bincount(pair, squares[:, i], minlength=tried.size) for i in range(width)], axis=1)
+        use = self.visits[owner] > 0
+        pair, times, pay = place[owner[use]], times[use], pay[use]
+
+        def sums(x: Float) -> Float:
+            return np.stack([np.bincount(pair, times * x[:, i], minlength=tried.size) for i in range(width)], axis=1)
+
+        mean = sums(pay) / visits[:, None]
+        squares = sums((pay - mean[pair]) ** 2)
         self.prior = fit_prior(Scatter(visits, mean, squares), pair, times, pay)
         self._tried, self._pull = mean, pull(visits)
-        once = np.bincount(self.link_pair[(self.link_times == 1.0) & ~self.known[self.link_pair]], minlength=P)
-        self.lost = np.zeros(P)  # [P]: Gamma's parameter of new successors
-        self.lost[tried] = novelty(self.visits[tried], once[tried])
         strength, center, far = self.prior.strength, self.prior.center, self.far
         spread = self.prior.pool.var(axis=1) * (strength + 1.0)
         self.worth = strength + self.doubt  # [P, n]: visits, of all that is believed beforehand
@@ -178,8 +175,14 @@ class Posterior:
         return np.asarray(sums / np.maximum(N + worth, 1e-300))
 
     def _look_back(self) -> None:
-        """Where what was never seen leads: for each node the outcomes begin .. end-1 of target and chance."""
+        """How much leads where a pair never led, and where: for each node the outcomes begin .. end-1 of target and
+        chance."""
         mdp = self.mdp
+        tried = np.flatnonzero(self.visits > 0)
+        single = (self.link_times == 1.0) & ~self.known[self.link_pair]
+        once = np.bincount(self.link_pair[single], minlength=mdp.num_pairs)
+        self.lost = np.zeros(mdp.num_pairs)  # [P]: Gamma's parameter of new successors
+        self.lost[tried] = novelty(self.visits[tried], once[tried])
         S, nodes = mdp.num_states, mdp.graph.first.size - 1
         node_of_pair = mdp._pair_node
         real = ~self.known[self.link_pair]
@@ -233,11 +236,11 @@ class Posterior:
             mean += _sums(weight[:, :, None] * np.einsum("mij,mbj->mbi", atoms.root[chosen], noise), sizes)
         at = (point[:, :, 1:] * QUANTILES).astype(np.int64)
         other = self.prior.pool[np.arange(W), at] + self._center(seed, block, size)
-        # A pair that nothing is known or believed of pays as all pairs do.
         known = self.known[pairs]
-        blank = ((N == 0.0) & ~known)[:, None, None] & (self.worth[pairs] == 0.0)[:, None]
         mass, new = rest[:, :, 0], rest[:, :, 1]
-        like, doubt = rest[:, :, 2 : 2 + W] + blank, rest[:, :, 2 + W :]
+        like, doubt = rest[:, :, 2 : 2 + W], rest[:, :, 2 + W :]
+        # A pair of which nothing is known, or believed (or so little that it underflows), pays as all pairs do.
+        like = np.where(mass[:, :, None] + like + doubt > 0.0, like, 1.0)
         pay = mass[:, :, None] * mean + like * other + doubt * self.far
         pay /= np.maximum(mass[:, :, None] + like + doubt, 1e-300)
         pay[known] = 0.0
@@ -362,9 +365,12 @@ class Ensemble:
     def _blocks(self) -> Iterator[tuple[Drawn, Float]]:
         """What was drawn, block by block, and the first states."""
         for block, begin in enumerate(range(0, self.draws, BLOCK)):
-            size = min(BLOCK, self.draws - begin)
-            drawn = self.posterior.draw(self.pairs, self.seed, block, size)
-            yield drawn, self.posterior.first_states(self.seed, block, size)
+            drawn = self.posterior.draw(self.pairs, self.seed, block)
+            initial, size = self.posterior.first_states(self.seed, block), self.draws - begin
+            if size < BLOCK:
+                share, lost, target, pay, initial = (np.ascontiguousarray(x[:, :size]) for x in (*drawn, initial))
+                drawn = Drawn(share, lost, target, pay)
+            yield drawn, initial
 
     def totals(self, policy: Policy) -> Float:
         """[draws, 1+d]: what a Markov policy is worth in each model."""

@@ -53,6 +53,7 @@ def fit_prior(scatter: Scatter, pair: Int, times: Float, pay: Float) -> Prior:
     apart = np.maximum((w @ (m - center) ** 2 - noise) / max(1.0 - float(w @ w), 1e-12), 0.0)  # t^2
     noisy = within > 1e-18 * np.maximum(center**2, apart)
     strength = np.where(noisy, within / np.maximum(apart, within / MOST_STRENGTH + 1e-300), 0.0)
+    strength *= N.size > 1  # one pair tells nothing about others, and twice about itself
     precision = np.repeat(w[:, None], m.shape[1], axis=1)
     weight = precision[pair] * (times / N[pair])[:, None]
     pool = np.empty((m.shape[1], QUANTILES))
