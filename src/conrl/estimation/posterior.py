@@ -21,7 +21,7 @@ What is drawn for a pair depends on the seed and the pair alone: two policies ar
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,6 +56,11 @@ class Drawn(NamedTuple):
     lost: Float  # [n, D]: of a successor that was never seen
     target: Int  # [n, D]: and which that is
     pay: Float  # [n, D, 1+d]
+
+    def first(self, size: int) -> Drawn:
+        """The first so many models."""
+        arrays: Any = (np.ascontiguousarray(x[:, :size]) for x in self)
+        return Drawn(*arrays)
 
 
 class Deviations(NamedTuple):
@@ -368,8 +373,7 @@ class Ensemble:
             drawn = self.posterior.draw(self.pairs, self.seed, block)
             initial, size = self.posterior.first_states(self.seed, block), self.draws - begin
             if size < BLOCK:
-                share, lost, target, pay, initial = (np.ascontiguousarray(x[:, :size]) for x in (*drawn, initial))
-                drawn = Drawn(share, lost, target, pay)
+                drawn, initial = drawn.first(size), np.ascontiguousarray(initial[:, :size])
             yield drawn, initial
 
     def totals(self, policy: Policy) -> Float:
