@@ -365,7 +365,7 @@ class Counts:
             raise SpecError(f"unvisited is {shown(unvisited)}; it must be 'self-loop' or 'missing'")
         task = self.task
         S, A = task.num_states, task.num_actions
-        ends = self._place[self.end] >= 0
+        ends = bool(self._place[self.end] >= 0)
         total = S + ends
         inner, order = self.model(), np.where(self.order == self.end, S, self.order)
         counts = np.zeros((total, A), dtype=np.int64)
