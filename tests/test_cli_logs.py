@@ -29,7 +29,7 @@ def world() -> conrl.ConstrainedMDP:
         "action_names": ["wait", "drug"],
         "cost_names": ["adverse"],
     }
-    return conrl.ConstrainedMDP(P, reward, cost, 8, **names)
+    return conrl.ConstrainedMDP(P, reward, cost, 8, cost_names=["adverse"], **names)
 
 
 @pytest.fixture

@@ -148,3 +148,21 @@ def test_fleet_repairs() -> None:
     assert most <= 12000.0
     assert 30.0 < numbers(text, "200 runs without it: money exceeded in")[0] < 60.0
     assert numbers(text, "The same money for every type:") == [95.0]
+
+
+def test_ward_log() -> None:
+    """Plans with confidence keep the limit where plain ones do not; small logs support none."""
+    text = run("ward_log.py")
+    plain, sure = (
+        re.findall(r"(\d+) of (\d+)", next(x for x in text.splitlines() if x.startswith(f"{what}: plans within")))
+        for what in ("no caution", "confidence 0.95")
+    )
+    assert [int(n) for _, n in plain] == [6] * 6
+    assert sum(int(k) for k, _ in plain) <= 12
+    assert sum(int(n) for _, n in sure[-3:]) == 18
+    assert sum(int(k) for k, _ in sure) >= 0.9 * sum(int(n) for _, n in sure)
+    promised, reward, kept, earned = numbers(text, "confidence 0.95: promises")
+    assert promised < 0.2
+    assert earned < numbers(text, "Log(episodes=2000")[-1]
+    assert kept < 0.2
+    assert reward > 10.0
