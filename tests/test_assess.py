@@ -218,7 +218,6 @@ def test_weights_are_scaled_with_the_share_of_episodes() -> None:
     assert (found.effective, found.episodes) == (70.0, 100)
 
 
-@pytest.mark.xfail(reason="products of ratios overflow", strict=True)
 def test_long_episodes_that_hardly_anybody_played_do_not_overflow() -> None:
     """One of 100 episodes did what the policy does: a weight of 100 at each of 200 steps."""
     H = 200
@@ -438,7 +437,6 @@ def test_a_plan_of_the_same_log_is_flagged() -> None:
     assert "fixed before the log was drawn" in flags["other"].message
 
 
-@pytest.mark.xfail(reason="logs are told apart by their numbers of visits alone", strict=True)
 def test_two_halves_of_a_log_are_not_the_same_log() -> None:
     rng = np.random.default_rng(0)
     log = conrl.Log(tuple(conrl.Episode([0, 0], [0], [1.0], [[float(rng.random() < 0.3)]]) for _ in range(100)), ("c",))
@@ -446,7 +444,6 @@ def test_two_halves_of_a_log_are_not_the_same_log() -> None:
     assert not conrl.assess(conrl.plan(conrl.estimate(train), [0.9]), test).planned
 
 
-@pytest.mark.xfail(reason="totals are compared with limits without any room for rounding", strict=True)
 def test_a_limit_that_is_just_kept_is_kept() -> None:
     """Three steps that always cost 0.1 cost 0.3."""
     episodes = [conrl.Episode([0] * 4, [0] * 3, [1.0] * 3, [[0.1]] * 3)] * 20
@@ -679,13 +676,11 @@ def test_any_names_come_back(tmp_path_factory: pytest.TempPathFactory, states: l
     round_trip(tmp_path_factory.mktemp("csv") / "policy.csv", ["x", *(f"s{s}" for s in states)], [*actions, "a0"])
 
 
-@pytest.mark.xfail(reason="names are stripped when they are read, not when they are written", strict=True)
 @pytest.mark.parametrize("states", [[" a", "b "], ["a", " a"], ["\u00a0a", "b"]])
 def test_names_with_spaces_around_them_come_back(tmp_path: Path, states: list[str]) -> None:
     round_trip(tmp_path / "policy.csv", states, ["x", "y"])
 
 
-@pytest.mark.xfail(reason="whole numbers are read as indices, also where they are names", strict=True)
 def test_names_that_are_numbers_are_matched_with_a_model(tmp_path: Path) -> None:
     episodes = tuple(conrl.Episode([0, 1, 0], [0, 1], [1.0, 1.0], [[0.0], [1.0]]) for _ in range(5))
     model = conrl.estimate(conrl.Log(episodes, ("c",), ("10", "20"), ("x", "y")))
@@ -695,7 +690,7 @@ def test_names_that_are_numbers_are_matched_with_a_model(tmp_path: Path) -> None
     np.testing.assert_allclose(found.draws, conrl.assess(policy, model).draws)
 
 
-def test_names_are_numbered_by_first_appearance_numbers_by_themselves(tmp_path: Path) -> None:
+def test_names_are_numbered_by_first_appearance(tmp_path: Path) -> None:
     path = tmp_path / "policy.csv"
     path.write_text("probability,Action,STATE\n1,go,b\n0.5,go,a\n0.5,stay,a\n\n")
     found = read_policy_table(path)
@@ -703,9 +698,9 @@ def test_names_are_numbered_by_first_appearance_numbers_by_themselves(tmp_path: 
     np.testing.assert_array_equal(found.probabilities, [[[1.0, 0.0], [0.5, 0.5]]])
     path.write_text("step,state,action,probability\n1,3,1,1\n0,1,0,1.0\n")
     found = read_policy_table(path)
-    assert (found.states, found.actions) == (("0", "1", "2", "3"), ("0", "1"))
-    assert found.probabilities.shape == (2, 4, 2)
-    assert found.probabilities[1, 3, 1] == found.probabilities[0, 1, 0] == 1.0
+    assert (found.states, found.actions) == (("3", "1"), ("1", "0"))
+    assert found.probabilities.shape == (2, 2, 2)
+    assert found.probabilities[1, 0, 0] == found.probabilities[0, 1, 1] == 1.0
     assert found.probabilities.sum() == 2.0
 
 

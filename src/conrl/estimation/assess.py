@@ -157,7 +157,7 @@ def assess(
     totals = np.zeros((draws, 1 + model.num_costs))
     for weight, table in parts:
         totals += (1.0 - played.skip) * weight * posterior.totals(_checked(table, model), draws, seed)
-    keeps = rows.sign * totals[:, 1 + rows.cost] <= rows.bound
+    keeps = rows.kept(totals[:, 1 + rows.cost])
     listed = tuple(Kept(name, float(share)) for name, share in zip(rows.names, keeps.mean(axis=0), strict=True))
     weights = np.array([weight for weight, _ in parts])
     tables = [Policy._trusted(table.copy()) for _, table in parts]
@@ -296,7 +296,7 @@ def _checked(table: Float, model: ConstrainedMDP) -> Policy:
 def _rows(model: ConstrainedMDP, limits: Any, linear: Linear | None) -> Rows:
     asked = linear if limits is None and linear is not None else as_problem(limits, model.limits)
     if not isinstance(asked, Linear) or asked.on_episodes or asked.per_step is not None:
-        raise SpecError("assess takes limits and floors on expected totals", key=("limits",))
+        raise SpecError("assess takes limits and floors on expected totals; give them with limits=", key=("limits",))
     return asked.rows(model)
 
 
@@ -326,5 +326,12 @@ def _same_data(mdp: ConstrainedMDP | None, model: ConstrainedMDP) -> bool:
     """Whether a plan's model was estimated from what this one was."""
     if mdp is None or mdp._visits is None or model._visits is None:
         return False
-    ours, theirs = (np.sort(x[x > 0]) for x in (model._visits, mdp._visits))
-    return mdp is model or np.array_equal(ours, theirs)
+    return mdp is model or np.array_equal(_seen(model), _seen(mdp))
+
+
+def _seen(mdp: ConstrainedMDP) -> Float:
+    """How often what was seen, whatever the order of states, actions and steps."""
+    assert mdp._visits is not None
+    times = mdp.graph.probability * np.repeat(mdp._visits, np.diff(mdp.graph.start).astype(np.int64))
+    rows = np.column_stack((times, mdp.pay_by_outcome))[times > 0.5]
+    return np.asarray(rows[np.lexsort(rows.T)].round(9))

@@ -33,8 +33,7 @@ from conrl.arguments import is_number, read_flag, read_seed
 from conrl.errors import InfeasibleError, SpecError, shown
 from conrl.estimation.cautious import Cautious
 from conrl.estimation.needs import ranked
-from conrl.estimation.posterior import Ensemble
-from conrl.evaluation import evaluate
+from conrl.estimation.posterior import Ensemble, Posterior
 from conrl.model import ConstrainedMDP
 from conrl.planners import ColumnGeneration, Plan
 from conrl.planners.feasibility import feasibility
@@ -106,7 +105,7 @@ class Search:
         else:
             totals = posterior.totals(one.policy, SEARCH, self._seed(0))
         values = totals[:, 1:] if shift is None else totals[:, 1:] + shift[1:]
-        return float((rows.sign * values <= rows.bound).all(axis=1).mean())
+        return float(rows.kept(values).all(axis=1).mean())
 
     def shift(self, one: Candidate, fresh: int | None = None) -> Float:
         """[1+R]: how much worse the plans of this rule are in the world than where they are made."""
@@ -221,15 +220,15 @@ def plan_confident(
     shift[0] = best.shift[0]
     shift[1 + rows.cost] = best.shift[1:]
     sure = Confidence(asked, best.probability, search.draws, best.candidate.multiple, shift, plain)
-    return _plan(mdp, problem, rows, best.candidate, sure)
+    return _plan(cautious, problem, best.candidate, sure)
 
 
-def _plan(mdp: ConstrainedMDP, problem: Problem, rows: Rows, best: Candidate, sure: Confidence) -> Plan:
+def _plan(cautious: Cautious, problem: Problem, best: Candidate, sure: Confidence) -> Plan:
     """A candidate as a plan of the estimate."""
-    made = best.plan.mixture
-    values = np.array([evaluate(mdp, policy).value for policy in made.policies])
+    mdp, rows, made = cautious.mdp, cautious.rows, best.plan.mixture
+    *each, value = (_value(mdp, policy) for policy in (*made.policies, best.policy))
+    values = np.array(each)
     mixture = Mixture(made.weights, made.policies, values)
-    value = evaluate(mdp, best.policy).value
     assert best.plan.checked is not None
     multipliers = best.plan.checked.multipliers
     prices, floor_prices = split_prices(rows, multipliers, mdp.num_costs)
@@ -252,19 +251,31 @@ def _plan(mdp: ConstrainedMDP, problem: Problem, rows: Rows, best: Candidate, su
     )
 
 
+def _value(mdp: ConstrainedMDP, policy: Policy) -> Float:
+    """[1+d]: of a policy in the estimate, which knows nothing of pairs never seen: where it uses some, the mean over
+    drawn models."""
+    posterior, rho = Posterior(mdp), np.zeros((1, mdp.num_pairs))
+    policy.add_occupation(mdp, 1.0, rho)
+    if not rho[0, ~posterior.seen].any():
+        return np.asarray(rho[0] @ mdp.pay)
+    return np.asarray(posterior.totals(policy, FRESH, 0).mean(axis=0))
+
+
 def _declined(search: Search, best: Verified, problem: Problem) -> InfeasibleError:
     """Why there is no plan, and what would help."""
     cautious = search.cautious
     deviations = cautious.posterior.deviations(best.candidate.policy)
     mean, sd = deviations.value[1:], np.sqrt(((deviations.visits[:, None] * deviations.deviation) ** 2).sum(axis=0))[1:]
     rows = cautious.rows
-    room = (rows.bound - rows.sign * mean) / np.maximum(sd, 1e-300)
-    needs = ranked(cautious.mdp, deviations, 1 + int(np.argmin(room)))
-    listed = ", ".join(map(str, needs[:3]))
+    room = rows.bound - rows.sign * mean
+    unsure = sd > 0.0
+    tight = np.where(unsure, room / np.where(unsure, sd, 1.0), np.where(rows.kept(mean), np.inf, -np.inf))
+    needs = ranked(cautious.mdp, deviations, 1 + int(np.argmin(tight)))
+    listed = ". More data would help most about " + ", ".join(map(str, needs[:3])) if needs else ""
     names = " and ".join(rows.names)
     return InfeasibleError(
         f"the log does not support {names} with probability {search.asked:g}: the best plan found has "
-        f"{best.probability:.3f}. More data would help most about {listed}",
+        f"{best.probability:.3f}{listed}",
         feasibility(cautious.seen(), problem),  # type: ignore[arg-type]
         needs,
     )

@@ -8,7 +8,8 @@ counts at step t with
 and the estimate is the sum over steps of the weighted means of what step t paid (weighted per-decision importance
 sampling, Precup, Sutton and Singh 2000). Intervals are by the bootstrap over episodes. (sum w)^2 / sum w^2 at the last
 step is how many episodes it rests on, the effective sample size (Kong 1992): long episodes and policies unlike b leave
-next to none. Actions that the log never has in a state are left out of it, wherever the policy plays them.
+next to none. An episode that was cut off counts up to there. Actions that the log never has in a state are left out of
+it, wherever the policy plays them.
 """
 
 from __future__ import annotations
@@ -71,11 +72,17 @@ def importance(
     action = np.concatenate([e.actions[:k] for e, k in zip(played, lengths, strict=True)])
     pay = np.zeros((H, n, width))
     pay[step, owner] = np.concatenate([e.pay[:k] for e, k in zip(played, lengths, strict=True)])
-    weights = np.zeros((H, n))
-    for share, table in parts:
+    ended = np.array([e.terminated or len(e) >= H for e in played])
+    logs = np.empty((len(parts), H, n))
+    for k, (share, table) in enumerate(parts):
         ratio = np.ones((H, n))  # after an episode has ended nothing is chosen
         ratio[step, owner] = table[step, state, action] / behavior[state, action]
-        weights += share * np.cumprod(ratio, axis=0)
+        with np.errstate(divide="ignore"):
+            logs[k] = np.cumsum(np.log(ratio), axis=0) + np.log(share)
+    # What became of an episode that was cut off is unknown: it counts no longer.
+    logs[:, (np.arange(H)[:, None] >= lengths) & ~ended] = -np.inf
+    most = logs.max(axis=(0, 2), keepdims=True)
+    weights = np.exp(logs - np.where(np.isfinite(most), most, 0.0)).sum(axis=0)  # of each step, in units of the largest
     last = weights[-1]
     scale = float(last.max(initial=0.0))
     effective = float((last / scale).sum() ** 2 / ((last / scale) ** 2).sum()) if scale > 0.0 else 0.0

@@ -36,6 +36,7 @@ from conrl.policy import Policy
 
 FEW = 12  # different amounts that a pair pays at one successor, and that are kept
 BLOCK = 128  # models drawn at once
+TINY = 1e-200  # what is believed of a pair, in visits, if it is nothing
 DOUBT, FADES = 0.75, 60.0  # visits of the worst, and after how many others they begin to fade
 
 
@@ -153,6 +154,7 @@ class Posterior:
         squares = sums((pay - mean[pair]) ** 2)
         self.prior = fit_prior(Scatter(visits, mean, squares), pair, times, pay)
         self._tried, self._pull = mean, pull(visits)
+        self._ends = pay.min(axis=0), pay.max(axis=0)  # nothing is drawn beyond what was seen
         strength, center, far = self.prior.strength, self.prior.center, self.far
         spread = self.prior.pool.var(axis=1) * (strength + 1.0)
         self.worth = strength + self.doubt  # [P, n]: visits, of all that is believed beforehand
@@ -240,12 +242,12 @@ class Posterior:
         if rough.any():
             mean += _sums(weight[:, :, None] * np.einsum("mij,mbj->mbi", atoms.root[chosen], noise), sizes)
         at = (point[:, :, 1:] * QUANTILES).astype(np.int64)
-        other = self.prior.pool[np.arange(W), at] + self._center(seed, block, size)
+        other = np.clip(self.prior.pool[np.arange(W), at] + self._center(seed, block, size), *self._ends)
         known = self.known[pairs]
         mass, new = rest[:, :, 0], rest[:, :, 1]
         like, doubt = rest[:, :, 2 : 2 + W], rest[:, :, 2 + W :]
         # A pair of which nothing is known, or believed (or so little that it underflows), pays as all pairs do.
-        like = np.where(mass[:, :, None] + like + doubt > 0.0, like, 1.0)
+        like = np.where(mass[:, :, None] + like + doubt > TINY, like, 1.0)
         pay = mass[:, :, None] * mean + like * other + doubt * self.far
         pay /= np.maximum(mass[:, :, None] + like + doubt, 1e-300)
         pay[known] = 0.0
@@ -268,10 +270,11 @@ class Posterior:
 
     def _center(self, seed: int, block: int, size: int) -> Float:
         """[size, n]: how far the mean of all pairs is off in each model, by the bootstrap over pairs."""
-        share = _generator(seed, block, 2**63 + 1).standard_exponential((self._tried.shape[0], size))
-        share *= self._pull[:, None]
+        K = self._tried.shape[0]
+        share = _generator(seed, block, 2**63 + 1).standard_gamma(K * self._pull[:, None], (K, size))
         share /= share.sum(axis=0)
-        return np.asarray(share.T @ self._tried - self.prior.center)
+        wide = np.sqrt((K + 1.0) / (K - 1.0)) if K > 1 else 0.0  # the bootstrap of few is too narrow
+        return np.asarray(wide * (share.T @ self._tried - self.prior.center))
 
     def first_states(self, seed: int, block: int, size: int = BLOCK) -> Float:
         """[S, size]: the distribution of the first state in each model."""

@@ -46,9 +46,11 @@ class Scatter(NamedTuple):
 def fit_prior(scatter: Scatter, pair: Int, times: Float, pay: Float) -> Prior:
     """The prior of pay; `pay` [M, 1+d] was seen `times` [M] at the pairs `pair` [M] (positions in `scatter`)."""
     N, m = scatter.visits, scatter.mean
-    within = scatter.squares.sum(axis=0) / max(N.sum() - N.size, 1.0)  # s^2
     w = pull(N)
     center = w @ m
+    within = scatter.squares.sum(axis=0) / max(N.sum() - N.size, 1.0)  # s^2
+    if N.max() < 2.0:  # no pair was seen twice: all that varies may be chance
+        within = w @ (m - center) ** 2
     noise = (w - w**2) @ (within / N[:, None])  # what s^2 adds to the scatter of the means
     apart = np.maximum((w @ (m - center) ** 2 - noise) / max(1.0 - float(w @ w), 1e-12), 0.0)  # t^2
     noisy = within > 1e-18 * np.maximum(center**2, apart)

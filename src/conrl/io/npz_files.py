@@ -175,7 +175,16 @@ def _log(arrays: dict[str, Array], own: _Structure, visits: Int | None, given: d
     starts, end = map(int, found)
     if visits is None or not (0 <= starts <= 2**53 and -1 <= end < own.num_states):
         raise ModelError("log does not fit the model")
-    times = own.probability * np.repeat(visits, np.diff(own.start))
+    counts = np.diff(own.start)
+    times = own.probability * np.repeat(visits, counts)
+    first = _table(arrays, "initial", "f", (own.num_states,)) * starts
+    if visits.sum() > 2**53 or not (np.abs(first - np.rint(first)) <= 1e-6 * np.maximum(first, 1.0)).all():
+        raise ModelError("log does not fit the model: its episodes do not begin as the model does")
+    idle = np.repeat((visits == 0) | (own.state == end), counts)
+    paid = np.repeat(arrays["pay"], counts, axis=0) if "outcome_pay" not in arrays else arrays["outcome_pay"]
+    stays = own.successor == np.repeat(own.state, counts)
+    if (visits[own.state == end] != 0).any() or not stays[idle].all() or paid[idle].any():
+        raise ModelError("log does not fit the model: what was never visited leads somewhere, or pays")
     if not (np.abs(times - np.rint(times)) <= 1e-6 * np.maximum(times, 1.0)).all():
         raise ModelError("visits are not those of the log: the outcomes of a pair are no whole numbers of them")
     return Logged(0 if "initial" in given else starts, end)

@@ -1,7 +1,6 @@
 """Policies as CSV: step, state, action, probability, with a row for each probability above 0.
 
-A policy that does the same at every step has no column `step`. Names are numbered by first appearance, or by themselves
-where all of them are whole numbers.
+A policy that does the same at every step has no column `step`. Names are numbered by first appearance.
 """
 
 from __future__ import annotations
@@ -54,13 +53,13 @@ def _read(path: Path) -> PolicyTable:
             if len(fields) != len(header):
                 raise ModelError(f"{where}: {len(fields)} fields; the header has {len(header)}")
             step = _step(fields[at["step"]], where) if "step" in at else 0
-            state, action = (from_cell(fields[at[name]].strip()) for name in ("state", "action"))
-            if not state or not action:
-                raise ModelError(f"{where}: {'a state' if not state else 'an action'} is missing")
+            state, action = (from_cell(fields[at[name]]) for name in ("state", "action"))
+            if not state.strip() or not action.strip():
+                raise ModelError(f"{where}: {'a state' if not state.strip() else 'an action'} is missing")
             rows.append((step, state, action, _share(fields[at["probability"]], where)))
     if not rows:
         raise ModelError("it has no rows")
-    states, actions = _names([row[1] for row in rows]), _names([row[2] for row in rows])
+    states, actions = tuple(dict.fromkeys(row[1] for row in rows)), tuple(dict.fromkeys(row[2] for row in rows))
     H = 1 + max(row[0] for row in rows)
     if H * len(states) * len(actions) > (bound := most("CONRL_MAX_TABLE", MAX_TABLE)):
         raise ModelError(f"{H} steps, {len(states)} states and {len(actions)} actions; at most {bound:,} are read")
@@ -108,12 +107,3 @@ def _share(text: str, where: str) -> float:
     if not 0.0 <= share <= 1.0 + 1e-9 or "_" in text:
         raise ModelError(f"{where}: probability is {shown(text)}; it must be a number in [0, 1]")
     return share
-
-
-def _names(texts: list[str]) -> tuple[str, ...]:
-    distinct = dict.fromkeys(texts)
-    if all(text.isascii() and text.isdigit() and len(text) < 9 for text in distinct):
-        highest = max(map(int, distinct))
-        if {str(int(text)) for text in distinct} == set(distinct) and highest < most("CONRL_MAX_TABLE", MAX_TABLE):
-            return tuple(map(str, range(highest + 1)))
-    return tuple(distinct)

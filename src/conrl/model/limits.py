@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from conrl._types import Float, Int
+from conrl._types import Bool, Float, Int
 from conrl.arguments import any_array, float_array, held, setter
 from conrl.errors import ModelError, SpecError, shown, unknown
 from conrl.model.criteria import need_steps
@@ -54,6 +54,11 @@ class Rows:
         G = np.zeros((self.size, 1 + num_costs))
         G[np.arange(self.size), 1 + self.cost] = self.sign
         return G
+
+    def kept(self, costs: Float) -> Bool:
+        """[..., R]: whether costs [..., R], one for each row, keep it, but for rounding."""
+        largest = np.abs(costs).max(axis=tuple(range(costs.ndim - 1)), initial=0.0)
+        return np.asarray(self.sign * costs <= self.bound + rounding_slack(self.bound, largest))
 
     def select(self, keep: Any) -> Rows:
         return Rows(self.cost[keep], self.sign[keep], self.bound[keep], self.cost_names)
