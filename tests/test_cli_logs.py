@@ -24,11 +24,7 @@ def world() -> conrl.ConstrainedMDP:
     cost = np.zeros((3, 2, 3, 1))
     cost[:, 1, 1] = 0.3
     reward = np.repeat([[1.0], [0.5], [0.0]], 2, axis=1)
-    names: dict[str, Any] = {
-        "state_names": ["well", "ill", "very ill"],
-        "action_names": ["wait", "drug"],
-        "cost_names": ["adverse"],
-    }
+    names: dict[str, Any] = {"state_names": ["well", "ill", "very ill"], "action_names": ["wait", "drug"]}
     return conrl.ConstrainedMDP(P, reward, cost, 8, cost_names=["adverse"], **names)
 
 
