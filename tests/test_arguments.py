@@ -244,7 +244,8 @@ CALLS: dict[str, Call] = {
         {"mdp": MODEL, "limits": [9.0, 9.0], "confidence": 0.9, "use_unseen": False, "seed": 1, "report": None},
     ),
     "assess": Call(
-        conrl.assess, {"policy": SURE, "log": LOG, "limits": [9.0, 9.0], "level": 0.9, "draws": 4, "seed": 0}
+        conrl.assess,
+        {"policy": SURE, "log": LOG, "limits": [9.0, 9.0], "mdp": None, "level": 0.9, "draws": 4, "seed": 0},
     ),
     "sample_log": Call(conrl.sample_log, {"mdp": MDP, "policy": PLAN, "episodes": 3, "seed": 0}),
     "Log": Call(

@@ -261,7 +261,10 @@ def test_a_policy_in_any_form_has_the_same_numbers(tmp_path: Path) -> None:
     order, back = [2, 0, 1], [1, 0]
     names = [STATES[s] for s in order], [ACTIONS[a] for a in back]
     other = saved(tmp_path / "policy.csv", table[:, order][:, :, back], *names)
-    plain = conrl.assess(policy, log)
+    mdp = conrl.estimate(log)
+    with pytest.raises(conrl.ModelError, match="the log has names for its states, and the policy has none"):
+        conrl.assess(policy, log)
+    plain = conrl.assess(policy, log, mdp=mdp)
     forms: list[Any] = [
         conrl.Mixture([1.0], [policy]),
         conrl.Mixture([0.25, 0.75], [policy, policy]),
@@ -269,7 +272,7 @@ def test_a_policy_in_any_form_has_the_same_numbers(tmp_path: Path) -> None:
         str(other),
     ]
     for form in forms:
-        found = conrl.assess(form, log)
+        found = conrl.assess(form, log, mdp=mdp)
         np.testing.assert_allclose(found.draws, plain.draws, rtol=1e-12)
         assert found.importance is not None
         assert plain.importance is not None
@@ -296,20 +299,21 @@ def test_a_plan_is_assessed_as_its_policy(tmp_path: Path) -> None:
     plan.policy.save(tmp_path / "plan.csv", model)
     plan.policy.save(tmp_path / "plan.npz")
     for form in (plan.policy, tmp_path / "plan.csv", tmp_path / "plan.npz"):
-        again = conrl.assess(form, test, {"harm": 1.0})
+        again = conrl.assess(form, test, {"harm": 1.0}, mdp=model)
         np.testing.assert_allclose(again.draws, found.draws, rtol=1e-12)
         assert again.limits == found.limits
         assert not again.planned
     table = plan.policy.probabilities
-    by_hand = conrl.assess(conrl.Policy(table[:, :3]), test, {"harm": 1.0})  # without what follows an end
+    by_hand = conrl.assess(conrl.Policy(table[:, :3]), test, {"harm": 1.0}, mdp=model)  # without what follows an end
     np.testing.assert_allclose(by_hand.draws, found.draws, rtol=1e-12)
 
 
 def test_parts_of_a_mixture_are_weighed_in_the_same_models() -> None:
     log = named_log()
     one, two = (conrl.Policy(t) for t in some_tables(4, 3, 2, 8, 2))
-    mixed = conrl.assess(conrl.Mixture([0.25, 0.75], [one, two]), log, draws=256)
-    each = [conrl.assess(policy, log, draws=256).draws for policy in (one, two)]
+    mdp = conrl.estimate(log)
+    mixed = conrl.assess(conrl.Mixture([0.25, 0.75], [one, two]), log, mdp=mdp, draws=256)
+    each = [conrl.assess(policy, log, mdp=mdp, draws=256).draws for policy in (one, two)]
     np.testing.assert_allclose(mixed.draws, 0.25 * each[0] + 0.75 * each[1], rtol=1e-12)
 
 
@@ -318,7 +322,7 @@ def test_episodes_that_are_skipped_count_as_nothing() -> None:
     model = conrl.estimate(log)
     plan = conrl.plan(model, conrl.Knapsack({"harm": 3.0}, 10))
     assert 0.0 < plan.skip < 1.0
-    found, played = conrl.assess(plan, log), conrl.assess(plan.policy, log)
+    found, played = conrl.assess(plan, log), conrl.assess(plan.policy, log, mdp=plan.mdp)
     np.testing.assert_allclose(found.draws, (1.0 - plan.skip) * played.draws, rtol=1e-12)
     assert found.importance is not None
     assert played.importance is not None
@@ -423,7 +427,7 @@ def test_a_plan_of_the_same_log_is_flagged() -> None:
         "missing": conrl.assess(conrl.plan(conrl.estimate(log, unvisited="missing"), [1.0]), log),
         "longer": conrl.assess(conrl.plan(conrl.estimate(log, horizon=7), [2.0]), log),
         "other": conrl.assess(conrl.plan(conrl.estimate(train), [1.0]), test),
-        "policy": conrl.assess(conrl.plan(conrl.estimate(log), [1.0]).policy, log),
+        "policy": conrl.assess(conrl.plan(conrl.estimate(log), [1.0]).policy, log, mdp=conrl.estimate(log)),
     }
     assert {name: found.planned for name, found in flags.items()} == {
         "same": True,
@@ -569,9 +573,9 @@ def test_a_state_that_only_the_log_has_is_named(tmp_path: Path) -> None:
     lacking = saved(tmp_path / "policy.csv", table, STATES[:2], ACTIONS)
     with pytest.raises(conrl.ModelError, match="says nothing about state 'road', which the log has"):
         conrl.assess(lacking, log)
-    with pytest.raises(conrl.ModelError, match="the policy has 2 states, the log 3"):
-        conrl.assess(conrl.Policy(table), log)
-    with pytest.raises(conrl.ModelError, match="says nothing about state '2'"):
+    with pytest.raises(conrl.ModelError, match="says nothing about state 'road', which the log has"):
+        conrl.assess(conrl.Policy(table), log, mdp=conrl.estimate(log))
+    with pytest.raises(conrl.ModelError, match=r"the log has state 2; the policy has states 0\.\.1"):
         conrl.assess(conrl.Policy(table), log.episodes)
     strange = saved(tmp_path / "strange.csv", some_tables(4, 3, 2, 0)[0], ("depot", "yard", "raod"), ACTIONS)
     with pytest.raises(conrl.ModelError, match="unknown state of the policy 'raod'; did you mean 'road'"):
@@ -585,7 +589,7 @@ def test_states_that_only_the_policy_has_do_no_harm(tmp_path: Path) -> None:
     table = named_policy().probabilities
     more = np.concatenate((table, some_tables(4, 2, 2, 9)[0]), axis=1)
     wider = saved(tmp_path / "wider.csv", more, (*STATES, "sea", "sky"), ACTIONS)
-    plain, found = conrl.assess(named_policy(), log), conrl.assess(wider, log)
+    plain, found = conrl.assess(named_policy(), log, mdp=conrl.estimate(log)), conrl.assess(wider, log)
     assert found.importance is not None
     assert plain.importance is not None
     np.testing.assert_allclose(found.importance.mean.value, plain.importance.mean.value, rtol=1e-12)
@@ -607,7 +611,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("given_", "words"), WRONG)
 def test_wrong_arguments_are_refused_in_one_line(given_: dict[str, Any], words: str) -> None:
     with pytest.raises((conrl.SpecError, conrl.ModelError), match=words) as error:
-        conrl.assess(named_policy(), named_log(20), **given_)
+        conrl.assess(named_policy(), named_log(20), mdp=conrl.estimate(named_log(20)), **given_)
     assert "\n" not in str(error.value)
 
 

@@ -622,7 +622,7 @@ DAMAGED: list[tuple[str, dict[str, Any]]] = [
 
 def test_an_undamaged_file_is_read(tmp_path: Path) -> None:
     loaded = conrl.load_model(damaged(tmp_path))
-    assert loaded._log == ended()._log == (40, 3)
+    assert loaded._log == ended()._log == (40, 3, True)
     np.testing.assert_array_equal(loaded.counts, ended().counts)
 
 

@@ -109,7 +109,9 @@ def model_from_log(
     horizon = given["horizon"]
     steps = None if isinstance(horizon, Criterion) else horizon
     limits, kind = given["limits"] or None, "missing" if missing else "self-loop"
-    model = estimate(read_log(path, columns, ignored), horizon=steps, limits=limits, unvisited=kind)
-    if isinstance(horizon, Criterion):
+    log = read_log(path, columns, ignored)
+    longest = max(map(len, log.episodes), default=1)
+    model = estimate(log, horizon=max(longest, steps or 1), limits=limits, unvisited=kind)
+    if horizon is not None:
         model = model.replace(horizon=horizon)
     return model if given["start"] is None else model.replace(initial=state_of(model, given["start"]))

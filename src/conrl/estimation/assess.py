@@ -12,7 +12,7 @@ it into account.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,13 +26,15 @@ from conrl.estimation.estimate import as_log, estimate
 from conrl.estimation.importance import Importance, importance, shares
 from conrl.estimation.logs import Log
 from conrl.estimation.needs import Need, ranked
-from conrl.estimation.posterior import Posterior
+from conrl.estimation.posterior import Ensemble, Posterior
+from conrl.estimation.posterior import played as pairs_of
 from conrl.evaluation import Evaluation, parts_of, unwrapped
 from conrl.io.files import file_path
 from conrl.io.policy_tables import read_policy_table
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
-from conrl.model.limits import Limits
+from conrl.model.limits import Limits, resolve_limits
+from conrl.model.mdp import need_model
 from conrl.planners import Plan
 from conrl.planners.basis import SELDOM, Basis, leaning
 from conrl.policy import Policy
@@ -40,10 +42,17 @@ from conrl.problem import Linear, Rows, as_problem
 from conrl.spending import load_policy
 
 MOST_DRAWS = 100_000
+MOST_NUMBERS = 10_000_000  # states or actions of a log that are numbers
 FIXED = "the intervals are for a policy that was fixed before the log was drawn"
 PLANNED = (
     "the policy was planned from this very log, and looks better in it than it is: plan on one part and assess on the "
     "other (log.split), or plan with confidence"
+)
+
+
+SURE = (
+    "the policy was planned from this very log with confidence: its plan says how surely it keeps the limits, with "
+    "what choosing from the log does to it taken into account; these intervals do not"
 )
 
 
@@ -86,6 +95,7 @@ class Assessment:
     needs: tuple[Need, ...]
     importance: Importance | None
     planned: bool  # from the same log, as far as is known
+    sure: bool = False  # planned with confidence
 
     def __repr__(self) -> str:
         names = ("reward", *self.cost_names)
@@ -111,7 +121,8 @@ class Assessment:
     @property
     def message(self) -> str:
         """What it rests on, and how far it can be trusted."""
-        return f"{self.basis}; {PLANNED if self.planned else FIXED}"
+        planned = SURE if self.sure else PLANNED
+        return f"{self.basis}; {planned if self.planned else FIXED}"
 
 
 def assess(
@@ -119,6 +130,7 @@ def assess(
     log: str | Path | Log | Iterable[Episode] | ConstrainedMDP,
     limits: Limits | Linear | None = None,
     *,
+    mdp: ConstrainedMDP | None = None,
     level: float = 0.95,
     draws: int = 512,
     seed: int = 0,
@@ -127,13 +139,15 @@ def assess(
 
     Args:
         policy: a `Policy`, a `Mixture`, a `Plan`, or a file: `.csv` (step, state, action, probability) or `.npz`.
-        States
-            and actions are matched by name where both have names, else by position.
+            States and actions are matched by name; where the log has none, by position.
         log: a file (`load_episodes`), what it gave, or episodes; or a model that `conrl.estimate` made of one, without
             importance sampling then. It is taken to be the same process at every step; for one that is not, pass the
             model of a task with `step_dependent=True`.
         limits: limits (and floors, as a `Linear`) whose probability is asked; by default those of the plan, or of the
             model.
+        mdp: the model whose states and actions a `Policy` or `.npz` file numbers, where the log has names: a log
+        numbers
+            them by first appearance, and a policy alone has no names.
         level: of the intervals.
         draws: models drawn from the posterior.
         seed: of the draws.
@@ -142,7 +156,9 @@ def assess(
         raise SpecError(f"level is {shown(level)}; it must be between 0 and 1, such as 0.95", key=("level",))
     read_count(draws, "draws", 2, MOST_DRAWS)
     read_seed(seed)
-    played = _read(policy)
+    if mdp is not None:
+        need_model(mdp, "assess")
+    played = _read(policy, mdp)
     episodes: Sequence[Episode] | None = None
     if isinstance(log, ConstrainedMDP):
         model = log if log.horizon == played.horizon else log.replace(horizon=played.horizon)
@@ -150,13 +166,17 @@ def assess(
         known = _named(as_log(log), played)
         longest = max((len(e) for e in known.episodes), default=1)
         model = estimate(known, horizon=max(played.horizon, longest)).replace(horizon=played.horizon)
-        episodes = known.episodes
+        model, episodes = _started(model, known.episodes, played)
     posterior = Posterior(model)
     parts = [(weight, _aligned(table, played, model)) for weight, table in played.parts]
-    rows = _rows(model, limits, played.linear)
-    totals = np.zeros((draws, 1 + model.num_costs))
+    rows = _rows(model, limits, played)
+    totals, visits = np.zeros((draws, 1 + model.num_costs)), np.zeros(model.num_pairs)
     for weight, table in parts:
-        totals += (1.0 - played.skip) * weight * posterior.totals(_checked(table, model), draws, seed)
+        one = _checked(table, model)
+        pairs = pairs_of(model, one)
+        values, times = Ensemble(posterior, pairs, draws, seed).play(one)
+        totals += (1.0 - played.skip) * weight * values
+        visits[pairs] += weight * times
     keeps = rows.kept(totals[:, 1 + rows.cost])
     listed = tuple(Kept(name, float(share)) for name, share in zip(rows.names, keeps.mean(axis=0), strict=True))
     weights = np.array([weight for weight, _ in parts])
@@ -165,7 +185,7 @@ def assess(
     found = posterior.deviations(markov)
     other = None
     if episodes is not None:
-        behavior = shares(np.asarray(model.counts))
+        behavior = shares(np.asarray(model.counts), episodes, played.horizon)
         other = importance(parts, behavior, episodes, level, seed).scaled(1.0 - played.skip)
     least = 1 + int(rows.cost[int(np.argmin(keeps.mean(axis=0)))]) if rows.size else 0
     return Assessment(
@@ -175,11 +195,12 @@ def assess(
         limits=listed,
         probability=float(keeps.all(axis=1).mean()) if rows.size else float("nan"),
         episodes=None if episodes is None else sum(len(e) > 0 for e in episodes),
-        basis=leaning(model, found.visits),
-        coverage=_coverage(model, found.visits),
+        basis=leaning(model, visits),
+        coverage=_coverage(model, visits),
         needs=ranked(model, found, least),
         importance=other,
         planned=_same_data(played.mdp, model),
+        sure=isinstance(policy, Plan) and policy.confidence is not None,
     )
 
 
@@ -195,29 +216,42 @@ class _Played(NamedTuple):
     mdp: ConstrainedMDP | None  # that it was planned in
 
 
-def _read(policy: Any) -> _Played:
-    mdp = None
+def _read(policy: Any, mdp: ConstrainedMDP | None) -> _Played:
+    """A policy with the names of its states and actions: of its file, its plan, or the model that was given."""
     if isinstance(policy, (str, Path)):
         path = file_path(policy)
         if path.suffix.lower() == ".csv":
             table = read_policy_table(path)
             if not table.by_step:
                 raise ModelError(f"{path}: a policy without steps is for a process without end; assess needs a horizon")
+            silent = np.flatnonzero(table.probabilities.sum(axis=(1, 2)) == 0.0)
+            if silent.size:
+                raise ModelError(f"{path}: it says nothing about step {silent[0]}; a policy has rows for every step")
             return _Played(
                 [(1.0, table.probabilities)], table.probabilities.shape[0], table.states, table.actions, 0.0, None, None
             )
         policy = load_policy(path)
     played, skip, linear = unwrapped(policy)
+    named = mdp
     if isinstance(policy, Plan):
-        mdp = policy.mdp
+        mdp = named = policy.mdp
     parts = parts_of(played)
     for part in parts:
         if part.policy.acts_on_spent:
             raise SpecError("a policy that acts on what was spent cannot be assessed from a log; simulate it instead")
         if len(np.shape(part.policy.probabilities)) != 3:
             raise SpecError("a stationary policy is for a process without end; assess needs one with a horizon")
-    names = (None, None) if mdp is None else (mdp._names.states, mdp._names.actions)
+    names = (None, None) if named is None else (named.state_names, named.action_names)
+    if not isinstance(policy, Plan):
+        mdp = None
     tables = [(part.weight, part.policy.probabilities) for part in parts]
+    _, S, A = tables[0][1].shape
+    if named is not None and (named.num_states < S or named.num_actions < A):
+        raise ModelError(
+            f"the policy has {S} states and {A} actions; mdp has {named.num_states} and {named.num_actions}"
+        )
+    states, actions = names
+    names = states and states[:S], actions and actions[:A]
     if mdp is not None and isinstance(mdp.horizon, Criterion):
         raise SpecError("assess needs a plan with a horizon")
     return _Played(tables, tables[0][1].shape[0], *names, skip, linear if isinstance(linear, Linear) else None, mdp)
@@ -231,24 +265,47 @@ def _named(log: Log, played: _Played) -> Log:
         max((int(e.states.max()) for e in played_out), default=0),
         max((int(e.actions.max()) for e in played_out), default=0),
     )
-    states = _union(log.state_names, played.states, 1 + last[0], S, "states")
-    actions = _union(log.action_names, played.actions, 1 + last[1], A, "actions")
+    states = _union(log.state_names, played.states, last[0], S, "state")
+    actions = _union(log.action_names, played.actions, last[1], A, "action")
     return Log(log.episodes, log.cost_names, states, actions)
 
 
 def _union(
-    own: tuple[str, ...] | None, others: tuple[str, ...] | None, count: int, size: int, what: str
+    own: tuple[str, ...] | None, others: tuple[str, ...] | None, last: int, size: int, what: str
 ) -> tuple[str, ...]:
-    """The names of the log, then those that only the policy has; by position where the policy has none."""
+    """The names of the log, then those that only the policy has. A log without names has the policy's numbers; `last`
+    is the largest of them."""
+    if own is None:
+        numbers = others is not None and all(name.isdecimal() for name in others)
+        if others is None or not numbers:
+            if last >= size:
+                raise ModelError(f"the log has {what} {last}; the policy has {what}s 0..{size - 1}")
+            return tuple(map(str, range(size))) if others is None else others
+        if last >= MOST_NUMBERS:
+            raise ModelError(f"the log has {what} {last}; at most {MOST_NUMBERS:,} are assessed")
+        own = tuple(map(str, range(last + 1)))
     if others is None:
-        if own is None:
-            return tuple(map(str, range(max(count, size))))
-        if size < len(own):
-            raise ModelError(f"the policy has {size} {what}, the log {len(own)}: {shown(own)}; give a plan or a .csv")
-        return (*own, *(f"({i})" for i in range(len(own), size)))
-    names = own if own is not None else tuple(map(str, range(count)))
-    known = set(names)
-    return (*names, *(name for name in others if name not in known))
+        raise ModelError(
+            f"the log has names for its {what}s, and the policy has none: give a plan, a .csv file, or mdp=, the model "
+            "whose numbers it has",
+            key=("mdp",),
+        )
+    known = set(own)
+    return (*own, *(name for name in others if name not in known))
+
+
+def _started(
+    model: ConstrainedMDP, episodes: Sequence[Episode], played: _Played
+) -> tuple[ConstrainedMDP, Sequence[Episode]]:
+    """The estimate from the first state of the plan, where that has one and the log has several."""
+    if played.mdp is None:
+        return model, episodes
+    first = np.flatnonzero(played.mdp.initial == 1.0)
+    if not first.size or (model.initial == 1.0).any():
+        return model, episodes
+    name = played.mdp.state_name(int(first[0]))
+    state = int(first[0]) if played.states is None else model.state_names.index(name)
+    return model.replace(initial=state), [e for e in episodes if len(e) and e.states[0] == state]
 
 
 def _aligned(table: Float, played: _Played, model: ConstrainedMDP) -> Float:
@@ -293,11 +350,31 @@ def _checked(table: Float, model: ConstrainedMDP) -> Policy:
     return policy
 
 
-def _rows(model: ConstrainedMDP, limits: Any, linear: Linear | None) -> Rows:
-    asked = linear if limits is None and linear is not None else as_problem(limits, model.limits)
+def _rows(model: ConstrainedMDP, limits: Any, played: _Played) -> Rows:
+    """The limits that are asked about; those of a plan by the names of its costs."""
+    asked = as_problem(limits, model.limits)
+    if limits is None and played.linear is not None and played.mdp is not None:
+        theirs = played.mdp.cost_names
+        asked = replace(
+            played.linear,
+            limits=_by_name(played.linear.limits, theirs, model, "limits"),
+            floors=_by_name(played.linear.floors, theirs, model, "floors"),
+        )
     if not isinstance(asked, Linear) or asked.on_episodes or asked.per_step is not None:
         raise SpecError("assess takes limits and floors on expected totals; give them with limits=", key=("limits",))
     return asked.rows(model)
+
+
+def _by_name(given: Any, names: tuple[str, ...], model: ConstrainedMDP, what: str) -> dict[str, float] | None:
+    """Limits of a plan by the names of its costs; those that the log lacks are refused."""
+    if given is None:
+        return None
+    found = zip(names, resolve_limits(given, names, what).tolist(), strict=True)
+    limited = {name: bound for name, bound in found if np.isfinite(bound)}
+    missing = next((name for name in limited if name not in model.cost_names), None)
+    if missing is not None:
+        raise ModelError(unknown("cost of the plan", missing, model.cost_names))
+    return limited
 
 
 def _coverage(model: ConstrainedMDP, used: Float) -> tuple[Covered, ...]:
@@ -332,6 +409,6 @@ def _same_data(mdp: ConstrainedMDP | None, model: ConstrainedMDP) -> bool:
 def _seen(mdp: ConstrainedMDP) -> Float:
     """How often what was seen, whatever the order of states, actions and steps."""
     assert mdp._visits is not None
-    times = mdp.graph.probability * np.repeat(mdp._visits, np.diff(mdp.graph.start).astype(np.int64))
-    rows = np.column_stack((times, mdp.pay_by_outcome))[times > 0.5]
-    return np.asarray(rows[np.lexsort(rows.T)].round(9))
+    times = np.rint(mdp.graph.probability * np.repeat(mdp._visits, np.diff(mdp.graph.start).astype(np.int64)))
+    rows = np.column_stack((times, mdp.pay_by_outcome))[times > 0.0]
+    return np.asarray(rows[np.lexsort(rows.T)])

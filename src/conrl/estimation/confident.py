@@ -207,7 +207,7 @@ def plan_confident(
     asked = _read_confidence(confidence)
     cautious = Cautious(mdp, rows, read_flag(unseen, "use_unseen"))
     try:
-        plain = ColumnGeneration().plan(cautious.seen(), problem).reward
+        plain = ColumnGeneration().plan(Cautious(mdp, rows, False).seen(), problem).reward
     except InfeasibleError:
         if not unseen:
             raise
@@ -218,15 +218,16 @@ def plan_confident(
         raise _declined(search, best, problem)
     shift = np.zeros(1 + mdp.num_costs)
     shift[0] = best.shift[0]
-    shift[1 + rows.cost] = best.shift[1:]
+    order = np.argsort(rows.sign, kind="stable")  # of a cost with both, the limit's
+    shift[1 + rows.cost[order]] = best.shift[1:][order]
     sure = Confidence(asked, best.probability, search.draws, best.candidate.multiple, shift, plain)
-    return _plan(cautious, problem, best.candidate, sure)
+    return _plan(cautious, problem, best.candidate, sure, unseen)
 
 
-def _plan(cautious: Cautious, problem: Problem, best: Candidate, sure: Confidence) -> Plan:
+def _plan(cautious: Cautious, problem: Problem, best: Candidate, sure: Confidence, unseen: bool) -> Plan:
     """A candidate as a plan of the estimate."""
     mdp, rows, made = cautious.mdp, cautious.rows, best.plan.mixture
-    *each, value = (_value(mdp, policy) for policy in (*made.policies, best.policy))
+    *each, value = (_value(mdp, policy, unseen) for policy in (*made.policies, best.policy))
     values = np.array(each)
     mixture = Mixture(made.weights, made.policies, values)
     assert best.plan.checked is not None
@@ -251,12 +252,12 @@ def _plan(cautious: Cautious, problem: Problem, best: Candidate, sure: Confidenc
     )
 
 
-def _value(mdp: ConstrainedMDP, policy: Policy) -> Float:
-    """[1+d]: of a policy in the estimate, which knows nothing of pairs never seen: where it uses some, the mean over
-    drawn models."""
+def _value(mdp: ConstrainedMDP, policy: Policy, unseen: bool) -> Float:
+    """[1+d]: of a policy in the estimate, which knows nothing of pairs never seen: where it may use some, and does, the
+    mean over drawn models."""
     posterior, rho = Posterior(mdp), np.zeros((1, mdp.num_pairs))
     policy.add_occupation(mdp, 1.0, rho)
-    if not rho[0, ~posterior.seen].any():
+    if not (unseen and rho[0, ~posterior.seen].any()):
         return np.asarray(rho[0] @ mdp.pay)
     return np.asarray(posterior.totals(policy, FRESH, 0).mean(axis=0))
 

@@ -404,10 +404,10 @@ class Counts:
         )
         low, high = model._realised()  # what was never visited pays 0, which may be outside the task's ranges
         ranges = np.column_stack((np.minimum(task.ranges[:, 0], low), np.maximum(task.ranges[:, 1], high)))
-        log = None
-        if episodes is not None:
-            starts = sum(len(episode) > 0 for episode in episodes) if task.initial is None else 0
-            log = Logged(starts, (self._rolled.num_states if ends else -1))
+        starts = 0
+        if episodes is not None and task.initial is None:
+            starts = sum(len(episode) > 0 for episode in episodes)
+        log = Logged(starts, self._rolled.num_states if ends else -1, episodes is not None)
         model = model._copy(_visits=frozen(counts[model.pair_state, model.action]), _ranges=frozen(ranges), _log=log)
         return rolled(model, self._rolled.num_states, **names) if self._rolled.step_dependent else model
 

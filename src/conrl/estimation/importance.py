@@ -1,9 +1,9 @@
 """What a policy is worth by the episodes of others, weighted: importance sampling, without any model.
 
-With pi the policy and b the behavior that wrote the log, estimated as the share of each action in its state, an episode
-counts at step t with
+With pi the policy and b the behavior that wrote the log, estimated as the share of each action in its state and step,
+an episode counts at step t with
 
-    w_t = prod over u <= t of  pi(a_u | s_u, u) / b(a_u | s_u)
+    w_t = prod over u <= t of  pi(a_u | s_u, u) / b(a_u | s_u, u)
 
 and the estimate is the sum over steps of the weighted means of what step t paid (weighted per-decision importance
 sampling, Precup, Sutton and Singh 2000). Intervals are by the bootstrap over episodes. (sum w)^2 / sum w^2 at the last
@@ -19,12 +19,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conrl._types import Float, Int
+from conrl._types import Bool, Float, Int
 from conrl.episode import Episode
 from conrl.evaluation import Evaluation
 
 RESAMPLES = 400
 WORTHLESS = 50.0  # effective episodes: with fewer, intervals of the bootstrap cover too seldom
+LEAN = 20.0  # visits
 CHUNK = 4_000_000  # numbers at a time
 
 
@@ -60,8 +61,9 @@ class Importance:
 def importance(
     parts: Sequence[tuple[float, Float]], behavior: Float, episodes: Sequence[Episode], level: float, seed: int
 ) -> Importance:
-    """Of a mixture of policies, weights and tables [H, S, A], by episodes that a `behavior` [S, A] wrote."""
+    """Of a mixture of policies, weights and tables [H, S, A], by episodes that a `behavior`, [H, S, A] or [S, A], wrote."""
     H = parts[0][1].shape[0]
+    behavior = np.broadcast_to(behavior, (H, *behavior.shape[-2:]))
     played = [e for e in episodes if len(e)]
     n = len(played)
     lengths = np.array([min(len(e), H) for e in played])
@@ -76,13 +78,13 @@ def importance(
     logs = np.empty((len(parts), H, n))
     for k, (share, table) in enumerate(parts):
         ratio = np.ones((H, n))  # after an episode has ended nothing is chosen
-        ratio[step, owner] = table[step, state, action] / behavior[state, action]
+        ratio[step, owner] = table[step, state, action] / behavior[step, state, action]
         with np.errstate(divide="ignore"):
             logs[k] = np.cumsum(np.log(ratio), axis=0) + np.log(share)
-    # What became of an episode that was cut off is unknown: it counts no longer.
-    logs[:, (np.arange(H)[:, None] >= lengths) & ~ended] = -np.inf
     most = logs.max(axis=(0, 2), keepdims=True)
     weights = np.exp(logs - np.where(np.isfinite(most), most, 0.0)).sum(axis=0)  # of each step, in units of the largest
+    if not ended.all():
+        weights = _without_cut(weights, lengths, ended)
     last = weights[-1]
     scale = float(last.max(initial=0.0))
     effective = float((last / scale).sum() ** 2 / ((last / scale) ** 2).sum()) if scale > 0.0 else 0.0
@@ -110,7 +112,30 @@ def _weighted(times: Float, weights: Float, pay: Float) -> Float:
     return total
 
 
-def shares(visits: Int) -> Float:
-    """[S, A]: how often each action was played in its state; 1 where the state was never seen, so that none is lost."""
-    total = visits.sum(axis=1, keepdims=True)
-    return np.where(visits > 0, visits / np.maximum(total, 1), 1.0)
+def _without_cut(weights: Float, lengths: Int, ended: Bool) -> Float:
+    """What became of an episode that was cut off is unknown: those that go on stand for it (Kaplan and Meier 1958).
+
+    Else those that have terminated, and stay, would count too much."""
+    factor, found = np.ones(lengths.size), np.zeros_like(weights)
+    for t in range(weights.shape[0]):
+        cut = (lengths == t) & ~ended
+        if t and cut.any():
+            living = (lengths > t) | cut
+            before, after = (float((factor * weights[t - 1])[who].sum()) for who in (living, living & ~cut))
+            factor = np.where(living & ~cut, factor * (before / after if after > 0.0 else 0.0), factor)
+        found[t] = np.where((lengths <= t) & ~ended, 0.0, factor * weights[t])
+    return found
+
+
+def shares(visits: Int, episodes: Sequence[Episode] = (), horizon: int = 1) -> Float:
+    """[H, S, A]: how often each action was played in its state at each step.
+
+    A step that was seen seldom leans on the state as a whole, worth LEAN visits. 1 where nothing was ever played, so
+    that nothing is divided by 0; a log never has it."""
+    whole = visits / np.maximum(visits.sum(axis=1, keepdims=True), 1)
+    by_step = np.zeros((horizon, *visits.shape))
+    for e in episodes:
+        n = min(len(e), horizon)
+        by_step[np.arange(n), e.states[:n], e.actions[:n]] += 1.0
+    found = (by_step + LEAN * whole) / (by_step.sum(axis=2, keepdims=True) + LEAN)
+    return np.where(found > 0.0, found, 1.0)

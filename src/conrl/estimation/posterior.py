@@ -77,7 +77,7 @@ class Posterior:
 
     def __init__(self, mdp: ConstrainedMDP, columns: Int | None = None, far: Float | None = None) -> None:
         """`columns` [n] chooses among reward and costs; `far` [n] is what DOUBT visits of each pair paid, or nan."""
-        if mdp._log is None or mdp._visits is None:
+        if mdp._log is None or mdp._visits is None or not mdp._log.outcomes:
             why = "knows mean pay only" if mdp._visits is not None else "was not estimated"
             raise SpecError(
                 f"this model {why}; what a log leaves open is known for a model that conrl.estimate made from it"
@@ -114,22 +114,30 @@ class Posterior:
         self.link_pair: Int = owner[new]
         self.link_start: Int = np.searchsorted(self.link_pair, np.arange(P + 1))
         self.link_times: Float = np.bincount(link, times).astype(np.float64)
-        many = np.bincount(link)[link] > FEW
+        # Of pay that takes few values each is kept, with the mean of the rest.
+        few = [i for i in range(width) if np.unique(pay[:, i]).size <= FEW]
+        codes = [np.unique(pay[:, i], return_inverse=True)[1] for i in few]
+        _, cell = np.unique(np.column_stack((link, *codes)), axis=0, return_inverse=True)
+        cell = cell.reshape(-1)
+        many = np.bincount(cell)[cell] > FEW
         if many.any():
-            count = self.link_times
-            mean = np.stack([np.bincount(link, times * pay[:, i]) for i in range(width)], axis=1) / count[:, None]
-            off = pay - mean[link]
-            packed = [[np.bincount(link, times * off[:, i] * off[:, j]) for j in range(width)] for i in range(width)]
+            count = np.bincount(cell, times)
+            new = np.zeros(cell.size, dtype=bool)
+            new[np.unique(cell, return_index=True)[1]] = True
+            mean = np.stack([np.bincount(cell, times * pay[:, i]) for i in range(width)], axis=1) / count[:, None]
+            off = pay - mean[cell]
+            packed = [[np.bincount(cell, times * off[:, i] * off[:, j]) for j in range(width)] for i in range(width)]
             covariance = np.moveaxis(np.array(packed), 2, 0) / np.maximum(count * (count - 1.0), 1.0)[:, None, None]
             crowded = np.zeros(count.size, dtype=bool)
-            crowded[link[many]] = True
+            crowded[cell[many]] = True
             values, vectors = np.linalg.eigh(covariance[crowded])
             roots = np.zeros((count.size, width, width))
             roots[crowded] = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
             keep = ~many | new
-            owner, link, times, pay, many = owner[keep], link[keep], times[keep], pay[keep].copy(), many[keep]
-            times[many], pay[many] = count[link[many]], mean[link[many]]
-            root = np.where(many[:, None, None], roots[link], 0.0)
+            owner, link, times, pay = owner[keep], link[keep], times[keep], pay[keep].copy()
+            many, cell = many[keep], cell[keep]
+            times[many], pay[many] = count[cell[many]], mean[cell[many]]
+            root = np.where(many[:, None, None], roots[cell], 0.0)
         else:
             root = np.zeros((owner.size, width, width))
         self.atoms = Atoms(owner, link, times, pay, root)
@@ -241,6 +249,7 @@ class Posterior:
         mean = np.stack([_sums(weight * atoms.pay[chosen, i, None], sizes) for i in range(W)], axis=2)
         if rough.any():
             mean += _sums(weight[:, :, None] * np.einsum("mij,mbj->mbi", atoms.root[chosen], noise), sizes)
+            mean = np.clip(mean, *self._ends)
         at = (point[:, :, 1:] * QUANTILES).astype(np.int64)
         other = np.clip(self.prior.pool[np.arange(W), at] + self._center(seed, block, size), *self._ends)
         known = self.known[pairs]
@@ -381,7 +390,11 @@ class Ensemble:
 
     def totals(self, policy: Policy) -> Float:
         """[draws, 1+d]: what a Markov policy is worth in each model."""
-        action, found = self.posterior.mdp.action[self.pairs], []
+        return self.play(policy)[0]
+
+    def play(self, policy: Policy) -> tuple[Float, Float]:
+        """The same, and the expected visits to the pairs, their mean over the models."""
+        action, found, used = self.posterior.mdp.action[self.pairs], [], np.zeros(self.pairs.size)
         for drawn, initial in self._kept or self._blocks():
             visits = np.zeros(drawn.lost.shape)
             kernels.ensemble_visits(
@@ -389,7 +402,8 @@ class Ensemble:
                 policy.probabilities, visits,
             )  # fmt: skip
             found.append(np.einsum("kb,kbi->bi", visits, drawn.pay))
-        return np.concatenate(found)
+            used += visits.sum(axis=1) / self.draws
+        return np.concatenate(found), used
 
 
 def played(mdp: ConstrainedMDP, policy: Policy) -> Int:

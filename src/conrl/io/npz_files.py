@@ -310,7 +310,7 @@ def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
         "can_stop": np.array(1) if mdp.can_stop else None,
         "steps": np.array(mdp.horizon) if mdp.step_dependent else None,
         "visits": mdp._visits,
-        "log": None if mdp._log is None else np.array(mdp._log, dtype=np.int64),
+        "log": None if mdp._log is None or not mdp._log.outcomes else np.array(mdp._log[:2], dtype=np.int64),
         "state_names": _texts(mdp._names.states),
         "action_names": _texts(mdp._names.actions),
     }

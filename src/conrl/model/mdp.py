@@ -67,6 +67,7 @@ class Logged(NamedTuple):
 
     starts: int  # episodes whose first state was seen; 0 where that is known
     end: int  # the state of episodes that have terminated, where it is known that nothing follows; -1 for none
+    outcomes: bool = True  # whether the model pays what was seen, and not means only
 
 
 class ConstrainedMDP:

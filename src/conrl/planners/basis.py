@@ -22,8 +22,8 @@ class Basis(NamedTuple):
     unseen: float  # and of those whose pair was never seen
 
     def __str__(self) -> str:
-        text = f"estimated from {self.steps:,} steps; {_percent(self.seldom)} of its steps use pairs seen fewer than "
-        text += f"{SELDOM} times"
+        text = f"estimated from {self.steps:,} step{'s' * (self.steps != 1)}; {_percent(self.seldom)} of its steps use "
+        text += f"pairs seen fewer than {SELDOM} times"
         return text if self.unseen == 0.0 else f"{text}, {_percent(self.unseen)} pairs never seen"
 
 

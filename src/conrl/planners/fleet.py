@@ -110,7 +110,7 @@ class FleetPlan:
     @property
     def message(self) -> str:
         """What the status means and, where something is wrong, the remedy; and whether models are only estimates."""
-        models = self.fleet.models or ()
+        models = {id(model): model for model in self.fleet.models or ()}.values()
         steps = [int(model._visits.sum()) for model in models if model._visits is not None]
         if not steps:
             return MESSAGES[self.status]
