@@ -241,20 +241,18 @@ def _read(policy: Any, mdp: ConstrainedMDP | None) -> _Played:
             raise SpecError("a policy that acts on what was spent cannot be assessed from a log; simulate it instead")
         if len(np.shape(part.policy.probabilities)) != 3:
             raise SpecError("a stationary policy is for a process without end; assess needs one with a horizon")
-    names = (None, None) if named is None else (named.state_names, named.action_names)
-    if not isinstance(policy, Plan):
-        mdp = None
     tables = [(part.weight, part.policy.probabilities) for part in parts]
-    _, S, A = tables[0][1].shape
-    if named is not None and (named.num_states < S or named.num_actions < A):
-        raise ModelError(
-            f"the policy has {S} states and {A} actions; mdp has {named.num_states} and {named.num_actions}"
-        )
-    states, actions = names
-    names = states and states[:S], actions and actions[:A]
-    if mdp is not None and isinstance(mdp.horizon, Criterion):
+    H, S, A = tables[0][1].shape
+    own = mdp if isinstance(policy, Plan) else None  # that it was planned in
+    if own is not None and isinstance(own.horizon, Criterion):
         raise SpecError("assess needs a plan with a horizon")
-    return _Played(tables, tables[0][1].shape[0], *names, skip, linear if isinstance(linear, Linear) else None, mdp)
+    asked = linear if isinstance(linear, Linear) else None
+    if named is None:
+        return _Played(tables, H, None, None, skip, asked, own)
+    if named.num_states < S or named.num_actions < A:
+        sizes = f"{named.num_states} and {named.num_actions}"
+        raise ModelError(f"the policy has {S} states and {A} actions, mdp {sizes}; give the model that it is for")
+    return _Played(tables, H, named.state_names[:S], named.action_names[:A], skip, asked, own)
 
 
 def _named(log: Log, played: _Played) -> Log:

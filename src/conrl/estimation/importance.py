@@ -61,7 +61,7 @@ class Importance:
 def importance(
     parts: Sequence[tuple[float, Float]], behavior: Float, episodes: Sequence[Episode], level: float, seed: int
 ) -> Importance:
-    """Of a mixture of policies, weights and tables [H, S, A], by episodes that a `behavior`, [H, S, A] or [S, A], wrote."""
+    """Of a mixture of policies, weights and tables [H, S, A], by episodes of a `behavior`, [H, S, A] or [S, A]."""
     H = parts[0][1].shape[0]
     behavior = np.broadcast_to(behavior, (H, *behavior.shape[-2:]))
     played = [e for e in episodes if len(e)]
