@@ -1,19 +1,20 @@
 """Which models a log leaves possible: the posterior over transitions and pay, drawn many times.
 
-Of a pair that was visited N times, each outcome (successor and pay) that was seen n_j times has weight Gamma(n_j) in a
-drawn model: Rubin's Bayesian bootstrap (1981). Beside them stand what was not seen (`conrl.estimation.prior`):
+Of a pair that was visited N times, each outcome (successor and pay) that was seen n_j times has weight
+Gamma(n_j (N - 2) / N) in a drawn model: Rubin's Bayesian bootstrap (1981), as wide as the unbiased variance. Beside
+them stands what was not seen (`conrl.estimation.prior`):
 
-    successors   Gamma(a) for a state that the pair never led to, a by Good and Turing's estimate. Which state that is,
-    is
-                 drawn: one that some action led to from the same state, as often as it did; if none was ever played
-                 there, any, as often as it was come to
-    pay          coordinate by coordinate, a share Beta(strength, N) of the prior's pay, drawn from what all pairs paid
+    successors   Gamma(a) for one state that the pair never led to, a by Good and Turing's estimate. Which one is drawn:
+                 one that some action led to from the same state, as often as it did; if nothing was ever played there,
+                 any, as often as it was come to
+    pay          coordinate by coordinate, Gamma(strength) of the prior's pay, drawn from what all pairs paid, beside
+                 Gamma(N) of the pair's own; and, for plans with confidence, Gamma(DOUBT) of the worst
 
 A pair never seen has nothing but that. Pairs are independent of each other. The first state is Dirichlet, by how often
 episodes began there; END, where an episode has terminated, is known. States that are not in the log do not exist here.
 
-A successor at which more than FEW different amounts were paid keeps their mean and covariance instead of the amounts;
-the posterior of their mean is then normal, with the covariance that the bootstrap has.
+Pay that takes more than FEW values at one successor (of a pair, and of what else it paid there that takes few) is kept
+as its mean and covariance; the posterior of that mean is then normal, with the unbiased covariance.
 
 What is drawn for a pair depends on the seed and the pair alone: two policies are compared in the same models.
 """

@@ -21,7 +21,7 @@ import numpy as np
 
 from conrl._types import Float, Int
 
-ENOUGH = 10.0
+ENOUGH = 10.0  # visits: a pair with more counts no more for the center
 MOST_STRENGTH = 30.0  # visits: however alike pairs look, each is itself after so many
 QUANTILES = 1024  # of the pay of all pairs
 HALF = 0.5  # of a surprise, for an octave that had none
