@@ -143,7 +143,7 @@ def main() -> None:
         what = "no caution" if name == "plain" else f"confidence {name}"
         kept = f"keeps {truth.costs[0]:.3f} at reward {truth.reward:.3f}"
         print(f"{what}: promises adverse {plan.costs[0]:.3f} at reward {plan.reward:.3f}, {kept}")
-    told = conrl.assess(habit, log, LIMIT)
+    told = conrl.assess(habit, log, LIMIT, mdp=world)
     low, high = told.low.costs[0], told.high.costs[0]
     truth = conrl.evaluate(world, habit).costs[0]
     print(f"the doctors themselves: adverse {low:.3f} to {high:.3f} by the records, in truth {truth:.3f}")

@@ -64,13 +64,32 @@ def examples(*command: str) -> list[str]:
 
 
 EXAMPLES = sorted(
-    {line for command in ([], ["plan"], ["frontier"], ["learn"], ["envs"]) for line in examples(*command)}
+    {line for command in ([], ["plan"], ["frontier"], ["assess"], ["learn"], ["envs"]) for line in examples(*command)}
 )
+
+
+def logged(words: list[str]) -> None:
+    """The log and the policy that an example of the help speaks of."""
+    world = conrl.ConstrainedMDP(
+        np.full((2, 2, 2), 0.5), np.ones((2, 2)), np.array([[[0.0], [0.1]]] * 2), 4, cost_names=["adverse"]
+    )
+    alike = conrl.Policy(np.full((4, 2, 2), 0.5))
+    alike.save("policy.csv")
+    alike.save("policy.npz")
+    log = conrl.sample_log(world, alike, 200)
+    conrl.save_episodes("log.csv", log)
+    if "log.parquet" in words:
+        import polars
+
+        names = {"state": "ward", "cost_adverse": "harm"}
+        polars.read_csv("log.csv").rename(names).with_columns(age=polars.lit(7)).write_parquet("log.parquet")
 
 
 @pytest.mark.parametrize("line", EXAMPLES)
 def test_examples_of_the_help_run(line: str) -> None:
     words = shlex.split(line)[1:]
+    if {"log.csv", "log.parquet"} & set(words):
+        logged(words)
     ok(*words)
     for option, value in itertools.pairwise(words):
         assert option != "--out" or Path(value).stat().st_size > 0
