@@ -23,6 +23,7 @@ from commands import ok, record, refused, run
 from launch import PATIENCE, launch, launched
 from numpy.lib import format as npy
 
+import conrl
 from conrl import planners, planning
 from conrl.cli.json_records import to_json
 from conrl.cli.main import main as cli
