@@ -1,0 +1,173 @@
+"""A policy as somebody gave it, lined up with the states and actions of a log.
+
+A policy has names from its file, its plan or the model that it is for; a log numbers its states and actions by first
+appearance. Both are matched by name; where the log has none, by position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from conrl._types import Float
+from conrl.episode import Episode
+from conrl.errors import ModelError, SpecError, unknown
+from conrl.estimation.logs import Log
+from conrl.evaluation import parts_of, unwrapped
+from conrl.io.files import file_path
+from conrl.io.policy_tables import read_policy_table
+from conrl.model import ConstrainedMDP
+from conrl.model.criteria import Criterion
+from conrl.planners import Plan
+from conrl.policy import Policy
+from conrl.problem import Linear
+from conrl.spending import load_policy
+
+MOST_NUMBERS = 10_000_000  # states or actions of a log that are numbers
+
+
+class Given(NamedTuple):
+    """A policy as it was given."""
+
+    parts: list[tuple[float, Float]]  # weights, and tables [H, S, A]; rows of zeros where nothing is said
+    horizon: int
+    states: tuple[str, ...] | None  # None: by position
+    actions: tuple[str, ...] | None
+    skip: float
+    linear: Linear | None
+    mdp: ConstrainedMDP | None  # that it was planned in
+
+
+def read_given(policy: Any, mdp: ConstrainedMDP | None) -> Given:
+    """A policy with the names of its states and actions: of its file, its plan, or the model that was given."""
+    if isinstance(policy, (str, Path)):
+        path = file_path(policy)
+        if path.suffix.lower() == ".csv":
+            table = read_policy_table(path)
+            if not table.by_step:
+                raise ModelError(f"{path}: a policy without steps is for a process without end; assess needs a horizon")
+            silent = np.flatnonzero(table.probabilities.sum(axis=(1, 2)) == 0.0)
+            if silent.size:
+                raise ModelError(f"{path}: it says nothing about step {silent[0]}; a policy has rows for every step")
+            return Given(
+                [(1.0, table.probabilities)], table.probabilities.shape[0], table.states, table.actions, 0.0, None, None
+            )
+        policy = load_policy(path)
+    played, skip, linear = unwrapped(policy)
+    named = mdp
+    if isinstance(policy, Plan):
+        mdp = named = policy.mdp
+    parts = parts_of(played)
+    for part in parts:
+        if part.policy.acts_on_spent:
+            raise SpecError("a policy that acts on what was spent cannot be assessed from a log; simulate it instead")
+        if len(np.shape(part.policy.probabilities)) != 3:
+            raise SpecError("a stationary policy is for a process without end; assess needs one with a horizon")
+    tables = [(part.weight, part.policy.probabilities) for part in parts]
+    H, S, A = tables[0][1].shape
+    own = mdp if isinstance(policy, Plan) else None  # that it was planned in
+    if own is not None and isinstance(own.horizon, Criterion):
+        raise SpecError("assess needs a plan with a horizon")
+    asked = linear if isinstance(linear, Linear) else None
+    if named is None:
+        return Given(tables, H, None, None, skip, asked, own)
+    if named.num_states < S or named.num_actions < A:
+        sizes = f"{named.num_states} and {named.num_actions}"
+        raise ModelError(f"the policy has {S} states and {A} actions, mdp {sizes}; give the model that it is for")
+    return Given(tables, H, named.state_names[:S], named.action_names[:A], skip, asked, own)
+
+
+def named(log: Log, played: Given) -> Log:
+    """The log with names for all states and actions of the policy, so that both can be told."""
+    played_out = [e for e in log.episodes if len(e)]
+    _, S, A = played.parts[0][1].shape
+    last = (
+        max((int(e.states.max()) for e in played_out), default=0),
+        max((int(e.actions.max()) for e in played_out), default=0),
+    )
+    states = _union(log.state_names, played.states, last[0], S, "state")
+    actions = _union(log.action_names, played.actions, last[1], A, "action")
+    return Log(log.episodes, log.cost_names, states, actions)
+
+
+def _union(
+    own: tuple[str, ...] | None, others: tuple[str, ...] | None, last: int, size: int, what: str
+) -> tuple[str, ...]:
+    """The names of the log, then those that only the policy has. A log without names has the policy's numbers; `last`
+    is the largest of them."""
+    if own is None:
+        numbers = others is not None and all(name.isdecimal() for name in others)
+        if others is None or not numbers:
+            if last >= size:
+                raise ModelError(f"the log has {what} {last}; the policy has {what}s 0..{size - 1}")
+            return tuple(map(str, range(size))) if others is None else others
+        if last >= MOST_NUMBERS:
+            raise ModelError(f"the log has {what} {last}; at most {MOST_NUMBERS:,} are assessed")
+        own = tuple(map(str, range(last + 1)))
+    if others is None:
+        raise ModelError(
+            f"the log has names for its {what}s, and the policy has none: give a plan, a .csv file, or mdp=, the model "
+            "whose numbers it has",
+            key=("mdp",),
+        )
+    known = set(own)
+    return (*own, *(name for name in others if name not in known))
+
+
+def started(
+    model: ConstrainedMDP, episodes: Sequence[Episode], played: Given
+) -> tuple[ConstrainedMDP, Sequence[Episode]]:
+    """The estimate from the first state of the plan, where that has one and the log has several."""
+    if played.mdp is None:
+        return model, episodes
+    first = np.flatnonzero(played.mdp.initial == 1.0)
+    if not first.size or (model.initial == 1.0).any():
+        return model, episodes
+    name = played.mdp.state_name(int(first[0]))
+    state = int(first[0]) if played.states is None else model.state_names.index(name)
+    return model.replace(initial=state), [e for e in episodes if len(e) and e.states[0] == state]
+
+
+def aligned(table: Float, played: Given, model: ConstrainedMDP) -> Float:
+    """[H, S, A] in the order of the model: where the policy says nothing, what the log played most."""
+    H, S, A = table.shape
+    end = -1 if model._log is None else model._log.end
+    place = _places(played.states, model.state_names, S, "state")
+    action = _places(played.actions, model.action_names, A, "action")
+    full = np.zeros((H, model.num_states, model.num_actions))
+    full[:, place[:, None], action] = table
+    silent = full.sum(axis=2) == 0.0  # [H, S]
+    counts = np.asarray(model.counts).reshape(-1, model.num_states, model.num_actions)
+    seen = counts.sum(axis=(0, 2)) > 0
+    lacking = np.flatnonzero(silent.all(axis=0) & seen & (np.arange(model.num_states) != end))
+    if lacking.size:
+        raise ModelError(
+            f"the policy says nothing about state {model.state_name(int(lacking[0]))!r}, which the log has"
+        )
+    exists = model.available.reshape(-1, model.num_states, model.num_actions)
+    usual = np.argmax(np.where(exists, counts, -1), axis=2)  # [1 or H, S]
+    h, s = np.nonzero(silent)
+    full[h, s, usual[np.minimum(h, usual.shape[0] - 1), s]] = 1.0
+    return full
+
+
+def _places(names: tuple[str, ...] | None, own: tuple[str, ...], size: int, what: str) -> Any:
+    """[size]: where each of the policy's states or actions stands in the model."""
+    if names is None:
+        if size > len(own):
+            raise ModelError(f"the policy has {size} {what}s, the model {len(own)}")
+        return np.arange(size)
+    number = {name: i for i, name in enumerate(own)}
+    missing = next((name for name in names if name not in number), None)
+    if missing is not None:
+        raise ModelError(unknown(f"{what} of the policy", missing, own))
+    return np.array([number[name] for name in names])
+
+
+def checked(table: Float, model: ConstrainedMDP) -> Policy:
+    policy = Policy(table)
+    policy.check(model)
+    return policy
