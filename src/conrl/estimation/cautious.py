@@ -11,6 +11,7 @@ was ever tried nothing is known: every action pays the worst there is, and stays
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -24,18 +25,20 @@ from conrl.model.limits import Linear, Rows
 from conrl.model.reading import Names
 from conrl.policy import Policy
 
+KEPT = 0.5  # of the visits, where it is measured what the choice of a plan does
+
 
 class Part(NamedTuple):
     """The pairs that a plan may use, as a graph of their own."""
 
     pairs: Int  # [n] of the estimate
     graph: Graph
-    drawn: Int  # [m]: which of the links that `Posterior.draw` gives for these pairs; -1 for none
+    link: Int  # [m]: which of the posterior's links; -1 for none
     worst: Bool  # [n]: in states where nothing was ever tried
 
 
 class Drawn(NamedTuple):
-    """Transitions and pay of the part in one model that was drawn."""
+    """Transitions and pay of the part, as they may be."""
 
     pay: Float  # [n, 1+R]
     probability: Float  # [m]
@@ -98,49 +101,36 @@ class Cautious:
         policy._add_occupation(model, 1.0, rho)
         return np.asarray(rho[0] @ model.pay)
 
-    def draw(self, count: int, seed: int) -> list[tuple[Drawn, Drawn]]:
-        """Models of the part from the posterior, each with what another log of its own would say of it.
+    def thinned(self, count: int, seed: int) -> Iterator[tuple[Drawn, Drawn]]:
+        """What is believed of the part after a share KEPT of its visits, chosen at random, and after as many that say
+        what all of them say; `count` times."""
+        part, posterior, atoms = self.part, self.posterior, self.posterior.atoms
+        P, width, generator = self.mdp.num_pairs, atoms.pay.shape[1], np.random.default_rng(seed)
+        rough = np.flatnonzero(atoms.root.any(axis=(1, 2)))
 
-        What was never seen is left out of their transitions. Each pair of the other log has as many visits as it has
-        here; their successors are multinomial, and what they pay on average has the variance of single visits by their
-        number: a cost with a limit is Gamma above the least there is (rare accidents are seldom seen, or seen too
-        often), with a floor below the most, and the reward is normal. The estimate is made as that of this log.
-        """
-        part, posterior = self.part, self.posterior
-        drawn = posterior.draw(part.pairs, seed, 0, count)
-        p = part.graph.probability[:, None]
-        share = np.where(part.drawn[:, None] >= 0, drawn.share[part.drawn] if drawn.share.size else p, p)
-        start = part.graph.start.astype(np.int64)
-        share = share / np.repeat(np.add.reduceat(share, start[:-1], axis=0), np.diff(start), axis=0)
-        generator = np.random.default_rng([seed, part.pairs.size])
-        visits = posterior.visits[part.pairs]
-        other = np.where(np.repeat(visits, np.diff(start))[:, None] > 0, 0.0, share)
-        for i in np.flatnonzero(visits > 0).tolist():
-            lo, hi = start[i], start[i + 1]
-            other[lo:hi] = generator.multinomial(visits[i], share[lo:hi].T).T / visits[i] if hi > lo + 1 else 1.0
-        pay = self._paid(drawn.pay, visits, generator)
-        return [
-            (
-                Drawn(drawn.pay[:, b], np.ascontiguousarray(share[:, b])),
-                Drawn(pay[:, b], np.ascontiguousarray(other[:, b])),
+        def means(times: Float, pay: Float, visits: Float) -> Float:
+            sums = [np.bincount(atoms.pair, times * pay[:, i], minlength=P) for i in range(width)]
+            return np.stack(sums, axis=1) / np.maximum(visits, 1.0)[:, None]
+
+        every = means(atoms.times, atoms.pay, posterior.visits)
+        for _ in range(count):
+            times = generator.binomial(atoms.times.astype(np.int64), KEPT).astype(np.float64)
+            visits = np.bincount(atoms.pair, times, minlength=P)
+            some = (visits > 0.0) & ~posterior.known
+            fewer = np.sqrt(np.maximum(atoms.times[rough] / np.maximum(times[rough], 1.0) - 1.0, 0.0))
+            noise = fewer[:, None] * generator.standard_normal((rough.size, width))
+            pay = atoms.pay.copy()
+            pay[rough] += np.einsum("mij,mj->mi", atoms.root[rough], noise)
+            kept, like = (
+                np.where(some[:, None], posterior.believed(mean, visits), posterior.means)[part.pairs]
+                for mean in (means(times, pay, visits), every)
             )
-            for b in range(count)
-        ]
-
-    def _paid(self, pay: Float, visits: Int, generator: np.random.Generator) -> Float:
-        """[n, B, 1+R]: what is believed of pay after another log of a world that pays `pay`."""
-        posterior, part = self.posterior, self.part
-        N = np.maximum(visits, 1)[:, None, None].astype(np.float64)
-        variance = posterior.variance[part.pairs][:, None] / N
-        seen = pay + np.sqrt(variance) * generator.standard_normal(pay.shape)
-        above = np.maximum(self.bad * (pay - self.best), 0.0)  # [n, B, 1+R]
-        noisy = (above > 0.0) & (variance > 0.0)
-        noisy[:, :, 0] = False
-        scale = np.where(noisy, variance / np.where(noisy, above, 1.0), 1.0)
-        gamma = generator.standard_gamma(np.where(noisy, above / scale, 1.0)) * scale
-        seen[:, :, 1:] = np.where(noisy, self.best + self.bad * gamma, pay)[:, :, 1:]
-        found = posterior.believed(seen, part.pairs)
-        return np.where((visits > 0)[:, None, None], found, pay)
+            link = np.bincount(atoms.link, times, minlength=posterior.successor.size)
+            owner = posterior.link_pair
+            use = (part.link >= 0) & some[owner][part.link]
+            share = (link / np.maximum(visits, 1.0)[owner])[part.link]
+            probability = np.where(use, share, part.graph.probability)
+            yield Drawn(kept, probability), Drawn(like, part.graph.probability)
 
 
 def usable(posterior: Posterior, unseen: bool) -> Part:
@@ -158,16 +148,15 @@ def usable(posterior: Posterior, unseen: bool) -> Part:
     of = np.repeat(kind, sizes)
     successor = np.repeat(mdp.pair_state[pairs], sizes)
     probability = np.ones(start[-1])
-    drawn = np.full(start[-1], -1)
+    link = np.full(start[-1], -1)
     _, links = select(posterior.link_start, pairs[kind == 0])
     total = np.bincount(posterior.link_pair, posterior.link_times, minlength=mdp.num_pairs)
     successor[of == 0] = posterior.successor[links]
     probability[of == 0] = (posterior.link_times / total[posterior.link_pair])[links]
-    _, all_links = select(posterior.link_start, pairs)  # in the order of `Posterior.draw`
-    drawn[of == 0] = np.flatnonzero(posterior.seen[posterior.link_pair[all_links]])
+    link[of == 0] = links
     others = node[pairs[kind == 1]]
     back = np.concatenate([np.arange(begin[n], end[n]) for n in others.tolist()]) if others.size else np.zeros(0, int)
     successor[of == 1], probability[of == 1] = target[back], chance[back]
     first = np.searchsorted(node[pairs], np.arange(nodes + 1))
     graph = Graph(frozen(first), frozen(start), frozen(successor.astype(np.int32)), frozen(probability))
-    return Part(pairs, graph, drawn, worst[pairs])
+    return Part(pairs, graph, link, worst[pairs])

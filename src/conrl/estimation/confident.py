@@ -31,7 +31,7 @@ import numpy as np
 from conrl._types import Arrays, Float
 from conrl.arguments import is_number, read_flag, read_seed
 from conrl.errors import InfeasibleError, SpecError, shown
-from conrl.estimation.cautious import Cautious
+from conrl.estimation.cautious import KEPT, Cautious
 from conrl.estimation.needs import ranked
 from conrl.estimation.posterior import Ensemble, Posterior
 from conrl.model import ConstrainedMDP
@@ -44,7 +44,7 @@ from conrl.problem import Linear, Problem, Rows
 SEARCH = 384  # models of the search
 FRESH = 1024  # and, at least, of the verification
 BEYOND = 25  # and so many in which a plan may fail
-RULES = 16  # models in which another plan is made
+RULES = 32  # models in which another plan is made
 FIRST, LARGEST = 0.125, 64.0  # multiples tried
 HALVINGS = 4
 GROWTH, TRIES = 1.15, 10  # of the multiple, where fresh draws say less than was asked
@@ -80,7 +80,6 @@ class Search:
         self.cautious, self.asked, self.seed, self.report = cautious, asked, seed, report
         self._planner = ColumnGeneration(tol=TOLERANCE)
         posterior, pairs = cautious.posterior, cautious.part.pairs
-        self._worlds = cautious.draw(RULES, self._seed(1))
         room = pairs.size + np.diff(posterior.link_start)[pairs].sum()
         self._models: Ensemble | None = None
         if room * SEARCH <= MOST_KEPT:
@@ -107,20 +106,18 @@ class Search:
         values = totals[:, 1:] if shift is None else totals[:, 1:] + shift[1:]
         return float(rows.kept(values).all(axis=1).mean())
 
-    def shift(self, one: Candidate, fresh: int | None = None) -> Float:
+    def shift(self, one: Candidate, fresh: int = 1) -> Float:
         """[1+R]: how much worse the plans of this rule are in the world than where they are made."""
-        cautious = self.cautious
-        worlds = self._worlds if fresh is None else cautious.draw(RULES, self._seed(fresh))
-        found = np.zeros((RULES, cautious.bad.size))
-        for b, (world, log) in enumerate(worlds):
-            model = cautious.model(log, one.caution)
-            other = self._planner.plan(model, cautious.problem, one.plan.start, relax=True)
-            policy = other.mixture.to_markov(model)
-            # Less the same of this plan, which was not made from that log: what is left is the choice.
-            found[b] = cautious.value(policy, world) - cautious.value(policy, log)
-            found[b] -= cautious.value(one.policy, world) - cautious.value(one.policy, log)
-        worse: Float = cautious.bad * np.maximum(cautious.bad * found.mean(axis=0), 0.0)
-        return worse
+        cautious, found = self.cautious, []
+        for kept, every in cautious.thinned(RULES, self._seed(fresh)):
+            model = cautious.model(kept, one.caution)
+            other = self._planner.plan(model, cautious.problem, one.plan.start, relax=True).mixture.to_markov(model)
+            # Less the same of this plan, which was not chosen by those visits alone: what is left is the choice.
+            worse = cautious.value(other, every) - cautious.value(other, kept)
+            found.append(worse - cautious.value(one.policy, every) + cautious.value(one.policy, kept))
+        # What was left out says 1 / (1 - KEPT) times as much against what was kept as all visits do.
+        mean = np.mean(found, axis=0) / (1.0 - KEPT)
+        return np.asarray(cautious.bad * np.maximum(cautious.bad * mean, 0.0))
 
     def often(self, one: Candidate, shift: Float | None = None) -> float:
         """How often the models of the search say that it is kept; at most that.
@@ -206,8 +203,9 @@ def plan_confident(
     rows = _rows(mdp, problem)
     asked = _read_confidence(confidence)
     cautious = Cautious(mdp, rows, read_flag(unseen, "use_unseen"))
+    seen = Cautious(mdp, rows, False) if unseen else cautious
     try:
-        plain = ColumnGeneration().plan(Cautious(mdp, rows, False).seen(), problem).reward
+        plain = ColumnGeneration().plan(seen.seen(), problem).reward
     except InfeasibleError:
         if not unseen:
             raise
@@ -221,13 +219,13 @@ def plan_confident(
     order = np.argsort(rows.sign, kind="stable")  # of a cost with both, the limit's
     shift[1 + rows.cost[order]] = best.shift[1:][order]
     sure = Confidence(asked, best.probability, search.draws, best.candidate.multiple, shift, plain)
-    return _plan(cautious, problem, best.candidate, sure, unseen)
+    return _plan(cautious, problem, best.candidate, sure)
 
 
-def _plan(cautious: Cautious, problem: Problem, best: Candidate, sure: Confidence, unseen: bool) -> Plan:
+def _plan(cautious: Cautious, problem: Problem, best: Candidate, sure: Confidence) -> Plan:
     """A candidate as a plan of the estimate."""
     mdp, rows, made = cautious.mdp, cautious.rows, best.plan.mixture
-    *each, value = (_value(mdp, policy, unseen) for policy in (*made.policies, best.policy))
+    *each, value = (_value(cautious, policy) for policy in (*made.policies, best.policy))
     values = np.array(each)
     mixture = Mixture(made.weights, made.policies, values)
     assert best.plan.checked is not None
@@ -252,14 +250,14 @@ def _plan(cautious: Cautious, problem: Problem, best: Candidate, sure: Confidenc
     )
 
 
-def _value(mdp: ConstrainedMDP, policy: Policy, unseen: bool) -> Float:
-    """[1+d]: of a policy in the estimate, which knows nothing of pairs never seen: where it may use some, and does, the
-    mean over drawn models."""
-    posterior, rho = Posterior(mdp), np.zeros((1, mdp.num_pairs))
+def _value(cautious: Cautious, policy: Policy) -> Float:
+    """[1+d]: of a policy in the estimate, which knows nothing of pairs never seen: where it uses some, the mean over
+    drawn models."""
+    mdp, rho = cautious.mdp, np.zeros((1, cautious.mdp.num_pairs))
     policy.add_occupation(mdp, 1.0, rho)
-    if not (unseen and rho[0, ~posterior.seen].any()):
+    if not rho[0, ~cautious.posterior.seen].any():
         return np.asarray(rho[0] @ mdp.pay)
-    return np.asarray(posterior.totals(policy, FRESH, 0).mean(axis=0))
+    return np.asarray(Posterior(mdp).totals(policy, FRESH, 0).mean(axis=0))
 
 
 def _declined(search: Search, best: Verified, problem: Problem) -> InfeasibleError:

@@ -37,6 +37,7 @@ from conrl.policy import Policy
 
 FEW = 12  # different amounts that a pair pays at one successor, and that are kept
 BLOCK = 128  # models drawn at once
+ASTRAY = 0.1  # of the models: all that is new leads to one state
 TINY = 1e-200  # what is believed of a pair, in visits, if it is nothing
 DOUBT, FADES = 0.75, 60.0  # visits of the worst, and after how many others they begin to fade
 
@@ -183,12 +184,11 @@ class Posterior:
         self.means[tried], self.variance[tried] = own
         self.means[self.known] = self.variance[self.known] = 0.0
 
-    def believed(self, mean: Float, pairs: Int) -> Float:
-        """[n, B, 1+d]: the posterior means of the pay of pairs whose visits paid `mean` [n, B, 1+d]."""
-        prior, N = self.prior, self.visits[pairs][:, None, None]
-        doubt, worth = self.doubt[pairs][:, None], self.worth[pairs][:, None]
-        sums = N * mean + prior.strength * prior.center + doubt * self.far
-        return np.asarray(sums / np.maximum(N + worth, 1e-300))
+    def believed(self, mean: Float, visits: Float) -> Float:
+        """[P, 1+d]: the posterior means of pay, if so many visits [P] of each pair had paid `mean` [P, 1+d]."""
+        prior, N = self.prior, visits[:, None]
+        sums = N * mean + prior.strength * prior.center + self.doubt * self.far
+        return np.asarray(sums / np.maximum(N + self.worth, 1e-300))
 
     def _look_back(self) -> None:
         """How much leads where a pair never led, and where: for each node the outcomes begin .. end-1 of target and
@@ -212,6 +212,7 @@ class Posterior:
         anywhere = np.flatnonzero(everywhere)
         lacking = total == 0.0
         begin[lacking], end[lacking] = target.size, target.size + anywhere.size
+        self.reached: Int = anywhere
         self.back = (
             begin,
             end,
@@ -267,10 +268,13 @@ class Posterior:
         position = np.zeros(self.successor.size, dtype=np.int64)
         position[links] = np.arange(links.size)
         step = np.searchsorted(position[atoms.link[chosen]], np.arange(links.size + 1))
-        return Drawn(_sums(weight, step), lost, self._elsewhere(pairs, point[:, :, 0]), pay)
+        target = self._elsewhere(pairs, point[:, :, 0])
+        stray, where = _generator(seed, block, 2**63 + 2).random((2, size))
+        one = self.reached[(where * self.reached.size).astype(np.int64)]
+        return Drawn(_sums(weight, step), lost, np.where(stray < ASTRAY, one, target), pay)
 
     def _elsewhere(self, pairs: Int, point: Float) -> Int:
-        """[n, D]: where each pair leads that never led there, by points in [0, 1)."""
+        """[n, D]: where each pair leads that never led there, among what its state leads to, by points in [0, 1)."""
         begin, end, target, chance = self.back
         node = self.mdp._pair_node[pairs]
         sums = np.concatenate(([0.0], np.cumsum(chance)))
