@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 import conrl
 from conrl.estimation.cautious import Cautious
+from conrl.estimation.ensemble import drawn_totals
 from conrl.estimation.posterior import Posterior
 from conrl.io.files import atomic_write
 
@@ -156,7 +157,7 @@ def write_log(mdp: conrl.ConstrainedMDP, table: Float, count: int, noise: float,
 
 def covers(posterior: Posterior, policy: conrl.Policy, truth: Float) -> float:
     """The share of reward and costs whose interval covers the truth."""
-    totals = posterior.totals(policy, 400, 7)
+    totals = drawn_totals(posterior, policy, 400, 7)
     low, high = np.quantile(totals, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2], axis=0)
     return float(((low <= truth) & (truth <= high)).mean())
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import conrl
+from conrl.estimation.ensemble import drawn_totals
 from conrl.estimation.posterior import Posterior
 
 Float = NDArray[np.float64]
@@ -94,7 +95,7 @@ def kept(plan: conrl.Plan, costs: Sequence[int], signs: Sequence[float], bounds:
     mdp = plan.mdp
     columns = np.array([0, *(1 + i for i in costs)])
     posterior = Posterior(mdp, columns, np.append(np.nan, worst(mdp, signs, costs)))
-    totals = posterior.totals(plan.policy, 4096, seed)[:, 1:] + sure(plan).shift[[1 + i for i in costs]]
+    totals = drawn_totals(posterior, plan.policy, 4096, seed)[:, 1:] + sure(plan).shift[[1 + i for i in costs]]
     side = np.array(signs)
     return float((side * totals <= side * np.array(bounds)).all(axis=1).mean())
 
@@ -299,7 +300,7 @@ class Case:
         mdp = self._estimate(episodes)
         exists = np.broadcast_to(mdp.playable, (H, mdp.num_states, mdp.num_actions)).astype(np.float64)
         uniform = conrl.Policy(exists / exists.sum(axis=2, keepdims=True))
-        totals = Posterior(mdp).totals(uniform, 128, 0)[:, 1]
+        totals = drawn_totals(Posterior(mdp), uniform, 128, 0)[:, 1]
         # A little off: limits that are just kept are another matter.
         limit = float(np.quantile(totals, self.quantile)) + 0.03 * self.unit
         floor = {"cost": float(totals.min()) - 0.5 * self.unit} if self.floor else None

@@ -21,7 +21,8 @@ from scipy import stats
 import conrl
 from conrl import kernels
 from conrl.estimation import posterior as module
-from conrl.estimation.posterior import BLOCK, DOUBT, FADES, Posterior
+from conrl.estimation.ensemble import drawn_totals
+from conrl.estimation.posterior import ASTRAY, BLOCK, DOUBT, FADES, Posterior
 from conrl.estimation.prior import MOST_STRENGTH, QUANTILES, Prior, Scatter, fit_prior, novelty, pull
 
 Float = NDArray[np.float64]
@@ -303,7 +304,7 @@ def test_totals_are_what_the_drawn_models_say(play: Play, sparse: bool) -> None:
     mdp = play.estimate()
     posterior = Posterior(mdp)
     policy = some_policy(mdp, play.seed, sparse)
-    totals = posterior.totals(policy, 4, 7)
+    totals = drawn_totals(posterior, policy, 4, 7)
     expected = [conrl.evaluate(model, policy).value for model in rebuilt(posterior, 7, 4)]
     np.testing.assert_allclose(totals, expected, rtol=1e-10, atol=1e-10)
 
@@ -338,18 +339,18 @@ def binary(visits: int, ones: int) -> list[float]:
 def test_fewer_draws_are_the_first_of_more() -> None:
     mdp = conrl.estimate(bandit([binary(20, 5), binary(10, 5)]))
     posterior, policy = Posterior(mdp), conrl.Policy(np.full((1, 1, 2), 0.5))
-    many = posterior.totals(policy, 300, 0)
+    many = drawn_totals(posterior, policy, 300, 0)
     for count in (2, 100, 128, 200):
-        np.testing.assert_array_equal(posterior.totals(policy, count, 0), many[:count])
+        np.testing.assert_array_equal(drawn_totals(posterior, policy, count, 0), many[:count])
 
 
 def test_whole_blocks_are_the_first_of_more() -> None:
     mdp = conrl.estimate(bandit([binary(20, 5), binary(10, 5)]))
     posterior, policy = Posterior(mdp), conrl.Policy(np.full((1, 1, 2), 0.5))
-    many = posterior.totals(policy, 3 * BLOCK, 0)
-    np.testing.assert_array_equal(posterior.totals(policy, BLOCK, 0), many[:BLOCK])
+    many = drawn_totals(posterior, policy, 3 * BLOCK, 0)
+    np.testing.assert_array_equal(drawn_totals(posterior, policy, BLOCK, 0), many[:BLOCK])
     assert not np.array_equal(many[:BLOCK], many[BLOCK : 2 * BLOCK])
-    assert not np.array_equal(many, posterior.totals(policy, 3 * BLOCK, 1))
+    assert not np.array_equal(many, drawn_totals(posterior, policy, 3 * BLOCK, 1))
 
 
 @few
@@ -423,8 +424,9 @@ def test_a_known_first_state_stays() -> None:
     np.testing.assert_array_equal(Posterior(spread).first_states(0, 0), np.repeat([[0.5], [0.5], [0.0]], BLOCK, axis=1))
 
 
-def test_new_successors_are_drawn_as_often_as_others_led_there() -> None:
+def test_new_successors_are_drawn_as_often_as_others_led_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Action 1 was never played in state 0: it leads where action 0 led. Nothing was in state 3: it leads anywhere."""
+    monkeypatch.setattr(module, "ASTRAY", 0.0)
     leads = [0] * 1 + [1] * 3 + [2] * 6
     episodes = [conrl.Episode([0, t], [0], [0.0], [[0.0]]) for t in leads]
     episodes += [conrl.Episode([1, 2], [1], [0.0], [[0.0]])] * 10 + [conrl.Episode([2, 3], [0], [0.0], [[0.0]])] * 20
@@ -440,6 +442,22 @@ def test_new_successors_are_drawn_as_often_as_others_led_there() -> None:
         some = chance > 0.0
         assert found[~some].sum() == 0
         assert stats.chisquare(found[some], target.size * chance[some]).pvalue > 0.001
+
+
+def test_in_some_models_all_that_is_new_leads_to_one_state() -> None:
+    """States 0 and 1 lead to 2 and 3 alone: only a model that goes astray leads from both to 4 or 5."""
+    episodes = [
+        conrl.Episode([s, t, 4 + a], [0, a], [0.0] * 2, [[0.0]] * 2) for s in (0, 1) for t in (2, 3) for a in (0, 1)
+    ]
+    mdp = conrl.estimate(episodes)
+    posterior = Posterior(mdp)
+    pairs = np.array([mdp.pair_index[0, 1], mdp.pair_index[1, 1]])
+    target = np.concatenate([posterior.draw(pairs, 3, block).target for block in range(40)], axis=1)
+    stray = target[0] >= 4
+    np.testing.assert_array_equal(target[0, stray], target[1, stray])
+    np.testing.assert_array_equal(stray, target[1] >= 4)
+    share = 0.5 * ASTRAY  # two of the four states that were come to
+    assert abs(stray.mean() - share) < 4.0 * np.sqrt(share / stray.size)
 
 
 def test_how_much_is_new_is_beta() -> None:
@@ -684,7 +702,7 @@ def test_deviations_add_up_to_the_variance_of_totals(by_step: bool) -> None:
     table = np.repeat(np.random.default_rng(2).dirichlet(np.ones(2), (1, 4)), 5, axis=0)  # the same at every step
     policy = conrl.Policy(table)
     found = posterior.deviations(policy)
-    totals = posterior.totals(policy, 6000, 9)
+    totals = drawn_totals(posterior, policy, 6000, 9)
     variance = ((found.visits[:, None] * found.deviation) ** 2).sum(axis=0)
     np.testing.assert_allclose(variance, totals.var(axis=0), rtol=0.05)
     seen = policy.occupation(mdp)

@@ -22,13 +22,14 @@ from conrl._types import Float
 from conrl.arguments import is_number, read_count, read_seed
 from conrl.episode import Episode
 from conrl.errors import ModelError, SpecError, shown, unknown
+from conrl.estimation.ensemble import Ensemble
+from conrl.estimation.ensemble import played as pairs_of
 from conrl.estimation.estimate import as_log, estimate
 from conrl.estimation.given_policies import Given, aligned, checked, named, read_given, started
 from conrl.estimation.importance import Importance, importance, shares
 from conrl.estimation.logs import Log
 from conrl.estimation.needs import Need, ranked
-from conrl.estimation.posterior import Ensemble, Posterior
-from conrl.estimation.posterior import played as pairs_of
+from conrl.estimation.posterior import Posterior
 from conrl.evaluation import Evaluation
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import Limits, resolve_limits

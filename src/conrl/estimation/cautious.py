@@ -103,7 +103,8 @@ class Cautious:
 
     def thinned(self, count: int, seed: int) -> Iterator[tuple[Drawn, Drawn]]:
         """What is believed of the part after a share KEPT of its visits, chosen at random, and after as many that say
-        what all of them say; `count` times."""
+        what all of them say; `count` times. Pairs that none is left of are believed to do what all their visits say.
+        """
         part, posterior, atoms = self.part, self.posterior, self.posterior.atoms
         P, width, generator = self.mdp.num_pairs, atoms.pay.shape[1], np.random.default_rng(seed)
         rough = np.flatnonzero(atoms.root.any(axis=(1, 2)))
@@ -112,10 +113,10 @@ class Cautious:
             sums = [np.bincount(atoms.pair, times * pay[:, i], minlength=P) for i in range(width)]
             return np.stack(sums, axis=1) / np.maximum(visits, 1.0)[:, None]
 
-        every = means(atoms.times, atoms.pay, posterior.visits)
+        every = means(atoms.times, atoms.pay, posterior.visits.astype(np.float64))
         for _ in range(count):
             times = generator.binomial(atoms.times.astype(np.int64), KEPT).astype(np.float64)
-            visits = np.bincount(atoms.pair, times, minlength=P)
+            visits: Float = np.bincount(atoms.pair, times, minlength=P).astype(np.float64)
             some = (visits > 0.0) & ~posterior.known
             fewer = np.sqrt(np.maximum(atoms.times[rough] / np.maximum(times[rough], 1.0) - 1.0, 0.0))
             noise = fewer[:, None] * generator.standard_normal((rough.size, width))

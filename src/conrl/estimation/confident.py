@@ -7,9 +7,10 @@ the least for which that is what was asked, found by doubling and bisection; m =
 Two things would make that share too good, and are taken off before limits are judged:
 
 - *Planned from the same log.* A plan looks better in the model that it was made in than it is, as luck in the log is
-  what it looks for. By how much is measured where both are known: in a model drawn from the posterior another plan is
-  made by the same rule, and valued there and at the posterior's means (Efron 1983: the optimism of a rule, by the
-  bootstrap). The mean over RULES drawn models is added to the plan's costs.
+  what it looks for. By how much is measured by leaving out: another plan is made by the same rule from half of the
+  visits of each pair, and the others say what it is worth. They are independent of it, and right on average, whatever
+  the world is. The mean over RULES halves, less the same for the plan at hand, is added to the plan's costs. A plan
+  from half of the visits is chosen by more luck than one from all of them, which errs on the careful side.
 - *Risks that the log has not shown yet.* What pays well and was seldom tried may be just what is risky, and no prior
   made from the pairs seen often knows it. So each pair has DOUBT visits more (as in Jeffreys' prior, which has half
   a one) that cost the worst that was seen of any pair: much beside ten, next to nothing beside a thousand.
@@ -32,8 +33,9 @@ from conrl._types import Arrays, Float
 from conrl.arguments import is_number, read_flag, read_seed
 from conrl.errors import InfeasibleError, SpecError, shown
 from conrl.estimation.cautious import KEPT, Cautious
+from conrl.estimation.ensemble import Ensemble, drawn_totals
 from conrl.estimation.needs import ranked
-from conrl.estimation.posterior import Ensemble, Posterior
+from conrl.estimation.posterior import Posterior
 from conrl.model import ConstrainedMDP
 from conrl.planners import ColumnGeneration, Plan
 from conrl.planners.feasibility import feasibility
@@ -98,12 +100,12 @@ class Search:
         The models are those of the search, or new ones with the seed `fresh`."""
         rows, posterior = self.cautious.rows, self.cautious.posterior
         if fresh is not None:
-            totals = posterior.totals(one.policy, self.draws, self._seed(fresh))
+            found = drawn_totals(posterior, one.policy, self.draws, self._seed(fresh))
         elif self._models is not None:
-            totals = self._models.totals(one.policy)
+            found = self._models.totals(one.policy)
         else:
-            totals = posterior.totals(one.policy, SEARCH, self._seed(0))
-        values = totals[:, 1:] if shift is None else totals[:, 1:] + shift[1:]
+            found = drawn_totals(posterior, one.policy, SEARCH, self._seed(0))
+        values = found[:, 1:] if shift is None else found[:, 1:] + shift[1:]
         return float(rows.kept(values).all(axis=1).mean())
 
     def shift(self, one: Candidate, fresh: int = 1) -> Float:
@@ -257,7 +259,7 @@ def _value(cautious: Cautious, policy: Policy) -> Float:
     policy.add_occupation(mdp, 1.0, rho)
     if not rho[0, ~cautious.posterior.seen].any():
         return np.asarray(rho[0] @ mdp.pay)
-    return np.asarray(Posterior(mdp).totals(policy, FRESH, 0).mean(axis=0))
+    return np.asarray(drawn_totals(Posterior(mdp), policy, FRESH, 0).mean(axis=0))
 
 
 def _declined(search: Search, best: Verified, problem: Problem) -> InfeasibleError:

@@ -10,6 +10,9 @@ them stands what was not seen (`conrl.estimation.prior`):
     pay          coordinate by coordinate, Gamma(strength) of the prior's pay, drawn from what all pairs paid, beside
                  Gamma(N) of the pair's own; and, for plans with confidence, Gamma(DOUBT) of the worst
 
+In a share ASTRAY of the models all new successors are one state, any that was come to: what nobody saw may be alike
+everywhere, and that of many pairs does not cancel then.
+
 A pair never seen has nothing but that. Pairs are independent of each other. The first state is Dirichlet, by how often
 episodes began there; END, where an episode has terminated, is known. States that are not in the log do not exist here.
 
@@ -21,7 +24,6 @@ What is drawn for a pair depends on the seed and the pair alone: two policies ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -299,10 +301,6 @@ class Posterior:
         weight = generator.standard_gamma(np.rint(initial * starts)[:, None], (initial.size, size))
         return np.asarray(weight / weight.sum(axis=0))
 
-    def totals(self, policy: Policy, draws: int, seed: int) -> Float:
-        """[draws, 1+d]: what a Markov policy is worth in each of so many models."""
-        return Ensemble(self, played(self.mdp, policy), draws, seed).totals(policy)
-
     # -- how far off --------------------------------------------------------------------------------------
 
     def deviations(self, policy: Policy) -> Deviations:
@@ -369,54 +367,6 @@ class Posterior:
         spread: Float = variance / (N + self.worth + 1.0)
         spread[self.known] = 0.0
         return spread
-
-
-class Ensemble:
-    """Some pairs in many drawn models, for policies that play no others.
-
-    With `keep`, what was drawn is kept for the next policy; without, it is drawn block by block each time."""
-
-    def __init__(self, posterior: Posterior, pairs: Int, draws: int, seed: int, keep: bool = False) -> None:
-        self.posterior, self.pairs, self.draws, self.seed = posterior, pairs, draws, seed
-        mdp = posterior.mdp
-        self._first = np.searchsorted(mdp._pair_node[pairs], np.arange(mdp.graph.first.size))
-        starts, links = select(posterior.link_start, pairs)
-        self._start, self._successor = starts.astype(np.int64), posterior.successor[links]
-        self._kept = list(self._blocks()) if keep else None
-
-    def _blocks(self) -> Iterator[tuple[Drawn, Float]]:
-        """What was drawn, block by block, and the first states."""
-        for block, begin in enumerate(range(0, self.draws, BLOCK)):
-            drawn = self.posterior.draw(self.pairs, self.seed, block)
-            initial, size = self.posterior.first_states(self.seed, block), self.draws - begin
-            if size < BLOCK:
-                drawn, initial = drawn.first(size), np.ascontiguousarray(initial[:, :size])
-            yield drawn, initial
-
-    def totals(self, policy: Policy) -> Float:
-        """[draws, 1+d]: what a Markov policy is worth in each model."""
-        return self.play(policy)[0]
-
-    def play(self, policy: Policy) -> tuple[Float, Float]:
-        """The same, and the expected visits to the pairs, their mean over the models."""
-        action, found, used = self.posterior.mdp.action[self.pairs], [], np.zeros(self.pairs.size)
-        for drawn, initial in self._kept or self._blocks():
-            visits = np.zeros(drawn.lost.shape)
-            kernels.ensemble_visits(
-                self._first, self._start, self._successor, drawn.share, drawn.lost, drawn.target, initial, action,
-                policy.probabilities, visits,
-            )  # fmt: skip
-            found.append(np.einsum("kb,kbi->bi", visits, drawn.pay))
-            used += visits.sum(axis=1) / self.draws
-        return np.concatenate(found), used
-
-
-def played(mdp: ConstrainedMDP, policy: Policy) -> Int:
-    """The pairs that a policy plays somewhere."""
-    table = policy.probabilities
-    if mdp.step_dependent:
-        return np.flatnonzero(table[mdp.pair_step, mdp.pair_state, mdp.action] > 0.0)
-    return np.flatnonzero(table.max(axis=0)[mdp.pair_state, mdp.action] > 0.0)
 
 
 def _sums(table: Float, begin: Int) -> Float:
