@@ -24,8 +24,9 @@ import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -55,6 +56,13 @@ LOG = """episode,step,state,action,reward,cost_fuel,next_state
 1,1,1,1,0,0,1
 2,0,0,0,0,1,0
 2,1,0,0,1,1,1
+"""
+POLICY = """step,state,action,probability
+0,0,0,0.5
+0,0,1,0.5
+0,1,1,1
+1,0,0,1
+1,1,1,1
 """
 SPEC = """name = "study"
 episodes = 3
@@ -391,6 +399,32 @@ def log_file(r: random.Random, folder: Path) -> None:
         command("learn", "box", "--episodes", 2, "--prime", folder / "log.csv")
 
 
+def trusted_log(r: random.Random, folder: Path) -> None:
+    """Plans with confidence and assessments: a log of some episodes, and a policy, one of them spoilt."""
+    rows = [
+        f"{e},{t},{r.randrange(2)},{r.randrange(2)},{r.random():.2f},{r.randrange(2)},"
+        for e in range(9)
+        for t in (0, 1)
+    ]
+    log = "\n".join([LOG.split("\n")[0], *rows, ""])
+    spoilt = r.choice(("log", "policy", "neither"))
+    (folder / "log.csv").write_bytes(mutate(log, r) if spoilt == "log" else log.encode())
+    (folder / "policy.csv").write_bytes(mutate(POLICY, r) if spoilt == "policy" else POLICY.encode())
+    words: list[Any] = []
+    if r.random() < 0.8:
+        words += [r.choice(("--limit", "--floor")), f"fuel={r.choice((0, 1, 1.5, 'inf', odd(r)))}"]
+    if r.random() < 0.3:
+        words += ["--column", f"{r.choice(('state', 'reward', 'cost_fuel', odd(r)))}={r.choice(('step', odd(r)))}"]
+    if r.random() < 0.2:
+        words += ["--ignore", r.choice(("step", "*", odd(r)))]
+    if r.random() < 0.5:
+        level = r.choice(((), ("--level", r.choice((0.5, odd(r)))), ("--draws", r.choice((2, 0, odd(r))))))
+        command("assess", folder / "policy.csv", folder / "log.csv", *words, *level)
+    else:
+        words += ["--confidence", r.choice((0.5, 0.9, 0.999, 1, odd(r)))]
+        command("plan", "--log", folder / "log.csv", *words, *r.choice(((), ("--use-unseen",), ("--out", "p.csv"))))
+
+
 def spec_file(r: random.Random, folder: Path) -> None:
     data = mutate(SPEC, r)
     path = folder / "s.toml"
@@ -688,6 +722,20 @@ def functions(r: random.Random, folder: Path) -> None:
     call(work, RuntimeError)
 
 
+class FewSteps(NamedTuple):
+    log: conrl.Log
+    policy: conrl.Policy
+
+
+@cache
+def _few_steps() -> FewSteps:
+    """A log of a few short episodes, and what wrote it."""
+    world = conrl.envs.make("inventory")
+    table = np.repeat((world.available / world.available.sum(axis=1, keepdims=True))[None], world.horizon, axis=0)
+    policy = conrl.Policy(table)
+    return FewSteps(conrl.sample_log(world, policy, 20, 0), policy)
+
+
 def numbers(r: random.Random, folder: Path) -> None:
     """Tasks, problems and parameters that make no sense."""
     box = conrl.envs.box()
@@ -716,6 +764,14 @@ def numbers(r: random.Random, folder: Path) -> None:
             "plan", "box", r.choice(("--discount", "--horizon")), odd(r), *r.choice(((), ("--average",), ("--total",)))
         ),
         lambda: conrl.simulate(box, conrl.plan(box), episodes=odd_count(r), seed=odd_number(r)),
+        lambda: conrl.assess(_few_steps().policy, _few_steps().log, [odd_number(r)], level=odd_number(r)),
+        lambda: conrl.assess(_few_steps().policy, _few_steps().log, draws=odd_count(r), seed=odd_number(r)),
+        lambda: conrl.plan(conrl.estimate(_few_steps().log), [odd_number(r)], confidence=odd_number(r)),
+        lambda: conrl.plan(
+            conrl.estimate(_few_steps().log), [1.0], confidence=0.5, use_unseen=odd_flag(r), seed=odd_number(r)
+        ),
+        lambda: _few_steps().log.split(odd_number(r), odd_number(r)),
+        lambda: conrl.sample_log(box, conrl.plan(box), odd_count(r), odd_number(r)),
         lambda: conrl.Episode([0, odd_number(r)], [0], [odd_number(r)], [[odd_number(r)]]),
     )
     call(r.choice(kinds), TypeError)
@@ -730,6 +786,7 @@ DOORS: dict[str, tuple[int, Callable[[random.Random, Path], None]]] = {
     "names": (3, names),
     "odd-files": (1, odd_files),
     "log": (2, log_file),
+    "trusted-log": (2, trusted_log),
     "spec": (2, spec_file),
     "fleet-file": (2, fleet_file),
     "fleet-arrays": (2, fleet_arrays),
