@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import itertools
 import json
 import os
 import pickle
@@ -401,11 +402,11 @@ def log_file(r: random.Random, folder: Path) -> None:
 
 def trusted_log(r: random.Random, folder: Path) -> None:
     """Plans with confidence and assessments: a log of some episodes, and a policy, one of them spoilt."""
-    rows = [
-        f"{e},{t},{r.randrange(2)},{r.randrange(2)},{r.random():.2f},{r.randrange(2)},"
-        for e in range(9)
-        for t in (0, 1)
-    ]
+    rows = []
+    for episode in range(9):
+        way = [r.randrange(2) for _ in range(3)]
+        for t, (state, after) in enumerate(itertools.pairwise(way)):
+            rows.append(f"{episode},{t},{state},{r.randrange(2)},{r.random():.2f},{r.randrange(2)},{after}")
     log = "\n".join([LOG.split("\n")[0], *rows, ""])
     spoilt = r.choice(("log", "policy", "neither"))
     (folder / "log.csv").write_bytes(mutate(log, r) if spoilt == "log" else log.encode())
@@ -421,7 +422,7 @@ def trusted_log(r: random.Random, folder: Path) -> None:
         level = r.choice(((), ("--level", r.choice((0.5, odd(r)))), ("--draws", r.choice((2, 0, odd(r))))))
         command("assess", folder / "policy.csv", folder / "log.csv", *words, *level)
     else:
-        words += ["--confidence", r.choice((0.5, 0.9, 0.999, 1, odd(r)))]
+        words += ["--confidence", r.choice((0.5, 0.6, 0.9, 0.95, 0.999, 1, odd(r)))]
         command("plan", "--log", folder / "log.csv", *words, *r.choice(((), ("--use-unseen",), ("--out", "p.csv"))))
 
 
