@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import conrl
-from conrl.estimation.log_tables import REQUIRED
+from conrl.estimation.log_columns import REQUIRED
 from conrl.estimation.logs import Log, log_rows
 from conrl.io.cells import to_cell
 

@@ -4,7 +4,7 @@ Logs are tables with one row a step, as `.csv`, as `.parquet`, or as arrays of t
 
     episode, step, state, action, reward, cost_<name>..., next_state     and, if there are any, terminated (0 or 1)
 
-`conrl.estimation.log_tables` reads the tables; this makes episodes of them.
+`conrl.estimation.log_files` reads the tables; this makes episodes of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from conrl._types import Bool, Float, Int
 from conrl.arguments import is_number, read_count, read_seed, setter
 from conrl.episode import Episode, all_fit, check_episode
 from conrl.errors import ModelError, RunError, SpecError, shown
-from conrl.estimation.log_tables import COLUMNS, COST, Source, Table, read_asked, read_table
+from conrl.estimation.log_columns import COLUMNS, COST, read_asked
+from conrl.estimation.log_files import read_table
+from conrl.estimation.log_tables import Source, Table
 from conrl.io.cells import csv_text
 from conrl.io.files import atomic_write, file_path, reading, write_npz
 from conrl.model import Task

@@ -65,7 +65,7 @@ class _Steps(NamedTuple):
 
 def load_csv(path: Path, given: dict[str, Any]) -> ConstrainedMDP:
     """The model in a file; `given` are arguments of the model's that a CSV file does not hold."""
-    _check_text(path)
+    check_text(path)
     states, actions = _Codes(), _Codes()
     cost_names, rows, steps = _read_csv(path, states, actions, given.get("horizon"))
     names, labels = list(states.number), list(actions.number)
@@ -93,7 +93,7 @@ def load_csv(path: Path, given: dict[str, Any]) -> ConstrainedMDP:
     return _per_pair(mdp)
 
 
-def _check_text(path: Path) -> None:
+def check_text(path: Path) -> None:
     """Refuse what is not UTF-8 text before the csv module makes sense of it."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     line = 1
@@ -134,7 +134,7 @@ def _read_csv(path: Path, states: _Codes, actions: _Codes, horizon: Any) -> tupl
                 parts.append(_read_chunk(path, header, order, chunk, seen, (states, actions, next_states, when)))
                 seen += len(chunk)
         except csv.Error as error:
-            _stop(path, _line(path), f"{error} in the row that starts here")
+            _stop(path, line_of(path), f"{error} in the row that starts here")
     if not seen:
         raise ModelError(f"{path} has a header and no rows")
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
@@ -147,7 +147,7 @@ def _read_csv(path: Path, states: _Codes, actions: _Codes, horizon: Any) -> tupl
                 states.number[name] = len(states.number)
                 continue
             row = int(np.flatnonzero(successor == code)[0])
-            _stop(path, _line(path, row), _dead_end(name, states.number))
+            _stop(path, line_of(path, row), _dead_end(name, states.number))
     index = np.array([states.number[name] for name in next_states.number], dtype=np.int64)
     return cost_names, _Outcomes(state, action, index[successor], probability, np.stack(pay, axis=1)), steps
 
@@ -160,7 +160,7 @@ def _read_steps(path: Path, when: _Codes, code: Int, horizon: Any) -> _Steps | N
         if bounds is None and text.strip() != EVERY:
             row = int(np.flatnonzero(code == number)[0])
             hint = "; Excel may have read a range as a date: format the column as text" if "-" in text else ""
-            _stop(path, _line(path, row), f"step is {shown(text)}; write a step as 3, several as 0-5, all as *{hint}")
+            _stop(path, line_of(path, row), f"step is {shown(text)}; write a step as 3, several as 0-5, all as *{hint}")
     known = [bounds for bounds in ranges.values() if bounds is not None]
     if not known:
         return None
@@ -169,7 +169,7 @@ def _read_steps(path: Path, when: _Codes, code: Int, horizon: Any) -> _Steps | N
     for number, bounds in ranges.items():
         if bounds is not None and bounds[1] >= H:
             row = int(np.flatnonzero(code == number)[0])
-            _stop(path, _line(path, row), f"step {bounds[1]}; with a horizon of {H} steps are 0 to {H - 1}")
+            _stop(path, line_of(path, row), f"step {bounds[1]}; with a horizon of {H} steps are 0 to {H - 1}")
     ends = np.array([ranges[number] or (0, H - 1) for number in range(len(ranges))])[code]  # [n, 2]
     times = ends[:, 1] - ends[:, 0] + 1
     if times.sum() > (bound := most("CONRL_MAX_TABLE", MAX_TABLE)):
@@ -226,7 +226,7 @@ def _read_chunk(
     if set(map(len, chunk)) != {len(header)}:
         bad = next(i for i, row in enumerate(chunk) if len(row) != len(header))
         fields = f"{len(chunk[bad])} field{'s' * (len(chunk[bad]) != 1)}"
-        _stop(path, _line(path, seen + bad), f"{fields}; the header has {len(header)}")
+        _stop(path, line_of(path, seen + bad), f"{fields}; the header has {len(header)}")
     columns = list(zip(*chunk, strict=True))
     count = 4 if _STEP in header else 3
     texts = [code.of(columns[at]) for code, at in zip(codes, order[:count], strict=False)]
@@ -242,7 +242,7 @@ def _read_chunk(
             what = need if _parsed(text) is not None else "a number"
             if need == "finite" and math.isfinite(values[row]):
                 what = f"at most {LARGEST:g} in size"
-            _stop(path, _line(path, seen + row), f"{header[at]} is {shown(text)}; it must be {what}")
+            _stop(path, line_of(path, seen + row), f"{header[at]} is {shown(text)}; it must be {what}")
         numbers.append(values)
     return texts + numbers
 
@@ -281,7 +281,7 @@ def _check_sums(path: Path, rows: _Outcomes, steps: _Steps | None, states: list[
         then = "" if steps is None else f"step {steps.step[row]}, "
         _stop(
             path,
-            _line(path, row if steps is None else int(steps.row[row])),
+            line_of(path, row if steps is None else int(steps.row[row])),
             f"the {lines} of {then}state {states[rows.state[row]]!r}, action {actions[rows.action[row]]!r} "
             f"have probabilities that sum to {total[k]:.12g}; a distribution sums to 1 (within {ROW_SUM_TOLERANCE:g})",
         )
@@ -296,7 +296,7 @@ def _per_pair(mdp: ConstrainedMDP) -> ConstrainedMDP:
     return mdp._copy(pay=pay, outcome_pay=paid if mdp.varies.any() else None)
 
 
-def _line(path: Path, row: int | None = None) -> int:
+def line_of(path: Path, row: int | None = None) -> int:
     """The line on which a row starts (the header and blank lines do not count), or the first that cannot be parsed."""
     with path.open(encoding="utf-8-sig", newline="") as stream:
         reader = csv.reader(stream, strict=True)

@@ -1,0 +1,208 @@
+"""Reading tables of logged steps from `.csv`, `.npz` and `.parquet`. Polars is loaded only for Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conrl._types import Array, Float, Int
+from conrl.errors import ModelError, SpecError
+from conrl.estimation.log_columns import COLUMNS, COST, NAMED, Asked, choose
+from conrl.estimation.log_tables import EXACT, Codes, Column, Source, Table, Texts, cut, fault_of
+from conrl.io.cells import from_cell
+from conrl.io.csv_files import check_text, line_of
+from conrl.io.files import NUMBER, about, read_npz
+from conrl.sizes import COMPARABLE, MAX_ARCHIVE, most
+
+_CHUNK = 500  # rows of a CSV file that are held as text at a time: what fits a cache is read twice as fast
+
+
+def read_table(path: Path, asked: Asked) -> Table:
+    """The table in a file, by its suffix."""
+    readers = {".csv": _read_csv, ".npz": _read_npz, ".parquet": _read_parquet}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise ModelError(f"{path}: a log is read from .csv, .npz or .parquet")
+    return reader(path, asked)
+
+
+@contextmanager
+def _at(place: str) -> Iterator[None]:
+    """Put the place in front of what is said about the names of columns."""
+    try:
+        yield
+    except (ModelError, SpecError) as error:
+        raise type(error)(f"{place}: {error}", key=error.key) from None
+
+
+def _read_csv(path: Path, asked: Asked) -> Table:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = filter(None, csv.reader(file, strict=True))  # blank lines are empty rows
+        try:
+            header = next(rows, None)
+            if header is None:
+                raise ModelError(f"{path}: the file is empty; expected a header {','.join(COLUMNS)},{COST}<name>...")
+            with _at(f"{path}, line {line_of(path, -1)}"):
+                chosen = choose(header, asked)
+            return _read_rows(Source(path, lines=True), rows, len(header), chosen)
+        except csv.Error as error:
+            raise ModelError(f"{path}, line {line_of(path)}: {error} in the row that starts here") from None
+        except UnicodeDecodeError as error:
+            check_text(path)  # says on which line
+            raise ModelError(f"{path}: {error}") from None
+
+
+def _read_rows(source: Source, rows: Iterator[list[str]], width: int, chosen: Mapping[str, int]) -> Table:
+    """Some rows at a time: held as texts, all of them would take ten times the memory and longer."""
+    codes = {
+        name: Codes((lambda cell: from_cell(cell.strip())) if name in NAMED else str.strip)
+        for name in chosen
+        if name != "reward" and not name.startswith(COST)
+    }
+    parts: dict[str, list[Array]] = {name: [np.zeros(0, np.int64 if name in codes else np.float64)] for name in chosen}
+    seen = 0
+    while chunk := list(islice(rows, _CHUNK)):
+        if set(map(len, chunk)) != {width}:
+            bad = next(i for i, row in enumerate(chunk) if len(row) != width)
+            fields = f"{len(chunk[bad])} field{'s' * (len(chunk[bad]) != 1)}"
+            source.stop(seen + bad, f"{fields}; the header has {width}")
+        columns = list(zip(*chunk, strict=True))
+        for name, at in chosen.items():
+            cells = columns[at]
+            parts[name].append(codes[name].of(cells) if name in codes else _floats(source, name, cells, seen))
+        seen += len(chunk)
+    table: dict[str, Column] = {}
+    for name, arrays in parts.items():
+        column = np.concatenate(arrays)
+        table[name] = Texts(tuple(codes[name].number), column) if name in codes else column
+    return Table(source, table, seen)
+
+
+def _floats(source: Source, name: str, cells: Sequence[str], seen: int) -> Float:
+    """Parsed all at once; if one is wrong, the first such is named."""
+    try:
+        values = np.fromiter(map(float, cells), np.float64, len(cells))
+    except ValueError:
+        values = np.full(1, np.nan)
+    if not np.isfinite(values).all():
+        row, fault = next((i, fault) for i, cell in enumerate(cells) if (fault := fault_of(cell.strip())))
+        source.stop(seen + row, f"{name} is {fault}")
+    return values
+
+
+def _read_npz(path: Path, asked: Asked) -> Table:
+    with about(path):
+        arrays = read_npz(path, lambda names, read: None)
+    with _at(str(path)):
+        chosen = choose(list(arrays), asked)
+        every = list(arrays.values())
+        sizes = {every[at].shape for at in chosen.values()}
+        if len(sizes) != 1 or len(next(iter(sizes))) != 1:
+            raise ModelError("the columns of a log are lists of one length")
+    columns = {name: _column(every[at]) for name, at in chosen.items()}
+    return Table(Source(path, lines=False), columns, next(iter(sizes))[0])
+
+
+def _column(array: Array) -> Column:
+    if array.dtype.kind == "S":
+        return Texts.of([text.decode("utf-8", "backslashreplace") for text in array.tolist()])
+    return Texts.of(list(map(str, array.tolist()))) if array.dtype.kind == "O" else array
+
+
+# -- Parquet --------------------------------------------------------------------------------------------------
+
+
+def _read_parquet(path: Path, asked: Asked) -> Table:
+    pl = _import_polars(path)
+    data = path.read_bytes()  # a file that is mapped and then cut by others would end the process
+    if len(data) < 12 or data[:4] != b"PAR1" or data[-4:] != b"PAR1":
+        raise ModelError(f"{path}: not a Parquet file, or only a part of one")
+    with _parquet(path):
+        schema = pl.read_parquet_schema(io.BytesIO(data))
+    timed = {i for i, kind in enumerate(schema.values()) if kind.is_temporal()}
+    with _at(str(path)):
+        chosen = choose(list(schema), asked, timed)
+        names = {name: list(schema)[at] for name, at in chosen.items()}
+        for name, column in names.items():
+            _check_kind(pl, name, column, schema[column])
+    with _parquet(path):
+        rows = int(pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item())
+        _check_claim(rows, len(chosen), len(data))
+        frame = pl.read_parquet(io.BytesIO(data), columns=list(names.values()))
+    source = Source(path, lines=False)
+    columns = {name: _series(pl, source, name, frame[column]) for name, column in names.items()}
+    return Table(source, columns, frame.height)
+
+
+def _import_polars(path: Path) -> Any:
+    try:
+        import polars
+    except ImportError as error:
+        told = "Parquet needs the extra: pip install 'conrl[report]', or save the log as CSV"
+        raise ModelError(f"{path}: {told} ({error})") from None
+    return polars
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[None]:
+    """One line for whatever Polars raises on damaged bytes."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
+    except BaseException as error:
+        # What fails in Rust is no `Exception`, and its class has no name that can be imported.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise ModelError(f"{path}: not a readable Parquet file: {cut(' '.join(str(error).split()), 200)}") from None
+
+
+def _check_kind(pl: Any, name: str, column: str, kind: Any) -> None:
+    """Refuse what is neither numbers nor texts; a day may be the name of something."""
+    plain = kind.is_numeric() or kind in (pl.String, pl.Categorical, pl.Enum, pl.Boolean, pl.Null)
+    if not plain and not (name in NAMED and kind in (pl.Date, pl.Datetime, pl.Time)):
+        called = f"column {column!r}" + ("" if column == name else f" ({name})")
+        raise ModelError(f"{called} is of type {kind}; expected numbers or texts")
+
+
+def _check_claim(rows: int, columns: int, size: int) -> None:
+    """Refuse a small file that claims to hold a very long table, before memory is taken for it."""
+    needed, bound = rows * columns * NUMBER, most("CONRL_MAX_ARCHIVE", MAX_ARCHIVE)
+    if needed > max(bound, COMPARABLE * size):
+        raise ModelError(
+            f"its {rows:,} rows would take {needed:,} bytes from a file of {size:,}; at most {bound:,}, or "
+            f"{COMPARABLE} times the file, are read: save the log as CSV, or set CONRL_MAX_ARCHIVE"
+        )
+
+
+def _series(pl: Any, source: Source, name: str, series: Any) -> Column:
+    if series.null_count():
+        if name != "terminated":
+            source.stop(int(series.is_null().arg_max()), f"{name} is missing")
+        series = series.cast(pl.String).fill_null("")
+    kind = series.dtype
+    if name == "episode" and kind.is_integer() and series.len() and _is_long(series):
+        series = series.cast(pl.String)
+    elif kind.is_decimal() or str(kind).endswith("Int128"):  # numpy has none of these
+        series = series.cast(pl.Float64)
+    if series.dtype.is_numeric() or series.dtype == pl.Boolean:
+        array: Array = series.to_numpy()
+        return array
+    series = series.cast(pl.String)
+    distinct = series.unique(maintain_order=True)  # each once, however often a text of a megabyte occurs
+    code: Int = series.cast(pl.Enum(distinct)).to_physical().to_numpy().astype(np.int64)
+    return Texts(tuple(distinct.to_list()), code)
+
+
+def _is_long(series: Any) -> bool:
+    """Whether doubles do not tell all of these whole numbers apart; as ids they are texts."""
+    return max(abs(int(series.min())), abs(int(series.max()))) >= EXACT
