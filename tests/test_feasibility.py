@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,7 @@ from hypothesis import HealthCheck, given, settings
 from strategies import Spec, specs
 
 import conrl
+from conrl.planners.feasibility import MOST_NEAR
 
 CONFLICTS = [c for c in CASES.values() if not c.feasible]
 FEASIBLE = [c for c in CASES.values() if c.feasible]
@@ -151,6 +153,47 @@ def test_random_limits(spec: Spec) -> None:
     assert_proof(mdp, rows_of(mdp, problem), found)
     for name in found.conflict:
         assert least_violation(mdp, without(mdp, problem, name, found.conflict)) <= BAND
+    assert_nearest(mdp, problem, found)
+
+
+def assert_nearest(mdp: conrl.ConstrainedMDP, problem: conrl.Linear, found: conrl.Feasibility) -> None:
+    """What each row of a conflict can be brought to, by the independent program."""
+    if len(found.conflict) > MOST_NEAR:
+        assert found.nearest is None
+        return
+    assert found.nearest is not None
+    for name, nearest in zip(found.conflict, found.nearest, strict=True):
+        i = next(i for i, cost in enumerate(mdp.cost_names) if name.startswith((f"{cost} <=", f"{cost} >=")))
+        sign = 1.0 if f"{mdp.cost_names[i]} <=" in name else -1.0
+        alone = conrl.ConstrainedMDP(
+            mdp.transitions,
+            -sign * mdp.costs[..., i],
+            mdp.costs,
+            mdp.horizon,
+            initial=mdp.initial,
+            available=mdp.available,
+        )
+        reference = solve_lp(alone, without(mdp, problem, name, found.conflict))
+        if reference is not None:  # within the band either answer is right
+            assert nearest == pytest.approx(-sign * reference.value, abs=1e-6 * max(1.0, *np.abs(found.greatest)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_how_near_one_can_come_is_said_and_can_be_had(seed: int) -> None:
+    """Three limits below what can be had together; the error's words, taken for limits, can be planned."""
+    mdp = random_model(160 + seed, 9, 3, 5, 3)
+    found = conrl.feasibility(mdp, middle(mdp, 0.5))
+    limits = np.where(np.arange(3) == seed % 3, found.least + 1e-3, np.array(middle(mdp, 0.3)))
+    with pytest.raises(conrl.InfeasibleError) as caught:
+        conrl.plan(mdp, limits)
+    proof = caught.value.feasibility
+    assert_nearest(mdp, conrl.Linear(limits), proof)
+    told = re.findall(r"(?:with (.*?), )?(\w+) can be as low as ([-+.e\d]+)", str(caught.value).split(";", 1)[1])
+    assert len(told) == len(proof.conflict)
+    for others, cost, value in told:
+        asked = {name.split(" <= ")[0]: float(name.split(" <= ")[1]) for name in others.split(" and ") if name}
+        assert conrl.feasibility(mdp, {**asked, cost: float(value)}).feasible
+        assert not conrl.feasibility(mdp, {**asked, cost: float(value) * (1.0 - 1e-4) - 1e-6}).feasible
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -173,7 +216,8 @@ def test_the_error_says_what_conflicts_and_survives_pickling() -> None:
         conrl.plan(mdp, conrl.Linear([1.5, 1.25]))
     error = caught.value
     assert str(error) == (
-        "infeasible: fuel <= 1.5 and time <= 1.25 cannot be kept together; achievable alone: fuel 0 to 4, time 0 to 4"
+        "infeasible: fuel <= 1.5 and time <= 1.25 cannot be kept together; "
+        "with time <= 1.25, fuel can be as low as 2.75; with fuel <= 1.5, time can be as low as 2.5"
     )
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is conrl.InfeasibleError
@@ -184,7 +228,7 @@ def test_the_error_says_what_conflicts_and_survives_pickling() -> None:
     assert error.feasibility.multipliers is not None
     assert again.feasibility.multipliers.tolist() == error.feasibility.multipliers.tolist()
     assert isinstance(error, conrl.ConRLError)
-    with pytest.raises(conrl.InfeasibleError, match="infeasible: fuel <= -1 cannot be kept; achievable alone: fuel 0"):
+    with pytest.raises(conrl.InfeasibleError, match=r"infeasible: fuel <= -1 cannot be kept; fuel can be as low as 0$"):
         conrl.plan(mdp, conrl.Linear([-1.0, 10.0]))
 
 

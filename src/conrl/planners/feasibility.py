@@ -10,8 +10,10 @@ When a row counts as kept: `conrl.planners.allowance`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +30,7 @@ from conrl.planners.column_generation.search import Columns, Conflict
 from conrl.problem import ConcaveConvex, Linear, Rows, as_problem
 
 SLACK_TOLERANCE = 1e-9
+MOST_NEAR = 6  # rows in a conflict of which it is said how near each can come
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +41,7 @@ class Feasibility:
     how much each limit could be lowered alone while the others are kept (None if infeasible). If infeasible: `conflict`
     names an irreducible set of limits and floors (without any one of them the others can be kept), and `multipliers`,
     in the same order and adding up to 1, prove it: every policy exceeds the bounds, weighted by them, by at least
-    `violation`.
+    `violation`. `nearest`, in the same order too, is what the cost of each can be brought to while the others are kept.
     """
 
     feasible: bool
@@ -51,6 +54,8 @@ class Feasibility:
     # concave-convex constraints, the distance of all value vectors from what is allowed, in widths of their box
     path: tuple[str, ...] = ()  # where one limit can never be kept: states and actions of the most careful policy that
     # exceed it
+    nearest: Float | None = None  # [len(conflict)]: the least (of a limit) or greatest (of a floor) that each can be
+    # brought to while the others of the conflict are kept; None where these are many, or no limits on expected totals
 
 
 def feasibility(
@@ -99,12 +104,23 @@ def feasibility(
 def infeasible(oracle: SupportOracle, rows: Rows, conflict: Conflict) -> InfeasibleError:
     """The error for rows that cannot be kept, with its proof."""
     proof = _explain(oracle, rows, conflict)
-    names = rows.cost_names
-    together = " and ".join(proof.conflict)
     verb = "cannot be kept" if len(proof.conflict) == 1 else "cannot be kept together"
-    involved = sorted({int(rows.cost[r]) for r, n in enumerate(rows.names) if n in proof.conflict})
-    ranges = ", ".join(f"{names[i]} {proof.least[i]:.6g} to {proof.greatest[i]:.6g}" for i in involved)
-    return InfeasibleError(f"infeasible: {together} {verb}; achievable alone: {ranges}", proof)
+    told = "".join(f"; {text}" for text in _how_near(rows, proof))
+    return InfeasibleError(f"infeasible: {' and '.join(proof.conflict)} {verb}{told}", proof)
+
+
+def _how_near(rows: Rows, proof: Feasibility) -> Iterator[str]:
+    """What can be had of each cost in a conflict, rounded to the side on which it can be kept."""
+    nearest = [] if proof.nearest is None else proof.nearest.tolist()
+    for name, value in zip(proof.conflict, nearest, strict=False):
+        if np.isnan(value):
+            continue
+        row = rows.names.index(name)
+        low = rows.sign[row] > 0.0
+        digits = Context(6, ROUND_CEILING if low else ROUND_FLOOR).create_decimal_from_float(value)
+        others = " and ".join(other for other in proof.conflict if other != name)
+        can = f"{rows.cost_names[rows.cost[row]]} can be as {'low' if low else 'high'} as {float(digits):.6g}"
+        yield f"with {others}, {can}" if others else can
 
 
 def separated(oracle: ModelOracle, problem: ConcaveConvex, apart: Separated) -> InfeasibleError:
@@ -165,7 +181,19 @@ def _explain(oracle: SupportOracle, rows: Rows, conflict: Conflict) -> Feasibili
         rows.select(kept).names,
         conflict.multipliers / total,
         conflict.violation / total,
+        nearest=_nearest(oracle, rows.select(kept), columns) if kept.size <= MOST_NEAR else None,
     )
+
+
+def _nearest(oracle: SupportOracle, rows: Rows, columns: Columns) -> Float:
+    """[R]: what the cost of each row can be brought to while the others are kept."""
+    found = np.full(rows.size, np.nan)
+    for r, direction in enumerate(-rows.matrix(oracle.num_costs)):
+        others = rows.select(np.arange(rows.size) != r)
+        with suppress(Conflict):  # underflow decided otherwise this time
+            best = maximise(oracle, direction, others, tol=SLACK_TOLERANCE, columns=columns).objective
+            found[r] = 0.0 - rows.sign[r] * best
+    return found
 
 
 def extremes(oracle: SupportOracle) -> tuple[Float, Float]:
