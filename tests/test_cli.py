@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.shell_completion import ShellComplete
-from commands import ok, record, refused, run
+from commands import ok, record, refused, run, said
 from launch import PATIENCE, launch, launched
 from numpy.lib import format as npy
 
@@ -491,15 +491,28 @@ def test_npz_that_claims_more_than_it_holds() -> None:
     assert "text.npz" in refused("plan", "text.npz")
 
 
-@pytest.mark.parametrize("flag", [[], ["--json"]])
-def test_infeasible_limits(flag: list[str]) -> None:
-    message = refused("plan", "box", "--limit", "corner=0", "--out", "x.png", *flag, code=3)
-    for piece in ("infeasible", "corner <= 0", "0.0332552"):
-        assert piece in message
-    words = ("plan", "model.csv", "--horizon", "5", "--limit", "fuel=2", "--floor", "fuel=3")
-    assert "fuel <= 2 and fuel >= 3" in refused(*words, *flag, code=3)
-    words = ("frontier", "random", "--set", "costs=2", "--cost", "cost0", "--limit", "cost1=0")
-    assert "cost1 <= 0" in refused(*words, *flag, code=3)
+INFEASIBLE: list[tuple[tuple[object, ...], tuple[str, ...]]] = [
+    (("plan", "box", "--limit", "corner=0", "--out", "x.png"), ("corner <= 0",)),
+    (("plan", "model.csv", "--horizon", "5", "--limit", "fuel=2", "--floor", "fuel=3"), ("fuel <= 2", "fuel >= 3")),
+    (("frontier", "random", "--set", "costs=2", "--cost", "cost0", "--limit", "cost1=0"), ("cost1 <= 0",)),
+]
+
+
+@pytest.mark.parametrize(("words", "conflict"), INFEASIBLE)
+def test_infeasible_limits(words: tuple[object, ...], conflict: tuple[str, ...]) -> None:
+    message = refused(*words, code=3)
+    assert message.startswith(f"infeasible: {' and '.join(conflict)} cannot be kept")
+    assert message.count("can be as") == len(conflict)
+    result = run(*words, "--json")
+    assert result.exit_code == 3
+    assert said(result.stderr) == f"Error: {message}\n"
+    found = json.loads(result.stdout)
+    assert (found["status"], found["message"]) == ("infeasible", message)
+    assert tuple(row["limit"] for row in found["conflict"]) == conflict
+    for row in found["conflict"]:
+        bound = float(row["limit"].split()[-1])
+        assert row["nearest"] > bound if "<=" in row["limit"] else row["nearest"] < bound
+    assert sum(row["multiplier"] for row in found["conflict"]) == pytest.approx(1.0)
 
 
 def test_out_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:

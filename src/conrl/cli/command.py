@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
-from conrl.errors import ConRLError, printable
+from conrl.errors import ConRLError, InfeasibleError, printable
 
 
 class Command(click.Command):
-    """A command whose errors say which of its options they are about."""
+    """A command whose errors say which of its options they are about; with `--json`, why there is no plan is said on
+    stdout too."""
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -21,6 +22,10 @@ class Command(click.Command):
         except ConRLError as error:
             if option := self.option_of(error.key):
                 error.args = (f"{option}: {error}",)
+            if isinstance(error, InfeasibleError) and context.params.get("as_json"):
+                from conrl.cli import json_records
+
+                click.echo(json_records.to_json(json_records.infeasible_record(error)))
             raise
 
     def option_of(self, key: tuple[str, ...]) -> str:

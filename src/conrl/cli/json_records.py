@@ -12,6 +12,7 @@ import numpy as np
 
 from conrl._types import Float
 from conrl.envs import BuiltIn
+from conrl.errors import InfeasibleError
 from conrl.evaluation import Simulation
 from conrl.metrics import MARGIN, TOLERANCE
 from conrl.model import ConstrainedMDP
@@ -47,6 +48,25 @@ def _finite(value: Any) -> Any:
     if isinstance(value, (float, np.floating)):
         return float(value) if math.isfinite(value) else None
     return value
+
+
+def infeasible_record(error: InfeasibleError) -> Record:
+    """Why there is no plan: what conflicts, its proof, and how near one can come."""
+    proof = error.feasibility
+    count = len(proof.conflict)
+    columns = ((None,) * count if x is None else x.tolist() for x in (proof.multipliers, proof.nearest))
+    return {
+        "status": "infeasible",
+        "message": str(error),
+        "conflict": [
+            {"limit": name, "multiplier": multiplier, "nearest": nearest}
+            for name, multiplier, nearest in zip(proof.conflict, *columns, strict=True)
+        ],
+        "violation": proof.violation,
+        "least": proof.least,
+        "greatest": proof.greatest,
+        "needs": [need._asdict() for need in error.needs],
+    }
 
 
 def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: BudgetRisk | None = None) -> Record:
