@@ -86,9 +86,9 @@ def plan(
         report: told, in a few words, what a plan with confidence is trying.
 
     Raises:
-        InfeasibleError: no policy keeps the limits; `error.feasibility` says which of them conflict. Where a log does
-        not
-            support the confidence asked for, `error.needs` lists the pairs of which more data would help most.
+        InfeasibleError: no policy keeps the limits; `error.feasibility` says which of them conflict, and how near one
+            can come. Where a log does not support the confidence asked for, `error.needs` lists the pairs of which more
+            data would help most.
         RunError: no deterministic policy was found in the time.
     """
     if confidence is None:
