@@ -209,7 +209,7 @@ def test_a_tolerance_that_is_reached() -> None:
 def test_what_cannot_be_asked() -> None:
     mdp = random_model(0, 5, 3, 4, 2)
     for wrong, message in (
-        ({"time_limit": 5.0}, "time_limit goes with deterministic=True"),
+        ({"time_limit": 5.0}, "planner 'column-generation' has no time limit; leave time_limit out"),
         ({"deterministic": True, "time_limit": 0.0}, "time_limit is 0.0; it must be a number above 0"),
         ({"deterministic": True, "tol": -1.0}, "tol is -1.0"),
         ({"deterministic": "yes"}, "deterministic"),

@@ -172,3 +172,24 @@ def test_a_tolerance_is_for_planners_that_have_one() -> None:
     for planner in (Tightening(), conrl.Lagrangian()):
         with pytest.raises(conrl.SpecError, match="has no tolerance; leave tol out"):
             conrl.plan(MDP, LIMITS, planner=planner, tol=1e-3)
+
+
+def test_a_linear_program_says_its_size_and_stops_in_time() -> None:
+    told: list[str] = []
+    box = conrl.envs.box()
+    found = conrl.plan(box, planner="linear-program", time_limit=3600, report=told.append)
+    assert found.reward == pytest.approx(conrl.plan(box).reward, abs=1e-8)
+    size = "a linear program of 14,520 columns, 3,631 rows and 65,548 entries"  # H P, H S and a limit
+    assert told == [f"solving {size}"]
+    with pytest.raises(conrl.RunError, match=f"HiGHS ended as Time limit reached on {size}; raise time_limit"):
+        conrl.plan(box, planner="linear-program", time_limit=0.0)
+
+
+@pytest.mark.parametrize("planner", ["column-generation", "lagrangian"])
+def test_other_planners_have_no_time_limit_and_no_report(planner: str) -> None:
+    with pytest.raises(conrl.SpecError, match=f"planner '{planner}' has no time limit; leave time_limit out"):
+        conrl.plan(conrl.envs.box(), planner=planner, time_limit=1.0)
+    with pytest.raises(conrl.SpecError, match="report goes with confidence or planner='linear-program'"):
+        conrl.plan(conrl.envs.box(), planner=planner, report=print)
+    with pytest.raises(conrl.SpecError, match="report is 3; it must be a function of a text"):
+        conrl.plan(conrl.envs.box(), planner=planner, report=3)  # type: ignore[call-overload]

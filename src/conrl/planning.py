@@ -77,13 +77,14 @@ def plan(
         limits: the limits, instead of `problem`.
         deterministic: one policy with one action for each step and state, instead of a mixture; the best one found, by
             branch and bound. Its prices are those of the best mixture.
-        time_limit: seconds after which `deterministic` stops; 60 by default. The gap to the best deterministic policy
-            may stay open, and the status then says so.
+        time_limit: seconds after which `deterministic` stops, 60 by default: the gap to the best deterministic policy
+            may stay open, and the status then says so. Seconds after which `"linear-program"` gives up, by default
+            never.
         confidence: for a model that `conrl.estimate` made of a log: the limits are to be kept with this probability,
             under what the log leaves open (`conrl.estimation.confident` says how). `plan.confidence` tells the outcome.
         use_unseen: whether a plan with confidence may use pairs that the log never has.
         seed: of what a plan with confidence draws.
-        report: told, in a few words, what a plan with confidence is trying.
+        report: told, in a few words, what a plan with confidence is trying, and how large a linear program is.
 
     Raises:
         InfeasibleError: no policy keeps the limits; `error.feasibility` says which of them conflict, and how near one
@@ -93,12 +94,13 @@ def plan(
     """
     if confidence is None:
         extra = {"use_unseen": read_flag(use_unseen, "use_unseen"), "seed": read_seed(seed) != 0}
-        extra |= {"report": report is not None}
         if (name := next((name for name, given in extra.items() if given), None)) is not None:
             raise SpecError(f"{name} goes with confidence; leave it out", key=(name,))
     if isinstance(mdp, Fleet):
         if confidence is not None:
             raise SpecError("confidence is not for fleets; plan without it", key=("confidence",))
+        if report is not None:
+            raise SpecError("fleets are planned without a report; leave it out", key=("report",))
         if read_flag(deterministic, "deterministic") or time_limit is not None:
             raise SpecError(
                 "nearly all units of a fleet have one deterministic policy; leave deterministic and time_limit out",
@@ -113,6 +115,8 @@ def plan(
         ours = planner if tol is None else dataclasses.replace(planner, tol=tol)
         return plan_fleet(mdp, problem, limits, ours.tol, ours.max_sweeps)
     need_model(mdp, "plan")
+    if report is not None and not callable(report):
+        raise SpecError(f"report is {shown(report)}; it must be a function of a text", key=("report",))
     asked = as_problem(problem, mdp.limits, limits)
     if confidence is not None:
         usual = isinstance(planner, str) and planner == ColumnGeneration.name
@@ -120,21 +124,25 @@ def plan(
         taken |= {"deterministic": read_flag(deterministic, "deterministic")}
         if (name := next((name for name, value in taken.items() if value), None)) is not None:
             raise SpecError(f"confidence has a method of its own; leave {name} out", key=(name,))
-        if report is not None and not callable(report):
-            raise SpecError(f"report is {shown(report)}; it must be a function of a text", key=("report",))
         from conrl.estimation.confident import plan_confident  # here: few plans need it
 
         return plan_confident(mdp, asked, confidence, unseen=use_unseen, seed=seed, report=report)
     if read_flag(deterministic, "deterministic"):
         if not (isinstance(planner, str) and planner == ColumnGeneration.name):
             raise SpecError("deterministic=True has a method of its own; leave planner out", key=("planner",))
+        if report is not None:
+            raise SpecError("deterministic=True has no report of texts; leave report out", key=("report",))
         return plan_deterministic(mdp, asked, tol, time_limit)
-    if time_limit is not None:
-        raise SpecError("time_limit goes with deterministic=True; leave it out", key=("time_limit",))
     chosen: Any = read_planner(planner, asked)
-    if tol is not None:
-        settings = {f.name for f in dataclasses.fields(chosen)} if dataclasses.is_dataclass(chosen) else set()
-        if "tol" not in settings:
-            raise SpecError(f"planner {chosen.name!r} has no tolerance; leave tol out", key=("tol",))
-        chosen = dataclasses.replace(chosen, tol=tol)
+    settings = {f.name for f in dataclasses.fields(chosen)} if dataclasses.is_dataclass(chosen) else set()
+    given = {name: value for name, value in (("tol", tol), ("time_limit", time_limit)) if value is not None}
+    for name in given:
+        if name not in settings:
+            what = {"tol": "tolerance", "time_limit": "time limit"}[name]
+            raise SpecError(f"planner {chosen.name!r} has no {what}; leave {name} out", key=(name,))
+    chosen = dataclasses.replace(chosen, **given) if given else chosen
+    if report is not None:
+        if not hasattr(chosen, "reporting"):
+            raise SpecError("report goes with confidence or planner='linear-program'; leave it out", key=("report",))
+        chosen = chosen.reporting(report)
     return planned(chosen, mdp, asked)

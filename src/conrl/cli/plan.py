@@ -89,7 +89,13 @@ Exit code 3: no policy keeps the limits.""",
     help="Or linear-program, lagrangian.",
 )
 @click.option("--deterministic", is_flag=True, help="One policy without a lottery, by branch and bound.")
-@click.option("--time-limit", type=float, metavar="SECONDS", show_default="60", help="Of --deterministic.")
+@click.option(
+    "--time-limit",
+    type=float,
+    metavar="SECONDS",
+    show_default="60; of a linear program none",
+    help="Of --deterministic, or of --planner linear-program.",
+)
 @click.option("--simulate", "played", type=click.IntRange(1, MOST_EPISODES), metavar="N", help="Play N episodes too.")
 @click.option(
     "--seed",
@@ -174,8 +180,9 @@ def plan(
             best = planners.plan_deterministic(mdp, asked, tol, time_limit, report)
     else:
         sure: dict[str, Any] = {"confidence": confidence, "use_unseen": use_unseen}
-        with working("planning with confidence") as tell:
-            sure |= {} if confidence is None else {"seed": seed, "report": tell}
+        with working("planning with confidence" if confidence is not None else "planning") as tell:
+            sure |= {} if confidence is None else {"seed": seed}
+            sure |= {"report": tell} if confidence is not None or planner == "linear-program" else {}
             best = planning.plan(mdp, asked, planner, tol, deterministic=deterministic, time_limit=time_limit, **sure)
     if any(path.suffix in TABLES for path in out) and isinstance(best.policy, policy.Mixture):
         raise SpecError(f"--out: {best.message.partition('; ')[2]}, and no table holds it; use a horizon or a discount")

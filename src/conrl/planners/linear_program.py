@@ -25,7 +25,7 @@ The bound returned is the Lagrangian one (Eq. 2 of `column_generation/linear.py`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import highspy
@@ -82,6 +82,7 @@ class LinearProgram:
     method: str = "choose"
     tol: float = 1e-9
     time_limit: float = np.inf
+    _report: Callable[[str], None] | None = field(default=None, init=False, repr=False, compare=False)
     name = "linear-program"
     problems = (Linear, Knapsack)
 
@@ -90,6 +91,12 @@ class LinearProgram:
         if not (isinstance(self.time_limit, (int, float)) and self.time_limit >= 0.0):
             raise SpecError(f"time_limit is {shown(self.time_limit)}; it must be a number of seconds, or inf for none")
         read_positive(self.tol, "tol")
+
+    def reporting(self, report: Callable[[str], None]) -> LinearProgram:
+        """The same, which tells `report` how large a program is before it is solved."""
+        other = replace(self)
+        object.__setattr__(other, "_report", report)
+        return other
 
     def plan(self, mdp: ConstrainedMDP, problem: Problem, start: Arrays | None = None, relax: bool = False) -> Plan:
         """The best policy within the limits; `relax` is as in `ColumnGeneration.plan`.
@@ -159,7 +166,8 @@ class LinearProgram:
             highs, status = self._solve(mdp, replace(rows, bound=rows.bound + aim), null)
         if status != highspy.HighsModelStatus.kOptimal:
             raise RunError(
-                f"HiGHS ended as {highs.modelStatusToString(status)}; raise time_limit or use column generation"
+                f"HiGHS ended as {highs.modelStatusToString(status)} on {_size_of(highs)}; raise time_limit or use "
+                "column generation"
             )
         solution = highs.getSolution()
         values = np.maximum(np.array(solution.col_value), 0.0)
@@ -183,6 +191,8 @@ class LinearProgram:
 
     def _solve(self, mdp: ConstrainedMDP, rows: Rows, null: bool) -> tuple[highspy.Highs, highspy.HighsModelStatus]:
         highs = self.solver(mdp, rows, null)
+        if self._report is not None:
+            self._report(f"solving {_size_of(highs)}")
         highs.run()
         if highs.getModelStatus() in _GAVE_UP:
             # Probabilities near 0 can defeat its presolve and dual simplex; the primal one then succeeds.
@@ -205,6 +215,11 @@ class LinearProgram:
             highs.setOptionValue("time_limit", float(self.time_limit))
         highs.passModel(_program(mdp, rows, null))
         return highs
+
+
+def _size_of(highs: highspy.Highs) -> str:
+    columns, rows, entries = highs.getNumCol(), highs.getNumRow(), highs.getNumNz()
+    return f"a linear program of {columns:,} columns, {rows:,} rows and {entries:,} entries"
 
 
 def or_least_violating(
