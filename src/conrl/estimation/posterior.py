@@ -119,10 +119,11 @@ class Posterior:
         self.link_start: Int = np.searchsorted(self.link_pair, np.arange(P + 1))
         self.link_times: Float = np.bincount(link, times).astype(np.float64)
         # Of pay that takes few values each is kept, with the mean of the rest.
-        few = [i for i in range(width) if np.unique(pay[:, i]).size <= FEW]
-        codes = [np.unique(pay[:, i], return_inverse=True)[1] for i in few]
-        _, cell = np.unique(np.column_stack((link, *codes)), axis=0, return_inverse=True)
-        cell = cell.reshape(-1)
+        cell = link
+        for i in range(width):
+            amounts, code = np.unique(pay[:, i], return_inverse=True)
+            if amounts.size <= FEW:
+                cell = np.unique(cell * amounts.size + code, return_inverse=True)[1]
         many = np.bincount(cell)[cell] > FEW
         if many.any():
             count = np.bincount(cell, times)
