@@ -454,6 +454,29 @@ def test_too_little_data_is_declined_with_what_would_help() -> None:
     assert again.feasibility.feasible
 
 
+def test_where_nothing_was_ever_tried_the_worst_is_reckoned_with() -> None:
+    """Three of four steps are in a state in which nobody ever acted: each of them may cost 1."""
+    ends = [conrl.Episode([0, 1], [i % 2], [1.0], [[float(i % 100 == 0)]]) for i in range(1000)]
+    mdp = conrl.estimate(ends).replace(horizon=4)
+    for model in (mdp, mdp.replace(initial=1)):
+        with pytest.raises(conrl.InfeasibleError, match=r"the best plan found has 0\.000") as caught:
+            conrl.plan(model, [1.0], confidence=0.9)
+        assert caught.value.needs[0].state == "1"
+        assert conrl.plan(model, [4.5], confidence=0.9).confidence is not None
+
+
+def test_a_rare_cost_that_an_arm_has_not_shown_is_not_ruled_out() -> None:
+    """Of 1,000 visits none had an accident: one in a thousand would have shown none in 37 logs of 100."""
+    arms = [(0, 0.0), (0, 1.0), (2, 1.0), (2, 1.0), (3, 1.0), (3, 1.0)]
+    log = [
+        conrl.Episode([0, 0], [a], [reward], [[float(i < hits)]])
+        for a, (hits, reward) in enumerate(arms)
+        for i in range(1000)
+    ]
+    with pytest.raises(conrl.InfeasibleError, match="does not support"):
+        conrl.plan(conrl.estimate(log), [0.0005], confidence=0.95)
+
+
 def test_what_the_estimate_itself_cannot_keep_is_the_ordinary_conflict() -> None:
     with pytest.raises(conrl.InfeasibleError) as plain:
         conrl.plan(model(), [0.01])

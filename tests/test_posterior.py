@@ -499,8 +499,9 @@ def anova(groups: Sequence[Sequence[float]]) -> tuple[float, float, float]:
     return float(means.mean()), within, max(float(means.var(ddof=1)) - within / N, 0.0) if K > 1 else 0.0
 
 
-def test_a_binary_cost_has_the_moments_of_its_formula() -> None:
+def test_a_binary_cost_has_the_moments_of_its_formula(monkeypatch: pytest.MonkeyPatch) -> None:
     """X = B M + (1 - B)(Q + C): M the bootstrap's mean, Q the prior's pay, C how far its center is off, B a Beta."""
+    monkeypatch.setattr(module, "GUESS", 0.0)
     ones = (2, 5, 9, 16, 10, 3)
     groups = [binary(20, n) for n in ones]
     mdp = conrl.estimate(bandit(groups))
@@ -527,22 +528,60 @@ def test_a_binary_cost_has_the_moments_of_its_formula() -> None:
 
 
 @pytest.mark.parametrize("visits", [20, 200])
-def test_the_worst_counts_some_visits_where_it_is_far(visits: int) -> None:
-    """DOUBT visits that cost the worst, which fade where there are more than FADES others."""
-    ones = [round(share * visits) for share in (0.1, 0.25, 0.45, 0.8)]
+def test_an_event_that_was_not_seen_counts_some_visits(visits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DOUBT visits of an event, shared with those that were seen; fewer where pairs differ more than their visits, and
+    there are more than FADES of these."""
+    monkeypatch.setattr(module, "GUESS", 0.0)
+    ones = [round(share * visits) for share in (0.0, 0.1, 0.25, 0.45, 0.8)]
     groups = [binary(visits, n) for n in ones]
     mdp = conrl.estimate(bandit(groups))
     plain, doubting = Posterior(mdp), Posterior(mdp, np.array([0, 1, 1]), np.array([np.nan, 3.0, np.nan]))
     center, within, apart = anova(groups)
     strength = within / apart
-    doubt = DOUBT * min(1.0, FADES / visits)
+    assert doubting.prior.noise[1] == pytest.approx(within / (within + apart))
     for a, n in enumerate(ones):
-        middle = (n + strength * center + doubt * 3.0) / (visits + strength + doubt)
+        doubt = DOUBT * max(within / (within + apart), min(1.0, FADES / visits)) / (1.0 + n)
+        middle = (n + strength * center + doubt) / (visits + strength + doubt)  # an event costs 1
         assert doubting.means[a, 1] == pytest.approx(middle)
         assert doubting.means[a, [0, 2]] == pytest.approx(plain.means[a])  # nan: no doubt
         found = paid(doubting, a, 100)
         assert abs(found.mean() - middle) < 4.0 * found.std() / np.sqrt(found.size)
         np.testing.assert_allclose(doubting.variance[a, [0, 2]], plain.variance[a])
+
+
+@pytest.mark.parametrize("visits", [100, 1000, 10_000])
+@pytest.mark.parametrize("rare", [1.0, -1.0])
+def test_what_never_happened_in_many_visits_may_still_happen(visits: int, rare: float) -> None:
+    """The upper end for a pair without an event lies below the exact one of Clopper and Pearson, and near it."""
+    mdp = conrl.estimate(bandit([rare * np.array(binary(visits, n)) for n in (0, 3, 5, 2)]))
+    found = rare * paid(Posterior(mdp), 0)
+    exact = stats.beta.ppf(0.975, 1, visits)
+    assert 0.5 * exact < np.quantile(found, 0.975) < 1.2 * exact
+    assert np.quantile(found, 0.025) < 0.1 / visits
+
+
+def test_the_size_of_an_event() -> None:
+    """Each visit counts as much as it lies off the usual end; of what nobody saw it is the worst."""
+    costs = np.array([0.0] * 16 + [1.0, 1.0, 2.0, 6.0])
+    mdp = conrl.estimate(bandit([costs, np.roll(costs, 3)]))
+    assert Posterior(mdp).far[1] == pytest.approx((1 + 1 + 4 + 36) / (1 + 1 + 2 + 6))
+    floor = Posterior(mdp, np.array([0, 1]), np.array([np.nan, 0.0]))
+    off = 6.0 - costs
+    assert floor.far[1] == pytest.approx(6.0 - (off**2).sum() / off.sum())
+    never = conrl.estimate(bandit([np.zeros(20), np.zeros(20)]))
+    assert Posterior(never, np.array([0, 1]), np.array([np.nan, 5.0])).far[1] == 5.0
+
+
+def test_nothing_is_doubted_of_what_never_varies_or_was_never_tried() -> None:
+    episodes = [*bandit([np.full(20, 0.5), np.full(20, 0.7)]), conrl.Episode([1, 1], [0], [1.0], [[0.6]])]
+    posterior = Posterior(conrl.estimate(episodes))
+    np.testing.assert_array_equal(posterior.doubt, 0.0)
+    some = Posterior(
+        conrl.estimate([*bandit([binary(20, 5), binary(20, 9)]), conrl.Episode([1, 1], [0], [1.0], [[1.0]])])
+    )
+    seen = some.visits > 0
+    assert (some.doubt[seen, 1] > 0.0).all()
+    np.testing.assert_array_equal(some.doubt[~seen], 0.0)
 
 
 def test_a_pair_never_seen_pays_what_pairs_pay() -> None:

@@ -152,7 +152,7 @@ def assess(
     if not is_number(level) or not 0.0 < level < 1.0:
         raise SpecError(f"level is {shown(level)}; it must be between 0 and 1, such as 0.95", key=("level",))
     read_count(draws, "draws", 2, MOST_DRAWS)
-    read_seed(seed)
+    seed = read_seed(seed)
     if mdp is not None:
         need_model(mdp, "assess")
     played = read_given(policy, mdp)

@@ -68,6 +68,13 @@ class Cautious:
         """The part at the posterior's means."""
         return Drawn(self.posterior.means[self.part.pairs], self.part.graph.probability)
 
+    @property
+    def raw(self) -> Drawn:
+        """The part as the log has it: what was paid on average; of pairs never seen, what is believed."""
+        posterior, part = self.posterior, self.part
+        seen = posterior.visits[part.pairs, None] > 0
+        return Drawn(np.where(seen, posterior.raw[part.pairs], self.means.pay), part.graph.probability)
+
     def model(self, drawn: Drawn, caution: Float | None = None) -> ConstrainedMDP:
         """The part as a model with a cost for each row, on the careful side by `caution` [P, 1+R]."""
         part, pay = self.part, drawn.pay
@@ -138,8 +145,7 @@ def usable(posterior: Posterior, unseen: bool) -> Part:
     """The pairs that were seen and, if so asked, the others of the same states; all of a state where none was."""
     mdp, node = posterior.mdp, posterior.mdp._pair_node
     nodes = mdp.graph.first.size - 1
-    some = np.bincount(node, posterior.seen, minlength=nodes) > 0
-    worst = ~some[node]
+    worst = posterior.blank
     pairs = np.flatnonzero(posterior.seen | worst | unseen)
     begin, end, target, chance = posterior.back
     kind = np.where(worst[pairs], 2, np.where(posterior.seen[pairs], 0, 1))  # seen, unseen, in an unknown state

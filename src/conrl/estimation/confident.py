@@ -4,17 +4,17 @@ A plan is made in a careful model (`conrl.estimation.cautious`) by the ordinary 
 from the posterior. The share of these in which it keeps all limits is its probability. The multiple of the caution is
 the least for which that is what was asked, found by doubling and bisection; m = 1 has no meaning of its own.
 
-Two things would make that share too good, and are taken off before limits are judged:
+Two things would make that share too good:
 
 - *Planned from the same log.* A plan looks better in the model that it was made in than it is, as luck in the log is
   what it looks for. By how much is measured by leaving out: another plan is made by the same rule from half of the
   visits of each pair, and the others say what it is worth. They are independent of it, and right on average, whatever
-  the world is. The mean over RULES halves, less the same for the plan at hand, is added to the plan's costs. A plan
-  from half of the visits is chosen by more luck than one from all of them, which errs on the careful side.
-- *Risks that the log has not shown yet.* What pays well and was seldom tried may be just what is risky, and no prior
-  made from the pairs seen often knows it. So each pair has DOUBT visits more (as in Jeffreys' prior, which has half
-  a one) that cost the worst that was seen of any pair: much beside ten, next to nothing beside a thousand.
-  `conrl.assess` has no such visits.
+  the world is. The mean over RULES halves, less the same for the plan at hand, is added to the plan's costs before
+  limits are judged, but for what the next point adds to them already. A plan from half of the visits is chosen by more
+  luck than one from all of them, which errs on the careful side.
+- *Risks that the log has not shown yet.* A pair that never had an accident, or seldom, has had fewer by luck, and is
+  liked for it; in no part of the log would it have more. So each pair has DOUBT visits of an accident more (as in
+  Jeffreys' prior, which has half a one), shared with those that it had (`Posterior`).
 
 What is returned is verified on fresh draws, with other seeds than the search had. If these say less than was asked,
 the multiple grows, and fresh ones are drawn again. The probability is that of the Markov policy `plan.policy`; it is
@@ -119,6 +119,8 @@ class Search:
             found.append(worse - cautious.value(one.policy, every) + cautious.value(one.policy, kept))
         # What was left out says 1 / (1 - KEPT) times as much against what was kept as all visits do.
         mean = np.mean(found, axis=0) / (1.0 - KEPT)
+        # What is believed is on the careful side of what was seen; that is not to be counted twice.
+        mean -= cautious.value(one.policy, cautious.means) - cautious.value(one.policy, cautious.raw)
         return np.asarray(cautious.bad * np.maximum(cautious.bad * mean, 0.0))
 
     def often(self, one: Candidate, shift: Float | None = None) -> float:
@@ -271,7 +273,9 @@ def _declined(search: Search, best: Verified, problem: Problem) -> InfeasibleErr
     room = rows.bound - rows.sign * mean
     unsure = sd > 0.0
     tight = np.where(unsure, room / np.where(unsure, sd, 1.0), np.where(rows.kept(mean), np.inf, -np.inf))
-    needs = ranked(cautious.mdp, deviations, 1 + int(np.argmin(tight)))
+    # What is taken to pay the worst is not known at all: in the ranking it counts as what is believed of any pair.
+    open_ = Posterior(cautious.mdp, np.append(0, 1 + rows.cost)).deviations(best.candidate.policy)
+    needs = ranked(cautious.mdp, open_, 1 + int(np.argmin(tight)))
     listed = ". More data would help most about " + ", ".join(map(str, needs[:3])) if needs else ""
     names = " and ".join(rows.names)
     return InfeasibleError(

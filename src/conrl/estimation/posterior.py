@@ -8,7 +8,9 @@ them stands what was not seen (`conrl.estimation.prior`):
                  one that some action led to from the same state, as often as it did; if nothing was ever played there,
                  any, as often as it was come to
     pay          coordinate by coordinate, Gamma(strength) of the prior's pay, drawn from what all pairs paid, beside
-                 Gamma(N) of the pair's own; and, for plans with confidence, Gamma(DOUBT) of the worst
+                 Gamma(N) of the pair's own; and Gamma(x / (1 + h)) of an event, of which it had h. x is GUESS times the
+                 share of the variance that is within pairs: what varies from visit to visit may do what it has not
+                 done yet. For plans with confidence x is DOUBT times that share or, of pairs with few visits, DOUBT
 
 In a share ASTRAY of the models all new successors are one state, any that was come to: what nobody saw may be alike
 everywhere, and that of many pairs does not cancel then.
@@ -24,6 +26,7 @@ What is drawn for a pair depends on the seed and the pair alone: two policies ar
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +44,8 @@ FEW = 12  # different amounts that a pair pays at one successor, and that are ke
 BLOCK = 128  # models drawn at once
 ASTRAY = 0.1  # of the models: all that is new leads to one state
 TINY = 1e-200  # what is believed of a pair, in visits, if it is nothing
-DOUBT, FADES = 0.75, 60.0  # visits of the worst, and after how many others they begin to fade
+GUESS, DOUBT = 1.0 / 3.0, 0.75  # events that are believed of a pair that had none: by `assess`, and by plans
+FADES = 60.0  # visits after which plans believe fewer, where what a pair pays hardly varies
 
 
 class Atoms(NamedTuple):
@@ -79,8 +83,9 @@ class Deviations(NamedTuple):
 class Posterior:
     """The models that a log leaves possible; `mdp` is its estimate, which holds all that was seen."""
 
-    def __init__(self, mdp: ConstrainedMDP, columns: Int | None = None, far: Float | None = None) -> None:
-        """`columns` [n] chooses among reward and costs; `far` [n] is what DOUBT visits of each pair paid, or nan."""
+    def __init__(self, mdp: ConstrainedMDP, columns: Int | None = None, worst: Float | None = None) -> None:
+        """`columns` [n] chooses among reward and costs; `worst` [n] is the worst end of what a plan is to be careful
+        about, or nan. Whatever is done in a state where nothing was ever tried (`blank`) then pays that, and stays."""
         if mdp._log is None or mdp._visits is None or not mdp._log.outcomes:
             why = "knows mean pay only" if mdp._visits is not None else "was not estimated"
             raise SpecError(
@@ -93,6 +98,8 @@ class Posterior:
         self.visits: Int = mdp._visits
         self.known: Bool = np.equal(mdp.pair_state, mdp._log.end)  # [P]
         self.seen: Bool = (self.visits > 0) | self.known  # [P]
+        node = mdp._pair_node
+        self.blank: Bool = np.bincount(node, self.seen, minlength=mdp.graph.first.size - 1)[node] == 0  # [P]
         graph = mdp.graph
         owner = np.repeat(np.arange(mdp.num_pairs), np.diff(graph.start).astype(np.int64))
         times: Float = np.rint(graph.probability * self.visits[owner])
@@ -100,11 +107,8 @@ class Posterior:
         times = np.where(self.known[owner[real]], 1.0, times[real])
         pay = mdp.pay_by_outcome[real]
         pay = pay if columns is None else pay[:, columns]
-        self.far = np.zeros(pay.shape[1]) if far is None else np.nan_to_num(far)  # [n]
-        doubted = np.zeros(pay.shape[1], dtype=bool) if far is None else ~np.isnan(far)
-        often = np.minimum(1.0, FADES / np.maximum(self.visits, 1))
-        self.doubt = np.outer(DOUBT * often, doubted)  # [P, n]: visits
-        self._fit(owner[real], times, pay)
+        self.worst = worst
+        self._fit(owner[real], times, pay, worst)
         self._read(owner[real], graph.successor[real].astype(np.int64), times, pay)
         self._look_back()
 
@@ -148,7 +152,7 @@ class Posterior:
         self.atoms = Atoms(owner, link, times, pay, root)
         self._atom_start: Int = np.searchsorted(owner, np.arange(P + 1))
 
-    def _fit(self, owner: Int, times: Float, pay: Float) -> None:
+    def _fit(self, owner: Int, times: Float, pay: Float, worst: Float | None) -> None:
         """The prior of pay, from the pairs that were seen, and the posterior's means and variances."""
         P, width = self.mdp.num_pairs, pay.shape[1]
         tried = np.flatnonzero(self.visits > 0)
@@ -167,7 +171,10 @@ class Posterior:
         squares = sums((pay - mean[pair]) ** 2)
         self.prior = fit_prior(Scatter(visits, mean, squares), pair, times, pay)
         self._tried, self._pull = mean, pull(visits)
+        self.raw = np.zeros((P, width))
+        self.raw[tried] = mean
         self._ends = pay.min(axis=0), pay.max(axis=0)  # nothing is drawn beyond what was seen
+        self._fear(pair, times / visits[pair], pay, worst)
         strength, center, far = self.prior.strength, self.prior.center, self.far
         spread = self.prior.pool.var(axis=1) * (strength + 1.0)
         self.worth = strength + self.doubt  # [P, n]: visits, of all that is believed beforehand
@@ -186,6 +193,35 @@ class Posterior:
         own = mixed(visits[:, None], mean, squares / visits[:, None], self.doubt[tried])
         self.means[tried], self.variance[tried] = own
         self.means[self.known] = self.variance[self.known] = 0.0
+        if worst is not None:
+            self.means[self.blank] = np.where(np.isnan(worst), self.means[self.blank], worst)
+
+    def _fear(self, pair: Int, share: Float, pay: Float, worst: Float | None) -> None:
+        """What happens now and then and may not have been seen of a pair: how large it is, and how many visits of it
+        are believed.
+
+        `pay` [M, n] was a share [M] of the visits of the pairs that were seen. An event is what lies far from the
+        usual end of what is paid; its size is the mean over visits, each counted as much as it lies off.
+        """
+        low, high = self._ends
+        middle = 0.5 * (low + high)
+        ends = np.where(self.prior.center <= middle, high, low) if worst is None else worst
+        up = ends > middle
+        off = np.where(up, pay - low, high - pay)  # [M, n]
+        weight = self._pull[pair] * share
+        first, second = weight @ off, weight @ off**2
+        some = first > 0.0
+        size = second / np.where(some, first, 1.0)
+        self.far = np.where(some, np.where(up, low + size, high - size), np.nan_to_num(ends))  # [n]
+        tried = np.flatnonzero(self.visits > 0)
+        own = np.stack([np.bincount(pair, share * off[:, i], minlength=tried.size) for i in range(low.size)], axis=1)
+        events = np.zeros((self.visits.size, low.size))  # [P, n]: that were seen
+        events[tried] = self.visits[tried, None] * own / np.where(some, size, 1.0)
+        doubt = np.outer(self.visits > 0, GUESS * self.prior.noise)
+        if worst is not None:
+            seldom = np.minimum(1.0, FADES / np.maximum(self.visits, 1))[:, None]
+            doubt = np.where(np.isnan(worst), 0.0, DOUBT * np.maximum(self.prior.noise, seldom))
+        self.doubt = np.where(self.known[:, None], 0.0, doubt / (1.0 + events))  # [P, n]: visits
 
     def believed(self, mean: Float, visits: Float) -> Float:
         """[P, 1+d]: the posterior means of pay, if so many visits [P] of each pair had paid `mean` [P, 1+d]."""
@@ -265,6 +301,9 @@ class Posterior:
         pay = mass[:, :, None] * mean + like * other + doubt * self.far
         pay /= np.maximum(mass[:, :, None] + like + doubt, 1e-300)
         pay[known] = 0.0
+        blank = self.blank[pairs] if self.worst is not None else np.zeros(pairs.size, dtype=bool)
+        if self.worst is not None:
+            pay[blank] = np.where(np.isnan(self.worst), pay[blank], self.worst)
         lost = np.where((N == 0.0)[:, None], ~known[:, None], new / np.maximum(mass + new, 1e-300))
         weight *= (1.0 - lost)[owner]
         _, links = select(self.link_start, pairs)
@@ -274,7 +313,8 @@ class Posterior:
         target = self._elsewhere(pairs, point[:, :, 0])
         stray, where = _generator(seed, block, 2**63 + 2).random((2, size))
         one = self.reached[(where * self.reached.size).astype(np.int64)]
-        return Drawn(_sums(weight, step), lost, np.where(stray < ASTRAY, one, target), pay)
+        target = np.where(blank[:, None], self.mdp.pair_state[pairs][:, None], np.where(stray < ASTRAY, one, target))
+        return Drawn(_sums(weight, step), lost, target, pay)
 
     def _elsewhere(self, pairs: Int, point: Float) -> Int:
         """[n, D]: where each pair leads that never led there, among what its state leads to, by points in [0, 1)."""
@@ -366,7 +406,7 @@ class Posterior:
         square = (1.0 - lost) * ahead_square + lost * back_square[node]
         variance = np.maximum(self.variance + np.maximum(square - moved**2, 0.0) + 2.0 * covariance, 0.0)
         spread: Float = variance / (N + self.worth + 1.0)
-        spread[self.known] = 0.0
+        spread[self.known if self.worst is None else self.known | self.blank] = 0.0
         return spread
 
 
@@ -381,4 +421,11 @@ def _sums(table: Float, begin: Int) -> Float:
 
 def _generator(seed: int, block: int, k: int) -> np.random.Generator:
     """Everything random of pair k (or of another number) in a block of models."""
-    return np.random.Generator(np.random.Philox(key=np.array([((seed << 20) + block) % 2**64, k], dtype=np.uint64)))
+    key = np.array([_word(seed), k], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, block]))
+
+
+@lru_cache(maxsize=64)
+def _word(seed: int) -> int:
+    """64 bits of a seed of any size."""
+    return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])

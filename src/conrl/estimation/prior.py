@@ -33,6 +33,7 @@ class Prior(NamedTuple):
     strength: Float  # [1+d]: how many visits it is worth
     center: Float  # [1+d]
     pool: Float  # [1+d, QUANTILES]: what may be paid, as spread around the center as the means of pairs
+    noise: Float  # [1+d]: the share of the variance that is within pairs
 
 
 class Scatter(NamedTuple):
@@ -55,6 +56,7 @@ def fit_prior(scatter: Scatter, pair: Int, times: Float, pay: Float) -> Prior:
     apart = np.maximum((w @ (m - center) ** 2 - noise) / max(1.0 - float(w @ w), 1e-12), 0.0)  # t^2
     noisy = within > 1e-18 * np.maximum(center**2, apart)
     strength = np.where(noisy, within / np.maximum(apart, within / MOST_STRENGTH + 1e-300), 0.0)
+    noise = np.where(noisy, within / np.maximum(within + apart, 1e-300), 0.0)
     strength *= N.size > 1  # one pair tells nothing about others, and twice about itself
     precision = np.repeat(w[:, None], m.shape[1], axis=1)
     weight = precision[pair] * (times / N[pair])[:, None]
@@ -65,7 +67,7 @@ def fit_prior(scatter: Scatter, pair: Int, times: Float, pay: Float) -> Prior:
         at = np.searchsorted(sums, (np.arange(QUANTILES) + 0.5) / QUANTILES * sums[-1])
         values = pay[order[np.minimum(at, order.size - 1)], i]
         pool[i] = center[i] + (values - values.mean()) / np.sqrt(strength[i] + 1.0)
-    return Prior(strength, center, pool)
+    return Prior(strength, center, pool, noise)
 
 
 def pull(visits: Float) -> Float:
