@@ -455,9 +455,12 @@ def test_a_limit_that_is_just_kept_is_kept() -> None:
     assert found.probability == 1.0
 
 
-def test_any_seed_is_taken() -> None:
-    found = conrl.assess(conrl.Policy(np.full((3, 2, 2), 0.5)), two_costs(), seed=2**60)
-    assert np.isfinite(found.draws).all()
+def test_any_seed_is_taken_and_no_two_draw_alike() -> None:
+    seeds: list[Any] = [0, 1, 2**44, 2**60, 2**64, 2**80, np.uint8(200), np.int64(2**62)]
+    policy = conrl.Policy(np.full((3, 2, 2), 0.5))
+    found = [conrl.assess(policy, two_costs(), seed=seed).draws for seed in seeds]
+    assert all(np.isfinite(draws).all() for draws in found)
+    assert len({draws.tobytes() for draws in found}) == len(seeds)
 
 
 def test_a_log_of_single_steps_and_one_of_one_episode() -> None:

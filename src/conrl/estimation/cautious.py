@@ -115,12 +115,6 @@ class Cautious:
         part, posterior, atoms = self.part, self.posterior, self.posterior.atoms
         P, width, generator = self.mdp.num_pairs, atoms.pay.shape[1], np.random.default_rng(seed)
         rough = np.flatnonzero(atoms.root.any(axis=(1, 2)))
-
-        def means(times: Float, pay: Float, visits: Float) -> Float:
-            sums = [np.bincount(atoms.pair, times * pay[:, i], minlength=P) for i in range(width)]
-            return np.stack(sums, axis=1) / np.maximum(visits, 1.0)[:, None]
-
-        every = means(atoms.times, atoms.pay, posterior.visits.astype(np.float64))
         for _ in range(count):
             times = generator.binomial(atoms.times.astype(np.int64), KEPT).astype(np.float64)
             visits: Float = np.bincount(atoms.pair, times, minlength=P).astype(np.float64)
@@ -129,9 +123,10 @@ class Cautious:
             noise = fewer[:, None] * generator.standard_normal((rough.size, width))
             pay = atoms.pay.copy()
             pay[rough] += np.einsum("mij,mj->mi", atoms.root[rough], noise)
+            sums = np.stack([np.bincount(atoms.pair, times * pay[:, i], minlength=P) for i in range(width)], axis=1)
             kept, like = (
                 np.where(some[:, None], posterior.believed(mean, visits), posterior.means)[part.pairs]
-                for mean in (means(times, pay, visits), every)
+                for mean in (sums / np.maximum(visits, 1.0)[:, None], posterior.raw)
             )
             link = np.bincount(atoms.link, times, minlength=posterior.successor.size)
             owner = posterior.link_pair

@@ -171,7 +171,7 @@ class Posterior:
         squares = sums((pay - mean[pair]) ** 2)
         self.prior = fit_prior(Scatter(visits, mean, squares), pair, times, pay)
         self._tried, self._pull = mean, pull(visits)
-        self.raw = np.zeros((P, width))
+        self.raw = np.zeros((P, width))  # what was paid on average
         self.raw[tried] = mean
         self._ends = pay.min(axis=0), pay.max(axis=0)  # nothing is drawn beyond what was seen
         self._fear(pair, times / visits[pair], pay, worst)
@@ -208,10 +208,11 @@ class Posterior:
         ends = np.where(self.prior.center <= middle, high, low) if worst is None else worst
         up = ends > middle
         off = np.where(up, pay - low, high - pay)  # [M, n]
+        most = np.maximum(off.max(axis=0), 1e-300)
         weight = self._pull[pair] * share
-        first, second = weight @ off, weight @ off**2
+        first, second = weight @ (off / most), weight @ (off / most) ** 2
         some = first > 0.0
-        size = second / np.where(some, first, 1.0)
+        size = most * second / np.where(some, first, 1.0)
         self.far = np.where(some, np.where(up, low + size, high - size), np.nan_to_num(ends))  # [n]
         tried = np.flatnonzero(self.visits > 0)
         own = np.stack([np.bincount(pair, share * off[:, i], minlength=tried.size) for i in range(low.size)], axis=1)
