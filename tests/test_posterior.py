@@ -553,7 +553,7 @@ def test_an_event_that_was_not_seen_counts_some_visits(visits: int, monkeypatch:
 @pytest.mark.parametrize("rare", [1.0, -1.0])
 def test_what_never_happened_in_many_visits_may_still_happen(visits: int, rare: float) -> None:
     """The upper end for a pair without an event lies below the exact one of Clopper and Pearson, and near it."""
-    mdp = conrl.estimate(bandit([rare * np.array(binary(visits, n)) for n in (0, 3, 5, 2)]))
+    mdp = conrl.estimate(bandit([[rare * x for x in binary(visits, n)] for n in (0, 3, 5, 2)]))
     found = rare * paid(Posterior(mdp), 0)
     exact = stats.beta.ppf(0.975, 1, visits)
     assert 0.5 * exact < np.quantile(found, 0.975) < 1.2 * exact
@@ -563,17 +563,17 @@ def test_what_never_happened_in_many_visits_may_still_happen(visits: int, rare: 
 def test_the_size_of_an_event() -> None:
     """Each visit counts as much as it lies off the usual end; of what nobody saw it is the worst."""
     costs = np.array([0.0] * 16 + [1.0, 1.0, 2.0, 6.0])
-    mdp = conrl.estimate(bandit([costs, np.roll(costs, 3)]))
+    mdp = conrl.estimate(bandit([costs.tolist(), np.roll(costs, 3).tolist()]))
     assert Posterior(mdp).far[1] == pytest.approx((1 + 1 + 4 + 36) / (1 + 1 + 2 + 6))
     floor = Posterior(mdp, np.array([0, 1]), np.array([np.nan, 0.0]))
     off = 6.0 - costs
     assert floor.far[1] == pytest.approx(6.0 - (off**2).sum() / off.sum())
-    never = conrl.estimate(bandit([np.zeros(20), np.zeros(20)]))
+    never = conrl.estimate(bandit([[0.0] * 20] * 2))
     assert Posterior(never, np.array([0, 1]), np.array([np.nan, 5.0])).far[1] == 5.0
 
 
 def test_nothing_is_doubted_of_what_never_varies_or_was_never_tried() -> None:
-    episodes = [*bandit([np.full(20, 0.5), np.full(20, 0.7)]), conrl.Episode([1, 1], [0], [1.0], [[0.6]])]
+    episodes = [*bandit([[0.5] * 20, [0.7] * 20]), conrl.Episode([1, 1], [0], [1.0], [[0.6]])]
     posterior = Posterior(conrl.estimate(episodes))
     np.testing.assert_array_equal(posterior.doubt, 0.0)
     some = Posterior(
