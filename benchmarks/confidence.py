@@ -1,6 +1,6 @@
 """Whether plans with confidence keep their limits in truth, and whether the intervals of `conrl.assess` cover it.
 
-    python benchmarks/confidence.py study --out docs/data/confidence.csv    # an hour and a half on two cores
+    python benchmarks/confidence.py study --out docs/data/confidence.csv    # three hours on two cores
     python benchmarks/confidence.py table docs/data/confidence.csv
     python benchmarks/confidence.py speed                                   # a minute
 
