@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import conrl
+from conrl.estimation.deviations import deviations
 from conrl.estimation.importance import Importance, importance, shares
 from conrl.estimation.needs import Need
 from conrl.estimation.posterior import Posterior
@@ -547,12 +548,13 @@ def test_needs_are_shares_in_order(seed: int, count: int, horizon: int, ends: bo
     policy = conrl.Policy(some_tables(horizon, S, A, seed)[0])
     found = conrl.assess(policy, episodes, [0.5])
     model = conrl.estimate(episodes, horizon=horizon)
-    deviations = Posterior(model).deviations(
+    expected = deviations(
+        Posterior(model),
         conrl.Policy(np.concatenate((policy.probabilities, np.eye(A)[:1][None].repeat(horizon, 0)), axis=1))
         if model.num_states > S
-        else policy
+        else policy,
     )
-    off = (deviations.visits * deviations.deviation[:, 1]) ** 2
+    off = (expected.visits * expected.deviation[:, 1]) ** 2
     if off.sum() == 0.0:
         assert found.needs == ()
         return
@@ -658,7 +660,7 @@ def model_of(states: Sequence[str], actions: Sequence[str], horizon: int) -> con
     return conrl.ConstrainedMDP(P, rewards, None, horizon, state_names=states, action_names=actions)
 
 
-def round_trip(path: Path, states: Sequence[str], actions: Sequence[str]) -> None:
+def assert_round_trip(path: Path, states: Sequence[str], actions: Sequence[str]) -> None:
     table = some_tables(3, len(states), len(actions), 1)[0]
     conrl.Policy(table).save(path, model_of(states, actions, 3))
     found = read_policy_table(path)
@@ -668,8 +670,8 @@ def round_trip(path: Path, states: Sequence[str], actions: Sequence[str]) -> Non
 
 
 def test_names_come_back_as_they_were(tmp_path: Path) -> None:
-    round_trip(tmp_path / "odd.csv", ODD, ODD[::-1])
-    round_trip(tmp_path / "numbers.csv", ["0", "1", "2"], ["go"])
+    assert_round_trip(tmp_path / "odd.csv", ODD, ODD[::-1])
+    assert_round_trip(tmp_path / "numbers.csv", ["0", "1", "2"], ["go"])
 
 
 names = st.text(
@@ -680,12 +682,14 @@ names = st.text(
 @few
 @given(st.lists(names, min_size=2, max_size=4, unique=True), st.lists(names, min_size=2, max_size=3, unique=True))
 def test_any_names_come_back(tmp_path_factory: pytest.TempPathFactory, states: list[str], actions: list[str]) -> None:
-    round_trip(tmp_path_factory.mktemp("csv") / "policy.csv", ["x", *(f"s{s}" for s in states)], [*actions, "a0"])
+    assert_round_trip(
+        tmp_path_factory.mktemp("csv") / "policy.csv", ["x", *(f"s{s}" for s in states)], [*actions, "a0"]
+    )
 
 
 @pytest.mark.parametrize("states", [[" a", "b "], ["a", " a"], ["\u00a0a", "b"]])
 def test_names_with_spaces_around_them_come_back(tmp_path: Path, states: list[str]) -> None:
-    round_trip(tmp_path / "policy.csv", states, ["x", "y"])
+    assert_round_trip(tmp_path / "policy.csv", states, ["x", "y"])
 
 
 def test_names_that_are_numbers_are_matched_with_a_model(tmp_path: Path) -> None:

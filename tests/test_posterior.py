@@ -21,6 +21,7 @@ from scipy import stats
 import conrl
 from conrl import kernels
 from conrl.estimation import posterior as module
+from conrl.estimation.deviations import deviations
 from conrl.estimation.ensemble import drawn_totals
 from conrl.estimation.posterior import ASTRAY, BLOCK, DOUBT, FADES, Posterior
 from conrl.estimation.prior import MOST_STRENGTH, QUANTILES, Prior, Scatter, fit_prior, novelty, pull
@@ -403,7 +404,7 @@ def test_what_has_ended_pays_nothing_and_stays(by_step: bool) -> None:
     np.testing.assert_array_equal(drawn.lost, 0.0)
     np.testing.assert_array_equal(drawn.share, 1.0)
     np.testing.assert_array_equal(posterior.successor[np.isin(posterior.link_pair, ends)], 2)
-    found = posterior.deviations(some_policy(mdp, 0))
+    found = deviations(posterior, some_policy(mdp, 0))
     np.testing.assert_array_equal(found.deviation[ends], 0.0)
 
 
@@ -740,7 +741,7 @@ def test_deviations_add_up_to_the_variance_of_totals(by_step: bool) -> None:
     posterior = Posterior(mdp)
     table = np.repeat(np.random.default_rng(2).dirichlet(np.ones(2), (1, 4)), 5, axis=0)  # the same at every step
     policy = conrl.Policy(table)
-    found = posterior.deviations(policy)
+    found = deviations(posterior, policy)
     totals = drawn_totals(posterior, policy, 6000, 9)
     variance = ((found.visits[:, None] * found.deviation) ** 2).sum(axis=0)
     np.testing.assert_allclose(variance, totals.var(axis=0), rtol=0.05)
@@ -772,7 +773,7 @@ def test_the_value_at_the_means_is_that_of_the_mean_model(play: Play) -> None:
         per_pair = rho.sum(axis=0)[mdp.pair_state, mdp.action]
     if (per_pair[~posterior.seen] > 0.0).any():
         return  # a state where nothing was tried is come to
-    found = posterior.deviations(policy)
+    found = deviations(posterior, policy)
     expected = conrl.evaluate(means_of(posterior), policy).value
     np.testing.assert_allclose(found.value, expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(found.visits, per_pair, rtol=1e-9, atol=1e-12)
@@ -784,7 +785,7 @@ def test_more_visits_leave_less_open() -> None:
     deviation = []
     for times in (1, 4, 16):
         episodes = written(world(3), 40, 1) * times
-        found = Posterior(conrl.estimate(episodes)).deviations(conrl.Policy(np.full((5, 4, 2), 0.5)))
+        found = deviations(Posterior(conrl.estimate(episodes)), conrl.Policy(np.full((5, 4, 2), 0.5)))
         deviation.append(np.sqrt(((found.visits[:, None] * found.deviation) ** 2).sum(axis=0)))
     assert (deviation[0] > 1.5 * deviation[1]).all()
     assert (deviation[1] > 1.5 * deviation[2]).all()

@@ -22,6 +22,7 @@ from conrl._types import Float
 from conrl.arguments import is_number, read_count, read_seed
 from conrl.episode import Episode
 from conrl.errors import ModelError, SpecError, shown, unknown
+from conrl.estimation.deviations import deviations
 from conrl.estimation.ensemble import Ensemble
 from conrl.estimation.ensemble import played as pairs_of
 from conrl.estimation.estimate import as_log, estimate
@@ -179,7 +180,7 @@ def assess(
     weights = np.array([weight for weight, _ in parts])
     tables = [Policy._trusted(table.copy()) for _, table in parts]
     markov = tables[0] if len(tables) == 1 else tables[0]._markov(weights, tables, model)
-    found = posterior.deviations(markov)
+    found = deviations(posterior, markov)
     other = None
     if episodes is not None:
         behavior = shares(np.asarray(model.counts), episodes, played.horizon)

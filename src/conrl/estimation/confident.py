@@ -33,6 +33,7 @@ from conrl._types import Arrays, Float
 from conrl.arguments import is_number, read_flag, read_seed
 from conrl.errors import InfeasibleError, SpecError, shown
 from conrl.estimation.cautious import KEPT, Cautious
+from conrl.estimation.deviations import deviations
 from conrl.estimation.ensemble import Ensemble, drawn_totals
 from conrl.estimation.needs import ranked
 from conrl.estimation.posterior import Posterior
@@ -46,7 +47,7 @@ from conrl.problem import Linear, Problem, Rows
 SEARCH = 384  # models of the search
 FRESH = 1024  # and, at least, of the verification
 BEYOND = 25  # and so many in which a plan may fail
-RULES = 32  # models in which another plan is made
+RULES = 32  # halves of the visits from which another plan is made
 FIRST, LARGEST = 0.125, 64.0  # multiples tried
 HALVINGS = 4
 GROWTH, TRIES = 1.15, 10  # of the multiple, where fresh draws say less than was asked
@@ -135,7 +136,7 @@ class Search:
         """The candidate with the least multiple that is kept often enough, and True; else that kept most often."""
         posterior = self.cautious.posterior
         one = self.candidate(0.0, np.zeros_like(posterior.means))
-        deviation = posterior.deviations(one.policy).deviation
+        deviation = deviations(posterior, one.policy).deviation
         tried = [(self.often(one), one)]
         multiple = FIRST
         while tried[-1][0] < self.asked and multiple <= LARGEST:
@@ -149,7 +150,7 @@ class Search:
             return best, True
         # The deviations are now those of a plan like the one that is looked for.
         low = tried[-2][1].multiple
-        deviation, shift = posterior.deviations(best.policy).deviation, self.shift(best)
+        deviation, shift = deviations(posterior, best.policy).deviation, self.shift(best)
         for _ in range(HALVINGS):
             one = self.candidate(0.5 * (low + best.multiple), deviation, best.plan.start)
             if self.often(one, shift) >= self.asked:
@@ -162,7 +163,7 @@ class Search:
         """The candidate, or one with a larger multiple, that fresh draws say is kept often enough; else the best.
 
         What the search did not find has one try: the best of several would be kept often by luck."""
-        deviation = self.cautious.posterior.deviations(one.policy).deviation
+        deviation = deviations(self.cautious.posterior, one.policy).deviation
         found: list[Verified] = []
         for number in range(TRIES if found_one else 1):
             self.report(f"verifying multiple {one.multiple:.3g}")
@@ -267,14 +268,14 @@ def _value(cautious: Cautious, policy: Policy) -> Float:
 def _declined(search: Search, best: Verified, problem: Problem) -> InfeasibleError:
     """Why there is no plan, and what would help."""
     cautious = search.cautious
-    deviations = cautious.posterior.deviations(best.candidate.policy)
-    mean, sd = deviations.value[1:], np.sqrt(((deviations.visits[:, None] * deviations.deviation) ** 2).sum(axis=0))[1:]
+    found = deviations(cautious.posterior, best.candidate.policy)
+    mean, sd = found.value[1:], np.sqrt(((found.visits[:, None] * found.deviation) ** 2).sum(axis=0))[1:]
     rows = cautious.rows
     room = rows.bound - rows.sign * mean
     unsure = sd > 0.0
     tight = np.where(unsure, room / np.where(unsure, sd, 1.0), np.where(rows.kept(mean), np.inf, -np.inf))
     # What is taken to pay the worst is not known at all: in the ranking it counts as what is believed of any pair.
-    open_ = Posterior(cautious.mdp, np.append(0, 1 + rows.cost)).deviations(best.candidate.policy)
+    open_ = deviations(Posterior(cautious.mdp, np.append(0, 1 + rows.cost)), best.candidate.policy)
     needs = ranked(cautious.mdp, open_, 1 + int(np.argmin(tight)))
     listed = ". More data would help most about " + ", ".join(map(str, needs[:3])) if needs else ""
     names = " and ".join(rows.names)

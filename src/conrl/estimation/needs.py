@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conrl.estimation.posterior import Deviations
+from conrl.estimation.deviations import Deviations
 from conrl.model import ConstrainedMDP
 
 MOST = 10  # pairs listed

@@ -31,14 +31,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conrl import kernels
 from conrl._types import Bool, Float, Int
 from conrl.errors import SpecError
 from conrl.estimation.prior import QUANTILES, Scatter, fit_prior, novelty, pull
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import need_steps
 from conrl.model.graph import select
-from conrl.policy import Policy
 
 FEW = 12  # different amounts that a pair pays at one successor, and that are kept
 BLOCK = 128  # models drawn at once
@@ -72,14 +70,6 @@ class Drawn(NamedTuple):
         return Drawn(*arrays)
 
 
-class Deviations(NamedTuple):
-    """How far the value of a policy may be off, pair by pair."""
-
-    deviation: Float  # [P, 1+d]: posterior standard deviation of c + V(s'), averaged over when the state is left
-    visits: Float  # [P]: expected, of the policy
-    value: Float  # [1+d]: of the policy, at the posterior's means
-
-
 class Posterior:
     """The models that a log leaves possible; `mdp` is its estimate, which holds all that was seen."""
 
@@ -108,7 +98,7 @@ class Posterior:
         pay = mdp.pay_by_outcome[real]
         pay = pay if columns is None else pay[:, columns]
         self.worst = worst
-        self._fit(owner[real], times, pay, worst)
+        self._fit(owner[real], times, pay)
         self._read(owner[real], graph.successor[real].astype(np.int64), times, pay)
         self._look_back()
 
@@ -152,7 +142,7 @@ class Posterior:
         self.atoms = Atoms(owner, link, times, pay, root)
         self._atom_start: Int = np.searchsorted(owner, np.arange(P + 1))
 
-    def _fit(self, owner: Int, times: Float, pay: Float, worst: Float | None) -> None:
+    def _fit(self, owner: Int, times: Float, pay: Float) -> None:
         """The prior of pay, from the pairs that were seen, and the posterior's means and variances."""
         P, width = self.mdp.num_pairs, pay.shape[1]
         tried = np.flatnonzero(self.visits > 0)
@@ -174,7 +164,7 @@ class Posterior:
         self.raw = np.zeros((P, width))  # what was paid on average
         self.raw[tried] = mean
         self._ends = pay.min(axis=0), pay.max(axis=0)  # nothing is drawn beyond what was seen
-        self._fear(pair, times / visits[pair], pay, worst)
+        self._fear(pair, times / visits[pair], pay)
         strength, center, far = self.prior.strength, self.prior.center, self.far
         spread = self.prior.pool.var(axis=1) * (strength + 1.0)
         self.worth = strength + self.doubt  # [P, n]: visits, of all that is believed beforehand
@@ -193,17 +183,17 @@ class Posterior:
         own = mixed(visits[:, None], mean, squares / visits[:, None], self.doubt[tried])
         self.means[tried], self.variance[tried] = own
         self.means[self.known] = self.variance[self.known] = 0.0
-        if worst is not None:
-            self.means[self.blank] = np.where(np.isnan(worst), self.means[self.blank], worst)
+        if self.worst is not None:
+            self.means[self.blank] = np.where(np.isnan(self.worst), self.means[self.blank], self.worst)
 
-    def _fear(self, pair: Int, share: Float, pay: Float, worst: Float | None) -> None:
+    def _fear(self, pair: Int, share: Float, pay: Float) -> None:
         """What happens now and then and may not have been seen of a pair: how large it is, and how many visits of it
         are believed.
 
         `pay` [M, n] was a share [M] of the visits of the pairs that were seen. An event is what lies far from the
         usual end of what is paid; its size is the mean over visits, each counted as much as it lies off.
         """
-        low, high = self._ends
+        (low, high), worst = self._ends, self.worst
         middle = 0.5 * (low + high)
         ends = np.where(self.prior.center <= middle, high, low) if worst is None else worst
         up = ends > middle
@@ -342,73 +332,6 @@ class Posterior:
         generator = _generator(seed, block, 2**63)
         weight = generator.standard_gamma(np.rint(initial * starts)[:, None], (initial.size, size))
         return np.asarray(weight / weight.sum(axis=0))
-
-    # -- how far off --------------------------------------------------------------------------------------
-
-    def deviations(self, policy: Policy) -> Deviations:
-        """How far c + V(s') of each pair may be off, where V is what this policy still comes to.
-
-        The same unknown transitions are used at every step, so that a pair's V is averaged over the steps at which the
-        policy leaves its state; where it never is, over all steps.
-        """
-        mdp = self.mdp
-        H, S, width, table = mdp.horizon, mdp.num_states, self.means.shape[1], policy.probabilities
-        start, owner = self.link_start, self.link_pair
-        probability = self.link_times / np.bincount(owner, self.link_times, minlength=mdp.num_pairs)[owner]
-        values = np.empty((H + 1, S, width))
-        occupied = np.zeros((H, S))
-        occupied[0] = mdp.initial
-        kernels.policy_values(
-            mdp.graph.first, start, self.successor, probability, mdp.action, self.means, table, occupied, values
-        )
-        node = mdp._pair_node
-        if mdp.step_dependent:
-            when = np.zeros((H * S, H))
-            when[np.arange(H * S), np.arange(H * S) // S] = 1.0
-            visits = occupied[mdp.pair_step, mdp.pair_state] * table[mdp.pair_step, mdp.pair_state, mdp.action]
-        else:
-            total = occupied.sum(axis=0)
-            when = np.where(total[:, None] > 0.0, occupied.T / np.where(total > 0.0, total, 1.0)[:, None], 1.0 / H)
-            visits = np.einsum("hk,hk->k", occupied[:, mdp.pair_state], table[:, mdp.pair_state, mdp.action])
-        after = np.empty((self.successor.size, width))
-        kernels.values_after(node[owner], self.successor, when, values, after)
-        variance = self._spread(after, probability, when, values)
-        return Deviations(np.sqrt(variance), visits, occupied[0] @ values[0])
-
-    def _spread(self, after: Float, probability: Float, when: Float, values: Float) -> Float:
-        """[P, 1+d]: posterior variance of the mean of c + V(s') of each pair."""
-        P, width, owner, atoms = self.mdp.num_pairs, self.means.shape[1], self.link_pair, self.atoms
-        begin, end, target, chance = self.back
-        nodes = begin.size
-        sizes = end - begin
-        which = np.repeat(np.arange(nodes), sizes)
-        at = np.arange(which.size) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(begin, sizes)
-        elsewhere = np.empty((which.size, width))
-        kernels.values_after(which, target[at], when, values, elsewhere)
-        back, back_square = (
-            np.stack([np.bincount(which, chance[at] * x[:, i], minlength=nodes) for i in range(width)], axis=1)
-            for x in (elsewhere, elsewhere**2)
-        )
-
-        def sums(x: Float) -> Float:
-            return np.stack([np.bincount(owner, x[:, i], minlength=P) for i in range(width)], axis=1)
-
-        N = np.where(self.known, 0, self.visits)[:, None]
-        ahead, ahead_square = sums(probability[:, None] * after), sums(probability[:, None] * after**2)
-        # What is paid goes with where it leads: the covariance of both, over what was seen.
-        share = atoms.times / np.maximum(self.visits[atoms.pair], 1)
-        both = share[:, None] * atoms.pay * after[atoms.link]
-        cross = np.stack([np.bincount(atoms.pair, both[:, i], minlength=P) for i in range(width)], axis=1)
-        paid = np.stack([np.bincount(atoms.pair, share * atoms.pay[:, i], minlength=P) for i in range(width)], axis=1)
-        covariance = (cross - paid * ahead) * N / np.maximum(N + self.worth, 1.0)
-        lost = np.where(self.visits > 0, self.lost / np.maximum(self.lost + self.visits, 1e-300), 1.0)[:, None]
-        node = self.mdp._pair_node
-        moved = (1.0 - lost) * ahead + lost * back[node]
-        square = (1.0 - lost) * ahead_square + lost * back_square[node]
-        variance = np.maximum(self.variance + np.maximum(square - moved**2, 0.0) + 2.0 * covariance, 0.0)
-        spread: Float = variance / (N + self.worth + 1.0)
-        spread[self.known if self.worst is None else self.known | self.blank] = 0.0
-        return spread
 
 
 def _sums(table: Float, begin: Int) -> Float:
