@@ -7,10 +7,11 @@ them stands what was not seen (`conrl.estimation.prior`):
     successors   Gamma(a) for one state that the pair never led to, a by Good and Turing's estimate. Which one is drawn:
                  one that some action led to from the same state, as often as it did; if nothing was ever played there,
                  any, as often as it was come to
-    pay          coordinate by coordinate, Gamma(strength) of the prior's pay, drawn from what all pairs paid, beside
-                 Gamma(N) of the pair's own; and Gamma(x / (1 + h)) of an event, of which it had h. x is GUESS times the
-                 share of the variance that is within pairs: what varies from visit to visit may do what it has not
-                 done yet. For plans with confidence x is DOUBT times that share or, of pairs with few visits, DOUBT
+    pay          coordinate by coordinate, beside Gamma(N) of the pair's own: Gamma(strength) visits of the prior, a
+                 share of which are events as often as at any pair; and Gamma(x / (1 + h)) of an event, of which the
+                 pair had h. x is GUESS times the share of the variance that is within pairs, less the events that the
+                 prior tells of: what varies from visit to visit may do what it has not done yet. For plans with
+                 confidence x is DOUBT times that share or, of pairs with few visits, DOUBT
 
 In a share ASTRAY of the models all new successors are one state, any that was come to: what nobody saw may be alike
 everywhere, and that of many pairs does not cancel then.
@@ -33,7 +34,7 @@ import numpy as np
 
 from conrl._types import Bool, Float, Int
 from conrl.errors import SpecError
-from conrl.estimation.prior import QUANTILES, Scatter, fit_prior, novelty, pull
+from conrl.estimation.prior import Scatter, fit_prior, novelty, pull
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import need_steps
 from conrl.model.graph import select
@@ -159,14 +160,14 @@ class Posterior:
 
         mean = sums(pay) / visits[:, None]
         squares = sums((pay - mean[pair]) ** 2)
-        self.prior = fit_prior(Scatter(visits, mean, squares), pair, times, pay)
+        self.prior = fit_prior(Scatter(visits, mean, squares))
         self._tried, self._pull = mean, pull(visits)
         self.raw = np.zeros((P, width))  # what was paid on average
         self.raw[tried] = mean
         self._ends = pay.min(axis=0), pay.max(axis=0)  # nothing is drawn beyond what was seen
         self._fear(pair, times / visits[pair], pay)
         strength, center, far = self.prior.strength, self.prior.center, self.far
-        spread = self.prior.pool.var(axis=1) * (strength + 1.0)
+        spread = self._often * (1.0 - self._often) * (far - self._usual) ** 2
         self.worth = strength + self.doubt  # [P, n]: visits, of all that is believed beforehand
 
         def mixed(N: Float, mean: Float, variance: Float, doubt: Float) -> tuple[Float, Float]:
@@ -204,11 +205,14 @@ class Posterior:
         some = first > 0.0
         size = most * second / np.where(some, first, 1.0)
         self.far = np.where(some, np.where(up, low + size, high - size), np.nan_to_num(ends))  # [n]
+        self._usual = np.where(up, low, high)
+        self._often = np.minimum(first**2 / np.where(some, second, 1.0), 1.0)  # [n]: the share of visits of any pair
         tried = np.flatnonzero(self.visits > 0)
         own = np.stack([np.bincount(pair, share * off[:, i], minlength=tried.size) for i in range(low.size)], axis=1)
         events = np.zeros((self.visits.size, low.size))  # [P, n]: that were seen
         events[tried] = self.visits[tried, None] * own / np.where(some, size, 1.0)
-        doubt = np.outer(self.visits > 0, GUESS * self.prior.noise)
+        told = self.prior.strength * self._often
+        doubt = np.outer(self.visits > 0, np.maximum(GUESS * self.prior.noise - told, 0.0))
         if worst is not None:
             seldom = np.minimum(1.0, FADES / np.maximum(self.visits, 1))[:, None]
             doubt = np.where(np.isnan(worst), 0.0, DOUBT * np.maximum(self.prior.noise, seldom))
@@ -256,10 +260,11 @@ class Posterior:
         """Some pairs in models number block * BLOCK and following, `size` of them."""
         atoms, W = self.atoms, self.means.shape[1]
         strength = self.prior.strength
+        events = strength * self._often
         begins, chosen = select(self._atom_start, pairs)
         sizes = begins.astype(np.int64)
         weight = np.empty((chosen.size, size))
-        rest = np.empty((pairs.size, size, 2 + 2 * W))
+        rest = np.empty((pairs.size, size, 2 + 3 * W))
         point = np.empty((pairs.size, size, 1 + W))
         rough: Bool = np.any(atoms.root[chosen], axis=(1, 2))
         noise = np.zeros((chosen.size if rough.any() else 0, size, W))
@@ -270,8 +275,8 @@ class Posterior:
             lo, hi = sizes[i], sizes[i + 1]
             generator = _generator(seed, block, k)
             weight[lo:hi] = generator.standard_gamma(shape[lo:hi, None], (hi - lo, size)) if hi > lo + 1 else 1.0
-            shapes = np.concatenate(([N[i], self.lost[k]], strength, self.doubt[k]))
-            rest[i] = generator.standard_gamma(shapes, (size, 2 + 2 * W))
+            shapes = np.concatenate(([N[i], self.lost[k]], events, strength - events, self.doubt[k]))
+            rest[i] = generator.standard_gamma(shapes, (size, 2 + 3 * W))
             point[i] = generator.random((size, 1 + W))
             if rough[lo:hi].any():
                 noise[lo:hi] = generator.standard_normal((hi - lo, size, W))
@@ -282,11 +287,13 @@ class Posterior:
         if rough.any():
             mean += _sums(weight[:, :, None] * np.einsum("mij,mbj->mbi", atoms.root[chosen], noise), sizes)
             mean = np.clip(mean, *self._ends)
-        at = (point[:, :, 1:] * QUANTILES).astype(np.int64)
-        other = np.clip(self.prior.pool[np.arange(W), at] + self._center(seed, block, size), *self._ends)
         known = self.known[pairs]
         mass, new = rest[:, :, 0], rest[:, :, 1]
-        like, doubt = rest[:, :, 2 : 2 + W], rest[:, :, 2 + W :]
+        event, uneventful, doubt = (rest[:, :, 2 + i * W : 2 + (i + 1) * W] for i in range(3))
+        like = event + uneventful
+        share = np.where(like > TINY, event / np.maximum(like, 1e-300), point[:, :, 1:] < self._often)
+        other = self._usual + share * (self.far - self._usual) + self._center(seed, block, size)
+        other = np.clip(other, *self._ends)
         # A pair of which nothing is known, or believed (or so little that it underflows), pays as all pairs do.
         like = np.where(mass[:, :, None] + like + doubt > TINY, like, 1.0)
         pay = mass[:, :, None] * mean + like * other + doubt * self.far

@@ -23,16 +23,14 @@ from conrl._types import Float, Int
 
 ENOUGH = 10.0  # visits: a pair with more counts no more for the center
 MOST_STRENGTH = 30.0  # visits: however alike pairs look, each is itself after so many
-QUANTILES = 1024  # of the pay of all pairs
 HALF = 0.5  # of a surprise, for an octave that had none
 
 
 class Prior(NamedTuple):
-    """What is believed of a pair's pay beforehand."""
+    """What is believed of a pair's pay beforehand, in each coordinate."""
 
     strength: Float  # [1+d]: how many visits it is worth
     center: Float  # [1+d]
-    pool: Float  # [1+d, QUANTILES]: what may be paid, as spread around the center as the means of pairs
     noise: Float  # [1+d]: the share of the variance that is within pairs
 
 
@@ -44,8 +42,8 @@ class Scatter(NamedTuple):
     squares: Float  # [K, 1+d]: of deviations from the pair's mean
 
 
-def fit_prior(scatter: Scatter, pair: Int, times: Float, pay: Float) -> Prior:
-    """The prior of pay; `pay` [M, 1+d] was seen `times` [M] at the pairs `pair` [M] (positions in `scatter`)."""
+def fit_prior(scatter: Scatter) -> Prior:
+    """The prior of pay."""
     N, m = scatter.visits, scatter.mean
     w = pull(N)
     center = w @ m
@@ -58,16 +56,7 @@ def fit_prior(scatter: Scatter, pair: Int, times: Float, pay: Float) -> Prior:
     strength = np.where(noisy, within / np.maximum(apart, within / MOST_STRENGTH + 1e-300), 0.0)
     noise = np.where(noisy, within / np.maximum(within + apart, 1e-300), 0.0)
     strength *= N.size > 1  # one pair tells nothing about others, and twice about itself
-    precision = np.repeat(w[:, None], m.shape[1], axis=1)
-    weight = precision[pair] * (times / N[pair])[:, None]
-    pool = np.empty((m.shape[1], QUANTILES))
-    for i in range(m.shape[1]):
-        order = np.argsort(pay[:, i], kind="stable")
-        sums = np.cumsum(weight[order, i])
-        at = np.searchsorted(sums, (np.arange(QUANTILES) + 0.5) / QUANTILES * sums[-1])
-        values = pay[order[np.minimum(at, order.size - 1)], i]
-        pool[i] = center[i] + (values - values.mean()) / np.sqrt(strength[i] + 1.0)
-    return Prior(strength, center, pool, noise)
+    return Prior(strength, center, noise)
 
 
 def pull(visits: Float) -> Float:
