@@ -31,7 +31,7 @@ from conrl.cli.tables import ALL_ROWS
 from conrl.envs import REGISTRY, make
 from conrl.io import save_model
 from conrl.planners import Frontier
-from conrl.spending import load_policy
+from conrl.policy_loading import load_policy
 
 MODEL = """state,action,next_state,probability,reward,cost_fuel
 home,go,work,0.9,1,1

@@ -46,7 +46,9 @@ _NAMES = {
     "policy": "Deterministic Mixture Null Policy Stationary",
     "problem": "ConcaveConvex Knapsack Linear",
     "running": "History learn",
-    "spending": "SpentPolicy load_policy",
+    "policy_file": "PolicyFile",
+    "policy_loading": "load_policy",
+    "spending": "SpentPolicy",
     "theory.risk": "BudgetRisk budget_risk",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -97,6 +99,7 @@ __all__ = [  # spelt out: type checkers read no other
     "OptPrimalDual",
     "Plan",
     "Policy",
+    "PolicyFile",
     "PosteriorSampling",
     "RunError",
     "SafeConRL",
@@ -184,9 +187,11 @@ if TYPE_CHECKING:
     from conrl.planners.frontier import frontier
     from conrl.planning import plan
     from conrl.policy import Deterministic, Mixture, Null, Policy, Stationary
+    from conrl.policy_file import PolicyFile
+    from conrl.policy_loading import load_policy
     from conrl.problem import ConcaveConvex, Knapsack, Linear
     from conrl.running import History, learn
-    from conrl.spending import SpentPolicy, load_policy
+    from conrl.spending import SpentPolicy
     from conrl.theory.risk import BudgetRisk, budget_risk
 
 

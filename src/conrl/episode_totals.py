@@ -19,7 +19,7 @@ from conrl.model import ConstrainedMDP
 from conrl.model.counting import Counter, TooManyTotals, simplest
 from conrl.model.mdp import need_model
 from conrl.model.tracking import Tracked, track, track_as
-from conrl.policy import Deterministic, Null, Policy
+from conrl.policy import Deterministic, Mixture, Null, Policy
 from conrl.spending import SpentPolicy
 
 MOST_TOTALS = 100_000  # of an exact distribution
@@ -167,3 +167,29 @@ def last_totals(tracked: Tracked, over: Policy) -> Float:
     last[at] = rho[-1][at]
     reached = np.repeat(last, np.diff(tracked.start)) * tracked.probability
     return np.bincount(tracked.after, reached, minlength=len(tracked.totals)).astype(np.float64)
+
+
+def extremes(mdp: ConstrainedMDP, played: Policy | Mixture) -> tuple[Float, Float]:
+    """[1+d] twice: the least and the most that an episode can pay, reward first, as the model pays by outcome."""
+    ends = [_one_extremes(*part.policy.on(mdp), 1 + mdp.num_costs) for part in parts_of(played) if part.weight > 0.0]
+    return np.min([least for least, _ in ends], axis=0), np.max([most for _, most in ends], axis=0)
+
+
+def _one_extremes(mdp: ConstrainedMDP, policy: Policy, width: int) -> tuple[Float, Float]:
+    """Of one Markov policy: backward induction with the worst outcome in the place of the mean one."""
+    graph, S = mdp.graph, mdp.num_states
+    start, stride = graph.start[:-1].astype(np.int64), S if mdp.step_dependent else 0
+    pay = mdp.pay_by_outcome[:, :width]
+    possible = (graph.probability > 0.0)[:, None]
+    value = np.zeros((2, S, width))  # of less, and of minus the most
+    for h in range(mdp.horizon - 1, -1, -1):
+        pairs = slice(int(graph.first[h * stride]), int(graph.first[h * stride + S]))
+        state, action = mdp.pair_state[pairs], mdp.action[pairs]
+        done = np.flatnonzero(policy.probabilities[h, state, action] > 0.0)
+        after = np.full((2, S, width), np.inf)  # nobody comes to a state where nothing is played
+        for sign, old, new in zip((1.0, -1.0), value, after, strict=True):
+            worst = np.minimum.reduceat(np.where(possible, sign * pay + old[graph.successor], np.inf), start)[pairs]
+            np.minimum.at(new, state[done], worst[done])
+        value = after
+    least, most = value[:, mdp.initial > 0.0].min(axis=1)
+    return least, -most

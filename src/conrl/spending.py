@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,6 @@ from conrl import policy as plain
 from conrl._types import Bool, Float, Int
 from conrl.arguments import float_array, frozen, read_generator
 from conrl.errors import ModelError
-from conrl.io.files import file_path, read_npz, reading
 from conrl.model import ConstrainedMDP
 from conrl.model.counting import DOWN, UP, Counter, Total
 from conrl.model.tracking import Tracked, track_as
@@ -289,21 +287,6 @@ class Player:
         if isinstance(self.policy, SpentPolicy):
             counter = self.policy.counter
             self._total = counter.add(self._total, counter.read(costs))
-
-
-def load_policy(path: str | Path) -> Policy:
-    """Read a policy that `Policy.save` wrote as `.npz`."""
-    path = file_path(path)
-    if path.suffix.lower() == ".csv":
-        raise ModelError(f"{path}: a policy in CSV is for reading elsewhere and cannot be loaded; save it as .npz too")
-    with reading(path):
-        try:
-            arrays = read_npz(path, lambda names, read: None)
-            return SpentPolicy._read(arrays) if "counted" in arrays else plain.policy_of(arrays)
-        except KeyError as error:
-            raise ModelError(f"{path}: not a policy file: no array {error}") from None
-        except (ModelError, TypeError, ValueError, IndexError, AttributeError, ZeroDivisionError) as error:
-            raise ModelError(f"{path}: not a policy file: {error}") from None
 
 
 def _whole_numbers(array: Any, what: str, low: int, high: int) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 Exit codes: 0 done; 2 the input makes no sense, with one line on stderr that names the culprit and the remedy;
 3 no policy keeps the limits, with the conflict. Then nothing was written. 4 some runs of a study failed, the others are
-there; 130 interrupted, by Ctrl-C or SIGTERM, with everything saved that was played.
+there; 5 a policy that runs is not what was promised (monitor); 130 interrupted, by Ctrl-C or SIGTERM, with everything saved that was played.
 
 Heavy imports are local to the commands, so that `conrl --help` answers at once.
 """
@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import click
 
 from conrl import __version__
-from conrl.cli import learn, logs, plan, studies
+from conrl.cli import learn, logs, plan, running, studies
 from conrl.cli.command import Command, complain, load_numba, show
 from conrl.cli.options import as_json
 from conrl.errors import ConRLError, InfeasibleError
@@ -153,6 +153,8 @@ for command in (
     plan.plan,
     plan.frontier,
     logs.assess,
+    running.act,
+    running.monitor,
     learn.learn,
     studies.run,
     studies.reproduce,

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from conrl.problem import Knapsack
 
 MOST_EPISODES = 10_000_000  # that --simulate plays: their totals are held in memory
-TABLES = (".npz", ".csv")  # that a policy is written as
+TABLES = (".npz", ".csv")  # that a policy is written as, and JSON
+JSON = ".json"
+MARKOV = " (as one policy, drawn step by step)"
 
 
 @click.command(
@@ -59,7 +61,8 @@ of the runs; the table says how often. To never exceed a budget, use conrl learn
 --never, --chance and --cvar are about single episodes: what none, few and the worst of them may cost. The policy
 then acts on what was spent so far.
 
---out writes the policy: as a picture of the map (.png .pdf .svg), or as a table (.csv .npz).
+--out writes the policy: as a picture of the map (.png .pdf .svg), as a table (.csv .npz), or with all that a running
+system needs (.json; see conrl act).
 
 Exit code 3: no policy keeps the limits.""",
 )
@@ -162,7 +165,7 @@ def plan(
     from conrl.envs import naming
     from conrl.theory.risk import budget_risk
 
-    check_files(out, (*drawing.PICTURES, *TABLES))
+    check_files(out, (*drawing.PICTURES, *TABLES, JSON))
     given = read_criterion(given)
     if log is not None:
         mdp = model_from_log(log, columns, ignore, given | {"limits": limits}, missing=confidence is None)
@@ -185,17 +188,18 @@ def plan(
             sure |= {"report": tell} if confidence is not None or planner == "linear-program" else {}
             best = planning.plan(mdp, asked, planner, tol, deterministic=deterministic, time_limit=time_limit, **sure)
     if any(path.suffix in TABLES for path in out) and isinstance(best.policy, policy.Mixture):
-        raise SpecError(f"--out: {best.message.partition('; ')[2]}, and no table holds it; use a horizon or a discount")
+        why = best.message.partition("; ")[2]
+        raise SpecError(f"--out: {why}, and no table holds it; write .json, or use a horizon or a discount")
     simulation = None if played is None else evaluation.simulate(mdp, best, played, seed)
     risk = budget_risk(best, seed) if isinstance(asked, problem.Knapsack) else None
     for path in out:
         if path.suffix in drawing.PICTURES:
             drawing.save_figure(drawing.policy_figure(best), path)
         else:
-            best.policy.save(path, mdp)
+            best.save(path)
     record = json_records.plan_record(str(log if model is None else model), best, simulation, risk)
-    one = " (as one policy, drawn step by step)" if best.weights.size > 1 else ""
-    wrote = [f"wrote {path}{one if path.suffix in TABLES else ''}" for path in out]
+    one = "" if best.weights.size == 1 or isinstance(best.policy, policy.Mixture) else MARKOV
+    wrote = [f"wrote {path}{one if path.suffix in (*TABLES, JSON) else ''}" for path in out]
     show(as_json, record, lambda: [*tables.plan_tables(record, best), *wrote])
 
 

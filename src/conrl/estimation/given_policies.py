@@ -14,7 +14,7 @@ import numpy as np
 
 from conrl._types import Float
 from conrl.episode import Episode
-from conrl.errors import ModelError, SpecError, unknown
+from conrl.errors import ModelError, SpecError
 from conrl.estimation.logs import Log
 from conrl.evaluation import parts_of, unwrapped
 from conrl.io.files import file_path
@@ -22,9 +22,10 @@ from conrl.io.policy_tables import read_policy_table
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
 from conrl.planners import Plan
-from conrl.policy import Policy
+from conrl.policy import Mixture, Policy
+from conrl.policy_file import PolicyFile
+from conrl.policy_loading import load_policy, places_of
 from conrl.problem import Linear
-from conrl.spending import load_policy
 
 MOST_NUMBERS = 10_000_000  # states or actions of a log that are numbers
 
@@ -55,18 +56,14 @@ def read_given(policy: Any, mdp: ConstrainedMDP | None) -> Given:
             return Given(
                 [(1.0, table.probabilities)], table.probabilities.shape[0], table.states, table.actions, 0.0, None, None
             )
+        if path.suffix.lower() == ".json":
+            return _of_file(PolicyFile.load(path))
         policy = load_policy(path)
     played, skip, linear = unwrapped(policy)
     named = mdp
     if isinstance(policy, Plan):
         mdp = named = policy.mdp
-    parts = parts_of(played)
-    for part in parts:
-        if part.policy.acts_on_spent:
-            raise SpecError("a policy that acts on what was spent cannot be assessed from a log; simulate it instead")
-        if len(np.shape(part.policy.probabilities)) != 3:
-            raise SpecError("a stationary policy is for a process without end; assess needs one with a horizon")
-    tables = [(part.weight, part.policy.probabilities) for part in parts]
+    tables = _tables(played)
     H, S, A = tables[0][1].shape
     own = mdp if isinstance(policy, Plan) else None  # that it was planned in
     if own is not None and isinstance(own.horizon, Criterion):
@@ -78,6 +75,24 @@ def read_given(policy: Any, mdp: ConstrainedMDP | None) -> Given:
         sizes = f"{named.num_states} and {named.num_actions}"
         raise ModelError(f"the policy has {S} states and {A} actions, mdp {sizes}; give the model that it is for")
     return Given(tables, H, named.state_names[:S], named.action_names[:A], skip, asked, own)
+
+
+def _of_file(file: PolicyFile) -> Given:
+    """A policy as a running system has it."""
+    asked = Linear(file.limits or None, file.floors or None) if file.limits or file.floors else None
+    tables = _tables(file.policy)
+    return Given(tables, tables[0][1].shape[0], file.state_names, file.action_names, file.skip, asked, None)
+
+
+def _tables(played: Policy | Mixture) -> list[tuple[float, Float]]:
+    """Weights, and tables [H, S, A]."""
+    parts = parts_of(played)
+    for part in parts:
+        if part.policy.acts_on_spent:
+            raise SpecError("a policy that acts on what was spent cannot be assessed from a log; simulate it instead")
+        if len(np.shape(part.policy.probabilities)) != 3:
+            raise SpecError("a stationary policy is for a process without end; assess needs one with a horizon")
+    return [(part.weight, part.policy.probabilities) for part in parts]
 
 
 def named(log: Log, played: Given) -> Log:
@@ -160,11 +175,7 @@ def _places(names: tuple[str, ...] | None, own: tuple[str, ...], size: int, what
         if size > len(own):
             raise ModelError(f"the policy has {size} {what}s, the model {len(own)}")
         return np.arange(size)
-    number = {name: i for i, name in enumerate(own)}
-    missing = next((name for name in names if name not in number), None)
-    if missing is not None:
-        raise ModelError(unknown(f"{what} of the policy", missing, own))
-    return np.array([number[name] for name in names])
+    return places_of(names, own, what)
 
 
 def checked(table: Float, model: ConstrainedMDP) -> Policy:

@@ -28,9 +28,9 @@ from conrl.model.environment import declared
 from conrl.model.reading import default_cost_names
 from conrl.oracles import A2C, A2CSettings
 from conrl.planners import PLANNERS, ColumnGeneration, Lagrangian
-from conrl.policy import Policy
+from conrl.policy import Mixture, Policy
+from conrl.policy_loading import load_policy
 from conrl.problem import Linear
-from conrl.spending import load_policy
 
 if TYPE_CHECKING:
     import gymnasium
@@ -140,7 +140,10 @@ def safe_policy(value: Any) -> Policy:
     """The policy in a file, which a learner is to start from."""
     if not isinstance(value, str):
         raise SpecError(f"safe is {shown(value)}; it must be the name of a file that policy.save wrote (.npz)")
-    return load_policy(value)
+    policy: Policy | Mixture = load_policy(value)
+    if isinstance(policy, Mixture):
+        raise SpecError(f"{value} holds {len(policy.policies)} policies to draw from; save one, plan.policy")
+    return policy
 
 
 def safe_share(value: Any) -> float:

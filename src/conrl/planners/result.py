@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +13,12 @@ import numpy as np
 from conrl._types import Arrays, Float
 from conrl.arguments import is_int
 from conrl.errors import ModelError, RunError, SpecError, shown
+from conrl.io.files import file_path
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Average, Criterion, Total
 from conrl.planners.basis import Basis, basis
 from conrl.policy import Mixture, Policy
+from conrl.policy_file import PolicyFile
 from conrl.problem import Knapsack, Linear, Problem, Rows
 
 SAME = 1e-9  # of the size of a total: one policy and a mixture that differ by no more have the same value
@@ -209,6 +212,18 @@ class Plan:
         if not isinstance(self.mdp.horizon, Criterion) or self.weights.size == 1:
             return one
         return one if self._same_value(one) else self.mixture
+
+    def save(self, path: str | Path, mixture: bool = False) -> None:
+        """Write the policy, as `.json` for a running system (`conrl.policy_file`), or as a table, `.csv` or `.npz`.
+
+        With `mixture`, JSON has the policies that are mixed, of which one is drawn for each episode, and not the one
+        Markov policy with the same value.
+        """
+        path = file_path(path)
+        if path.suffix == ".json":
+            PolicyFile.of(self, mixture).save(path)
+        else:
+            (self.mixture if mixture else self.policy).save(path, self.mdp)
 
     def _same_value(self, one: Policy) -> bool:
         """Whether a policy's own value is that of the mixture to within rounding, and keeps the rows as that does."""

@@ -1,0 +1,160 @@
+"""A policy in a running system, on the command line: `conrl act` and `conrl monitor`. Heavy imports are local."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from conrl.cli.command import Command, load_numba, show
+from conrl.cli.logs import column, ignore, read_log
+from conrl.cli.options import as_json, read_bounds, read_limits, repeated
+from conrl.errors import SpecError
+
+NOT_AS_PROMISED = 5  # exit code
+
+
+@click.command(
+    cls=Command,
+    epilog="""\b
+Examples:
+  conrl act policy.json --step 3 --state worn
+  conrl act policy.json --step 3 --state worn --seed 7 --json
+  conrl act policy.json --begin
+  conrl act policy.json --step 0 --state start --component 1
+  conrl act policy.json --step 5 --state home --spent fuel=2.5
+
+POLICY is .json, as conrl plan --out writes it. The name of the action is all that is printed. Where the policy draws
+lots, it is drawn by the system's own randomness, or by --seed.
+
+A file with several policies needs one drawn for each episode: --begin prints its number, or "skip" for an episode that
+is not to be played.""",
+)
+@click.argument("policy", type=click.Path(path_type=Path))
+@click.option("--step", type=click.IntRange(0), metavar="H", help="Of the episode, from 0.")
+@click.option("--state", metavar="NAME", help="Where the system is.")
+@click.option("--begin", is_flag=True, help="Draw which of the file's policies to play in an episode.")
+@click.option("--component", type=click.IntRange(0), metavar="K", help="The policy that --begin drew.")
+@click.option("--spent", help="Spent so far of a cost, for policies that act on it.", **repeated(read_limits))
+@click.option("--seed", type=click.IntRange(0), help="Of the draw; the same seed draws the same.")
+@as_json
+def act(
+    policy: Path,
+    step: int | None,
+    state: str | None,
+    begin: bool,
+    component: int | None,
+    spent: dict[str, float],
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """The action of POLICY at a step and in a state."""
+    load_numba()
+    import numpy as np
+
+    from conrl.policy_file import PolicyFile
+
+    file, generator = PolicyFile.load(policy), np.random.default_rng(seed)
+    if begin:
+        if step is not None or state is not None or component is not None or spent:
+            raise SpecError("--begin stands alone: it draws what --component then takes")
+        drawn = file.begin(generator)
+        show(as_json, {"component": drawn, "skip": drawn is None}, lambda: ["skip" if drawn is None else str(drawn)])
+        return
+    if step is None or state is None:
+        raise SpecError(f"--{'step' if step is None else 'state'} is missing: an action depends on both")
+    choices = file.choices(step, state, component, spent or None)
+    chances = np.array(list(choices.values()))
+    action = list(choices)[int(generator.choice(chances.size, p=chances / chances.sum()))]
+    record: dict[str, Any] = {"step": step, "state": state, "action": action, "probabilities": choices}
+    show(as_json, record, lambda: [action])
+
+
+@click.command(
+    cls=Command,
+    epilog="""\b
+Examples:
+  conrl monitor policy.json log.csv
+  conrl monitor policy.json log.parquet --alpha 0.01 --column state=ward --ignore '*' --json
+  conrl monitor policy.json log.csv --range adverse=0,24
+
+POLICY is .json, as conrl plan --out writes it. LOG is .csv, .npz or .parquet, with one row per step, of episodes that
+the policy played. The test may be repeated as the log grows, every day: a false alarm has probability alpha in all.
+
+Exit code 5: something is not as promised.""",
+)
+@click.argument("policy", type=click.Path(path_type=Path))
+@click.argument("log", type=click.Path(path_type=Path))
+@column
+@ignore
+@click.option("--alpha", type=float, default=0.05, show_default=True, help="Probability of a false alarm, ever.")
+@click.option(
+    "--range", "ranges", help="Least and most that an episode can pay, NAME=LEAST,MOST.", **repeated(read_bounds)
+)
+@as_json
+@click.pass_context
+def monitor(
+    context: click.Context,
+    policy: Path,
+    log: Path,
+    columns: dict[str, str],
+    ignore: tuple[str, ...],
+    alpha: float,
+    ranges: dict[str, tuple[float, float]],
+    as_json: bool,
+) -> None:
+    """Is what LOG says what POLICY promised? Each total against its expectation and its limit."""
+    load_numba()
+    from conrl.estimation.monitor import monitor
+
+    found = monitor(policy, read_log(log, columns, ignore), alpha=alpha, ranges=ranges)
+    totals = [{**w._asdict(), "verdict": w.verdict} for w in found.totals]
+    record: dict[str, Any] = {
+        "policy": str(policy),
+        "log": str(log),
+        "alarm": found.alarm,
+        "alpha": found.alpha,
+        "episodes": found.episodes,
+        "left_out": found.left_out,
+        "totals": totals,
+        "odd": found.odd._asdict(),
+    }
+    show(as_json, record, lambda: _monitor_tables(record))
+    if found.alarm:
+        context.exit(NOT_AS_PROMISED)
+
+
+def _monitor_tables(record: dict[str, Any]) -> list[Any]:
+    """What was promised beside what happened, and what is odd."""
+    from rich.text import Text
+
+    from conrl.cli.tables import brief, titled
+    from conrl.cli.terminal import Numbers, words
+
+    facts, odd = words(), record["odd"]
+    facts.add_row("verdict", Text("not as promised" if record["alarm"] else "as promised", "bold"))
+    facts.add_row("episodes", f"{record['episodes']:,}")
+    if record["left_out"]:
+        facts.add_row("left out", f"{record['left_out']:,} episodes that stop before their end is known")
+    if odd["steps"]:
+        text = f"{odd['steps']:,} of {odd['of']:,} steps; first in {odd['first']}"
+        facts.add_row("not the policy", Text(f"{text}. What follows is about what was played", "yellow"))
+    table = Numbers("an episode", "promised", "limit", "mean", "from", "to", "evidence", "verdict")
+    for row in record["totals"]:
+        bound = row["limit"] if row["limit"] is not None else row["floor"]
+        numbers = (brief(row[key]) for key in ("mean", "low", "high"))
+        limit = "" if bound is None else f"{'<=' if row['limit'] is not None else '>='} {brief(bound)}"
+        table.add_row(row["name"], brief(row["promised"]), limit, *numbers, _odds(row["odds"]), row["verdict"])
+    level = f"{100 * (1 - record['alpha']):g}%"
+    note = f"from, to: means that are not refuted. All of this holds at all times at once, with probability {level}."
+    return [
+        Text(f"{record['policy']} in {record['log']}", "bold"),
+        facts,
+        titled("what was promised", table, [Text(note)]),
+    ]
+
+
+def _odds(odds: float) -> str:
+    """How unlikely what was seen is, if the promise is kept."""
+    return "" if odds < 10.0 else "1 in a million" if odds > 1e6 else f"1 in {odds:,.0f}"

@@ -1,0 +1,234 @@
+"""Is what happens what was promised? A policy that runs, watched in its log.
+
+Reward and each cost of an episode are compared with what the plan promised and with the limits, by tests that may be
+looked at every day (`conrl.estimation.betting`): the probability of a false alarm, in all of them together and for as
+long as they run, is at most alpha. With d costs, each total is watched with alpha / (1 + d): half against a mean above
+the promised one, half against one below. That a limit is not kept is harder to show than that the cost is above the
+promise, which is within the limit; so the alarm for it, at the same bar, adds nothing.
+
+Also counted: steps at which something was played that the policy never plays there. If there are many, the log says
+nothing about the policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from conrl._types import Float
+from conrl.arguments import is_number
+from conrl.episode import Episode
+from conrl.errors import ModelError, SpecError, shown, unknown
+from conrl.estimation.betting import against, interval
+from conrl.estimation.logs import Log, load_episodes
+from conrl.model.criteria import Criterion
+from conrl.policy_file import PolicyFile, Promise
+from conrl.spending import SpentPolicy
+
+SLACK = 1e-9  # of the size of a total: what its sum may be off by
+
+
+class Watched(NamedTuple):
+    """One total of an episode, and what is said against its promise."""
+
+    name: str  # "reward", or that of a cost
+    promised: float  # the expected total
+    limit: float | None  # of a cost
+    floor: float | None
+    mean: float  # of the episodes
+    low: float  # the means that are not refuted, at any time
+    high: float
+    odds: float  # 1 / the probability of such evidence against the promise, if it is kept; at least 1
+    off_since: int | None  # episodes after which the promise was refuted
+    over_since: int | None  # episodes after which it was refuted that the limit, or the floor, is kept
+    beyond: int | None  # the first episode (from 0) whose total is outside what the model can pay
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        if self.beyond is not None:
+            return f"episode {self.beyond + 1} paid what the model cannot pay"
+        if self.over_since is not None:
+            return f"limit not kept (since episode {self.over_since})"
+        if self.off_since is not None:
+            way = "higher" if self.mean > self.promised else "lower"
+            return f"{way} than promised (since episode {self.off_since})"
+        return "as promised"
+
+
+class Odd(NamedTuple):
+    """Steps at which something was played that the policy never plays."""
+
+    steps: int
+    of: int
+    first: str  # where the first one is; empty if there is none
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Monitoring:
+    """What a log says about a policy that runs."""
+
+    episodes: int
+    left_out: int  # episodes that stop before their end is known
+    alpha: float
+    totals: tuple[Watched, ...]  # reward, then the costs
+    odd: Odd
+
+    @property
+    def alarm(self) -> bool:
+        """Whether something is not as promised."""
+        return any(w.off_since or w.over_since or w.beyond is not None for w in self.totals)
+
+    def __repr__(self) -> str:
+        words = ", ".join(f"{w.name} {w.verdict}" for w in self.totals)
+        return f"Monitoring({self.episodes} episodes: {words})"
+
+
+def monitor(
+    policy: Any, log: Any, *, alpha: float = 0.05, ranges: Mapping[str, tuple[float, float]] | None = None
+) -> Monitoring:
+    """Compare what happened with what was promised; it may be looked at as often as one likes.
+
+    Args:
+        policy: a `Plan`, a `PolicyFile`, or the name of a `.json` file that `Plan.save` wrote.
+        log: a `Log` of episodes that were played by it, or the name of its file.
+        alpha: the probability of a false alarm, ever.
+        ranges: the least and the most that an episode can pay, by the name of a cost or "reward"; without it, what the
+            model can pay. Tests are valid if no total is outside.
+    """
+    file = read_file(policy)
+    found = load_episodes(log) if isinstance(log, (str, Path)) else log
+    if not isinstance(found, Log):
+        raise SpecError(f"log is {shown(found)}; expected a Log or the name of its file", key=("log",))
+    if not is_number(alpha) or not 0.0 < alpha < 1.0:
+        raise SpecError(f"alpha is {shown(alpha)}; it must be between 0 and 1", key=("alpha",))
+    if file.promise is None:
+        raise SpecError("the policy comes without a promise; save it with Plan.save, which knows what it is worth")
+    if isinstance(file.horizon, Criterion):
+        raise SpecError(f"the policy has no end ({file.horizon}); only totals of episodes are watched")
+    if set(found.cost_names) != set(file.cost_names):
+        raise ModelError(f"the log has costs {', '.join(found.cost_names)}; the policy {', '.join(file.cost_names)}")
+    played = [e for e in found.episodes if len(e)]
+    too_long = next((e for e in played if len(e) > file.horizon), None)
+    if too_long is not None:
+        raise ModelError(f"the log has an episode of {len(too_long)} steps; the policy has {file.horizon}")
+    whole = [e for e in played if e.terminated or len(e) == file.horizon]
+    order = [0, *(1 + found.cost_names.index(name) for name in file.cost_names)]
+    totals = np.array([e.total[order] for e in whole]).reshape(len(whole), len(order))
+    names = ("reward", *file.cost_names)
+    ends = _ends(file.promise, names, ranges or {})
+    watched = tuple(_watch(name, totals[:, i], i, file, ends[name], alpha / len(names)) for i, name in enumerate(names))
+    return Monitoring(len(whole), len(played) - len(whole), float(alpha), watched, _odd(file, found, played))
+
+
+def read_file(policy: Any) -> PolicyFile:
+    """A policy with its promise."""
+    if isinstance(policy, PolicyFile):
+        return policy
+    if isinstance(policy, (str, Path)):
+        if Path(policy).suffix.lower() != ".json":
+            raise SpecError(f"{policy}: a policy is watched from .json, which says what was promised", key=("policy",))
+        return PolicyFile.load(policy)
+    try:
+        return PolicyFile.of(policy)
+    except AttributeError:
+        raise SpecError(
+            f"policy is {shown(policy)}; expected a Plan, a PolicyFile or its .json", key=("policy",)
+        ) from None
+
+
+def _ends(promise: Promise, names: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """The least and the most of each total."""
+    ends = {name: (float(promise.least[i]), float(promise.most[i])) for i, name in enumerate(names)}
+    for name, pair in given.items():
+        if name not in ends:
+            raise SpecError(unknown("total", name, names), key=("ranges", name))
+        try:
+            low, high = pair
+        except (TypeError, ValueError):
+            low = high = None
+        if not (is_number(low) and is_number(high) and low < high):
+            raise SpecError(f"the range of {name!r} is {shown(pair)}; expected least, most", key=("ranges", name))
+        ends[name] = float(low), float(high)
+    return ends
+
+
+def _watch(name: str, x: Float, i: int, file: PolicyFile, ends: tuple[float, float], alpha: float) -> Watched:
+    """One total against its promise, its limit and its floor."""
+    assert file.promise is not None
+    promised, share = float(file.promise.value[i]), 1.0 - file.skip
+    limit, floor = ((b or {}).get(name) if i else None for b in (file.limits, file.floors))
+    slack = SLACK * max(map(abs, (*ends, promised)))
+    least, most = ends[0] - slack, ends[1] + slack
+    outside = np.flatnonzero((x < least) | (x > most))
+    mean = float(x.mean()) if x.size else float("nan")
+    if outside.size:
+        beyond = int(outside[0])
+        return Watched(name, promised, limit, floor, mean, -np.inf, np.inf, np.inf, beyond + 1, None, beyond)
+    bar = float(np.log(2.0 / alpha))
+    above, below = against(x, promised + slack, least, bar), against(-x, slack - promised, -most, bar)
+    off = min((e.when for e in (above, below) if e.when is not None), default=None)
+    low, high = interval(x, least, most, alpha)
+    over = [
+        *([] if limit is None else [against(x, limit / share + slack, least, bar).when]),
+        *([] if floor is None else [against(-x, slack - floor / share, -most, bar).when]),
+    ]
+    since = min((when for when in over if when is not None), default=None)
+    odds = float(np.exp(min(max(max(above.most, below.most) - np.log(2.0), 0.0), 700.0)))
+    return Watched(name, promised, limit, floor, mean, low, high, odds, off, since, None)
+
+
+def _odd(file: PolicyFile, log: Log, episodes: list[Episode]) -> Odd:
+    """Steps at which an action was played that no policy of the file plays."""
+    states = _numbers(
+        log.state_names, file.state_names, "state", max((int(e.states.max()) for e in episodes), default=0)
+    )
+    actions = _numbers(
+        log.action_names, file.action_names, "action", max((int(e.actions.max()) for e in episodes), default=0)
+    )
+    cost = [log.cost_names.index(name) for name in file.cost_names]
+    count, first = 0, ""
+    for number, episode in enumerate(episodes):
+        at, did = states[episode.states[:-1]], actions[episode.actions]
+        fine = np.zeros(len(episode), dtype=bool)
+        for policy in file.components:
+            fine |= _plays(policy, at, did, episode.costs[:, cost])
+        if not fine.all():
+            h = int(np.argmin(fine))
+            where = f"state {file.state_names[at[h]]!r}, action {file.action_names[did[h]]!r}"
+            first = first or f"episode {number + 1}, step {h}: {where}"
+            count += int((~fine).sum())
+    return Odd(count, sum(map(len, episodes)), first)
+
+
+def _plays(policy: Any, state: Any, action: Any, costs: Float) -> Any:
+    """[L]: whether a policy may play these actions, one step after the other."""
+    if not isinstance(policy, SpentPolicy):
+        return policy.probabilities[np.arange(state.size), state, action] > 0.0
+    counter, total, fine = policy.counter, policy.counter.start, []
+    for h, (s, a) in enumerate(zip(state.tolist(), action.tolist(), strict=True)):
+        node = policy._node(s, total)
+        known = node >= 0
+        row = policy.inner.probabilities[h, node] if known else None
+        first = policy.first_actions[min(h, policy.first_actions.shape[0] - 1), s]
+        fine.append(bool(row[a] > 0.0) if row is not None else bool(first == a))
+        total = counter.add(total, counter.read(costs[h]))
+    return np.array(fine, dtype=bool)
+
+
+def _numbers(own: tuple[str, ...] | None, others: tuple[str, ...], what: str, last: int) -> Any:
+    """[n]: the policy's number of each state or action of the log."""
+    place = {name: i for i, name in enumerate(others)}
+    if own is None:
+        if last >= len(others):
+            raise ModelError(f"the log has {what} {last}; the policy has {what}s 0..{len(others) - 1}")
+        numbers = all(name.isdecimal() for name in others)
+        own = tuple(map(str, range(last + 1))) if numbers else others
+    missing = next((name for name in own if name not in place), None)
+    if missing is not None:
+        raise ModelError(unknown(f"{what} of the log", missing, others[:20]))
+    return np.array([place[name] for name in own])

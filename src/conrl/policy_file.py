@@ -1,0 +1,306 @@
+"""A policy in a JSON file, for a running system: all that acting needs, and what was promised. Its entries:
+
+format, version    "conrl policy", 1
+states, actions    names; everything else has their positions
+costs              names
+horizon            steps of an episode; {"discount": g}, "average" or "total" where it has no end
+policies           [{"weight": w, "steps": ...}]: one is drawn at the start of an episode and played to its end;
+                   `conrl.policy_json` says what steps are
+skip               the probability that an episode is not played at all
+promise            null, or what an episode that is played is expected to pay: reward, costs; and the least and the
+                   most that it can pay, reward first
+limits, floors     of the expected total of each cost, by name
+model              null, or the digest of the model it was planned in
+written_by         the version of conrl
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from conrl._types import Float
+from conrl.arguments import is_int, is_number
+from conrl.errors import ModelError, SpecError, shown, unknown
+from conrl.io.files import atomic_write, file_path, parse_json, read_bytes
+from conrl.model import ConstrainedMDP
+from conrl.model.criteria import Average, Criterion, Discounted, Total
+from conrl.model.digest import digest
+from conrl.model.limits import Linear, resolve_limits
+from conrl.policy import Mixture, Policy, Stationary
+from conrl.policy_json import plain, read_plain
+from conrl.spending import SpentPolicy
+
+if TYPE_CHECKING:
+    from conrl.planners import Plan
+
+FORMAT, VERSION = "conrl policy", 1
+BOUNDS = ("limits", "floors")
+
+
+class Promise(NamedTuple):
+    """What an episode that is played pays: reward first, then the costs."""
+
+    value: Float  # [1+d]: expected
+    least: Float  # [1+d]: that any episode can pay
+    most: Float  # [1+d]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PolicyFile:
+    """A policy with all that a running system needs: `act` takes and gives names."""
+
+    policy: Policy | Mixture
+    horizon: int | Criterion
+    state_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    cost_names: tuple[str, ...] = ()
+    promise: Promise | None = None
+    limits: dict[str, float] | None = None  # of expected totals, by cost
+    floors: dict[str, float] | None = None
+    skip: float = 0.0
+    model: str | None = None  # digest of the model that it was planned in
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.state_names)} states, {len(self.action_names)} actions"
+        return f"PolicyFile({sizes}, {len(self.components)} policies, horizon {self.horizon})"
+
+    @property
+    def components(self) -> tuple[Policy, ...]:
+        """The policies of which one is drawn for each episode."""
+        return self.policy.policies if isinstance(self.policy, Mixture) else (self.policy,)
+
+    @property
+    def weights(self) -> Float:
+        """[n]: how likely each of them is drawn."""
+        return self.policy.weights if isinstance(self.policy, Mixture) else np.ones(1)
+
+    def made_for(self, mdp: ConstrainedMDP) -> bool:
+        """Whether it was planned in this model: the same names, transitions and pay."""
+        return self.model is not None and self.model == digest(mdp)
+
+    # -- acting -------------------------------------------------------------------------------------------
+
+    def begin(self, generator: np.random.Generator) -> int | None:
+        """Which of the policies to play in an episode; None: the episode is skipped."""
+        if self.skip and generator.random() < self.skip:
+            return None
+        return int(generator.choice(self.weights.size, p=self.weights / self.weights.sum()))
+
+    def choices(self, step: int, state: str, component: int | None = None, spent: Any = None) -> dict[str, float]:
+        """The actions that are played at a step (from 0) in a state, with their probabilities.
+
+        Of several policies, `component` is the one that was drawn for the episode. `spent` is for policies that act on
+        it: what was spent so far of each cost that they count, by name or in the order of `SpentPolicy.counts`.
+        """
+        policy, place = self._component(component), self._place(state)
+        steps = None if isinstance(self.horizon, Criterion) else self.horizon
+        if not is_int(step) or step < 0 or (steps is not None and step >= steps):
+            most = "" if steps is None else f"..{steps - 1}"
+            raise SpecError(f"step is {shown(step)}; the policy has steps 0{most}", key=("step",))
+        if isinstance(policy, SpentPolicy):
+            if spent is None:
+                raise SpecError(
+                    f"the policy acts on the {' and '.join(policy.counts)} spent so far; say how much", key=("spent",)
+                )
+            policy = policy.at(spent)
+        elif spent is not None:
+            raise SpecError("the policy does not act on what was spent; leave it out", key=("spent",))
+        row = policy.probabilities[place] if isinstance(policy, Stationary) else policy.probabilities[step, place]
+        return {self.action_names[a]: float(row[a]) for a in np.flatnonzero(row).tolist()}
+
+    def act(
+        self, step: int, state: str, generator: np.random.Generator, component: int | None = None, spent: Any = None
+    ) -> str:
+        """Draw the action for a step (from 0) and a state, by name; see `choices`."""
+        found = self.choices(step, state, component, spent)
+        chances = np.array(list(found.values()))
+        return list(found)[int(generator.choice(chances.size, p=chances / chances.sum()))]
+
+    def _component(self, component: int | None) -> Policy:
+        n = len(self.components)
+        if component is None and n > 1:
+            raise SpecError(
+                f"the file has {n} policies; draw one at the start of each episode and give its number, 0..{n - 1}",
+                key=("component",),
+            )
+        if component is not None and not (is_int(component) and 0 <= component < n):
+            raise SpecError(f"component is {shown(component)}; the file has policies 0..{n - 1}", key=("component",))
+        return self.components[component or 0]
+
+    def _place(self, state: str) -> int:
+        place = self._places.get(state) if isinstance(state, str) else None
+        if place is None:
+            raise SpecError(unknown("state", state, self.state_names[:20]), key=("state",))
+        return place
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.state_names)}
+
+    # -- files --------------------------------------------------------------------------------------------
+
+    @classmethod
+    def of(cls, plan: Plan, mixture: bool = False) -> PolicyFile:
+        """The policy of a plan: as one Markov policy, or as the mixture of which one is drawn for each episode."""
+        from conrl.episode_totals import extremes  # not above: it stands on policies
+
+        mdp, played = plan.mdp, plan.mixture if mixture else plan.policy
+        share = 1.0 - plan.skip
+        promise = None
+        if share > 0.0:
+            value = np.append(plan.reward, plan.costs) / share
+            ends = (value, value) if isinstance(mdp.horizon, Criterion) else extremes(mdp, played)
+            promise = Promise(value, *ends)
+        limits, floors = ({} if plan.linear is None else _finite(plan.linear, mdp, what) for what in BOUNDS)
+        return cls.named(played, mdp, promise=promise, limits=limits, floors=floors, skip=plan.skip)
+
+    @classmethod
+    def named(cls, policy: Policy | Mixture, mdp: ConstrainedMDP, **more: Any) -> PolicyFile:
+        """A policy with the names of a model."""
+        names = (mdp.state_names, mdp.action_names, mdp.cost_names)
+        return cls(policy, mdp.horizon, *names, model=digest(mdp), **more)
+
+    def save(self, path: str | Path) -> None:
+        """Write it as JSON."""
+        from conrl import __version__
+
+        promise = self.promise
+        policies = [
+            {"weight": float(w), **plain(policy)} for w, policy in zip(self.weights, self.components, strict=True)
+        ]
+        record = {
+            "format": FORMAT,
+            "version": VERSION,
+            "written_by": f"conrl {__version__}",
+            "model": self.model,
+            "horizon": _plain_horizon(self.horizon),
+            "states": list(self.state_names),
+            "actions": list(self.action_names),
+            "costs": list(self.cost_names),
+            "promise": promise
+            and {
+                "reward": float(promise.value[0]),
+                "costs": promise.value[1:].tolist(),
+                "least": promise.least.tolist(),
+                "most": promise.most.tolist(),
+            },
+            "limits": self.limits or {},
+            "floors": self.floors or {},
+            "skip": self.skip,
+            "policies": policies,
+        }
+        with atomic_write(file_path(path)) as file:
+            file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> PolicyFile:
+        """Read what `save` wrote, or anybody; what makes no sense is refused with its place."""
+        path = file_path(path)
+        try:
+            record = parse_json(read_bytes(path).decode("utf-8-sig"))
+            return cls._read(record)
+        except (ModelError, ValueError) as error:
+            raise ModelError(f"{path}: not a policy file: {error}") from None
+
+    @classmethod
+    def _read(cls, record: Any) -> PolicyFile:
+        if not isinstance(record, dict) or record.get("format") != FORMAT:
+            raise ModelError(f"its format is not {FORMAT!r}")
+        if record.get("version") != VERSION:
+            raise ModelError(f"it has version {shown(record.get('version'))}; this conrl reads version {VERSION}")
+        states, actions, costs = (_names(record, name) for name in ("states", "actions", "costs"))
+        if not states or not actions:
+            raise ModelError("it has no states, or no actions")
+        horizon = _read_horizon(record.get("horizon"))
+        given = record.get("policies")
+        if not isinstance(given, list) or not given:
+            raise ModelError("it has no policies")
+        timeless = isinstance(horizon, Criterion)
+        parts = [
+            read_plain(entry, len(states), len(actions), timeless, costs, f"policies[{i}]")
+            for i, entry in enumerate(given)
+        ]
+        wrong = next((p for p in parts if not timeless and p.shape[0] != horizon), None)
+        if wrong is not None:
+            raise ModelError(f"a policy has {wrong.shape[0]} steps, and the horizon is {horizon}")
+        skip = record.get("skip", 0.0)
+        if not is_number(skip) or not 0.0 <= skip <= 1.0:
+            raise ModelError(f"skip is {shown(skip)}; it is a probability")
+        model = record.get("model")
+        if model is not None and not isinstance(model, str):
+            raise ModelError(f"model is {shown(model)}; it is a digest or null")
+        weights = [entry.get("weight") for entry in given]
+        if not all(map(is_number, weights)):
+            raise ModelError(f"weights are {shown(weights)}; expected numbers")
+        mixture = Mixture(weights, parts)
+        return cls(
+            mixture if len(parts) > 1 else parts[0],
+            horizon,
+            states,
+            actions,
+            costs,
+            _read_promise(record.get("promise"), len(costs)),
+            _bounds(record, "limits", costs),
+            _bounds(record, "floors", costs),
+            float(skip),
+            model,
+        )
+
+
+def _finite(linear: Linear, mdp: ConstrainedMDP, what: str) -> dict[str, float]:
+    """The limits or floors of a problem, by cost."""
+    bounds = resolve_limits(getattr(linear, what), mdp.cost_names, what)
+    return {name: float(b) for name, b in zip(mdp.cost_names, bounds, strict=True) if np.isfinite(b)}
+
+
+def _plain_horizon(horizon: int | Criterion) -> Any:
+    if isinstance(horizon, Discounted):
+        return {"discount": horizon.discount}
+    return horizon if not isinstance(horizon, Criterion) else type(horizon).__name__.lower()
+
+
+def _read_horizon(given: Any) -> int | Criterion:
+    if isinstance(given, dict) and list(given) == ["discount"]:
+        return Discounted(given["discount"])
+    if given in ("average", "total") and isinstance(given, str):
+        return Average() if given == "average" else Total()
+    if not is_int(given) or given < 1:
+        raise ModelError(f"horizon is {shown(given)}; expected steps, {{'discount': g}}, 'average' or 'total'")
+    return int(given)
+
+
+def _names(record: dict[str, Any], what: str) -> tuple[str, ...]:
+    given = record.get(what)
+    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+        raise ModelError(f"{what} is {shown(given)}; expected a list of names")
+    if len(set(given)) != len(given):
+        raise ModelError(f"{what} has a name twice")
+    return tuple(given)
+
+
+def _read_promise(given: Any, num_costs: int) -> Promise | None:
+    if given is None:
+        return None
+    costs, least, most = map(given.get, ("costs", "least", "most")) if isinstance(given, dict) else (None,) * 3
+    if not (isinstance(costs, list) and isinstance(least, list) and isinstance(most, list)):
+        raise ModelError(f"promise is {shown(given)}; expected reward, costs, least and most")
+    tables = ([given.get("reward"), *costs], least, most)
+    if any(len(x) != 1 + num_costs or not all(map(is_number, x)) for x in tables):
+        raise ModelError(f"promise has lists that do not fit {num_costs} costs")
+    return Promise(*(np.array(x, dtype=np.float64) for x in tables))
+
+
+def _bounds(record: dict[str, Any], what: str, costs: tuple[str, ...]) -> dict[str, float]:
+    given = record.get(what, {})
+    if not isinstance(given, dict) or not all(map(is_number, given.values())):
+        raise ModelError(f"{what} is {shown(given)}; expected numbers by the names of costs")
+    for name in given:
+        if name not in costs:
+            raise ModelError(unknown(f"cost in {what}", name, costs))
+    return {name: float(x) for name, x in given.items()}

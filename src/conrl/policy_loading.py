@@ -1,0 +1,125 @@
+"""Reading policies: `.npz` (arrays), `.json` (`conrl.policy_file`) and `.csv` (`conrl.io.policy_tables`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conrl._types import Int
+from conrl.errors import ModelError, unknown
+from conrl.io.files import about, file_path, read_npz, reading
+from conrl.io.policy_tables import PolicyTable, read_policy_table
+from conrl.model import ConstrainedMDP
+from conrl.model.criteria import Criterion
+from conrl.model.mdp import need_model
+from conrl.policy import Mixture, Policy, Stationary, policy_of
+from conrl.policy_file import PolicyFile
+from conrl.spending import SpentPolicy
+
+
+def load_policy(path: str | Path, mdp: ConstrainedMDP | None = None) -> Any:
+    """Read what `Policy.save` or `Plan.save` wrote, as `.npz`, `.json` or `.csv`: a `Policy`, or a `Mixture`.
+
+    With `mdp`, it is lined up with the states and actions of that model by their names. A CSV file with names needs
+    that: its rows do not say which number a state has. Where it says nothing, because nobody comes there, the first
+    action there is is played.
+    """
+    path = file_path(path)
+    if mdp is not None:
+        need_model(mdp, "load_policy")
+    if path.suffix.lower() == ".json":
+        read = PolicyFile.load(path)
+        if mdp is None:
+            return read.policy
+        with about(path):
+            policies = [_lined_up(policy, read, mdp) for policy in read.components]
+        return Mixture(read.weights, policies) if isinstance(read.policy, Mixture) else policies[0]
+    if path.suffix.lower() == ".csv":
+        table = read_policy_table(path)
+        with about(path):
+            return _numbered(table) if mdp is None else _in_model(table, mdp)
+    policy = _of_arrays(path)
+    if mdp is not None:
+        with about(path):
+            policy.check(mdp)
+    return policy
+
+
+def _of_arrays(path: Path) -> Policy:
+    """A policy of an `.npz` file."""
+    with reading(path):
+        try:
+            arrays = read_npz(path, lambda names, read: None)
+            return SpentPolicy._read(arrays) if "counted" in arrays else policy_of(arrays)
+        except KeyError as error:
+            raise ModelError(f"{path}: not a policy file: no array {error}") from None
+        except (ModelError, TypeError, ValueError, IndexError, AttributeError, ZeroDivisionError) as error:
+            raise ModelError(f"{path}: not a policy file: {error}") from None
+
+
+def _lined_up(policy: Policy, read: PolicyFile, mdp: ConstrainedMDP) -> Policy:
+    """A policy of a file with the numbers that its states and actions have in a model, which has just the same."""
+    names = (("state", read.state_names, mdp.state_names), ("action", read.action_names, mdp.action_names))
+    if any(own != other for _, own, other in names):
+        if policy.acts_on_spent:
+            raise ModelError("the model has other states or actions, or in another order")
+        states, actions = (places_of(own, other, what) for what, own, other in names)
+        for what, own, other in names:
+            lacking = next((name for name in other if name not in set(own)), None)
+            if lacking is not None:
+                raise ModelError(f"the policy says nothing about {what} {lacking!r}")
+        table = np.zeros((policy.shape[0], mdp.num_states, mdp.num_actions))
+        table[:, states[:, None], actions] = policy.probabilities.reshape(policy.shape)
+        policy = Stationary(table[0]) if isinstance(policy, Stationary) else Policy(table)
+    policy.check(mdp)
+    return policy
+
+
+def places_of(names: Sequence[str], own: Sequence[str], what: str) -> Int:
+    """[n]: where each name of a policy stands among those of a model."""
+    number = {name: i for i, name in enumerate(own)}
+    missing = next((name for name in names if name not in number), None)
+    if missing is not None:
+        raise ModelError(unknown(f"{what} of the policy", missing, own))
+    return np.array([number[name] for name in names], dtype=np.int64)
+
+
+def _numbered(table: PolicyTable) -> Policy:
+    """A policy of a CSV file whose names are numbers."""
+    names = (("state", table.states), ("action", table.actions))
+    for what, own in names:
+        if not all(name.isascii() and name.isdecimal() and len(name) < 9 for name in own):
+            raise ModelError(f"its {what}s have names; give mdp=, the model that they are of")
+    S, A = (1 + max(map(int, own)) for _, own in names)
+    full = np.zeros((table.probabilities.shape[0], S, A))
+    full[:, np.array(table.states, dtype=int)[:, None], np.array(table.actions, dtype=int)] = table.probabilities
+    silent = np.argwhere(full.sum(axis=2) == 0.0)
+    if silent.size:
+        step = f"step {silent[0][0]}, " if table.by_step else ""
+        raise ModelError(f"it says nothing about {step}state {silent[0][1]}; give mdp=, the model that it is for")
+    return Policy(full) if table.by_step else Stationary(full[0])
+
+
+def _in_model(table: PolicyTable, mdp: ConstrainedMDP) -> Policy:
+    """A policy of a CSV file for a model: where nobody comes, it may say nothing."""
+    timeless = isinstance(mdp.horizon, Criterion)
+    if table.by_step == timeless or (not timeless and table.probabilities.shape[0] != mdp.horizon):
+        steps = f"{table.probabilities.shape[0]} steps" if table.by_step else "no steps"
+        raise ModelError(f"the policy has {steps}; the model has horizon {mdp.horizon}")
+    states = places_of(table.states, mdp.state_names, "state")
+    full = np.zeros((table.probabilities.shape[0], mdp.num_states, mdp.num_actions))
+    full[:, states[:, None], places_of(table.actions, mdp.action_names, "action")] = table.probabilities
+    silent = full.sum(axis=2) == 0.0  # [H, S]
+    first = np.argmax(mdp.available if timeless else mdp.playable, axis=-1)
+    h, s = np.nonzero(silent)
+    full[h, s, np.broadcast_to(first, silent.shape)[h, s]] = 1.0
+    policy = Stationary(full[0]) if timeless else Policy(full)
+    visits = policy.occupation(mdp).reshape(full.shape).sum(axis=2)
+    come = np.argwhere(silent & (visits > 0.0))
+    if come.size:
+        step = "" if timeless else f"step {come[0][0]}, "
+        raise ModelError(f"it says nothing about {step}state {mdp.state_name(int(come[0][1]))!r}, where it comes to")
+    return policy
