@@ -33,6 +33,7 @@ MENU = {
         "how-to/hours",
         "how-to/discounting",
         "how-to/logged-data",
+        "how-to/running-systems",
         "how-to/safe-learning",
         "how-to/hard-budgets",
         "how-to/single-episodes",

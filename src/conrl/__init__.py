@@ -28,6 +28,7 @@ _NAMES = {
     "estimation.assess": "Assessment assess",
     "estimation.estimate": "estimate",
     "estimation.logs": "Log",
+    "estimation.monitor": "Monitoring monitor",
     "estimation.sampled": "sample_log",
     "evaluation": "Evaluation Simulation evaluate simulate",
     "io": "load_model save_model",
@@ -93,6 +94,7 @@ __all__ = [  # spelt out: type checkers read no other
     "Log",
     "Mixture",
     "ModelError",
+    "Monitoring",
     "Null",
     "OptCMDP",
     "OptPessLP",
@@ -128,6 +130,7 @@ __all__ = [  # spelt out: type checkers read no other
     "load_learner",
     "load_model",
     "load_policy",
+    "monitor",
     "plan",
     "sample_log",
     "save_episodes",
@@ -150,6 +153,7 @@ if TYPE_CHECKING:
     from conrl.estimation.estimate import estimate
     from conrl.estimation.evidence import Evidence
     from conrl.estimation.logs import Log, load_episodes, save_episodes
+    from conrl.estimation.monitor import Monitoring, monitor
     from conrl.estimation.sampled import sample_log
     from conrl.evaluation import Evaluation, Simulation, evaluate, simulate
     from conrl.io import load_model, save_model

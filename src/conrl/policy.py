@@ -149,16 +149,13 @@ class Policy:
             raise _missing_action(mdp, h, s, a)
 
     def save(self, path: str | Path, mdp: ConstrainedMDP | None = None) -> None:
-        """Write the policy: `.npz` (arrays), `.csv` (step,state,action,probability; positive ones only), or `.json`,
-        which needs `mdp` (`conrl.policy_file`; that of a plan, `Plan.save`, says what was promised too).
+        """Write the policy: `.npz` (arrays) or `.csv` (step,state,action,probability; positive ones only).
 
         With `mdp`, CSV carries the names of its states and actions; where the model depends on the step, it has only
-        the states that can be reached at each one. `load_policy` reads them all.
+        the states that can be reached at each one. `load_policy` reads both. JSON, for running systems, is written by
+        `Plan.save`, and for any policy or mixture by `PolicyFile.named(policy, mdp).save`.
         """
         path = file_path(path)
-        if path.suffix == ".json":
-            save_named(self, path, mdp)
-            return
         if path.suffix == ".npz":
             with atomic_write(path) as file:
                 write_npz(file, self._arrays())
@@ -169,7 +166,7 @@ class Policy:
             with atomic_write(path) as file:
                 file.write(csv_text(self._table(states, actions, reached)).encode())
         else:
-            raise ModelError(f"{path}: a policy is written as .json, .npz or .csv")
+            raise ModelError(f"{path}: a policy is written as .npz or .csv; a plan, and a PolicyFile, as .json too")
 
     def _table(
         self, states: Sequence[str], actions: Sequence[str], reached: NDArray[np.bool_] | None
@@ -419,13 +416,6 @@ class Mixture:
         few = f"weights={self.weights}, " if self.weights.size <= 8 else ""
         return f"Mixture({few}policies={len(self.policies)})"
 
-    def save(self, path: str | Path, mdp: ConstrainedMDP | None = None) -> None:
-        """Write it as `.json`, with the names of a model. The Markov form (`to_markov`) can be saved as a table."""
-        path = file_path(path)
-        if path.suffix != ".json":
-            raise ModelError(f"{path}: a mixture is written as .json; save mixture.to_markov(mdp), or its policies")
-        save_named(self, path, mdp)
-
     def draw(self, generator: np.random.Generator) -> Policy:
         """The component to play in one episode."""
         return self.policies[int(draw(self.weights, read_generator(generator).random()))]
@@ -448,17 +438,6 @@ def policy_of(arrays: Mapping[str, Any]) -> Policy:
         return kind(arrays["actions"], int(arrays["num_actions"]))
     table = arrays["probabilities"]
     return Stationary(table) if table.ndim == 2 else Policy(table)
-
-
-def save_named(policy: Policy | Mixture, path: Path, mdp: ConstrainedMDP | None) -> None:
-    """Write a policy as JSON."""
-    from conrl.policy_file import PolicyFile  # it stands on policies
-
-    if mdp is None:
-        raise ModelError(f"{path}: JSON has names; pass mdp, the model that the policy is for", key=("mdp",))
-    for part in policy.policies if isinstance(policy, Mixture) else (policy,):
-        part.check(mdp)
-    PolicyFile.named(policy, mdp).save(path)
 
 
 def _missing_action(mdp: ConstrainedMDP, step: int | None, state: int, action: int) -> ModelError:

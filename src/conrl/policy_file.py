@@ -20,24 +20,24 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from conrl._types import Float
 from conrl.arguments import is_int, is_number
+from conrl.episode_totals import extremes
 from conrl.errors import ModelError, SpecError, shown, unknown
+from conrl.evaluation import parts_of, unwrapped
 from conrl.io.files import atomic_write, file_path, parse_json, read_bytes
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Average, Criterion, Discounted, Total
 from conrl.model.digest import digest
 from conrl.model.limits import Linear, resolve_limits
+from conrl.model.mdp import need_model
 from conrl.policy import Mixture, Policy, Stationary
 from conrl.policy_json import plain, read_plain
 from conrl.spending import SpentPolicy
-
-if TYPE_CHECKING:
-    from conrl.planners import Plan
 
 FORMAT, VERSION = "conrl policy", 1
 BOUNDS = ("limits", "floors")
@@ -146,23 +146,11 @@ class PolicyFile:
     # -- files --------------------------------------------------------------------------------------------
 
     @classmethod
-    def of(cls, plan: Plan, mixture: bool = False) -> PolicyFile:
-        """The policy of a plan: as one Markov policy, or as the mixture of which one is drawn for each episode."""
-        from conrl.episode_totals import extremes  # not above: it stands on policies
-
-        mdp, played = plan.mdp, plan.mixture if mixture else plan.policy
-        share = 1.0 - plan.skip
-        promise = None
-        if share > 0.0:
-            value = np.append(plan.reward, plan.costs) / share
-            ends = (value, value) if isinstance(mdp.horizon, Criterion) else extremes(mdp, played)
-            promise = Promise(value, *ends)
-        limits, floors = ({} if plan.linear is None else _finite(plan.linear, mdp, what) for what in BOUNDS)
-        return cls.named(played, mdp, promise=promise, limits=limits, floors=floors, skip=plan.skip)
-
-    @classmethod
     def named(cls, policy: Policy | Mixture, mdp: ConstrainedMDP, **more: Any) -> PolicyFile:
-        """A policy with the names of a model."""
+        """A policy with the names of a model, and with other fields of this class."""
+        need_model(mdp, "PolicyFile.named")
+        for part in parts_of(unwrapped(policy)[0]):
+            part.policy.check(mdp)
         names = (mdp.state_names, mdp.action_names, mdp.cost_names)
         return cls(policy, mdp.horizon, *names, model=digest(mdp), **more)
 
@@ -251,6 +239,19 @@ class PolicyFile:
             float(skip),
             model,
         )
+
+
+def file_of(plan: Any, mixture: bool = False) -> PolicyFile:
+    """The policy of a `Plan`, as one Markov policy or as the mixture of which one is drawn for each episode."""
+    played, skip, linear = unwrapped(plan)
+    mdp, promise = plan.mdp, None
+    if skip < 1.0:
+        value = np.append(plan.reward, plan.costs) / (1.0 - skip)
+        ends = (value, value) if isinstance(mdp.horizon, Criterion) else extremes(mdp, played)
+        promise = Promise(value, *ends)
+    limits, floors = ({} if linear is None else _finite(linear, mdp, what) for what in BOUNDS)
+    chosen = plan.mixture if mixture else played
+    return PolicyFile.named(chosen, mdp, promise=promise, limits=limits, floors=floors, skip=skip)
 
 
 def _finite(linear: Linear, mdp: ConstrainedMDP, what: str) -> dict[str, float]:

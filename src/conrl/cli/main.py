@@ -2,7 +2,8 @@
 
 Exit codes: 0 done; 2 the input makes no sense, with one line on stderr that names the culprit and the remedy;
 3 no policy keeps the limits, with the conflict. Then nothing was written. 4 some runs of a study failed, the others are
-there; 5 a policy that runs is not what was promised (monitor); 130 interrupted, by Ctrl-C or SIGTERM, with everything saved that was played.
+there; 5 a policy that runs is not what was promised; 130 interrupted, by Ctrl-C or SIGTERM, with everything saved that
+was played.
 
 Heavy imports are local to the commands, so that `conrl --help` answers at once.
 """

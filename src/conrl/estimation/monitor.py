@@ -26,7 +26,8 @@ from conrl.errors import ModelError, SpecError, shown, unknown
 from conrl.estimation.betting import against, interval
 from conrl.estimation.logs import Log, load_episodes
 from conrl.model.criteria import Criterion
-from conrl.policy_file import PolicyFile, Promise
+from conrl.planners import Plan
+from conrl.policy_file import PolicyFile, Promise, file_of
 from conrl.spending import SpentPolicy
 
 SLACK = 1e-9  # of the size of a total: what its sum may be off by
@@ -133,12 +134,9 @@ def read_file(policy: Any) -> PolicyFile:
         if Path(policy).suffix.lower() != ".json":
             raise SpecError(f"{policy}: a policy is watched from .json, which says what was promised", key=("policy",))
         return PolicyFile.load(policy)
-    try:
-        return PolicyFile.of(policy)
-    except AttributeError:
-        raise SpecError(
-            f"policy is {shown(policy)}; expected a Plan, a PolicyFile or its .json", key=("policy",)
-        ) from None
+    if not isinstance(policy, Plan):
+        raise SpecError(f"policy is {shown(policy)}; expected a Plan, a PolicyFile or its .json", key=("policy",))
+    return file_of(policy)
 
 
 def _ends(promise: Promise, names: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, tuple[float, float]]:

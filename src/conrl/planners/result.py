@@ -18,7 +18,7 @@ from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Average, Criterion, Total
 from conrl.planners.basis import Basis, basis
 from conrl.policy import Mixture, Policy
-from conrl.policy_file import PolicyFile
+from conrl.policy_file import file_of
 from conrl.problem import Knapsack, Linear, Problem, Rows
 
 SAME = 1e-9  # of the size of a total: one policy and a mixture that differ by no more have the same value
@@ -221,9 +221,11 @@ class Plan:
         """
         path = file_path(path)
         if path.suffix == ".json":
-            PolicyFile.of(self, mixture).save(path)
+            file_of(self, mixture).save(path)
+        elif mixture or isinstance(self.policy, Mixture):
+            raise ModelError(f"{path}: several policies, of which one is drawn at the start, are written as .json")
         else:
-            (self.mixture if mixture else self.policy).save(path, self.mdp)
+            self.policy.save(path, self.mdp)
 
     def _same_value(self, one: Policy) -> bool:
         """Whether a policy's own value is that of the mixture to within rounding, and keeps the rows as that does."""

@@ -1,0 +1,325 @@
+"""A policy that runs, watched: no false alarms, true ones soon, and what was played by somebody else is said."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import ok, record, refused, run
+
+import conrl
+from conrl.estimation.betting import BETS, against, interval
+
+
+def machine(failing: float = 0.2, limit: float | None = None) -> conrl.ConstrainedMDP:
+    """New, worn, broken; a worn machine that runs fails with this probability."""
+    P = np.zeros((3, 2, 3))
+    R, C = np.zeros((3, 2, 3)), np.zeros((3, 2, 3, 2))
+    P[0, 0], R[0, 0] = [0.7, 0.3, 0.0], 10.0
+    P[1, 0], R[1, 0, 1], C[1, 0, 2, 0] = [0.0, 1.0 - failing, failing], 8.0, 1.0
+    P[:, 1, 0] = 1.0
+    R[0, 1, 0], R[1, 1, 0], R[2, 1, 0] = -12.0, -12.0, -20.0
+    C[:, 1, 0, 1] = 2.0  # hours
+    P[2, 0, 2] = 1.0
+    return conrl.ConstrainedMDP(
+        P,
+        R,
+        C,
+        horizon=8,
+        limits=[np.inf if limit is None else limit, np.inf],
+        state_names=["new", "worn", "broken"],
+        action_names=["run", "repair"],
+        cost_names=["failures", "hours"],
+    )
+
+
+MACHINE = machine(limit=0.3)
+PLAN = conrl.plan(MACHINE)
+
+
+def log_of(mdp: conrl.ConstrainedMDP, policy: Any, episodes: int, seed: int) -> conrl.Log:
+    return conrl.sample_log(mdp, policy, episodes, seed=seed)
+
+
+def played_log(plan: conrl.Plan, episodes: int) -> conrl.Log:
+    """Episodes of a policy that acts on what was spent, played as somebody else would."""
+    mdp, policy, rng, made = plan.mdp, plan.policy, np.random.default_rng(0), []
+    for _ in range(episodes):
+        env = conrl.envs.CMDPEnv(mdp)
+        state, _ = env.reset(seed=int(rng.integers(2**31)))
+        states, actions, rewards, costs, spent = [state], [], [], [], policy.start
+        for h in range(mdp.horizon):
+            action = policy.act(h, states[-1], rng, spent=spent)
+            state, reward, _, _, info = env.step(action)
+            spent = policy.spend(spent, info["costs"])
+            states.append(state)
+            actions.append(action)
+            rewards.append(reward)
+            costs.append(info["costs"])
+        made.append(conrl.Episode(states, actions, rewards, np.array(costs)))
+    return conrl.Log(tuple(made), mdp.cost_names, mdp.state_names, mdp.action_names)
+
+
+# -- the test itself ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mean", [Fraction(1, 4), Fraction(1, 2), Fraction(3)])
+def test_a_fair_bet_is_fair(mean: Fraction) -> None:
+    """The capital's expectation is 1, whatever came before: over all paths of a variable with that mean."""
+    values, least = (Fraction(0), Fraction(4)), Fraction(-1)
+    chance = mean / 4
+    exact = Fraction(0)
+    for path in itertools.product((0, 1), repeat=6):
+        p, capital = Fraction(1), Fraction(0)
+        for hit in path:
+            p *= chance if hit else 1 - chance
+        for bet in map(Fraction, BETS[:5]):
+            grown = Fraction(1)
+            for hit in path:
+                grown *= 1 + bet * (values[hit] - mean) / (mean - least)
+            capital += grown / 5
+        exact += p * capital
+    assert exact == 1
+
+
+def test_the_evidence_is_the_largest_mean_capital() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.exponential(1.3, size=300)
+    found = against(x, 1.0, 0.0, np.log(20.0))
+    paths = np.cumprod(1.0 + BETS * (x[:, None] - 1.0), axis=0).mean(axis=1)
+    assert found.most == pytest.approx(np.log(paths.max()))
+    assert found.when == 1 + int(np.argmax(paths >= 20.0))
+    assert against(x, 1.0, 0.0, 1e9).when is None
+    shifted = against(x - 5.0, -4.0, -5.0, np.log(20.0))  # units do not matter
+    assert shifted.when == found.when
+    assert against(1000.0 * x, 1000.0, 0.0, np.log(20.0)).most == pytest.approx(found.most)
+
+
+def test_many_observations_are_taken_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(1).binomial(1, 0.12, size=999).astype(float)
+    whole = against(x, 0.1, 0.0, np.log(3.0))
+    monkeypatch.setattr("conrl.estimation.betting.CHUNK", 7)
+    pieces = against(x, 0.1, 0.0, np.log(3.0))
+    assert pieces.most == pytest.approx(whole.most)
+    assert pieces.when == whole.when
+
+
+def test_ends() -> None:
+    """A mean at its least end is refuted by one value above it; nothing is below the least."""
+    assert against(np.zeros(50), 0.0, 0.0, 1.0) == (0.0, None)
+    assert against(np.array([0.0, 0.0, 1.0]), 0.0, 0.0, 1.0) == (np.inf, 3)
+    assert against(np.zeros(0), 0.5, 0.0, 1.0) == (0.0, None)
+    with pytest.raises(conrl.SpecError, match="none can be below 0"):
+        against(np.array([-1.0]), 0.5, 0.0, 1.0)
+
+
+def test_the_interval_is_what_is_not_refuted() -> None:
+    x = np.random.default_rng(2).binomial(3, 0.2, size=400).astype(float)
+    low, high = interval(x, 0.0, 3.0, 0.05)
+    assert low < x.mean() < high
+    assert high - low < 0.4
+    bar = np.log(2.0 / 0.05)
+    for mean in np.linspace(0.0, 3.0, 401):
+        above, below = against(x, mean, 0.0, bar).when, against(-x, -mean, -3.0, bar).when
+        if low < mean < high:
+            assert above is None
+            assert below is None
+        elif mean < low - 1e-6 or mean > high + 1e-6:
+            assert above or below
+    assert interval(np.zeros(0), -1.0, 2.0, 0.05) == pytest.approx((-1.0, 2.0), abs=1e-6)
+
+
+def test_intervals_hold_at_all_times_at_once() -> None:
+    """Of 300 series, looked at after each of 400 observations, at most the share allowed is ever refuted."""
+    rng = np.random.default_rng(3)
+    wrong = 0
+    for _ in range(300):
+        x = rng.choice([0.0, 0.0, 0.0, 1.0, 5.0], size=400)
+        bar = np.log(2.0 / 0.1)
+        wrong += against(x, 1.2, 0.0, bar).when is not None or against(-x, -1.2, -5.0, bar).when is not None
+    assert wrong <= 0.1 * 300
+
+
+# -- a policy -----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_as_promised_raises_no_alarm() -> None:
+    alarms = [conrl.monitor(PLAN, log_of(MACHINE, PLAN, 300, seed)).alarm for seed in range(40)]
+    assert sum(alarms) <= 2  # 5% of them, ever
+
+
+def test_a_world_that_fails_more_often_is_noticed() -> None:
+    log = log_of(machine(0.4), PLAN.policy, 1500, 0)
+    found = conrl.monitor(PLAN, log)
+    failures = found.totals[1]
+    assert found.alarm
+    assert failures.name == "failures"
+    assert failures.over_since is not None
+    assert failures.verdict == f"limit not kept (since episode {failures.over_since})"
+    assert failures.low > failures.promised
+    assert failures.odds > 1000.0
+    cut = conrl.monitor(PLAN, replace(log, episodes=log.episodes[: failures.over_since - 1]))
+    assert cut.totals[1].over_since is None
+    again = conrl.monitor(PLAN, replace(log, episodes=log.episodes[: failures.over_since]))
+    assert again.totals[1].over_since == failures.over_since
+    truth = conrl.evaluate(machine(0.4), PLAN.policy).value
+    for total, value in zip(found.totals, truth, strict=True):
+        assert total.low <= value <= total.high
+
+
+def test_fewer_failures_are_noticed_too_and_no_limit_is_broken() -> None:
+    found = conrl.monitor(PLAN, log_of(machine(0.02), PLAN.policy, 3000, 1))
+    failures = found.totals[1]
+    assert failures.over_since is None
+    assert failures.off_since is not None
+    assert failures.verdict.startswith("lower than promised")
+
+
+def test_the_means_are_those_of_the_episodes() -> None:
+    log = log_of(MACHINE, PLAN, 50, 2)
+    found = conrl.monitor(PLAN, log)
+    totals = np.array([e.total for e in log.episodes])
+    np.testing.assert_allclose([t.mean for t in found.totals], totals.mean(axis=0))
+    np.testing.assert_allclose([t.promised for t in found.totals], np.append(PLAN.reward, PLAN.costs))
+    assert [t.limit for t in found.totals] == [None, 0.3, None]
+    assert found.episodes == 50
+    assert found.odd.steps == 0
+    assert found.odd.of == 400
+    assert "reward as promised, failures as promised" in repr(found)
+
+
+def test_costs_states_and_actions_are_matched_by_name(tmp_path: Path) -> None:
+    """The log has them in another order."""
+    log = log_of(MACHINE, PLAN, 60, 3)
+    flipped = conrl.Log(
+        tuple(
+            conrl.Episode(2 - e.states, 1 - e.actions, e.rewards, e.costs[:, ::-1], e.terminated) for e in log.episodes
+        ),
+        ("hours", "failures"),
+        ("broken", "worn", "new"),
+        ("repair", "run"),
+    )
+    one, other = conrl.monitor(PLAN, log), conrl.monitor(PLAN, flipped)
+    assert one.totals == other.totals
+    assert other.odd.steps == 0
+    conrl.save_episodes(tmp_path / "log.csv", flipped)
+    PLAN.save(tmp_path / "p.json")
+    assert conrl.monitor(tmp_path / "p.json", tmp_path / "log.csv").totals == one.totals
+    with pytest.raises(conrl.ModelError, match="the log has costs"):
+        conrl.monitor(PLAN, replace(flipped, cost_names=("hours", "faults")))
+    with pytest.raises(conrl.ModelError, match="unknown state of the log 'gone'"):
+        conrl.monitor(PLAN, replace(flipped, state_names=("gone", "worn", "new")))
+
+
+def test_what_somebody_else_played_is_counted() -> None:
+    log = log_of(MACHINE, PLAN, 20, 4)
+    wrong = 0
+    episodes: list[conrl.Episode] = []
+    for e in log.episodes:
+        actions = np.array(e.actions)
+        new = np.flatnonzero(e.states[:-1] == 0)[:1]
+        assert (PLAN.policy.probabilities[new, 0, 1] == 0.0).all()  # nobody repairs what is new
+        actions[new] = 1
+        wrong += new.size
+        episodes.append(conrl.Episode(e.states, actions, e.rewards, e.costs))
+    found = conrl.monitor(PLAN, replace(log, episodes=tuple(episodes)))
+    assert found.odd.steps == wrong == 20
+    assert found.odd.first == "episode 1, step 0: state 'new', action 'repair'"
+
+
+def test_an_unfinished_episode_is_left_out() -> None:
+    log = log_of(MACHINE, PLAN, 10, 5)
+    cut = conrl.Episode(log.episodes[0].states[:4], log.episodes[0].actions[:3], [0.0] * 3, np.zeros((3, 2)))
+    ended = conrl.Episode(cut.states, cut.actions, [0.0] * 3, np.zeros((3, 2)), terminated=True)
+    found = conrl.monitor(PLAN, replace(log, episodes=(*log.episodes, cut)))
+    assert (found.episodes, found.left_out) == (10, 1)
+    assert conrl.monitor(PLAN, replace(log, episodes=(*log.episodes, ended))).episodes == 11
+    long = log_of(MACHINE.replace(horizon=9), conrl.plan(MACHINE.replace(horizon=9)), 1, 0)
+    with pytest.raises(conrl.ModelError, match="an episode of 9 steps; the policy has 8"):
+        conrl.monitor(PLAN, long)
+
+
+def test_a_total_that_the_model_cannot_pay() -> None:
+    log = log_of(MACHINE, PLAN, 10, 6)
+    e = log.episodes[3]
+    costs = np.array(e.costs)
+    costs[0, 0] = 50.0
+    episodes = (*log.episodes[:3], conrl.Episode(e.states, e.actions, e.rewards, costs), *log.episodes[4:])
+    found = conrl.monitor(PLAN, replace(log, episodes=episodes))
+    assert found.alarm
+    assert found.totals[1].beyond == 3
+    assert found.totals[1].verdict == "episode 4 paid what the model cannot pay"
+    assert found.totals[0].beyond is None
+    told = conrl.monitor(PLAN, replace(log, episodes=episodes), ranges={"failures": (0.0, 100.0)})
+    assert told.totals[1].beyond is None
+
+
+def test_nothing_was_played_yet() -> None:
+    found = conrl.monitor(PLAN, conrl.Log((), ("failures", "hours"), MACHINE.state_names, MACHINE.action_names))
+    assert not found.alarm
+    assert np.isnan(found.totals[0].mean)
+
+
+def test_a_policy_that_acts_on_what_was_spent() -> None:
+    plan = conrl.plan(MACHINE, conrl.Linear(None, never={"failures": 1.0}))
+    log = played_log(plan, 300)
+    found = conrl.monitor(plan, log)
+    assert found.odd.steps == 0
+    assert not found.alarm
+    other = log_of(MACHINE, conrl.plan(machine()), 300, 0)
+    assert conrl.monitor(plan, other).odd.steps > 0
+    assert conrl.monitor(plan, other).totals[1].beyond is not None
+
+
+def test_skipped_episodes_and_budgets() -> None:
+    """The log has those that were played; the limit is of all."""
+    mdp = conrl.envs.mars_rover(rock_reward=1.0)
+    least = conrl.feasibility(mdp).least[0]
+    plan = conrl.plan(mdp, conrl.Knapsack([50.0 * least], 100))
+    log = log_of(mdp, plan.policy, 400, 1)
+    found = conrl.monitor(plan, log)
+    assert found.totals[1].promised == pytest.approx(plan.costs[0] / (1.0 - plan.skip))
+    assert found.totals[1].promised > plan.rows[0].bound
+    assert not found.alarm
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"alpha": 0.0}, "alpha is 0.0"),
+        ({"alpha": "x"}, "alpha is 'x'"),
+        ({"ranges": {"falures": (0, 1)}}, "did you mean 'failures'"),
+        ({"ranges": {"failures": (1, 1)}}, "expected least, most"),
+        ({"ranges": {"failures": 3}}, "expected least, most"),
+        ({"log": [1]}, "expected a Log"),
+        ({"policy": PLAN.policy}, "expected a Plan, a PolicyFile"),
+        ({"policy": "policy.csv"}, "watched from [.]json"),
+        ({"policy": conrl.PolicyFile.named(PLAN.policy, MACHINE)}, "without a promise"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(given: dict[str, Any], message: str) -> None:
+    call: dict[str, Any] = {"policy": PLAN, "log": log_of(MACHINE, PLAN, 3, 0)} | given
+    with pytest.raises(conrl.SpecError, match=message):
+        conrl.monitor(call.pop("policy"), call.pop("log"), **call)
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    PLAN.save("p.json")
+    conrl.save_episodes("good.csv", log_of(MACHINE, PLAN, 200, 0))
+    conrl.save_episodes("bad.csv", log_of(machine(0.4), PLAN.policy, 1500, 0))
+    assert "verdict   as promised" in ok("monitor", "p.json", "good.csv")
+    found = record("monitor", "p.json", "good.csv", "--alpha", "0.01", "--range", "failures=0,8")
+    assert found["alarm"] is False
+    assert [row["name"] for row in found["totals"]] == ["reward", "failures", "hours"]
+    bad = run("monitor", "p.json", "bad.csv")
+    assert bad.exit_code == 5
+    assert "verdict   not as promised" in bad.stdout
+    assert "limit not kept (since episode" in bad.stdout
+    assert "--alpha: alpha is 2" in refused("monitor", "p.json", "good.csv", "--alpha", "2")
+    assert "--range falures: unknown total" in refused("monitor", "p.json", "good.csv", "--range", "falures=0,1")
