@@ -307,7 +307,21 @@ CALLS: dict[str, Call] = {
     ),
     "load_model": Call(conrl.load_model, {"path": "model.npz", "horizon": 3, "initial": 0, "limits": [1.0, 1.0]}),
     "save_model": Call(conrl.save_model, {"path": "model.npz", "mdp": MDP}),
-    "load_policy": Call(conrl.load_policy, {"path": "policy.npz"}),
+    "load_policy": Call(conrl.load_policy, {"path": "policy.npz", "mdp": MDP}),
+    "PolicyFile.load": Call(conrl.PolicyFile.load, {"path": "policy.json"}),
+    "PolicyFile.named": Call(conrl.PolicyFile.named, {"policy": PLAN.policy, "mdp": MDP}),
+    "PolicyFile.save": Call(conrl.PolicyFile.named(PLAN.policy, MDP).save, {"path": "again.json"}),
+    "PolicyFile.made_for": Call(conrl.PolicyFile.named(PLAN.policy, MDP).made_for, {"mdp": MDP}),
+    "PolicyFile.begin": Call(conrl.PolicyFile.named(PLAN.mixture, MDP).begin, {"generator": np.random.default_rng(0)}),
+    "PolicyFile.choices": Call(
+        conrl.PolicyFile.named(PLAN.mixture, MDP).choices, {"step": 0, "state": "0", "component": 0, "spent": None}
+    ),
+    "PolicyFile.act": Call(
+        conrl.PolicyFile.named(PLAN.mixture, MDP).act,
+        {"step": 0, "state": "0", "generator": np.random.default_rng(0), "component": 0, "spent": None},
+    ),
+    "Plan.save": Call(PLAN.save, {"path": "policy.json", "mixture": False}),
+    "monitor": Call(conrl.monitor, {"policy": PLAN, "log": LOG, "alpha": 0.1, "ranges": None}),
     "Policy.save": Call(PLAN.policy.save, {"path": "policy.npz", "mdp": MDP}),
     "load_episodes": Call(conrl.load_episodes, {"path": "log.csv", "columns": None, "ignore": ()}),
     "save_episodes": Call(
@@ -461,7 +475,7 @@ CALLBACKS = {("learn", "after"), ("plan.confidence", "report"), ("from_gymnasium
 EXEMPT = {  # what is not called by users: results, errors, modules
     "Assessment", "ConRLError", "ModelError", "InfeasibleError", "SpecError", "RunError", "Evaluation", "Feasibility",
     "Frontier",
-    "BudgetRisk", "Distribution", "FleetSimulation", "History", "Plan", "Simulation", "SpentPolicy",
+    "BudgetRisk", "Distribution", "FleetSimulation", "History", "Monitoring", "Plan", "Simulation", "SpentPolicy",
     "__version__", "convex", "envs", "experiments", "targets", "theory",
 }  # fmt: skip
 
@@ -472,6 +486,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     conrl.save_model("model.npz", MDP)
     PLAN.policy.save("policy.npz")
+    PLAN.save("policy.json")
     conrl.save_episodes("log.csv", EPISODES, ["p", "q"])
     conrl.ConRL(TASK).save("learner.npz")
 

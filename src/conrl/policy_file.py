@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conrl._types import Float
-from conrl.arguments import is_int, is_number
+from conrl.arguments import is_int, is_number, read_generator
 from conrl.episode_totals import extremes
 from conrl.errors import ModelError, SpecError, shown, unknown
 from conrl.evaluation import parts_of, unwrapped
@@ -37,6 +37,7 @@ from conrl.model.limits import Linear, resolve_limits
 from conrl.model.mdp import need_model
 from conrl.policy import Mixture, Policy, Stationary
 from conrl.policy_json import plain, read_plain
+from conrl.sampling import draw
 from conrl.spending import SpentPolicy
 
 FORMAT, VERSION = "conrl policy", 1
@@ -82,15 +83,17 @@ class PolicyFile:
 
     def made_for(self, mdp: ConstrainedMDP) -> bool:
         """Whether it was planned in this model: the same names, transitions and pay."""
+        need_model(mdp, "made_for")
         return self.model is not None and self.model == digest(mdp)
 
     # -- acting -------------------------------------------------------------------------------------------
 
     def begin(self, generator: np.random.Generator) -> int | None:
         """Which of the policies to play in an episode; None: the episode is skipped."""
+        generator = read_generator(generator)
         if self.skip and generator.random() < self.skip:
             return None
-        return int(generator.choice(self.weights.size, p=self.weights / self.weights.sum()))
+        return int(draw(self.weights, generator.random()))
 
     def choices(self, step: int, state: str, component: int | None = None, spent: Any = None) -> dict[str, float]:
         """The actions that are played at a step (from 0) in a state, with their probabilities.
@@ -119,8 +122,7 @@ class PolicyFile:
     ) -> str:
         """Draw the action for a step (from 0) and a state, by name; see `choices`."""
         found = self.choices(step, state, component, spent)
-        chances = np.array(list(found.values()))
-        return list(found)[int(generator.choice(chances.size, p=chances / chances.sum()))]
+        return list(found)[int(draw(np.array(list(found.values())), read_generator(generator).random()))]
 
     def _component(self, component: int | None) -> Policy:
         n = len(self.components)

@@ -64,9 +64,8 @@ def act(
         return
     if step is None or state is None:
         raise SpecError(f"--{'step' if step is None else 'state'} is missing: an action depends on both")
-    choices = file.choices(step, state, component, spent or None)
-    chances = np.array(list(choices.values()))
-    action = list(choices)[int(generator.choice(chances.size, p=chances / chances.sum()))]
+    asked = (component, spent or None)
+    action, choices = file.act(step, state, generator, *asked), file.choices(step, state, *asked)
     record: dict[str, Any] = {"step": step, "state": state, "action": action, "probabilities": choices}
     show(as_json, record, lambda: [action])
 

@@ -121,7 +121,7 @@ def monitor(
     order = [0, *(1 + found.cost_names.index(name) for name in file.cost_names)]
     totals = np.array([e.total[order] for e in whole]).reshape(len(whole), len(order))
     names = ("reward", *file.cost_names)
-    ends = _ends(file.promise, names, ranges or {})
+    ends = _ends(file.promise, names, {} if ranges is None else ranges)
     watched = tuple(_watch(name, totals[:, i], i, file, ends[name], alpha / len(names)) for i, name in enumerate(names))
     return Monitoring(len(whole), len(played) - len(whole), float(alpha), watched, _odd(file, found, played))
 
@@ -139,8 +139,10 @@ def read_file(policy: Any) -> PolicyFile:
     return file_of(policy)
 
 
-def _ends(promise: Promise, names: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+def _ends(promise: Promise, names: tuple[str, ...], given: Any) -> dict[str, tuple[float, float]]:
     """The least and the most of each total."""
+    if not isinstance(given, Mapping):
+        raise SpecError(f"ranges is {shown(given)}; expected least, most by name", key=("ranges",))
     ends = {name: (float(promise.least[i]), float(promise.most[i])) for i, name in enumerate(names)}
     for name, pair in given.items():
         if name not in ends:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conrl._types import Arrays, Float
-from conrl.arguments import is_int
+from conrl.arguments import is_int, read_flag
 from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.io.files import file_path
 from conrl.model import ConstrainedMDP
@@ -220,6 +220,7 @@ class Plan:
         Markov policy with the same value.
         """
         path = file_path(path)
+        read_flag(mixture, "mixture")
         if path.suffix == ".json":
             file_of(self, mixture).save(path)
         elif mixture or isinstance(self.policy, Mixture):
