@@ -14,6 +14,7 @@ from commands import ok, record, refused, run
 
 import conrl
 from conrl.estimation.betting import BETS, against, interval
+from conrl.policy_file import file_of
 
 
 def machine(failing: float = 0.2, limit: float | None = None) -> conrl.ConstrainedMDP:
@@ -214,6 +215,30 @@ def test_costs_states_and_actions_are_matched_by_name(tmp_path: Path) -> None:
         conrl.monitor(PLAN, replace(flipped, cost_names=("hours", "faults")))
     with pytest.raises(conrl.ModelError, match="unknown state of the log 'gone'"):
         conrl.monitor(PLAN, replace(flipped, state_names=("gone", "worn", "new")))
+
+
+def test_numbers_as_names() -> None:
+    """States called 10, 20, 30 are those numbers in a log without names; with other names, numbers are positions."""
+    log = log_of(MACHINE, PLAN, 40, 3)
+    tens = conrl.ConstrainedMDP(
+        MACHINE.transitions,
+        MACHINE.rewards,
+        MACHINE.costs,
+        horizon=8,
+        state_names=["10", "20", "30"],
+        cost_names=["failures", "hours"],
+    )
+    numbered = tuple(conrl.Episode(10 + 10 * e.states, e.actions, e.rewards, e.costs) for e in log.episodes)
+    file = replace(conrl.PolicyFile.named(PLAN.policy, tens), promise=file_of(PLAN).promise)
+    found = conrl.monitor(file, conrl.Log(numbered, ("failures", "hours")))
+    assert found.odd.steps == 0
+    assert found.totals[1].mean == conrl.monitor(PLAN, log).totals[1].mean
+    plain = conrl.Log(log.episodes, ("failures", "hours"))
+    assert conrl.monitor(PLAN, plain).totals == conrl.monitor(PLAN, log).totals
+    with pytest.raises(conrl.ModelError, match="unknown state of the log '0'"):
+        conrl.monitor(file, plain)
+    with pytest.raises(conrl.ModelError, match="unknown state of the log '10'"):
+        conrl.monitor(PLAN, conrl.Log(numbered, ("failures", "hours")))
 
 
 def test_what_somebody_else_played_is_counted() -> None:

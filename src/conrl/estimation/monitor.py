@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conrl._types import Float
+from conrl._types import Float, Int
 from conrl.arguments import is_number
 from conrl.episode import Episode
 from conrl.errors import ModelError, SpecError, shown, unknown
@@ -184,12 +184,8 @@ def _watch(name: str, x: Float, i: int, file: PolicyFile, ends: tuple[float, flo
 
 def _odd(file: PolicyFile, log: Log, episodes: list[Episode]) -> Odd:
     """Steps at which an action was played that no policy of the file plays."""
-    states = _numbers(
-        log.state_names, file.state_names, "state", max((int(e.states.max()) for e in episodes), default=0)
-    )
-    actions = _numbers(
-        log.action_names, file.action_names, "action", max((int(e.actions.max()) for e in episodes), default=0)
-    )
+    states = _numbers(log.state_names, file.state_names, "state", [e.states for e in episodes])
+    actions = _numbers(log.action_names, file.action_names, "action", [e.actions for e in episodes])
     cost = [log.cost_names.index(name) for name in file.cost_names]
     count, first = 0, ""
     for number, episode in enumerate(episodes):
@@ -220,15 +216,17 @@ def _plays(policy: Any, state: Any, action: Any, costs: Float) -> Any:
     return np.array(fine, dtype=bool)
 
 
-def _numbers(own: tuple[str, ...] | None, others: tuple[str, ...], what: str, last: int) -> Any:
-    """[n]: the policy's number of each state or action of the log."""
-    place = {name: i for i, name in enumerate(others)}
+def _numbers(own: tuple[str, ...] | None, others: tuple[str, ...], what: str, found: list[Int]) -> Int:
+    """[n]: the policy's number of each state or action of the log; a log without names has the policy's numbers."""
+    used = np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
+    names: Any = own
     if own is None:
-        if last >= len(others):
-            raise ModelError(f"the log has {what} {last}; the policy has {what}s 0..{len(others) - 1}")
         numbers = all(name.isdecimal() for name in others)
-        own = tuple(map(str, range(last + 1))) if numbers else others
-    missing = next((name for name in own if name not in place), None)
-    if missing is not None:
-        raise ModelError(unknown(f"{what} of the log", missing, others[:20]))
-    return np.array([place[name] for name in own])
+        names = {i: str(i) if numbers else others[i] if i < len(others) else str(i) for i in used.tolist()}
+    place = {name: i for i, name in enumerate(others)}
+    number = np.zeros(int(used.max(initial=-1)) + 1, dtype=np.int64)
+    for i in used.tolist():
+        if names[i] not in place:
+            raise ModelError(unknown(f"{what} of the log", names[i], others[:20]))
+        number[i] = place[names[i]]
+    return number
