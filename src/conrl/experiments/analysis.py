@@ -30,6 +30,7 @@ from conrl.learners.saving import DAMAGED
 from conrl.metrics import MARGIN
 from conrl.model import ConstrainedMDP, transform
 from conrl.planners import Plan
+from conrl.plugins import load_function
 from conrl.running.history import best_average, best_plan
 
 if TYPE_CHECKING:
@@ -134,7 +135,10 @@ class Study:
                 settings = dict(about.get("settings", run.config.get("settings") or {}))
                 settings["horizon"] = about.get("horizon") or run.config["learner"]["task"]["horizon"]
                 name = str(about.get("env", run.config.get("env", run.environment)))
-                model = naming.model(name, None, about.get("start", run.config.get("start")), settings, {})
+                if (cost := about.get("cost", run.config.get("cost"))) is not None:
+                    settings |= {"cost": load_function(cost, "cost", allowed=False), "cost_names": run.cost_names}
+                start = about.get("start", run.config.get("start"))
+                model = naming.model(name, None, start, settings, {}, installed=False)
                 if not all(_was_played(model, other) for other in self.runs if other.environment == run.environment):
                     raise RunError("it is another one than was played")
                 model = model.replace(limits=dict(zip(run.cost_names, run.limits.tolist(), strict=True)))
