@@ -21,7 +21,7 @@ import importlib
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -94,14 +94,16 @@ class Registry(Generic[T]):
     # -- asking -------------------------------------------------------------------------------------------
 
     def find(self, name: Any, installed: bool = True, key: tuple[str, ...] = ()) -> T:
-        """What a name stands for. `installed`: entry points are looked up, and loaded, if it is not known yet."""
+        """What a name stands for. `installed`: its entry point may be loaded, if it is not known yet; otherwise only
+        one whose module is there, so that nothing is imported."""
         found = self.get(name)
-        if found is None and installed and isinstance(name, str):
-            self._load(name)
+        points = self._points(name) if found is None else []
+        if points and (installed or all(point.module in sys.modules for point in points)):
+            self._load(points)
             found = self.get(name)
         if found is not None:
             return found
-        if points := [] if installed else self._points(name):
+        if points:
             raise SpecError(
                 f"{self.kind} {name!r} is a plug-in of {_package(points[0])}, and a file loads none; import "
                 f"{points[0].module} first (--import {points[0].module})",
@@ -137,7 +139,7 @@ class Registry(Generic[T]):
                 broken.append(f"{self.kind} {point.name!r} of {_package(point)}: the name is built in")
             elif point.name not in self._entries:
                 try:
-                    self._load(point.name)
+                    self._load([other for other in self._points() if other.name == point.name])
                 except SpecError as error:
                     broken.append(str(error))
         return {name: entry.value for name, entry in self._entries.items()}, list(dict.fromkeys(broken))
@@ -186,22 +188,21 @@ class Registry(Generic[T]):
             return []
         return [point for point in _entry_points(self.kind) if name in (None, point.name)]
 
-    def _load(self, name: str) -> None:
-        """Load the entry point of a name, if there is one."""
-        points = self._points(name)
+    def _load(self, points: Sequence[EntryPoint]) -> None:
+        """Load the entry point of a name, which must be one alone."""
+        point = points[0]
         if len(points) > 1:
-            both = " and ".join(f"{point.value} of {_package(point)}" for point in points)
-            raise SpecError(f"{self.kind} {name!r} is in several packages, {both}; uninstall all but one")
-        for point in points:
-            where = f"{self.kind} {name!r} of {_package(point)}"
-            try:
-                thing = point.load()
-            except (Exception, SystemExit) as error:  # a module that is not ours raises anything
-                raise SpecError(f"{where}: {point.value} cannot be loaded: {reason(error)}") from error
-            try:
-                self.add(thing, name, _package(point))
-            except SpecError as error:
-                raise SpecError(f"{where}: {error}") from error
+            both = " and ".join(f"{each.value} of {_package(each)}" for each in points)
+            raise SpecError(f"{self.kind} {point.name!r} is in several packages, {both}; uninstall all but one")
+        where = f"{self.kind} {point.name!r} of {_package(point)}"
+        try:
+            thing = point.load()
+        except (Exception, SystemExit) as error:  # a module that is not ours raises anything
+            raise SpecError(f"{where}: {point.value} cannot be loaded: {reason(error)}") from error
+        try:
+            self.add(thing, point.name, _package(point))
+        except SpecError as error:
+            raise SpecError(f"{where}: {error}") from error
 
 
 def _entry_points(kind: str) -> Iterable[EntryPoint]:

@@ -338,7 +338,7 @@ class Run:
         try:
             _ = self.history.optimum
         except (InfeasibleError, RunError) as error:  # the latter of an unending episode
-            error.key = ("limits",) if job.limits else ()
+            error.key = ("limits",) if job.limits else ("floors",) if job.floors else ()
             raise
         make_world(self.world, learner, self.pay, self.cost)
         if "bonus" in job.options:

@@ -265,7 +265,7 @@ class Kind:
         if not isinstance(asked, self.problems):
             able = " or ".join(kind.__name__ for kind in self.problems)
             raise SpecError(f"{self.name} takes {able} problems, not {type(asked).__name__}", key=("problem",))
-        if problem is not None and "problem" not in known and not self.takes_all:
+        if "problem" not in known and describe(asked) != describe(Linear(task.limits)):
             raise SpecError(
                 f"{self.name} has no parameter problem: it keeps limits on expected totals, and nothing else",
                 key=("problem",),
