@@ -208,7 +208,8 @@ class Two:
         self.episodes_seen: list[conrl.Episode] = []
 
     def propose(self) -> conrl.Policy:
-        return conrl.plan(MDP, [2.0]).policy
+        policy: conrl.Policy = conrl.plan(MDP, [2.0]).policy
+        return policy
 
     def observe(self, episode: conrl.Episode) -> None:
         self.episodes_seen.append(episode)
@@ -421,7 +422,7 @@ def test_a_gymnasium_environment_may_be_registered() -> None:
         return gymnasium.make("FrozenLake-v1", is_slippery=slippery)
 
     @envs.register("black-box")
-    class BlackBox(gymnasium.Env):  # type: ignore[type-arg, misc]
+    class BlackBox(gymnasium.Env):
         observation_space = gymnasium.spaces.Discrete(2)
         action_space = gymnasium.spaces.Discrete(2)
         cost_names = ("heat",)
@@ -648,7 +649,8 @@ def test_a_learner_with_a_problem_is_told_it() -> None:
             self.problem, self.more = problem, more
 
         def propose(self) -> conrl.Policy:
-            return conrl.plan(envs.box(), [0.3]).policy
+            policy: conrl.Policy = conrl.plan(envs.box(), [0.3]).policy
+            return policy
 
         def observe(self, episode: conrl.Episode) -> None: ...
 
@@ -722,7 +724,7 @@ def test_the_cost_of_an_environment_without_a_model(lab: str) -> None:
 
     if "Hidden-v0" not in gymnasium.registry:
         gymnasium.register("Hidden-v0", entry_point=_hidden)
-    given = {"env": "gymnasium:Hidden-v0", "algorithm": "conrl", "episodes": 4, "horizon": 20}
+    given: dict[str, Any] = {"env": "gymnasium:Hidden-v0", "algorithm": "conrl", "episodes": 4, "horizon": 20}
     run = Run(Job(**given, limits={"fall": 0.2}, cost=f"{lab}:falls", allow_import=True))
     history = run.play()
     assert (run.truth, len(history), history.cost_names) == (None, 4, ("fall",))
@@ -734,10 +736,10 @@ def test_the_cost_of_an_environment_without_a_model(lab: str) -> None:
         _ = Run(Job(**given, cost=f"{lab}:falls")).world
 
 
-def _hidden(render_mode: Any = None) -> Any:
+def _hidden(**options: Any) -> Any:
     import gymnasium
 
-    class Hidden(gymnasium.Env):  # type: ignore[type-arg, misc]
+    class Hidden(gymnasium.Env):
         inner = gymnasium.make("FrozenLake-v1")
         observation_space, action_space = inner.observation_space, inner.action_space
 
