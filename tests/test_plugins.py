@@ -444,6 +444,22 @@ def test_a_gymnasium_environment_may_be_registered() -> None:
     assert refused("plan", "black-box", "--horizon", 4)
 
 
+def test_what_is_defined_elsewhere_belongs_to_the_module_that_registers_it(tmp_path: Path, lab: str) -> None:
+    """Or workers would import the wrong one. Defaults may be anything."""
+    code = "import functools, conrl\nconrl.envs.register('half')(functools.partial(conrl.envs.box, horizon=5))\n"
+    code += "@conrl.envs.register\ndef odd(x=object, y=frozenset()): return conrl.envs.box()\n"
+    (tmp_path / "library" / "lab_partial.py").write_text(code)
+    spec = parse_spec(
+        "import = ['lab_partial']\nepisodes = 2\n[environment.half]\n[algorithm.ucbvi]", allow_import=True
+    )
+    source = ENVIRONMENTS.source("half")
+    assert source is not None
+    assert (source.module, source.qualname) == ("lab_partial", "partial")
+    assert run_study(spec, tmp_path / "out", workers=1).finished == 1
+    odd = next(entry for entry in record("envs")["plugins"] if entry["name"] == "odd")
+    assert odd["parameters"] == {"x": "<class 'object'>", "y": "frozenset()"}
+
+
 def test_a_planner_is_used_by_name() -> None:
     @planners.register
     class HalfOfIt:
@@ -591,6 +607,19 @@ def test_plugins_on_a_dask_cluster(lab: str, tmp_path: Path) -> None:
     assert progress(tmp_path / "out") == {
         str(job.directory("")): Run(job).play().to_csv().encode() for job in spec.jobs
     }
+
+
+def test_plugins_are_tuned(lab: str, tmp_path: Path) -> None:
+    from conrl.experiments.tuning import tune
+
+    text = spec_text(lab).replace(
+        "[algorithm.conrl]\n[algorithm.counting]\noptions = { prior = 0.3 }", "[algorithm.counting]"
+    )
+    text = text.partition("[algorithm.forgetful]")[0] + "[tune]\nparameters = { prior = [0.1, 0.9] }\n"
+    for _ in range(2):
+        trials = tune(parse_spec(text, allow_import=True), tmp_path / "tuning", workers=1)
+        assert sorted(trial.setting["prior"] for trial in trials) == [0.1, 0.9]
+        assert {trial.state for trial in trials} == {"complete"}
 
 
 def test_a_saved_plugin_learner_goes_on_exactly(lab: str, tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -30,6 +31,7 @@ from conrl.errors import SpecError, shown, unknown
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+    from types import FrameType
 
 T = TypeVar("T")
 F = TypeVar("F")
@@ -44,7 +46,7 @@ MAIN = "__main__"  # the program itself; a worker knows it as __mp_main__
 class Source:
     """Where a plug-in comes from."""
 
-    module: str
+    module: str  # that registered it, which need not be the one that it is defined in
     qualname: str
     package: str | None = None  # of its entry point, with its version; None if a decorator registered it
 
@@ -65,10 +67,21 @@ class Source:
 
 
 def source_of(thing: Any, package: str | None = None) -> Source:
-    """Where an object was defined."""
+    """Where an object is from: the module that is registering it now or, of an entry point, where it is defined."""
     named = thing if hasattr(thing, "__qualname__") else type(thing)
-    module = str(named.__module__)
+    module = str(named.__module__) if package else _registering() or str(named.__module__)
     return Source(MAIN if module == "__mp_main__" else module, str(named.__qualname__), package)
+
+
+def _registering() -> str | None:
+    """The module that called us, from outside of this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if _top(name) != __package__:
+            return name or None
+        frame = frame.f_back
+    return None
 
 
 @dataclass(frozen=True)
@@ -159,6 +172,10 @@ class Registry(Generic[T]):
     def add(self, thing: Any, name: str | None = None, package: str | None = None) -> None:
         """Register an object, by default under its own name: `pump_station` and `PumpStation` are pump-station."""
         source = source_of(thing, package)
+        entry = self._entries.get(name) if isinstance(name, str) else None
+        if entry is not None and entry.given is thing and package:  # loading it has registered it
+            self._entries[str(name)] = replace(entry, source=replace(entry.source, package=package))
+            return
         name = own_name(thing, source) if name is None else name
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise SpecError(
@@ -196,7 +213,7 @@ class Registry(Generic[T]):
             raise SpecError(f"{self.kind} {point.name!r} is in several packages, {both}; uninstall all but one")
         where = f"{self.kind} {point.name!r} of {_package(point)}"
         try:
-            thing = point.load()
+            thing = reduce(getattr, filter(None, point.attr.split(".")), importlib.import_module(point.module))
         except (Exception, SystemExit) as error:  # a module that is not ours raises anything
             raise SpecError(f"{where}: {point.value} cannot be loaded: {reason(error)}") from error
         try:

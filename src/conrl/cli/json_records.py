@@ -13,7 +13,7 @@ import numpy as np
 from conrl._types import Float
 from conrl.envs import BuiltIn
 from conrl.envs.registry import Named
-from conrl.errors import InfeasibleError
+from conrl.errors import InfeasibleError, shown
 from conrl.evaluation import Simulation
 from conrl.metrics import MARGIN, TOLERANCE
 from conrl.model import ConstrainedMDP
@@ -391,7 +391,16 @@ def env_record(entry: BuiltIn, plan: Plan) -> Record:
 
 def _parameters(entry: Named) -> dict[str, Any]:
     """What `--set` takes, with defaults."""
-    return {key: None if p.default is p.empty else p.default for key, p in entry.parameters.items()}
+    return {key: _default(None if p.default is p.empty else p.default) for key, p in entry.parameters.items()}
+
+
+def _default(value: Any) -> Any:
+    """A default as JSON; that of a plug-in may be anything."""
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return shown(value)
+    return value
 
 
 def source_record(source: Source | None) -> Record:
@@ -419,5 +428,5 @@ def algorithm_record(kind: Any, parameters: Mapping[str, Any]) -> Record:
         "summary": kind.summary,
         "paper": kind.paper,
         "problems": [problem.__name__ for problem in kind.problems],
-        "parameters": dict(parameters),
+        "parameters": {name: _default(value) for name, value in parameters.items()},
     }
