@@ -397,7 +397,7 @@ def _parameters(entry: Named) -> dict[str, Any]:
 def _default(value: Any) -> Any:
     """A default as JSON; that of a plug-in may be anything."""
     try:
-        json.dumps(value)
+        json.dumps(_finite(value))
     except (TypeError, ValueError):
         return shown(value)
     return value
