@@ -30,6 +30,7 @@ MENU = {
     "Start": ("index", "tutorial", "methods"),
     "How to": (
         "how-to/own-environment",
+        "how-to/plug-ins",
         "how-to/hours",
         "how-to/discounting",
         "how-to/logged-data",

@@ -476,7 +476,7 @@ EXEMPT = {  # what is not called by users: results, errors, modules
     "Assessment", "ConRLError", "ModelError", "InfeasibleError", "SpecError", "RunError", "Evaluation", "Feasibility",
     "Frontier",
     "BudgetRisk", "Distribution", "FleetSimulation", "History", "Monitoring", "Plan", "Simulation", "SpentPolicy",
-    "__version__", "convex", "envs", "experiments", "targets", "theory",
+    "__version__", "convex", "envs", "experiments", "learners", "planners", "targets", "theory",
 }  # fmt: skip
 
 

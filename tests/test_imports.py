@@ -67,6 +67,8 @@ ABOUT: dict[str, dict[str, Any]] = {
     "and a permission": {"env": NAME, "settings": {"allow_import": True}, "allow_import": True},
     "behind a built-in one": {"env": "gymnasium:conrl/Box-v0", "settings": {"model": NAME}},
     "twice": {"env": f"gymnasium:evilmod:{NAME}"},
+    "a function": {"env": "gymnasium:FrozenLake-v1", "cost": "evilmod:make"},
+    "a plug-in": {"env": "evil", "plugins": {"environment": {"name": "evil", "module": "evilmod"}}},
 }
 
 

@@ -19,7 +19,7 @@ MODULES = sorted(p for p in SOURCE.rglob("*.py"))
 # Each layer may import those before it (and its own).
 LAYERS = [
     {"_types", "errors", "registration", "signals"},
-    {"sizes"},
+    {"plugins", "sizes"},
     {"arguments", "bounds", "kernels"},
     {"model", "sampling"},
     {"io", "metrics", "targets"},

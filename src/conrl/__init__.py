@@ -53,7 +53,7 @@ _NAMES = {
     "theory.risk": "BudgetRisk budget_risk",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-_MODULES = ("convex", "envs", "experiments", "targets", "theory")
+_MODULES = ("convex", "envs", "experiments", "learners", "planners", "targets", "theory")
 
 __all__ = [  # spelt out: type checkers read no other
     "A2C",
@@ -126,12 +126,14 @@ __all__ = [  # spelt out: type checkers read no other
     "from_gymnasium",
     "frontier",
     "learn",
+    "learners",
     "load_episodes",
     "load_learner",
     "load_model",
     "load_policy",
     "monitor",
     "plan",
+    "planners",
     "sample_log",
     "save_episodes",
     "save_model",
@@ -142,7 +144,7 @@ __all__ = [  # spelt out: type checkers read no other
 ]
 
 if TYPE_CHECKING:
-    from conrl import convex, envs, experiments, targets, theory
+    from conrl import convex, envs, experiments, learners, planners, targets, theory
     from conrl.envs import from_gymnasium
     from conrl.episode import Episode
     from conrl.episode_totals import Distribution, distribution

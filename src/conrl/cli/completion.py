@@ -12,6 +12,7 @@ from typing import Any
 
 from click.shell_completion import CompletionItem
 
+from conrl.plugins import entry_names
 from conrl.registration import FACTORIES
 
 
@@ -21,30 +22,32 @@ def _starting(names: Iterable[str], word: str) -> list[CompletionItem]:
 
 def algorithms(context: Any, parameter: Any, word: str) -> list[CompletionItem]:
     """The learners."""
-    from conrl.learners import LEARNERS
+    from conrl.learners import PLUGINS
 
-    return _starting(LEARNERS, word)
+    return _starting(PLUGINS.names(), word)
 
 
 def presets(context: Any, parameter: Any, word: str) -> list[CompletionItem]:
     """Those of the algorithm that stands on the line."""
-    from conrl.learners import LEARNERS
+    from conrl.learners import PLUGINS
 
-    chosen = context.params.get("algorithm")
-    return _starting(LEARNERS[chosen].presets if chosen in LEARNERS else (), word)
+    kind = PLUGINS.get(context.params.get("algorithm"))
+    return _starting(() if kind is None else kind.presets, word)
 
 
 def planners(context: Any, parameter: Any, word: str) -> list[CompletionItem]:
-    """Those that plan limits, which is what the command line asks for."""
-    from conrl.planners import PLANNERS
+    """Those that plan limits, which is what the command line asks for, and plug-ins."""
+    from conrl.planners import PLANNERS, PLUGINS
     from conrl.problem import Linear
 
-    return _starting((name for name, kind in PLANNERS.items() if Linear in kind.problems), word)
+    names = PLUGINS.names()
+    return _starting((name for name in names if name not in PLANNERS or Linear in PLANNERS[name].problems), word)
 
 
 def model(context: Any, parameter: Any, word: str) -> list[CompletionItem]:
-    """Built-in names, files of models and fleets, and directories on the way to them."""
-    names = [name for name in (*FACTORIES, "gymnasium:") if name.startswith(word)]
+    """Names built in and of plug-ins, files of models and fleets, and directories on the way to them."""
+    named = dict.fromkeys((*FACTORIES, *entry_names("environment"), "gymnasium:"))
+    names = [name for name in named if name.startswith(word)]
     folder, start = os.path.split(word)
     try:
         entries = sorted(os.scandir(folder or "."), key=lambda entry: entry.name)

@@ -12,7 +12,8 @@ import numpy as np
 
 from conrl._types import Float
 from conrl.envs import BuiltIn
-from conrl.errors import InfeasibleError
+from conrl.envs.registry import Named
+from conrl.errors import InfeasibleError, shown
 from conrl.evaluation import Simulation
 from conrl.metrics import MARGIN, TOLERANCE
 from conrl.model import ConstrainedMDP
@@ -20,6 +21,7 @@ from conrl.model.criteria import Criterion
 from conrl.model.fleet_simulation import FleetSimulation
 from conrl.model.limits import read_step_limits, resolve_limits
 from conrl.planners import FleetPlan, Frontier, Plan
+from conrl.plugins import Source
 from conrl.problem import Knapsack, Linear
 from conrl.theory.risk import BudgetRisk
 
@@ -383,10 +385,40 @@ def env_record(entry: BuiltIn, plan: Plan) -> Record:
             cost: _row(("value", "limit"), numbers)
             for cost, *numbers in zip(mdp.cost_names, plan.costs, limits, strict=True)
         },
-        "parameters": {
-            key: None if p.default is inspect.Parameter.empty else p.default for key, p in entry.parameters.items()
-        },
+        "parameters": _parameters(entry),
     }
+
+
+def _parameters(entry: Named) -> dict[str, Any]:
+    """What `--set` takes, with defaults."""
+    return {key: _default(None if p.default is p.empty else p.default) for key, p in entry.parameters.items()}
+
+
+def _default(value: Any) -> Any:
+    """A default as JSON; that of a plug-in may be anything."""
+    try:
+        json.dumps(_finite(value))
+    except (TypeError, ValueError):
+        return shown(value)
+    return value
+
+
+def source_record(source: Source | None) -> Record:
+    """Where a plug-in comes from."""
+    if source is None:
+        return {}
+    return {"module": source.module, "package": source.package, "version": source.version}
+
+
+def plugin_env_record(entry: Named, source: Source | None) -> Record:
+    """An environment of a plug-in, which is not made: that may take any time."""
+    about = {"name": entry.name, "description": entry.description, "parameters": _parameters(entry)}
+    return about | source_record(source)
+
+
+def planner_record(name: str, kind: Any, source: Source | None) -> Record:
+    """A planner of a plug-in."""
+    return {"name": name, "summary": (inspect.getdoc(kind) or "").partition("\n")[0]} | source_record(source)
 
 
 def algorithm_record(kind: Any, parameters: Mapping[str, Any]) -> Record:
@@ -396,5 +428,5 @@ def algorithm_record(kind: Any, parameters: Mapping[str, Any]) -> Record:
         "summary": kind.summary,
         "paper": kind.paper,
         "problems": [problem.__name__ for problem in kind.problems],
-        "parameters": dict(parameters),
+        "parameters": {name: _default(value) for name, value in parameters.items()},
     }

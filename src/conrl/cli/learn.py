@@ -14,6 +14,7 @@ from conrl.cli.options import (
     chance,
     cvar,
     horizon,
+    imports,
     limit,
     never,
     parameter,
@@ -58,6 +59,7 @@ Ctrl-C or SIGTERM stops after the episode being played, with everything saved (e
 @never
 @chance
 @cvar
+@click.option("--floor", "floors", help="Least expected total of a cost.", **repeated(read_limits))
 @click.option("--budget", "budgets", help="Total of a cost over all episodes: never exceeded.", **repeated(read_limits))
 @click.option(
     "--epsilon",
@@ -87,13 +89,18 @@ Ctrl-C or SIGTERM stops after the episode being played, with everything saved (e
     help="Instead of the preset's: REWARD,COST (scales), adaptive, theory[:DELTA] or bernstein[:DELTA].",
 )
 @click.option(
-    "--pay", default="outcome", show_default=True, help="How a model pays: outcome, or bernoulli: ends of a range."
+    "--pay",
+    default="outcome",
+    show_default=True,
+    help="How a model pays: outcome; bernoulli: ends of a range; or a sampler, MODULE:FUNCTION.",
 )
+@click.option("--cost", metavar="MODULE:FUNCTION", help="Costs of a step of a Gymnasium environment.")
 @click.option("--option", "options", help="A parameter of the algorithm, such as rate.", **repeated(read_settings))
 @click.option("--prime", type=click.Path(path_type=Path), help="Logged episodes to start from (.csv or .npz).")
 @click.option("--reward-range", type=float, nargs=2, help="Of one step. [default: the model's; 0 1 if unknown]")
 @click.option("--cost-range", "cost_ranges", help="The same of a cost: NAME=LOW,HIGH.", **repeated(read_bounds))
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for history and checkpoint.")
+@imports
 @as_json
 def learn(
     options: dict[str, Any],
@@ -115,8 +122,8 @@ def learn(
     from conrl.cli import json_records, tables
     from conrl.experiments.jobs import Job, Run
 
-    if given["budgets"] and any(given[name] for name in ("limits", "never", "chance", "cvar")):
-        raise SpecError("--budget replaces --limit, --never, --chance and --cvar; give one kind")
+    if given["budgets"] and any(given[name] for name in ("limits", "floors", "never", "chance", "cvar")):
+        raise SpecError("--budget replaces --limit, --floor, --never, --chance and --cvar; give one kind")
     if not given["budgets"] and (epsilon is not None or resolve):
         raise SpecError("--epsilon and --resolve go with --budget")
     apart = {"planner": planner, "bonus": bonus, "resolve": resolve or None}  # these have an option of their own
@@ -151,6 +158,7 @@ def learn(
     wrote = [] if run.directory is None else [said]
     show(as_json, record, lambda: [*tables.learn_tables(record, history), *wrote])
     if history.interrupted:
-        hint = "" if out is None else "; the same command continues it"
+        again = "continues it" if run.learner.resumes else "plays it from its first episode: its learner has no state"
+        hint = "" if out is None else f"; the same command {again}"
         return complain(f"interrupted after {len(history)} of {job.episodes} episodes{hint}", 130)
     return 0

@@ -22,8 +22,8 @@ import click
 from conrl import __version__
 from conrl.cli import learn, logs, plan, running, studies
 from conrl.cli.command import Command, complain, load_numba, show
-from conrl.cli.options import as_json
-from conrl.errors import ConRLError, InfeasibleError
+from conrl.cli.options import as_json, imports
+from conrl.errors import ConRLError, InfeasibleError, printable
 from conrl.signals import interruptible_command
 
 
@@ -104,7 +104,7 @@ Examples:
   conrl learn mars-rover --set rock_reward=1 --out runs
   conrl envs
 
-MODEL is a built-in name (see conrl envs), gymnasium:<id>, or a file .npz or .csv; conrl plan
+MODEL is a name (see conrl envs), gymnasium:<id>, or a file .npz or .csv; conrl plan
 also takes fleets (.toml).""",
 )
 @click.version_option(__version__, prog_name="conrl", message="%(prog)s %(version)s")
@@ -121,16 +121,27 @@ Examples:
   conrl envs
   conrl envs --json"""
 )
+@imports
 @as_json
 def envs(as_json: bool) -> None:
-    """What is built in: sizes, limits, and the optimum within them."""
+    """What is built in: sizes, limits, and the optimum within them. And the plug-ins."""
     load_numba()
     from conrl import planning
     from conrl.cli import json_records, tables
     from conrl.envs import available, make
+    from conrl.envs.registry import PLUGINS
 
     records = [json_records.env_record(entry, planning.plan(make(entry.name))) for entry in available()]
-    show(as_json, {"environments": records}, lambda: tables.envs_tables(records))
+    found, broken = PLUGINS.plugins()
+    plugins = [json_records.plugin_env_record(entry, PLUGINS.source(name)) for name, entry in found.items()]
+    record = {"environments": records, "plugins": plugins, "broken": broken}
+    show(as_json, record, lambda: tables.envs_tables(records, plugins))
+    _tell(broken)
+
+
+def _tell(broken: list[str]) -> None:
+    for line in broken:
+        click.echo(f"left out: {printable(line)}", err=True)
 
 
 @main.command(
@@ -139,15 +150,24 @@ Examples:
   conrl algorithms
   conrl algorithms --json"""
 )
+@imports
 @as_json
 def algorithms(as_json: bool) -> None:
-    """The algorithms that conrl learn --algorithm takes, in one line each, with the paper."""
+    """The algorithms that conrl learn --algorithm takes, in one line each, with the paper. And planners of plug-ins."""
+    from conrl import learners, planners
     from conrl.cli import json_records, tables
     from conrl.experiments import parts
-    from conrl.learners import LEARNERS
 
-    records = [json_records.algorithm_record(kind, parts.defaults(kind)) for kind in LEARNERS.values()]
-    show(as_json, {"algorithms": records}, lambda: tables.algorithms_tables(records))
+    records = [json_records.algorithm_record(kind, parts.defaults(kind)) for kind in learners.LEARNERS.values()]
+    found, broken = learners.PLUGINS.plugins()
+    for name, kind in found.items():
+        about = json_records.algorithm_record(kind, parts.defaults(kind))
+        records.append(about | json_records.source_record(learners.PLUGINS.source(name)))
+    others, more = planners.PLUGINS.plugins()
+    own = [json_records.planner_record(name, kind, planners.PLUGINS.source(name)) for name, kind in others.items()]
+    record = {"algorithms": records, "planners": own, "broken": broken + more}
+    show(as_json, record, lambda: tables.algorithms_tables(records, own))
+    _tell(broken + more)
 
 
 for command in (

@@ -130,9 +130,29 @@ horizon = click.option("--horizon", type=click.IntRange(1, LONGEST), help="Steps
 discount = click.option("--discount", type=float, metavar="G", help="Instead of --horizon: step t counts G^t.")
 average = click.option("--average", is_flag=True, help="Instead of --horizon: the mean of a step in the long run.")
 total = click.option("--total", is_flag=True, help="Instead of --horizon: all that is paid until it ends.")
-parameter = click.option("--set", "settings", help="A parameter of a built-in environment.", **repeated(read_settings))
+parameter = click.option("--set", "settings", help="A parameter of an environment.", **repeated(read_settings))
 start = click.option("--start", metavar="STATE", help="First state, by name or index.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+
+
+def _import(context: click.Context, option: click.Parameter, names: tuple[str, ...]) -> None:
+    """Import what the user names, before any name is looked up."""
+    from conrl.plugins import import_modules
+
+    if not context.resilient_parsing:  # the shell only asks what could be typed
+        import_modules(names)
+
+
+imports = click.option(
+    "--import",
+    "imports",
+    metavar="MODULE",
+    multiple=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_import,
+    help="A module with plug-ins, to import first; may be repeated.",
+)
 
 
 def model_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -147,6 +167,7 @@ def model_options(command: Callable[..., None]) -> Callable[..., None]:
         start,
         click.option("--tol", type=float, show_default="1e-9", help="Tolerance of the certificate."),
         click.option("--out", type=click.Path(path_type=Path), multiple=True, help="File to write; may be repeated."),
+        imports,
         as_json,
     )
     for option in reversed(options):

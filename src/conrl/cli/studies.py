@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from conrl.cli.command import show
-from conrl.cli.options import as_json
+from conrl.cli.options import as_json, imports
 from conrl.errors import RunError, SpecError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _dask = click.option("--dask", metavar="ADDRESS", help="A Dask scheduler, such a
 
 
 _allow_import = click.option(
-    "--allow-import", is_flag=True, help="Import the modules that SPEC names: gymnasium:MODULE:ID."
+    "--allow-import", is_flag=True, help="Import the modules that SPEC names, such as import = [MODULE]."
 )
 
 
@@ -91,6 +91,7 @@ Exit code 4: some runs failed; the others went on."""
 @_workers
 @_dask
 @_allow_import
+@imports
 def run(spec: Path, out: Path | None, workers: int | None, dask: str | None, allow_import: bool) -> int:
     """Run the study that SPEC describes: environments x algorithms x seeds.
 
@@ -190,6 +191,7 @@ and the runs. Run the same command again to go on after an interruption."""
 @click.option("--out", type=click.Path(path_type=Path), default="tuning", show_default=True, help=OUT)
 @_workers
 @_allow_import
+@imports
 def tune(spec: Path, out: Path, workers: int | None, allow_import: bool) -> int:
     """Search for the best setting of an algorithm: a grid, or Optuna's samplers."""
     from conrl.cli import study_tables, terminal
@@ -223,6 +225,7 @@ its limit. --tensorboard writes events files for TensorBoard."""
 @click.option("--out", type=click.Path(path_type=Path), help="The page. [default: DIRECTORY/report.html]")
 @click.option("--csv", "table", type=click.Path(path_type=Path), help="Also write the table, as CSV.")
 @click.option("--tensorboard", type=click.Path(path_type=Path), help="Also write events files under this directory.")
+@imports
 @as_json
 def report(directory: Path, out: Path | None, table: Path | None, tensorboard: Path | None, as_json: bool) -> None:
     """One self-contained HTML page of all runs under DIRECTORY."""

@@ -437,8 +437,13 @@ def _chosen(limits: Sequence[float], limit: float | None) -> list[int]:
 # -- what is built in -------------------------------------------------------------------------------------
 
 
-def envs_tables(records: Sequence[Record]) -> Parts:
-    """Sizes and optima of the models, then what each of them is and takes."""
+def _origin(record: Record) -> str:
+    """The package of a plug-in, or its module."""
+    return str(record["package"] or record["module"])
+
+
+def envs_tables(records: Sequence[Record], plugins: Sequence[Record]) -> Parts:
+    """Sizes and optima of the models, then what each of them is and takes; of plug-ins, only the latter."""
     table = Numbers("name", "states", "actions", "horizon", "cost", "limit", "best reward", "its cost")
     about = words()
     for record in records:
@@ -453,21 +458,29 @@ def envs_tables(records: Sequence[Record]) -> Parts:
         )
         about.add_row(name, record["description"])
         about.add_row("", Text(f"--set {', '.join(record['parameters'])}", "dim"))
+    for record in plugins:
+        said = f"{record['description']} " if record["description"] else ""
+        about.add_row(Text(record["name"], "bold"), f"{said}({_origin(record)})")
+        if record["parameters"]:
+            about.add_row("", Text(f"--set {', '.join(record['parameters'])}", "dim"))
     about.add_row(
         Text("gymnasium:<id>", "bold"), "any Gymnasium environment that publishes its dynamics, as FrozenLake-v1 does"
     )
     return [table, about]
 
 
-def algorithms_tables(records: Sequence[Record]) -> Parts:
-    """What each learner is, and what it takes."""
+def algorithms_tables(records: Sequence[Record], planners: Sequence[Record]) -> Parts:
+    """What each learner is, and what it takes; then the planners of plug-ins."""
     about = words()
     for record in records:
-        about.add_row(Text(record["name"], "bold"), f"{record['summary']} ({record['paper']})")
+        origin = "; ".join(filter(None, (record["paper"], _origin(record) if "module" in record else "")))
+        about.add_row(Text(record["name"], "bold"), f"{record['summary']} ({origin})".lstrip())
         about.add_row("", Text(f"problems: {', '.join(record['problems'])}", "dim"))
         given = ", ".join(
             key if value is None else f"{key}={value:.6g}" if isinstance(value, float) else f"{key}={value}"
             for key, value in record["parameters"].items()
         )
         about.add_row("", Text(f"--option {given}" if given else "", "dim"))
+    for record in planners:
+        about.add_row(Text(f"--planner {record['name']}", "bold"), f"{record['summary']} ({_origin(record)})".lstrip())
     return [about]

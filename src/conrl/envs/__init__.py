@@ -15,7 +15,7 @@ from conrl.envs.media_streaming import media_streaming
 from conrl.envs.pricing import pricing
 from conrl.envs.pricing_hours import pricing_hours
 from conrl.envs.random import random_cmdp
-from conrl.envs.registry import REGISTRY, BuiltIn, available, load, make
+from conrl.envs.registry import REGISTRY, BuiltIn, available, load, make, register
 
 if TYPE_CHECKING:
     from conrl.envs.adapters import from_gymnasium
@@ -43,6 +43,7 @@ __all__ = [
     "pricing",
     "pricing_hours",
     "random_cmdp",
+    "register",
 ]
 
 _HOME = {

@@ -1,13 +1,16 @@
-"""What the name of a model stands for: a built-in environment, `gymnasium:<id>`, or a file."""
+"""What the name of a model stands for: an environment, built in or a plug-in's, `gymnasium:<id>`, or a file."""
 
 from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from conrl import envs, io
+from conrl import io
 from conrl.envs import registry
+from conrl.envs.registry import PLUGINS
 from conrl.errors import ConRLError, SpecError, unknown
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
@@ -20,37 +23,51 @@ def model(
     settings: dict[str, Any],
     limits: dict[str, float],
     allow_import: bool = False,
+    installed: bool = True,
 ) -> ConstrainedMDP:
     """The model of that name or file, with the limits asked for in place of its own.
 
-    `allow_import`: the user, and not a file, named the module in `gymnasium:<module>:<id>`.
+    `allow_import`: the user, and not a file, named the module in `gymnasium:<module>:<id>`. `installed`: plug-ins of
+    installed packages may be loaded.
     """
     criterion = horizon if isinstance(horizon, Criterion) else None
     steps = horizon if criterion is None else None
     if criterion is not None and is_gymnasium(name) and "horizon" not in settings:
         steps = 1  # not all of them have a time limit of their own, and none is asked for
     parameters = with_horizon(settings, steps)
-    if criterion is not None and not is_gymnasium(name) and name not in envs.REGISTRY:
+    if criterion is not None and not is_gymnasium(name) and not PLUGINS.knows(name):
         parameters = parameters | {"horizon": criterion}  # of a file, which may have none
-    try:
-        mdp = _make(name, parameters, allow_import)
+    with about(name, settings):
+        mdp = _make(name, parameters, allow_import, installed)
         index = None if start is None else state_of(mdp, start)
         if index is not None:
-            # What ends an episode of a Gymnasium environment depends on where it starts.
-            again = is_gymnasium(name)
-            mdp = _make(name, parameters | {"initial": index}, allow_import) if again else mdp.replace(initial=index)
+            # What ends an episode of a Gymnasium environment depends on where it starts, and a plug-in may be one.
+            again = is_gymnasium(name) or PLUGINS.source(name) is not None
+            mdp = _make(name, parameters, allow_import, installed, index) if again else mdp.replace(initial=index)
+    if criterion is not None:
+        mdp = mdp.replace(horizon=criterion)
+    return with_limits(mdp, limits)
+
+
+@contextmanager
+def about(name: str, settings: Mapping[str, Any]) -> Iterator[None]:
+    """What goes wrong inside is about the name of a model, or one of its parameters."""
+    try:
+        yield
     except ConRLError as error:
         if error.key and error.key[0] in settings:
             error.key = ("settings", *error.key)
         elif error.key not in (("horizon",), ("start",)):
-            error.key = ("settings",) if settings and name in envs.REGISTRY else ("env",)
+            error.key = ("settings",) if settings and PLUGINS.get(name) is not None else ("env",)
         raise
-    if criterion is not None:
-        mdp = mdp.replace(horizon=criterion)
-    if limits:
-        own = {} if mdp.limits is None else dict(zip(mdp.cost_names, mdp.limits.tolist(), strict=True))
-        mdp = mdp.replace(limits=own | limits)
-    return mdp
+
+
+def with_limits(mdp: ConstrainedMDP, limits: dict[str, float]) -> ConstrainedMDP:
+    """The model with these limits in the place of its own."""
+    if not limits:
+        return mdp
+    own = {} if mdp.limits is None else dict(zip(mdp.cost_names, mdp.limits.tolist(), strict=True))
+    return mdp.replace(limits=own | limits)
 
 
 def with_horizon(settings: dict[str, Any], horizon: Any) -> dict[str, Any]:
@@ -64,10 +81,12 @@ def is_gymnasium(model: str) -> bool:
     return model.startswith(registry.PREFIX)
 
 
-def _make(model: str, parameters: dict[str, Any], allow_import: bool) -> ConstrainedMDP:
-    if not is_gymnasium(model) and model not in envs.REGISTRY:
+def _make(
+    model: str, parameters: dict[str, Any], allow_import: bool, installed: bool, initial: int | None = None
+) -> ConstrainedMDP:
+    if not is_gymnasium(model) and not PLUGINS.knows(model):
         if not io.is_model_file(model) and not os.path.exists(model) and os.sep not in model:
-            known = [*envs.REGISTRY, "gymnasium:<id>", "a file that ends in .npz or .csv"]
+            known = [*PLUGINS.names(), "gymnasium:<id>", "a file that ends in .npz or .csv"]
             raise SpecError(unknown("model", model, known))
         foreign = next((name for name in parameters if name != "horizon"), None)
         if foreign is not None:
@@ -75,7 +94,7 @@ def _make(model: str, parameters: dict[str, Any], allow_import: bool) -> Constra
         return io.load_model(model, horizon=parameters.get("horizon"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what matters is raised
-        return registry.resolve(model, parameters, allow_import)
+        return registry.resolve(model, parameters, allow_import, installed, initial)
 
 
 def state_of(mdp: ConstrainedMDP, text: str) -> int:

@@ -1,4 +1,4 @@
-"""Models by name, as the command line asks for them.
+"""Models by name, as the command line asks for them: built in, registered by a plug-in, or of Gymnasium.
 
 A name may come from a file that somebody else wrote, and `gymnasium:<module>:<id>` names a module to be imported, which
 is code that runs. So nothing is imported because of a name unless `allow_import` says that the user asked for it.
@@ -15,17 +15,20 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
 from conrl.arguments import is_int
 from conrl.errors import ConRLError, SpecError, shown, unknown
 from conrl.model import ConstrainedMDP
+from conrl.plugins import Registry, reason
 from conrl.registration import FACTORIES, gymnasium_id
 
 if TYPE_CHECKING:
     import gymnasium
+
+F = TypeVar("F")
 
 PREFIX = "gymnasium:"
 
@@ -34,11 +37,11 @@ _BAD_VALUES = (AttributeError, KeyError, IndexError, MemoryError, OverflowError,
 
 
 @dataclass(frozen=True)
-class BuiltIn:
-    """A built-in environment: `factory(**parameters)` makes its model."""
+class Named:
+    """An environment by name: `factory(**parameters)` makes its model or, of a plug-in, a Gymnasium environment."""
 
     name: str
-    factory: Callable[..., ConstrainedMDP]
+    factory: Callable[..., Any]
 
     @property
     def description(self) -> str:
@@ -46,12 +49,25 @@ class BuiltIn:
         return (inspect.getdoc(self.factory) or "").partition("\n")[0]
 
     @property
-    def gymnasium_id(self) -> str:
-        return gymnasium_id(self.name)
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """Those of the factory."""
+        return inspect.signature(self.factory).parameters
 
     @property
-    def parameters(self) -> Mapping[str, inspect.Parameter]:
-        return inspect.signature(self.factory).parameters
+    def takes_all(self) -> bool:
+        """Whether the factory takes parameters of any name."""
+        return any(p.kind is p.VAR_KEYWORD for p in self.parameters.values())
+
+
+@dataclass(frozen=True)
+class BuiltIn(Named):
+    """A built-in environment, which Gymnasium knows too."""
+
+    factory: Callable[..., ConstrainedMDP]
+
+    @property
+    def gymnasium_id(self) -> str:
+        return gymnasium_id(self.name)
 
 
 def load(path: str) -> Any:
@@ -65,13 +81,44 @@ REGISTRY: Mapping[str, BuiltIn] = types.MappingProxyType(
 )
 
 
+def _read(name: str, thing: Any) -> Named:
+    """What is kept of an environment that is registered."""
+    if not callable(thing):
+        raise SpecError(f"environment {name!r} is {shown(thing)}; it must be a function that makes a ConstrainedMDP")
+    try:
+        inspect.signature(thing)
+    except ValueError:
+        raise SpecError(f"environment {name!r}: {shown(thing)} does not say what parameters it has") from None
+    return Named(name, thing)
+
+
+PLUGINS: Registry[Named] = Registry("environment", REGISTRY, _read)
+
+
+@overload
+def register(given: str) -> Callable[[F], F]: ...
+
+
+@overload
+def register(given: F) -> F: ...
+
+
+def register(given: Any) -> Any:
+    """Give an environment a name: `@register`, or `@register("pump-station")`, before a function or a class.
+
+    What it makes, from keyword arguments (`--set`, `set` in a spec), is a `ConstrainedMDP` or a Gymnasium environment.
+    The name is that of the function, `pump_station` as pump-station, unless another is given.
+    """
+    return PLUGINS.decorator(given)
+
+
 def available() -> tuple[BuiltIn, ...]:
     """What is built in."""
     return tuple(REGISTRY.values())
 
 
 def make(name: str, **parameters: Any) -> ConstrainedMDP:
-    """The model of that name: a built-in one, or `gymnasium:<id>` for one that Gymnasium registered.
+    """The model of that name: built in, a plug-in's, or `gymnasium:<id>` for one that Gymnasium registered.
 
     `parameters` are those of the function that makes it. With `gymnasium:<id>` they are `horizon`, `limits`,
     ... of `from_gymnasium`, and all others go to `gymnasium.make`. As there, `gymnasium:<module>:<id>` imports the
@@ -80,13 +127,22 @@ def make(name: str, **parameters: Any) -> ConstrainedMDP:
     return resolve(name, parameters, allow_import=True)
 
 
-def resolve(name: str, parameters: Mapping[str, Any], allow_import: bool) -> ConstrainedMDP:
-    """Like `make`, but the parameters may come from a file: the permission to import is not one of them."""
+def resolve(
+    name: str, parameters: Mapping[str, Any], allow_import: bool, installed: bool = True, initial: int | None = None
+) -> ConstrainedMDP:
+    """Like `make`, but the parameters may come from a file: the permission to import is not one of them.
+
+    `installed`: plug-ins of installed packages may be loaded. `initial`: the first state of what may be an environment
+    of Gymnasium, in place of its own.
+    """
     if isinstance(name, str) and name.startswith(PREFIX):
-        return _make_gymnasium(name.removeprefix(PREFIX), parameters, allow_import)
-    if not isinstance(name, str) or name not in REGISTRY:
-        raise SpecError(unknown("environment", name, [*REGISTRY, f"{PREFIX}<id>"]))
-    return make_built_in(name, parameters)
+        own = {} if initial is None else {"initial": initial}
+        return _make_gymnasium(name.removeprefix(PREFIX), {**parameters, **own}, allow_import)
+    if isinstance(name, str) and name in REGISTRY:
+        return make_built_in(name, parameters)
+    if not PLUGINS.knows(name):
+        raise SpecError(unknown("environment", name, [*PLUGINS.names(), f"{PREFIX}<id>"]))
+    return _make_plugin(name, parameters, installed, initial)
 
 
 def make_built_in(name: str, parameters: Mapping[str, Any]) -> ConstrainedMDP:
@@ -94,12 +150,53 @@ def make_built_in(name: str, parameters: Mapping[str, Any]) -> ConstrainedMDP:
     if name not in REGISTRY:
         raise SpecError(unknown("environment", name, REGISTRY))
     entry = REGISTRY[name]
-    hints = typing.get_type_hints(entry.factory)
-    for key, value in parameters.items():
-        if key not in entry.parameters:
-            raise SpecError(unknown(f"parameter of {name}", key, entry.parameters), key=(key,))
-        _check_type(name, key, value, hints[key])
+    _check_parameters(entry, parameters)
     return _called(entry.factory, name, parameters)
+
+
+def _check_parameters(entry: Named, parameters: Mapping[str, Any]) -> None:
+    """Refuse what is no parameter of an environment, or of another kind."""
+    factory = entry.factory.__init__ if inspect.isclass(entry.factory) else entry.factory
+    try:
+        hints = typing.get_type_hints(factory)
+    except (AttributeError, NameError, TypeError):  # a plug-in may import what its hints need for type checkers only
+        hints = {}
+    for key, value in parameters.items():
+        if key not in entry.parameters and not entry.takes_all:
+            raise SpecError(unknown(f"parameter of {entry.name}", key, entry.parameters), key=(key,))
+        if key in hints:
+            _check_type(entry.name, key, value, hints[key])
+
+
+def open_plugin(
+    name: str, parameters: Mapping[str, Any], installed: bool = True
+) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], dict[str, Any]]:
+    """What a plug-in makes and, if that is an environment, the parameters that are left for `from_gymnasium`."""
+    entry = PLUGINS.find(name, installed)
+    own = {key: value for key, value in parameters.items() if entry.takes_all or key in entry.parameters}
+    left, foreign = split_parameters({key: value for key, value in parameters.items() if key not in own})
+    _check_parameters(entry, own | foreign)
+    try:
+        made = entry.factory(**own)
+    except ConRLError:
+        raise
+    except Exception as error:  # it is not ours, and raises anything
+        raise SpecError(f"{name}{_with(own)}: {reason(error)}") from error
+    if isinstance(made, ConstrainedMDP):
+        _check_parameters(entry, left)  # a model is complete
+    elif not all(hasattr(made, method) for method in ("step", "reset", "unwrapped")):
+        raise SpecError(f"{name} made {shown(made)}; it must make a ConstrainedMDP or a Gymnasium environment")
+    return made, left
+
+
+def _make_plugin(name: str, parameters: Mapping[str, Any], installed: bool, initial: int | None) -> ConstrainedMDP:
+    made, left = open_plugin(name, parameters, installed)
+    if isinstance(made, ConstrainedMDP):
+        return made if initial is None else made.replace(initial=initial)
+    from conrl.envs.adapters import from_gymnasium
+
+    with closing(made):
+        return _called(partial(from_gymnasium, made), name, left | ({} if initial is None else {"initial": initial}))
 
 
 def _called(make: Callable[..., ConstrainedMDP], name: str, parameters: Mapping[str, Any]) -> ConstrainedMDP:
@@ -113,10 +210,12 @@ def _called(make: Callable[..., ConstrainedMDP], name: str, parameters: Mapping[
 
 
 def _refused(name: str, parameters: Mapping[str, Any], error: Exception) -> SpecError:
+    return SpecError(f"{name}{_with(parameters)}: {' '.join(str(error).split()) or type(error).__name__}")
+
+
+def _with(parameters: Mapping[str, Any]) -> str:
     given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
-    return SpecError(
-        f"{name}{f' with {given}' if given else ''}: {' '.join(str(error).split()) or type(error).__name__}"
-    )
+    return f" with {given}" if given else ""
 
 
 def _check_type(name: str, key: str, value: object, hint: Any) -> None:

@@ -10,6 +10,7 @@ and the others of the table are defined in `conrl.metrics`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,6 +31,7 @@ from conrl.learners.saving import DAMAGED
 from conrl.metrics import MARGIN
 from conrl.model import ConstrainedMDP, transform
 from conrl.planners import Plan
+from conrl.plugins import MODULE, load_function
 from conrl.running.history import best_average, best_plan
 
 if TYPE_CHECKING:
@@ -134,14 +136,18 @@ class Study:
                 settings = dict(about.get("settings", run.config.get("settings") or {}))
                 settings["horizon"] = about.get("horizon") or run.config["learner"]["task"]["horizon"]
                 name = str(about.get("env", run.config.get("env", run.environment)))
-                model = naming.model(name, None, about.get("start", run.config.get("start")), settings, {})
+                if (cost := about.get("cost", run.config.get("cost"))) is not None:
+                    settings |= {"cost": load_function(cost, "cost", allowed=False), "cost_names": run.cost_names}
+                start = about.get("start", run.config.get("start"))
+                model = naming.model(name, None, start, settings, {}, installed=False)
                 if not all(_was_played(model, other) for other in self.runs if other.environment == run.environment):
                     raise RunError("it is another one than was played")
                 model = model.replace(limits=dict(zip(run.cost_names, run.limits.tolist(), strict=True)))
                 best, mdp = best_plan(model, run.problem), model
             except (ConRLError, KeyError, TypeError, ValueError) as error:
                 if "model" in run.config:
-                    unknown = f"nothing is compared with the model: {' '.join(str(error).split())}"
+                    why = _plugin(run) or " ".join(str(error).split())
+                    unknown = f"nothing is compared with the model: {why}"
         title = str(about.get("title", run.environment))
         return Environment(run.environment, title, mdp, run.cost_names, run.limits, best, unknown)
 
@@ -317,6 +323,16 @@ def _question(run: RunRecord, continuing: bool) -> tuple[Any, ...]:
     more = ("per_step", "never", "chance", "cvar", "grid")
     finer = repr([getattr(run.problem, name, None) for name in more])
     return continuing, type(run.problem), run.limits.tobytes(), run.floors.tobytes(), finer
+
+
+def _plugin(run: RunRecord) -> str:
+    """What to import for the model of a run, if that is of a plug-in which is not loaded; its files import nothing."""
+    plugins = run.config.get("plugins")
+    about = plugins.get("environment") or plugins.get("cost") if isinstance(plugins, dict) else None
+    module = about.get("module") if isinstance(about, dict) else None
+    if not isinstance(module, str) or not MODULE.fullmatch(module) or module in sys.modules:
+        return ""
+    return f"it is of the plug-in {module}, and a file loads none; say --import {module} (in Python import it first)"
 
 
 def _was_played(mdp: ConstrainedMDP, run: RunRecord) -> bool:

@@ -11,23 +11,26 @@ import inspect
 import math
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from conrl import learners, planners
 from conrl.arguments import is_number
 from conrl.envs import naming
-from conrl.envs.registry import PREFIX, open_gymnasium, split_parameters
+from conrl.envs.registry import PLUGINS, PREFIX, REGISTRY, open_gymnasium, open_plugin, split_parameters
 from conrl.errors import ConRLError, InfeasibleError, SpecError, shown, under, unknown
 from conrl.estimation.adaptive import AdaptiveBonus
 from conrl.estimation.bonuses import BernsteinBonus, ScaledBonus, TheoryBonus
-from conrl.learners import LEARNERS
+from conrl.io import is_model_file
+from conrl.learners.adapted import Kind
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.environment import declared
 from conrl.model.reading import default_cost_names
 from conrl.oracles import A2C, A2CSettings
-from conrl.planners import PLANNERS, ColumnGeneration, Lagrangian
+from conrl.planners import ColumnGeneration, Lagrangian, make_planner
+from conrl.plugins import load_function
 from conrl.policy import Mixture, Policy
 from conrl.policy_loading import load_policy
 from conrl.problem import Linear
@@ -39,6 +42,7 @@ Table = Mapping[str, Any]
 PROVEN = {"theory": TheoryBonus, "bernstein": BernsteinBonus}  # bonuses by a word, with a probability
 NAMED: dict[str, Any] = {**PROVEN, "adaptive": AdaptiveBonus, "scaled": ScaledBonus}
 SAFE, SHARE = "safe", "safe_share"  # options of the algorithms that start from a safe policy
+NO_COST = "cost is for Gymnasium environments; a model has costs of its own"
 ABOVE = 1e-6  # of a limit: what the safe policy of a study is said to cost more than it does
 
 
@@ -52,31 +56,71 @@ class WorldFields(NamedTuple):
     limits: dict[str, float]
     reward_range: tuple[float, float] | None
     cost_ranges: dict[str, tuple[float, float]]
+    cost: str | None
     allow_import: bool
 
 
 def world(asked: WorldFields) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
     """What is to be learned: a model to sample or, of a Gymnasium environment that publishes none, the environment."""
+    met = mdp = None
     if naming.is_gymnasium(asked.env):
         try:
-            met = _environment(asked)
+            met = _opened(asked)
         except ConRLError as error:
             error.key = error.key or ("env",)
             raise
-        if met is not None:
-            return met
-    mdp = naming.model(asked.env, asked.horizon, asked.start, asked.settings, asked.limits, asked.allow_import)
+    elif asked.env not in REGISTRY and PLUGINS.knows(asked.env):
+        with naming.about(asked.env, asked.settings):
+            made, left = open_plugin(asked.env, naming.with_horizon(asked.settings, asked.horizon))
+            if isinstance(made, ConstrainedMDP):
+                start = None if asked.start is None else naming.state_of(made, asked.start)
+                mdp = naming.with_limits(made if start is None else made.replace(initial=start), asked.limits)
+        if not isinstance(made, ConstrainedMDP):
+            met = _environment(made, left, asked)
+    if met is not None:
+        return met
+    if mdp is None:
+        mdp = _model(asked)
+    elif asked.cost is not None:
+        raise SpecError(NO_COST, key=("cost",))
     mdp = mdp.replace(reward_range=asked.reward_range, cost_ranges=asked.cost_ranges or None)
     return mdp, mdp.task
 
 
-def _environment(asked: WorldFields) -> tuple[gymnasium.Env[Any, Any], Task] | None:
-    """A Gymnasium environment that publishes no model, and its task; None if it does publish one."""
-    limits, cost_ranges = asked.limits, asked.cost_ranges
+def _model(asked: WorldFields) -> ConstrainedMDP:
+    """A model by name; one of Gymnasium with the costs that a function gives it."""
+    settings = asked.settings
+    if asked.cost is not None:
+        if asked.env in REGISTRY or is_model_file(asked.env):
+            raise SpecError(NO_COST, key=("cost",))
+        names = tuple({**asked.limits, **asked.cost_ranges})
+        settings = {**settings, "cost": cost_function(asked.cost, asked.allow_import)}
+        settings |= {"cost_names": names} if names else {}
+    return naming.model(asked.env, asked.horizon, asked.start, settings, asked.limits, asked.allow_import)
+
+
+def cost_function(name: str, allowed: bool) -> Callable[..., Any]:
+    """The function of a step that `cost` names: `module:function`."""
+    with under("cost"):
+        return load_function(name, "cost", allowed)
+
+
+def _opened(asked: WorldFields) -> tuple[gymnasium.Env[Any, Any], Task] | None:
+    """An environment that Gymnasium registered, as `_environment`."""
     ours, theirs = split_parameters(naming.with_horizon(asked.settings, asked.horizon))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = open_gymnasium(asked.env.removeprefix(PREFIX), theirs, asked.allow_import)
+    return _environment(made, ours, asked)
+
+
+def _environment(
+    made: gymnasium.Env[Any, Any], ours: dict[str, Any], asked: WorldFields
+) -> tuple[gymnasium.Env[Any, Any], Task] | None:
+    """A Gymnasium environment that publishes no model, and its task; None if it does publish one.
+
+    `ours`: the parameters that are not the environment's own."""
+    limits, cost_ranges = asked.limits, asked.cost_ranges
     own = declared(made)
     if own.dynamics is not None or own.mdp is not None:
         made.close()
@@ -87,6 +131,8 @@ def _environment(asked: WorldFields) -> tuple[gymnasium.Env[Any, Any], Task] | N
         raise SpecError("the environment itself says where an episode starts", key=("start",))
     own_limits = () if own.cost_limits is None else tuple(own.cost_limits)
     names = own.cost_names or (default_cost_names(len(own_limits)) if own_limits else tuple({**limits, **cost_ranges}))
+    if asked.cost is not None and not names:
+        raise SpecError("what cost gives has no name; set limits, such as { fall = 0.3 }, or inf", key=("cost",))
     for field, given in (("limits", limits), ("cost_ranges", cost_ranges)):
         for cost in given:
             if cost not in names:
@@ -105,28 +151,38 @@ def _environment(asked: WorldFields) -> tuple[gymnasium.Env[Any, Any], Task] | N
 
 def algorithm(name: str) -> Any:
     """The learner of that name."""
-    if name not in LEARNERS:
-        raise SpecError(unknown("algorithm", name, LEARNERS), key=("algorithm",))
-    return LEARNERS[name]
+    return learners.PLUGINS.find(name, key=("algorithm",))
 
 
 def signature(kind: Any) -> dict[str, Any]:
+    """The parameters of a learner's own."""
     shared = ("self", "task", "problem", "preset", "seed")
-    return {name: p for name, p in inspect.signature(kind.__init__).parameters.items() if name not in shared}
+    given = kind.parameters if isinstance(kind, Kind) else inspect.signature(kind.__init__).parameters
+    return {name: p for name, p in given.items() if name not in shared and p.kind is not p.VAR_KEYWORD}
 
 
 def defaults(kind: Any) -> dict[str, Any]:
-    """What --option takes: the parameters that are numbers, and their defaults."""
+    """What --option takes: of ours the parameters that are numbers, of a plug-in all of them; and their defaults."""
+    if isinstance(kind, Kind):
+        return {name: None if p.default is p.empty else p.default for name, p in signature(kind).items()}
     numbers = {name: p.default for name, p in signature(kind).items() if re.search("float|int|bool", str(p.annotation))}
     return {name: value for name, value in numbers.items() if name not in ("resolve", "keep_policies")}
 
 
 def check_options(kind: Any, given: dict[str, Any]) -> None:
     """Refuse what is no parameter of an algorithm."""
-    known = [*signature(kind), *([SHARE] if SAFE in signature(kind) else [])]
+    if isinstance(kind, Kind) and kind.takes_all:
+        return
+    starts = SAFE in signature(kind) and not isinstance(kind, Kind)
+    known = [*signature(kind), *([SHARE] if starts else [])]
     for name in given:
         if name not in known:
             raise SpecError(unknown(f"parameter of {kind.name}", name, known), key=("options", name))
+
+
+def chosen(kind: Any, options: Table) -> dict[str, Any]:
+    """The options of an algorithm as it takes them; a learner of two methods gets them as they are written."""
+    return dict(options) if isinstance(kind, Kind) else {name: part(name, value) for name, value in options.items()}
 
 
 def part(name: str, value: Any) -> Any:
@@ -155,7 +211,7 @@ def safe_share(value: Any) -> float:
 def safe_start(kind: Any, chosen: dict[str, Any], task: Task, truth: ConstrainedMDP | None) -> dict[str, Any]:
     """What an algorithm that needs a safe policy is given as one: `safe` and `safe_costs`, or the plan of the true
     model at `safe_share` of the limits. The latter is for studies: who has the model need not learn."""
-    if SAFE not in signature(kind):
+    if SAFE not in signature(kind) or isinstance(kind, Kind):
         return chosen
     if SHARE not in chosen:
         if SAFE not in chosen:
@@ -192,19 +248,18 @@ def planner(value: str | Table) -> Any:
     if isinstance(value, str):
         return value
     fields = dict(_table("planner", value))
-    kind = fields.pop("name", None)
-    if kind not in PLANNERS:
-        known = ", ".join(PLANNERS)
-        message = unknown("planner", kind, PLANNERS) if isinstance(kind, str) else f"planner needs a name: {known}"
-        raise SpecError(message, key=("name",))
-    if PLANNERS[kind] is Lagrangian and isinstance(fields.get("oracle"), Mapping):
+    name = fields.pop("name", None)
+    if not isinstance(name, str):
+        raise SpecError(f"planner needs a name: {', '.join(planners.PLUGINS.names())}", key=("name",))
+    kind = planners.PLUGINS.find(name, key=("name",))
+    if kind is Lagrangian and isinstance(fields.get("oracle"), Mapping):
         oracle = dict(fields["oracle"])
         with under("oracle"):
             if isinstance(oracle.get("settings"), Mapping):
                 with under("settings"):
                     oracle["settings"] = a2c(oracle["settings"])
             fields["oracle"] = _made("oracle", A2C, oracle)
-    return _made("planner", PLANNERS[kind], fields)
+    return _made("planner", kind, fields) if dataclasses.is_dataclass(kind) else make_planner(name, **fields)
 
 
 def bonus(value: str | list[float] | Table) -> Any:

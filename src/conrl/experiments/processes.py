@@ -161,8 +161,9 @@ def _end(busy: list[_Worker]) -> None:
             worker.process.kill()
 
 
-def _guarded(main: Any) -> bool:
-    """Whether a program expects to be imported by the processes that it starts: it asks whether it is `__main__`."""
+def guarded() -> bool:
+    """Whether the program expects to be imported by the processes that it starts: it asks whether it is `__main__`."""
+    main: Any = sys.modules["__main__"]
     if getattr(main, "__spec__", None) is not None:  # python -m
         return True
     try:
@@ -181,7 +182,7 @@ def _without_main() -> Iterator[None]:
     names: dict[str, Any] = vars(main)
     before = names.copy()
     try:
-        if not _guarded(main):
+        if not guarded():
             names.pop("__file__", None)
             names["__spec__"] = None
         yield

@@ -14,7 +14,7 @@ from conrl._types import Float, Int
 from conrl.errors import RunError
 from conrl.experiments.store import own_file, read_json
 from conrl.io.cells import split_header
-from conrl.learners import LEARNERS
+from conrl.learners import PLUGINS
 from conrl.learners.saving import rebuild
 from conrl.metrics import Scores
 from conrl.problem import Knapsack, Linear
@@ -70,7 +70,7 @@ def read_run(where: Path, environment: str, algorithm: str, seed: int) -> RunRec
     seen, expected, reported = values(""), values("expected_"), values("reported_")
     if seen is None:
         raise RunError(f"{where / 'progress.csv'} lacks the reward or a cost")
-    kind = LEARNERS.get(str(learner["learner"]))
+    kind = PLUGINS.get(str(learner["learner"]))  # one that is not loaded tells nothing more
     if reported is None and kind is not None and kind.reports and expected is not None:
         reported = np.full(seen.shape, np.nan)  # it had nothing to show yet
     described = learner.get("problem")

@@ -17,7 +17,8 @@ from typing import Any
 from conrl.errors import ConRLError, RunError, SpecError
 from conrl.experiments.dask_cluster import import_distributed, on_dask
 from conrl.experiments.execution import EPISODES, Event, Listener, Manner, clear_failure, record_failure
-from conrl.experiments.processes import in_processes
+from conrl.experiments.jobs import portable
+from conrl.experiments.processes import guarded, in_processes
 from conrl.experiments.spec import Spec
 from conrl.experiments.store import STUDY, clashes, environment_directory, read_json, safe_name, write_json
 from conrl.io.files import alone, refuse_links
@@ -65,6 +66,7 @@ def run_study(
     directory = Path(out).absolute()
     finished, left = _split(spec, directory, manner)
     jobs = spec.jobs
+    tasks = [(index, portable(jobs[index], knows_main=dask is None and guarded())) for index in left]
     outcome = Outcome(directory, len(jobs), before=len(finished))
     tell = listener or (lambda event: None)
 
@@ -81,7 +83,6 @@ def run_study(
         for index in finished:
             clear_failure(jobs[index].directory(directory))  # killed between its last row and this, it stayed failed
             tell(Event(index, "before", jobs[index].episodes))
-        tasks = [(index, jobs[index]) for index in left]
         try:
             if tasks and dask is not None:
                 on_dask(tasks, directory, dask, heard, manner.play)
@@ -110,6 +111,7 @@ def write_study(spec: Spec, directory: Path) -> None:
             "limits": job.limits,
             "horizon": job.horizon,
             "start": job.start,
+            **({} if job.cost is None else {"cost": job.cost}),
         }
         for job in spec.jobs
     }

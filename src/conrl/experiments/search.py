@@ -106,7 +106,10 @@ class Search:
         path = directory / "search.json"
         jobs = [dataclasses.asdict(job) | {"env": _without_folder(job.env)} for job in self.jobs]
         for job in jobs:
-            del job["allow_import"]  # whether it may be searched is not what is searched
+            del job["allow_import"], job["imports"]  # whether it may be searched is not what is searched
+            for name in ("cost", "floors"):  # younger than some searches
+                if not job[name]:
+                    del job[name]
         asked = {
             "jobs": jobs,
             "parameters": self.parameters,

@@ -1,11 +1,12 @@
 """Specs of studies: environments x algorithms x seeds, in TOML.
 
     name = "rover"
+    import = ["my_lab"]               # modules with plug-ins, imported if the user allows it
     episodes = 2000
     seeds = 10                        # 0..9, or a list
 
     [environment.mars-rover]
-    set = { rock_reward = 1.0 }       # also model, limits, horizon, start, reward_range, cost_ranges
+    set = { rock_reward = 1.0 }       # also model, limits, floors, horizon, start, cost, reward_range, cost_ranges
 
     [algorithm.conrl]
 
@@ -46,6 +47,7 @@ from conrl.experiments.store import environment_directory, safe_name
 from conrl.experiments.toml_lines import Lines
 from conrl.io import is_model_file
 from conrl.io.files import parse_toml, read_bytes
+from conrl.plugins import import_module
 
 Mistake = tuple[tuple[str, ...], str]  # the path of a key, and what is wrong with it
 MOST_RUNS = 100_000
@@ -54,7 +56,7 @@ LONGEST_NAME = 200  # bytes
 NAME = re.compile(r"[^\x00-\x1f\x7f/\\]{1,100}")
 # Where a field of a job stands in the file: of an environment, under these keys; all others are an algorithm's.
 IN_ENVIRONMENT = {"env": "model", "settings": "set"} | {
-    name: name for name in ("limits", "horizon", "start", "reward_range", "cost_ranges")
+    name: name for name in ("limits", "floors", "horizon", "start", "cost", "reward_range", "cost_ranges")
 }
 
 
@@ -94,8 +96,8 @@ class Spec:
 def load_spec(path: str | Path, allow_import: bool = False) -> Spec:
     """Read and check a spec; `SpecMistakes` names the line of everything that is wrong.
 
-    Models in files are found beside the spec. `model = "gymnasium:<module>:<id>"` runs the code of a module, which a
-    file alone cannot ask for: `allow_import` does.
+    Models in files are found beside the spec. `import = ["my_lab"]`, `model = "gymnasium:<module>:<id>"` and functions,
+    `cost = "my_lab:falls"`, run the code of a module, which a file alone cannot ask for: `allow_import` does.
     """
     path = Path(path)
     data = read_bytes(path, LARGEST_FILE + 1)
@@ -131,6 +133,7 @@ class _Reader:
 
     def __init__(self, data: dict[str, Any], text: str, source: str, folder: Path, allow_import: bool) -> None:
         self.data, self.source, self.folder, self.allow_import = data, source, folder, allow_import
+        self.imports: tuple[str, ...] = ()
         self.lines = Lines(text)
         self.worlds = Worlds()
         self.mistakes: dict[Mistake, None] = {}  # each once
@@ -145,6 +148,8 @@ class _Reader:
     def read(self) -> Spec:
         """The study, or all of its mistakes."""
         data = self.keys((), self.data, TOP)
+        self.imports = tuple(data.get("import", ()))
+        self.load_plugins()
         environments = self.tables("environment", ENVIRONMENT)
         algorithms = self.tables("algorithm", ALGORITHM)
         for name, table in algorithms.items():
@@ -162,6 +167,16 @@ class _Reader:
         name = str(data.get("name", Path(self.source).stem))
         title, tune = str(data.get("title", name)), data.get("tune", {})
         return Spec(name, title, environments, algorithms, jobs, tune, self.source, self.lines, self.worlds, checked)
+
+    def load_plugins(self) -> None:
+        """Import the modules that the file names. Without them the names in it mean nothing, so that it ends here."""
+        for module in self.imports:
+            try:
+                import_module(module, self.allow_import)
+            except SpecError as error:
+                self.complain(("import",), str(error))
+        if not self.sound("import"):
+            _refuse(self.mistakes, self.source, self.lines)
 
     def keys(self, path: tuple[str, ...], table: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]:
         """The entries of a table that make sense. Keys that mean nothing and values of the wrong kind are mistakes."""
@@ -259,7 +274,7 @@ class _Reader:
         """One run of an algorithm in an environment, from the tables of both."""
         own = {field: env[key] for field, key in IN_ENVIRONMENT.items() if key in env}
         own |= {key: table[key] for key in OVERRIDES if key in table and key != "seeds"}
-        for key in ("limits", "budgets", "never"):
+        for key in ("limits", "floors", "budgets", "never"):
             own[key] = {cost: float(x) for cost, x in own.get(key, {}).items()}
         if "reward_range" in own:
             own["reward_range"] = tuple(map(float, own["reward_range"]))
@@ -274,6 +289,7 @@ class _Reader:
             algorithm=table.get("learner", name),
             env_name=env_name,
             name=name,
+            imports=self.imports,
             allow_import=self.allow_import,
             **own,
         )

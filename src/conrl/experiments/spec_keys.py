@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from conrl.arguments import is_int
+from conrl.plugins import MODULE
 
 MOST_SEEDS = 10_000
 
@@ -31,6 +32,10 @@ def _numbers(value: Any) -> bool:
 
 def is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(x, str) for x in value) and len(set(value)) == len(value)
+
+
+def _modules(value: Any) -> bool:
+    return is_texts(value) and all(MODULE.fullmatch(x) for x in value)
 
 
 def _pair(value: Any) -> bool:
@@ -79,6 +84,7 @@ SEEDS: Check = (_seeds, f"a number of seeds (1 to {MOST_SEEDS:,}) or a list of d
 TOP: dict[str, Check] = {
     "name": TEXT,
     "title": TEXT,
+    "import": (_modules, 'a list of modules such as ["my_lab"], without .py or a path'),
     "episodes": WHOLE,
     "seeds": SEEDS,
     "environment": TABLE,
@@ -90,9 +96,11 @@ ENVIRONMENT: dict[str, Check] = {
     "title": TEXT,
     "set": TABLE,
     "limits": NUMBERS,
+    "floors": NUMBERS,
     "horizon": WHOLE,
     "start": TEXT,
     "reward_range": (_pair, "two numbers such as [0, 1]"),
+    "cost": (_text, "the name of a function such as 'my_lab:cost'"),
     "cost_ranges": (_pairs, "a table of two numbers each such as { crash = [0, 1] }"),
 }
 OVERRIDES: dict[str, Check] = {

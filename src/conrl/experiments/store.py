@@ -29,6 +29,8 @@ from conrl.errors import ConRLError, RunError
 from conrl.io import is_model_file
 from conrl.io.cells import split_header
 from conrl.io.files import alone, atomic_write, parse_json, reading, refuse_links
+from conrl.learners.adapted import as_learner
+from conrl.learners.base import optional
 from conrl.learners.saving import DAMAGED, learner_arrays, learner_of, made_arrays, read_sealed, write_sealed
 from conrl.model import ConstrainedMDP
 from conrl.running import History, learn
@@ -113,8 +115,9 @@ class RunFiles:
     `episodes` continue a run.
     """
 
-    def __init__(self, directory: str | Path, config: dict[str, Any]) -> None:
-        self.directory = Path(directory)
+    def __init__(self, directory: str | Path, config: dict[str, Any], resumes: bool = True) -> None:
+        """`resumes`: the learner can be saved. Otherwise there is only the table, written at the end."""
+        self.directory, self.resumes = Path(directory), resumes
         self.config = json.loads(json.dumps({"version": VERSION, **config}))
         self._owned = ExitStack()
 
@@ -143,7 +146,8 @@ class RunFiles:
     def _settle(self) -> None:
         """Compare the settings with those of an earlier start, or write them."""
         path = self.directory / "config.json"
-        if path.exists() and self.checkpoint.exists():  # without the latter nothing has been played
+        begun = self.checkpoint if self.resumes else self.progress  # without it nothing has been played
+        if path.exists() and begun.exists():
             if (why := clashes(self.directory, self.config)) is not None:
                 raise RunError(why)
             before = read_json(path).get("episodes")
@@ -160,7 +164,7 @@ class RunFiles:
             given: what `load_learner` needs again.
         """
         path = self.checkpoint
-        if not path.exists():
+        if not self.resumes or not path.exists():
             return None
         with own_file(path):
             try:
@@ -185,6 +189,9 @@ class RunFiles:
 
     def save(self, learner: Any, history: History) -> None:
         """Write a checkpoint, then the table that people read."""
+        if not self.resumes:
+            self._write_progress(history.to_csv().encode())
+            return
         arrays = learner_arrays(learner) | {f"history_{name}": array for name, array in history.state().items()}
         settings = {name: value for name, value in self.config.items() if name != "episodes"}  # more continue it
         arrays["run"] = np.array(json.dumps(settings, sort_keys=True))
@@ -277,6 +284,8 @@ def learn_on_disk(
 ) -> tuple[Any, History]:
     """`learn` with everything on disk: the learner and the history, continued from wherever they were.
 
+    A learner that cannot be saved (`conrl.learners.adapted`) has no checkpoint: its run is played from the start.
+
     Args:
         directory: the run's own.
         env: as in `learn`.
@@ -288,13 +297,14 @@ def learn_on_disk(
         history: an empty one of the run, where there is one already.
         after: called with the history after each episode.
     """
-    fresh = make_learner()
+    fresh: Any = as_learner(make_learner(), env, undeclared=options.get("cost") is not None)
     settings = settings_of(env, fresh, episodes, seed, config)
     make_world(env, fresh, options.get("pay", "outcome"), options.get("cost"))  # what makes no sense ends here,
     _ = fresh.proposal  # before anything is written
     if history is None:  # an empty one is false
         history = History.of(fresh, env if isinstance(env, ConstrainedMDP) else None)
-    with RunFiles(directory, settings) as files:
+    resumes = bool(optional(fresh, "resumes"))
+    with RunFiles(directory, settings, resumes) as files:
         learner = files.load(history, fresh, **(given or {})) or fresh
         left = episodes - learner.episodes
         if left <= 0:
@@ -307,7 +317,7 @@ def learn_on_disk(
             if after is not None:
                 after(history)
             begun = time.monotonic()
-            if begun >= due:
+            if begun >= due and resumes:
                 files.save(learner, history)
                 took = time.monotonic() - begun
                 due = begun + took + max(LEAST_PAUSE, SHARE * took)
@@ -315,5 +325,6 @@ def learn_on_disk(
         # An error may strike in the middle of an episode: then the last checkpoint stands. A signal waits for the save.
         with interruptible():
             learn(env, learner, left, seed, progress, history=history, after=keep, **options)
-            files.save(learner, history)
+            if resumes or len(history) >= played(files.progress):  # else one that was played further stays
+                files.save(learner, history)
         return learner, history

@@ -27,8 +27,8 @@ import numpy as np
 
 from conrl.errors import RunError, SpecError
 from conrl.experiments.execution import Event
-from conrl.experiments.jobs import Job
-from conrl.experiments.processes import in_processes
+from conrl.experiments.jobs import Job, portable
+from conrl.experiments.processes import guarded, in_processes
 from conrl.experiments.records import RunRecord, read_run
 from conrl.experiments.search import Search
 from conrl.experiments.spec import Spec
@@ -61,6 +61,7 @@ def tune(
 ) -> list[Trial]:
     """Try settings and give all of them, the best first. `best.json` and `trials.csv` hold them too."""
     search = Search.of(spec)
+    portable(search.jobs[0], guarded())  # what workers cannot know is refused before anything is written
     _import_optuna()  # what is missed is told before anything is written
     directory = Path(out).absolute()
     with alone(directory, "searching here"):  # each would take the trials of the other for those of a dead one
@@ -156,7 +157,7 @@ class _Tuner:
         self.missing[trial.number] = len(jobs)
         for job in jobs:
             self.about[self.index] = (trial, rung)
-            self.queue.append((self.index, job))
+            self.queue.append((self.index, portable(job, guarded())))
             self.index += 1
 
     def heard(self, event: Event) -> None:

@@ -92,11 +92,12 @@ class Learner(Protocol):
 
 
 NEEDED = ("task", "problem", "seed", "episodes", "proposal", "reseed", "observe", "room")  # of `Learner`, to learn
-OPTIONAL = {"continuing": False, "reports": False, "prices": None, "budget": None}  # and what a learner without it has
+# And what a learner without it has.
+OPTIONAL = {"continuing": False, "reports": False, "prices": None, "budget": None, "resumes": True}
 
 
 def check_learner(given: Any) -> None:
-    """Refuse what `learn` cannot use as a `Learner`. No value is read: that of `proposal` would be planned. A wrapper
+    """Refuse what cannot be used as a `Learner`. No value is read: that of `proposal` would be planned. A wrapper
     that passes on what it is asked for (`__getattr__`) is taken at its word."""
     missing = [name for name in NEEDED if name not in dir(given)]
     if missing and not hasattr(type(given), "__getattr__"):
@@ -145,6 +146,7 @@ class BaseLearner(ABC):
     continuing: bool = False  # it learns from one unending episode
     by_step: bool = False  # it can learn what depends on the step
     single_episodes: bool = False  # it takes limits on single episodes
+    resumes: bool = True  # it can be saved and go on
     budget: Budget | None = None  # the books of a hard budget
 
     def __init__(self, task: Task, problem: Problem | Limits | None, seed: int | None, keep_policies: bool) -> None:

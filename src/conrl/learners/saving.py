@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conrl._types import Array
-from conrl.errors import ConRLError, ModelError, RunError, SpecError
+from conrl.errors import ConRLError, ModelError, RunError, SpecError, shown
 from conrl.estimation.adaptive import AdaptiveBonus
 from conrl.estimation.bonuses import BernsteinBonus, ScaledBonus, TheoryBonus
 from conrl.io.files import Reader, atomic_write, file_path, parse_json, read_npz, reading, write_npz
@@ -205,21 +205,23 @@ def _check(names: Set[str], read: Reader) -> None:
 
 def learner_of(arrays: dict[str, Array], given: dict[str, Any]) -> Any:
     """The learner that `learner_arrays` took apart."""
-    from conrl.learners import LEARNERS  # here, as the learners themselves save
+    from conrl.learners import PLUGINS  # here, as the learners themselves save
+    from conrl.learners.adapted import Kind
 
     config = parse_json(str(arrays["config"]))
     if not isinstance(config, dict) or not isinstance(config.get("task"), dict):
         raise ModelError("its config describes no learner")
-    kind = LEARNERS.get(config.pop("learner"))
+    name = config.pop("learner")
+    kind = PLUGINS.get(name)
     if kind is None:
-        raise ModelError("its learner is unknown")
+        raise ModelError(f"its learner {shown(name)} is unknown; if it is a plug-in, import the module that it is in")
     apart = {name: arrays[f"task_{name}"] for name in _APART if f"task_{name}" in arrays}
     task = rebuild(config.pop("task"), **apart)
     parts = dict(kind.unsaid) | {name: value for name, value in given.items() if name in kind.unsaid}
     for name, value in config.items():
         if name in given:
             parts[name] = given[name]
-        elif isinstance(value, dict):
+        elif _is_part(value) or (isinstance(value, dict) and not isinstance(kind, Kind)):
             parts[name] = rebuild(value)
         elif value == GIVEN or (value is None and name in ("problem", "planner", "bonus")):
             raise SpecError(f"its {name} cannot be stored in a file; pass load_learner(path, {name}=...)")

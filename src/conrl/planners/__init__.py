@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, overload, runtime_checkable
 
 from conrl._types import Arrays
-from conrl.errors import SpecError, shown, unknown
+from conrl.errors import ConRLError, SpecError, shown
 from conrl.model import ConstrainedMDP
 from conrl.planners.column_generation.planner import ColumnGeneration
 from conrl.planners.convex_program import ConvexProgram
@@ -19,6 +20,7 @@ from conrl.planners.lagrangian import Lagrangian, Trace
 from conrl.planners.linear_program import LinearProgram
 from conrl.planners.result import Plan, check_arrays
 from conrl.planners.single_episodes import plan_episodes
+from conrl.plugins import Registry, named, reason
 from conrl.problem import Linear, Problem
 
 __all__ = [
@@ -37,7 +39,10 @@ __all__ = [
     "plan_fleet",
     "planned",
     "read_planner",
+    "register",
 ]
+
+F = TypeVar("F")
 
 
 @runtime_checkable
@@ -68,12 +73,53 @@ USUAL_TOLERANCE = 1e-9  # where a planner has none of its own
 PLANNERS: dict[str, Any] = {p.name: p for p in (ColumnGeneration, LinearProgram, ConvexProgram, Lagrangian)}
 
 
+def _read(name: str, thing: Any) -> Any:
+    """What is kept of a planner that is registered: its class, or a function that makes it."""
+    if not callable(thing):
+        raise SpecError(f"planner {name!r} is {shown(thing)}; register its class")
+    missing = [each for each in ("problems", "plan") if inspect.isclass(thing) and not hasattr(thing, each)]
+    if missing:
+        raise SpecError(f"planner {name!r}: {thing.__name__} has no {' and no '.join(missing)}")
+    named(thing, name)
+    return thing
+
+
+PLUGINS: Registry[Any] = Registry("planner", PLANNERS, _read)
+
+
+@overload
+def register(given: str) -> Callable[[F], F]: ...
+
+
+@overload
+def register(given: F) -> F: ...
+
+
+def register(given: Any) -> Any:
+    """Give a planner a name: `@register`, or `@register("two-stage")`, before a class that is a `Planner`.
+
+    It is made without arguments, or with those that a spec gives it.
+    """
+    return PLUGINS.decorator(given)
+
+
+def make_planner(name: Any, **settings: Any) -> Any:
+    """The planner of that name, with its settings."""
+    kind = PLUGINS.find(name, key=("planner",))
+    if name in PLANNERS:
+        return kind(**settings)
+    try:
+        return kind(**settings)
+    except ConRLError:
+        raise
+    except Exception as error:  # it is not ours, and raises anything
+        raise SpecError(f"planner {name!r} cannot be made: {reason(error)}", key=("planner",)) from error
+
+
 def read_planner(planner: str | Planner, problem: Problem) -> Planner:
     """The planner that was named or given, if it can plan such a problem."""
     if isinstance(planner, str):
-        if planner not in PLANNERS:
-            raise SpecError(unknown("planner", planner, PLANNERS), key=("planner",))
-        planner = PLANNERS[planner]()
+        planner = make_planner(planner)
     if isinstance(planner, type) or not isinstance(planner, Planner):
         raise SpecError(
             f"planner is {shown(planner)}; it must be one of {', '.join(PLANNERS)}, or an object with name, problems "

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from conrl._types import Float
 from conrl.arguments import read_count, read_flag, read_seed
 from conrl.errors import SpecError, shown
-from conrl.learners.base import Learner, check_learner, optional
+from conrl.learners.adapted import PlainLearner, as_learner
+from conrl.learners.base import Learner, optional
 from conrl.learners.budget import exact_total
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import Limits
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 def learn(
     env: ConstrainedMDP | gymnasium.Env[Any, Any],
-    learner: Learner,
+    learner: PlainLearner,
     episodes: int,
     seed: int | np.random.Generator = 0,
     progress: bool = False,
@@ -45,7 +46,8 @@ def learn(
 
     Args:
         env: a model, which is sampled, or a Gymnasium environment with discrete spaces.
-        learner: such as `ConRL(env.task)`.
+        learner: such as `ConRL(env.task)`, or any object with `propose()` and `observe(episode)`. What such an object
+            has besides is used (`task`, `problem`, `episodes`, `reseed(seed)`, ...: see `conrl.learners.adapted`).
         episodes: how many to play, after those that the learner has already seen.
         seed: of all randomness. What happens in an episode depends on it and on the number of the episode alone: a
             learner that was saved and loaded goes on, with the same seed, as it would have.
@@ -65,7 +67,7 @@ def learn(
     if after is not None and not callable(after):
         raise SpecError(f"after is {shown(after)}; it must be a function of the history")
     number = int(seed.integers(2**63)) if isinstance(seed, np.random.Generator) else read_seed(seed)
-    check_learner(learner)
+    learner = as_learner(learner, env, len(history) if isinstance(history, History) else 0, cost is not None)
     world, truth = make_world(env, learner, pay, cost)
     names = tuple(learner.task.cost_names)
     if history is not None and not (

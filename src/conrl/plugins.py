@@ -1,0 +1,329 @@
+"""Plug-ins: environments, learners and planners of the user's own, by name.
+
+A name comes to stand for something in one of two ways:
+
+    @conrl.envs.register, @conrl.learners.register, @conrl.planners.register    in a module that somebody imports
+    [project.entry-points."conrl.environments"]  pump = "my_lab:pump"           of an installed package; the groups are
+                                                                                GROUPS, and the name is looked up there
+
+Who imports what. Built-in names come first and load nothing. An entry point is loaded when its name is asked for, or
+to be listed: what is installed is trusted as installed. Any other module is imported if the user asks for it, by
+`import` in Python, `--import` on the command line, or `allow_import` for the modules that a spec names. What stands in
+a directory of runs loads nothing at all (`installed=False`).
+
+A name means one thing: a plug-in that takes a built-in name, or that of another plug-in, is refused. The same object
+may be registered again, as a notebook does that runs a cell twice.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from conrl.errors import SpecError, shown, unknown
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+    from types import FrameType
+
+T = TypeVar("T")
+F = TypeVar("F")
+
+GROUPS = {"environment": "conrl.environments", "algorithm": "conrl.learners", "planner": "conrl.planners"}
+NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+MAIN = "__main__"  # the program itself; a worker knows it as __mp_main__
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a plug-in comes from."""
+
+    module: str  # that registered it, which need not be the one that it is defined in
+    qualname: str
+    package: str | None = None  # of its entry point, with its version; None if a decorator registered it
+
+    @property
+    def version(self) -> str | None:
+        """`__version__` of its module, or of the package that the module is in."""
+        own, outer = sys.modules.get(self.module), sys.modules.get(_top(self.module))
+        found = getattr(own, "__version__", None) or getattr(outer, "__version__", None)
+        return found if isinstance(found, str) else None
+
+    @property
+    def identity(self) -> dict[str, str | None]:
+        """What tells one version of a plug-in from another, for the settings of a run."""
+        return {"module": self.module, "version": self.version}
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.qualname}" + (f" of {self.package}" if self.package else "")
+
+
+def source_of(thing: Any, package: str | None = None) -> Source:
+    """Where an object is from: the module that is registering it now or, of an entry point, where it is defined."""
+    named = thing if hasattr(thing, "__qualname__") else type(thing)
+    module = str(named.__module__) if package else _registering() or str(named.__module__)
+    return Source(MAIN if module == "__mp_main__" else module, str(named.__qualname__), package)
+
+
+def _registering() -> str | None:
+    """The module that called us, from outside of this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if _top(name) != __package__:
+            return name or None
+        frame = frame.f_back
+    return None
+
+
+@dataclass(frozen=True)
+class _Entry(Generic[T]):
+    given: Any  # as it was registered
+    value: T  # what is made of it
+    source: Source
+
+
+class Registry(Generic[T]):
+    """The names of one kind of thing: those built in, those registered, and those of entry points.
+
+    Args:
+        kind: "environment", "algorithm" or "planner".
+        built_in: by name.
+        read: what is kept of an object that is registered under a name; refuses what is no such thing.
+    """
+
+    def __init__(self, kind: str, built_in: Mapping[str, T], read: Callable[[str, Any], T]) -> None:
+        self.kind, self.built_in, self._read = kind, built_in, read
+        self._entries: dict[str, _Entry[T]] = {}
+
+    # -- asking -------------------------------------------------------------------------------------------
+
+    def find(self, name: Any, installed: bool = True, key: tuple[str, ...] = ()) -> T:
+        """What a name stands for. `installed`: its entry point may be loaded, if it is not known yet; otherwise only
+        one whose module is there, so that nothing is imported."""
+        found = self.get(name)
+        points = self._points(name) if found is None else []
+        if points and (installed or all(point.module in sys.modules for point in points)):
+            self._load(points)
+            found = self.get(name)
+        if found is not None:
+            return found
+        if points:
+            raise SpecError(
+                f"{self.kind} {name!r} is a plug-in of {_package(points[0])}, and a file loads none; import "
+                f"{points[0].module} first (--import {points[0].module})",
+                key=key,
+            )
+        raise SpecError(unknown(self.kind, name, self.names()), key=key)
+
+    def get(self, name: Any) -> T | None:
+        """What a name stands for without loading anything; None if that is not known."""
+        if not isinstance(name, str):
+            return None
+        entry = self._entries.get(name)
+        return self.built_in.get(name, None if entry is None else entry.value)
+
+    def knows(self, name: Any) -> bool:
+        """Whether there is such a name; nothing is loaded."""
+        return self.get(name) is not None or bool(self._points(name))
+
+    def names(self) -> list[str]:
+        """Every name; nothing is loaded."""
+        return list(dict.fromkeys((*self.built_in, *self._entries, *(point.name for point in self._points()))))
+
+    def source(self, name: Any) -> Source | None:
+        """Where a plug-in that is loaded comes from; None for what is built in or not loaded."""
+        entry = self._entries.get(name) if isinstance(name, str) and name not in self.built_in else None
+        return None if entry is None else entry.source
+
+    def plugins(self) -> tuple[dict[str, T], list[str]]:
+        """All plug-ins, loaded, by name; and a line for each entry point that cannot be."""
+        broken = []
+        for point in self._points():
+            if point.name in self.built_in:
+                broken.append(f"{self.kind} {point.name!r} of {_package(point)}: the name is built in")
+            elif point.name not in self._entries:
+                try:
+                    self._load([other for other in self._points() if other.name == point.name])
+                except SpecError as error:
+                    broken.append(str(error))
+        return {name: entry.value for name, entry in self._entries.items()}, list(dict.fromkeys(broken))
+
+    # -- registering --------------------------------------------------------------------------------------
+
+    def decorator(self, given: Any) -> Any:
+        """`@register`, or `@register("name")`."""
+        if isinstance(given, str):
+            return lambda thing: self._decorated(thing, given)
+        return self._decorated(given, None)
+
+    def _decorated(self, thing: F, name: str | None) -> F:
+        self.add(thing, name)
+        return thing
+
+    def add(self, thing: Any, name: str | None = None, package: str | None = None) -> None:
+        """Register an object, by default under its own name: `pump_station` and `PumpStation` are pump-station."""
+        source = source_of(thing, package)
+        entry = self._entries.get(name) if isinstance(name, str) else None
+        if entry is not None and entry.given is thing and package:  # loading it has registered it
+            self._entries[str(name)] = replace(entry, source=replace(entry.source, package=package))
+            return
+        name = own_name(thing, source) if name is None else name
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise SpecError(
+                f"{source} cannot be registered as {shown(name)}; a name is lower-case words of letters and digits, "
+                "such as pump-station"
+            )
+        if name in self.built_in:
+            raise SpecError(f"{self.kind} {name!r} is built in; {source} needs another name")
+        entry = self._entries.get(name)
+        others = [] if entry is None else [entry.source]
+        others += [source_of_point(point) for point in self._points(name)]
+        for other in others:
+            same = (other.module, other.qualname) == (source.module, source.qualname)
+            if not same and not (other.package and _top(other.module) == _top(source.module)):
+                raise SpecError(f"{self.kind} {name!r} is registered twice, by {other} and by {source}; rename one")
+        self._entries[name] = _Entry(thing, self._read(name, thing), source)
+
+    def remove(self, name: str) -> None:
+        """Forget a plug-in."""
+        self._entries.pop(name, None)
+
+    # -- entry points -------------------------------------------------------------------------------------
+
+    def _points(self, name: Any = None) -> list[EntryPoint]:
+        """Those of this kind, or of one name. They are looked up each time: a package may be installed meanwhile."""
+        if name is not None and not (isinstance(name, str) and NAME.fullmatch(name)):
+            return []
+        return [point for point in _entry_points(self.kind) if name in (None, point.name)]
+
+    def _load(self, points: Sequence[EntryPoint]) -> None:
+        """Load the entry point of a name, which must be one alone."""
+        point = points[0]
+        if len(points) > 1:
+            both = " and ".join(f"{each.value} of {_package(each)}" for each in points)
+            raise SpecError(f"{self.kind} {point.name!r} is in several packages, {both}; uninstall all but one")
+        where = f"{self.kind} {point.name!r} of {_package(point)}"
+        try:
+            thing = reduce(getattr, filter(None, point.attr.split(".")), importlib.import_module(point.module))
+        except (Exception, SystemExit) as error:  # a module that is not ours raises anything
+            raise SpecError(f"{where}: {point.value} cannot be loaded: {reason(error)}") from error
+        try:
+            self.add(thing, point.name, _package(point))
+        except SpecError as error:
+            raise SpecError(f"{where}: {error}") from error
+
+
+def _entry_points(kind: str) -> Iterable[EntryPoint]:
+    from importlib.metadata import entry_points  # here: it takes a twentieth of a second to load
+
+    return entry_points(group=GROUPS[kind])
+
+
+def entry_names(kind: str) -> list[str]:
+    """The names of the entry points of a kind; nothing is loaded."""
+    return [point.name for point in _entry_points(kind)]
+
+
+def _package(point: EntryPoint) -> str:
+    """The package that an entry point belongs to, with its version."""
+    return "an unknown package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
+
+
+def source_of_point(point: EntryPoint) -> Source:
+    """Where an entry point leads, by what it says."""
+    return Source(point.module, point.attr, _package(point))
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def own_name(thing: Any, source: Source) -> str:
+    """The name that an object gives itself, or else what it is called in Python, in lower-case words."""
+    given = getattr(thing, "name", None)
+    if isinstance(given, str):
+        return given
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", source.qualname.rpartition(".")[2])
+    return words.replace("_", "-").strip("-").lower()
+
+
+def named(thing: Any, name: str) -> None:
+    """Have a class carry the name that it is registered under."""
+    given = getattr(thing, "name", None)
+    if isinstance(given, str):
+        if given != name:
+            raise SpecError(f"{source_of(thing)} calls itself {given!r} (name) and is registered as {name!r}; use one")
+        return
+    thing.name = name
+
+
+# -- modules ----------------------------------------------------------------------------------------------
+
+
+def import_module(name: str, allowed: bool = True) -> Any:
+    """Import a module that plug-ins are in; refused unless it is allowed, or loaded already."""
+    if not isinstance(name, str) or not MODULE.fullmatch(name):
+        raise SpecError(f"{shown(name)} is no name of a module; write for example my_lab, without .py or a path")
+    if name in sys.modules and sys.modules[name] is not None:
+        return sys.modules[name]
+    if not allowed:
+        raise SpecError(
+            f"importing {name} runs its code; if you trust it, say --allow-import to conrl run or tune (in Python "
+            "allow_import=True)"
+        )
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
+            raise SpecError(
+                f"{name} cannot be imported; install it, or name its directory in PYTHONPATH: the current directory "
+                "is not searched by the command line"
+            ) from None
+        raise SpecError(f"{name} cannot be imported: {reason(error)}") from error
+    except (Exception, SystemExit) as error:  # a module that is not ours raises anything
+        raise SpecError(f"{name} cannot be imported: {reason(error)}") from error
+
+
+def import_modules(names: Iterable[str], allowed: bool = True) -> None:
+    """Import the modules that a study names, in their order."""
+    for name in names:
+        import_module(name, allowed)
+
+
+def is_function_name(text: Any) -> bool:
+    """Whether a text may name a function: `module:function`."""
+    return isinstance(text, str) and ":" in text
+
+
+def load_function(text: Any, what: str, allowed: bool = True) -> Callable[..., Any]:
+    """The function that `module:function` names; `what` it is for."""
+    module, colon, name = text.partition(":") if isinstance(text, str) else ("", "", "")
+    if not colon or not name.isidentifier() or not MODULE.fullmatch(module):
+        raise SpecError(f"{what} is {shown(text)}; name a function as MODULE:FUNCTION, such as my_lab:{what}")
+    found = import_module(module, allowed)
+    if not hasattr(found, name):
+        known = [key for key, value in vars(found).items() if callable(value) and not key.startswith("_")]
+        raise SpecError(f"{what} {text}: {unknown(f'function of {module}', name, known)}")
+    function = getattr(found, name)
+    if not callable(function):
+        raise SpecError(f"{what} {text} is {shown(function)}; it must be a function")
+    checked: Callable[..., Any] = function
+    return checked
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong in code that is not ours, in one line: the kind, the message, and the file and line."""
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
+    ours = {Path(__file__).parent, Path(importlib.__file__).parent}
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen")]
+    theirs = [f for f in frames if not ours & set(Path(f.filename).parents)]
+    return f"{text} ({Path(theirs[-1].filename).name}:{theirs[-1].lineno})" if theirs else text
