@@ -22,8 +22,10 @@ import numpy as np
 
 from conrl import metrics
 from conrl.errors import SpecError
-from conrl.experiments.analysis import CONFIDENCE, Environment, Study, load
+from conrl.experiments.analysis import Environment, Study
 from conrl.experiments.explorer import explorer, rounded
+from conrl.experiments.loading import load
+from conrl.experiments.statistics import CONFIDENCE
 from conrl.io.files import atomic_write
 
 SCRIPTS = ("page.js", "curves.js", "explorer.js")
