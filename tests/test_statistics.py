@@ -153,7 +153,7 @@ def test_intervals_are_those_of_a_loop_over_resamples() -> None:
 
     def won(strata: Samples) -> float:
         pairs = zip(strata[:3], strata[3:], strict=True)
-        return float(np.mean([scipy.stats.mannwhitneyu(x, y).statistic / (x.size * y.size) for x, y in pairs]))
+        return float(np.mean([np.mean((x[:, None] > y) + 0.5 * (x[:, None] == y)) for x, y in pairs]))
 
     def above(strata: Samples) -> float:
         return float(np.mean([np.mean(x > 5.2) for x in strata]))

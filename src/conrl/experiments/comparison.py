@@ -168,12 +168,12 @@ def _array(by_seed: dict[int, float]) -> Float:
 
 
 def _steps(values: Iterable[Float]) -> Float:
-    """Where profiles change, with a little room at both ends; evenly spaced if there are too many such places."""
+    """Where profiles change, with a little room at both ends; if there are too many such places, some of them."""
     x = np.unique(np.concatenate([*values, np.zeros(0)]))
     if not x.size:
         return x
     room = 0.03 * (x[-1] - x[0]) or 0.03 * max(abs(float(x[0])), 1.0)
-    inner = x if x.size <= MOST_STEPS else np.linspace(x[0], x[-1], MOST_STEPS)
+    inner = x[np.unique(np.linspace(0, x.size - 1, min(x.size, MOST_STEPS)).round().astype(np.int64))]
     return np.concatenate(([x[0] - room], inner, [x[-1] + room]))
 
 

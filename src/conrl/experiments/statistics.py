@@ -26,9 +26,11 @@ A resample is a row of weights, in which an environment's 1 / M is spread by a m
 a function of such weights.
 
 Where an environment has fewer than `LEAST_SEEDS` seeds there is no interval: two numbers say nothing of how far a third
-could be. Percentile intervals of few seeds are too narrow. Of normal scores in one environment, an interval of the mean
-that claims 95% holds in about 76% of studies of 3 seeds, 84% of 5, 90% of 10 and 92% of 20; with 3 seeds in each of
-five environments in 86% (`tests/test_statistics.py`). Each interval is for itself: of twenty, one is expected to miss.
+could be. Nor is there one where no resample differs, as where every run of X is better than every run of Y: that the
+seeds agree does not prove that others would. Percentile intervals of few seeds are too narrow. Of normal scores in one
+environment, an interval of the mean that claims 95% holds in about 76% of studies of 3 seeds, 84% of 5, 90% of 10 and
+92% of 20; with 3 seeds in each of five environments in 86% (`tests/test_statistics.py`). Each interval is for itself:
+of twenty, one is expected to miss.
 """
 
 from __future__ import annotations
@@ -44,13 +46,14 @@ from conrl._types import Float
 RESAMPLES = 2000
 CONFIDENCE = 0.95
 LEAST_SEEDS = 3
+ROUNDING = 1e-12
 MOST = 2_000_000  # weights held at once
 
 Sample = Sequence[Float]  # scores by environment
 
 
 class Estimate(NamedTuple):
-    """A number with its interval; without one where there are too few seeds."""
+    """A number with its interval; without one where there are too few seeds, or no resample differs."""
 
     value: float
     low: float | None
@@ -146,8 +149,10 @@ def over_seeds(values: Float) -> Band:
 
 
 def _estimate(sizes: tuple[int, ...], statistic: Callable[[Float], Float]) -> Estimate:
+    """One number; an interval that has no width, or differs by rounding alone, is none."""
     value, low, high = (float(x) for x in bootstrap(sizes, statistic))
-    return Estimate(value, None if np.isnan(low) else low, None if np.isnan(high) else high)
+    wide = high - low > ROUNDING * max(abs(low), abs(high))
+    return Estimate(value, low, high) if wide else Estimate(value, None, None)
 
 
 def _sizes(sample: Sample) -> tuple[int, ...]:
