@@ -148,18 +148,18 @@ def _words() -> dict[str, str]:
         "total": "Total cost: realised, summed over all episodes; a mean over seeds.",
         "compared": "Interquartile means: of the runs, without the lowest and the highest quarter. Every number is a "
         "share, so that environments can be put together, and each weighs the same. Score: reward over the last "
-        f"{metrics.LAST:.0%} of a run, as a share of the constrained optimum. Excess: how far the cost there is above "
-        "its limit, as a share of it. Distance: the larger of what is short of the optimum and over a limit; 0 is "
-        "optimal within the limits. Strong regret and strong violation: means over all episodes of how far each was "
-        "short and over. Of several costs, the worst.",
+        f"{metrics.LAST:.0%} of a run, as a share of the constrained optimum; above 1, limits were broken. Excess: how "
+        "far the cost there is above its limit, as a share of it. Distance: the larger of what is short of the optimum "
+        "and over a limit; 0 is optimal within the limits. Strong regret and strong violation: means over all episodes "
+        "of how far each was short and over. Of several costs, the worst.",
         "intervals": f"[Brackets] are {CONFIDENCE:.0%} percentile intervals of the stratified bootstrap over seeds "
         f"({RESAMPLES:,} resamples), each by itself. There is none if an environment has fewer than {LEAST_SEEDS} "
         "seeds, or if no resample differs. With fewer than ten seeds they are too narrow.",
         "pairs": "Difference: first minus second, over the seeds that both have; runs of one seed draw the same random "
         "numbers for what happens. Probability: that a run of the first is better than one of the second, a tie "
         "counting half; the mean over environments.",
-        "profile": "The share of runs that are better than each number on the axis; higher is better. Bands are "
-        "pointwise intervals.",
+        "profile": "The share of runs above each number on the axis or, where lower is better, at most that number: "
+        "a higher curve is better. Bands are pointwise intervals.",
     }
 
 

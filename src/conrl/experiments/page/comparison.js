@@ -47,20 +47,25 @@ function pairsTable(parent, scope, measure) {
   const word = measure.higher ? "higher" : "lower";
   put(parent, "h3", { text: `Pairs, by ${measure.title} (${word} is better)` });
   const rows = pairs.map((row) => [
-    `${titleOf(row.first)} against ${titleOf(row.second)}`, [many(row.environments)], [many(row.pairs)],
+    `${titleOf(row.first)} against ${titleOf(row.second)}`,
     withRange(row.difference, row.difference_low, row.difference_high),
     withRange(row.improvement, row.improvement_low, row.improvement_high),
+    [many(row.pairs)], [many(row.environments)],
   ]);
-  plainTable(parent, `Pairs, ${scope.title}`, ["First against second", "Environments", "Pairs of seeds", "Difference", "Probability that first is better"], rows);
+  plainTable(parent, `Pairs, ${scope.title}`, ["First against second", "Difference", "Probability that first is better", "Pairs of seeds", "Environments"], rows);
   put(parent, "p", { className: "soft", text: DATA.words.pairs });
 }
 
-function profileTraces(profiles) {
-  const found = [];
+// Where less is better, much lies near 0 and some far away: an axis that is linear there, and logarithmic further out.
+const scaled = (measure, x) => (measure.higher ? x : Math.asinh(x / 0.01));
+
+function profileTraces(profiles, measure) {
+  const found = [], x = profiles.x.map((value) => scaled(measure, value));
+  const sign = measure.higher ? "&gt;" : "≤";
   for (const line of profiles.lines) {
     const { colour, dash } = look(line.algorithm);
     const title = plain(titleOf(line.algorithm));
-    const common = { x: profiles.x, type: "scatter", mode: "lines", showlegend: false };
+    const common = { x, type: "scatter", mode: "lines", showlegend: false };
     const banded = line.low.every((y) => y !== null);
     if (banded) {
       const edge = { ...common, line: { width: 0, shape: "hv", color: colour }, hoverinfo: "skip" };
@@ -68,22 +73,23 @@ function profileTraces(profiles) {
     }
     found.push({
       ...common, y: line.share, name: title, line: { color: colour, width: 2, dash, shape: "hv" },
-      customdata: line.low.map((low, i) => [low, line.high[i]]),
-      hovertemplate: `${title}: %{y:.0%}${banded ? " [%{customdata[0]:.0%}, %{customdata[1]:.0%}]" : ""}<extra></extra>`,
+      customdata: line.low.map((low, i) => [low, line.high[i], profiles.x[i]]),
+      hovertemplate: `${title}: %{y:.0%}${banded ? " [%{customdata[0]:.0%}, %{customdata[1]:.0%}]" : ""} ${sign} %{customdata[2]:.3~g}<extra></extra>`,
     });
   }
   return found;
 }
 
-function profileLayout(measure) {
+function profileLayout(profiles, measure) {
   const ink = colourOf("ink"), line = colourOf("line"), soft = colourOf("soft");
   const axis = { gridcolor: line, zerolinecolor: line, linecolor: soft };
-  const sign = measure.higher ? ">" : "≤";
+  const ticks = [0, 0.01, 0.1, 1, 10, 100, 1000];
+  const nonlinear = measure.higher ? {} : { tickvals: ticks.map((x) => scaled(measure, x)), ticktext: ticks.map(String), zeroline: false, range: [-0.1, scaled(measure, Math.max(0.01, profiles.x[profiles.x.length - 1] || 0))] };
   return {
     height: 330, margin: { l: 58, r: 14, t: 34, b: 48 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: ink, size: 12, family: getComputedStyle(document.body).fontFamily }, hovermode: "x unified",
     hoverlabel: { bgcolor: colourOf("paper"), bordercolor: soft, font: { color: ink } },
-    xaxis: { ...axis, title: { text: measure.title }, hoverformat: ".3~g", tickformat: "~g", unifiedhovertitle: { text: `${measure.title} ${sign} %{x}` } },
+    xaxis: { ...axis, title: { text: measure.title }, tickformat: "~g", unifiedhovertitle: { text: `runs by ${measure.title}` }, ...nonlinear },
     yaxis: { ...axis, range: [-0.02, 1.02], tickformat: ".0%", title: { text: "share of runs" } },
     modebar: { bgcolor: "rgba(0,0,0,0)", color: soft, activecolor: ink }, showlegend: false, dragmode: COARSE ? false : "zoom",
   };
@@ -105,7 +111,7 @@ function profileFigure(parent) {
       put(item, "span", { text: titleOf(line.algorithm) });
     }
     plot.setAttribute("aria-label", `Performance profiles by ${shown.measure.title}, ${shown.scope}; the tables above hold the means.`);
-    if (made) Plotly.react(plot, profileTraces(shown.profiles), profileLayout(shown.measure), ROUTINE);
+    if (made) Plotly.react(plot, profileTraces(shown.profiles, shown.measure), profileLayout(shown.profiles, shown.measure), ROUTINE);
   };
   whenSeen(plot, () => setTimeout(() => {
     loadPlotly();
