@@ -288,7 +288,7 @@ class Study:
                 **found,
                 # The median over all seeds: a seed that did not solve it counts as longer than any.
                 "solved": None if found["solved"] is None else _finite(found["solved"]),
-                "solved_seeds": sum(one["solved"] is not None and np.isfinite(one["solved"]) for one in whole),
+                "solved_seeds": sum(one["solved"] not in (None, np.inf) for one in whole),
             }
             for i, name in enumerate(runs[0].cost_names):
                 yield row | {
