@@ -48,7 +48,8 @@ environments together. Of several costs the worst counts:
 
 - *score*: 1 - (optimum - final reward) / size: 1 at the optimum; the final reward over the optimum, if that is
   positive.
-- *excess share*: how far the final cost is above its limit, or below its floor; 0 if it is not.
+- *excess share*: how far the final cost is above its limit, or below its floor; 0 if it is not. (As everywhere here, of
+  expected costs: limits on single episodes are not looked at.)
 - *distance*: the larger of the two: how far what was played at the end falls short of the optimum, and exceeds a limit.
   This is the epsilon of a PAC statement, as a share. A learner that breaks limits for reward has a good score, but no
   small distance.

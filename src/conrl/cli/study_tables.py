@@ -124,9 +124,9 @@ def _aggregates_table(record: Record, rows: Sequence[Record]) -> Numbers:
 
 
 def _pairs_table(record: Record, rows: Sequence[Record]) -> Numbers:
-    """A line for each pair, by score and by distance, as far as they are known; else by excess."""
-    known = {row["measure"] for row in rows}
-    shown = [name for name in ("score", "distance") if name in known] or ["excess_share"]
+    """A line for each pair, by score and by distance, as far as they are known; else by two others that are."""
+    known = list(dict.fromkeys(row["measure"] for row in rows))
+    shown = [name for name in known if name in ("score", "distance")] or known[:2]
     titles = [record["measures"][name]["title"] for name in shown]
     table = Numbers("", "pairs", *(text for title in titles for text in (f"{title} difference", f"better {title}")))
     for pair in dict.fromkeys((row["first"], row["second"]) for row in rows if row["measure"] in shown):

@@ -22,8 +22,8 @@ environment weighs the same, however many seeds it has.
 Intervals are 95% percentile intervals of the *stratified bootstrap*: in each of `RESAMPLES` resamples every environment
 keeps its number of seeds, drawn from its own with replacement. Paired differences draw pairs; the probability of
 improvement draws the seeds of X and of Y by themselves. The draws have a fixed seed: the same runs give the same bytes.
-A resample is a row of weights, in which an environment's 1 / M is spread by a multinomial draw; every measure above is
-a function of such weights.
+A resample is a row of weights, in which an environment's 1 / M is spread over the seeds that were drawn; every measure
+above is a function of such weights.
 
 Where an environment has fewer than `LEAST_SEEDS` seeds there is no interval: two numbers say nothing of how far a third
 could be. Nor is there one where no resample differs, as where every run of X is better than every run of Y: that the
@@ -180,5 +180,8 @@ def _at_once(sizes: tuple[int, ...]) -> Float:
 
 def _draw(generator: np.random.Generator, sizes: tuple[int, ...], rows: int) -> Float:
     """[rows, N]: weights of resamples."""
-    drawn = [generator.multinomial(n, np.full(n, 1.0 / n), rows) / (len(sizes) * n) for n in sizes]
+    drawn = []
+    for n in sizes:
+        seeds = generator.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
+        drawn.append(np.bincount(seeds.ravel(), minlength=rows * n).reshape(rows, n) / (len(sizes) * n))
     return np.concatenate(drawn, axis=1)
