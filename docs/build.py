@@ -43,6 +43,7 @@ MENU = {
         "how-to/certificates",
         "how-to/one-policy",
         "studies",
+        "how-to/trackers",
     ),
     "Stories": ("stories/pricing", "stories/advertising", "stories/fleet", "stories/ward", "stories/rover"),
     "Understand": ("mathematics", "paper", "results", "environments", "architecture", "reliability"),

@@ -597,7 +597,7 @@ WORDS = {
     "envs": ("--json", "--nonsense"),
     "algorithms": ("--json", "x"),
     "run": ("--out", "--workers", "--dask"),
-    "report": ("--out", "--csv", "--json"),
+    "report": ("--out", "--csv", "--long", "--profiles", "--json"),
     "tune": ("--out", "--workers"),
     "reproduce": ("--quick", "--out"),
 }
@@ -646,7 +646,7 @@ def arguments(r: random.Random, folder: Path) -> None:
             words += ["--time-limit", "0.1"]
         elif option not in ("--json", "--quick", "x", "--nonsense"):
             value = r.choice(VALUES.get(option, ("1", "0", "x"))) if r.random() < 0.7 else odd(r)
-            words.append(str(folder / "out") if option in ("--out", "--csv") else value)
+            words.append(str(folder / "out") if option in ("--out", "--csv", "--long") else value)
     if name == "reproduce" and words[1] in ("figure1", "figure2", "dope"):
         return
     command(*[word.replace("\x00", "") for word in words])

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+import trackers
 from launch import launch
 from pages import ROOT, commands, python_examples, run_commands, run_python, write_files
 
@@ -39,7 +40,17 @@ def test_the_pages_with_code_are_found() -> None:
 def test_python_blocks_print_what_is_shown(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_files(PAGES[name], tmp_path)
+    runs = trackers.install(monkeypatch) if name == TRACKERS else {}
     run_python(PAGES[name], name)
+    for live, *study in runs.values():  # the services are not asked; what they would have been told is looked at
+        assert not any(run.open for run in (live, *study))
+        assert [step for step, _ in live.logged] == list(range(1, 51))
+        assert {"reward", "cost_crash", "expected_reward"} <= live.logged[-1][1].keys()
+        assert live.summary["strong_regret"] > 0.0
+        assert all(len(run.logged) == 20 and "strong_violation" in run.summary for run in study)
+
+
+TRACKERS = "docs/how-to/trackers.md"
 
 
 @pytest.mark.parametrize("name", WITH_COMMANDS)

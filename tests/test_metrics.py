@@ -585,3 +585,16 @@ def test_what_is_unknown_is_none() -> None:
     assert free.averages is not None
     assert free.average_policy is not None
     assert free.average_policy.value.tolist() == free.averages[-1].tolist()
+
+
+def test_the_latest_episode_is_the_last_row_of_the_table() -> None:
+    mdp = mars_rover(rock_reward=1.0)
+    told: list[dict[str, float]] = []
+    history = conrl.learn(mdp, conrl.ConRL(mdp.task), 12, seed=1, after=lambda history: told.append(history.latest))
+    rows = list(csv.DictReader(history.to_csv().splitlines()))
+    assert len(told) == len(rows) == 12
+    for k, (found, row) in enumerate(zip(told, rows, strict=True), start=1):
+        assert float(row.pop("episode")) == k
+        assert found == {name: float(cell) for name, cell in row.items() if cell}
+        assert all(type(value) is float for value in found.values())
+    assert conrl.running.history.History(("crash",), history.problem).latest == {}

@@ -318,8 +318,8 @@ def test_names_are_shown_as_they_are(tab: Any) -> None:
     assert tab.locator("#env-0 h2").text_content() == f"Rover {EVIL}"
     assert EVIL in tab.locator(".failures pre").text_content()
     assert tab.locator("img").count() == 0
-    tab.locator("#env-0 .js-plotly-plot").wait_for()
     tab.locator("#env-0 .plot").scroll_into_view_if_needed()
+    tab.locator("#env-0 .js-plotly-plot").wait_for()
     box = tab.locator("#env-0 .plot .nsewdrag").first.bounding_box()
     for shift in (0, 20):
         tab.mouse.move(box["x"] + box["width"] / 2 + shift, box["y"] + box["height"] / 2)
@@ -344,6 +344,62 @@ def test_each_policy_has_a_table_of_its_own(tab: Any, page: Path) -> None:
                 assert float(text.replace(",", "")) == pytest.approx(row[key], rel=1e-3)
             share = first["Violating episodes"].text_content()
             assert float(share.rstrip("%")) == pytest.approx(100 * row["violating"], abs=0.5)
+
+
+def test_algorithms_are_compared_in_all_environments_and_in_each(tab: Any, data: dict[str, Any]) -> None:
+    """By whatever is chosen; of two seeds there is no interval."""
+    section, (whole, *each) = tab.locator("#comparison"), data["comparison"]["scopes"]
+    assert [scope["title"] for scope in each] == [env["title"] for env in data["environments"]]
+    where, by = section.locator("select").all()
+
+    def means() -> list[str]:
+        return list(
+            section.locator("[aria-label^='Interquartile means'] tbody tr").first.locator("td").all_text_contents()
+        )
+
+    def pairs() -> str:
+        return str(section.locator("[aria-label^='Pairs'] tbody").inner_text())
+
+    def wanted(scope: dict[str, Any]) -> float:
+        rows = [row for row in scope["aggregates"] if (row["measure"], row["algorithm"]) == ("score", "conrl")]
+        return float(rows[0]["iqm"])
+
+    assert means()[0] == str(2 * len(each))
+    assert means()[1].endswith("no interval")
+    assert float(means()[1].removesuffix("no interval")) == pytest.approx(wanted(whole), rel=1e-2)
+    assert IMAGE in pairs()
+    where.select_option(index=2)
+    assert float(means()[1].removesuffix("no interval")) == pytest.approx(wanted(each[1]), rel=1e-2)
+    before = pairs()
+    by.select_option(label="distance")
+    assert pairs() != before
+    assert "Pairs, by distance (lower is better)" in section.inner_text()
+    section.locator(".plot").scroll_into_view_if_needed()
+    section.locator(".js-plotly-plot").wait_for()
+    shares = "document.querySelector('#comparison .plot').data.map(line => line.y)"
+    assert tab.evaluate(shares) == [line["share"] for line in each[1]["profiles"]["distance"]["lines"]]
+
+
+def test_profiles_have_bands_if_there_are_seeds_enough(browser: Any, tmp_path: Path) -> None:
+    mdp = mars_rover(rock_reward=1.0)
+    runs = [record("rover", name, seed, mdp) for name in ("a", "b") for seed in range(4)]
+    found = Made(tmp_path, "made", "made", runs, [], ["a", "b"], {"a": "a", "b": "b"})
+    object.__setattr__(found, "models", {"rover": ("Rover", mdp)})
+    with watched(browser, write_report(found), {"width": 390, "height": 844}) as tab:
+        section = tab.locator("#comparison")
+        assert section.locator("select").first.locator("option").all_text_contents() == ["Rover"]  # it is all of them
+        assert "[" in section.locator("[aria-label^='Interquartile means']").inner_text()
+        section.locator(".plot").scroll_into_view_if_needed()
+        section.locator(".js-plotly-plot").wait_for()
+        kinds = "document.querySelector('#comparison .plot').data.map(line => line.fill || '')"
+        assert tab.evaluate(kinds) == ["", "tonexty", ""] * 2
+        tab.locator("#env-0 .plot").scroll_into_view_if_needed()
+        tab.locator("#env-0 .js-plotly-plot").wait_for()
+        curves = (
+            "document.querySelector('#env-0 .plot').data.filter(line => line.meta === 'a').map(line => line.fill || '')"
+        )
+        assert tab.evaluate(curves) == ["toself", ""] * 3
+        assert tab.evaluate("document.documentElement.scrollWidth") == 390
 
 
 def test_the_limit_moves_numbers_and_policy(tab: Any) -> None:
@@ -405,12 +461,13 @@ def test_other_costs_and_models_without_a_map(tab: Any) -> None:
 
 def test_algorithms_are_chosen_and_axes_changed(tab: Any) -> None:
     shown = "document.querySelector('#env-0 .plot').data.filter(t => t.meta === 'conrl' && t.visible).length"
+    tab.locator("#env-0 .plot").scroll_into_view_if_needed()
     tab.locator("#env-0 .js-plotly-plot").wait_for()
     lines = tab.locator("#env-0 .plot .scatterlayer .trace")
     buttons = [b.get_attribute("aria-label") for b in tab.locator("#env-0 .modebar-btn").all()]
     assert buttons == ["Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"]
     count, every = tab.evaluate(shown), lines.count()
-    assert count == 6  # three rows, a band and a line each
+    assert count == 3  # three rows, a line each; two seeds have no band
     box = tab.locator("#env-0").get_by_label("ConRL", exact=True)
     box.focus()
     tab.keyboard.press("Space")
@@ -436,5 +493,5 @@ def test_narrow_screens_do_not_scroll_sideways(browser: Any, page: Path) -> None
 
 def test_contents_of_nothing_but_failures(tmp_path: Path) -> None:
     found = Study(tmp_path, "n", "n", [], [Failure("e", "a", 0, "boom")], [], {})
-    assert contents(found)["environments"] == []
+    assert contents(found)["environments"] == contents(found)["comparison"]["scopes"] == []
     write_report(found)

@@ -270,9 +270,23 @@ def test_a_run_with_several_costs_and_one_with_none(tmp_path: Path) -> None:
         "Metrics/ExpectedCost": 2.5,
         "Metrics/ExpectedCost/crash": 0.5,
         "Metrics/ExpectedCost/fuel": 2.0,
+        "Metrics/StrongViolation/crash": 0.0,
+        "Metrics/StrongViolation/fuel": 1.5,
     }
+    then = read(first)[1][2]
+    assert (then["Metrics/StrongViolation/crash"], then["Metrics/StrongViolation/fuel"]) == (0.5, 5.0)  # sums so far
     assert second.parent.name == "seed-001"
     assert read(second)[0][2] == {"Metrics/EpRet": 1.0, "Metrics/EpCost": 0.0, "Metrics/EpLen": 7.0}
+
+
+def test_strong_regret_is_against_the_optimum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Study, "optimum", lambda *_: 3.0)
+    (path,) = export(study(record(expected=np.array([[2.0, 0.25], [3.5, 1.0]]))), tmp_path)
+    assert [event[2]["Metrics/StrongRegret"] for event in read(path)] == [
+        1.0,
+        1.0,
+    ]  # a better one makes up for nothing
+    assert [event[2]["Metrics/StrongViolation"] for event in read(path)] == [0.0, 0.5]
 
 
 def test_names_stay_below_the_directory(tmp_path: Path) -> None:

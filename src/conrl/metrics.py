@@ -43,6 +43,18 @@ They need the exact value of each episode: of a single draw the positive part wo
 the draw is part of what a learner executes (`Proposal.lottery`), the value of the episode is that of the lottery,
 before the draw. With `play="mixture"` it is that of the component drawn, and 0 of an episode that a budget skips.
 
+*Shares* of the size of the optimum or the limit mean the same in every environment, so that studies may put
+environments together. Of several costs the worst counts:
+
+- *score*: 1 - (optimum - final reward) / size: 1 at the optimum; the final reward over the optimum, if that is
+  positive.
+- *excess share*: how far the final cost is above its limit, or below its floor; 0 if it is not. (As everywhere here, of
+  expected costs: limits on single episodes are not looked at.)
+- *distance*: the larger of the two: how far what was played at the end falls short of the optimum, and exceeds a limit.
+  This is the epsilon of a PAC statement, as a share. A learner that breaks limits for reward has a good score, but no
+  small distance.
+- *strong regret share*, *strong violation share*: the means over the episodes of their shortfall and of their excess.
+
 `NEAR`, `OVER`, `TOLERANCE` and the 1e-9 are shares of the size of the optimum or the limit; where that is 0, of the
 most that one step can pay. So units do not matter. (A `MARGIN` of 0 is 0: what is never negative cannot be below 0 by
 a margin.) The values of one unending episode are means since its beginning already: they are not smoothed again, the
@@ -153,6 +165,18 @@ def excess(costs: Float, limits: Float, floors: Float) -> Float:
     return np.maximum(costs - limits, 0.0) + np.maximum(floors - costs, 0.0)
 
 
+def excess_share(costs: Float, limits: Float, floors: Float, largest: Float) -> Float:
+    """[..., d]: the `excess` as a share of the size of the limit or floor; `largest` [d] is what a share of 0 is of."""
+    above = _share(np.maximum(costs - limits, 0.0), size_of(limits, largest))
+    return above + _share(np.maximum(floors - costs, 0.0), size_of(floors, largest))
+
+
+def score(rewards: Float, optimum: float, largest: float) -> Float:
+    """[...]: 1 - (optimum - reward) / size of the optimum; `largest` is what a share of 0 is of."""
+    size = np.maximum(size_of(np.array(optimum), np.array(largest)), np.finfo(float).tiny)
+    return 1.0 - (optimum - rewards) / size
+
+
 def strong_violation(costs: Float, limits: Float, floors: Float) -> Float:
     """[K, d]: sums over the episodes so far of their `excess`."""
     return np.cumsum(excess(costs, limits, floors), axis=0)
@@ -182,9 +206,7 @@ def binned_excess(costs: Float, limits: Float, floors: Float, largest: Float | N
     marks[0] = np.floor(marks[0])
     ends = np.unique(np.round(marks).astype(np.int64))  # bin b is ends[b] < k <= ends[b+1]
     first, starts, sizes = ends[0], ends[:-1] - ends[0], np.diff(ends)
-    unit = np.ones(d) if largest is None else largest
-    share = _share(np.maximum(costs - limits, 0.0), size_of(limits, unit))
-    share += _share(np.maximum(floors - costs, 0.0), size_of(floors, unit))
+    share = excess_share(costs, limits, floors, np.ones(d) if largest is None else largest)
     logs = np.log(np.arange(first + 1, K + 1))
     means = np.add.reduceat(share[first:], starts, axis=0) / sizes[:, None]
     return Binned(np.exp(np.add.reduceat(logs, starts) / sizes), means)
@@ -214,7 +236,7 @@ def _size(aim: Float, largest: Float) -> Float:
 
 
 def _share(amounts: Float, sizes: Float) -> Float:
-    """[K, d]: amounts over sizes [d]; 0 where there is no size, as of an infinite limit."""
+    """[..., d]: amounts over sizes [d]; 0 where there is no size, as of an infinite limit."""
     return np.divide(amounts, sizes, out=np.zeros(amounts.shape), where=sizes > 0.0)
 
 
@@ -342,6 +364,45 @@ class Scores:
     def _standing(self, value: Float, optimum: float | None) -> Standing:
         short = None if optimum is None else float(shortfall(value[0], optimum))
         return Standing(value, short, excess(value[1:], self.limits, self.floors))
+
+    @property
+    def _limited(self) -> Bool:
+        """[d]: which costs have a limit or a floor."""
+        limited: Bool = np.isfinite(self.limits) | np.isfinite(self.floors)
+        return limited
+
+    def score(self, optimum: float | None) -> float | None:
+        """The final reward as a share of the optimum; None where either is unknown."""
+        if optimum is None or not self.episodes or np.isnan(self.final[0]):
+            return None
+        return float(score(self.final[0], optimum, float(self.largest[0])))
+
+    @property
+    def excess_share(self) -> float | None:
+        """By what share of it the worst of the final costs is outside its limit; None where nothing is limited."""
+        if not self._limited.any() or not self.episodes or np.isnan(self.final).any():
+            return None
+        return float(excess_share(self.final[1:], self.limits, self.floors, self.largest[1:]).max())
+
+    def distance(self, optimum: float | None) -> float | None:
+        """The larger of what the score is below 1 and of the excess share; None where the score is unknown."""
+        reached = self.score(optimum)
+        return None if reached is None else max(1.0 - reached, self.excess_share or 0.0, 0.0)
+
+    def strong_regret_share(self, optimum: float | None) -> float | None:
+        """The mean shortfall of an episode, as a share of the optimum; None where it is unknown."""
+        if optimum is None or not self._exact or not self.episodes:
+            return None
+        return float(np.maximum(1.0 - score(self.executed[:, 0], optimum, float(self.largest[0])), 0.0).mean())
+
+    @property
+    def strong_violation_share(self) -> float | None:
+        """The mean excess of an episode, as a share of the limit, of the worst cost; None where it is unknown, or
+        nothing is limited."""
+        if not self._exact or not self._limited.any() or not self.episodes:
+            return None
+        bounds = self.limits, self.floors, self.largest[1:]
+        return float(excess_share(self.executed[:, 1:], *bounds).mean(axis=0).max())
 
     @property
     def _exact(self) -> bool:

@@ -323,7 +323,10 @@ def learn_record(env: str, algorithm: str, seed: int, history: History) -> Recor
 
 
 def study_record(study: Study, wrote: Sequence[Path]) -> Record:
-    """The table of a study, and the files that were written of it."""
+    """The table of a study, how its algorithms compare, and the files that were written of it."""
+    from conrl.experiments.measures import COMPARED
+    from conrl.experiments.statistics import CONFIDENCE, LEAST_SEEDS, RESAMPLES
+
     return {
         "study": study.name,
         "runs": len(study.runs),
@@ -332,6 +335,21 @@ def study_record(study: Study, wrote: Sequence[Path]) -> Record:
         "tolerance": TOLERANCE,
         "margin": MARGIN,
         "rows": [row | {"title": study.titles.get(row["algorithm"], row["algorithm"])} for row in study.rows()],
+        "confidence": CONFIDENCE,
+        "resamples": RESAMPLES,
+        "least_seeds": LEAST_SEEDS,
+        "measures": {
+            name: {
+                "title": measure.title,
+                "higher": measure.higher,
+                "environments": list(study.scores(name)),
+                "left_out": study.left_out(name),
+            }
+            for name, measure in COMPARED.items()
+        },
+        "titles": study.titles,
+        "aggregates": [row._asdict() for row in study.aggregates()],
+        "comparisons": [row._asdict() for row in study.comparisons()],
     }
 
 

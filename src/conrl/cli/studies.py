@@ -14,7 +14,7 @@ from conrl.cli.options import as_json, imports
 from conrl.errors import RunError, SpecError
 
 if TYPE_CHECKING:
-    from conrl.experiments import Outcome, Spec
+    from conrl.experiments import Outcome, Spec, Study
     from conrl.experiments.execution import Manner
 
 OUT = "Directory of the study."
@@ -216,28 +216,43 @@ Examples:
   conrl report figure1
   conrl report runs --out report.html
   conrl report figure1 --csv summary.csv --tensorboard events
+  conrl report figure1 --long long.csv --profiles profiles.png
   conrl report figure1 --json
 
-The page works without a network: curves, the table with intervals over seeds, and for each environment a slider over
-its limit. --tensorboard writes events files for TensorBoard."""
+The page works without a network: algorithms compared, curves, the table with intervals over seeds, and for each
+environment a slider over its limit. --long writes a row for each environment, algorithm, seed and metric. --tensorboard
+writes events files for TensorBoard."""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="The page. [default: DIRECTORY/report.html]")
 @click.option("--csv", "table", type=click.Path(path_type=Path), help="Also write the table, as CSV.")
+@click.option("--long", type=click.Path(path_type=Path), help="Also write all numbers of all runs, as CSV.")
+@click.option("--profiles", type=click.Path(path_type=Path), help="Also draw performance profiles: .png, .pdf or .svg.")
 @click.option("--tensorboard", type=click.Path(path_type=Path), help="Also write events files under this directory.")
 @imports
 @as_json
-def report(directory: Path, out: Path | None, table: Path | None, tensorboard: Path | None, as_json: bool) -> None:
+def report(
+    directory: Path,
+    out: Path | None,
+    table: Path | None,
+    long: Path | None,
+    profiles: Path | None,
+    tensorboard: Path | None,
+    as_json: bool,
+) -> None:
     """One self-contained HTML page of all runs under DIRECTORY."""
     from conrl.cli import json_records, study_tables
+    from conrl.drawing import PICTURES
     from conrl.experiments import load
     from conrl.experiments.report import write_report
 
-    for path in (out, table):  # before any of them is written
+    for path in (out, table, long, profiles):  # before any of them is written
         if path is not None and not path.absolute().parent.is_dir():
             raise SpecError(f"{path}: there is no directory {path.parent}")
         if path is not None and path.is_dir():
             raise SpecError(f"{path}: it is a directory; name a file")
+    if profiles is not None and profiles.suffix not in PICTURES:
+        raise SpecError(f"--profiles {profiles}: a picture is written as {', '.join(PICTURES)}")
     if tensorboard is not None and tensorboard.exists() and not tensorboard.is_dir():
         raise SpecError(f"--tensorboard {tensorboard}: it is a file; name a directory")
     study = load(directory)
@@ -247,6 +262,11 @@ def report(directory: Path, out: Path | None, table: Path | None, tensorboard: P
     if table is not None:
         study.save_csv(table)
         wrote.append(table)
+    if long is not None:
+        study.save_long(long)
+        wrote.append(long)
+    if profiles is not None:
+        wrote.append(draw_profiles(study, profiles))
     if tensorboard is not None:
         from conrl.experiments.tensorboard import export
 
@@ -259,3 +279,12 @@ def report(directory: Path, out: Path | None, table: Path | None, tensorboard: P
     for name, env in study.environments.items():
         if env.unknown:
             click.echo(f"{name}: {env.unknown}", err=True)
+
+
+def draw_profiles(study: Study, path: Path) -> Path:
+    """The picture of `--profiles`."""
+    from conrl.drawing import save_figure
+    from conrl.experiments.profiles import profile_figure
+
+    save_figure(profile_figure(study), path)
+    return path

@@ -35,7 +35,7 @@ def study_tables(record: Record) -> Parts:
         f"single: whose own cost is, by more than {tolerance} of it",
         "strong: sums of what each episode was short or over; slope: of log excess, over the last decade of episodes",
     )
-    return [*parts, *(Text(note, "dim") for note in notes)]
+    return [*parts, *(Text(note, "dim") for note in notes), *_comparison(record)]
 
 
 def _rewards_table(rows: Sequence[Record]) -> Numbers:
@@ -80,6 +80,86 @@ def _bounds(row: Record) -> str:
 def _short(x: float | None) -> str:
     """Four digits; empty where there is no number."""
     return "" if x is None else f"{x:.4g}"
+
+
+# -- report: algorithms compared --------------------------------------------------------------------------
+
+
+def _comparison(record: Record) -> Parts:
+    """Over all environments: interquartile means of each algorithm, and every two of them."""
+    whole, pairs = (
+        [row for row in record[kind] if row["environment"] is None] for kind in ("aggregates", "comparisons")
+    )
+    if not whole:
+        return []
+    names = list(dict.fromkeys(row["environment"] for row in record["rows"]))
+    where = f"all {len(names)} environments" if len(names) > 1 else names[0]
+    parts: Parts = [Text(""), Text(f"compared in {where}", "bold"), _aggregates_table(record, whole)]
+    notes = [
+        "interquartile means over runs; score: the last tenth's reward, as a share of the optimum; excess: its cost "
+        "over the limit, as a share; distance: the larger of what is short and over; strong: the same, of all episodes",
+    ]
+    if pairs:
+        parts.append(_pairs_table(record, pairs))
+        notes.append(
+            "differences: first minus second, over the environments and seeds that both have; better: the probability "
+            "that a run of the first is"
+        )
+    notes.append(
+        f"[{record['confidence']:.0%} intervals]: stratified bootstrap over seeds, {record['resamples']:,} resamples; "
+        f"none of fewer than {record['least_seeds']} seeds, or if no resample differs"
+    )
+    return [*parts, *(Text(note, "dim") for note in (*notes, *_missing(record, names)))]
+
+
+def _aggregates_table(record: Record, rows: Sequence[Record]) -> Numbers:
+    """A line for each algorithm, a column for each measure that is known of any."""
+    shown = [name for name in record["measures"] if any(row["measure"] == name for row in rows)]
+    table = Numbers("", "runs", *(record["measures"][name]["title"] for name in shown))
+    for algorithm in dict.fromkeys(row["algorithm"] for row in rows):
+        own = {row["measure"]: row for row in rows if row["algorithm"] == algorithm}
+        cells = (_interval(own[name], "iqm", "low", "high") if name in own else "" for name in shown)
+        table.add_row(record["titles"][algorithm], str(max(row["runs"] for row in own.values())), *cells)
+    return table
+
+
+def _pairs_table(record: Record, rows: Sequence[Record]) -> Numbers:
+    """A line for each pair, by score and by distance, as far as they are known; else by two others that are."""
+    known = list(dict.fromkeys(row["measure"] for row in rows))
+    shown = [name for name in known if name in ("score", "distance")] or known[:2]
+    titles = [record["measures"][name]["title"] for name in shown]
+    table = Numbers("", "pairs", *(text for title in titles for text in (f"{title} difference", f"better {title}")))
+    for pair in dict.fromkeys((row["first"], row["second"]) for row in rows if row["measure"] in shown):
+        own = {row["measure"]: row for row in rows if (row["first"], row["second"]) == pair}
+        cells = [
+            _interval(own[name], kind, f"{kind}_low", f"{kind}_high") if name in own else ""
+            for name in shown
+            for kind in ("difference", "improvement")
+        ]
+        first, second = (record["titles"][name] for name in pair)
+        table.add_row(f"{first}, {second}", str(max(own[name]["pairs"] for name in own)), *cells)
+    return table
+
+
+def _missing(record: Record, names: Sequence[str]) -> list[str]:
+    """What the numbers over all environments do not cover."""
+    notes: dict[str, list[str]] = {}
+    for measure in record["measures"].values():
+        unknown = [name for name in names if name not in measure["environments"]]
+        if measure["environments"] and unknown:
+            notes.setdefault(f"not in {', '.join(unknown)}, where there is no such number", []).append(measure["title"])
+        for algorithm, lacks in measure["left_out"].items():
+            told = f"without {record['titles'][algorithm]}, which has none in {', '.join(lacks)}"
+            notes.setdefault(told, []).append(measure["title"])
+    return [f"{', '.join(titles)}: {told}" for told, titles in notes.items()]
+
+
+def _interval(row: Record, value: str, low: str, high: str) -> str:
+    """Three digits, with the interval if there is one; empty where there is no number."""
+    if row[value] is None:
+        return ""
+    text = f"{row[value]:.3g}"
+    return text if row[low] is None else f"{text} [{row[low]:.3g}, {row[high]:.3g}]"
 
 
 # -- tune -------------------------------------------------------------------------------------------------

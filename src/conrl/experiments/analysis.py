@@ -1,33 +1,38 @@
 """What came of a study: curves over trajectories and a table, with intervals over seeds.
 
-The unit is a seed: a mean, a standard deviation or an interval is over runs, never over episodes. Intervals are 95%
-percentile intervals of the bootstrap over seeds. Algorithms that use different numbers of trajectories are read off at
-common numbers of them.
+The unit is a seed: a mean, a standard deviation or an interval is over runs, never over episodes. Intervals are those
+of `conrl.experiments.statistics`: there are none of fewer than 3 seeds. Algorithms that use different numbers of
+trajectories are read off at common numbers of them.
 
 Reward and cost are smoothed values, *cumulative* is the realised cost summed over all trajectories so far; these words
-and the others of the table are defined in `conrl.metrics`.
+and the others of the table are defined in `conrl.metrics`. Algorithms are compared, over environments too, in
+`conrl.experiments.comparison`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from conrl._types import Float, Int
-from conrl.arguments import check_text
 from conrl.envs import naming
-from conrl.errors import ConRLError, InfeasibleError, RunError, SpecError, shown
-from conrl.experiments.records import RunRecord, read_run
-from conrl.experiments.store import FAILED, STUDY, digest, own_file, read_json
-from conrl.io.cells import to_cell
-from conrl.io.files import atomic_write, refuse_links
-from conrl.learners.saving import DAMAGED
+from conrl.errors import ConRLError, InfeasibleError, RunError, SpecError, shown, unknown
+from conrl.experiments import comparison
+from conrl.experiments.comparison import Aggregate, Comparison, Profile, Table
+from conrl.experiments.measures import COMPARED, Measure, Numbers, compared, of_costs, of_run
+from conrl.experiments.records import RunRecord
+from conrl.experiments.statistics import over_seeds
+from conrl.experiments.store import digest
+from conrl.io.cells import csv_text, to_cell
+from conrl.io.files import atomic_write
 from conrl.metrics import MARGIN
 from conrl.model import ConstrainedMDP, transform
 from conrl.planners import Plan
@@ -38,7 +43,6 @@ if TYPE_CHECKING:
     import polars
 
 
-RESAMPLES = 2000
 # Of the table.
 COLUMNS: dict[str, type] = {
     **dict.fromkeys(("environment", "algorithm"), str),
@@ -53,8 +57,23 @@ COLUMNS: dict[str, type] = {
     **dict.fromkeys(("last_iterate_cost", "last_iterate_excess"), float),
     **dict.fromkeys(("average_policy_reward", "average_policy_cost"), float),
 }
-CONFIDENCE = 0.95
-LONGEST_TRACEBACK = 100_000  # bytes
+# Of the long table.
+LONG: dict[str, type] = {
+    **dict.fromkeys(("environment", "algorithm"), str),
+    "seed": int,
+    **dict.fromkeys(("metric", "cost_name"), str),
+    "value": float,
+}
+# The numbers of several runs become their mean; these, their median.
+OF_RUNS = (
+    *("regret", "safe_regret", "strong_regret", "solved"),
+    *("last_iterate_reward", "last_iterate_shortfall", "average_policy_reward"),
+)
+OF_COSTS = (
+    *("cumulative", "violations", "violating", "strong_violation", "excess_slope"),
+    *("last_iterate_cost", "last_iterate_excess", "average_policy_cost"),
+)
+MEDIANS = ("solved", "excess_slope")
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +101,10 @@ class Failure:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One measure of one algorithm over trajectories: mean, standard deviation and interval over seeds, [n] each."""
+    """One measure of one algorithm over trajectories: mean, standard deviation and interval over seeds, [n] each.
+
+    The interval, low and high, is nan where there are too few seeds.
+    """
 
     environment: str
     algorithm: str
@@ -254,58 +276,33 @@ class Study:
 
     def summary(self) -> polars.DataFrame:
         """The same as a table."""
-        pl = import_polars()
-        schema = {name: {str: pl.String, int: pl.Int64, float: pl.Float64}[kind] for name, kind in COLUMNS.items()}
-        table: polars.DataFrame = pl.DataFrame(self.rows(), schema=schema, orient="row")
-        return table
+        return _frame(self.rows(), COLUMNS)
 
     def _rows(self, environment: str) -> Iterator[dict[str, Any]]:
         """Of each algorithm, a row for each cost."""
         for algorithm, runs in self.played(environment).items():
-            best, safe = self.optimum(environment, algorithm), self.best_safe(environment, algorithm)
             final = np.stack([run.final for run in runs])
-            spread = np.stack((final.mean(axis=0), _deviation(final), *bootstrap(final)))  # [4, 1+d]
-            solved = [run.solved_from(best) for run in runs]
-            # The median over all seeds: a seed that did not solve it counts as longer than any.
-            middle = float(np.median([np.inf if s is None else s for s in solved]))
-            last, average = [run.last_iterate(best) for run in runs], [run.average_policy(best) for run in runs]
-            last_value, average_value = (_mean(x and x.value for x in each) for each in (last, average))
-            earned = np.mean([run.mean_reward for run in runs])
+            spread = np.stack((final.mean(axis=0), _deviation(final), *over_seeds(final)[1:]))  # [4, 1+d]
+            whole, costs = zip(*(self._numbers(run) for run in runs), strict=True)
+            found = _together(whole, OF_RUNS)
             row = dict.fromkeys(COLUMNS) | {
                 "environment": environment,
                 "algorithm": algorithm,
                 "seeds": len(runs),
                 "episodes": max(run.episodes for run in runs),
                 **_spread("reward", spread[:, 0]),
-                "solved": _finite(middle),
-                "solved_seeds": sum(s is not None for s in solved),
-                "regret": None if best is None else float(best - earned),
-                "safe_regret": None if safe is None else float(safe - earned),
-                "strong_regret": None if best is None else _mean(_end(run.strong_regret(best)) for run in runs),
-                "last_iterate_reward": _entry(last_value, 0),
-                "last_iterate_shortfall": _mean(x and x.shortfall for x in last),
-                "average_policy_reward": _entry(average_value, 0),
+                **found,
+                # The median over all seeds: a seed that did not solve it counts as longer than any.
+                "solved": None if found["solved"] is None else _finite(found["solved"]),
+                "solved_seeds": sum(one["solved"] not in (None, np.inf) for one in whole),
             }
-            over = np.mean([run.violations for run in runs], axis=0)
-            sums = np.mean([run.costs.sum(axis=0) for run in runs], axis=0)
-            violating = _mean(run.violating() for run in runs)
-            strong = _mean(_end(run.strong_violation) for run in runs)
-            slope = _mean((run.excess_slope for run in runs), np.median)
-            excess = _mean(x and x.excess for x in last)
             for i, name in enumerate(runs[0].cost_names):
                 yield row | {
                     "cost_name": name,
                     **_spread("cost", spread[:, 1 + i]),
                     "limit": _finite(runs[0].limits[i]),
                     "floor": _finite(runs[0].floors[i]),
-                    "cumulative": float(sums[i]),
-                    "violations": float(over[i]),
-                    "violating": _entry(violating, i),
-                    "strong_violation": _entry(strong, i),
-                    "excess_slope": _entry(slope, i),
-                    "last_iterate_cost": _entry(last_value, 1 + i),
-                    "last_iterate_excess": _entry(excess, i),
-                    "average_policy_cost": _entry(average_value, 1 + i),
+                    **_together([each[name] for each in costs], OF_COSTS),
                 }
             if not runs[0].cost_names:
                 yield row
@@ -316,6 +313,84 @@ class Study:
             pl = import_polars()
             cells = pl.col(pl.String).map_elements(to_cell, return_dtype=pl.String)
             file.write(self.summary().with_columns(cells).write_csv().encode())
+
+    # -- every run ----------------------------------------------------------------------------------------
+
+    def _numbers(self, run: RunRecord) -> tuple[Numbers, dict[str, Numbers]]:
+        """What is told of a run, and of each of its costs."""
+        best, safe = (of(run.environment, run.algorithm) for of in (self.optimum, self.best_safe))
+        return of_run(run, best, safe), of_costs(run, best)
+
+    def long_rows(self) -> Iterator[dict[str, Any]]:
+        """One for each number of each run that has begun, by the names of `LONG`; what is unknown has no row."""
+        for environment in self.environments:
+            for runs in self.played(environment).values():
+                for run in runs:
+                    whole, costs = self._numbers(run)
+                    about = {"environment": environment, "algorithm": run.algorithm, "seed": run.seed}
+                    for cost, numbers in ((None, whole), *costs.items()):
+                        for metric, value in numbers.items():
+                            if value is not None:
+                                yield about | {"metric": metric, "cost_name": cost, "value": value}
+
+    def to_long(self) -> polars.DataFrame:
+        """The same as a table: a row for each environment, algorithm, seed and metric."""
+        return _frame(list(self.long_rows()), LONG)
+
+    def save_long(self, path: str | Path, follow: bool = True) -> None:
+        """The same as CSV; `follow`: as in `conrl.io.files.atomic_write`."""
+        rows = (["" if x is None else x for x in row.values()] for row in self.long_rows())
+        with atomic_write(path, follow) as file:
+            file.write(csv_text([list(LONG), *rows]).encode())
+
+    # -- algorithms compared ------------------------------------------------------------------------------
+
+    def scores(self, measure: str = "score") -> Table:
+        """One measure of all runs that have begun, by environment, algorithm and seed.
+
+        `measure` is "score", "excess_share", "distance", "strong_regret_share" or "strong_violation_share". An
+        algorithm with a run of which it is unknown is left out of that environment.
+        """
+        return self._tables[compared(measure)]
+
+    @cached_property
+    def _tables(self) -> dict[Measure, Table]:
+        played = {name: self.played(name) for name in self.environments}
+        numbers = {run: self._numbers(run)[0] for runs in played.values() for run in chain(*runs.values())}
+        return {measure: comparison.table(played, numbers, measure.name) for measure in COMPARED.values()}
+
+    def aggregates(self, measure: str | None = None) -> list[Aggregate]:
+        """Mean and interquartile mean of each algorithm with its interval, by one measure or by all of them: in all
+        environments together (`environment` is None), then in each."""
+        return list(comparison.aggregates(self._asked(measure), self.algorithms))
+
+    def comparisons(self, measure: str | None = None) -> list[Comparison]:
+        """Every two algorithms: their paired difference and the probability of improvement, with intervals; by one
+        measure or by all of them, in all environments that both have, then in each."""
+        return list(comparison.comparisons(self._asked(measure), self.algorithms))
+
+    def profiles(
+        self, measure: str = "score", environment: str | None = None, at: ArrayLike | None = None
+    ) -> list[Profile]:
+        """Each algorithm's performance profile.
+
+        Args:
+            measure: as in `scores`.
+            environment: its name; all of them together unless given.
+            at: the numbers to read it off at; by default wherever a profile changes.
+        """
+        table = self.scores(measure)
+        if environment is not None and environment not in table:
+            raise SpecError(unknown(f"environment with a {measure}", environment, table))
+        return comparison.profiles(compared(measure), table, self.algorithms, environment, at)
+
+    def left_out(self, measure: str = "score") -> dict[str, list[str]]:
+        """The algorithms that are not aggregated over all environments, with those that they have no number in."""
+        return comparison.left_out(self.scores(measure), self.algorithms)
+
+    def _asked(self, measure: str | None) -> dict[Measure, Table]:
+        """The tables of one measure, or of all."""
+        return self._tables if measure is None else {compared(measure): self.scores(measure)}
 
 
 def _question(run: RunRecord, continuing: bool) -> tuple[Any, ...]:
@@ -361,25 +436,27 @@ def _finite(x: float) -> float | None:
     return float(x) if np.isfinite(x) else None
 
 
-def _spread(name: str, numbers: Float) -> dict[str, float]:
+def _spread(name: str, numbers: Float) -> dict[str, float | None]:
+    """Mean, deviation and interval; without the latter where there are too few seeds."""
     keys = (name, f"{name}_std", f"{name}_low", f"{name}_high")
-    return dict(zip(keys, numbers.tolist(), strict=True))
+    return {key: _finite(x) for key, x in zip(keys, numbers.tolist(), strict=True)}
 
 
-def _end(sums: Float | None) -> Any:
-    """Where running sums end."""
-    return None if sums is None else sums[-1]
+def _together(runs: Sequence[Numbers], keys: Sequence[str]) -> Numbers:
+    """The numbers of several runs as one; None if one of them is unknown."""
+    found: Numbers = {}
+    for key in keys:
+        column = [x for one in runs if (x := one[key]) is not None]
+        whole = np.median if key in MEDIANS else np.mean
+        found[key] = float(whole(column)) if len(column) == len(runs) else None
+    return found
 
 
-def _mean(numbers: Iterable[Any], mean: Callable[..., Any] = np.mean) -> Any:
-    """Over runs; None if one is unknown."""
-    known = list(numbers)
-    return None if any(x is None for x in known) else mean(known, axis=0)
-
-
-def _entry(values: Float | None, i: int) -> float | None:
-    """One of them; None where it is unknown."""
-    return None if values is None or np.isnan(values[i]) else float(values[i])
+def _frame(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, type]) -> polars.DataFrame:
+    pl = import_polars()
+    schema = {name: {str: pl.String, int: pl.Int64, float: pl.Float64}[kind] for name, kind in columns.items()}
+    table: polars.DataFrame = pl.DataFrame(rows, schema=schema, orient="row")
+    return table
 
 
 def spaced(episodes: int, points: int, log: bool = False) -> Int:
@@ -397,24 +474,13 @@ def _common(at: Sequence[int] | Int, episodes: int) -> Int:
 
 def _curve(environment: str, algorithm: str, measure: str, cost: str | None, at: Int, y: Float) -> Curve:
     x = at.astype(np.float64)
-    return Curve(environment, algorithm, measure, cost, x, y.mean(axis=0), _deviation(y), *bootstrap(y), len(y))
+    low, high = over_seeds(y)[1:]
+    return Curve(environment, algorithm, measure, cost, x, y.mean(axis=0), _deviation(y), low, high, len(y))
 
 
 def _deviation(values: Float) -> Float:
     """The standard deviation over the first axis (seeds); 0 for one seed."""
     return values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
-
-
-def bootstrap(values: Float) -> tuple[Float, Float]:
-    """A 95% percentile interval of the mean over the first axis (seeds); the value itself for one seed."""
-    n = len(values)
-    if n == 1:
-        return values[0], values[0]
-    drawn = np.random.default_rng(0).multinomial(n, np.full(n, 1.0 / n), RESAMPLES) / n  # [resamples, n]
-    means = drawn @ values.reshape(n, -1)
-    tail = 50.0 * (1.0 - CONFIDENCE)
-    low, high = np.percentile(means, (tail, 100.0 - tail), axis=0)
-    return low.reshape(values.shape[1:]), high.reshape(values.shape[1:])
 
 
 def import_polars() -> Any:
@@ -423,71 +489,3 @@ def import_polars() -> Any:
     except ImportError as error:
         raise SpecError(f"tables need the extra: pip install 'conrl[report]' ({error})") from None
     return polars
-
-
-# -- reading ----------------------------------------------------------------------------------------------
-
-
-def load(directory: str | Path) -> Study:
-    """All runs under a directory that `conrl run`, `reproduce` or `learn --out` wrote, finished or not."""
-    root = Path(directory)
-    if not root.is_dir():
-        raise RunError(f"no such directory: {root}")
-    about = read_json(root / STUDY) if (root / STUDY).exists() else {}
-    environments, algorithms = _entries(about, "environments"), _entries(about, "algorithms")
-    environment_of, algorithm_of = _by_directory(environments), _by_directory(algorithms)
-    read: list[RunRecord | Failure] = []
-    unreadable = []
-    for where in sorted(root.glob("*/*/seed-*")):
-        environment, algorithm = where.parent.parent.name, where.parent.name
-        names = environment_of.get(environment, environment), algorithm_of.get(algorithm, algorithm)
-        try:
-            seed = int(where.name.removeprefix("seed-"))
-        except ValueError:
-            continue
-        try:
-            read += _read(root, where, *names, seed)
-        except DAMAGED as error:
-            unreadable.append(f"{where}: {' '.join(str(error).split())}")
-    if not read:
-        why = f"; {unreadable[0]}" if unreadable else ""
-        if any(root.glob("*/*/seed-*/curve.csv")):
-            raise RunError(f"{root} holds runs in blocks, whose table is summary.csv; a report needs runs by episodes")
-        raise RunError(f"{root} holds no runs: no ENVIRONMENT/ALGORITHM/seed-000/progress.csv{why}")
-    runs = [one for one in read if isinstance(one, RunRecord)]
-    failures = [one for one in read if isinstance(one, Failure)]
-    played = dict.fromkeys(run.algorithm for run in runs)
-    order = [name for name in dict.fromkeys((*algorithms, *played)) if name in played]
-    runs.sort(key=lambda run: (run.environment, order.index(run.algorithm), run.seed))
-    titles = {name: str(algorithms.get(name, {}).get("title", name)) for name in order}
-    name = str(about.get("name") or root.resolve().name)
-    title = str(about.get("title") or name)
-    return Study(root, name, title, runs, failures, order, titles, unreadable, environments)
-
-
-def _read(root: Path, where: Path, environment: str, algorithm: str, seed: int) -> Iterator[RunRecord | Failure]:
-    """What one directory holds: why the run failed, and what it played; one of them, both or none."""
-    for name in (environment, algorithm):
-        check_text(name, "its path")
-    refuse_links(where, root)
-    if (where / FAILED).exists():
-        yield Failure(environment, algorithm, seed, _start_of(where / FAILED))
-    if (where / "progress.csv").exists() and (where / "config.json").exists():
-        yield read_run(where, environment, algorithm, seed)
-
-
-def _start_of(path: Path) -> str:
-    """As much of a traceback as anybody reads."""
-    with own_file(path), path.open("rb") as file:
-        return file.read(LONGEST_TRACEBACK).decode(errors="replace")
-
-
-def _by_directory(entries: dict[str, dict[str, Any]]) -> dict[str, str]:
-    """Names by those of their directories, which may be shorter."""
-    return {str(entry.get("directory", name)): name for name, entry in entries.items()}
-
-
-def _entries(about: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
-    """What a study's file says of its environments or algorithms, by name; the file may hold anything."""
-    table = about.get(kind)
-    return {n: e for n, e in table.items() if isinstance(e, dict)} if isinstance(table, dict) else {}

@@ -22,11 +22,14 @@ import numpy as np
 
 from conrl import metrics
 from conrl.errors import SpecError
-from conrl.experiments.analysis import CONFIDENCE, Environment, Study, load
+from conrl.experiments.analysis import Environment, Study
 from conrl.experiments.explorer import explorer, rounded
+from conrl.experiments.loading import load
+from conrl.experiments.measures import COMPARED
+from conrl.experiments.statistics import CONFIDENCE, LEAST_SEEDS, RESAMPLES
 from conrl.io.files import atomic_write
 
-SCRIPTS = ("page.js", "curves.js", "explorer.js")
+SCRIPTS = ("page.js", "curves.js", "comparison.js", "explorer.js")
 EVEN, EARLY = 130, 70  # points along a curve: equally far apart, and closer together at the start
 
 
@@ -92,6 +95,8 @@ def contents(study: Study) -> dict[str, Any]:
         ],
         "unreadable": study.unreadable,
         "words": _words(),
+        "leastSeeds": LEAST_SEEDS,
+        "comparison": _comparison(study),
         "environments": [
             {
                 "name": env.name,
@@ -113,7 +118,7 @@ def _words() -> dict[str, str]:
     return {
         "smoothed": f"mean of the last {metrics.WINDOW} episodes",
         "band": f"Lines are means over seeds; bands and [brackets] are {CONFIDENCE:.0%} bootstrap intervals "
-        "of the mean over seeds. With a single seed there is no interval.",
+        f"of the mean over seeds. With fewer than {LEAST_SEEDS} seeds there is no interval.",
         "curve": "Reward and cost are the exact expected values of what each episode executed where the model is "
         f"known, else what was seen; smoothed as the mean of the last {metrics.WINDOW} episodes. Of a learner that "
         "shows something else than what it plays (ApproPO: its newest answer), they are of what it shows; violations, "
@@ -141,6 +146,63 @@ def _words() -> dict[str, str]:
         "the last decade of the run, as a median over seeds; -0.5 if the excess falls as 1 / √episode. −∞: there is "
         "no excess at the end.",
         "total": "Total cost: realised, summed over all episodes; a mean over seeds.",
+        "compared": "Interquartile means: of the runs, without the lowest and the highest quarter. Every number is a "
+        "share, so that environments can be put together, and each weighs the same. Score: reward over the last "
+        f"{metrics.LAST:.0%} of a run, as a share of the constrained optimum; above 1, limits were broken. Excess: how "
+        "far the cost there is above its limit, as a share of it. Distance: the larger of what is short of the optimum "
+        "and over a limit; 0 is optimal within the limits. Strong regret and strong violation: means over all episodes "
+        "of how far each was short and over. Of several costs, the worst.",
+        "intervals": f"[Brackets] are {CONFIDENCE:.0%} percentile intervals of the stratified bootstrap over seeds "
+        f"({RESAMPLES:,} resamples), each by itself. There is none if an environment has fewer than {LEAST_SEEDS} "
+        "seeds, or if no resample differs. With fewer than ten seeds they are too narrow.",
+        "pairs": "Difference: first minus second, over the seeds that both have; runs of one seed draw the same random "
+        "numbers for what happens. Probability: that a run of the first is better than one of the second, a tie "
+        "counting half; the mean over environments.",
+        "profile": "The share of runs above each number on the axis or, where lower is better, at most that number: "
+        "a higher curve is better. Bands are pointwise intervals.",
+    }
+
+
+def _comparison(study: Study) -> dict[str, Any]:
+    """Algorithms compared by each measure that is known of any, in all environments together and in each."""
+    tables = {measure: table for measure in COMPARED.values() if (table := study.scores(measure.name))}
+    names = [name for name in study.environments if any(name in table for table in tables.values())]
+    rows, pairs = study.aggregates(), study.comparisons()
+    titles = {name: study.environments[name].title for name in names}
+    return {
+        "measures": [measure._asdict() for measure in tables],
+        "leftOut": {measure.name: list(study.left_out(measure.name)) for measure in tables},
+        "unknown": {m.name: [titles[name] for name in names if name not in table] for m, table in tables.items()},
+        "scopes": [
+            {
+                "title": "All environments" if scope is None else titles[scope],
+                "aggregates": [_shares(row._asdict()) for row in rows if row.environment == scope],
+                "pairs": [_shares(row._asdict()) for row in pairs if row.environment == scope],
+                "profiles": {
+                    m.name: _profiles(study, m.name, scope)
+                    for m, table in tables.items()
+                    if scope is None or scope in table
+                },
+            }
+            for scope in ([None, *names] if len(names) > 1 else names)
+        ],
+    }
+
+
+def _shares(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: value if isinstance(value, str) else rounded(value, 5) for key, value in row.items()}
+
+
+def _profiles(study: Study, measure: str, environment: str | None) -> dict[str, Any]:
+    """The profiles of one measure, which share their axis."""
+    found = study.profiles(measure, environment)
+    return {
+        "x": [rounded(x, 5) for x in found[0].x.tolist()] if found else [],
+        "lines": [
+            {"algorithm": one.algorithm}
+            | {key: [rounded(y, 4) for y in vars(one)[key].tolist()] for key in ("share", "low", "high")}
+            for one in found
+        ],
     }
 
 

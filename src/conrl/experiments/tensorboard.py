@@ -64,7 +64,9 @@ def export(study: Study, out: str | Path) -> list[Path]:
             )
         refuse_links(path, Path(out))
         runs[path] = run
-    return [write_events(path, _metrics(run)) for path, run in runs.items()]
+    return [
+        write_events(path, _metrics(run, study.optimum(run.environment, run.algorithm))) for path, run in runs.items()
+    ]
 
 
 def write_events(path: str | Path, rows: Mapping[str, ArrayLike], steps: ArrayLike | None = None) -> Path:
@@ -93,8 +95,11 @@ def write_events(path: str | Path, rows: Mapping[str, ArrayLike], steps: ArrayLi
 # -- what is written of a run -------------------------------------------------------------------------------------
 
 
-def _metrics(run: RunRecord) -> dict[str, Float | Int]:
-    """The scalars of a run [K] by the names that safe RL libraries use. Of several costs there is each, and the sum."""
+def _metrics(run: RunRecord, optimum: float | None = None) -> dict[str, Float | Int]:
+    """The scalars of a run [K] by the names that safe RL libraries use. Of several costs there is each, and the sum.
+
+    The strong sums of `conrl.metrics` are there where they are known.
+    """
     several = len(run.cost_names) > 1
 
     def each(tag: str, table: Float) -> dict[str, Float | Int]:
@@ -109,6 +114,10 @@ def _metrics(run: RunRecord) -> dict[str, Float | Int]:
     if run.expected is not None:
         scalars["Metrics/ExpectedRet"] = run.expected[:, 0]
         scalars |= costs("Metrics/ExpectedCost", run.expected[:, 1:])
+    if optimum is not None and (regret := run.strong_regret(optimum)) is not None:
+        scalars["Metrics/StrongRegret"] = regret
+    if (violation := run.strong_violation) is not None:
+        scalars |= each("Metrics/StrongViolation", violation)  # in units of their own, like the multipliers
     return scalars
 
 

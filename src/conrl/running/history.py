@@ -396,18 +396,33 @@ class History:
 
     # -- files --------------------------------------------------------------------------------------------
 
+    @property
+    def _titles(self) -> dict[str, list[str]]:
+        """What the columns of a `Row` are called in files; those that are written."""
+        total = ["reward", *(f"cost_{name}" for name in self.cost_names)]
+        titles = {"reward": total[:1], "costs": total[1:], "expected": [f"expected_{title}" for title in total]}
+        titles |= {name: [name] for name in FLAGS}
+        titles["prices"] = [f"price_{name}" for name in self.cost_names]
+        return titles | {name: [f"{name}_{title}" for title in total] for name in ("reported", "mixture")}
+
+    @property
+    def latest(self) -> dict[str, float]:
+        """The newest episode, by the names that `to_csv` gives to the columns, without what is unknown: for `after` of
+        `learn`, and as quick after a million episodes as after one. Empty before the first."""
+        if not self._rows:
+            return {}
+        row = self._rows[-1]._asdict()
+        found: dict[str, float] = {}
+        for name, titles in self._titles.items():
+            if row[name] is not None:
+                found |= dict(zip(titles, map(float, np.atleast_1d(row[name])), strict=True))
+        return found
+
     def to_csv(self) -> str:
         """One row an episode, counted from 1; no times, so that equal runs give equal bytes."""
-        total = ["reward", *(f"cost_{name}" for name in self.cost_names)]
-        titles = {"reward": total[:1], "costs": total[1:]}
-        if self.mdp is not None:
-            titles["expected"] = [f"expected_{title}" for title in total]
-        titles |= {name: [name] for name in FLAGS}
-        if self.prices is not None:
-            titles["prices"] = [f"price_{name}" for name in self.cost_names]
-        for name in ("reported", "mixture"):
-            if self._optional(name) is not None:
-                titles[name] = [f"{name}_{title}" for title in total]
+        known = {"expected": self.mdp is not None, "prices": self.prices is not None}
+        known |= {name: self._optional(name) is not None for name in ("reported", "mixture")}
+        titles = {name: own for name, own in self._titles.items() if known.get(name, True)}
         table: list[list[Any]] = [["episode", *chain(*titles.values())]]
         for k, row in enumerate(self._rows):
             values = row._asdict()

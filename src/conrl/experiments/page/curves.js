@@ -142,14 +142,14 @@ function learningCurves(section, env) {
       for (const curve of mine) {
         const { colour, dash } = look(curve.algorithm);
         const common = { ...axes, type: "scatter", mode: "lines", meta: curve.algorithm, visible: chosen.has(curve.algorithm), showlegend: false };
-        if (curve.seeds > 1) {
+        if (curve.seeds >= DATA.leastSeeds) {
           found.push({
             ...common, x: [...curve.x, ...[...curve.x].reverse()], y: [...curve.high, ...[...curve.low].reverse()],
             fill: "toself", fillcolor: faded(colour, 0.18), line: { width: 0 }, hoverinfo: "skip",
           });
         }
         const title = plain(DATA.algorithms.find((a) => a.name === curve.algorithm).title);
-        const interval = curve.seeds > 1 ? " [%{customdata[0]:.4g}, %{customdata[1]:.4g}]" : " (one seed)";
+        const interval = curve.seeds >= DATA.leastSeeds ? " [%{customdata[0]:.4g}, %{customdata[1]:.4g}]" : ` (${plural(curve.seeds, "seed")})`;
         found.push({
           ...common, x: curve.x, y: curve.mean, name: title, customdata: curve.low.map((low, i) => [low, curve.high[i]]),
           line: { color: colour, width: 2, dash }, hovertemplate: `${title}: %{y:.4g}${interval}<extra></extra>`,

@@ -1,5 +1,5 @@
 "use strict";
-// The frame of the page: what was run, failures, and for each environment curves, table and explorer.
+// The frame of the page: what was run, failures, algorithms compared, and for each environment curves, table and explorer.
 // Texts from the study are set as textContent only.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
@@ -54,7 +54,8 @@ function header() {
     plural(DATA.runs, "run"), plural(DATA.environments.length, "environment"), plural(DATA.algorithms.length, "algorithm"),
   ].join(", ");
   put(top, "p", { className: "soft", text: DATA.name === DATA.title ? sizes : `${DATA.name}: ${sizes}` });
-  const list = put(put(top, "nav", { "aria-label": "Environments" }), "ul");
+  const list = put(put(top, "nav", { "aria-label": "Contents" }), "ul");
+  if (DATA.comparison.scopes.length) put(put(list, "li"), "a", { href: "#comparison", text: "Algorithms compared" });
   DATA.environments.forEach((env, i) => put(put(list, "li"), "a", { href: `#env-${i}`, text: env.title }));
 }
 
@@ -89,7 +90,7 @@ function whatWasRun(main) {
 // -- the table -------------------------------------------------------------------------------------------------
 
 function range(low, high) {
-  return low === null || low === high ? "one seed" : `[${show(low)}, ${show(high)}]`;
+  return low === null ? "no interval" : `[${show(low)}, ${show(high)}]`;
 }
 
 // A table with a line for each algorithm and cost. A column is [heading, fill, kind]: `fill` puts something into the cell of
@@ -139,7 +140,7 @@ function resultsTable(section, env) {
     ["Cost", (cell, row) => (cell.textContent = row.cost_name), "cost"],
     ["Mean", (cell, row) => {
       number("cost", () => range(row.cost_low, row.cost_high))(cell, row);
-      if (row.limit !== null && row.cost_low > row.limit) put(cell, "small", { className: "over", text: "▲ above limit" });
+      if (row.limit !== null && row.cost_low !== null && row.cost_low > row.limit) put(cell, "small", { className: "over", text: "▲ above limit" });
     }, "cost"],
     ["Limit", (cell, row) => (cell.textContent = row.floor === null ? show(row.limit) : `${show(row.floor)} to ${show(row.limit)}`), "cost"],
     ["Violations", ifLimited((cell, row) => (cell.textContent = percent(row.violations))), "cost"],
@@ -204,6 +205,7 @@ document.addEventListener("DOMContentLoaded", () => {
   header();
   failures(main);
   whatWasRun(main);
+  algorithmsCompared(main);
   DATA.environments.forEach((env, i) => {
     const section = put(main, "section", { id: `env-${i}`, className: "environment" });
     put(section, "h2", { text: env.title });

@@ -1,0 +1,117 @@
+"""Performance profiles of a study as a figure: which share of an algorithm's runs is above each score.
+
+A panel for each measure; by default the score and the distance, so that reward that was bought by breaking limits is
+seen as such. Where less is better the share is of runs that are at most so much, on an axis that is logarithmic from
+`LINEAR` on. Bands are pointwise intervals (`conrl.experiments.statistics`). Lines look as in
+`conrl.experiments.figures`.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from conrl.drawing import INK
+from conrl.errors import SpecError
+from conrl.experiments.analysis import Study
+from conrl.experiments.comparison import Profile
+from conrl.experiments.figures import LETTERS, STYLES
+from conrl.experiments.measures import compared
+from conrl.experiments.statistics import CONFIDENCE, LEAST_SEEDS, RESAMPLES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+USUAL = ("score", "distance")
+LINEAR = 0.01
+# What the axis of each measure says.
+AXES = {
+    "score": "score t (final reward, share of the optimum)",
+    "excess_share": "excess t (final cost over its limit, share of it)",
+    "distance": "distance t (short of the optimum or over a limit)",
+    "strong_regret_share": "strong regret t (mean of an episode, share)",
+    "strong_violation_share": "strong violation t (mean of an episode, share)",
+}
+
+
+def profile_figure(study: Study, measures: Sequence[str] | None = None, environment: str | None = None) -> Figure:
+    """The profiles of all algorithms, in all environments together or in one; by default by score and distance."""
+    from matplotlib.figure import Figure
+
+    names = _shown(study, measures)
+    width = 0.9 + 4.2 * len(names)
+    figure = Figure(figsize=(width, 4.3), layout="constrained")
+    lines: dict[str, Any] = {}
+    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+        lines |= _panel(axes, study, study.profiles(name, environment))
+    listed = [name for name in study.algorithms if name in lines]
+    figure.legend(
+        [lines[name] for name in listed],
+        [study.titles[name] for name in listed],
+        loc="outside upper center",
+        ncols=max(1, min(len(listed), int(width / 1.8))),
+        frameon=False,
+        fontsize=9,
+    )
+    caption = textwrap.fill(_caption(study, names, environment), int(LETTERS * width))
+    figure.supxlabel(caption, fontsize=7.5, color=INK)
+    return figure
+
+
+def _shown(study: Study, measures: Sequence[str] | None) -> list[str]:
+    """The measures to draw: those asked for, or those that are known."""
+    if measures is not None:
+        names = [compared(name).name for name in measures]
+    else:
+        names = [name for name in USUAL if study.scores(name)] or ["excess_share"]
+    if not names or any(not study.profiles(name) for name in names):
+        raise SpecError("there are no profiles to draw: no algorithm has a known number in every environment")
+    return names
+
+
+def _panel(axes: Axes, study: Study, profiles: Sequence[Profile]) -> dict[str, Any]:
+    """The profiles of one measure; returns a line of each algorithm."""
+    lines = {}
+    for profile in profiles:
+        colour, dashes, _ = STYLES[study.algorithms.index(profile.algorithm) % len(STYLES)]
+        if not np.isnan(profile.low).any():
+            axes.fill_between(profile.x, profile.low, profile.high, step="post", color=colour, alpha=0.15, linewidth=0)
+        (line,) = axes.step(profile.x, profile.share, where="post", color=colour, linestyle=dashes, linewidth=1.6)
+        lines[profile.algorithm] = line
+    measure = compared(profiles[0].measure)
+    if measure.name == "score":
+        axes.axvline(1.0, color=INK, linestyle=":", linewidth=1)
+        axes.annotate(
+            "optimum", (1.0, 0.02), xycoords=("data", "axes fraction"), xytext=(-2, 0), textcoords="offset points",
+            rotation=90, ha="right", va="bottom", fontsize=7, color=INK,
+        )  # fmt: skip
+    axes.set_xlabel(AXES[measure.name], fontsize=9)
+    axes.set_ylabel(f"share of runs with {measure.title} {'>' if measure.higher else '≤'} t", fontsize=9)
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_xlim(profiles[0].x[0], profiles[0].x[-1])
+    if not measure.higher:
+        axes.set_xscale("symlog", linthresh=LINEAR)
+        axes.set_xlim(-0.1 * LINEAR, max(float(profiles[0].x[-1]), LINEAR))
+        axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+    axes.tick_params(labelsize=8)
+    axes.grid(color="#dddddd", linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    return lines
+
+
+def _caption(study: Study, names: Sequence[str], environment: str | None) -> str:
+    """What the lines and bands are, and who is not among them."""
+    inside = [environment] if environment is not None else list(study.scores(names[0]))
+    titles = ", ".join(study.environments[name].title for name in inside)
+    count = "one environment" if len(inside) == 1 else f"{len(inside)} environments, which weigh the same"
+    text = f"Over the seeds of {count}: {titles}. Bands: pointwise {CONFIDENCE:.0%} intervals, stratified bootstrap, "
+    text += f"{RESAMPLES:,} resamples; none of fewer than {LEAST_SEEDS} seeds. A curve that is higher is better."
+    missing = sorted({name for measure in names for name in study.left_out(measure)}, key=study.algorithms.index)
+    if missing and environment is None:
+        text += f" Not in all environments, so not drawn: {', '.join(study.titles[name] for name in missing)}."
+    return text
