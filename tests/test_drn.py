@@ -149,7 +149,8 @@ def test_unnamed_reward_models_and_choices_of_one_name(tmp_path: Path) -> None:
 def test_rewards_that_are_not_there(tmp_path: Path) -> None:
     bare = re.sub(r" \[[^\]]*\]", "", EXACT).replace("fuel gain ", "")
     mdp = load(tmp_path, bare, reward=None)
-    assert (mdp.num_costs, mdp.rewards.any()) == (0, False)
+    assert mdp.num_costs == 0
+    assert not mdp.rewards.any()
     late = bare.replace("action __NOLABEL__", "action __NOLABEL__ [7, 3]")
     late = late.replace("@reward_models\n\n", "@reward_models\na b\n")
     mdp = load(tmp_path, late, reward="b")
