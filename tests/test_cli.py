@@ -47,6 +47,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything runs in an empty directory with one small model, and a fleet of it, in it."""
     monkeypatch.chdir(tmp_path)
     Path("model.csv").write_text(MODEL)
+    drn = "@type: MDP\n@reward_models\ngain fuel\n@nr_states\n1\n@model\nstate 0 init\naction go [1, 0.5]\n0 : 1\n"
+    Path("model.drn").write_text(drn + "action wait [0, 0]\n0 : 1\n")
     Path("fleet.toml").write_text('[fleet]\nhorizon = 5\n[[unit]]\nmodel = "model.csv"\ncount = 200\n')
 
 
