@@ -127,7 +127,8 @@ def _read_header(lines: Lines) -> Header:
         value = text[len(section) :] if section.endswith(":") else lines.raw()
         found[section] = (value or "", lines.number)
         if (value or "").startswith("@"):
-            lines.stop(f"the line that belongs below {section} is missing; leave it empty if there is nothing to say")
+            hint = "; it may be empty" if section in ("@parameters", "@reward_models") else ""
+            lines.stop(f"the line that belongs below {section} is missing{hint}")
         if section == "@parameters" and value and value.strip():
             lines.stop(f"the model is parametric in {value.strip()}; export it with values for all of them")
     raise lines.error("the file ends before @model; is this a DRN file?")

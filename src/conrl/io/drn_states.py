@@ -36,7 +36,8 @@ class Lines:
         return None if line is None else line.rstrip("\r\n")
 
     def __iter__(self) -> Iterator[str]:
-        while (line := self.raw()) is not None:
+        for line in self._stream:
+            self.number += 1
             if text := line.strip():
                 yield text
 
@@ -89,7 +90,9 @@ class States:
 
     def read(self) -> Body:
         for text in self.lines:
-            if text.startswith("//"):
+            if text[0].isdigit():  # most lines are outcomes
+                self._outcome(text)
+            elif text.startswith("//"):
                 self._name(text)
             elif re.match(r"state\b", text):
                 self._begin_state(text[5:].strip())
@@ -184,12 +187,13 @@ class States:
             if self.state < 0 or not self.header.chain or self.here:
                 self.lines.stop("an outcome above the first action of its state")
             self._open("0", [])
-        if int(target) >= self.header.states:
+        successor = int(target)
+        if successor >= self.header.states:
             self.lines.stop(f"successor {target} is not in 0..{self.header.states - 1}")
         p = self._number(right.strip(), "a probability")
         if p < 0.0:
             self.lines.stop(f"the probability is {right.strip()}; it is at least 0")
-        self.body.successor.append(int(target))
+        self.body.successor.append(successor)
         self.body.probability.append(p)
         self.sums.append(p)
 
@@ -198,10 +202,10 @@ class States:
         if self.choice is None:
             return
         total = math.fsum(self.sums)
-        where = f"state {self.state}, action {shown(self.choice)}"
-        if not self.sums:
-            self.lines.stop(f"{where} has no outcome", self.choice_line)
         if abs(total - 1.0) > ROW_SUM_TOLERANCE:
+            where = f"state {self.state}, action {shown(self.choice)}"
+            if not self.sums:
+                self.lines.stop(f"{where} has no outcome", self.choice_line)
             self.lines.stop(
                 f"the probabilities of {where} sum to {total:.12g}; a distribution sums to 1 (within "
                 f"{ROW_SUM_TOLERANCE:g}): Storm writes ten digits, and fractions with --exact",
