@@ -625,7 +625,7 @@ def test_completion_offers_names_and_files() -> None:
     Path("maps/grid.npz").touch()
     Path("notes.txt").touch()
     assert offered("plan", "ma") == ["mars-rover", f"maps{os.sep}"]
-    assert offered("plan", "mod") == ["model.csv"]
+    assert offered("plan", "mod") == ["model.csv", "model.drn"]
     assert offered("learn", "maps/") == ["maps/grid.npz"]
     assert offered("frontier", "no") == []
     assert offered("plan", "nowhere/x") == []
