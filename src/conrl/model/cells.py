@@ -74,7 +74,7 @@ class Cells:
         """The cell of an observation of D numbers, of any shape."""
         try:
             x = np.asarray(observation, dtype=np.float64).reshape(-1)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise RunError(f"the observation {shown(observation)} is not a list of numbers: {error}") from None
         if x.size != len(self.edges):
             raise RunError(f"the observation {shown(observation)} has {x.size} numbers; the cells {len(self.edges)}")
