@@ -30,6 +30,8 @@ MENU = {
     "Start": ("index", "tutorial", "methods"),
     "How to": (
         "how-to/own-environment",
+        "how-to/gymnasium",
+        "how-to/storm",
         "how-to/plug-ins",
         "how-to/hours",
         "how-to/discounting",

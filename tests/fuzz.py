@@ -226,6 +226,39 @@ def model_csv(r: random.Random, folder: Path) -> None:
     command("plan", folder / "m.csv", *words)
 
 
+ROBOT = """@type: MDP
+@value_type: rational
+@parameters
+
+@reward_models
+gain fuel
+@nr_states
+2
+@nr_choices
+3
+@model
+state 0 [0, 0] init
+//[x=0]
+	action work [2, 1/3]
+		0 : 2/3
+		1 : 1/3
+	action rest [0, 0]
+		0 : 1
+state 1 [0, 1/2] failed "no fuel"
+//[x=1]
+	action repair [0, 1]
+		0 : 1
+"""
+
+
+def model_drn(r: random.Random, folder: Path) -> None:
+    (folder / "m.drn").write_bytes(mutate(ROBOT, r))
+    words = ["--horizon", r.choice((1, 5, 20, 0, -1, "x", 10**12))] if r.random() < 0.9 else []
+    words += ["--set", f"reward={r.choice(('gain', '-fuel', 'gian', odd(r)))}"] if r.random() < 0.9 else []
+    words += ["--start", r.choice(("0", "x=1", odd(r)))] if r.random() < 0.2 else []
+    command("plan", folder / "m.drn", *words)
+
+
 def arrays(r: random.Random) -> dict[str, Any]:
     """Something like the arrays of a model."""
     g = np.random.default_rng(r.randrange(2**32))
@@ -780,6 +813,7 @@ def numbers(r: random.Random, folder: Path) -> None:
 
 DOORS: dict[str, tuple[int, Callable[[random.Random, Path], None]]] = {
     "model-csv": (4, model_csv),
+    "model-drn": (3, model_drn),
     "model-arrays": (3, model_arrays),
     "model-npz": (3, model_npz),
     "archive-bomb": (1, archive_bomb),

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gymnasium
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -38,6 +39,9 @@ LOG = conrl.sample_log(MDP, PLAN, 40)
 MODEL = conrl.estimate(LOG)
 SURE = conrl.plan(MODEL, [99.0, 99.0], confidence=0.5)
 EVIDENCE = Evidence(conrl.ConRL(TASK).counts, 1)
+CAR = gymnasium.make("MountainCar-v0", max_episode_steps=5)
+VECTOR = gymnasium.make("MountainCar-v0")
+VECTOR.unwrapped.reward_space = gymnasium.spaces.Box(0.0, 1.0, (2,))  # type: ignore[attr-defined]
 
 
 class Odd:
@@ -193,6 +197,7 @@ CALLS: dict[str, Call] = {
             "can_stop": False,
             "available": np.ones((4, 2), bool),
             "step_dependent": True,
+            "cells": conrl.Cells([[0.0, 1.0, 2.0]]),
         },
         lambda task: conrl.ConRL(task).propose(),
     ),
@@ -305,8 +310,23 @@ CALLS: dict[str, Call] = {
             "initial": 0,
         },
     ),
-    "load_model": Call(conrl.load_model, {"path": "model.npz", "horizon": 3, "initial": 0, "limits": [1.0, 1.0]}),
-    "save_model": Call(conrl.save_model, {"path": "model.npz", "mdp": MDP}),
+    "discretize": Call(
+        conrl.discretize,
+        {"env": CAR, "bins": [2, [0.0]], "by": "quantiles", "episodes": 1, "seed": 0, "names": ["x", "v"]},
+    ),
+    "envs.Discretized": Call(envs.Discretized, {"env": CAR, "cells": conrl.Cells([[0.0], []])}),
+    "envs.Numbered": Call(envs.Numbered, {"env": gymnasium.make("Blackjack-v1")}),
+    "envs.MultiObjective": Call(
+        envs.MultiObjective, {"env": VECTOR, "reward": 0, "costs": {"time": 1}, "signs": {"time": -1}}
+    ),
+    "Cells": Call(conrl.Cells, {"edges": [[0.0, 1.0], [0.0]], "names": ["x", "v"]}),
+    "Cells.number": Call(conrl.Cells([[0.0, 1.0], [0.0]]).number, {"observation": [0.5, 0.5]}),
+    "Cells.bounds": Call(conrl.Cells([[0.0, 1.0], [0.0]]).bounds, {"cell": 3}),
+    "load_model": Call(
+        conrl.load_model,
+        {"path": "model.drn", "horizon": 3, "initial": 0, "limits": [1.0, 1.0], "reward": "reward"},
+    ),
+    "save_model": Call(conrl.save_model, {"path": "model.npz", "mdp": MDP, "means": True}),
     "load_policy": Call(conrl.load_policy, {"path": "policy.npz", "mdp": MDP}),
     "PolicyFile.load": Call(conrl.PolicyFile.load, {"path": "policy.json"}),
     "PolicyFile.named": Call(conrl.PolicyFile.named, {"policy": PLAN.policy, "mdp": MDP}),
@@ -485,6 +505,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that can be read, and a directory to write to."""
     monkeypatch.chdir(tmp_path)
     conrl.save_model("model.npz", MDP)
+    conrl.save_model("model.drn", MDP.replace(initial=0), means=True)
     PLAN.policy.save("policy.npz")
     PLAN.save("policy.json")
     conrl.save_episodes("log.csv", EPISODES, ["p", "q"])

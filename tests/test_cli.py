@@ -47,6 +47,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything runs in an empty directory with one small model, and a fleet of it, in it."""
     monkeypatch.chdir(tmp_path)
     Path("model.csv").write_text(MODEL)
+    drn = "@type: MDP\n@reward_models\ngain fuel\n@nr_states\n1\n@model\nstate 0 init\naction go [1, 0.5]\n0 : 1\n"
+    Path("model.drn").write_text(drn + "action wait [0, 0]\n0 : 1\n")
     Path("fleet.toml").write_text('[fleet]\nhorizon = 5\n[[unit]]\nmodel = "model.csv"\ncount = 200\n')
 
 
@@ -377,7 +379,7 @@ def test_a_simulation_of_means_says_so() -> None:
     [
         (["plan", "nope.csv", "--horizon", "5"], ["no such file", "nope.csv"]),
         (["plan", "nope.npz"], ["no such file", "nope.npz"]),
-        (["plan", "dir/nope"], ["dir/nope", ".npz or .csv"]),
+        (["plan", "dir/nope"], ["dir/nope", ".npz, .csv or .drn"]),
         (["plan", "mars-rovr"], ["unknown model 'mars-rovr'", "did you mean 'mars-rover'?"]),
         (["plan", "xyz"], ["unknown model 'xyz'", "box", ".csv"]),
         (["plan", "gymnasium:FrozenLake-v77"], ["FrozenLake-v77"]),
@@ -623,7 +625,7 @@ def test_completion_offers_names_and_files() -> None:
     Path("maps/grid.npz").touch()
     Path("notes.txt").touch()
     assert offered("plan", "ma") == ["mars-rover", f"maps{os.sep}"]
-    assert offered("plan", "mod") == ["model.csv"]
+    assert offered("plan", "mod") == ["model.csv", "model.drn"]
     assert offered("learn", "maps/") == ["maps/grid.npz"]
     assert offered("frontier", "no") == []
     assert offered("plan", "nowhere/x") == []

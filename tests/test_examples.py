@@ -31,7 +31,7 @@ def numbers(text: str, start: str) -> list[float]:
 
 
 def test_there_are_examples() -> None:
-    assert {p.name for p in SCRIPTS} >= {"fair_allocation.py", "imitation.py", "live_loop.py"}
+    assert {p.name for p in SCRIPTS} >= {"discretized.py", "fair_allocation.py", "imitation.py", "live_loop.py"}
 
 
 @pytest.mark.parametrize("name", [p.name for p in SCRIPTS])
@@ -109,6 +109,19 @@ def test_live_loop_loses_nothing_when_it_is_killed(tmp_path: Path) -> None:
     assert "resuming after" in last.stdout
     for name in ("journal.jsonl", "shop.jsonl"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_discretized() -> None:
+    """CartPole is learned; what MountainCar's plan promises within its limit is not all delivered, as the page says."""
+    text = run("discretized.py")
+    _, _, reward, cost, _ = numbers(text, "CartPole-v1    off center <= 20")
+    assert reward > 400.0
+    assert cost < 30.0
+    promised, pushes, delivered, pushed, _ = numbers(text, "MountainCar-v0 pushes <= 80")
+    assert pushes <= 80.0 + 1e-6
+    assert -200.0 < delivered < promised
+    assert 80.0 < pushed < 120.0
+    assert numbers(text, "Acrobot-v1     no limit")[2] > -500.0
 
 
 def test_pricing_stock() -> None:

@@ -673,9 +673,9 @@ def test_permission_denied(tmp_path: Path, suffix: str, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("name", ["x.txt", "x", "x.csv.gz"])
 def test_suffixes(name: str) -> None:
-    with pytest.raises(ModelError, match=r"a model file ends in \.npz or \.csv"):
+    with pytest.raises(ModelError, match=r"a model file ends in \.npz, \.csv or \.drn"):
         load_model(name)
-    with pytest.raises(ModelError, match=r"a model file ends in \.npz or \.csv"):
+    with pytest.raises(ModelError, match=r"a model file ends in \.npz, \.csv or \.drn"):
         save_model(name, two_states())
 
 

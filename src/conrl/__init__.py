@@ -20,7 +20,7 @@ __version__ = "0.2.0.dev0"
 
 # Where the public names are, by module.
 _NAMES = {
-    "envs": "from_gymnasium",
+    "envs": "discretize from_gymnasium",
     "episode": "Episode",
     "episode_totals": "Distribution distribution",
     "errors": "ConRLError InfeasibleError ModelError RunError SpecError",
@@ -35,6 +35,7 @@ _NAMES = {
     "learners": "ApproPO ConRL DOPE OptCMDP OptPessLP OptPrimalDual PosteriorSampling RCPO SafeConRL TFWUCRL2 UCBVI "
     "load_learner",
     "model": "ConstrainedMDP Task",
+    "model.cells": "Cells",
     "model.fleet": "Fleet",
     "model.fleet_simulation": "FleetSimulation",
     "model.criteria": "Average Discounted Total",
@@ -68,6 +69,7 @@ __all__ = [  # spelt out: type checkers read no other
     "Average",
     "BernsteinBonus",
     "BudgetRisk",
+    "Cells",
     "ColumnGeneration",
     "ConRL",
     "ConRLError",
@@ -117,6 +119,7 @@ __all__ = [  # spelt out: type checkers read no other
     "assess",
     "budget_risk",
     "convex",
+    "discretize",
     "distribution",
     "envs",
     "estimate",
@@ -145,7 +148,7 @@ __all__ = [  # spelt out: type checkers read no other
 
 if TYPE_CHECKING:
     from conrl import convex, envs, experiments, learners, planners, targets, theory
-    from conrl.envs import from_gymnasium
+    from conrl.envs import discretize, from_gymnasium
     from conrl.episode import Episode
     from conrl.episode_totals import Distribution, distribution
     from conrl.errors import ConRLError, InfeasibleError, ModelError, RunError, SpecError
@@ -174,6 +177,7 @@ if TYPE_CHECKING:
         load_learner,
     )
     from conrl.model import ConstrainedMDP, Task
+    from conrl.model.cells import Cells
     from conrl.model.criteria import Average, Discounted, Total
     from conrl.model.fleet import Fleet
     from conrl.model.fleet_simulation import FleetSimulation

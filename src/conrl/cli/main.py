@@ -104,7 +104,7 @@ Examples:
   conrl learn mars-rover --set rock_reward=1 --out runs
   conrl envs
 
-MODEL is a name (see conrl envs), gymnasium:<id>, or a file .npz or .csv; conrl plan
+MODEL is a name (see conrl envs), gymnasium:<id>, or a file .npz, .csv or .drn; conrl plan
 also takes fleets (.toml).""",
 )
 @click.version_option(__version__, prog_name="conrl", message="%(prog)s %(version)s")

@@ -126,11 +126,18 @@ cvar = click.option(
     callback=read_cvars,
     help="Limit on the mean of the worst 1 - LEVEL of episodes.",
 )
-horizon = click.option("--horizon", type=click.IntRange(1, LONGEST), help="Steps of an episode. CSV files need it.")
+horizon = click.option(
+    "--horizon", type=click.IntRange(1, LONGEST), help="Steps of an episode. Files .csv, .drn need it."
+)
 discount = click.option("--discount", type=float, metavar="G", help="Instead of --horizon: step t counts G^t.")
 average = click.option("--average", is_flag=True, help="Instead of --horizon: the mean of a step in the long run.")
 total = click.option("--total", is_flag=True, help="Instead of --horizon: all that is paid until it ends.")
-parameter = click.option("--set", "settings", help="A parameter of an environment.", **repeated(read_settings))
+parameter = click.option(
+    "--set",
+    "settings",
+    help="A parameter of an environment; of a .drn file, reward=NAME.",
+    **repeated(read_settings),
+)
 start = click.option("--start", metavar="STATE", help="First state, by name or index.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 

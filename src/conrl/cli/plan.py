@@ -44,10 +44,13 @@ Examples:
   conrl plan gymnasium:FrozenLake-v1 --horizon 50 --json
   conrl plan mars-rover --set rock_reward=1 --budget crash=100 --episodes 1000
   conrl plan model.csv --horizon 20 --start home --limit fuel=3
+  conrl plan model.drn --horizon 20 --set reward=gain --limit fuel=3
   conrl plan mars-rover --set rock_reward=1 --chance "crash>0:0.05" --cvar "crash@0.9:0.5"
   conrl plan model.csv --discount 0.95 --start home --limit fuel=3
   conrl plan fleet.toml --limit fuel=300 --simulate 100
   conrl plan --log log.csv --limit adverse=0.25 --confidence 0.95
+
+A .drn file is Storm's: --set reward=NAME says which of its reward models is the reward; the others are costs.
 
 A .toml file is a fleet: many units, models by file and count, with shared limits. --simulate then plays whole runs with
 a guard that never exceeds them.

@@ -1,5 +1,7 @@
 """Environments: grid worlds from text maps, models of operations, random models, and the way to and from Gymnasium.
 
+Wrappers number what an environment observes and takes, cut it into cells, or take a vector of rewards apart.
+
 What needs Gymnasium is loaded when it is first asked for.
 """
 
@@ -19,7 +21,10 @@ from conrl.envs.registry import REGISTRY, BuiltIn, available, load, make, regist
 
 if TYPE_CHECKING:
     from conrl.envs.adapters import from_gymnasium
+    from conrl.envs.discretizing import Discretized, discretize
     from conrl.envs.gymnasium_env import BuiltInEnv, CMDPEnv
+    from conrl.envs.numbering import Numbered
+    from conrl.envs.objectives import MultiObjective
     from conrl.envs.safety import FromSafetyGymnasium, SafetyGymnasiumAdapter
 
 __all__ = [
@@ -27,12 +32,16 @@ __all__ = [
     "BuiltIn",
     "BuiltInEnv",
     "CMDPEnv",
+    "Discretized",
     "FromSafetyGymnasium",
+    "MultiObjective",
+    "Numbered",
     "SafetyGymnasiumAdapter",
     "available",
     "bidding",
     "box",
     "cluster",
+    "discretize",
     "factored",
     "from_gymnasium",
     "gridworld",
@@ -49,8 +58,12 @@ __all__ = [
 _HOME = {
     "BuiltInEnv": "gymnasium_env",
     "CMDPEnv": "gymnasium_env",
+    "Discretized": "discretizing",
     "FromSafetyGymnasium": "safety",
+    "MultiObjective": "objectives",
+    "Numbered": "numbering",
     "SafetyGymnasiumAdapter": "safety",
+    "discretize": "discretizing",
     "from_gymnasium": "adapters",
 }
 

@@ -38,7 +38,7 @@ def model(
     if criterion is not None and not is_gymnasium(name) and not PLUGINS.knows(name):
         parameters = parameters | {"horizon": criterion}  # of a file, which may have none
     with about(name, settings):
-        mdp = _make(name, parameters, allow_import, installed)
+        mdp = _make(name, parameters, allow_import, installed, start=start)
         index = None if start is None else state_of(mdp, start)
         if index is not None:
             # What ends an episode of a Gymnasium environment depends on where it starts, and a plug-in may be one.
@@ -82,16 +82,25 @@ def is_gymnasium(model: str) -> bool:
 
 
 def _make(
-    model: str, parameters: dict[str, Any], allow_import: bool, installed: bool, initial: int | None = None
+    model: str,
+    parameters: dict[str, Any],
+    allow_import: bool,
+    installed: bool,
+    initial: int | None = None,
+    start: str | None = None,
 ) -> ConstrainedMDP:
+    """The model of that name; `start` is for files that may need it to make sense."""
     if not is_gymnasium(model) and not PLUGINS.knows(model):
         if not io.is_model_file(model) and not os.path.exists(model) and os.sep not in model:
-            known = [*PLUGINS.names(), "gymnasium:<id>", "a file that ends in .npz or .csv"]
+            known = [*PLUGINS.names(), "gymnasium:<id>", f"a file that ends in {io.SUFFIXES}"]
             raise SpecError(unknown("model", model, known))
-        foreign = next((name for name in parameters if name != "horizon"), None)
+        storm = model.lower().endswith(".drn")
+        foreign = next((name for name in parameters if name != "horizon" and not (storm and name == "reward")), None)
         if foreign is not None:
-            raise SpecError("a file has no parameters; built-in environments have", key=(foreign,))
-        return io.load_model(model, horizon=parameters.get("horizon"))
+            none = "a file has no parameters; built-in environments have"
+            raise SpecError(unknown("parameter of a .drn file", foreign, ["reward"]) if storm else none, key=(foreign,))
+        own: dict[str, Any] = {"reward": parameters.get("reward"), "initial": start} if storm else {}
+        return io.load_model(model, horizon=parameters.get("horizon"), **own)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what matters is raised
         return registry.resolve(model, parameters, allow_import, installed, initial)

@@ -83,7 +83,8 @@ def reward_of(given: Any) -> float:
     try:
         number = float(given)
     except (TypeError, ValueError):
-        raise RunError(f"the environment gave the reward {given!r}, which is not a number") from None
+        hint = "; wrap it in conrl.envs.MultiObjective, which says what is the reward" if np.size(given) > 1 else ""
+        raise RunError(f"the environment gave the reward {given!r}, which is not a number{hint}") from None
     if not np.isfinite(number):
         raise RunError(f"the environment gave the reward {number}; it must be finite")
     return number

@@ -27,6 +27,9 @@ that all outcomes of each pair share is read as one per pair: its mean is then t
 arrays such as `ConstrainedMDP` takes: transitions [S, A, S] or [H, S, A, S], rewards, and optionally costs, horizon,
 initial, limits, available, state_names, action_names, cost_names.
 
+`.drn` is the explicit text format of the model checker Storm (`conrl.io.drn_files`): one state, action and outcome a
+line, with several reward models, of which one is the reward and the others are costs. It holds no horizon or limits.
+
 Files are not trusted: what a header claims is compared with what the file holds before memory is taken.
 """
 
@@ -37,8 +40,11 @@ from pathlib import Path
 
 from numpy.typing import ArrayLike
 
+from conrl.arguments import read_flag
 from conrl.errors import ModelError
 from conrl.io.csv_files import load_csv, save_csv
+from conrl.io.drn_files import load_drn
+from conrl.io.drn_writing import save_drn
 from conrl.io.files import PathLike, file_path, reading
 from conrl.io.npz_files import load_npz, save_npz
 from conrl.model import ConstrainedMDP
@@ -48,7 +54,8 @@ from conrl.model.mdp import need_model
 __all__ = ["load_model", "save_model"]
 
 
-FILES = {".npz": (load_npz, save_npz), ".csv": (load_csv, save_csv)}
+FILES = {".npz": (load_npz, save_npz), ".csv": (load_csv, save_csv), ".drn": (load_drn, save_drn)}
+SUFFIXES = ".npz, .csv or .drn"
 
 
 def is_model_file(name: str) -> bool:
@@ -62,34 +69,41 @@ def load_model(
     horizon: int | Criterion | None = None,
     initial: int | str | ArrayLike | None = None,
     limits: ArrayLike | Mapping[str, float] | None = None,
+    reward: str | None = None,
 ) -> ConstrainedMDP:
-    """The model in a `.npz` or `.csv` file; what is passed here replaces what the file says.
+    """The model in a `.npz`, `.csv` or `.drn` file; what is passed here replaces what the file says.
 
-    `initial` is a state's index or name, or a distribution. A CSV file holds no horizon: pass it. Whatever is
-    wrong with the file is one line of a `ModelError` that names it.
+    `initial` is a state's index or name, or a distribution. CSV and DRN files hold no horizon: pass it. `reward` is the
+    reward model of a DRN file that is the reward (`"-time"`: as little of it as possible); the others are costs.
+    Whatever is wrong with the file is one line of a `ModelError` that names it.
     """
     path = file_path(path)
-    load, _ = FILES[_suffix(path)]
-    given = {k: v for k, v in (("horizon", horizon), ("initial", initial), ("limits", limits)) if v is not None}
+    suffix = _suffix(path)
+    load, _ = FILES[suffix]
+    asked = (("horizon", horizon), ("initial", initial), ("limits", limits), ("reward", reward))
+    given = {k: v for k, v in asked if v is not None}
+    if reward is not None and suffix != ".drn":
+        raise ModelError(f"{path}: reward= is for .drn files; a {suffix} file says what the reward is", key=("reward",))
     with reading(path):
         return load(path, given)
 
 
-def save_model(path: PathLike, mdp: ConstrainedMDP) -> None:
-    """Write `mdp` to a `.npz` or `.csv` file, whole or not at all.
+def save_model(path: PathLike, mdp: ConstrainedMDP, *, means: bool = False) -> None:
+    """Write `mdp` to a `.npz`, `.csv` or `.drn` file, whole or not at all.
 
-    The first keeps everything; the second holds no horizon, limits, first state, features or map.
+    The first keeps everything; the others hold no horizon, limits, features or map, CSV no first state, and DRN no pay
+    by outcome. `means`: write the mean pay of each state and action where the model pays by outcome.
     """
     if isinstance(path, ConstrainedMDP):
         raise ModelError("save_model takes the path first: save_model(path, mdp)")
     path = file_path(path)
     need_model(mdp, "save_model")
     _, save = FILES[_suffix(path)]
-    save(path, mdp)
+    save(path, mdp._copy(outcome_pay=None) if read_flag(means, "means") else mdp)
 
 
 def _suffix(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix not in FILES:
-        raise ModelError(f"{path}: a model file ends in .npz or .csv, not in {suffix!r}")
+        raise ModelError(f"{path}: a model file ends in {SUFFIXES}, not in {suffix!r}")
     return suffix

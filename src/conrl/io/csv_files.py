@@ -90,11 +90,11 @@ def load_csv(path: Path, given: dict[str, Any]) -> ConstrainedMDP:
             cost_names=cost_names,
             **given,
         )
-    return _per_pair(mdp)
+    return per_pair(mdp)
 
 
-def check_text(path: Path) -> None:
-    """Refuse what is not UTF-8 text before the csv module makes sense of it."""
+def check_text(path: Path, remedy: str = "save the file as CSV UTF-8") -> None:
+    """Refuse what is not UTF-8 text before anything makes sense of it."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     line = 1
     with path.open("rb") as stream:
@@ -103,13 +103,13 @@ def check_text(path: Path) -> None:
         stream.seek(0)
         while block := stream.read(2**20):
             if b"\0" in block:
-                _stop(path, line + block[: block.index(b"\0")].count(b"\n"), "a NUL byte; save the file as CSV UTF-8")
+                _stop(path, line + block[: block.index(b"\0")].count(b"\n"), f"a NUL byte; {remedy}")
             try:
                 decoder.decode(block)
             except UnicodeDecodeError as error:
                 # `error.object` starts with the few bytes kept from the block before; none of them is a newline.
                 line += bytes(error.object[: error.start]).count(b"\n")
-                _stop(path, line, f"byte 0x{error.object[error.start]:02x} is not UTF-8; save the file as CSV UTF-8")
+                _stop(path, line, f"byte 0x{error.object[error.start]:02x} is not UTF-8; {remedy}")
             line += block.count(b"\n")
     try:
         decoder.decode(b"", final=True)
@@ -287,7 +287,7 @@ def _check_sums(path: Path, rows: _Outcomes, steps: _Steps | None, states: list[
         )
 
 
-def _per_pair(mdp: ConstrainedMDP) -> ConstrainedMDP:
+def per_pair(mdp: ConstrainedMDP) -> ConstrainedMDP:
     """Where every outcome of a pair pays the same, that is its mean, without the rounding of a sum."""
     paid = mdp.outcome_pay
     if paid is None:

@@ -1,7 +1,8 @@
 """Learners in files: `.npz` archives of plain arrays and one JSON text; nothing in them can run code.
 
     format = "conrl-learner", version, config (JSON: what makes the learner), task_features, task_available,
-    safe_<name>: its safe policy, state_<name>: what it has learned, seal: a digest of all the other arrays
+    task_cells_<name>: where the cells of continuous observations are, safe_<name>: its safe policy, state_<name>: what
+    it has learned, seal: a digest of all the other arrays
 
 Functions of the user's own (concave-convex problems, bonuses, planners) cannot be stored: `load_learner` is given them
 again.
@@ -29,6 +30,7 @@ from conrl.estimation.adaptive import AdaptiveBonus
 from conrl.estimation.bonuses import BernsteinBonus, ScaledBonus, TheoryBonus
 from conrl.io.files import Reader, atomic_write, file_path, parse_json, read_npz, reading, write_npz
 from conrl.model import Task
+from conrl.model.cells import Cells
 from conrl.oracles import A2C, A2CSettings
 from conrl.planners import ColumnGeneration, ConvexProgram, Lagrangian, LinearProgram
 from conrl.policy import Policy, policy_of
@@ -74,7 +76,8 @@ _PLAIN: dict[str, Any] = {
     )
 }
 POLICIES = ("safe",)  # arguments of learners that are policies, stored as arrays; `config` has what tells them apart
-_APART = ("features", "available")  # arrays of a task, stored as such
+_APART = ("features", "available", "cells")  # arrays of a task, stored as such; cells are several
+_CELLS = "task_cells_"
 # Fields that are younger than descriptions in files, and what those mean; left out where they have that value.
 _UNSAID: dict[str, dict[str, Any]] = {"ScaledBonus": {"bounded": False}}
 
@@ -131,8 +134,10 @@ def made_arrays(learner: Learner) -> dict[str, Array]:
         "version": np.array(VERSION),
         "config": np.array(json.dumps(learner.config(), sort_keys=True)),
     }
-    apart = {f"task_{name}": vars(learner.task)[name] for name in _APART}
+    apart = {f"task_{name}": vars(learner.task)[name] for name in _APART[:-1]}
     arrays |= {name: np.asarray(array) for name, array in apart.items() if array is not None}
+    if learner.task.cells is not None:
+        arrays |= {f"{_CELLS}{name}": array for name, array in learner.task.cells.arrays().items()}
     for part, policy in policies_apart(learner).items():
         arrays |= {f"{part}_{name}": np.asarray(array) for name, array in policy._arrays().items()}
     return arrays
@@ -215,7 +220,10 @@ def learner_of(arrays: dict[str, Array], given: dict[str, Any]) -> Any:
     kind = PLUGINS.get(name)
     if kind is None:
         raise ModelError(f"its learner {shown(name)} is unknown; if it is a plug-in, import the module that it is in")
-    apart = {name: arrays[f"task_{name}"] for name in _APART if f"task_{name}" in arrays}
+    apart: dict[str, Any] = {name: arrays[f"task_{name}"] for name in _APART if f"task_{name}" in arrays}
+    cells = {name.removeprefix(_CELLS): array for name, array in arrays.items() if name.startswith(_CELLS)}
+    if cells:
+        apart["cells"] = Cells.from_arrays(**cells)
     task = rebuild(config.pop("task"), **apart)
     parts = dict(kind.unsaid) | {name: value for name, value in given.items() if name in kind.unsaid}
     for name, value in config.items():

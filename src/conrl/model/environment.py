@@ -1,7 +1,9 @@
 """What a Gymnasium environment declares of itself, read in one place.
 
-Spaces and a time limit are Gymnasium's own. The rest are attributes that some innermost environments have: `P` and
-`initial_state_distrib` (the toy-text ones), `cost_limits` and `cost_names` (those with costs), and `mdp` (ours).
+Spaces and a time limit are Gymnasium's own. The rest are attributes. Some innermost environments have `P` and
+`initial_state_distrib` (the toy-text ones) or `mdp` (ours). An environment or a wrapper, of which the outermost counts,
+may have `cost_limits` and `cost_names` (those with costs), `pay_ranges` [1+d, 2] (`conrl.envs.MultiObjective`) and
+`cells` (`conrl.discretize`).
 """
 
 from __future__ import annotations
@@ -9,8 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from conrl._types import Float
 from conrl.arguments import is_int
 from conrl.errors import ModelError, SpecError
+from conrl.model.cells import Cells
 from conrl.model.mdp import ConstrainedMDP
 
 
@@ -23,6 +27,7 @@ class Declared:
     initial: Any  # a distribution over states
     cost_limits: Any
     cost_names: tuple[str, ...] | None
+    pay_ranges: Float | None  # [1+d, 2]: the least and the most that one step pays; infinite where it is not known
     mdp: ConstrainedMDP | None
 
     @property
@@ -39,6 +44,12 @@ class Declared:
         return None if self.mdp is None else self.mdp.horizon
 
     @property
+    def cells(self) -> Cells | None:
+        """What the states are, where a wrapper has numbered continuous observations and no other has changed them."""
+        cells = _outermost(self.env, "cells")
+        return cells if isinstance(cells, Cells) and cells.count == self.sizes[0] else None
+
+    @property
     def sizes(self) -> tuple[int | None, int | None]:
         """How many states and actions; None if they are not numbered from 0."""
         return discrete_size(self.env.observation_space), discrete_size(self.env.action_space)
@@ -49,8 +60,8 @@ class Declared:
         if states is None or actions is None:
             what, space = ("action", self.env.action_space) if states else ("observation", self.env.observation_space)
             raise ModelError(
-                f"the {what} space{of} is {space}; conrl needs Discrete(n) counting from 0: "
-                "wrap the environment so that it numbers what it observes and takes"
+                f"the {what} space{of} is {' '.join(str(space).split())}; conrl needs Discrete(n) counting from 0: "
+                f"{_remedy(what, space)}"
             )
         return states, actions
 
@@ -60,16 +71,34 @@ def declared(env: Any, needed: str = "a Gymnasium environment") -> Declared:
     (inner,) = _attributes(env, "unwrapped")
     if inner is None:
         raise SpecError(f"expected {needed}, not {type(env).__name__}")
-    names = "P", "initial_state_distrib", "cost_limits", "cost_names", "mdp"
-    dynamics, initial, cost_limits, cost_names, model = _attributes(inner, *names)
+    dynamics, initial, model = _attributes(inner, "P", "initial_state_distrib", "mdp")
+    cost_limits, names, ranges = (_outermost(env, name) for name in ("cost_limits", "cost_names", "pay_ranges"))
     mdp = model if isinstance(model, ConstrainedMDP) else None
-    return Declared(env, dynamics, initial, cost_limits, None if cost_names is None else tuple(cost_names), mdp)
+    return Declared(env, dynamics, initial, cost_limits, None if names is None else tuple(names), ranges, mdp)
 
 
 def discrete_size(space: Any) -> int | None:
     """The size n of a space Discrete(n) that counts from 0; None for any other space."""
     size, start = _attributes(space, "n", "start")
     return int(size) if is_int(size) and start == 0 else None
+
+
+def _outermost(env: Any, name: str) -> Any:
+    """An attribute of the first layer that has it, from the outermost wrapper inwards; None if none has."""
+    while (found := getattr(env, name, None)) is None and env is not env.unwrapped:
+        env = env.env
+    return found
+
+
+def _remedy(what: str, space: Any) -> str:
+    """How an environment with another space becomes one that fits."""
+    (dtype,) = _attributes(space, "dtype")
+    continuous = type(space).__name__ == "Box" and getattr(dtype, "kind", "") == "f"
+    if continuous and what == "observation":
+        return "conrl.discretize(env, bins=10) cuts it into cells"
+    if continuous:
+        return "choose some actions, and number them with a gymnasium.ActionWrapper"
+    return "conrl.envs.Numbered(env) numbers what it observes and takes"
 
 
 def _attributes(owner: Any, *names: str) -> list[Any]:

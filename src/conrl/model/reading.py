@@ -200,10 +200,12 @@ def check_distribution(p: Float, what: str, name: Callable[[int], str] = str) ->
 
 
 def start_index(initial: Any, names: Sequence[str] | None, num_states: int) -> Any:
-    """`initial` with the name of a state looked up."""
+    """`initial` with the name of a state looked up; a text that is no name may be a number."""
     if not isinstance(initial, str):
         return initial
     known = names if names is not None else [str(s) for s in range(num_states)]
     if initial not in known:
+        if initial.isdecimal() and len(initial) < 20 and int(initial) < num_states:
+            return int(initial)
         raise ModelError(f"initial: {unknown('state', initial, known[:1000])}")
     return list(known).index(initial)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from conrl._types import Array, Bool, Float
 from conrl.arguments import float_array, frozen, is_int, is_list, read_flag, setter
 from conrl.errors import ModelError, shown
+from conrl.model.cells import Cells
 from conrl.model.criteria import need_steps
 from conrl.model.limits import resolve_limits
 from conrl.model.reading import (
@@ -38,6 +39,7 @@ class Task:
     them. `initial` is the first state if it is known and fixed. `features` ([S, ...]) is what function
     approximation sees. `can_stop`: an episode may be ended early. `available` ([S, A]) masks actions; [H, S, A] where
     that depends on the step. `step_dependent`: what happens may depend on the step, so that learners count per step.
+    `cells`: what the states are, where they are cells of continuous observations; saved with a learner.
     """
 
     num_states: int
@@ -52,6 +54,7 @@ class Task:
     can_stop: bool = False
     available: Bool | None = None
     step_dependent: bool = False
+    cells: Cells | None = None
 
     def __post_init__(self) -> None:
         """Check every field, and keep a copy that nobody can change."""
@@ -79,6 +82,8 @@ class Task:
         put("cost_ranges", tuple(read_range(r, f"cost_ranges[{i}]", ("cost_ranges",)) for i, r in enumerate(ranges)))
         put("can_stop", read_flag(self.can_stop, "can_stop"))
         put("step_dependent", read_flag(self.step_dependent, "step_dependent"))
+        if self.cells is not None and not (isinstance(self.cells, Cells) and self.cells.count == self.num_states):
+            raise ModelError(f"cells is {shown(self.cells)}; expected Cells of {self.num_states} states")
         if self.features is not None:
             put("features", frozen(read_features(self.features, self.num_states)))
         if self.available is not None:
@@ -116,6 +121,7 @@ class Task:
             available=available,
             features=None,
             step_dependent=False,
+            cells=None,
         )
 
     @cached_property
@@ -139,16 +145,17 @@ class Task:
         env: gymnasium.Env[Any, Any],
         *,
         horizon: int | None = None,
-        limits: ArrayLike | None = None,
+        limits: ArrayLike | Mapping[str, float] | None = None,
         cost_names: Sequence[str] | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
+        reward_range: tuple[float, float] | None = None,
         cost_ranges: Sequence[tuple[float, float]] | None = None,
         can_stop: bool = False,
     ) -> Task:
         """The task of a Gymnasium environment with discrete spaces whose model is unknown.
 
-        The horizon comes from the environment's time limit where it has one; limits and cost names from
-        `cost_limits` and `cost_names` of the unwrapped environment where it has them.
+        The horizon comes from the environment's time limit where it has one; limits, cost names, ranges (else 0 to 1)
+        and cells from the environment or its wrappers where they declare them (`conrl.model.environment`). Without
+        limits of its own, an environment with cost names has none on any of them.
         """
         from conrl.model.environment import declared  # here: it knows models, and those have tasks
 
@@ -157,17 +164,25 @@ class Task:
         steps = own.horizon if horizon is None else horizon
         if steps is None:
             raise ModelError("the environment states no time limit; pass horizon=")
-        if limits is None:
-            limits = [] if own.cost_limits is None else own.cost_limits
-        values = np.atleast_1d(float_array(limits, "limits"))
         names = own.cost_names if cost_names is None else cost_names
+        if limits is None:
+            limits = np.full(len(names or ()), np.inf) if own.cost_limits is None else own.cost_limits
+        if isinstance(limits, Mapping):
+            names = tuple(limits) if names is None else names
+            limits = resolve_limits(limits, names, "limits")
+        values = np.atleast_1d(float_array(limits, "limits"))
+        known = np.zeros(0) if own.pay_ranges is None else np.asarray(own.pay_ranges)
+        if known.shape != (1 + values.size, 2):
+            known = np.full((1 + values.size, 2), np.inf)
+        pay = [(low, high) if np.isfinite((low, high)).all() else (0.0, 1.0) for low, high in known.tolist()]
         return cls(
             states,
             actions,
             steps,
             values,
             default_cost_names(values.size) if names is None else tuple(names),
-            reward_range=reward_range,
-            cost_ranges=cost_ranges,
+            reward_range=pay[0] if reward_range is None else reward_range,
+            cost_ranges=pay[1:] if cost_ranges is None else cost_ranges,
             can_stop=can_stop,
+            cells=own.cells,
         )
