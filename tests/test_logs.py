@@ -285,7 +285,11 @@ REFUSED = [
     ("no episode", changed(3, "episode", ""), "line 5: episode is missing"),
     ("no action", changed(3, "action", " "), "line 5: action is missing"),
     ("colons", "\n".join((HEADER, *GOOD)).replace(",", ":"), "line 1: unknown column 'episode:step:.*"),
-    ("two marks", "\n".join((HEADER, *GOOD, '2,0,0,1,"0,5",0.1,1,0')), "0.5 on line 2 has a decimal point and 0,5 on line"),
+    (
+        "two marks",
+        "\n".join((HEADER, *GOOD, '2,0,0,1,"0,5",0.1,1,0')),
+        "0.5 on line 2 has a decimal point and 0,5",
+    ),
     ("unclosed quote", changed(4, "reward", '"2'), "line 6: unexpected end of data"),
     ("zero byte", changed(4, "reward", "\0"), r"line 6: reward is .*, not a number"),
 ]

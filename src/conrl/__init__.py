@@ -23,7 +23,7 @@ _NAMES = {
     "envs": "from_gymnasium",
     "episode": "Episode",
     "episode_totals": "Distribution distribution",
-    "errors": "ConRLError InfeasibleError ModelError RunError SpecError",
+    "errors": "ConRLError InfeasibleError ModelError ModelWarning RunError SpecError",
     "estimation": "AdaptiveBonus BernsteinBonus Evidence ScaledBonus TheoryBonus load_episodes save_episodes",
     "estimation.assess": "Assessment assess",
     "estimation.estimate": "estimate",
@@ -31,6 +31,7 @@ _NAMES = {
     "estimation.sampled": "sample_log",
     "evaluation": "Evaluation Simulation evaluate simulate",
     "io": "load_model save_model",
+    "io.checking": "ModelCheck check_model",
     "learners": "ApproPO ConRL DOPE OptCMDP OptPessLP OptPrimalDual PosteriorSampling RCPO SafeConRL TFWUCRL2 UCBVI "
     "load_learner",
     "model": "ConstrainedMDP Task",
@@ -90,7 +91,9 @@ __all__ = [  # spelt out: type checkers read no other
     "LinearProgram",
     "Log",
     "Mixture",
+    "ModelCheck",
     "ModelError",
+    "ModelWarning",
     "Null",
     "OptCMDP",
     "OptPessLP",
@@ -111,6 +114,7 @@ __all__ = [  # spelt out: type checkers read no other
     "__version__",
     "assess",
     "budget_risk",
+    "check_model",
     "convex",
     "distribution",
     "envs",
@@ -140,7 +144,7 @@ if TYPE_CHECKING:
     from conrl.envs import from_gymnasium
     from conrl.episode import Episode
     from conrl.episode_totals import Distribution, distribution
-    from conrl.errors import ConRLError, InfeasibleError, ModelError, RunError, SpecError
+    from conrl.errors import ConRLError, InfeasibleError, ModelError, ModelWarning, RunError, SpecError
     from conrl.estimation.adaptive import AdaptiveBonus
     from conrl.estimation.assess import Assessment, assess
     from conrl.estimation.bonuses import BernsteinBonus, ScaledBonus, TheoryBonus
@@ -150,6 +154,7 @@ if TYPE_CHECKING:
     from conrl.estimation.sampled import sample_log
     from conrl.evaluation import Evaluation, Simulation, evaluate, simulate
     from conrl.io import load_model, save_model
+    from conrl.io.checking import ModelCheck, check_model
     from conrl.learners import (
         DOPE,
         RCPO,

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import click
 
 from conrl import __version__
-from conrl.cli import learn, logs, plan, studies
+from conrl.cli import check, learn, logs, plan, studies
 from conrl.cli.command import Command, complain, load_numba, show
 from conrl.cli.options import as_json
 from conrl.errors import ConRLError, InfeasibleError
@@ -103,8 +103,8 @@ Examples:
   conrl learn mars-rover --set rock_reward=1 --out runs
   conrl envs
 
-MODEL is a built-in name (see conrl envs), gymnasium:<id>, or a file .npz or .csv; conrl plan
-also takes fleets (.toml).""",
+MODEL is a built-in name (see conrl envs), gymnasium:<id>, or a file .npz, .csv, .tsv or .xlsx;
+conrl plan also takes fleets (.toml). conrl check lists what is wrong with a file.""",
 )
 @click.version_option(__version__, prog_name="conrl", message="%(prog)s %(version)s")
 @click.pass_context
@@ -152,6 +152,7 @@ def algorithms(as_json: bool) -> None:
 for command in (
     plan.plan,
     plan.frontier,
+    check.check,
     logs.assess,
     learn.learn,
     studies.run,

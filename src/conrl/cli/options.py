@@ -126,11 +126,17 @@ cvar = click.option(
     callback=read_cvars,
     help="Limit on the mean of the worst 1 - LEVEL of episodes.",
 )
-horizon = click.option("--horizon", type=click.IntRange(1, LONGEST), help="Steps of an episode. CSV files need it.")
+horizon = click.option("--horizon", type=click.IntRange(1, LONGEST), help="Steps of an episode. Tables need it.")
 discount = click.option("--discount", type=float, metavar="G", help="Instead of --horizon: step t counts G^t.")
 average = click.option("--average", is_flag=True, help="Instead of --horizon: the mean of a step in the long run.")
 total = click.option("--total", is_flag=True, help="Instead of --horizon: all that is paid until it ends.")
 parameter = click.option("--set", "settings", help="A parameter of a built-in environment.", **repeated(read_settings))
+normalize = click.option(
+    "--normalize",
+    type=float,
+    metavar="X",
+    help="Correct sums of probabilities in a model file that are within X of 1, such as 0.01.",
+)
 start = click.option("--start", metavar="STATE", help="First state, by name or index.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 
@@ -145,6 +151,7 @@ def model_options(command: Callable[..., None]) -> Callable[..., None]:
         total,
         parameter,
         start,
+        normalize,
         click.option("--tol", type=float, show_default="1e-9", help="Tolerance of the certificate."),
         click.option("--out", type=click.Path(path_type=Path), multiple=True, help="File to write; may be repeated."),
         as_json,

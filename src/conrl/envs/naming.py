@@ -20,10 +20,12 @@ def model(
     settings: dict[str, Any],
     limits: dict[str, float],
     allow_import: bool = False,
+    *,
+    normalize: float | None = None,
 ) -> ConstrainedMDP:
     """The model of that name or file, with the limits asked for in place of its own.
 
-    `allow_import`: the user, and not a file, named the module in `gymnasium:<module>:<id>`.
+    `allow_import`: the user, and not a file, named the module in `gymnasium:<module>:<id>`. `normalize` is for files.
     """
     criterion = horizon if isinstance(horizon, Criterion) else None
     steps = horizon if criterion is None else None
@@ -33,7 +35,7 @@ def model(
     if criterion is not None and not is_gymnasium(name) and name not in envs.REGISTRY:
         parameters = parameters | {"horizon": criterion}  # of a file, which may have none
     try:
-        mdp = _make(name, parameters, allow_import)
+        mdp = _make(name, parameters, allow_import, normalize)
         index = None if start is None else state_of(mdp, start)
         if index is not None:
             # What ends an episode of a Gymnasium environment depends on where it starts.
@@ -42,7 +44,7 @@ def model(
     except ConRLError as error:
         if error.key and error.key[0] in settings:
             error.key = ("settings", *error.key)
-        elif error.key not in (("horizon",), ("start",)):
+        elif error.key not in (("horizon",), ("start",), ("normalize",)):
             error.key = ("settings",) if settings and name in envs.REGISTRY else ("env",)
         raise
     if criterion is not None:
@@ -64,15 +66,17 @@ def is_gymnasium(model: str) -> bool:
     return model.startswith(registry.PREFIX)
 
 
-def _make(model: str, parameters: dict[str, Any], allow_import: bool) -> ConstrainedMDP:
+def _make(model: str, parameters: dict[str, Any], allow_import: bool, normalize: float | None = None) -> ConstrainedMDP:
     if not is_gymnasium(model) and model not in envs.REGISTRY:
         if not io.is_model_file(model) and not os.path.exists(model) and os.sep not in model:
-            known = [*envs.REGISTRY, "gymnasium:<id>", "a file that ends in .npz or .csv"]
+            known = [*envs.REGISTRY, "gymnasium:<id>", f"a file that ends in {io.SUFFIXES}"]
             raise SpecError(unknown("model", model, known))
         foreign = next((name for name in parameters if name != "horizon"), None)
         if foreign is not None:
             raise SpecError("a file has no parameters; built-in environments have", key=(foreign,))
-        return io.load_model(model, horizon=parameters.get("horizon"))
+        return io.load_model(model, horizon=parameters.get("horizon"), normalize=normalize)
+    if normalize is not None:
+        raise SpecError(f"{model} is no file; only sums in files are corrected", key=("normalize",))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what matters is raised
         return registry.resolve(model, parameters, allow_import)

@@ -10,6 +10,7 @@ and the others of the table are defined in `conrl.metrics`.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,7 +22,7 @@ import numpy as np
 from conrl._types import Float, Int
 from conrl.arguments import check_text
 from conrl.envs import naming
-from conrl.errors import ConRLError, InfeasibleError, RunError, SpecError, shown
+from conrl.errors import ConRLError, InfeasibleError, ModelWarning, RunError, SpecError, shown
 from conrl.experiments.records import RunRecord, read_run
 from conrl.experiments.store import FAILED, STUDY, digest, own_file, read_json
 from conrl.io.cells import to_cell
@@ -134,7 +135,10 @@ class Study:
                 settings = dict(about.get("settings", run.config.get("settings") or {}))
                 settings["horizon"] = about.get("horizon") or run.config["learner"]["task"]["horizon"]
                 name = str(about.get("env", run.config.get("env", run.environment)))
-                model = naming.model(name, None, about.get("start", run.config.get("start")), settings, {})
+                start, within = (about.get(key, run.config.get(key)) for key in ("start", "normalize"))
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ModelWarning)  # said when it was played
+                    model = naming.model(name, None, start, settings, {}, normalize=within)
                 if not all(_was_played(model, other) for other in self.runs if other.environment == run.environment):
                     raise RunError("it is another one than was played")
                 model = model.replace(limits=dict(zip(run.cost_names, run.limits.tolist(), strict=True)))

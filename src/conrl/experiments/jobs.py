@@ -20,7 +20,7 @@ from conrl.arguments import setter
 from conrl.errors import ConRLError, InfeasibleError, RunError, SpecError, under
 from conrl.experiments import parts
 from conrl.experiments.store import learn_on_disk, run_directory, settings_of
-from conrl.io import is_model_file
+from conrl.io import is_model_file, model_path
 from conrl.io.files import read_bytes, refuse_links
 from conrl.model import ConstrainedMDP, Task, transform
 from conrl.model.tails import KINDS
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 class Job:
     """A run that is to be played.
 
-    `env` names a model as on the command line, `settings`, `limits`, `horizon`, `start`, `reward_range` and
-    `cost_ranges` go with it. With `pay` "bernoulli", [0, 1] is the range of what nobody declared and has means in it.
+    `env` names a model as on the command line, `settings`, `limits`, `horizon`, `start`, `normalize`, `reward_range`
+    and `cost_ranges` go with it. With `pay` "bernoulli", [0, 1] is the range of what nobody declared and has means in
+    it.
     `options` are parameters of the algorithm as plain values (see `conrl.experiments.parts`). `never`, `chance` and
     `cvar` limit single episodes, as in `Linear`. `budgets` make the problem a `Knapsack` over all episodes. `env_name`
     and `name` are what the run's directory is called, by default the names of the two.
@@ -53,6 +54,7 @@ class Job:
     limits: dict[str, float] = field(default_factory=dict)
     horizon: int | None = None
     start: str | None = None
+    normalize: float | None = None
     reward_range: tuple[float, float] | None = None
     cost_ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     preset: str = "default"
@@ -128,7 +130,7 @@ class Worlds:
         stamp = None
         if is_model_file(job.env):
             with suppress(OSError):
-                status = os.stat(job.env)
+                status = os.stat(model_path(job.env))
                 stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
         asked = [*job.world_fields, stamp, kind.continuing, job.pay == "bernoulli"]
         return json.dumps(asked, sort_keys=True, default=repr)
@@ -249,7 +251,8 @@ class Run:
         """What the results depend on, apart from the learner, the model and the seed."""
         job = self.job
         log = None if job.prime is None else hashlib.blake2b(read_bytes(Path(job.prime)), digest_size=16).hexdigest()
-        return {"env": job.env, "settings": job.settings, "start": job.start, "pay": job.pay, "prime": log}
+        config = {"env": job.env, "settings": job.settings, "start": job.start, "pay": job.pay, "prime": log}
+        return config if job.normalize is None else config | {"normalize": job.normalize}
 
     def check(self) -> None:
         """Refuse, before anything is played or written, a job that cannot be played."""

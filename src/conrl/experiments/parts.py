@@ -48,6 +48,7 @@ class WorldFields(NamedTuple):
     env: str
     horizon: int | None
     start: str | None
+    normalize: float | None
     settings: dict[str, Any]
     limits: dict[str, float]
     reward_range: tuple[float, float] | None
@@ -57,7 +58,7 @@ class WorldFields(NamedTuple):
 
 def world(asked: WorldFields) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
     """What is to be learned: a model to sample or, of a Gymnasium environment that publishes none, the environment."""
-    if naming.is_gymnasium(asked.env):
+    if naming.is_gymnasium(asked.env) and asked.normalize is None:
         try:
             met = _environment(asked)
         except ConRLError as error:
@@ -65,7 +66,8 @@ def world(asked: WorldFields) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any],
             raise
         if met is not None:
             return met
-    mdp = naming.model(asked.env, asked.horizon, asked.start, asked.settings, asked.limits, asked.allow_import)
+    wanted = (asked.env, asked.horizon, asked.start, asked.settings, asked.limits, asked.allow_import)
+    mdp = naming.model(*wanted, normalize=asked.normalize)
     mdp = mdp.replace(reward_range=asked.reward_range, cost_ranges=asked.cost_ranges or None)
     return mdp, mdp.task
 

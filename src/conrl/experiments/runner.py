@@ -110,6 +110,7 @@ def write_study(spec: Spec, directory: Path) -> None:
             "limits": job.limits,
             "horizon": job.horizon,
             "start": job.start,
+            "normalize": job.normalize,
         }
         for job in spec.jobs
     }

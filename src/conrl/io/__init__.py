@@ -122,6 +122,21 @@ def save_model(path: PathLike, mdp: ConstrainedMDP) -> None:
         save_csv(path, mdp)
 
 
+def model_path(name: PathLike) -> Path:
+    """The file that the name of a model is about: without the sheet."""
+    return _named(name)[0]
+
+
+def model_stem(name: str) -> str:
+    """What a model in a file is called: the file's name without its suffix, and the sheet.
+
+    >>> model_stem("data/model.xlsx#Costs"), model_stem("data/model.csv")
+    ('model-Costs', 'model')
+    """
+    path, sheet = _named(name)
+    return path.stem if sheet is None else f"{path.stem}-{sheet}"
+
+
 def _named(path: PathLike) -> tuple[Path, str | None]:
     """The file and, if its name says so, the sheet."""
     named, sheet = split_sheet(str(file_path(path)))

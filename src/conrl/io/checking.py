@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from conrl._types import Bool
+from conrl._types import Bool, Int
 from conrl.errors import ModelError
-from conrl.io import load, loaded_path
+from conrl.io import NPZ, load, model_path
 from conrl.io.files import PathLike
 from conrl.io.mistakes import cut
 from conrl.io.model_checks import alike
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
-from conrl.model.transform import reached_states
 
 NAMED = 5  # states that a note names
 
@@ -75,8 +74,8 @@ def check_model(
 
 def _alike_arrays(path: PathLike, mdp: ConstrainedMDP) -> Iterator[str]:
     """Names that look alike in a file of arrays; of a table, reading it told."""
-    named, is_table = loaded_path(path)
-    if not is_table:
+    named = model_path(path)
+    if named.suffix.lower() == NPZ:
         kinds = (("state", mdp._names.states or ()), ("action", mdp._names.actions or ()), ("cost", mdp.cost_names))
         for kind, names in kinds:
             yield from (f"{named}: {told}" for told in alike(kind, names))
@@ -85,7 +84,7 @@ def _alike_arrays(path: PathLike, mdp: ConstrainedMDP) -> Iterator[str]:
 def _notes(mdp: ConstrainedMDP, has_horizon: bool) -> Iterator[str]:
     """What may be meant as it is."""
     if not mdp.step_dependent:
-        lost = np.flatnonzero(~reached_states(mdp))
+        lost = np.flatnonzero(~_reached(mdp))
         if lost.size:
             yield f"nothing leads from the start to {_listed(mdp, lost)}"
         ends = np.flatnonzero(_absorbing(mdp))
@@ -94,7 +93,21 @@ def _notes(mdp: ConstrainedMDP, has_horizon: bool) -> Iterator[str]:
     if not has_horizon:
         yield "the file holds no horizon; give one to plan, such as --horizon 20"
     if mdp.limits is None and mdp.num_costs:
-        yield "the file holds no limits; give some to plan, such as --limit " + f"{mdp.cost_names[0]}=1"
+        yield f"the file holds no limits; give some to plan, such as --limit {mdp.cost_names[0]}=1"
+
+
+def _reached(mdp: ConstrainedMDP) -> Bool:
+    """[S]: whether some policy comes there, in however many steps."""
+    first, start, successor, _ = mdp.graph
+    reached = mdp.initial > 0.0
+    waiting = np.flatnonzero(reached).tolist()
+    while waiting:
+        s = waiting.pop()
+        new = np.unique(successor[start[first[s]] : start[first[s + 1]]])
+        new = new[~reached[new]]
+        reached[new] = True
+        waiting += new.tolist()
+    return reached
 
 
 def _absorbing(mdp: ConstrainedMDP) -> Bool:
@@ -106,6 +119,6 @@ def _absorbing(mdp: ConstrainedMDP) -> Bool:
     return ~leaves
 
 
-def _listed(mdp: ConstrainedMDP, states: np.ndarray) -> str:
+def _listed(mdp: ConstrainedMDP, states: Int) -> str:
     names = cut((repr(mdp.state_name(int(s))) for s in states), NAMED)
     return f"state{'s' * (states.size > 1)} {', '.join(names)}"

@@ -157,7 +157,7 @@ def about(path: PathLike) -> Iterator[None]:
     try:
         yield
     except ModelError as error:
-        raise ModelError(f"{path}: {error}") from None
+        raise ModelError(f"{path}: {error}", key=error.key) from None
 
 
 def read_bytes(path: Path, most: int = -1) -> bytes:
