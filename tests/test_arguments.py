@@ -305,7 +305,13 @@ CALLS: dict[str, Call] = {
             "initial": 0,
         },
     ),
-    "load_model": Call(conrl.load_model, {"path": "model.npz", "horizon": 3, "initial": 0, "limits": [1.0, 1.0]}),
+    "load_model": Call(
+        conrl.load_model, {"path": "model.npz", "horizon": 3, "initial": 0, "limits": [1.0, 1.0], "normalize": 0.01}
+    ),
+    "check_model": Call(
+        conrl.check_model,
+        {"path": "model.npz", "horizon": 3, "initial": 0, "limits": [1.0, 1.0], "normalize": 0.01},
+    ),
     "save_model": Call(conrl.save_model, {"path": "model.npz", "mdp": MDP}),
     "load_policy": Call(conrl.load_policy, {"path": "policy.npz"}),
     "Policy.save": Call(PLAN.policy.save, {"path": "policy.npz", "mdp": MDP}),
@@ -459,6 +465,7 @@ CALLS: dict[str, Call] = {
 }
 CALLBACKS = {("learn", "after"), ("plan.confidence", "report"), ("from_gymnasium", "cost")}
 EXEMPT = {  # what is not called by users: results, errors, modules
+    "ModelCheck", "ModelWarning",
     "Assessment", "ConRLError", "ModelError", "InfeasibleError", "SpecError", "RunError", "Evaluation", "Feasibility",
     "Frontier",
     "BudgetRisk", "Distribution", "FleetSimulation", "History", "Plan", "Simulation", "SpentPolicy",

@@ -377,7 +377,7 @@ def test_a_simulation_of_means_says_so() -> None:
     [
         (["plan", "nope.csv", "--horizon", "5"], ["no such file", "nope.csv"]),
         (["plan", "nope.npz"], ["no such file", "nope.npz"]),
-        (["plan", "dir/nope"], ["dir/nope", ".npz or .csv"]),
+        (["plan", "dir/nope"], ["dir/nope", ".npz, .csv, .tsv or .xlsx"]),
         (["plan", "mars-rovr"], ["unknown model 'mars-rovr'", "did you mean 'mars-rover'?"]),
         (["plan", "xyz"], ["unknown model 'xyz'", "box", ".csv"]),
         (["plan", "gymnasium:FrozenLake-v77"], ["FrozenLake-v77"]),

@@ -20,8 +20,7 @@ class Command(click.Command):
 
     def invoke(self, context: click.Context) -> Any:
         try:
-            with _warnings_said():
-                return super().invoke(context)
+            return super().invoke(context)
         except ConRLError as error:
             if option := self.option_of(error.key):
                 error.args = (f"{option}: {error}",)
@@ -40,7 +39,7 @@ class Command(click.Command):
 
 
 @contextmanager
-def _warnings_said() -> Iterator[None]:
+def warnings_said() -> Iterator[None]:
     """What a file makes one wonder is a line on stderr, said once."""
     said: set[str] = set()
     with warnings.catch_warnings():
@@ -54,7 +53,7 @@ def _warnings_said() -> Iterator[None]:
                 warn(str(message))
 
         warnings.simplefilter("always", ModelWarning)
-        warnings.showwarning = show_warning
+        warnings.showwarning = show_warning  # type: ignore[assignment]  # it passes all arguments on
         yield
 
 

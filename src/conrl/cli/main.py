@@ -20,7 +20,7 @@ import click
 
 from conrl import __version__
 from conrl.cli import check, learn, logs, plan, studies
-from conrl.cli.command import Command, complain, load_numba, show
+from conrl.cli.command import Command, complain, load_numba, show, warnings_said
 from conrl.cli.options import as_json
 from conrl.errors import ConRLError, InfeasibleError
 from conrl.signals import interruptible_command
@@ -71,7 +71,7 @@ class Commands(click.Group):
             return super().make_context(*args, **kwargs)
 
     def invoke(self, context: click.Context) -> Any:
-        with _said_as_it_is():
+        with _said_as_it_is(), warnings_said():
             return super().invoke(context)
 
 

@@ -203,7 +203,7 @@ def plan(
 def _plan_fleet(
     file: str,
     horizon: int | None,
-    typed: tuple[dict[str, float], ...],
+    typed: tuple[dict[str, float], dict[str, float], dict[str, float]],
     normalize: float | None,
     tol: float | None,
     runs: int | None,

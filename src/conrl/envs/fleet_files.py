@@ -69,7 +69,7 @@ def load_fleet(
         start = unit.get("start")
         within = (shared.get("normalize") if normalize is None else normalize) if io.is_model_file(name) else None
         with _within(f"{path}: [[unit]] {i + 1}"):
-            wanted = (name, steps, None if start is None else str(start), unit.get("set", {}), {})
+            wanted: Any = (name, steps, None if start is None else str(start), unit.get("set", {}), {})
             model = naming.model(*wanted, normalize=within)
         groups.append((model, unit.get("count", 1)))
     own = {key: dict(shared.get(key, {})) for key in ("limits", "floors", "per_step")}

@@ -95,8 +95,9 @@ def load(path: PathLike, given: dict[str, Any], normalize: Any) -> Loaded:
     """What is in a file: the model, or its mistakes."""
     within = read_normalize(normalize)
     path, sheet = _named(path)
+    suffix = _suffix(path)
     with reading(path):
-        if _suffix(path) == NPZ:
+        if suffix == NPZ:
             told: list[str] = []
             return Loaded(load_npz(path, given, within, told), Mistakes(path), told)
         return load_table(path, given, sheet, within)

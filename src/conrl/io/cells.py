@@ -62,5 +62,5 @@ def csv_writer(stream: io.TextIOBase, returns: bool, separator: str = ",") -> An
 
     The csv module quotes what its line ends consist of, and so would leave one bare, which others take for a line end.
     """
-    quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    quoting: Any = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
     return csv.writer(stream, delimiter=separator, lineterminator="\n", quoting=quoting)

@@ -50,7 +50,8 @@ def check_model(
 ) -> ModelCheck:
     """Everything that is wrong with a model file, at once; arguments as in `load_model`.
 
-    Nothing is raised for what the file holds. A table without a horizon is checked as one of a single step.
+    Nothing is raised for what the file holds, only for arguments that do not fit it. A table without a horizon is
+    checked as one of a single step.
     """
     given = {k: v for k, v in (("horizon", horizon), ("initial", initial), ("limits", limits)) if v is not None}
     has_horizon = True
@@ -63,13 +64,21 @@ def check_model(
             has_horizon = False
             found = load(path, given | {"horizon": 1}, normalize)
     except ModelError as error:
-        if error.key:  # about an argument
+        if error.key or _reads(path, given):  # about an argument
             raise
         return ModelCheck((str(error),), 1)
     if found.mdp is None:
         return ModelCheck(tuple(found.mistakes.told()), found.mistakes.count)
     warnings = (*found.warnings, *_alike_arrays(path, found.mdp))
     return ModelCheck((), 0, warnings, tuple(_notes(found.mdp, has_horizon)), found.mdp, has_horizon)
+
+
+def _reads(path: PathLike, given: Mapping[str, object]) -> bool:
+    """Whether the file can be read without the arguments."""
+    try:
+        return bool(given) and load(path, {"horizon": 1}, None).mdp is not None
+    except ModelError:
+        return False
 
 
 def _alike_arrays(path: PathLike, mdp: ConstrainedMDP) -> Iterator[str]:

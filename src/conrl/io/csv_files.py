@@ -53,12 +53,12 @@ def load_table(path: Path, given: dict[str, Any], sheet: str | None, normalize: 
     warnings = []
     if normalize is not None:
         twice = np.zeros(pairs.total.size, dtype=bool)
-        twice[pairs.of[pairs.repeats[0]]] = True  # the second may be there by mistake
-        p, told = normalized(rows.probability, pairs.of, pairs.total, normalize, twice & (pairs.total > 1.0))
+        twice[pairs.member[pairs.repeats[0]]] = True  # the second may be there by mistake
+        p, told = normalized(rows.probability, pairs.member, pairs.total, normalize, twice & (pairs.total > 1.0))
         if told:
             warnings.append(f"{table.label}: {told}")
             rows = rows._replace(probability=p)
-            pairs = pairs._replace(total=np.bincount(pairs.of, weights=p))
+            pairs = pairs._replace(total=np.bincount(pairs.member, weights=p).astype(np.float64))
     check_sums(rows, pairs, names, mistakes)
     if mistakes:
         return Loaded(None, mistakes, [])

@@ -29,9 +29,9 @@ ALIKE = 5  # pairs of names that are named
 class Pairs(NamedTuple):
     """Rows by pair."""
 
-    of: Int  # [n]: the pair of each row
+    member: Int  # [n]: the pair of each row
     first: Int  # [k]: its first row
-    count: Int  # [k]: how many rows it has
+    rows: Int  # [k]: how many rows it has
     total: Float  # [k]: T
     sound: Bool  # [k]: whether all of its rows are
     repeats: tuple[Int, Int]  # rows with the state, action and next_state of an earlier row: that row, and they
@@ -43,7 +43,7 @@ def by_pair(rows: Rows, num_states: int, num_actions: int) -> Pairs:
     if rows.step is not None:
         key = key + rows.step * (num_states * num_actions)
     _, first, of, count = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
-    total = np.bincount(of, weights=rows.probability)
+    total = np.bincount(of, weights=rows.probability).astype(np.float64)
     sound = np.bincount(of, weights=~rows.sound) == 0.0
     return Pairs(of, first, count, total, sound, _repeats(of, rows))
 
@@ -94,7 +94,7 @@ def check_sums(rows: Rows, pairs: Pairs, names: Names, mistakes: Mistakes) -> No
         return
     twice: dict[int, tuple[int, int]] = {}  # the first duplicates of each pair
     for one, two in zip(*(column.tolist() for column in pairs.repeats), strict=True):
-        twice.setdefault(int(pairs.of[one]), (one, two))
+        twice.setdefault(int(pairs.member[one]), (one, two))
     seen: set[tuple[int, str]] = set()  # rows for many steps are wrong in the same way at each of them
     for k in wrong[np.argsort(pairs.first[wrong], kind="stable")].tolist():
         row, total = int(pairs.first[k]), float(pairs.total[k])
@@ -105,7 +105,7 @@ def check_sums(rows: Rows, pairs: Pairs, names: Names, mistakes: Mistakes) -> No
             continue
         seen.add((line, pair + what))
         then = "" if rows.step is None else f"step {rows.step[row]}, "
-        lines = "1 row" if pairs.count[k] == 1 else f"{pairs.count[k]} rows"
+        lines = "1 row" if pairs.rows[k] == 1 else f"{pairs.rows[k]} rows"
         if total > 1.0 and k in twice:
             one, two = twice[k]
             line = int(rows.line[two])

@@ -66,7 +66,8 @@ class Rows(NamedTuple):
     step: Int | None = None
 
     def take(self, kept: Any) -> Rows:
-        return Rows(*(None if column is None else column[kept] for column in self))
+        columns: Any = [None if column is None else column[kept] for column in self]
+        return Rows(*columns)
 
 
 class Names(NamedTuple):
@@ -110,7 +111,7 @@ def read_rows(
 
 def _find_mark(sheet: Sheet, columns: Columns, mistakes: Mistakes) -> str | None:
     """The decimal mark of a table."""
-    mark, why = decimal_mark(sheet, columns.width, columns.numbers)
+    mark, why = decimal_mark(sheet, columns.width, columns.numbers, columns.numbers[0])
     if why:
         mistakes.add(WHOLE, why)
     return mark
@@ -151,7 +152,7 @@ def _read_chunk(
         for name in _NO_NAMES & code.number.keys() if at in columns.texts[:3] else ():  # steps are read later
             none = found == code.number[name]
             what = f"is {name}, an error of the spreadsheet" if name else "is missing; write it in every row"
-            for i in np.flatnonzero(none & sound):
+            for i in np.flatnonzero(none & sound).tolist():
                 mistakes.add(int(lines[i]), f"{columns.names[at]} {what}")
             sound[none] = False
     for at in columns.unnamed:
@@ -192,7 +193,7 @@ def _read_column(
     low, need = (0.0, "finite and at least 0") if at == columns.numbers[0] else (-LARGEST, "finite")
     # A comparison with NaN is false, so this finds it as well.
     bad = ~((values >= low) & (values <= LARGEST))
-    for i in np.flatnonzero(bad & sound):
+    for i in np.flatnonzero(bad & sound).tolist():
         cell, value = cells[i], values[i]
         what = "a number" if read_number(cell, None) is None else need
         if need == "finite" and math.isfinite(value):

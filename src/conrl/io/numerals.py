@@ -3,8 +3,9 @@
 Which of point and comma is the decimal mark is a property of a whole table. Of each number one asks what it is with
 either: `0,7` is a number only with a comma, `0.7` only with a point, `1.234` with both (1.234, or 1234 with thousands
 apart). The numbers that are one in one way only decide; if they disagree, or if there
-are only numbers of the last kind, the table is refused: two readings would give two models. A comma that separates the
-columns decides too, unless some number has a comma itself.
+are only numbers of the last kind, the table is refused: two readings would give two models. A probability is at most 1,
+so that `1,000` is one with a comma only. A comma that separates the columns decides too, unless some number has a comma
+itself.
 
 Thousands may also be apart by blanks or apostrophes, in groups of three. `70%` is 0.7, to the last bit.
 """
@@ -23,6 +24,7 @@ from conrl._types import Float
 Cell = str | float  # what a workbook holds as a number comes as one
 
 MARKS = (".", ",")
+MOST_SHARE = 1.0 + 1e-9  # a probability, and rounding
 _WORDS = {"nan", "inf", "infinity"}
 _APART = " \u00a0\u2009\u202f'’"  # blanks and apostrophes between thousands
 
@@ -84,16 +86,28 @@ def written_numbers(cells: Sequence[Cell], mark: str | None) -> Float:
     return np.array([math.nan if (x := read[cell]) is None else x for cell in cells])
 
 
-def marks_of(cell: Cell) -> str:
-    """The decimal marks with which a cell is a number: `.`, `,`, `.,` for either, nothing if it does not matter.
+def read_share(cell: Cell) -> float | None:
+    """A probability, which decides by itself what its decimal mark is: with the other one it is none.
 
-    >>> [marks_of(text) for text in ("0.7", "0,7", "1.234", "12", "x")]
-    ['.', ',', '.,', '', '']
+    >>> read_share("0,5"), read_share("1,000"), read_share("70%"), read_share("7")
+    (0.5, 1.0, 0.7, None)
+    """
+    found = (read_number(cell, mark) for mark in MARKS)
+    return next((x for x in found if x is not None and 0.0 <= x <= MOST_SHARE), None)
+
+
+def marks_of(cell: Cell, share: bool = False) -> str:
+    """The decimal marks with which a cell is a number (`share`: a probability): `.`, `,`, or `.,` for either.
+
+    Nothing if it does not matter, or is no number.
+
+    >>> [marks_of(text) for text in ("0.7", "0,7", "1.234", "12", "x")], marks_of("1,000", share=True)
+    (['.', ',', '.,', '', ''], ',')
     """
     if not isinstance(cell, str) or not ("." in cell or "," in cell):
         return ""
-    text = cell.strip()
-    return "".join(mark for mark in MARKS if _PATTERNS[mark].fullmatch(text))
+    found = [(mark, read_number(cell, mark)) for mark in MARKS]
+    return "".join(mark for mark, x in found if x is not None and (not share or x <= MOST_SHARE))
 
 
 class Seen(NamedTuple):
@@ -109,15 +123,15 @@ class Marks:
     def __init__(self) -> None:
         self.first: dict[str, Seen] = {}  # the first number of each kind of `marks_of`
         self.commas = False  # whether a number that is one with either has a comma
-        self._known: set[Cell] = set()
+        self._known: set[tuple[Cell, bool]] = set()
 
-    def note(self, cells: Iterable[Cell], lines: Sequence[int]) -> None:
-        """Look at some cells."""
+    def note(self, cells: Iterable[Cell], lines: Sequence[int], share: bool = False) -> None:
+        """Look at some cells; `share`: they are probabilities."""
         for line, cell in zip(lines, cells, strict=True):
-            if cell in self._known or not isinstance(cell, str) or not ("." in cell or "," in cell):
+            if (cell, share) in self._known or not isinstance(cell, str) or not ("." in cell or "," in cell):
                 continue
-            self._known.add(cell)
-            kind = marks_of(cell)
+            self._known.add((cell, share))
+            kind = marks_of(cell, share)
             self.commas = self.commas or (kind == ".," and "," in cell)
             if kind and (kind not in self.first or line < self.first[kind].line):
                 self.first[kind] = Seen(line, cell.strip())

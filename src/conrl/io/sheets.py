@@ -125,19 +125,28 @@ def _header(sheet: CsvSheet) -> list[str]:
 def chunks(sheet: Sheet, size: int = CHUNK) -> Iterator[list[Row]]:
     """The rows below the header, some at a time: held as texts, all of them would take ten times the memory."""
     rows = islice(sheet.rows(), 1, None)
-    while chunk := list(islice(rows, size)):
+    while True:
+        chunk: list[Row] = []
+        try:
+            chunk.extend(islice(rows, size))
+        except BrokenRow:
+            if chunk:  # what stands above it
+                yield chunk
+            raise
+        if not chunk:
+            return
         yield chunk
 
 
-def decimal_mark(sheet: Sheet, width: int, numbers: Sequence[int]) -> tuple[str | None, str]:
-    """The decimal mark of the columns `numbers`, or None and why there is none."""
+def decimal_mark(sheet: Sheet, width: int, numbers: Sequence[int], share: int = -1) -> tuple[str | None, str]:
+    """The decimal mark of the columns `numbers`, of which `share` has probabilities; or None and why there is none."""
     marks = Marks()
     with suppress(BrokenRow):  # whoever reads the rows says so
         for chunk in chunks(sheet):
             lines = [line for line, _ in chunk]
             cells = list(zip(*(resized(row, width) for _, row in chunk), strict=True))
             for at in numbers:
-                marks.note(cells[at], lines)
+                marks.note(cells[at], lines, at == share)
     return marks.decide(sheet.by_commas)
 
 
