@@ -80,9 +80,10 @@ def numbers(rows: list[Outcome]) -> conrl.ConstrainedMDP:
     """The model, made without a file."""
     states, actions = (list(dict.fromkeys(row[k] for row in rows)) for k in (0, 1))
     pay = [[float(row[4]), float(row[5])] for row in rows]
-    at = [[states.index(row[0]), actions.index(row[1]), states.index(row[2])] for row in rows]
     return conrl.ConstrainedMDP.from_outcomes(
-        *np.array(at).T,
+        [states.index(row[0]) for row in rows],
+        [actions.index(row[1]) for row in rows],
+        [states.index(row[2]) for row in rows],
         [float(row[3]) for row in rows],
         pay,
         num_states=len(states),
@@ -124,7 +125,7 @@ def dialects(draw: st.DrawFn) -> dict[str, Any]:
 def written(rows: list[Outcome], how: dict[str, Any]) -> str:
     """A file of that dialect; nothing of conrl is used to make it."""
     apart = {"other": "," if how["mark"] == "." else "."}.get(how["apart"], how["apart"])
-    sep = how["separator"]
+    sep = str(how["separator"])
 
     def cell(text: str) -> str:
         odd = how["quote"] or any(c in text for c in (sep, '"', "\n")) or text != text.strip()
@@ -132,12 +133,13 @@ def written(rows: list[Outcome], how: dict[str, Any]) -> str:
 
     def line(cells: list[str]) -> str:
         blank = " " if how["spaced"] else ""
-        return f"{sep}{blank}".join(cell(cells[k]) for k in how["order"]) + (sep + blank + cell(cells[6])) * how["note"]
+        order = [*how["order"], *([6] if how["note"] else [])]
+        return f"{sep}{blank}".join(cell(cells[k]) for k in order)
 
     def share(p: Decimal) -> str:
         if not how["percent"]:
             return digits(p, how["mark"], apart)
-        return digits(p * 100, how["mark"], apart) + how["percent"]
+        return f"{digits(p * 100, how['mark'], apart)}{how['percent']}"
 
     names = [how["header"](name) for name in NAMES]
     lines = [line([*names, f"{how['header']('cost')}_Fuel", "Comment"])]
@@ -147,7 +149,8 @@ def written(rows: list[Outcome], how: dict[str, Any]) -> str:
         lines += {"no": [], "empty": [""], "separators": [sep * 6], "blanks": [f" {sep} {sep} "]}[how["blank"]]
     if how["sep"]:
         lines.insert(0, f"sep={sep}")
-    return "\ufeff" * how["bom"] + how["end"].join(lines) + how["end"]
+    text = "".join(f"{line}{how['end']}" for line in lines)
+    return f"\ufeff{text}" if how["bom"] else text
 
 
 @settings(max_examples=300, deadline=None)
@@ -603,7 +606,7 @@ def test_a_table_keeps_no_empty_name(tmp_path: Path) -> None:
 
 def test_sheets_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    other = [list(NAMES), ["B", "go", "B", 1, 7]]
+    other: list[list[Any]] = [list(NAMES), ["B", "go", "B", 1, 7]]
     workbook(tmp_path / "m.xlsx", GOOD, Costs=other)
     assert load(tmp_path / "m.xlsx").rewards.item() == 2.5
     assert conrl.load_model("m.xlsx#Costs", horizon=2).rewards.item() == 7
