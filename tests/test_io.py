@@ -295,7 +295,7 @@ BAD_CSV: dict[str, tuple[str | bytes, str]] = {
         f"{HEADER}\n{STAY}\nA,go,A,0.5,0,0\nA,go,A,0.4,1,0\n",
         "line 3: the 2 rows of state 'A', action 'go' have probabilities that sum to 0.9; a distribution sums to 1",
     ),
-    "zero sum": (f"{HEADER}\n{STAY}\nA,go,A,0,0,0\n", "line 3: the 1 row of state 'A', action 'go' .* sum to 0;"),
+    "zero sum": (f"{HEADER}\n{STAY}\nA,go,A,0,0,0\n", "line 3: the 1 row of state 'A', action 'go' has probability 0;"),
     "no way on": (
         f"{HEADER}\nA,go,B,1,0,0\n",
         "line 2: state 'B' occurs only as next_state; add a row that stays there with probability 1$",

@@ -292,7 +292,7 @@ PLANTS: dict[str, tuple[str, str]] = {
     "number": ("{s},{a},{t},1,many", "reward is 'many'; it must be a number"),
     "negative": ("{s},{a},{t},-1,1", "probability is '-1'; it must be finite and at least 0"),
     "infinite": ("{s},{a},{t},1,1e999", "reward is '1e999'; it must be finite"),
-    "sum": ("{s},{a},{t},0.7,1", "sum to 0.7; a distribution sums to 1"),
+    "sum": ("{s},{a},{t},0.7,1", "has probability 0.7; a distribution sums to 1"),
     "rounded": ("{s},{a},{t},0.999,1", "if they were rounded, --normalize 0.01 corrects them"),
     "percent": ("{s},{a},{t},100,1", "write percentages with their sign, 70%, or as 0.7"),
     "state": (",{a},{t},1,1", "state is missing; write it in every row"),
@@ -348,6 +348,17 @@ def test_mistakes_of_the_header(tmp_path: Path) -> None:
         "column 'probability' occurs twice; they are duplicates: delete one",
         "no column 'reward'; expected state,action,next_state,probability,reward,cost_<name>...",
     ]
+
+
+def test_what_columns_were_meant_to_be(tmp_path: Path) -> None:
+    meant_by = {"Prob": "probability", "NextState": "next_state", "REWRD": "reward", "next": "next_state"}
+    for name, meant in meant_by.items():
+        found = conrl.check_model(write(tmp_path, f"{HEADER.replace(meant, name)}\nA,go,A,1,1\n")).mistakes
+        assert len(found) == 1
+        assert f"line 1: unknown column {name!r}; did you mean {meant!r}?" in found[0]
+    path = write(tmp_path, f"{HEADER},cost_Fuel\nWorn out,go,Worn out,1,1,0\n")
+    assert "did you mean 'Fuel'?" in refused("plan", path, "--horizon", 2, "--limit", "FUEL=1")
+    assert "did you mean 'Worn out'?" in refused("plan", path, "--horizon", 2, "--start", "WORN OUT")
 
 
 def test_mistakes_in_steps(tmp_path: Path) -> None:

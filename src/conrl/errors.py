@@ -119,9 +119,19 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> str:
 
 
 def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The known name that a misspelt one is most like, if any is like it."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff) if isinstance(name, str) else []
-    return near[0] if near else None
+    """The known name that a misspelt one is most like, if any is like it; if none is, capitals and blanks do not count.
+
+    >>> nearest("wron", ["worn", "Wroe"]), nearest("WORN ", ["new", "worn"]), nearest("x", ["new"])
+    ('worn', 'worn', None)
+    """
+    if not isinstance(name, str):
+        return None
+    options = list(known)
+    if near := difflib.get_close_matches(name, options, n=1, cutoff=cutoff):
+        return near[0]
+    folded = {option.strip().casefold(): option for option in reversed(options)}
+    near = difflib.get_close_matches(name.strip().casefold(), folded, n=1, cutoff=cutoff)
+    return folded[near[0]] if near else None
 
 
 def shown(value: object, most: int = 60) -> str:

@@ -100,7 +100,7 @@ def check_sums(rows: Rows, pairs: Pairs, names: Names, mistakes: Mistakes) -> No
         row, total = int(pairs.first[k]), float(pairs.total[k])
         pair = f"state {names.states[rows.state[row]]!r}, action {names.actions[rows.action[row]]!r}"
         line = int(rows.line[row])
-        what = f"have probabilities that sum to {total:.12g}"
+        what = f"have probabilities that sum to {total:.12g}" if pairs.rows[k] > 1 else f"has probability {total:.12g}"
         if (line, pair + what) in seen:
             continue
         seen.add((line, pair + what))

@@ -99,7 +99,9 @@ def _our_name(given: Cell) -> str | None:
 
 def _misspelt(mistakes: Mistakes, line: int, given: str) -> str | None:
     """Complain about an unknown column; what it was perhaps meant to be."""
-    near = nearest(plain(given), (*COLUMNS, STEP))
+    name = plain(given)
+    begun = (column for column in COLUMNS if len(name) >= 3 and column.startswith(name))
+    near = nearest(name, (*COLUMNS, STEP)) or next(begun, None)
     told = unknown("column", given, (*COLUMNS, STEP)) + "."
     if near is not None:
         told = f"unknown column {shown(given)}; did you mean {near!r}?"

@@ -84,7 +84,8 @@ class CsvSheet(NamedTuple):
         before = self.head
         try:
             for row in reader:
-                if any(row) and not "".join(row).isspace():
+                # The first cell nearly always says that a row is not empty, and quickly.
+                if row and ((row[0] and not row[0].isspace()) or (any(row) and not "".join(row).isspace())):
                     yield before + 1, row  # type: ignore[misc]  # texts are cells
                 before = self.head + reader.line_num
         except csv.Error as error:

@@ -11,8 +11,10 @@ A workbook is a zip archive of XML. Before openpyxl sees it: it is as large as i
 from __future__ import annotations
 
 import datetime
+import math
 import os
 import re
+import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -97,7 +99,7 @@ def _shown(value: Any) -> Cell:
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, (int, float)):
-        return value
+        return value if abs(value) <= sys.float_info.max else math.inf  # a whole number of any length
     if isinstance(value, datetime.datetime) and value.time() == datetime.time():
         value = value.date()
     return str(value)
