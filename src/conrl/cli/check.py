@@ -23,7 +23,7 @@ FILE is .csv, .tsv, .xlsx (a sheet as model.xlsx#NAME, else the first) or .npz. 
 state,action,next_state,probability,reward,cost_<name>..., in any order, in capitals or not; step, comment and
 note may be there. Columns may be separated by semicolons or tabs, decimals by commas; 70% is 0.7.
 
-Exit code 2: the file has mistakes; each is a line on stderr.""",
+Exit code 2: the file has mistakes; each is a line on stderr, and with --json an entry on stdout too.""",
 )
 @click.argument("file", shell_complete=completion.model)
 @horizon
@@ -53,13 +53,12 @@ def check(
         first = state_of(found.model, start)
         found = check_model(file, horizon=horizon, initial=first, limits=limits or None, normalize=normalize)
     record = json_records.check_record(file, found)
-    if not as_json:
-        for told in found.warnings:
-            warn(told)
-        for told in found.mistakes[:MOST]:
-            complain(told, 2)
-        if found.count > MOST:
-            complain(f"and {found.count - MOST} more", 2)
+    for told in found.warnings:
+        warn(told)
+    for told in found.mistakes[:MOST]:
+        complain(told, 2)
+    if found.count > MOST:
+        complain(f"and {found.count - MOST} more", 2)
     if found or as_json:
         show(as_json, record, lambda: tables.check_tables(record))
     return 0 if found else 2

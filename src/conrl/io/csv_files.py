@@ -42,8 +42,7 @@ def load_table(path: Path, given: dict[str, Any], sheet: str | None, normalize: 
     if header is None:
         raise ModelError(f"{table.label} is empty; expected a header {EXPECTED}")
     columns = read_columns(header, line, mistakes)
-    with about(table.label):
-        found = None if columns is None else read_rows(table, columns, mistakes, given.get("horizon"))
+    found = None if columns is None else read_rows(table, columns, mistakes, given.get("horizon"))
     if found is None:
         return Loaded(None, mistakes, [])
     names, rows, horizon = found

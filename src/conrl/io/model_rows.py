@@ -7,7 +7,7 @@ said about its pair is not known, so that nothing else is said against that pair
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,12 +16,15 @@ from conrl._types import Array, Bool, Float, Int
 from conrl.arguments import LARGEST
 from conrl.errors import ModelError, nearest, shown
 from conrl.io.cells import from_cell
+from conrl.io.files import about
 from conrl.io.mistakes import WHOLE, Mistakes
 from conrl.io.model_columns import COLUMNS, Columns
 from conrl.io.numerals import Cell, OddNumber, plain_numbers, read_number, written_numbers
 from conrl.io.sheets import BrokenRow, Row, Sheet, chunks, decimal_mark, fits, resized
 from conrl.model.reading import read_horizon
 from conrl.sizes import MAX_TABLE, most
+
+Read = Callable[[Sequence[Cell]], Float]  # the numbers of some cells
 
 EVERY = "*"  # in the column `step`: all of them
 _NO_NAMES = {"", "#N/A", "#REF!", "#NAME?", "#DIV/0!", "#VALUE!", "#NUM!", "#NULL!"}
@@ -82,15 +85,11 @@ def read_rows(
     sheet: Sheet, columns: Columns, mistakes: Mistakes, horizon: Any
 ) -> tuple[Names, Rows, int | None] | None:
     """What a table says, and the horizon if it has a column for the step; None if nothing can be made of it."""
-    odd = not sheet.by_commas
-    if not odd:
-        try:
-            texts, parts = _read_all(sheet, columns, mistakes, ".", strict=True)
-        except OddNumber:
-            odd = True
-    if odd:
+    try:
+        texts, parts = _read_all(sheet, columns, mistakes, lambda cells: plain_numbers(cells, sheet.by_commas))
+    except OddNumber:
         mark = _find_mark(sheet, columns, mistakes)
-        texts, parts = _read_all(sheet, columns, mistakes, mark, strict=False)
+        texts, parts = _read_all(sheet, columns, mistakes, lambda cells: written_numbers(cells, mark))
     if not parts:
         if not mistakes:
             mistakes.add(WHOLE, "it has a header and no rows")
@@ -100,7 +99,8 @@ def read_rows(
     probability, *pay = rest
     states, actions, next_states = texts[:3]
     rows = Rows(line, state, action, successor, probability, np.stack(pay, axis=1), sound.astype(bool))
-    steps = None if when is None else _read_steps(texts[3], when, rows, horizon, mistakes)
+    with about(sheet.label):
+        steps = None if when is None else _read_steps(texts[3], when, rows, horizon, mistakes)
     rows = rows._replace(successor=_known_states(states, next_states, rows, mistakes, steps is not None))
     H = None
     if steps is not None:
@@ -117,17 +117,12 @@ def _find_mark(sheet: Sheet, columns: Columns, mistakes: Mistakes) -> str | None
     return mark
 
 
-def _read_all(
-    sheet: Sheet, columns: Columns, mistakes: Mistakes, mark: str | None, strict: bool
-) -> tuple[list[Codes], list[list[Array]]]:
-    """The names of each column of texts, and the columns of each chunk.
-
-    `strict`: an `OddNumber` if some cell is no number as Python writes it, before any mistake is noted.
-    """
+def _read_all(sheet: Sheet, columns: Columns, mistakes: Mistakes, read: Read) -> tuple[list[Codes], list[list[Array]]]:
+    """The names of each column of texts, and the columns of each chunk; no mistake is noted if `read` gives up."""
     texts = [Codes() for _ in columns.texts]
     own = Mistakes(mistakes.label)
     try:
-        parts = [_read_chunk(chunk, columns, texts, own, mark, strict) for chunk in chunks(sheet)]
+        parts = [_read_chunk(chunk, columns, texts, own, read) for chunk in chunks(sheet)]
     except BrokenRow as error:  # half a table is none
         own.add(*error.where[1:])
         parts = []
@@ -137,9 +132,7 @@ def _read_all(
     return texts, parts
 
 
-def _read_chunk(
-    chunk: list[Row], columns: Columns, texts: list[Codes], mistakes: Mistakes, mark: str | None, strict: bool
-) -> list[Array]:
+def _read_chunk(chunk: list[Row], columns: Columns, texts: list[Codes], mistakes: Mistakes, read: Read) -> list[Array]:
     """line, state, action, successor, sound, perhaps step, then numbers, of some rows."""
     lines = np.array([line for line, _ in chunk], dtype=np.int64)
     rows = [row for _, row in chunk]
@@ -158,7 +151,7 @@ def _read_chunk(
     for at in columns.unnamed:
         for i in [i for i, cell in enumerate(cells[at]) if not isinstance(cell, str) or cell.strip()]:
             mistakes.add(int(lines[i]), f"{shown(cells[at][i])} stands in column {at + 1}, which has no name")
-    numbers = [_read_column(cells[at], at, lines, sound, columns, mistakes, mark, strict) for at in columns.numbers]
+    numbers = [_read_column(cells[at], at, lines, sound, columns, mistakes, read) for at in columns.numbers]
     return [lines, *codes[:3], sound, *codes[3:], *numbers]
 
 
@@ -185,11 +178,10 @@ def _read_column(
     sound: Bool,
     columns: Columns,
     mistakes: Mistakes,
-    mark: str | None,
-    strict: bool,
+    read: Read,
 ) -> Float:
     """The numbers of a column; those that make no sense are nan, and their rows not sound."""
-    values = plain_numbers(cells) if strict else written_numbers(cells, mark)
+    values = read(cells)
     low, need = (0.0, "finite and at least 0") if at == columns.numbers[0] else (-LARGEST, "finite")
     # A comparison with NaN is false, so this finds it as well.
     bad = ~((values >= low) & (values <= LARGEST))

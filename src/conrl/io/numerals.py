@@ -69,8 +69,13 @@ class OddNumber(Exception):
     """A cell that is no number as Python writes it: which mark is decimal must be found out first."""
 
 
-def plain_numbers(cells: Sequence[Cell]) -> Float:
-    """Numbers as Python writes them, all at once; an `OddNumber` if one is not, or is 1_000."""
+def plain_numbers(cells: Sequence[Cell], texts: bool = True) -> Float:
+    """Numbers as Python writes them, all at once; an `OddNumber` if one is not, or is 1_000.
+
+    `texts`: a text in a cell is sure to have a decimal point; if not, any text is odd.
+    """
+    if not texts and any(isinstance(cell, str) for cell in cells):
+        raise OddNumber
     try:
         values = np.fromiter(map(float, cells), np.float64, len(cells))
     except ValueError:

@@ -15,9 +15,11 @@ import math
 import os
 import re
 import sys
+import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +28,7 @@ from conrl.io.cells import to_cell
 from conrl.io.csv_files import table_of
 from conrl.io.files import atomic_write, check_entry
 from conrl.io.numerals import Cell
-from conrl.io.sheets import Row, stop
+from conrl.io.sheets import CHUNK, BrokenRow, Row, stop
 from conrl.model import ConstrainedMDP
 from conrl.sizes import COMPARABLE, MAX_ARCHIVE, most
 
@@ -51,14 +53,23 @@ class Workbook(NamedTuple):
         return False
 
     def rows(self) -> Iterator[Row]:
-        with self.path.open("rb") as handle, _damage(self.path):
+        with self.path.open("rb") as handle, self.path.open("rb") as again:
             values = self._cells(handle, data_only=True)
-            if not self.formulas:
-                yield from self._filled(values)
-                return
-            with self.path.open("rb") as again:
-                written = self._cells(again, data_only=False)
-                yield from self._filled(self._computed(values, written))
+            if self.formulas:
+                values = self._computed(values, self._cells(again, data_only=False))
+            rows = self._filled(values)
+            broken: BrokenRow | None = None
+            while broken is None:
+                some: list[Row] = []
+                try:
+                    with _damage(self.path):  # nothing is yielded in here: it silences all warnings
+                        some.extend(islice(rows, CHUNK))
+                except BrokenRow as error:
+                    broken = error
+                yield from some
+                if not some and broken is None:
+                    return
+            raise broken
 
     def _cells(self, handle: Any, data_only: bool) -> Iterator[tuple[Any, ...]]:
         """Every row of the sheet as openpyxl has it, while there are not too many."""
@@ -131,13 +142,11 @@ def _openpyxl(path: Path) -> Any:
 @contextmanager
 def _damage(path: Path) -> Iterator[None]:
     """One line for whatever zipfile, the XML parser and openpyxl raise on damaged bytes."""
-    import warnings
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about styles and extensions that do not matter here
             yield
-    except (ModelError, MemoryError, GeneratorExit):
+    except (ModelError, MemoryError):
         raise
     except Exception as error:
         raise ModelError(f"{path}: not a readable Excel workbook: {shown(str(error), 200)}") from None
