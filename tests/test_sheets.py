@@ -344,8 +344,8 @@ def test_mistakes_of_the_header(tmp_path: Path) -> None:
         "unknown column 'stat'; did you mean 'state'? A cost is called cost_<name>, a remark comment",
         "unknown column 'wight'; known: state, action, next_state, probability, reward, step. "
         "A cost is called cost_<name>, a remark comment",
-        "column 'cost_' has no name; call it cost_<name>",
         "column 'probability' occurs twice; they are duplicates: delete one",
+        "column 'cost_' has no name; call it cost_<name>",
         "no column 'reward'; expected state,action,next_state,probability,reward,cost_<name>...",
     ]
 

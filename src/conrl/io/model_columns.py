@@ -56,34 +56,33 @@ def is_known(name: str) -> bool:
 def read_columns(header: Sequence[Cell], line: int, mistakes: Mistakes) -> Columns | None:
     """The columns of a header; what is wrong with it goes to `mistakes`, and None comes back if it is no use."""
     names = [_our_name(name) for name in header]
-    near: set[str | None] = set()  # what unknown columns were meant to be
-    for name, given in zip(names, header, strict=True):
-        if name is None:
-            near.add(_misspelt(mistakes, line, str(given)))
-        elif name == COST:
-            mistakes.add(line, f"column {str(given)!r} has no name; call it cost_<name>")
-    for i, name in enumerate(names):
-        if name and name in names[:i]:
-            one, two = str(header[names.index(name)]), str(header[i])
-            both = f"column {one!r} occurs twice" if one == two else f"columns {one!r} and {two!r} are both {name!r}"
-            mistakes.add(line, f"{both}; they are duplicates: delete one")
-    missing = [name for name in COLUMNS if name not in names]
-    for name in missing:
-        if name not in near:
-            mistakes.add(line, f"no column {name!r}; expected {EXPECTED}")
     costs = [i for i, name in enumerate(names) if name and name.startswith(COST)]
     try:
         check_costs(len(costs))
     except ModelError as error:
         mistakes.add(line, str(error))
         return None
+    meant = {_misspelt(mistakes, line, str(header[i])) for i, name in enumerate(names) if name is None}
+    at: dict[str, int] = {}  # where each name is first
+    for i, name in enumerate(names):
+        if name == COST:
+            mistakes.add(line, f"column {str(header[i])!r} has no name; call it cost_<name>")
+        elif name and at.setdefault(name, i) != i:
+            one, two = str(header[at[name]]), str(header[i])
+            both = f"column {one!r} occurs twice" if one == two else f"columns {one!r} and {two!r} are both {name!r}"
+            mistakes.add(line, f"{both}; they are duplicates: delete one")
+    missing = [name for name in COLUMNS if name not in at]
+    for name in missing:
+        if name not in meant:
+            mistakes.add(line, f"no column {name!r}; expected {EXPECTED}")
     if missing:
         return None
-    texts = [names.index(name) for name in (*COLUMNS[:3], STEP) if name in names]
-    numbers = [*map(names.index, COLUMNS[3:]), *costs]
+    texts = [at[name] for name in (*COLUMNS[:3], STEP) if name in at]
     called = [str(names[i]).removeprefix(COST) for i in costs]
     unnamed = [i for i, given in enumerate(header) if not str(given).strip()]
-    return Columns([name or "" for name in names], texts, numbers, called, unnamed)
+    return Columns(
+        [name or "" for name in names], texts, [*(at[name] for name in COLUMNS[3:]), *costs], called, unnamed
+    )
 
 
 def _our_name(given: Cell) -> str | None:
@@ -99,6 +98,9 @@ def _our_name(given: Cell) -> str | None:
 
 def _misspelt(mistakes: Mistakes, line: int, given: str) -> str | None:
     """Complain about an unknown column; what it was perhaps meant to be."""
+    if mistakes.full:
+        mistakes.add(line, "")  # is counted
+        return None
     name = plain(given)
     begun = (column for column in COLUMNS if len(name) >= 3 and column.startswith(name))
     near = nearest(name, (*COLUMNS, STEP)) or next(begun, None)
