@@ -30,6 +30,7 @@ MENU = {
     "Start": ("index", "tutorial", "methods"),
     "How to": (
         "how-to/own-environment",
+        "how-to/spreadsheets",
         "how-to/gymnasium",
         "how-to/storm",
         "how-to/plug-ins",

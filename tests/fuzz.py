@@ -218,7 +218,12 @@ def model_csv(r: random.Random, folder: Path) -> None:
         text = "\n".join(
             ["step," + lines[0], *(f"{r.choice(('*', '*', '0-4', '3', '0-2', odd(r)))},{x}" for x in lines[1:])]
         )
+    if r.random() < 0.4:  # as others write it
+        text = text.replace(",", ";").replace(".", ",")
     (folder / "m.csv").write_bytes(mutate(text, r))
+    if r.random() < 0.3:
+        command("check", folder / "m.csv", *r.choice(((), ("--json",), ("--normalize", 0.3), ("--start", odd(r)))))
+        return
     words = ["--horizon", r.choice((1, 5, 20, 0, -1, "x", 10**12))] if r.random() < 0.9 else []
     for name in ("repairs", "energy"):
         if r.random() < 0.5:
@@ -386,7 +391,7 @@ def names(r: random.Random, folder: Path) -> None:
         made = conrl.ConstrainedMDP(
             stay, [[1.0], [2.0]], [[[1.0]], [[0.0]]], 2, state_names=texts[:2], action_names=texts[2:], cost_names=["c"]
         )
-        path = folder / r.choice(("m.csv", "m.npz"))
+        path = folder / r.choice(("m.csv", "m.npz", "m.tsv", "m.xlsx"))
         conrl.save_model(path, made)
         again = conrl.load_model(path, horizon=2)
         if (again.state_names, again.action_names) != (made.state_names, made.action_names):
@@ -398,7 +403,7 @@ def names(r: random.Random, folder: Path) -> None:
 
 def odd_files(r: random.Random, folder: Path) -> None:
     """Pipes, devices, directories, links to nothing and empty files, where a file is asked for."""
-    path = folder / f"x{r.choice(('.csv', '.npz', '.toml'))}"
+    path = folder / f"x{r.choice(('.csv', '.npz', '.toml', '.xlsx'))}"
     put: tuple[Callable[[], Any], ...] = (
         lambda: os.mkfifo(path),
         lambda: path.symlink_to("/dev/zero"),

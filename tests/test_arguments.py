@@ -326,6 +326,11 @@ CALLS: dict[str, Call] = {
         conrl.load_model,
         {"path": "model.drn", "horizon": 3, "initial": 0, "limits": [1.0, 1.0], "reward": "reward"},
     ),
+    "load_model.normalize": Call(conrl.load_model, {"path": "model.npz", "normalize": 0.01}),
+    "check_model": Call(
+        conrl.check_model,
+        {"path": "model.npz", "horizon": 3, "initial": 0, "limits": [1.0, 1.0], "normalize": 0.01},
+    ),
     "save_model": Call(conrl.save_model, {"path": "model.npz", "mdp": MDP, "means": True}),
     "load_policy": Call(conrl.load_policy, {"path": "policy.npz", "mdp": MDP}),
     "PolicyFile.load": Call(conrl.PolicyFile.load, {"path": "policy.json"}),
@@ -493,6 +498,7 @@ CALLS: dict[str, Call] = {
 }
 CALLBACKS = {("learn", "after"), ("plan.confidence", "report"), ("from_gymnasium", "cost")}
 EXEMPT = {  # what is not called by users: results, errors, modules
+    "ModelCheck", "ModelWarning",
     "Assessment", "ConRLError", "ModelError", "InfeasibleError", "SpecError", "RunError", "Evaluation", "Feasibility",
     "Frontier",
     "BudgetRisk", "Distribution", "FleetSimulation", "History", "Monitoring", "Plan", "Simulation", "SpentPolicy",

@@ -379,7 +379,7 @@ def test_a_simulation_of_means_says_so() -> None:
     [
         (["plan", "nope.csv", "--horizon", "5"], ["no such file", "nope.csv"]),
         (["plan", "nope.npz"], ["no such file", "nope.npz"]),
-        (["plan", "dir/nope"], ["dir/nope", ".npz, .csv or .drn"]),
+        (["plan", "dir/nope"], ["dir/nope", ".npz, .csv, .tsv, .xlsx or .drn"]),
         (["plan", "mars-rovr"], ["unknown model 'mars-rovr'", "did you mean 'mars-rover'?"]),
         (["plan", "xyz"], ["unknown model 'xyz'", "box", ".csv"]),
         (["plan", "gymnasium:FrozenLake-v77"], ["FrozenLake-v77"]),

@@ -284,7 +284,12 @@ REFUSED = [
     ("text as terminated", changed(4, "terminated", "maybe"), "line 6: terminated is 'maybe'; it must be 0 or 1, true"),
     ("no episode", changed(3, "episode", ""), "line 5: episode is missing"),
     ("no action", changed(3, "action", " "), "line 5: action is missing"),
-    ("semicolons", "\n".join((HEADER, *GOOD)).replace(",", ";"), "line 1: .*separated by commas, not by ';'"),
+    ("colons", "\n".join((HEADER, *GOOD)).replace(",", ":"), "line 1: unknown column 'episode:step:.*"),
+    (
+        "two marks",
+        "\n".join((HEADER, *GOOD, '2,0,0,1,"0,5",0.1,1,0')),
+        "0.5 on line 2 has a decimal point and 0,5",
+    ),
     ("unclosed quote", changed(4, "reward", '"2'), "line 6: unexpected end of data"),
     ("zero byte", changed(4, "reward", "\0"), r"line 6: reward is .*, not a number"),
 ]
@@ -903,7 +908,7 @@ def test_columns_of_parquet_by_other_names(plain: Log, tmp_path: Path) -> None:
     frame.with_columns(note=pl.lit("x"), nested=pl.lit([1])).write_parquet(path)
     columns = {"state": "Ward", "cost_fuel": "harm"}
     assert_log(conrl.load_episodes(path, columns=columns, ignore="*"), plain)
-    with pytest.raises(conrl.ModelError, match=r"log\.parquet: unknown column 'note'"):
+    with pytest.raises(conrl.ModelError, match=r"log\.parquet: unknown column 'nested'"):
         conrl.load_episodes(path, columns=columns)
 
 

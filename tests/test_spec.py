@@ -366,7 +366,7 @@ def test_a_name_with_dashes_is_told_as_it_stands() -> None:
     assert mistakes("episodes = 5\n[environment.box--two]\n[algorithm.ucbvi]\n") == [
         "s.toml:2: ucbvi on box--two: unknown model 'box--two'; known: mars-rover, box, random, pricing, "
         "pricing-hours, bidding, cluster, factored, media-streaming, inventory, "
-        "gymnasium:<id>, a file that ends in .npz, .csv or .drn"
+        "gymnasium:<id>, a file that ends in .npz, .csv, .tsv, .xlsx or .drn"
     ]
 
 

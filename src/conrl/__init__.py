@@ -23,7 +23,7 @@ _NAMES = {
     "envs": "discretize from_gymnasium",
     "episode": "Episode",
     "episode_totals": "Distribution distribution",
-    "errors": "ConRLError InfeasibleError ModelError RunError SpecError",
+    "errors": "ConRLError InfeasibleError ModelError ModelWarning RunError SpecError",
     "estimation": "AdaptiveBonus BernsteinBonus Evidence ScaledBonus TheoryBonus load_episodes save_episodes",
     "estimation.assess": "Assessment assess",
     "estimation.estimate": "estimate",
@@ -32,6 +32,7 @@ _NAMES = {
     "estimation.sampled": "sample_log",
     "evaluation": "Evaluation Simulation evaluate simulate",
     "io": "load_model save_model",
+    "io.checking": "ModelCheck check_model",
     "learners": "ApproPO ConRL DOPE OptCMDP OptPessLP OptPrimalDual PosteriorSampling RCPO SafeConRL TFWUCRL2 UCBVI "
     "load_learner",
     "model": "ConstrainedMDP Task",
@@ -95,7 +96,9 @@ __all__ = [  # spelt out: type checkers read no other
     "LinearProgram",
     "Log",
     "Mixture",
+    "ModelCheck",
     "ModelError",
+    "ModelWarning",
     "Monitoring",
     "Null",
     "OptCMDP",
@@ -118,6 +121,7 @@ __all__ = [  # spelt out: type checkers read no other
     "__version__",
     "assess",
     "budget_risk",
+    "check_model",
     "convex",
     "discretize",
     "distribution",
@@ -151,7 +155,7 @@ if TYPE_CHECKING:
     from conrl.envs import discretize, from_gymnasium
     from conrl.episode import Episode
     from conrl.episode_totals import Distribution, distribution
-    from conrl.errors import ConRLError, InfeasibleError, ModelError, RunError, SpecError
+    from conrl.errors import ConRLError, InfeasibleError, ModelError, ModelWarning, RunError, SpecError
     from conrl.estimation.adaptive import AdaptiveBonus
     from conrl.estimation.assess import Assessment, assess
     from conrl.estimation.bonuses import BernsteinBonus, ScaledBonus, TheoryBonus
@@ -162,6 +166,7 @@ if TYPE_CHECKING:
     from conrl.estimation.sampled import sample_log
     from conrl.evaluation import Evaluation, Simulation, evaluate, simulate
     from conrl.io import load_model, save_model
+    from conrl.io.checking import ModelCheck, check_model
     from conrl.learners import (
         DOPE,
         RCPO,

@@ -6,6 +6,8 @@
       SpecError         a question or an experiment that does not make sense (also a ValueError)
       RunError          something failed while running
 
+and one warning, ModelWarning: a file was read, but look at it again.
+
 Every message names the culprit and, where there is one, the remedy, in one line. `error.key` says where the culprit
 stood, in words of the library: ("limits", "crash") is the entry `crash` of the argument `limits`. Whoever asked renders
 it: the command line as an option, a study's file as a line number. No program reads the message.
@@ -41,6 +43,10 @@ class ConRLError(Exception):
 
 class ModelError(ConRLError, ValueError):
     """A model, a policy or a file of one does not make sense."""
+
+
+class ModelWarning(UserWarning):
+    """A file was read, and something in it looks like a mistake, or was corrected because somebody asked for it."""
 
 
 class InfeasibleError(ConRLError):
@@ -105,12 +111,27 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> str:
     "unknown planner 'colum-generation'; did you mean 'column-generation'?"
     """
     options = list(known)
-    near = difflib.get_close_matches(name, options, n=1) if isinstance(name, str) else []
-    if near:
-        return f"unknown {kind} {name!r}; did you mean {near[0]!r}?"
+    if (near := nearest(name, options)) is not None:
+        return f"unknown {kind} {name!r}; did you mean {near!r}?"
     if not options:
         return f"unknown {kind} {name!r}; there is none here"
     return f"unknown {kind} {name!r}; known: {', '.join(options)}"
+
+
+def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known name that a misspelt one is most like, if any is like it; if none is, capitals and blanks do not count.
+
+    >>> nearest("wron", ["worn", "Wroe"]), nearest("WORN ", ["new", "worn"]), nearest("x", ["new"])
+    ('worn', 'worn', None)
+    """
+    if not isinstance(name, str):
+        return None
+    options = list(known)
+    if near := difflib.get_close_matches(name, options, n=1, cutoff=cutoff):
+        return near[0]
+    folded = {option.strip().casefold(): option for option in reversed(options)}
+    near = difflib.get_close_matches(name.strip().casefold(), folded, n=1, cutoff=cutoff)
+    return folded[near[0]] if near else None
 
 
 def shown(value: object, most: int = 60) -> str:

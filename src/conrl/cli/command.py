@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from conrl.errors import ConRLError, InfeasibleError, printable
+from conrl.errors import ConRLError, InfeasibleError, ModelWarning, printable
 
 
 class Command(click.Command):
@@ -34,6 +36,29 @@ class Command(click.Command):
         if not key or key[0] not in names:
             return ""
         return " ".join((names[key[0]], ".".join(key[1:]))).rstrip()
+
+
+@contextmanager
+def warnings_said() -> Iterator[None]:
+    """What a file makes one wonder is a line on stderr, said once."""
+    said: set[str] = set()
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show_warning(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            if not issubclass(category, ModelWarning):
+                usual(message, category, *rest)
+            elif str(message) not in said:
+                said.add(str(message))
+                warn(str(message))
+
+        warnings.simplefilter("always", ModelWarning)
+        warnings.showwarning = show_warning  # type: ignore[assignment]  # it passes all arguments on
+        yield
+
+
+def warn(message: str) -> None:
+    click.echo(f"Warning: {printable(' '.join(message.split()))}", err=True)
 
 
 def complain(message: str, code: int) -> int:

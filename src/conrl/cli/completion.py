@@ -57,6 +57,6 @@ def model(context: Any, parameter: Any, word: str) -> list[CompletionItem]:
         if entry.name.startswith(start) and not entry.name.startswith("."):
             if entry.is_dir():
                 names.append(os.path.join(folder, entry.name, ""))
-            elif Path(entry.name).suffix.lower() in (".csv", ".npz", ".drn", ".toml"):
+            elif Path(entry.name).suffix.lower() in (".csv", ".npz", ".drn", ".toml", ".tsv", ".xlsx"):
                 names.append(os.path.join(folder, entry.name))
     return [CompletionItem(name) for name in names]

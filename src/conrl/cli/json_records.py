@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # a plan is shown without loading the learners
 
     from conrl.estimation.assess import Assessment
     from conrl.experiments import Study
+    from conrl.io.checking import ModelCheck
     from conrl.running.history import History
 
 Record = dict[str, Any]  # plain values, numbers as they were computed; `to_json` makes JSON of them
@@ -111,6 +112,32 @@ def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: Budg
     if simulation is not None:
         record["simulation"] = _simulation_record(mdp, simulation)
     return record
+
+
+def check_record(name: str, found: ModelCheck) -> Record:
+    """What is wrong with a model file, or what is in it."""
+    record: Record = {
+        "file": name,
+        "ok": bool(found),
+        "count": found.count,
+        "mistakes": found.mistakes,
+        "warnings": found.warnings,
+        "notes": found.notes,
+    }
+    mdp = found.model
+    if mdp is None:
+        return record
+    starts = np.flatnonzero(mdp.initial > 0.0)
+    return record | {
+        **_sizes(mdp),
+        "horizon": mdp.horizon if found.has_horizon and not isinstance(mdp.horizon, Criterion) else None,
+        "step_dependent": mdp.step_dependent,
+        "pairs": mdp.num_pairs,
+        "outcomes": int(mdp.graph.probability.size),
+        "costs": mdp.cost_names,
+        "start": mdp.state_name(int(starts[0])) if starts.size == 1 else None,
+        "limits": None if mdp.limits is None else dict(zip(mdp.cost_names, mdp.limits.tolist(), strict=True)),
+    }
 
 
 def fleet_record(

@@ -17,6 +17,7 @@ from conrl.cli.options import (
     imports,
     limit,
     never,
+    normalize,
     parameter,
     read_bounds,
     read_limits,
@@ -71,6 +72,7 @@ Ctrl-C or SIGTERM stops after the episode being played, with everything saved (e
 @click.option("--resolve", is_flag=True, help="Plan each episode for what is left of the budgets.")
 @horizon
 @start
+@normalize
 @click.option(
     "--preset",
     default="default",

@@ -106,6 +106,8 @@ def model_from_log(
 
     if given["settings"]:
         raise SpecError("--set is for built-in models, not for a log")
+    if given["normalize"] is not None:
+        raise SpecError("--normalize is for model files, not for a log")
     horizon = given["horizon"]
     steps = None if isinstance(horizon, Criterion) else horizon
     limits, kind = given["limits"] or None, "missing" if missing else "self-loop"

@@ -20,8 +20,8 @@ from typing import Any, NoReturn
 import click
 
 from conrl import __version__
-from conrl.cli import learn, logs, plan, running, studies
-from conrl.cli.command import Command, complain, load_numba, show
+from conrl.cli import check, learn, logs, plan, running, studies
+from conrl.cli.command import Command, complain, load_numba, show, warnings_said
 from conrl.cli.options import as_json, imports
 from conrl.errors import ConRLError, InfeasibleError, printable
 from conrl.signals import interruptible_command
@@ -72,7 +72,7 @@ class Commands(click.Group):
             return super().make_context(*args, **kwargs)
 
     def invoke(self, context: click.Context) -> Any:
-        with _said_as_it_is():
+        with _said_as_it_is(), warnings_said():
             return super().invoke(context)
 
 
@@ -104,8 +104,8 @@ Examples:
   conrl learn mars-rover --set rock_reward=1 --out runs
   conrl envs
 
-MODEL is a name (see conrl envs), gymnasium:<id>, or a file .npz, .csv or .drn; conrl plan
-also takes fleets (.toml).""",
+MODEL is a name (see conrl envs), gymnasium:<id>, or a file .npz, .csv, .tsv, .xlsx or .drn;
+conrl plan also takes fleets (.toml). conrl check lists what is wrong with a file.""",
 )
 @click.version_option(__version__, prog_name="conrl", message="%(prog)s %(version)s")
 @click.pass_context
@@ -173,6 +173,7 @@ def algorithms(as_json: bool) -> None:
 for command in (
     plan.plan,
     plan.frontier,
+    check.check,
     logs.assess,
     running.act,
     running.monitor,

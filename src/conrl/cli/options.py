@@ -127,7 +127,7 @@ cvar = click.option(
     help="Limit on the mean of the worst 1 - LEVEL of episodes.",
 )
 horizon = click.option(
-    "--horizon", type=click.IntRange(1, LONGEST), help="Steps of an episode. Files .csv, .drn need it."
+    "--horizon", type=click.IntRange(1, LONGEST), help="Steps of an episode. Tables and .drn files need it."
 )
 discount = click.option("--discount", type=float, metavar="G", help="Instead of --horizon: step t counts G^t.")
 average = click.option("--average", is_flag=True, help="Instead of --horizon: the mean of a step in the long run.")
@@ -137,6 +137,12 @@ parameter = click.option(
     "settings",
     help="A parameter of an environment; of a .drn file, reward=NAME.",
     **repeated(read_settings),
+)
+normalize = click.option(
+    "--normalize",
+    type=float,
+    metavar="X",
+    help="Correct sums of probabilities in a model file that are within X of 1, such as 0.01.",
 )
 start = click.option("--start", metavar="STATE", help="First state, by name or index.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
@@ -172,6 +178,7 @@ def model_options(command: Callable[..., None]) -> Callable[..., None]:
         total,
         parameter,
         start,
+        normalize,
         click.option("--tol", type=float, show_default="1e-9", help="Tolerance of the certificate."),
         click.option("--out", type=click.Path(path_type=Path), multiple=True, help="File to write; may be repeated."),
         imports,

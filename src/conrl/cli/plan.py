@@ -159,7 +159,8 @@ def plan(
         own |= {"--discount": given["discount"] is not None, "--average": given["average"], "--total": given["total"]}
         if (refused := next((name for name, value in (foreign | own).items() if value), None)) is not None:
             raise SpecError(f"{refused} is not for a fleet; see the table [fleet] and the tables [[unit]] of {model}")
-        _plan_fleet(model, given["horizon"], (limits, floors, per_step), tol, played, seed, as_json)
+        shared = (limits, floors, per_step)
+        _plan_fleet(model, given["horizon"], shared, given["normalize"], tol, played, seed, as_json)
         return
     from conrl import drawing, evaluation, planners, planning, policy, problem
     from conrl import policy_map as play
@@ -209,7 +210,8 @@ def plan(
 def _plan_fleet(
     file: str,
     horizon: int | None,
-    typed: tuple[dict[str, float], ...],
+    typed: tuple[dict[str, float], dict[str, float], dict[str, float]],
+    normalize: float | None,
     tol: float | None,
     runs: int | None,
     seed: int,
@@ -220,7 +222,7 @@ def _plan_fleet(
     from conrl.cli import json_records, tables
     from conrl.envs.fleet_files import load_fleet
 
-    fleet, names = load_fleet(file, horizon, *typed)
+    fleet, names = load_fleet(file, horizon, *typed, normalize=normalize)
     best = planning.plan(fleet, tol=tol)
     simulation = None if runs is None else fleet.simulate(best, runs, seed)
     record = json_records.fleet_record(file, names, best, simulation)

@@ -73,6 +73,18 @@ def plan_tables(record: Record, plan: Plan) -> Parts:
     return [*parts, _policy_part(plan)]
 
 
+def check_tables(record: Record) -> Parts:
+    """What is in a model file that has no mistakes, and what to look at again."""
+    length = record.get("criterion") or ("" if record["horizon"] is None else f"{record['horizon']} steps")
+    title = f"{record['file']}: {record['states']} states, {record['actions']} actions"
+    facts = words()
+    facts.add_row("outcomes", f"{record['outcomes']:,} of {record['pairs']:,} pairs of a state and an action")
+    facts.add_row("costs", ", ".join(record["costs"]) or "none")
+    facts.add_row("start", "a lottery" if record["start"] is None else record["start"])
+    notes = [Text(f"{note[:1].upper()}{note[1:]}.") for note in record["notes"]]
+    return [Text(f"{title}, {length}" if length else title, "bold"), facts, *notes, Text("No mistakes.")]
+
+
 def assess_tables(record: Record) -> Parts:
     """The intervals, how likely limits hold, the other answer, what it rests on, and what to log next."""
     level, names = f"{100 * record['level']:g}%", list(record["mean"]["costs"])

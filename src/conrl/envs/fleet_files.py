@@ -3,7 +3,7 @@
 [fleet]
 horizon = 20
 limits = { money = 30000 }
-per_step = { crews = 40 }         # or a list, one for each step; also floors
+per_step = { crews = 40 }         # or a list, one for each step; also floors, and normalize = 0.01 for the files
 
 [[unit]]
 model = "press.csv"               # beside this file, or a built-in name
@@ -26,7 +26,7 @@ from conrl.io.files import parse_toml, read_bytes
 from conrl.model.fleet import Fleet
 
 LARGEST_FILE = 1 << 20
-FLEET = ("horizon", "limits", "floors", "per_step")
+FLEET = ("horizon", "limits", "floors", "per_step", "normalize")
 UNIT = ("model", "count", "start", "set")
 
 
@@ -48,8 +48,9 @@ def load_fleet(
     limits: Mapping[str, float] | None = None,
     floors: Mapping[str, float] | None = None,
     per_step: Mapping[str, float] | None = None,
+    normalize: float | None = None,
 ) -> FleetFile:
-    """The fleet of a file; a horizon, limits and floors given here replace the file's."""
+    """The fleet of a file; a horizon, limits, floors and `normalize` given here replace the file's."""
     file = Path(path)
     data = read_bytes(file, LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:
@@ -66,8 +67,10 @@ def load_fleet(
         if io.is_model_file(name):
             name = str(file.parent / name)
         start = unit.get("start")
+        within = (shared.get("normalize") if normalize is None else normalize) if io.is_model_file(name) else None
         with _within(f"{path}: [[unit]] {i + 1}"):
-            model = naming.model(name, steps, None if start is None else str(start), unit.get("set", {}), {})
+            wanted: Any = (name, steps, None if start is None else str(start), unit.get("set", {}), {})
+            model = naming.model(*wanted, normalize=within)
         groups.append((model, unit.get("count", 1)))
     own = {key: dict(shared.get(key, {})) for key in ("limits", "floors", "per_step")}
     with _within(path):

@@ -24,11 +24,13 @@ def model(
     limits: dict[str, float],
     allow_import: bool = False,
     installed: bool = True,
+    *,
+    normalize: float | None = None,
 ) -> ConstrainedMDP:
     """The model of that name or file, with the limits asked for in place of its own.
 
     `allow_import`: the user, and not a file, named the module in `gymnasium:<module>:<id>`. `installed`: plug-ins of
-    installed packages may be loaded.
+    installed packages may be loaded. `normalize` is for files.
     """
     criterion = horizon if isinstance(horizon, Criterion) else None
     steps = horizon if criterion is None else None
@@ -38,7 +40,9 @@ def model(
     if criterion is not None and not is_gymnasium(name) and not PLUGINS.knows(name):
         parameters = parameters | {"horizon": criterion}  # of a file, which may have none
     with about(name, settings):
-        mdp = _make(name, parameters, allow_import, installed, start=start)
+        if normalize is not None and (is_gymnasium(name) or PLUGINS.knows(name)):
+            raise SpecError(f"{name} is no file; only sums in files are corrected", key=("normalize",))
+        mdp = _make(name, parameters, allow_import, installed, start=start, normalize=normalize)
         index = None if start is None else state_of(mdp, start)
         if index is not None:
             # What ends an episode of a Gymnasium environment depends on where it starts, and a plug-in may be one.
@@ -57,7 +61,7 @@ def about(name: str, settings: Mapping[str, Any]) -> Iterator[None]:
     except ConRLError as error:
         if error.key and error.key[0] in settings:
             error.key = ("settings", *error.key)
-        elif error.key not in (("horizon",), ("start",)):
+        elif error.key not in (("horizon",), ("start",), ("normalize",)):
             error.key = ("settings",) if settings and PLUGINS.get(name) is not None else ("env",)
         raise
 
@@ -88,8 +92,9 @@ def _make(
     installed: bool,
     initial: int | None = None,
     start: str | None = None,
+    normalize: float | None = None,
 ) -> ConstrainedMDP:
-    """The model of that name; `start` is for files that may need it to make sense."""
+    """The model of that name; `start` is for files that may need it to make sense, and `normalize` for files."""
     if not is_gymnasium(model) and not PLUGINS.knows(model):
         if not io.is_model_file(model) and not os.path.exists(model) and os.sep not in model:
             known = [*PLUGINS.names(), "gymnasium:<id>", f"a file that ends in {io.SUFFIXES}"]
@@ -100,7 +105,7 @@ def _make(
             none = "a file has no parameters; built-in environments have"
             raise SpecError(unknown("parameter of a .drn file", foreign, ["reward"]) if storm else none, key=(foreign,))
         own: dict[str, Any] = {"reward": parameters.get("reward"), "initial": start} if storm else {}
-        return io.load_model(model, horizon=parameters.get("horizon"), **own)
+        return io.load_model(model, horizon=parameters.get("horizon"), normalize=normalize, **own)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what matters is raised
         return registry.resolve(model, parameters, allow_import, installed, initial)

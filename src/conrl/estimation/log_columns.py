@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from conrl.errors import ModelError, SpecError, shown, unknown
+from conrl.io.sheets import NOTES, plain
 from conrl.sizes import check_costs
 
 COLUMNS = ("episode", "step", "state", "action", "reward", "next_state")
@@ -69,12 +70,12 @@ def choose(given: Sequence[str], asked: Asked, timed: Collection[int] = ()) -> d
     chosen: dict[str, int] = {}
     for i, column in enumerate(names):
         name = ours.get(column) or _our_name(column)
-        if column in asked.ignored or (name is None and (i in timed or _is_time(column))):
+        if column in asked.ignored or (name is None and (i in timed or _is_aside(column))):
             continue
         if asked.rest and (name is None or asked.columns.get(name, column) != column):
             continue
         if name is None:
-            raise ModelError(_unknown_column(column, len(names)))
+            raise ModelError(_unknown_column(column))
         if asked.columns.get(name, column) != column:
             raise SpecError(
                 f"column {asked.columns[name]!r} is mapped as {name}, and there is a column {column!r}; "
@@ -106,20 +107,23 @@ def _check_asked(names: list[str], asked: Asked) -> None:
 
 
 def _our_name(column: str) -> str | None:
-    """The name of ours that a column has, in capitals or not; a cost keeps the case of its own."""
+    """The name of ours that a column has, in capitals or not, with blanks or not; a cost keeps the case of its own."""
     if column[: len(COST)].lower() == COST:
         return COST + column[len(COST) :]
-    return name if (name := column.lower()) in KNOWN else None
+    return name if (name := plain(column)) in KNOWN else None
 
 
-def _is_time(column: str) -> bool:
-    return column.lower() in _TIMES or column.lower().endswith(_TIME_ENDS)
+def is_known(column: str) -> bool:
+    """Whether a header may hold that name."""
+    return _our_name(column.strip()) is not None
 
 
-def _unknown_column(column: str, count: int) -> str:
-    apart = next((c for c in ";\t" if c in column), None)
-    if apart and count == 1:
-        return f"one column {shown(column)}; columns are separated by commas, not by {apart!r}"
+def _is_aside(column: str) -> bool:
+    """Whether it is a column of times, or for people."""
+    return column.lower() in (*_TIMES, *NOTES) or column.lower().endswith(_TIME_ENDS)
+
+
+def _unknown_column(column: str) -> str:
     told = unknown("column", column, [*KNOWN, f"{COST}<name>"])
     told += " " if told.endswith("?") else ". "
     return f"{told}Map it with columns={{...: {shown(column)}}}, or ignore it with ignore=[{shown(column)}]"

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from conrl._types import Array, Float, Int
-from conrl.errors import ModelError, SpecError
-from conrl.estimation.log_columns import COLUMNS, COST, NAMED, Asked, choose
-from conrl.estimation.log_tables import EXACT, Codes, Column, Source, Table, Texts, cut, fault_of
+from conrl.errors import ModelError, SpecError, shown
+from conrl.estimation.log_columns import COLUMNS, COST, NAMED, Asked, choose, is_known
+from conrl.estimation.log_tables import EXACT, Codes, Column, Source, Table, Texts, cut
 from conrl.io.cells import from_cell
-from conrl.io.csv_files import check_text, line_of
 from conrl.io.files import NUMBER, about, read_npz
+from conrl.io.numerals import Cell, OddNumber, plain_numbers, read_number, written_numbers
+from conrl.io.sheets import Sheet, check_text, chunks, decimal_mark, open_csv
 from conrl.sizes import COMPARABLE, MAX_ARCHIVE, most
 
 _CHUNK = 500  # rows of a CSV file that are held as text at a time: what fits a cache is read twice as fast
@@ -43,40 +42,52 @@ def _at(place: str) -> Iterator[None]:
 
 
 def _read_csv(path: Path, asked: Asked) -> Table:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = filter(None, csv.reader(file, strict=True))  # blank lines are empty rows
-        try:
-            header = next(rows, None)
-            if header is None:
-                raise ModelError(f"{path}: the file is empty; expected a header {','.join(COLUMNS)},{COST}<name>...")
-            with _at(f"{path}, line {line_of(path, -1)}"):
-                chosen = choose(header, asked)
-            return _read_rows(Source(path, lines=True), rows, len(header), chosen)
-        except csv.Error as error:
-            raise ModelError(f"{path}, line {line_of(path)}: {error} in the row that starts here") from None
-        except UnicodeDecodeError as error:
-            check_text(path)  # says on which line
-            raise ModelError(f"{path}: {error}") from None
+    try:
+        theirs = asked.columns.values()
+        sheet = open_csv(path, lambda name: is_known(name) or name.strip() in theirs)
+        line, header = next(sheet.rows(), (0, None))
+        if header is None:
+            raise ModelError(f"{path}: the file is empty; expected a header {','.join(COLUMNS)},{COST}<name>...")
+        with _at(f"{path}, line {line}"):
+            chosen = choose([str(name) for name in header], asked)
+        source = Source(path, sheet)
+        if sheet.by_commas:
+            with suppress(OddNumber):
+                return _read_rows(source, sheet, len(header), chosen, plain_numbers)
+        mark, why = decimal_mark(sheet, len(header), [at for name, at in chosen.items() if _is_pay(name)])
+        if why:
+            raise ModelError(f"{path}: {why}")
+        return _read_rows(source, sheet, len(header), chosen, lambda cells: written_numbers(cells, mark))
+    except UnicodeDecodeError as error:
+        check_text(path)  # says on which line
+        raise ModelError(f"{path}: {error}") from None
 
 
-def _read_rows(source: Source, rows: Iterator[list[str]], width: int, chosen: Mapping[str, int]) -> Table:
-    """Some rows at a time: held as texts, all of them would take ten times the memory and longer."""
+def _is_pay(name: str) -> bool:
+    return name == "reward" or name.startswith(COST)
+
+
+def _read_rows(
+    source: Source, sheet: Sheet, width: int, chosen: Mapping[str, int], numbers: Callable[[Sequence[Cell]], Float]
+) -> Table:
+    """The columns of a log; `numbers` reads rewards and costs."""
     codes = {
         name: Codes((lambda cell: from_cell(cell.strip())) if name in NAMED else str.strip)
         for name in chosen
-        if name != "reward" and not name.startswith(COST)
+        if not _is_pay(name)
     }
     parts: dict[str, list[Array]] = {name: [np.zeros(0, np.int64 if name in codes else np.float64)] for name in chosen}
     seen = 0
-    while chunk := list(islice(rows, _CHUNK)):
-        if set(map(len, chunk)) != {width}:
-            bad = next(i for i, row in enumerate(chunk) if len(row) != width)
-            fields = f"{len(chunk[bad])} field{'s' * (len(chunk[bad]) != 1)}"
+    for chunk in chunks(sheet, _CHUNK):
+        rows: Any = [row for _, row in chunk]  # of texts: it is no workbook
+        if set(map(len, rows)) != {width}:
+            bad = next(i for i, row in enumerate(rows) if len(row) != width)
+            fields = f"{len(rows[bad])} field{'s' * (len(rows[bad]) != 1)}"
             source.stop(seen + bad, f"{fields}; the header has {width}")
-        columns = list(zip(*chunk, strict=True))
+        columns = list(zip(*rows, strict=True))
         for name, at in chosen.items():
             cells = columns[at]
-            parts[name].append(codes[name].of(cells) if name in codes else _floats(source, name, cells, seen))
+            parts[name].append(codes[name].of(cells) if name in codes else _floats(source, name, cells, seen, numbers))
         seen += len(chunk)
     table: dict[str, Column] = {}
     for name, arrays in parts.items():
@@ -85,15 +96,18 @@ def _read_rows(source: Source, rows: Iterator[list[str]], width: int, chosen: Ma
     return Table(source, table, seen)
 
 
-def _floats(source: Source, name: str, cells: Sequence[str], seen: int) -> Float:
+def _floats(
+    source: Source, name: str, cells: Sequence[str], seen: int, numbers: Callable[[Sequence[Cell]], Float]
+) -> Float:
     """Parsed all at once; if one is wrong, the first such is named."""
-    try:
-        values = np.fromiter(map(float, cells), np.float64, len(cells))
-    except ValueError:
-        values = np.full(1, np.nan)
-    if not np.isfinite(values).all():
-        row, fault = next((i, fault) for i, cell in enumerate(cells) if (fault := fault_of(cell.strip())))
-        source.stop(seen + row, f"{name} is {fault}")
+    values = numbers(cells)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        row = int(bad[0])
+        text = cells[row].strip()
+        number = read_number(text, None)
+        what = f"{shown(text)}, not a number" if number is None else f"{cut(text)}; it must be a finite number"
+        source.stop(seen + row, f"{name} is {what}")
     return values
 
 
@@ -107,7 +121,7 @@ def _read_npz(path: Path, asked: Asked) -> Table:
         if len(sizes) != 1 or len(next(iter(sizes))) != 1:
             raise ModelError("the columns of a log are lists of one length")
     columns = {name: _column(every[at]) for name, at in chosen.items()}
-    return Table(Source(path, lines=False), columns, next(iter(sizes))[0])
+    return Table(Source(path), columns, next(iter(sizes))[0])
 
 
 def _column(array: Array) -> Column:
@@ -136,7 +150,7 @@ def _read_parquet(path: Path, asked: Asked) -> Table:
         rows = int(pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item())
         _check_claim(rows, len(chosen), len(data))
         frame = pl.read_parquet(io.BytesIO(data), columns=list(names.values()))
-    source = Source(path, lines=False)
+    source = Source(path)
     columns = {name: _series(pl, source, name, frame[column]) for name, column in names.items()}
     return Table(source, columns, frame.height)
 

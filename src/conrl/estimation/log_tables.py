@@ -17,7 +17,7 @@ import numpy as np
 from conrl._types import Array, Bool, Float, Int
 from conrl.errors import ModelError, shown
 from conrl.estimation.log_columns import COST
-from conrl.io.csv_files import line_of
+from conrl.io.sheets import Sheet, line_of
 
 EXACT = 2**53  # a whole number from here on may have been rounded when it became a double
 
@@ -64,10 +64,10 @@ class Source(NamedTuple):
     """Where rows come from, and what to call one."""
 
     path: Path
-    lines: bool
+    sheet: Sheet | None = None  # of a file that has lines
 
     def place(self, row: int) -> str:
-        return f"line {line_of(self.path, row)}" if self.lines else f"row {row + 1}"
+        return f"row {row + 1}" if self.sheet is None else f"line {line_of(self.sheet, row)}"
 
     def stop(self, row: int, what: str) -> NoReturn:
         raise ModelError(f"{self.path}, {self.place(row)}: {what}")

@@ -12,6 +12,7 @@ and the others of the table are defined in `conrl.metrics`. Algorithms are compa
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from conrl._types import Float, Int
 from conrl.envs import naming
-from conrl.errors import ConRLError, InfeasibleError, RunError, SpecError, shown, unknown
+from conrl.errors import ConRLError, InfeasibleError, ModelWarning, RunError, SpecError, shown, unknown
 from conrl.experiments import comparison
 from conrl.experiments.comparison import Aggregate, Comparison, Profile, Table
 from conrl.experiments.measures import COMPARED, Measure, Numbers, compared, of_costs, of_run
@@ -160,8 +161,10 @@ class Study:
                 name = str(about.get("env", run.config.get("env", run.environment)))
                 if (cost := about.get("cost", run.config.get("cost"))) is not None:
                     settings |= {"cost": load_function(cost, "cost", allowed=False), "cost_names": run.cost_names}
-                start = about.get("start", run.config.get("start"))
-                model = naming.model(name, None, start, settings, {}, installed=False)
+                start, within = (about.get(key, run.config.get(key)) for key in ("start", "normalize"))
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ModelWarning)  # said when it was played
+                    model = naming.model(name, None, start, settings, {}, installed=False, normalize=within)
                 if not all(_was_played(model, other) for other in self.runs if other.environment == run.environment):
                     raise RunError("it is another one than was played")
                 model = model.replace(limits=dict(zip(run.cost_names, run.limits.tolist(), strict=True)))

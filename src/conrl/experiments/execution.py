@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from conrl.errors import ConRLError, RunError
+from conrl.errors import ConRLError, ModelWarning, RunError
 from conrl.experiments.jobs import Job, Run, Worlds
 from conrl.experiments.store import FAILED, played
 from conrl.io.files import atomic_write, refuse_links
@@ -80,7 +81,9 @@ def execute(
         return False
     clear_failure(where)
     try:
-        episodes, ended = play(Run(job, out, worlds), after)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ModelWarning)  # the check of the study has said it
+            episodes, ended = play(Run(job, out, worlds), after)
     except (KeyboardInterrupt, BrokenPipeError):
         raise
     except Exception as error:

@@ -22,7 +22,7 @@ from conrl.envs import registry
 from conrl.errors import ConRLError, InfeasibleError, RunError, SpecError, under
 from conrl.experiments import parts
 from conrl.experiments.store import learn_on_disk, run_directory, settings_of
-from conrl.io import is_model_file
+from conrl.io import is_model_file, model_path
 from conrl.io.files import read_bytes, refuse_links
 from conrl.learners.adapted import Kind
 from conrl.model import ConstrainedMDP, Task, transform
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 class Job:
     """A run that is to be played.
 
-    `env` names a model as on the command line, `settings`, `limits`, `horizon`, `start`, `reward_range` and
-    `cost_ranges` go with it. `cost` names the function that gives the costs of a Gymnasium environment's steps, as
+    `env` names a model as on the command line, `settings`, `limits`, `horizon`, `start`, `normalize`, `reward_range`
+    and `cost_ranges` go with it. `cost` names the function that gives the costs of a Gymnasium environment's steps, as
     `module:function`. `pay` is "outcome", "bernoulli" or a sampler, `module:function`; with "bernoulli", [0, 1] is the
     range of what nobody declared and has means in it. `options` are parameters of the algorithm as plain values (see
     `conrl.experiments.parts`). `floors` bound expected totals from below; `never`, `chance` and `cvar` limit single
@@ -60,6 +60,7 @@ class Job:
     limits: dict[str, float] = field(default_factory=dict)
     horizon: int | None = None
     start: str | None = None
+    normalize: float | None = None
     reward_range: tuple[float, float] | None = None
     cost_ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     cost: str | None = None
@@ -179,7 +180,7 @@ class Worlds:
         stamp = None
         if is_model_file(job.env):
             with suppress(OSError):
-                status = os.stat(job.env)
+                status = os.stat(model_path(job.env))
                 stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
         asked = [*job.world_fields, stamp, kind.continuing, job.pay == "bernoulli"]
         return json.dumps(asked, sort_keys=True, default=repr)
@@ -327,8 +328,10 @@ class Run:
         job = self.job
         _ = self.learner, self.pay, self.cost  # what is a plug-in is known once it is loaded
         log = None if job.prime is None else hashlib.blake2b(read_bytes(Path(job.prime)), digest_size=16).hexdigest()
-        config = {"env": job.env, "settings": job.settings, "start": job.start, "pay": job.pay, "prime": log}
+        config: dict[str, Any] = {"env": job.env, "settings": job.settings, "start": job.start}
+        config |= {"pay": job.pay, "prime": log}
         config |= {} if job.cost is None else {"cost": job.cost}
+        config |= {} if job.normalize is None else {"normalize": job.normalize}
         foreign = {what: about for what, (about, _) in plugins_of(job).items()}
         return config | ({"plugins": foreign} if foreign else {})
 

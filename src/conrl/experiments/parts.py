@@ -52,6 +52,7 @@ class WorldFields(NamedTuple):
     env: str
     horizon: int | None
     start: str | None
+    normalize: float | None
     settings: dict[str, Any]
     limits: dict[str, float]
     reward_range: tuple[float, float] | None
@@ -63,7 +64,7 @@ class WorldFields(NamedTuple):
 def world(asked: WorldFields) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
     """What is to be learned: a model to sample or, of a Gymnasium environment that publishes none, the environment."""
     met = mdp = None
-    if naming.is_gymnasium(asked.env):
+    if naming.is_gymnasium(asked.env) and asked.normalize is None:
         try:
             met = _opened(asked)
         except ConRLError as error:

@@ -111,6 +111,7 @@ def write_study(spec: Spec, directory: Path) -> None:
             "limits": job.limits,
             "horizon": job.horizon,
             "start": job.start,
+            "normalize": job.normalize,
             **({} if job.cost is None else {"cost": job.cost}),
         }
         for job in spec.jobs

@@ -6,7 +6,7 @@
     seeds = 10                        # 0..9, or a list
 
     [environment.mars-rover]
-    set = { rock_reward = 1.0 }       # also model, limits, floors, horizon, start, cost, reward_range, cost_ranges
+    set = { rock_reward = 1.0 }       # also model, limits, floors, horizon, start, normalize, cost, reward_range, ...
 
     [algorithm.conrl]
 
@@ -45,7 +45,7 @@ from conrl.experiments.spec_keys import (
 )
 from conrl.experiments.store import environment_directory, safe_name
 from conrl.experiments.toml_lines import Lines
-from conrl.io import is_model_file
+from conrl.io import is_model_file, model_path
 from conrl.io.files import parse_toml, read_bytes
 from conrl.plugins import import_module
 
@@ -56,7 +56,7 @@ LONGEST_NAME = 200  # bytes
 NAME = re.compile(r"[^\x00-\x1f\x7f/\\]{1,100}")
 # Where a field of a job stands in the file: of an environment, under these keys; all others are an algorithm's.
 IN_ENVIRONMENT = {"env": "model", "settings": "set"} | {
-    name: name for name in ("limits", "floors", "horizon", "start", "cost", "reward_range", "cost_ranges")
+    name: name for name in ("limits", "floors", "horizon", "start", "normalize", "cost", "reward_range", "cost_ranges")
 }
 
 
@@ -285,7 +285,7 @@ class _Reader:
         if isinstance(policy, str) and is_model_file(policy) and (self.folder.absolute() / policy).exists():
             own["options"] = own["options"] | {SAFE: str(self.folder.absolute() / policy)}
         return Job(
-            env=str(beside) if is_model_file(model) and beside.exists() else model,
+            env=str(beside) if is_model_file(model) and model_path(beside).exists() else model,
             algorithm=table.get("learner", name),
             env_name=env_name,
             name=name,

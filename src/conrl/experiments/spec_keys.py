@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from conrl.arguments import is_int
+from conrl.arguments import is_int, is_number
 from conrl.plugins import MODULE
 
 MOST_SEEDS = 10_000
@@ -99,6 +99,7 @@ ENVIRONMENT: dict[str, Check] = {
     "floors": NUMBERS,
     "horizon": WHOLE,
     "start": TEXT,
+    "normalize": (lambda value: is_number(value) and 0 < value < 1, "a number between 0 and 1 such as 0.01"),
     "reward_range": (_pair, "two numbers such as [0, 1]"),
     "cost": (_text, "the name of a function such as 'my_lab:cost'"),
     "cost_ranges": (_pairs, "a table of two numbers each such as { crash = [0, 1] }"),

@@ -26,7 +26,7 @@ import numpy as np
 
 from conrl._types import Array
 from conrl.errors import ConRLError, RunError
-from conrl.io import is_model_file
+from conrl.io import is_model_file, model_stem
 from conrl.io.cells import split_header
 from conrl.io.files import alone, atomic_write, parse_json, reading, refuse_links
 from conrl.learners.adapted import as_learner
@@ -53,7 +53,7 @@ def run_directory(out: str | Path, env: str, algorithm: str, seed: int) -> Path:
 
 def environment_directory(env: str) -> str:
     """What the directory of an environment is called: of a file, by its name alone."""
-    return safe_name(Path(env).stem if is_model_file(env) else env)
+    return safe_name(model_stem(env) if is_model_file(env) else env)
 
 
 def safe_name(name: str, otherwise: str = "unnamed") -> str:

@@ -57,9 +57,10 @@ def csv_text(rows: Iterable[Sequence[Any]]) -> str:
     return text.getvalue()
 
 
-def csv_writer(stream: io.TextIOBase, returns: bool) -> Any:
+def csv_writer(stream: io.TextIOBase, returns: bool, separator: str = ",") -> Any:
     """A writer of lines; `returns`: some text holds a carriage return.
 
     The csv module quotes what its line ends consist of, and so would leave one bare, which others take for a line end.
     """
-    return csv.writer(stream, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
+    quoting: Any = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    return csv.writer(stream, delimiter=separator, lineterminator="\n", quoting=quoting)

@@ -43,9 +43,10 @@ from urllib.parse import unquote
 import numpy as np
 
 from conrl.errors import ModelError, shown, unknown
-from conrl.io.csv_files import check_text, per_pair
+from conrl.io.csv_files import per_pair
 from conrl.io.drn_states import TIME, WHOLE, Body, Header, Lines, States
 from conrl.io.files import about
+from conrl.io.sheets import check_text
 from conrl.model import ConstrainedMDP
 from conrl.model.reading import start_index
 from conrl.sizes import check_costs

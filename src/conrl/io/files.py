@@ -152,12 +152,12 @@ def reading(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def about(path: Path) -> Iterator[None]:
+def about(path: PathLike) -> Iterator[None]:
     """Put the file's name in front of what the checks of a model say."""
     try:
         yield
     except ModelError as error:
-        raise ModelError(f"{path}: {error}") from None
+        raise ModelError(f"{path}: {error}", key=error.key) from None
 
 
 def read_bytes(path: Path, most: int = -1) -> bytes:
@@ -249,13 +249,13 @@ def _members(archive: zipfile.ZipFile, size: int) -> dict[str, _Member]:
         name = entry.filename.removesuffix(".npy")
         if name in members or name == entry.filename:
             raise ModelError(f"member {entry.filename!r} occurs twice or is not an array")
-        _check_entry(name, entry, size)
+        check_entry(name, entry, size)
         members[name] = _read_header(archive, name, entry)
     check_archive(sum(_needed(member.shape, member.dtype) for member in members.values()), size)
     return members
 
 
-def _check_entry(name: str, entry: zipfile.ZipInfo, size: int) -> None:
+def check_entry(name: str, entry: zipfile.ZipInfo, size: int) -> None:
     most = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: DEFLATE_RATIO}.get(entry.compress_type)
     if most is None or entry.flag_bits & 1:
         raise ModelError(f"array {name!r} is encrypted or compressed in a way that numpy does not use")

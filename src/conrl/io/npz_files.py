@@ -12,6 +12,7 @@ from conrl._types import Array, Float, Int
 from conrl.arguments import LARGEST, frozen
 from conrl.errors import ModelError, shown, unknown
 from conrl.io.files import Reader, about, atomic_write, read_npz
+from conrl.io.model_checks import normalized
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Average, Criterion, Discounted, Total
 from conrl.model.layout import Layout
@@ -45,10 +46,27 @@ _OWN_OPTIONAL = {
 _LAYOUT = {"layout_rows", "layout_cell", "layout_arrows"}
 
 
-def load_npz(path: Path, given: dict[str, Any]) -> ConstrainedMDP:
+def load_npz(path: Path, given: dict[str, Any], normalize: float | None, warnings: list[str]) -> ConstrainedMDP:
+    """The model in a file. Arrays written by hand are normalized if asked; in a file of `save_model` sums are 1."""
     with about(path):
         arrays = read_npz(path, _check)
-        return _own_model(arrays, given) if "format" in arrays else _plain_model(arrays, given)
+        if "format" in arrays:
+            return _own_model(arrays, given)
+        if normalize is not None and (told := _normalize(arrays, normalize)):
+            warnings.append(f"{path}: {told}")
+        return _plain_model(arrays, given)
+
+
+def _normalize(arrays: dict[str, Array], within: float) -> str:
+    """Divide each row of the transitions by its sum where that is nearly 1; what was done."""
+    table = arrays["transitions"]
+    if table.dtype.kind != "f" or table.ndim < 3:
+        return ""  # there is nothing to correct, or it is refused
+    rows = table.astype(np.float64).reshape(-1, table.shape[-1])
+    of = np.repeat(np.arange(rows.shape[0]), rows.shape[1])
+    p, told = normalized(rows.reshape(-1), of, rows.sum(axis=1), within)
+    arrays["transitions"] = p.reshape(table.shape)
+    return told
 
 
 def _check(names: Set[str], read: Reader) -> None:

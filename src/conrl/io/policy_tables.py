@@ -1,11 +1,11 @@
 """Policies as CSV: step, state, action, probability, with a row for each probability above 0.
 
-A policy that does the same at every step has no column `step`. Names are numbered by first appearance.
+A policy that does the same at every step has no column `step`. Names are numbered by first appearance. Columns may be
+separated and probabilities written as in the table of a model (`conrl.io.sheets`, `conrl.io.numerals`).
 """
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +15,8 @@ from conrl._types import Float
 from conrl.errors import ModelError, shown, unknown
 from conrl.io.cells import from_cell
 from conrl.io.files import reading
+from conrl.io.numerals import read_share
+from conrl.io.sheets import NOTES, BrokenRow, Sheet, open_csv, plain
 from conrl.sizes import MAX_TABLE, most
 
 COLUMNS = ("step", "state", "action", "probability")
@@ -35,28 +37,32 @@ def read_policy_table(path: Path) -> PolicyTable:
     """A policy as `Policy.save` writes it, or anybody; what makes no sense is refused with its line."""
     with reading(path):
         try:
-            return _read(path)
-        except (ModelError, UnicodeDecodeError, csv.Error) as error:
+            sheet = open_csv(path, lambda name: plain(name) in COLUMNS)
+            return _read(sheet)
+        except BrokenRow:
+            raise
+        except (ModelError, UnicodeDecodeError) as error:
             raise ModelError(f"{path}: {error}") from None
 
 
-def _read(path: Path) -> PolicyTable:
+def _read(sheet: Sheet) -> PolicyTable:
     rows: list[tuple[int, str, str, float]] = []
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.reader(file, strict=True)
-        header = [name.strip().lower() for name in next(reader, [])]
-        at = _columns(header)
-        for fields in reader:
-            if not any(field.strip() for field in fields):
-                continue
-            where = f"line {reader.line_num}"
-            if len(fields) != len(header):
-                raise ModelError(f"{where}: {len(fields)} fields; the header has {len(header)}")
-            step = _step(fields[at["step"]], where) if "step" in at else 0
-            state, action = (from_cell(fields[at[name]]) for name in ("state", "action"))
-            if not state.strip() or not action.strip():
-                raise ModelError(f"{where}: {'a state' if not state.strip() else 'an action'} is missing")
-            rows.append((step, state, action, _share(fields[at["probability"]], where)))
+    lines = sheet.rows()
+    header = [plain(name) for name in next(lines, (0, []))[1]]
+    at = _columns(header)
+    for line, fields in lines:
+        where = f"line {line}"
+        if len(fields) != len(header):
+            raise ModelError(f"{where}: {len(fields)} fields; the header has {len(header)}")
+        step = _step(str(fields[at["step"]]), where) if "step" in at else 0
+        state, action = (from_cell(str(fields[at[name]])) for name in ("state", "action"))
+        if not state.strip() or not action.strip():
+            raise ModelError(f"{where}: {'a state' if not state.strip() else 'an action'} is missing")
+        share = read_share(fields[at["probability"]])
+        if share is None:
+            told = f"probability is {shown(fields[at['probability']])}; it must be a number in [0, 1]"
+            raise ModelError(f"{where}: {told}")
+        rows.append((step, state, action, share))
     if not rows:
         raise ModelError("it has no rows")
     states, actions = tuple(dict.fromkeys(row[1] for row in rows)), tuple(dict.fromkeys(row[2] for row in rows))
@@ -82,10 +88,11 @@ def _columns(header: list[str]) -> dict[str, int]:
     if any(name.startswith(SPENT) for name in header):
         raise ModelError("the policy acts on what was spent; save it as .npz to load it again")
     for name in header:
-        if name not in COLUMNS:
+        if name not in (*COLUMNS, *NOTES):
             raise ModelError(unknown("column", name, COLUMNS))
-    if len(set(header)) != len(header):
-        raise ModelError("a column is there twice")
+    twice = [name for name in COLUMNS if header.count(name) > 1]
+    if twice:
+        raise ModelError(f"column {twice[0]!r} is there twice")
     for name in COLUMNS[1:]:
         if name not in header:
             raise ModelError(f"no column {name!r}; a policy has {', '.join(COLUMNS)}")
@@ -97,13 +104,3 @@ def _step(text: str, where: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) < LONGEST):
         raise ModelError(f"{where}: step is {shown(text)}; steps count from 0")
     return int(text)
-
-
-def _share(text: str, where: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0.0 <= share <= 1.0 + 1e-9 or "_" in text:
-        raise ModelError(f"{where}: probability is {shown(text)}; it must be a number in [0, 1]")
-    return share

@@ -1,0 +1,58 @@
+"""What is wrong with a file, all of it: each mistake with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from conrl.errors import ModelError
+
+KEPT = 1_000  # mistakes of a file that are kept; the others are counted
+WHOLE = 2**62  # the line of a mistake that is on none: it comes last
+
+
+class Mistakes:
+    """Collects the mistakes of one file."""
+
+    def __init__(self, label: Path | str) -> None:
+        self.label = str(label)
+        self.found: list[tuple[int, str]] = []
+        self.count = 0
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    def add(self, line: int, what: str) -> None:
+        """A mistake on a line, or about the whole file (`WHOLE`)."""
+        self.count += 1
+        if len(self.found) < KEPT:
+            self.found.append((line, what))
+
+    @property
+    def full(self) -> bool:
+        """Whether another mistake would only be counted: no need to find words for it."""
+        return len(self.found) >= KEPT
+
+    def told(self, most: int = KEPT) -> list[str]:
+        """A sentence each, in the order of the lines."""
+        listed = sorted(self.found, key=lambda mistake: mistake[0])[:most]
+        return [f"{self.label}{'' if line == WHOLE else f', line {line}'}: {what}" for line, what in listed]
+
+    def refuse(self) -> None:
+        """Raise the first one, and say how many others there are."""
+        if not self:
+            return
+        others = self.count - 1
+        more = f"; {others} more mistake{'s' * (others > 1)}: conrl check {self.label} lists them" if others else ""
+        raise ModelError(f"{self.told(1)[0]}{more}")
+
+
+def cut(texts: Iterable[str], most: int) -> list[str]:
+    """The first ones, and how many were left out.
+
+    >>> cut("abcd", 2)
+    ['a', 'b', 'and 2 more']
+    """
+    listed = list(texts)
+    rest = len(listed) - most
+    return listed if rest <= 0 else [*listed[:most], f"and {rest} more"]
