@@ -324,7 +324,7 @@ CALLS: dict[str, Call] = {
     "Cells.bounds": Call(conrl.Cells([[0.0, 1.0], [0.0]]).bounds, {"cell": 3}),
     "load_model": Call(
         conrl.load_model,
-        {"path": "model.drn", "horizon": 3, "initial": 0, "limits": [1.0, 1.0], "reward": "reward"},
+        {"path": "model.drn", "horizon": 3, "initial": 0, "limits": [1.0, 1.0], "reward": "reward", "normalize": None},
     ),
     "load_model.normalize": Call(conrl.load_model, {"path": "model.npz", "normalize": 0.01}),
     "check_model": Call(

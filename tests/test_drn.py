@@ -368,7 +368,7 @@ def test_arguments(tmp_path: Path) -> None:
     assert "say which is the reward, the others are costs: reward='fuel'" in str(complaint(path, horizon=3))
     conrl.save_model(tmp_path / "m.npz", load(tmp_path, EXACT))
     assert "reward= is for .drn files" in str(complaint(tmp_path / "m.npz", reward="gain"))
-    assert "a model file ends in .npz, .csv or .drn" in str(complaint(tmp_path / "m.drn.gz"))
+    assert "a model file ends in .npz, .csv, .tsv, .xlsx or .drn" in str(complaint(tmp_path / "m.drn.gz"))
     named = EXACT.replace("fuel gain", "fuel reward")
     assert conrl.load_model(written(tmp_path, named), horizon=3).cost_names == ("fuel",)
 

@@ -70,7 +70,7 @@ def world(asked: WorldFields) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any],
         except ConRLError as error:
             error.key = error.key or ("env",)
             raise
-    elif asked.env not in REGISTRY and PLUGINS.knows(asked.env):
+    elif asked.env not in REGISTRY and PLUGINS.knows(asked.env) and asked.normalize is None:
         with naming.about(asked.env, asked.settings):
             made, left = open_plugin(asked.env, naming.with_horizon(asked.settings, asked.horizon))
             if isinstance(made, ConstrainedMDP):
@@ -97,7 +97,8 @@ def _model(asked: WorldFields) -> ConstrainedMDP:
         names = tuple({**asked.limits, **asked.cost_ranges})
         settings = {**settings, "cost": cost_function(asked.cost, asked.allow_import)}
         settings |= {"cost_names": names} if names else {}
-    return naming.model(asked.env, asked.horizon, asked.start, settings, asked.limits, asked.allow_import)
+    wanted = (asked.env, asked.horizon, asked.start, settings, asked.limits, asked.allow_import)
+    return naming.model(*wanted, normalize=asked.normalize)
 
 
 def cost_function(name: str, allowed: bool) -> Callable[..., Any]:
