@@ -22,7 +22,7 @@ from conrl.model.tracking import Tracked, track, track_as
 from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
 from conrl.policy import Deterministic, Mixture, Null, Policy
 from conrl.spending import SpentPolicy
-from conrl.wording import NAME, cut, line
+from conrl.wording import line, short
 
 MOST_TOTALS = 100_000  # of an exact distribution
 
@@ -41,7 +41,7 @@ class Distribution(Sheeted, Framed, Drawn):
 
     def __repr__(self) -> str:
         ends = f"{self.totals[0]:.6g}..{self.totals[-1]:.6g}"
-        return line(self, f"{cut(self.cost, NAME)}: {self.totals.size} totals {ends}, mean {self.mean:.6g}")
+        return line(self, f"{short(self.cost)}: {self.totals.size} totals {ends}, mean {self.mean:.6g}")
 
     def _columns(self) -> Columns:
         above = np.append(np.cumsum(self.probabilities[:0:-1])[::-1], 0.0)

@@ -156,7 +156,10 @@ class Simulation(Sheeted, Framed, Drawn):
 
     def _columns(self) -> Columns:
         titles = ("reward", *(f"cost_{name}" for name in self.names[1:]))
-        return {"episode": np.arange(1, self.rewards.size + 1), **dict(zip(titles, (self.rewards, *self.costs.T), strict=True))}
+        return {
+            "episode": np.arange(1, self.rewards.size + 1),
+            **dict(zip(titles, (self.rewards, *self.costs.T), strict=True)),
+        }
 
     def _sheet(self) -> Sheet:
         columns = {

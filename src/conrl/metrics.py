@@ -60,6 +60,7 @@ import numpy as np
 from conrl._types import Bool, Float
 from conrl.arguments import read_count, read_positive
 from conrl.model.limits import ROUNDING, size_of
+from conrl.wording import brief, line, totals
 
 WINDOW = 100  # episodes
 NEAR = 0.1
@@ -77,6 +78,10 @@ class Regret(NamedTuple):
     reward: Float  # [K]
     cost: Float  # [K]; -inf where nothing is limited
 
+    def __repr__(self) -> str:
+        last = totals(self._fields, (x[-1] for x in self)) if len(self.reward) else ""
+        return line(self, f"after {len(self.reward):,} episodes: {last}")
+
 
 class Standing(NamedTuple):
     """The exact value of one policy, against the optimum and the limits."""
@@ -84,6 +89,9 @@ class Standing(NamedTuple):
     value: Float  # [1+d]
     shortfall: float | None  # of the reward; None where the optimum is unknown
     excess: Float  # [d]: of the costs; 0 where nothing is limited
+
+    def __repr__(self) -> str:
+        return line(self, *(f"{name}={brief(value)}" for name, value in self._asdict().items()))
 
 
 class Binned(NamedTuple):

@@ -225,6 +225,28 @@ class SpentPolicy(Policy):
         header = ["step", "state", *(f"spent_{name}" for name in self.counts), "action", "probability"]
         return [header, *played]
 
+    def _columns(self, mdp: ConstrainedMDP | None) -> dict[str, Any]:
+        """The entries of combinations, which are then told as states and what was spent."""
+        if mdp is None:
+            state, spent, inner, visits = self.state, self.spent, self.inner, None
+        else:
+            tracked = self.tracked(mdp)
+            state, spent = tracked.state, tuple(tracked.totals[k] for k in tracked.total.tolist())
+            inner = self.over(tracked)
+            visits = inner.occupation(tracked.model()).sum(axis=2)
+        entries = self._entries(None, inner.probabilities, visits)
+        node = entries["state"]
+        amounts = [self.counter.amounts(total) for total in spent]
+        columns = {
+            "step": entries["step"],
+            "state": state[node],
+            **{f"spent_{n}": [float(amounts[k][i]) for k in node.tolist()] for i, n in enumerate(self.counts)},
+        } | {title: entries[title] for title in entries if title not in ("step", "state")}
+        if mdp is None:
+            return columns
+        names = {"state": mdp.state_names, "action": mdp.action_names}
+        return columns | {title: [own[i] for i in columns[title].tolist()] for title, own in names.items()}
+
     def _arrays(self) -> dict[str, Any]:
         counter = self.counter
         return {

@@ -8,7 +8,7 @@ from typing import Any
 
 LONGEST = 155  # characters of a line
 ROOM = 72  # characters for the totals of one object
-NAME = 32  # characters of one name
+SHORT = 32  # characters of one name
 FEW = 4  # entries of a list that are written out
 
 
@@ -20,6 +20,11 @@ def cut(text: object, most: int = LONGEST) -> str:
     """
     line = " ".join(str(text).split())
     return line if len(line) <= most else line[: most - 3] + "..."
+
+
+def short(name: str) -> str:
+    """A name that leaves room for others."""
+    return cut(name, SHORT)
 
 
 def line(thing: object, *parts: str) -> str:
@@ -40,7 +45,7 @@ def totals(names: Iterable[str], values: Iterable[float], digits: int = 6) -> st
     >>> totals(["a", "b", "c", "d", "e", "f"], range(6))
     'a 0, b 1, c 2, d 3, and 2 more'
     """
-    return listed([f"{cut(name, NAME)} {value:.{digits}g}" for name, value in zip(names, values, strict=False)])
+    return listed([f"{short(name)} {value:.{digits}g}" for name, value in zip(names, values, strict=False)])
 
 
 def listed(words: Iterable[str]) -> str:
@@ -74,7 +79,7 @@ def brief(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, Callable) and hasattr(value, "__qualname__"):  # type: ignore[arg-type]
-        return cut(getattr(value, "__name__", value.__qualname__), NAME)
+        return cut(getattr(value, "__name__", value.__qualname__), SHORT)
     return cut(repr(value), ROOM)
 
 

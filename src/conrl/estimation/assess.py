@@ -40,7 +40,7 @@ from conrl.planners import Plan
 from conrl.planners.basis import SELDOM, Basis, leaning
 from conrl.policy import Policy
 from conrl.problem import Linear, Rows, as_problem
-from conrl.wording import NAME, cut, line, listed
+from conrl.wording import line, listed, short
 
 MOST_DRAWS = 100_000
 FIXED = "the intervals are for a policy that was fixed before the log was drawn"
@@ -101,7 +101,7 @@ class Assessment(Sheeted, Framed, Drawn):
 
     def __repr__(self) -> str:
         ends = zip(self.mean.names, self.low.value, self.high.value, strict=True)
-        text = listed([f"{cut(name, NAME)} {low:.5g} to {high:.5g}" for name, low, high in ends])
+        text = listed([f"{short(name)} {low:.5g} to {high:.5g}" for name, low, high in ends])
         sure = "" if not self.limits else f"; all limits hold with probability {self.probability:.3f}"
         return line(self, f"{text} at {100 * self.level:g}%{sure}")
 

@@ -30,7 +30,7 @@ from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
 from conrl.planners import Plan
 from conrl.policy_file import PolicyFile, Promise, file_of
 from conrl.spending import SpentPolicy
-from conrl.wording import NAME, cut, line, listed
+from conrl.wording import line, listed, short
 
 FINE = "as promised"
 SLACK = 1e-9  # of the size of a total: what its sum may be off by
@@ -93,7 +93,7 @@ class Monitoring(Sheeted, Framed, Drawn):
     def __repr__(self) -> str:
         # What is not as promised comes first: a long line is cut.
         order = sorted(self.totals, key=lambda w: w.verdict == FINE)
-        words = listed([f"{cut(w.name, NAME)} {w.verdict}" for w in order])
+        words = listed([f"{short(w.name)} {w.verdict}" for w in order])
         return line(self, f"{self.episodes} episodes: {words}")
 
     def _columns(self) -> Columns:

@@ -36,7 +36,7 @@ from conrl.planners.column_generation.search import Columns, Conflict
 from conrl.planners.feasibility import find_conflict, infeasible
 from conrl.planners.single_episodes import limited
 from conrl.problem import Linear, Rows, as_problem
-from conrl.wording import NAME, cut, line
+from conrl.wording import line, short
 
 
 class Asked(NamedTuple):
@@ -90,7 +90,7 @@ class Frontier(Sheeted, Framed, Drawn):
         return float(self.prices[at]) if at < self.limits.size - 1 else 0.0
 
     def __repr__(self) -> str:
-        cost, partly = cut(self.mdp.cost_names[self.cost], NAME), "" if self.complete else "not complete"
+        cost, partly = short(self.mdp.cost_names[self.cost]), "" if self.complete else "not complete"
         ends = f"{self.limits[0]:.6g}..{self.limits[-1]:.6g}"
         return line(self, f"{cost}: {ends}", f"{self.limits.size} vertices", partly)
 
@@ -98,7 +98,9 @@ class Frontier(Sheeted, Framed, Drawn):
         return {"limit": self.limits, "reward": self.rewards, "price": np.append(self.prices, 0.0)}
 
     def _sheet(self) -> Sheet:
-        notes = [f"below {self.limits[0]:.6g} no policy keeps the limits; above {self.limits[-1]:.6g} nothing is gained"]
+        notes = [
+            f"below {self.limits[0]:.6g} no policy keeps the limits; above {self.limits[-1]:.6g} nothing is gained"
+        ]
         if not self.complete:
             notes.append(f"not complete: the curve is at most {self.error:.1g} higher")
         columns: dict[str, Any] = dict(self._columns())

@@ -174,7 +174,9 @@ class Plan(Sheeted, Framed, Drawn):
             more = [(f"constraint {i + 1}", np.nan, np.nan, float(price)) for i, price in enumerate(self.prices)]
         for row in more:
             for title in table:
-                table[title].append(dict(zip(("total", "value", "limit", "price"), row, strict=True)).get(title, np.nan))
+                table[title].append(
+                    dict(zip(("total", "value", "limit", "price"), row, strict=True)).get(title, np.nan)
+                )
         return table
 
     def _sheet(self) -> Sheet:

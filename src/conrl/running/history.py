@@ -73,8 +73,8 @@ class History(Sheeted, Framed, Drawn):
 
     As a data frame, a row for each episode: `episode` (from 1), `reward` and `cost_<name>` as they were seen,
     `expected_reward` and `expected_cost_<name>`, the exact values of what was played, `steps`, `skipped`, `guarded`,
-    `infeasible`, and where they are known `price_<name>`, `reported_...`, `mixture_...`, `remaining_<name>` of a budget,
-    `regret` and `constraint_regret` of all episodes so far. For the regrets the optimum is planned once.
+    `infeasible`, and where they are known `price_<name>`, `reported_...`, `mixture_...`, `remaining_<name>` (of a
+    budget), `regret` and `constraint_regret` of all episodes so far. For the regrets the optimum is planned once.
     """
 
     def __init__(
