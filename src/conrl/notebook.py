@@ -81,15 +81,12 @@ class Drawn:
 
 def html_of(sheet: Sheet) -> str:
     """A table with its title above it and notes below."""
-    columns = dict(list(sheet.columns.items())[:MOST_COLUMNS])
+    filled = {name: values for name, values in sheet.columns.items() if any(map(cell_text, values[:MOST_ROWS]))}
+    columns = dict(list(filled.items())[:MOST_COLUMNS])
     size = max((len(values) for values in columns.values()), default=0)
-    notes = list(sheet.notes)
-    left_out = [
-        *([f"{size - MOST_ROWS:,} more rows"] if size > MOST_ROWS else []),
-        *([f"{len(sheet.columns) - MOST_COLUMNS:,} more columns"] if len(sheet.columns) > MOST_COLUMNS else []),
-    ]
-    if left_out:
-        notes.append(f"and {' and '.join(left_out)}")
+    more = {"rows": size - MOST_ROWS, "columns": len(filled) - MOST_COLUMNS}
+    left_out = " and ".join(f"{count:,} more {what}" for what, count in more.items() if count > 0)
+    notes = [*sheet.notes, *([f"and {left_out}"] if left_out else [])]
     parts = ["<div>", f"<div><b>{_text(sheet.title, 300)}</b></div>"]
     if size:
         parts += ["<table>", "<thead><tr>", *(_head(name, values) for name, values in columns.items()), "</tr></thead>"]
@@ -135,8 +132,17 @@ def cell_text(value: Any) -> str:
 
 
 def frame_of(columns: Columns, library: str | None = None) -> Any:
-    """The columns as a data frame."""
-    return _import_library(library).DataFrame(dict(columns))
+    """The columns as a data frame. What is not there is nan in pandas and null in Polars."""
+    module = _import_library(library)
+    frame = module.DataFrame({name: _plain(values) for name, values in columns.items()})
+    if module.__name__ == "polars":
+        frame = frame.with_columns(module.col(module.Float64).fill_nan(None))
+    return frame
+
+
+def _plain(values: Sequence[Any]) -> Any:
+    """Arrays as they are, read-only ones as copies: a frame is its owner's to change."""
+    return values.copy() if hasattr(values, "dtype") else list(values)
 
 
 def _import_library(library: Any) -> Any:
