@@ -23,7 +23,7 @@ from conrl.wording import cut
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Columns = Mapping[str, Sequence[Any]]  # of one length, by name; None or nan where there is nothing
+Columns = Mapping[str, Any]  # lists, tuples or arrays of one length, by name; None or nan where there is nothing
 
 LIBRARIES = ("pandas", "polars")
 MOST_ROWS = 20  # of a table in HTML
@@ -140,7 +140,7 @@ def frame_of(columns: Columns, library: str | None = None) -> Any:
     return frame
 
 
-def _plain(values: Sequence[Any]) -> Any:
+def _plain(values: Any) -> Any:
     """Arrays as they are, read-only ones as copies: a frame is its owner's to change."""
     return values.copy() if hasattr(values, "dtype") else list(values)
 

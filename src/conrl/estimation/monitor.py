@@ -98,8 +98,9 @@ class Monitoring(Sheeted, Framed, Drawn):
 
     def _columns(self) -> Columns:
         table = {name: [getattr(w, name) for w in self.totals] for name in Watched._fields}
-        bounds = {name: np.array(table[name], dtype=np.float64) for name in ("limit", "floor")}
-        return {**table, **bounds, "verdict": [w.verdict for w in self.totals]}
+        some = ("limit", "floor", "off_since", "over_since", "beyond")  # None where there is none
+        known = {name: np.array(table[name], dtype=np.float64) for name in some}
+        return {**table, **known, "verdict": [w.verdict for w in self.totals]}
 
     def _sheet(self) -> Sheet:
         columns = dict(self._columns())

@@ -46,7 +46,7 @@ def height_of(states: int) -> float:
 def played(mdp: ConstrainedMDP, mixture: Mixture) -> Float:
     """[H, S, A]: the probability of each step, state and action; [1, S, A] without a horizon."""
     parts = zip(mixture.weights.tolist(), mixture.policies, strict=True)
-    total: Float = sum(weight * policy.occupation(mdp) for weight, policy in parts)  # type: ignore[assignment]
+    total: Float = sum(weight * policy.occupation(mdp) for weight, policy in parts)
     return total.reshape(-1, mdp.num_states, mdp.num_actions)
 
 
@@ -71,6 +71,7 @@ def chosen(mdp: ConstrainedMDP, rho: Float) -> Shown:
 def draw_heat_map(ax: Axes, mdp: ConstrainedMDP, mixture: Mixture) -> None:
     """The picture, with its legend."""
     from matplotlib.patches import Patch
+    from matplotlib.ticker import MaxNLocator
 
     shown = chosen(mdp, played(mdp, mixture))
     n = shown.states.size
@@ -83,7 +84,7 @@ def draw_heat_map(ax: Axes, mdp: ConstrainedMDP, mixture: Mixture) -> None:
         ax.grid(which="minor", axis="y", color="#dddddd", linewidth=0.6)
         ax.tick_params(which="minor", length=0)
         ax.set_xlabel(f"step\n{NOTE}", fontsize=8)
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_yticks(range(n), [plain(mdp.state_name(int(s)), 24) for s in shown.states], fontsize=7)
     ax.set_ylabel("state" + (f" ({shown.left_out:,} more are visited less)" if shown.left_out else ""), fontsize=8)
     ax.tick_params(axis="x", labelsize=8)

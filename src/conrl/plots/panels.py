@@ -25,12 +25,14 @@ def new_axes(width: float = 6.4, height: float = 3.6) -> Axes:
     return axes
 
 
-def panels(ax: Axes, count: int, across: bool = False) -> list[Axes]:
-    """So many axes within `ax`, one below the other or `across`; `ax` itself shows nothing any more."""
+def panels(ax: Axes, count: int, across: bool = False, gap: float = 0.14) -> list[Axes]:
+    """So many axes within `ax`, one below the other or `across`; `ax` itself shows nothing any more.
+
+    `gap` is the space between two, as a share of all.
+    """
     if count == 1:
         return [ax]
     ax.set_axis_off()
-    gap = 0.16 if across else 0.12
     size = (1.0 - gap * (count - 1)) / count
     starts = [i * (size + gap) for i in range(count)]
     if across:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,8 +52,10 @@ def draw_fleet_plan(plan: FleetPlan, ax: Axes | None) -> Axes:
     ax.barh(range(limited.size), share, color=drawing.CURVE, height=0.6)
     ax.axvline(100.0, **LIMIT)
     for i, c in enumerate(limited):
-        text = f" {plan.costs[c]:.6g} of {plan.limits[c]:.6g}, price {plan.prices[c]:.4g}"
-        ax.text(1.0, i + 0.3, text, fontsize=7.5, color="white" if share[i] > 60.0 else drawing.INK, va="bottom")
+        text = f" {plan.costs[c]:.6g} of {plan.limits[c]:.6g}, price {plan.prices[c]:.4g} "
+        inside = share[i] > 55.0
+        look: dict[str, Any] = {"color": "white", "ha": "right"} if inside else {"color": drawing.INK, "ha": "left"}
+        ax.text(max(share[i], 0.0), i, text, fontsize=8, va="center", **look)
     ax.set_yticks(range(limited.size), [plain(plan.fleet.cost_names[c]) for c in limited])
     ax.set_ylim(limited.size - 0.5, -0.5)
     ax.set_xlabel("expected share of the limit, %")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,7 +49,8 @@ def draw_simulation(simulation: Simulation | FleetSimulation, ax: Axes | None) -
 def draw_assessment(found: Assessment, ax: Axes | None) -> Axes:
     """Histograms of the values in the models that the log leaves possible, with the intervals."""
     ax = _histograms(ax, found.draws, found.mean.names, np.full(found.draws.shape[1], np.nan), [], "models")
-    for axes, low, high in zip(ax.child_axes or [ax], found.low.value, found.high.value, strict=False):
+    inner: list[Any] = list(ax.child_axes) or [ax]
+    for axes, low, high in zip(inner, found.low.value, found.high.value, strict=False):
         axes.axvspan(low, high, color=CURVE, alpha=0.12, linewidth=0.0)
         axes.set_title(f"{100 * found.level:g}%: {low:.4g} to {high:.4g}", fontsize=8)
     return ax
@@ -72,21 +73,21 @@ def _histograms(
         axes.set_xlabel(plain(names[i]))
         axes.set_ylabel(unit if i == 0 else "")
         axes.margins(y=0.28)
-        axes.legend(fontsize=7.5, frameon=False, loc="upper right")
+        axes.legend(fontsize=7.5, framealpha=0.8, edgecolor="none", loc="upper right")
         dress(axes)
     return ax
 
 
-def _bins(values: Float) -> Float | int:
+def _bins(values: Float) -> list[float] | int:
     """Edges: around each of a few distinct totals, else evenly."""
     distinct = np.unique(np.round(values, 12))
     if distinct.size == 1:
-        return distinct[0] + np.array([-0.5, 0.5])
+        return [float(distinct[0]) - 0.5, float(distinct[0]) + 0.5]
     gaps = np.diff(distinct)
     if distinct.size > MOST_BARS or gaps.max() > 1.5 * gaps.min():
         return MOST_BARS
     half = 0.5 * gaps.min()
-    return np.append(distinct - half, distinct[-1] + half)
+    return [*(distinct - half).tolist(), float(distinct[-1] + half)]
 
 
 def draw_distribution(found: Distribution, ax: Axes | None) -> Axes:
@@ -111,8 +112,8 @@ def draw_distribution(found: Distribution, ax: Axes | None) -> Axes:
 def draw_monitoring(found: Monitoring, ax: Axes | None) -> Axes:
     """Each total: the means that are not refuted, against what was promised and the limit."""
     shown = found.totals[:MOST_PANELS]
-    ax = ax or new_axes(6.4, 0.8 + 0.95 * len(shown))
-    for axes, total in zip(panels(ax, len(shown)), shown, strict=True):
+    ax = ax or new_axes(6.4, 0.6 + 1.1 * len(shown))
+    for axes, total in zip(panels(ax, len(shown), gap=0.9 / len(shown) ** 2), shown, strict=True):
         colour = CURVE if total.verdict == "as promised" else "#D55E00"
         ends = (total.low, total.high)
         if np.isfinite(ends).all():

@@ -19,6 +19,7 @@ from conrl._types import Float
 from conrl.errors import SpecError
 from conrl.evaluation import simulate
 from conrl.model.limits import rounding_slack
+from conrl.model.reading import default_cost_names
 from conrl.notebook import Sheet, html_of
 from conrl.planners.result import Plan
 from conrl.problem import Knapsack
@@ -39,9 +40,10 @@ class BudgetRisk(NamedTuple):
     cost_names: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        some = [(n, x) for n, x in zip(self.cost_names, self.exceed.tolist(), strict=True) if not math.isnan(x)]
-        runs = f"{self.runs:,} runs" if self.runs else "normal approximation"
-        return line(self, f"exceeded with probability: {totals(*zip(*some, strict=True)) if some else ''}", runs)
+        some = np.flatnonzero(np.isfinite(self.exceed))
+        names = self.cost_names or default_cost_names(self.exceed.size)
+        shares = totals([names[i] for i in some], self.exceed[some].tolist())
+        return line(self, f"exceeded with probability: {shares}", f"{self.runs:,} runs" if self.runs else "normal")
 
     def _repr_html_(self) -> str:
         columns = {"budget": self.cost_names, "exceeded": self.exceed, "standard error": self.standard_error}
