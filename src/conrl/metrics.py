@@ -79,7 +79,9 @@ class Regret(NamedTuple):
     cost: Float  # [K]; -inf where nothing is limited
 
     def __repr__(self) -> str:
-        last = totals(self._fields, (x[-1] for x in self)) if len(self.reward) else ""
+        if not len(self.reward):
+            return line(self, "no episode")
+        last = totals(self._fields, (x[-1] for x in self))
         return line(self, f"after {len(self.reward):,} episodes: {last}")
 
 
