@@ -381,8 +381,9 @@ def test_the_frame_of_a_policy_wants_its_own_model() -> None:
         policy.to_frame(conrl.envs.box())
     with pytest.raises(conrl.SpecError, match="to_frame needs a ConstrainedMDP"):
         policy.to_frame("box")
-    with pytest.raises(conrl.ModelError, match="plays nothing"):
-        conrl.Null(3, 2, 2).to_frame()
+    assert len(conrl.Null(3, 2, 2).to_frame()) == 0  # it plays nothing
+    mixed = conrl.Mixture([0.5, 0.5], [policy, conrl.Null(5, 2, 2)]).to_frame()
+    assert set(mixed["policy"]) == {0}
 
 
 def test_the_frame_of_a_policy_file_has_its_names(tmp_path: Path) -> None:

@@ -417,6 +417,10 @@ class Null(Policy):
     def act(self, step: int, state: int, generator: np.random.Generator) -> int:
         raise ModelError("the null policy plays nothing: skip the episode")
 
+    def _columns(self, mdp: ConstrainedMDP | None) -> dict[str, Any]:
+        """None of them has an entry."""
+        return self._entries(mdp, np.zeros((1, 1, 1)), None if mdp is None else np.zeros((1, 1)))
+
     def _add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
         pass
 

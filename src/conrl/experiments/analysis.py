@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,7 +146,13 @@ class Study(Sheeted, Framed):
 
     def _columns(self) -> Columns:
         parts = [run._columns() for run in self.runs]
-        return {name: [x for part in parts for x in part[name]] for name in (parts[0] if parts else ())}
+        first = parts[0] if parts else {}
+        return {
+            name: np.concatenate([part[name] for part in parts])
+            if isinstance(values, np.ndarray)
+            else list(chain.from_iterable(part[name] for part in parts))
+            for name, values in first.items()
+        }
 
     def _sheet(self) -> Sheet:
         rows = self.rows()

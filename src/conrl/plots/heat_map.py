@@ -45,9 +45,14 @@ def height_of(states: int) -> float:
 
 def played(mdp: ConstrainedMDP, mixture: Mixture) -> Float:
     """[H, S, A]: the probability of each step, state and action; [1, S, A] without a horizon."""
-    parts = zip(mixture.weights.tolist(), mixture.policies, strict=True)
-    total: Float = sum(weight * policy.occupation(mdp) for weight, policy in parts)
-    return total.reshape(-1, mdp.num_states, mdp.num_actions)
+    rho = np.zeros((mdp.repeats, mdp.num_pairs))
+    for weight, policy in zip(mixture.weights.tolist(), mixture.policies, strict=True):
+        policy.add_occupation(mdp, weight, rho)
+    if not isinstance(mdp.horizon, Criterion):
+        return mdp.by_step(rho)
+    table = np.zeros((1, mdp.num_states, mdp.num_actions))
+    table[0, mdp.pair_state, mdp.action] = rho[0]
+    return table
 
 
 def chosen(mdp: ConstrainedMDP, rho: Float) -> Shown:

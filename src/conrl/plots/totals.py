@@ -19,6 +19,7 @@ from conrl.plots.panels import LIMIT, MEAN, MOST_PANELS, dress, new_axes, panels
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+ROUNDING = 1e-9  # of the largest total: those nearer to each other are the same
 MOST_BARS = 30  # of a histogram, and distinct totals that are drawn as they are
 
 
@@ -80,9 +81,12 @@ def _histograms(
 
 def _bins(values: Float) -> list[float] | int:
     """Edges: around each of a few distinct totals, else evenly."""
-    distinct = np.unique(np.round(values, 12))
-    if distinct.size == 1:
-        return [float(distinct[0]) - 0.5, float(distinct[0]) + 0.5]
+    low, high = float(values.min()), float(values.max())
+    size = max(abs(low), abs(high))
+    if high - low <= ROUNDING * size:
+        half = 0.5 * (size or 1.0)
+        return [low - half, low + half]
+    distinct = np.unique(np.round(values / size, 9)) * size
     gaps = np.diff(distinct)
     if distinct.size > MOST_BARS or gaps.max() > 1.5 * gaps.min():
         return MOST_BARS
