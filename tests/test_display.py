@@ -26,6 +26,7 @@ from conrl.plots import PAINTERS, heat_map
 mpl.use("Agg")
 
 HOSTILE = ("<script>alert(1)</script>", "a & \"b\" 'c' " + "long " * 60, "$x$")
+INF = float("inf")
 TWO = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.0, 1.0]]])
 
 
@@ -33,7 +34,7 @@ def model(**more: Any) -> conrl.ConstrainedMDP:
     """Two states, two actions, three costs with names that somebody may have chosen badly."""
     rewards = np.array([[1.0, 0.0], [2.0, 0.5]])
     costs = np.stack([rewards, 1.0 - 0.5 * rewards, np.ones((2, 2))], axis=2)
-    fixed = {"horizon": 5, "limits": [4.0, 4.5, np.inf], "cost_names": list(HOSTILE)}
+    fixed: dict[str, Any] = {"horizon": 5, "limits": [4.0, 4.5, np.inf], "cost_names": list(HOSTILE)}
     return conrl.ConstrainedMDP(TWO, rewards, costs, **(fixed | more))
 
 
@@ -135,9 +136,9 @@ def samples() -> dict[str, Any]:
 def hard() -> dict[str, Any]:
     """The same kinds of results, of a model with bad names."""
     mdp = model()
-    plan = conrl.plan(mdp, conrl.Linear([4.0, 4.5, 9.0], floors=[0.1, None, None]))
+    plan = conrl.plan(mdp, conrl.Linear([4.0, 4.5, 9.0], floors=[0.1, -INF, -INF]))
     log = conrl.sample_log(mdp, plan, 30)
-    fleet = conrl.Fleet([(mdp, 2)], limits=[9.0, None, None])
+    fleet = conrl.Fleet([(mdp, 2)], limits=[9.0, INF, INF])
     learner = conrl.ConRL(mdp.task)
     made = [
         mdp,
@@ -288,8 +289,7 @@ def test_frames_of_both_libraries_hold_the_same(name: str) -> None:
         for x, y in zip(one[title].tolist(), other[title].to_list(), strict=True):
             missing = x is None or x != x
             assert (y is None) if missing else (x == y), title
-    assert type(thing).__doc__ is not None
-    assert "data frame" in type(thing).__doc__
+    assert "data frame" in (type(thing).__doc__ or "")
 
 
 def test_what_is_asked_for_by_name_is_a_frame() -> None:
@@ -325,7 +325,7 @@ def test_a_frame_is_its_owner_s_to_change() -> None:
 
 def test_the_frame_of_a_plan() -> None:
     mdp = model(cost_names=["a", "b", "c"])
-    asked = conrl.Linear([4.0, None, None], floors={"b": 2.0}, chance={"c": (4, 1.0)}, per_step=None)
+    asked = conrl.Linear([4.0, INF, INF], floors={"b": 2.0}, chance={"c": (4, 1.0)}, per_step=None)
     plan = conrl.plan(mdp, asked)
     table = plan.to_frame().set_index("total")
     assert table.index[:4].tolist() == ["reward", "a", "b", "c"]
@@ -336,7 +336,7 @@ def test_the_frame_of_a_plan() -> None:
     (tail,) = [row for row in plan.rows if row.name.startswith("P(")]
     assert table.loc[tail.name, ["value", "limit", "price"]].tolist() == [tail.value, tail.bound, tail.price]
     assert len(table) == 5
-    stepped = conrl.plan(mdp, conrl.Linear([4.0, None, None], per_step={"b": 0.9})).to_frame()
+    stepped = conrl.plan(mdp, conrl.Linear([4.0, INF, INF], per_step={"b": 0.9})).to_frame()
     assert len(stepped) == 4 + mdp.horizon
 
 
@@ -353,11 +353,11 @@ def test_the_frame_of_a_concave_convex_plan_has_the_prices_of_its_constraints() 
 def test_the_frame_of_a_policy_has_what_can_be_reached(kind: str) -> None:
     """Visits, and that nothing is missing, by playing the frame: its expected reward is that of the plan."""
     mdp = model(cost_names=["a", "b", "c"], initial=0, state_names=["left", "right"], action_names=["go", "stay"])
-    asked = conrl.Linear([4.0, 4.5, None])
+    asked = conrl.Linear([4.0, 4.5, INF])
     if kind == "stationary":
         mdp = mdp.replace(horizon=conrl.Discounted(0.8))
     if kind == "spent":
-        asked = conrl.Linear([4.0, 4.5, None], chance={"a": (4, 0.3)})
+        asked = conrl.Linear([4.0, 4.5, INF], chance={"a": (4, 0.3)})
     plan = conrl.plan(mdp, asked)
     frame = (plan.mixture if kind == "mixture" else plan.policy).to_frame(mdp)
     state = frame["state"].map({"left": 0, "right": 1}).to_numpy()
@@ -568,8 +568,26 @@ def test_a_heat_map_of_many_states_and_actions() -> None:
 def test_a_model_with_a_map_is_drawn_on_it_and_one_without_a_horizon_as_bars() -> None:
     rover = samples()["Plan"].plot()
     assert rover.get_aspect() == 1.0
-    endless = conrl.plan(model(horizon=conrl.Discounted(0.9), limits=[8.0, 9.0, np.inf])).plot()
+    endless: Any = conrl.plan(model(horizon=conrl.Discounted(0.9), limits=[8.0, 9.0, np.inf])).plot()
     assert sum(bar.get_width() for bar in endless.patches) == pytest.approx(1.0)
+
+
+def test_what_is_not_drawn_is_said() -> None:
+    rewards = np.ones((1, 1))
+    mdp = conrl.ConstrainedMDP(np.ones((1, 1, 1)), rewards, np.ones((1, 1, 40)), 3, limits=[3.0] * 40)
+    plan = conrl.plan(mdp)
+    history = conrl.learn(mdp, conrl.ConRL(mdp.task), episodes=2, seed=0)
+    fleet = conrl.plan(conrl.Fleet([(mdp, 2)], limits=[9.0] * 40))
+    for thing, count in (
+        (conrl.evaluate(mdp, plan), 11),
+        (conrl.simulate(mdp, plan, 9), 37),
+        (history, 37),
+        (fleet, 20),
+    ):
+        axes: Any = thing.plot()
+        last = (axes.child_axes or [axes])[-1]
+        assert f"{count} more are not drawn; to_frame() has all" in last.get_xlabel()
+        assert max(axes.get_figure().get_size_inches()) < 15.0
 
 
 # -- words ------------------------------------------------------------------------------------------------

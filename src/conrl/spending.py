@@ -32,6 +32,7 @@ from conrl.model.counting import DOWN, UP, Counter, Total
 from conrl.model.tracking import Tracked, track_as
 from conrl.policy import Deterministic, Policy
 from conrl.sampling import draw
+from conrl.wording import brief, line
 
 
 def put_actions(policy: Policy, where: Bool, actions: Int) -> Policy:
@@ -80,6 +81,10 @@ class SpentPolicy(Policy):
             first = np.broadcast_to(first_actions[:, tracked.state], (model.horizon, model.num_states))
             inner = put_actions(inner, np.asarray(~model.available.any(axis=2)), first)
         return cls(tracked.counter, tracked.state, spent, inner, first_actions, tracked)
+
+    def __repr__(self) -> str:
+        H, S, A = self.shape
+        return line(self, f"steps={H}, states={S}, actions={A}", f"counts={brief(self.counts)}")
 
     # -- acting -------------------------------------------------------------------------------------------
 

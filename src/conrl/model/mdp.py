@@ -43,6 +43,7 @@ from conrl.model.reading import (
 from conrl.model.task import Task
 from conrl.notebook import Sheet, Sheeted
 from conrl.sizes import check_costs
+from conrl.wording import brief, line
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -268,10 +269,9 @@ class ConstrainedMDP(Sheeted):
         raise AttributeError("a ConstrainedMDP is immutable")
 
     def __repr__(self) -> str:
-        return (
-            f"ConstrainedMDP(states={self.num_states}, actions={self.num_actions}, costs={self.num_costs}, "
-            f"horizon={self.horizon!r}, outcomes={self.graph.probability.size})"
-        )
+        sizes = f"states={self.num_states}, actions={self.num_actions}, horizon={self.horizon!r}"
+        outcomes = f"outcomes={self.graph.probability.size}"
+        return line(self, sizes, outcomes, f"costs={brief(self.cost_names)}")
 
     def _sheet(self) -> Sheet:
         sizes = f"{self.num_states:,} states, {self.num_actions:,} actions"

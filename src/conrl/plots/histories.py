@@ -8,7 +8,7 @@ import numpy as np
 
 from conrl.drawing import CURVE, INK
 from conrl.errors import InfeasibleError, RunError, SpecError
-from conrl.plots.panels import LIMIT, MOST_PANELS, dress, new_axes, panels, plain
+from conrl.plots.panels import LIMIT, MOST_PANELS, dress, new_axes, panels, plain, tell_rest
 from conrl.running import History
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def draw_history(history: History, ax: Axes | None) -> Axes:
-    """One panel for the reward and one for each cost; what was seen is dots, if there is nothing better."""
+    """One panel for the reward and one for each cost."""
     if len(history) == 0:
         raise SpecError("the history has no episode to draw yet")
     smooth = history.smooth
@@ -42,6 +42,7 @@ def draw_history(history: History, ax: Axes | None) -> Axes:
     what = "exact values of what was played" if history.mdp is not None else "what was seen"
     window = "" if history.window is None else f", means of {history.window}"
     frames[-1].set_xlabel(f"episode ({what}{window})", fontsize=8)
+    tell_rest(frames[-1], 1 + len(history.cost_names) - len(names))
     return ax
 
 

@@ -48,6 +48,12 @@ def dress(axes: Axes) -> None:
     axes.tick_params(labelsize=8)
 
 
+def tell_rest(axes: Axes, left_out: int) -> None:
+    """Say below the axes how many totals are not drawn."""
+    if left_out > 0:
+        axes.set_xlabel(f"{axes.get_xlabel()}\n{left_out:,} more are not drawn; to_frame() has all".strip(), fontsize=8)
+
+
 def plain(text: str, most: int = 40) -> str:
     """A name as a label: not too long, and dollar signs as such, between which matplotlib would read mathematics."""
     text = text if len(text) <= most else text[: most - 3] + "..."

@@ -10,7 +10,7 @@ from conrl import drawing
 from conrl.errors import SpecError
 from conrl.planners import FleetPlan, Frontier, Plan
 from conrl.plots.heat_map import draw_heat_map, height_of
-from conrl.plots.panels import LIMIT, dress, new_axes, plain
+from conrl.plots.panels import LIMIT, dress, new_axes, plain, tell_rest
 from conrl.policy_map import grid_layout
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def draw_frontier(curve: Frontier, ax: Axes | None) -> Axes:
 
 def draw_fleet_plan(plan: FleetPlan, ax: Axes | None) -> Axes:
     """How much of each limit the fleet is expected to use, and the prices."""
-    limited = np.flatnonzero(np.isfinite(plan.limits) & (plan.limits > 0.0))[:MOST_COSTS]
+    every = np.flatnonzero(np.isfinite(plan.limits) & (plan.limits > 0.0))
+    limited = every[:MOST_COSTS]
     if not limited.size:
         raise SpecError("the fleet has no limit on a total to draw; plan.to_frame() has its numbers")
     ax = ax or new_axes(6.4, 1.4 + 0.4 * limited.size)
@@ -61,4 +62,5 @@ def draw_fleet_plan(plan: FleetPlan, ax: Axes | None) -> Axes:
     ax.set_xlabel("expected share of the limit, %")
     ax.set_title(f"{plan.fleet.num_units:,} units: reward {plan.reward:.6g}, gap {plan.gap:.1e}", fontsize=10)
     dress(ax)
+    tell_rest(ax, every.size - limited.size)
     return ax

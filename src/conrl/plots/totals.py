@@ -14,7 +14,7 @@ from conrl.estimation.assess import Assessment
 from conrl.estimation.monitor import Monitoring
 from conrl.evaluation import Evaluation, Simulation
 from conrl.model.fleet_simulation import FleetSimulation
-from conrl.plots.panels import LIMIT, MEAN, MOST_PANELS, dress, new_axes, panels, plain
+from conrl.plots.panels import LIMIT, MEAN, MOST_PANELS, dress, new_axes, panels, plain, tell_rest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,7 @@ MOST_BARS = 30  # of a histogram, and distinct totals that are drawn as they are
 
 def draw_evaluation(evaluation: Evaluation, ax: Axes | None) -> Axes:
     """A bar for each total."""
-    value, names = evaluation.value, evaluation.names
+    value, names = evaluation.value[:MOST_BARS], evaluation.names[:MOST_BARS]
     ax = ax or new_axes(5.6, 1.0 + 0.35 * value.size)
     bars = ax.barh(range(value.size), value, color=[CURVE] + [MARK] * (value.size - 1), height=0.6)
     ax.bar_label(bars, fmt="%.6g", padding=3, fontsize=8)
@@ -34,6 +34,7 @@ def draw_evaluation(evaluation: Evaluation, ax: Axes | None) -> Axes:
     ax.axvline(0.0, color=INK, linewidth=0.8)
     ax.margins(x=0.15)
     dress(ax)
+    tell_rest(ax, evaluation.value.size - value.size)
     return ax
 
 
@@ -76,6 +77,7 @@ def _histograms(
         axes.margins(y=0.28)
         axes.legend(fontsize=7.5, framealpha=0.8, edgecolor="none", loc="upper right")
         dress(axes)
+    tell_rest(axes, table.shape[1] - count)
     return ax
 
 
@@ -131,4 +133,5 @@ def draw_monitoring(found: Monitoring, ax: Axes | None) -> Axes:
         axes.set_ylim(-1.0, 1.0)
         axes.set_title(f"mean {total.mean:.4g}, promised {total.promised:.4g}: {total.verdict}", fontsize=8, loc="left")
         dress(axes)
+    tell_rest(axes, len(found.totals) - len(shown))
     return ax

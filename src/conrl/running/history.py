@@ -135,17 +135,17 @@ class History(Sheeted, Framed, Drawn):
 
     def _columns(self) -> Columns:
         costs = [f"cost_{name}" for name in self.cost_names]
+        K = len(self)  # another thread may append meanwhile
         groups: list[tuple[list[str], Float | None]] = [
             (["reward"], self.rewards[:, None]),
             (costs, self.costs),
             (["expected_reward", *(f"expected_{name}" for name in costs)], self._known("expected")),
-            (list(FLAGS), np.column_stack([self._table(name) for name in FLAGS])),
+            (list(FLAGS), np.column_stack([self._table(name)[:K] for name in FLAGS])),
             ([f"price_{name}" for name in self.cost_names], self.prices),
             *(([f"{kind}_reward", *(f"{kind}_{name}" for name in costs)], self._optional(kind)) for kind in SHOWN),
             ([f"remaining_{name}" for name in self.cost_names], self.remaining),
             (["regret", "constraint_regret"], self._known_regret()),
         ]
-        K = len(self)
         table: dict[str, Any] = {"episode": np.arange(1, K + 1)}
         for titles, values in groups:
             if values is not None:
