@@ -29,6 +29,7 @@ LIBRARIES = ("pandas", "polars")
 MOST_ROWS = 20  # of a table in HTML
 MOST_COLUMNS = 12
 CELL = 80  # characters
+SPACE = "padding:2px 8px"  # around a cell, where the notebook has no style for tables
 
 
 class Sheet(NamedTuple):
@@ -89,7 +90,12 @@ def html_of(sheet: Sheet) -> str:
     notes = [*sheet.notes, *([f"and {left_out}"] if left_out else [])]
     parts = ["<div>", f"<div><b>{_text(sheet.title, 300)}</b></div>"]
     if size:
-        parts += ["<table>", "<thead><tr>", *(_head(name, values) for name, values in columns.items()), "</tr></thead>"]
+        parts += [
+            '<table style="color:inherit">',
+            "<thead><tr>",
+            *(_head(name, values) for name, values in columns.items()),
+            "</tr></thead>",
+        ]
         parts.append("<tbody>")
         for i in range(min(size, MOST_ROWS)):
             parts.append(f"<tr>{''.join(_cell(values[i]) for values in columns.values())}</tr>")
@@ -104,12 +110,12 @@ def _text(text: object, most: int = CELL) -> str:
 
 def _head(name: str, values: Sequence[Any]) -> str:
     side = "left" if any(isinstance(value, str) for value in values[:MOST_ROWS]) else "right"
-    return f'<th style="text-align:{side}">{_text(name)}</th>'
+    return f'<th style="text-align:{side};{SPACE}">{_text(name)}</th>'
 
 
 def _cell(value: Any) -> str:
     side = "left" if isinstance(value, str) else "right"
-    return f'<td style="text-align:{side}">{_text(cell_text(value))}</td>'
+    return f'<td style="text-align:{side};{SPACE}">{_text(cell_text(value))}</td>'
 
 
 def cell_text(value: Any) -> str:
