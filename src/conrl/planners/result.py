@@ -173,10 +173,9 @@ class Plan(Sheeted, Framed, Drawn):
         if self.linear is None:  # prices are of constraint functions
             more = [(f"constraint {i + 1}", np.nan, np.nan, float(price)) for i, price in enumerate(self.prices)]
         for row in more:
-            for title in table:
-                table[title].append(
-                    dict(zip(("total", "value", "limit", "price"), row, strict=True)).get(title, np.nan)
-                )
+            known = dict(zip(("total", "value", "limit", "price"), row, strict=True))
+            for title, column in table.items():
+                column.append(known.get(title, np.nan))
         return table
 
     def _sheet(self) -> Sheet:

@@ -136,10 +136,11 @@ class History(Sheeted, Framed, Drawn):
     def _columns(self) -> Columns:
         costs = [f"cost_{name}" for name in self.cost_names]
         K = len(self)  # another thread may append meanwhile
+        expected = None if self.mdp is None else self._table("expected")
         groups: list[tuple[list[str], Float | None]] = [
             (["reward"], self.rewards[:, None]),
             (costs, self.costs),
-            (["expected_reward", *(f"expected_{name}" for name in costs)], self._known("expected")),
+            (["expected_reward", *(f"expected_{name}" for name in costs)], expected),
             (list(FLAGS), np.column_stack([self._table(name)[:K] for name in FLAGS])),
             ([f"price_{name}" for name in self.cost_names], self.prices),
             *(([f"{kind}_reward", *(f"{kind}_{name}" for name in costs)], self._optional(kind)) for kind in SHOWN),
@@ -151,9 +152,6 @@ class History(Sheeted, Framed, Drawn):
             if values is not None:
                 table |= dict(zip(titles, values[:K].T, strict=True))
         return table | {name: table[name].astype(bool) for name in FLAGS[1:]} | {"steps": table["steps"].astype(int)}
-
-    def _known(self, name: str) -> Float | None:
-        return None if self.mdp is None else self._table(name)
 
     def _known_regret(self) -> Float | None:
         """[K, 2]; None without an optimum to compare with."""
