@@ -45,6 +45,7 @@ MENU = {
         "how-to/fairness",
         "how-to/certificates",
         "how-to/one-policy",
+        "how-to/notebooks",
         "studies",
         "how-to/trackers",
     ),

@@ -191,7 +191,7 @@ def test_a_simulation_says_of_which_totals_the_model_has_one_amount_a_pair() -> 
         mdp = conrl.ConstrainedMDP(P, rewards, [cost], 3, cost_names=["fuel"])
         seen = conrl.simulate(mdp, policy, episodes=5)
         assert seen.pays_means == means
-        assert f"pays_means={means}" in repr(seen)
+        assert (f"pays_means={means}" in repr(seen)) == bool(means)
     assert conrl.simulate(CMDPEnv(mdp), policy, episodes=2).pays_means == ()  # an environment pays as it does
 
 

@@ -706,7 +706,7 @@ def test_a_fleet_is_immutable_and_can_be_sent() -> None:
     sent = pickle.loads(pickle.dumps(conrl.plan(fleet)))
     assert sent.reward == conrl.plan(fleet).reward == 4.0
     assert sent.fleet.simulate(sent, runs=1).costs.tolist() == [[4.0]]
-    assert repr(fleet) == "Fleet(units=3, types=1, costs=1, horizon=4)"
+    assert repr(fleet) == "Fleet(units=3, types=1, horizon=4, costs=('crews',))"
 
 
 def test_other_limits_for_the_same_fleet() -> None:

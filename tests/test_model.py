@@ -65,7 +65,7 @@ def test_what_a_model_says() -> None:
     assert mdp.action.tolist() == [0, 1, 0, 1]
     assert (mdp.state_names, mdp.action_names, mdp.cost_names) == (("A", "B"), ("x", "y"), ("c", "e"))
     assert (mdp.state_name(1), mdp.action_name(0)) == ("B", "x")
-    assert repr(mdp) == "ConstrainedMDP(states=2, actions=2, costs=2, horizon=3, outcomes=6)"
+    assert repr(mdp) == "ConstrainedMDP(states=2, actions=2, horizon=3, outcomes=6, costs=('c', 'e'))"
     assert mdp.graph.first.tolist() == [0, 2, 4]
     assert mdp.graph.start.tolist() == [0, 2, 3, 4, 6]
     assert mdp.graph.successor.tolist() == [0, 1, 0, 1, 0, 1]

@@ -35,6 +35,7 @@ from numpy.typing import ArrayLike
 
 from conrl._types import Float
 from conrl.errors import SpecError, shown
+from conrl.wording import OnlyGiven
 
 __all__ = [
     "KnapsackRegime",
@@ -158,8 +159,8 @@ def realised_aggregate_bound(episodes: ArrayLike, **sizes: Unpack[Sizes]) -> Flo
     return aggregate_bound(episodes, **quarter) + noise
 
 
-@dataclass(frozen=True)
-class KnapsackRegime:
+@dataclass(frozen=True, repr=False)
+class KnapsackRegime(OnlyGiven):
     """What Theorem 5.1 promises for given budgets."""
 
     epsilon: float  # tighten budgets by this share; no probability where the theorem does not apply

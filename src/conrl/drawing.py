@@ -85,19 +85,20 @@ def draw_policy(axes: Axes, plan: Plan) -> None:
             _draw_actions(axes, c, r, layout, done, i)
     axes.set(xlim=(-0.52, columns - 0.48), ylim=(rows - 0.48, -0.52), aspect="equal", xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
-    axes.set_title(_plain(_value(plan)), fontsize=10)
+    axes.set_title(value_text(plan), fontsize=10)
     note = "most played actions over the episode; the policy itself may change with the step"
     axes.set_xlabel(note, fontsize=8, color=INK)
     _draw_keys(axes, plan, done, shade)
 
 
-def _value(plan: Plan) -> str:
+def value_text(plan: Plan) -> str:
+    """The reward and the first costs, with their limits; as a title."""
     rows = (plan.linear or Linear()).rows(plan.mdp)
     text = f"reward {plan.reward:.6g}"
     for i, (name, cost) in enumerate(zip(plan.mdp.cost_names[:3], plan.costs, strict=False)):
         limit = rows.bound[(rows.cost == i) & (rows.sign > 0.0)]
         text += f",  {name} {cost:.6g}" + (f" (limit {limit[0]:.6g})" if limit.size else "")
-    return text + (", ..." if plan.mdp.num_costs > 3 else "")
+    return _plain(text + (", ..." if plan.mdp.num_costs > 3 else ""))
 
 
 def _draw_ground(axes: Axes, c: int, r: int, sign: str, shade: Any) -> None:

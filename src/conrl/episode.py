@@ -17,6 +17,7 @@ from conrl._types import Float, Int
 from conrl.arguments import any_array, float_array, read_flag
 from conrl.errors import ModelError, RunError
 from conrl.model import Task
+from conrl.wording import brief
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -84,7 +85,7 @@ class Episode:
         return self.actions.size
 
     def __repr__(self) -> str:
-        return f"Episode(steps={len(self)}, reward={self.total[0]:.6g}, costs={self.total[1:]})"
+        return f"Episode(steps={len(self)}, reward={self.total[0]:.6g}, costs={brief(self.total[1:])})"
 
     @property
     def total(self) -> Float:

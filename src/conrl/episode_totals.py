@@ -19,15 +19,20 @@ from conrl.model import ConstrainedMDP
 from conrl.model.counting import Counter, TooManyTotals, simplest
 from conrl.model.mdp import need_model
 from conrl.model.tracking import Tracked, track, track_as
+from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
 from conrl.policy import Deterministic, Mixture, Null, Policy
 from conrl.spending import SpentPolicy
+from conrl.wording import line, short
 
 MOST_TOTALS = 100_000  # of an exact distribution
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Distribution:
-    """The total of one cost in an episode: `totals` [n], rising, with their `probabilities` [n]."""
+class Distribution(Sheeted, Framed, Drawn):
+    """The total of one cost in an episode: `totals` [n], rising, with their `probabilities` [n].
+
+    As a data frame: `total`, `probability` and `above`, the probability of a larger one.
+    """
 
     cost: str
     totals: Float
@@ -36,7 +41,14 @@ class Distribution:
 
     def __repr__(self) -> str:
         ends = f"{self.totals[0]:.6g}..{self.totals[-1]:.6g}"
-        return f"Distribution({self.cost}: {self.totals.size} totals {ends}, mean {self.mean:.6g})"
+        return line(self, f"{short(self.cost)}: {self.totals.size} totals {ends}, mean {self.mean:.6g}")
+
+    def _columns(self) -> Columns:
+        above = np.append(np.cumsum(self.probabilities[:0:-1])[::-1], 0.0)
+        return {"total": self.totals, "probability": self.probabilities, "above": above}
+
+    def _sheet(self) -> Sheet:
+        return Sheet(f"Distribution of {self.cost} in an episode, mean {self.mean:.6g}", self._columns())
 
     @property
     def mean(self) -> float:

@@ -8,7 +8,7 @@ something that varies; single episodes then scatter too little. `Simulation.pays
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,9 +23,11 @@ from conrl.model.criteria import Average, Discounted
 from conrl.model.limits import resolve_limits, rounding_slack
 from conrl.model.mdp import need_model
 from conrl.model.reading import default_cost_names
+from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
 from conrl.policy import Mixture, Policy, Stationary
 from conrl.sampling import Dynamics, draw
 from conrl.spending import Player
+from conrl.wording import brief, line, totals
 
 if TYPE_CHECKING:
     import gymnasium
@@ -35,14 +37,19 @@ MOST_EPISODES = 2**31 - 1  # of a simulation: their totals are held in memory
 AVERAGED = 10_000  # steps of an episode of which the average is simulated, unless asked otherwise
 MOST_STEPS = 10**10  # of all episodes of a simulation together
 LONGEST = 10**7  # steps after which an episode should have ended
+SHOWN_QUANTILES = (0.05, 0.5, 0.95)  # of a simulation, in a notebook
 CUT_OFF = 1e-12  # share of the largest total that a discounted episode may leave out
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
-    """The total reward and costs of an episode, as `reward, costs`: their expectation, or another measure of them."""
+class Evaluation(Sheeted, Framed, Drawn):
+    """The total reward and costs of an episode, as `reward, costs`: their expectation, or another measure of them.
+
+    As a data frame: `total` ("reward", or the name of a cost) and `value`, a row for each.
+    """
 
     value: Float  # [1+d]: reward first
+    cost_names: tuple[str, ...] = ()  # [d], where they are known
 
     @property
     def reward(self) -> float:
@@ -57,8 +64,19 @@ class Evaluation:
     def __iter__(self) -> Iterator[Any]:
         return iter((self.reward, self.costs))
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """[1+d]: "reward", then those of the costs; where these are unknown, some."""
+        return "reward", *(self.cost_names or default_cost_names(self.value.size - 1))
+
     def __repr__(self) -> str:
-        return f"Evaluation(reward={self.reward!r}, costs={self.costs!r})"
+        return line(self, totals(self.names, self.value.tolist()))
+
+    def _columns(self) -> Columns:
+        return {"total": self.names, "value": self.value}
+
+    def _sheet(self) -> Sheet:
+        return Sheet("Evaluation", self._columns())
 
 
 class Part(NamedTuple):
@@ -79,7 +97,7 @@ def evaluate(mdp: ConstrainedMDP, policy: Any) -> Evaluation:
     parts = parts_of(played)
     for part in parts:
         part.policy.check(mdp)
-    return Evaluation((1.0 - skip) * expected_totals(mdp, parts))
+    return Evaluation((1.0 - skip) * expected_totals(mdp, parts), tuple(mdp.cost_names))
 
 
 def expected_totals(mdp: ConstrainedMDP, parts: Iterable[Part]) -> Float:
@@ -111,46 +129,77 @@ def unwrapped(given: Any) -> tuple[Policy | Mixture, float, Any]:
     return policy, skip, linear
 
 
-@dataclass(frozen=True, eq=False)
-class Simulation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Simulation(Sheeted, Framed, Drawn):
     """Totals of simulated episodes: `rewards` [episodes] and `costs` [episodes, d], with their `limits` [d].
+
+    As a data frame: `episode` (from 1), `reward` and `cost_<name>`, a row for each episode.
 
     `pays_means` names the totals ("reward", or a cost) of which the model has one amount for each state and action. If
     what is really paid varies around it, single episodes scatter more than these do; means are right all the same.
     """
 
-    rewards: Float = field(repr=False)
-    costs: Float = field(repr=False)
+    rewards: Float
+    costs: Float
     limits: Float  # [d]; inf where there is none
     cost_names: tuple[str, ...] = ()
     pays_means: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        means = f"pays_means={brief(self.pays_means)}" if self.pays_means else ""
+        return line(self, f"{self.rewards.size:,} episodes: {totals(self.names, self.mean.value)}", means)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """[1+d]: "reward", then those of the costs; where these are unknown, some."""
+        return "reward", *(self.cost_names or default_cost_names(self.limits.size))
+
+    def _columns(self) -> Columns:
+        titles = ("reward", *(f"cost_{name}" for name in self.names[1:]))
+        return {
+            "episode": np.arange(1, self.rewards.size + 1),
+            **dict(zip(titles, (self.rewards, *self.costs.T), strict=True)),
+        }
+
+    def _sheet(self) -> Sheet:
+        columns = {
+            "total": self.names,
+            "mean": self.mean.value,
+            "standard error": self.standard_error.value,
+            **{f"{100 * q:g}%": self.quantile(q).value for q in SHOWN_QUANTILES},
+            "limit": np.append(np.nan, self.limits),
+            "episodes above it": np.append(np.nan, self.exceed()),
+        }
+        means = f"one amount for each state and action, not for each outcome: {', '.join(self.pays_means)}"
+        return Sheet(f"Simulation of {self.rewards.size:,} episodes", columns, (means,) if self.pays_means else ())
+
     @property
     def mean(self) -> Evaluation:
         """The mean reward and costs of an episode; `evaluate` gives them exactly."""
-        return Evaluation(np.append(self.rewards.mean(), self.costs.mean(axis=0)))
+        return Evaluation(np.append(self.rewards.mean(), self.costs.mean(axis=0)), self.names[1:])
 
     @property
     def standard_error(self) -> Evaluation:
         """Of the means."""
         n = self.rewards.size
         if n < 2:
-            return Evaluation(np.full(1 + self.costs.shape[1], np.nan))
-        return Evaluation(np.append(self.rewards.std(ddof=1), self.costs.std(axis=0, ddof=1)) / n**0.5)
+            return Evaluation(np.full(1 + self.costs.shape[1], np.nan), self.names[1:])
+        deviation = np.append(self.rewards.std(ddof=1), self.costs.std(axis=0, ddof=1))
+        return Evaluation(deviation / n**0.5, self.names[1:])
 
     def quantile(self, q: float) -> Evaluation:
         """The q-quantile of the reward and of each cost over episodes."""
         if not (is_number(q) and 0.0 <= q <= 1.0):
             raise SpecError(f"q is {shown(q)}; a quantile is a number in [0, 1]")
-        return Evaluation(np.append(np.quantile(self.rewards, q), np.quantile(self.costs, q, axis=0)))
+        value = np.append(np.quantile(self.rewards, q), np.quantile(self.costs, q, axis=0))
+        return Evaluation(value, self.names[1:])
 
     def exceed(self, limits: ArrayLike | Mapping[str, float] | None = None) -> Float:
         """[d]: the share of episodes whose realised cost is above each limit; nan where there is no limit.
 
         By default the limits are those of the plan that was played, else the model's own.
         """
-        names = self.cost_names or default_cost_names(self.limits.size)
-        bounds = self.limits if limits is None else resolve_limits(limits, names, "limits")
+        bounds = self.limits if limits is None else resolve_limits(limits, self.names[1:], "limits")
         limited = np.isfinite(bounds)
         rounding = rounding_slack(bounds, np.abs(self.costs).max(axis=0))
         share: Float = (self.costs > bounds + rounding).mean(axis=0)

@@ -72,6 +72,7 @@ import numpy as np
 from conrl._types import Bool, Float
 from conrl.arguments import read_count, read_positive
 from conrl.model.limits import ROUNDING, size_of
+from conrl.wording import brief, line, totals
 
 WINDOW = 100  # episodes
 NEAR = 0.1
@@ -89,6 +90,12 @@ class Regret(NamedTuple):
     reward: Float  # [K]
     cost: Float  # [K]; -inf where nothing is limited
 
+    def __repr__(self) -> str:
+        if not len(self.reward):
+            return line(self, "no episode")
+        last = totals(self._fields, (x[-1] for x in self))
+        return line(self, f"after {len(self.reward):,} episodes: {last}")
+
 
 class Standing(NamedTuple):
     """The exact value of one policy, against the optimum and the limits."""
@@ -96,6 +103,9 @@ class Standing(NamedTuple):
     value: Float  # [1+d]
     shortfall: float | None  # of the reward; None where the optimum is unknown
     excess: Float  # [d]: of the costs; 0 where nothing is limited
+
+    def __repr__(self) -> str:
+        return line(self, *(f"{name}={brief(value)}" for name, value in self._asdict().items()))
 
 
 class Binned(NamedTuple):

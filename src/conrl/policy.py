@@ -28,7 +28,8 @@ from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
 from conrl.model.mdp import need_model
 from conrl.model.occupation import occupation, recurrent
-from conrl.model.reading import check_sizes, read_horizon
+from conrl.model.reading import check_sizes, default_cost_names, read_horizon
+from conrl.notebook import Sheet, Sheeted, frame_of
 from conrl.sampling import draw
 
 SUM_TOLERANCE = 1e-9  # how far from 1 the action probabilities of one state may add up
@@ -167,6 +168,30 @@ class Policy:
                 file.write(csv_text(self._table(states, actions, reached)).encode())
         else:
             raise ModelError(f"{path}: a policy is written as .npz or .csv; a plan, and a PolicyFile, as .json too")
+
+    def to_frame(self, mdp: ConstrainedMDP | None = None, library: str | None = None) -> Any:
+        """A data frame: `step`, `state`, `action`, `probability`, a row for each action that may be played.
+
+        With the model, states and actions have their names, only what the policy can come to is there, and `visits` is
+        how likely the state is at that step. A `Stationary` policy has no `step`; a `SpentPolicy` has `spent_<name>`.
+        `library`: as in `Plan.to_frame`.
+        """
+        if mdp is not None:
+            need_model(mdp, "to_frame")
+            self.check(mdp)
+        return frame_of(self._columns(mdp), library)
+
+    def _columns(self, mdp: ConstrainedMDP | None) -> dict[str, Any]:
+        """Of `to_frame`, in a model that it was checked against."""
+        return self._entries(mdp, self.probabilities, None if mdp is None else self.occupation(mdp).sum(axis=2))
+
+    def _entries(self, mdp: ConstrainedMDP | None, table: Float, visits: Float | None) -> dict[str, Any]:
+        """What is played of a table [H, S, A]; only where there are visits [H, S], if they are given."""
+        played = table > 0.0 if visits is None else (table > 0.0) & (visits > 0.0)[:, :, None]
+        h, s, a = np.nonzero(played)
+        state, action = (s, a) if mdp is None else (_named(mdp.state_names, s), _named(mdp.action_names, a))
+        columns = {"step": h, "state": state, "action": action, "probability": table[played]}
+        return columns if visits is None else columns | {"visits": visits[h, s]}
 
     def _table(
         self, states: Sequence[str], actions: Sequence[str], reached: NDArray[np.bool_] | None
@@ -359,6 +384,12 @@ class Stationary(Policy):
                 s, a = (int(x) for x in np.argwhere(played)[0])
                 raise _missing_action(mdp, None, s, a)
 
+    def _columns(self, mdp: ConstrainedMDP | None) -> dict[str, Any]:
+        visits = None if mdp is None else self.occupation(mdp).sum(axis=1)[None]
+        columns = self._entries(mdp, self._probabilities, visits)
+        del columns["step"]
+        return columns
+
     def _table(
         self, states: Sequence[str], actions: Sequence[str], reached: NDArray[np.bool_] | None
     ) -> list[list[Any]]:
@@ -386,6 +417,10 @@ class Null(Policy):
     def act(self, step: int, state: int, generator: np.random.Generator) -> int:
         raise ModelError("the null policy plays nothing: skip the episode")
 
+    def _columns(self, mdp: ConstrainedMDP | None) -> dict[str, Any]:
+        """None of them has an entry."""
+        return self._entries(mdp, np.zeros((1, 1, 1)), None if mdp is None else np.zeros((1, 1)))
+
     def _add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
         pass
 
@@ -393,7 +428,7 @@ class Null(Policy):
         pass
 
 
-class Mixture:
+class Mixture(Sheeted):
     """Policies with weights; one is drawn at the start of each episode.
 
     `values` [n, 1+d], where known, are the value vectors (reward, costs) of the components.
@@ -413,8 +448,22 @@ class Mixture:
             raise ModelError("the policies of a mixture must have one shape")
 
     def __repr__(self) -> str:
-        few = f"weights={self.weights}, " if self.weights.size <= 8 else ""
+        few = f"weights={' '.join(str(self.weights).split())}, " if self.weights.size <= 8 else ""
         return f"Mixture({few}policies={len(self.policies)})"
+
+    def _sheet(self) -> Sheet:
+        columns: dict[str, Any] = {"policy": np.arange(len(self.policies)), "weight": self.weights}
+        if self.values is not None:
+            columns |= dict(zip(("reward", *default_cost_names(self.values.shape[1] - 1)), self.values.T, strict=True))
+        return Sheet(f"Mixture of {len(self.policies)} policies, one drawn for each episode", columns)
+
+    def to_frame(self, mdp: ConstrainedMDP | None = None, library: str | None = None) -> Any:
+        """A data frame: that of each policy (`Policy.to_frame`), after its number `policy` and its `weight`."""
+        if mdp is not None:
+            need_model(mdp, "to_frame")
+            for policy in self.policies:
+                policy.check(mdp)
+        return frame_of(mixed_columns(self.weights, [policy._columns(mdp) for policy in self.policies]), library)
 
     def draw(self, generator: np.random.Generator) -> Policy:
         """The component to play in one episode."""
@@ -429,6 +478,21 @@ class Mixture:
         heaviest = self.policies[int(np.argmax(self.weights))]
         counting = next((policy for policy in self.policies if policy.acts_on_spent), heaviest)
         return counting._markov(self.weights, self.policies, mdp)
+
+
+def mixed_columns(weights: Float, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The columns of several policies, one below the other."""
+    sizes = [len(part["probability"]) for part in parts]
+    own = {"policy": np.repeat(np.arange(len(parts)), sizes), "weight": np.repeat(weights, sizes)}
+    titles = list(dict.fromkeys(title for part in parts for title in part))
+    return own | {
+        title: [x for part, size in zip(parts, sizes, strict=True) for x in part.get(title, [np.nan] * size)]
+        for title in titles
+    }
+
+
+def _named(names: Sequence[str], places: Int) -> list[str]:
+    return [names[i] for i in places.tolist()]
 
 
 def policy_of(arrays: Mapping[str, Any]) -> Policy:

@@ -35,10 +35,12 @@ from conrl.model.criteria import Average, Criterion, Discounted, Total
 from conrl.model.digest import digest
 from conrl.model.limits import Linear, resolve_limits
 from conrl.model.mdp import need_model
-from conrl.policy import Mixture, Policy, Stationary
+from conrl.notebook import Columns, Framed, Sheet, Sheeted
+from conrl.policy import Mixture, Policy, Stationary, mixed_columns
 from conrl.policy_json import plain, read_plain
 from conrl.sampling import draw
 from conrl.spending import SpentPolicy
+from conrl.wording import line, totals
 
 FORMAT, VERSION = "conrl policy", 1
 BOUNDS = ("limits", "floors")
@@ -53,8 +55,12 @@ class Promise(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PolicyFile:
-    """A policy with all that a running system needs: `act` takes and gives names."""
+class PolicyFile(Sheeted, Framed):
+    """A policy with all that a running system needs: `act` takes and gives names.
+
+    As a data frame: `step`, `state`, `action`, `probability` as of `Policy.to_frame`, by name; where one of several
+    policies is drawn for each episode, its number `policy` and its `weight` before them.
+    """
 
     policy: Policy | Mixture
     horizon: int | Criterion
@@ -69,7 +75,27 @@ class PolicyFile:
 
     def __repr__(self) -> str:
         sizes = f"{len(self.state_names)} states, {len(self.action_names)} actions"
-        return f"PolicyFile({sizes}, {len(self.components)} policies, horizon {self.horizon})"
+        value = () if self.promise is None else self.promise.value
+        promised = totals(("reward", *self.cost_names), value)
+        n = len(self.components)
+        parts = (sizes, f"{n} {'policy' if n == 1 else 'policies'}", f"horizon {self.horizon}")
+        return line(self, *parts, f"promises {promised}" if promised else "")
+
+    def _columns(self) -> Columns:
+        parts = [policy._columns(None) for policy in self.components]
+        for part in parts:
+            part["state"] = [self.state_names[i] for i in part["state"].tolist()]
+            part["action"] = [self.action_names[i] for i in part["action"].tolist()]
+        return parts[0] if len(parts) == 1 else mixed_columns(self.weights, parts)
+
+    def _sheet(self) -> Sheet:
+        title = f"Policy of {len(self.state_names)} states and {len(self.action_names)} actions, horizon {self.horizon}"
+        if self.promise is None:
+            return Sheet(title, {}, ("nothing is promised",))
+        names = ("reward", *self.cost_names)
+        columns = {"total": names, "promised": self.promise.value, "least": self.promise.least}
+        bounds = {what[:-1]: [(getattr(self, what) or {}).get(name) for name in names] for what in BOUNDS}
+        return Sheet(title, {**columns, "most": self.promise.most, **bounds})
 
     @property
     def components(self) -> tuple[Policy, ...]:

@@ -20,14 +20,15 @@ from conrl.model import ConstrainedMDP, Task
 from conrl.model.criteria import Criterion
 from conrl.model.limits import Limits, Linear, Model, Rows, resolve_limits, rows_of
 from conrl.model.limits import tightened as tighter
+from conrl.wording import OnlyGiven
 
 __all__ = ["ConcaveConvex", "Knapsack", "Linear", "Problem", "Rows", "as_problem", "read_margin", "tightened"]
 
 MOST_EPISODES = 2**53  # a budget is divided by them, and larger whole numbers are not all doubles
 
 
-@dataclass(frozen=True)
-class ConcaveConvex:
+@dataclass(frozen=True, repr=False)
+class ConcaveConvex(OnlyGiven):
     """Maximise a concave function of the expected reward with convex functions of the expected costs at most 0.
 
     Eq. (objective_convex) of Brantley et al. (2020). `objective` and `constraint` (one, or a list) are functions from
@@ -64,8 +65,8 @@ class ConcaveConvex:
         return model, rows_of(np.zeros(0), None, model.cost_names)
 
 
-@dataclass(frozen=True)
-class Knapsack:
+@dataclass(frozen=True, repr=False)
+class Knapsack(OnlyGiven):
     """Maximise the expected reward of an episode with total budgets for all episodes together.
 
     KnapsackConPlanner, Eq. (approx_program_knapsack) of Brantley et al. (2020): every expected cost of one episode is

@@ -32,6 +32,7 @@ from conrl.model.counting import DOWN, UP, Counter, Total
 from conrl.model.tracking import Tracked, track_as
 from conrl.policy import Deterministic, Policy
 from conrl.sampling import draw
+from conrl.wording import brief, line
 
 
 def put_actions(policy: Policy, where: Bool, actions: Int) -> Policy:
@@ -80,6 +81,10 @@ class SpentPolicy(Policy):
             first = np.broadcast_to(first_actions[:, tracked.state], (model.horizon, model.num_states))
             inner = put_actions(inner, np.asarray(~model.available.any(axis=2)), first)
         return cls(tracked.counter, tracked.state, spent, inner, first_actions, tracked)
+
+    def __repr__(self) -> str:
+        H, S, A = self.shape
+        return line(self, f"steps={H}, states={S}, actions={A}", f"counts={brief(self.counts)}")
 
     # -- acting -------------------------------------------------------------------------------------------
 
@@ -224,6 +229,28 @@ class SpentPolicy(Policy):
         ]
         header = ["step", "state", *(f"spent_{name}" for name in self.counts), "action", "probability"]
         return [header, *played]
+
+    def _columns(self, mdp: ConstrainedMDP | None) -> dict[str, Any]:
+        """The entries of combinations, which are then told as states and what was spent."""
+        if mdp is None:
+            state, spent, inner, visits = self.state, self.spent, self.inner, None
+        else:
+            tracked = self.tracked(mdp)
+            state, spent = tracked.state, tuple(tracked.totals[k] for k in tracked.total.tolist())
+            inner = self.over(tracked)
+            visits = inner.occupation(tracked.model()).sum(axis=2)
+        entries = self._entries(None, inner.probabilities, visits)
+        node = entries["state"]
+        amounts = [self.counter.amounts(total) for total in spent]
+        columns = {
+            "step": entries["step"],
+            "state": state[node],
+            **{f"spent_{n}": [float(amounts[k][i]) for k in node.tolist()] for i, n in enumerate(self.counts)},
+        } | {title: entries[title] for title in entries if title not in ("step", "state")}
+        if mdp is None:
+            return columns
+        names = {"state": mdp.state_names, "action": mdp.action_names}
+        return columns | {title: [own[i] for i in columns[title].tolist()] for title, own in names.items()}
 
     def _arrays(self) -> dict[str, Any]:
         counter = self.counter

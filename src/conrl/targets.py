@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from conrl._types import Float
 from conrl.arguments import float_array
 from conrl.errors import SpecError
+from conrl.wording import brief, line
 
 ROUNDS = 5000  # of alternating projections, at most
 SETTLED = 1e-12
@@ -36,7 +37,15 @@ def distance(target: ConvexSet, z: ArrayLike) -> float:
     return float(np.linalg.norm(point - target.project(point)))
 
 
-class Box:
+class _OfSet:
+    """The `repr` of a set: what it was made of."""
+
+    def __repr__(self) -> str:
+        own = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        return line(self, *(f"{name}={brief(value)}" for name, value in own.items()))
+
+
+class Box(_OfSet):
     """low <= z <= high, elementwise; infinities for no bound."""
 
     def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
@@ -48,7 +57,7 @@ class Box:
         return np.clip(z, self.low, self.high)
 
 
-class HalfSpace:
+class HalfSpace(_OfSet):
     """normal.z <= offset."""
 
     def __init__(self, normal: ArrayLike, offset: float) -> None:
@@ -63,7 +72,7 @@ class HalfSpace:
         return moved
 
 
-class Ball:
+class Ball(_OfSet):
     """|z - centre| <= radius."""
 
     def __init__(self, centre: ArrayLike, radius: float) -> None:
@@ -77,7 +86,7 @@ class Ball:
         return z if size <= self.radius else self.centre + (self.radius / size) * away
 
 
-class Intersection:
+class Intersection(_OfSet):
     """All of several sets at once, which must meet; projected onto by Dykstra's alternation (Boyle, Dykstra 1986)."""
 
     def __init__(self, sets: Sequence[ConvexSet]) -> None:
@@ -100,7 +109,7 @@ class Intersection:
         return at
 
 
-class Cone:
+class Cone(_OfSet):
     """The closed cone over C x {kappa}: all alpha (c, kappa) with alpha >= 0 and c in C."""
 
     def __init__(self, target: ConvexSet, kappa: float) -> None:

@@ -35,10 +35,12 @@ from conrl.evaluation import Evaluation
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import Limits, resolve_limits
 from conrl.model.mdp import need_model
+from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
 from conrl.planners import Plan
 from conrl.planners.basis import SELDOM, Basis, leaning
 from conrl.policy import Policy
 from conrl.problem import Linear, Rows, as_problem
+from conrl.wording import line, listed, short
 
 MOST_DRAWS = 100_000
 FIXED = "the intervals are for a policy that was fixed before the log was drawn"
@@ -72,7 +74,7 @@ class Kept(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Assessment:
+class Assessment(Sheeted, Framed, Drawn):
     """What a log says about a policy.
 
     `mean`, `low` and `high` are expectations of an episode and the ends of their intervals, at `level`; `draws` [n,
@@ -80,6 +82,8 @@ class Assessment:
     `probability` that all do. `basis` says what it rests on, `coverage` state by state, those visited most first.
     `importance` is the other answer, from the log's own episodes, where these were given. `needs` are the pairs of
     which more data would help most, about the limit that is least sure, or about the reward.
+
+    As a data frame: `total` ("reward", or the name of a cost), `mean`, `low` and `high`.
     """
 
     cost_names: tuple[str, ...]
@@ -96,25 +100,33 @@ class Assessment:
     sure: bool = False  # planned with confidence
 
     def __repr__(self) -> str:
-        names = ("reward", *self.cost_names)
-        parts = [f"{n} {a:.5g} to {b:.5g}" for n, a, b in zip(names[:5], self.low.value, self.high.value, strict=False)]
+        ends = zip(self.mean.names, self.low.value, self.high.value, strict=True)
+        text = listed([f"{short(name)} {low:.5g} to {high:.5g}" for name, low, high in ends])
         sure = "" if not self.limits else f"; all limits hold with probability {self.probability:.3f}"
-        return f"Assessment({', '.join(parts)} at {100 * self.level:g}%{sure})"
+        return line(self, f"{text} at {100 * self.level:g}%{sure}")
+
+    def _columns(self) -> Columns:
+        mean, low, high = self.mean, self.low, self.high
+        return {"total": mean.names, "mean": mean.value, "low": low.value, "high": high.value}
+
+    def _sheet(self) -> Sheet:
+        kept = [f"{limit.name} holds with probability {limit.probability:.3f}" for limit in self.limits]
+        return Sheet(f"Assessment, intervals at {100 * self.level:g}%", self._columns(), (*kept, self.message))
 
     @property
     def mean(self) -> Evaluation:
         """The mean over the drawn models."""
-        return Evaluation(self.draws.mean(axis=0))
+        return Evaluation(self.draws.mean(axis=0), self.cost_names)
 
     @property
     def low(self) -> Evaluation:
         """The lower ends of the intervals."""
-        return Evaluation(np.quantile(self.draws, 0.5 - 0.5 * self.level, axis=0))
+        return Evaluation(np.quantile(self.draws, 0.5 - 0.5 * self.level, axis=0), self.cost_names)
 
     @property
     def high(self) -> Evaluation:
         """The upper ends."""
-        return Evaluation(np.quantile(self.draws, 0.5 + 0.5 * self.level, axis=0))
+        return Evaluation(np.quantile(self.draws, 0.5 + 0.5 * self.level, axis=0), self.cost_names)
 
     @property
     def message(self) -> str:
@@ -184,7 +196,7 @@ def assess(
     other = None
     if episodes is not None:
         behavior = shares(np.asarray(model.counts), episodes, played.horizon)
-        other = importance(parts, behavior, episodes, level, seed).scaled(1.0 - played.skip)
+        other = importance(parts, behavior, episodes, level, seed).scaled(1.0 - played.skip, tuple(model.cost_names))
     least = 1 + int(rows.cost[int(np.argmin(keeps.mean(axis=0)))]) if rows.size else 0
     return Assessment(
         cost_names=model.cost_names,

@@ -18,6 +18,7 @@ from conrl.errors import SpecError, shown
 from conrl.estimation.counts import Counts
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.mdp import need_model
+from conrl.wording import line, totals
 
 NO_CEILING = np.inf
 
@@ -63,6 +64,11 @@ class Evidence:
         need_model(self.model, "Evidence")
         if self.model.num_pairs != counts.num_pairs:
             raise SpecError("model is not that of the counts; leave it out", key=("model",))
+
+    def __repr__(self) -> str:
+        prices = "" if self.prices is None else f"prices {totals(self.task.cost_names, self.prices)}"
+        visits = int(np.asarray(self.visits).sum())
+        return line(self, f"episode {self.episode}", f"{visits:,} visits of {self.model.num_pairs:,} pairs", prices)
 
     @property
     def task(self) -> Task:

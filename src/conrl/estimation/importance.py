@@ -39,9 +39,9 @@ class Importance:
     effective: float  # episodes
     episodes: int
 
-    def scaled(self, share: float) -> Importance:
-        """The same of a policy that is played in such a share of all episodes."""
-        mean, low, high = (Evaluation(share * x.value) for x in (self.mean, self.low, self.high))
+    def scaled(self, share: float, cost_names: tuple[str, ...] = ()) -> Importance:
+        """The same of a policy that is played in such a share of all episodes; with the names of the costs."""
+        mean, low, high = (Evaluation(share * x.value, cost_names) for x in (self.mean, self.low, self.high))
         return Importance(mean, low, high, self.effective, self.episodes)
 
     @property

@@ -27,11 +27,17 @@ from conrl.io.cells import csv_text
 from conrl.io.files import atomic_write, file_path, reading, write_npz
 from conrl.model import Task
 from conrl.model.reading import read_names
+from conrl.notebook import Columns, Framed, Sheet, Sheeted
+from conrl.wording import brief, line
 
 
 @dataclass(frozen=True, eq=False)
-class Log:
-    """Logged episodes, with the names behind the indices where states or actions are texts."""
+class Log(Sheeted, Framed):
+    """Logged episodes, with the names behind the indices where states or actions are texts.
+
+    As a data frame, a row for each step: `episode` and `step` (from 0), `state`, `action`, `reward`, `cost_<name>`,
+    `next_state`, and `terminated`, whether the episode ended there by itself: the columns of a file.
+    """
 
     episodes: tuple[Episode, ...]
     cost_names: tuple[str, ...]
@@ -58,7 +64,39 @@ class Log:
                 raise ModelError(f"{len(names)} {what}_names, but an episode has {what} {most}")
 
     def __repr__(self) -> str:
-        return f"Log(episodes={len(self.episodes)}, steps={self.num_steps}, costs={self.cost_names})"
+        sizes = f"episodes={len(self.episodes)}, steps={self.num_steps}"
+        return line(self, sizes, f"costs={brief(self.cost_names)}")
+
+    def _columns(self) -> Columns:
+        played = [(i, e) for i, e in enumerate(self.episodes) if len(e)]
+        pay = np.concatenate([np.zeros((0, 1 + len(self.cost_names))), *(e.pay for _, e in played)])
+
+        def joined(parts: list[Any]) -> Int:
+            return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+        def named(places: Int, names: tuple[str, ...] | None) -> Any:
+            return places if names is None else [names[i] for i in places.tolist()]
+
+        return {
+            "episode": joined([np.full(len(e), i) for i, e in played]),
+            "step": joined([np.arange(len(e)) for _, e in played]),
+            "state": named(joined([e.states[:-1] for _, e in played]), self.state_names),
+            "action": named(joined([e.actions for _, e in played]), self.action_names),
+            **dict(zip(("reward", *(f"{COST}{name}" for name in self.cost_names)), pay.T, strict=True)),
+            "next_state": named(joined([e.states[1:] for _, e in played]), self.state_names),
+            "terminated": joined([np.append(np.zeros(len(e) - 1), e.terminated) for _, e in played]) > 0,
+        }
+
+    def _sheet(self) -> Sheet:
+        totals = np.array([e.total for e in self.episodes if len(e)]).reshape(-1, 1 + len(self.cost_names))
+        n = len(totals)
+        columns = {
+            "total of an episode": ("reward", *self.cost_names),
+            "mean": totals.mean(axis=0) if n else np.full(totals.shape[1], np.nan),
+            "least": totals.min(axis=0, initial=np.inf),
+            "most": totals.max(axis=0, initial=-np.inf),
+        }
+        return Sheet(f"Log of {len(self.episodes):,} episodes, {self.num_steps:,} steps", columns)
 
     @property
     def num_steps(self) -> int:

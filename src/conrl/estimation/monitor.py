@@ -26,10 +26,13 @@ from conrl.errors import ModelError, SpecError, shown, unknown
 from conrl.estimation.betting import against, interval
 from conrl.estimation.logs import Log, load_episodes
 from conrl.model.criteria import Criterion
+from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
 from conrl.planners import Plan
 from conrl.policy_file import PolicyFile, Promise, file_of
 from conrl.spending import SpentPolicy
+from conrl.wording import line, listed, short
 
+FINE = "as promised"
 SLACK = 1e-9  # of the size of a total: what its sum may be off by
 
 
@@ -58,7 +61,7 @@ class Watched(NamedTuple):
         if self.off_since is not None:
             way = "higher" if self.mean > self.promised else "lower"
             return f"{way} than promised (since episode {self.off_since})"
-        return "as promised"
+        return FINE
 
 
 class Odd(NamedTuple):
@@ -70,8 +73,11 @@ class Odd(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Monitoring:
-    """What a log says about a policy that runs."""
+class Monitoring(Sheeted, Framed, Drawn):
+    """What a log says about a policy that runs.
+
+    As a data frame: the fields of `Watched` and its `verdict`, a row for each total.
+    """
 
     episodes: int
     left_out: int  # episodes that stop before their end is known
@@ -85,8 +91,27 @@ class Monitoring:
         return any(w.off_since or w.over_since or w.beyond is not None for w in self.totals)
 
     def __repr__(self) -> str:
-        words = ", ".join(f"{w.name} {w.verdict}" for w in self.totals)
-        return f"Monitoring({self.episodes} episodes: {words})"
+        # What is not as promised comes first: a long line is cut.
+        order = sorted(self.totals, key=lambda w: w.verdict == FINE)
+        words = listed([f"{short(w.name)} {w.verdict}" for w in order])
+        return line(self, f"{self.episodes} episodes: {words}")
+
+    def _columns(self) -> Columns:
+        table = {name: [getattr(w, name) for w in self.totals] for name in Watched._fields}
+        some = ("limit", "floor", "off_since", "over_since", "beyond")  # None where there is none
+        known = {name: np.array(table[name], dtype=np.float64) for name in some}
+        return {**table, **known, "verdict": [w.verdict for w in self.totals]}
+
+    def _sheet(self) -> Sheet:
+        columns = dict(self._columns())
+        shown = ("name", "promised", "limit", "floor", "mean", "low", "high", "odds", "verdict")
+        odd = self.odd
+        notes = [
+            *([f"{self.left_out} episodes stop before their end is known, and are left out"] if self.left_out else []),
+            *([f"{odd.steps} of {odd.of} steps are not the policy's; the first: {odd.first}"] if odd.steps else []),
+        ]
+        title = f"Monitoring of {self.episodes:,} episodes: {'ALARM' if self.alarm else 'as promised'}"
+        return Sheet(title, {name: columns[name] for name in shown}, tuple(notes))
 
 
 def monitor(

@@ -36,12 +36,15 @@ from conrl.io.cells import csv_text, to_cell
 from conrl.io.files import atomic_write
 from conrl.metrics import MARGIN
 from conrl.model import ConstrainedMDP, transform
+from conrl.notebook import Columns, Framed, Sheet, Sheeted
 from conrl.planners import Plan
 from conrl.plugins import MODULE, load_function
 from conrl.running.history import best_average, best_plan
+from conrl.wording import line, listed, short, totals
 
 if TYPE_CHECKING:
     import polars
+    from matplotlib.axes import Axes
 
 
 # Of the table.
@@ -75,6 +78,12 @@ OF_COSTS = (
     *("last_iterate_cost", "last_iterate_excess", "average_policy_cost"),
 )
 MEDIANS = ("solved", "excess_slope")
+# Of a study in a notebook: columns of the table, and their titles.
+SHOWN = {
+    **{name: name for name in ("environment", "algorithm", "seeds", "episodes", "reward")},
+    "cost_name": "of cost",
+    **{name: name for name in ("cost", "limit", "violations", "solved", "regret")},
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +98,10 @@ class Environment:
     optimum: Plan | None
     unknown: str = ""  # why nothing is compared with a model that there was
 
+    def __repr__(self) -> str:
+        best = "" if self.optimum is None else f"optimum {self.optimum.reward:.6g}"
+        return line(self, self.name, f"limits {totals(self.cost_names, self.limits)}" if self.cost_names else "", best)
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -99,12 +112,17 @@ class Failure:
     seed: int
     traceback: str
 
+    def __repr__(self) -> str:
+        lines = self.traceback.strip().splitlines()
+        return line(self, self.environment, self.algorithm, f"seed {self.seed}", lines[-1] if lines else "")
+
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class Curve(Framed):
     """One measure of one algorithm over trajectories: mean, standard deviation and interval over seeds, [n] each.
 
-    The interval, low and high, is nan where there are too few seeds.
+    The interval, low and high, is nan where there are too few seeds. As a data frame: `trajectories`, `mean`, `std`,
+    `low`, `high`.
     """
 
     environment: str
@@ -120,12 +138,19 @@ class Curve:
 
     def __repr__(self) -> str:
         what = self.measure if self.cost is None else f"{self.measure} {self.cost}"
-        return f"Curve({self.environment}, {self.algorithm}, {what}, {self.x.size} points, {self.seeds} seeds)"
+        return line(self, self.environment, self.algorithm, what, f"{self.x.size} points", f"{self.seeds} seeds")
+
+    def _columns(self) -> Columns:
+        return {"trajectories": self.x, "mean": self.mean, "std": self.std, "low": self.low, "high": self.high}
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
-    """All runs under a directory. `algorithms` and `environments` are in the order of the spec."""
+class Study(Sheeted, Framed):
+    """All runs under a directory. `algorithms` and `environments` are in the order of the spec.
+
+    As a data frame: those of all runs (`RunRecord`), one below the other: a row for each run, episode and total.
+    `summary()` is the table of means over seeds.
+    """
 
     directory: Path
     name: str
@@ -139,7 +164,43 @@ class Study:
 
     def __repr__(self) -> str:
         failed = f", {len(self.failures)} failed" if self.failures else ""
-        return f"Study({self.name}: {len(self.runs)} runs of {', '.join(self.algorithms)}{failed})"
+        return line(self, f"{short(self.name)}: {len(self.runs)} runs of {listed(self.algorithms)}{failed}")
+
+    def _columns(self) -> Columns:
+        parts = [run._columns() for run in self.runs]
+        first = parts[0] if parts else {}
+        return {
+            name: np.concatenate([part[name] for part in parts])
+            if isinstance(values, np.ndarray)
+            else list(chain.from_iterable(part[name] for part in parts))
+            for name, values in first.items()
+        }
+
+    def _sheet(self) -> Sheet:
+        rows = self.rows()
+        columns = {title: [row[name] for row in rows] for name, title in SHOWN.items()}
+        failed = (f"{len(self.failures)} runs failed",) if self.failures else ()
+        return Sheet(f"Study {self.title}: {len(self.runs)} runs", columns, (*self.description, *failed))
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        environment: str | None = None,
+        measure: str = "reward",
+        cost: str | None = None,
+    ) -> Axes:
+        """Draw one measure of every algorithm in an environment, mean and standard deviation over seeds.
+
+        Args:
+            ax: axes of matplotlib, by default those of a new figure; they are given back.
+            environment: by default the first.
+            measure: "reward", "cost" or "cumulative" (realised cost of all trajectories so far).
+            cost: which, by name; by default the first.
+        """
+        from conrl.experiments.figures import draw_measure  # here: it takes a study
+
+        return draw_measure(self, ax, environment, measure, cost)
 
     @cached_property
     def environments(self) -> dict[str, Environment]:

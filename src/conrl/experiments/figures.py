@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conrl.drawing import INK, save_figure
-from conrl.errors import SpecError
+from conrl.errors import SpecError, shown, unknown
 from conrl.experiments.analysis import Curve, Study
 from conrl.metrics import WINDOW
+from conrl.plots.panels import new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,6 +64,42 @@ def study_figure(study: Study, note: str = "") -> Figure:
     if most > MOST_COSTS:
         note = f"{note} {most - MOST_COSTS} more costs are not drawn.".strip()
     return _draw(study, columns, rows, note)
+
+
+def draw_measure(study: Study, ax: Axes | None, environment: str | None, measure: str, cost: str | None) -> Axes:
+    """One panel: a measure of every algorithm in an environment (`Study.plot`)."""
+    from matplotlib.axes import Axes
+
+    if ax is not None and not isinstance(ax, Axes):
+        raise SpecError(f"ax is {shown(ax)}; it must be axes of matplotlib, such as plt.gca()", key=("ax",))
+    names = list(study.environments)
+    environment = names[0] if environment is None and names else environment
+    if environment not in names:
+        raise SpecError(unknown("environment", environment, names), key=("environment",))
+    if measure not in LABELS:
+        raise SpecError(unknown("measure", measure, LABELS), key=("measure",))
+    costs = study.environments[environment].cost_names
+    if measure == "reward":
+        if cost is not None:
+            raise SpecError("the reward is of no cost; leave cost out, or ask for measure='cost'", key=("cost",))
+    elif cost is None:
+        cost = costs[0] if costs else None
+    if measure != "reward" and cost not in costs:
+        raise SpecError(unknown("cost", cost, costs), key=("cost",))
+    curves = [c for c in study.curves(environment, 300) if (c.measure, c.cost) == (measure, cost)]
+    if not curves:
+        raise SpecError("the study has no finished episodes to draw")
+    ax = ax or new_axes(6.4, 4.0)
+    styles = {name: STYLES[i % len(STYLES)] for i, name in enumerate(study.algorithms)}
+    for curve in curves:
+        _line(ax, curve, styles[curve.algorithm]).set_label(study.titles[curve.algorithm])
+    column = Column(environment, study.environments[environment].title, study.algorithms)
+    _reference(ax, study, column, measure, cost)
+    _dress(ax, column, measure, LABELS[measure] if cost is None else f"{LABELS[measure]}: {cost}")
+    ax.set_title(column.title, fontsize=10)
+    ax.set_xlabel("trajectories")
+    ax.legend(fontsize=8, frameon=False)
+    return ax
 
 
 def save_study_figure(study: Study, stem: str | Path, note: str = "") -> list[Path]:

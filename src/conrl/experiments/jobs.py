@@ -32,13 +32,14 @@ from conrl.problem import Knapsack, Linear, Problem
 from conrl.running import History, learn
 from conrl.running.loop import make_world
 from conrl.running.worlds import with_coins
+from conrl.wording import OnlyGiven, line
 
 if TYPE_CHECKING:
     import gymnasium
 
 
-@dataclass(frozen=True, kw_only=True)
-class Job:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Job(OnlyGiven):
     """A run that is to be played.
 
     `env` names a model as on the command line, `settings`, `limits`, `horizon`, `start`, `normalize`, `reward_range`
@@ -221,6 +222,11 @@ class Run:
         self.directory = None if out is None else job.directory(out)
         self._worlds = Worlds() if worlds is None else worlds
         self._key: str | None = None  # of the world that was made
+
+    def __repr__(self) -> str:
+        job = self.job
+        where = "" if self.directory is None else f"in {self.directory}"
+        return line(self, job.env_name, job.name, f"seed {job.seed}", f"{job.episodes:,} episodes", where)
 
     @cached_property
     def _world(self) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:

@@ -17,13 +17,20 @@ from conrl.io.cells import split_header
 from conrl.learners import PLUGINS
 from conrl.learners.saving import rebuild
 from conrl.metrics import Scores
+from conrl.notebook import Columns, Framed
 from conrl.problem import Knapsack, Linear
 from conrl.running.history import episode_bounds
+from conrl.wording import line
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RunRecord(Scores):
-    """One run: K episodes, d costs."""
+class RunRecord(Scores, Framed):
+    """One run: K episodes, d costs.
+
+    As a data frame, a row for each episode and total: `environment`, `algorithm`, `seed`, `episode` (from 1), `total`
+    ("reward", or the name of a cost), what was `seen`, `executed` (the exact value of what was played, where it is
+    known) and `smoothed` (`conrl.metrics` has the words).
+    """
 
     environment: str
     algorithm: str
@@ -38,7 +45,21 @@ class RunRecord(Scores):
     mixture: Float | None = None  # [K, 1+d]: of the learner's result so far, where it has one
 
     def __repr__(self) -> str:
-        return f"RunRecord({self.environment}, {self.algorithm}, seed {self.seed}, {self.episodes} episodes)"
+        return line(self, self.environment, self.algorithm, f"seed {self.seed}", f"{self.episodes} episodes")
+
+    def _columns(self) -> Columns:
+        names, K = ("reward", *self.cost_names), self.episodes
+        n = K * len(names)
+        return {
+            "environment": [self.environment] * n,
+            "algorithm": [self.algorithm] * n,
+            "seed": np.full(n, self.seed),
+            "episode": np.repeat(np.arange(1, K + 1), len(names)),
+            "total": list(names) * K,
+            "seen": self.seen.ravel(),
+            "executed": self.executed.ravel(),
+            "smoothed": self.smooth.ravel(),
+        }
 
     @property
     def expected_rewards(self) -> Float | None:

@@ -22,6 +22,7 @@ from conrl.experiments.processes import guarded, in_processes
 from conrl.experiments.spec import Spec
 from conrl.experiments.store import STUDY, clashes, environment_directory, read_json, safe_name, write_json
 from conrl.io.files import alone, refuse_links
+from conrl.wording import line
 
 
 @dataclass
@@ -34,6 +35,11 @@ class Outcome:
     before: int = 0  # that were finished already
     failed: dict[int, str] = field(default_factory=dict)  # tracebacks, by index
     interrupted: bool = False
+
+    def __repr__(self) -> str:
+        done = f"{self.finished + self.before:,} of {self.runs:,} runs finished"
+        failed = f"{len(self.failed):,} failed" if self.failed else ""
+        return line(self, done, failed, "interrupted" if self.interrupted else "", f"in {self.directory}")
 
 
 def run_study(

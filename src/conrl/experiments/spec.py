@@ -48,6 +48,7 @@ from conrl.experiments.toml_lines import Lines
 from conrl.io import is_model_file, model_path
 from conrl.io.files import parse_toml, read_bytes
 from conrl.plugins import import_module
+from conrl.wording import line, listed, short
 
 Mistake = tuple[tuple[str, ...], str]  # the path of a key, and what is wrong with it
 MOST_RUNS = 100_000
@@ -60,7 +61,7 @@ IN_ENVIRONMENT = {"env": "model", "settings": "set"} | {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Spec:
     """A study. `environments` and `algorithms` hold the tables of the file; `jobs` what follows from them."""
 
@@ -75,6 +76,10 @@ class Spec:
     worlds: Worlds = field(default_factory=Worlds, compare=False, repr=False)
     # The first run of each algorithm in each environment, as it was checked.
     checked: dict[tuple[str, str], Run] = field(default_factory=dict, compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        kinds = f"{listed(self.algorithms)} on {listed(self.environments)}"
+        return line(self, f"{short(self.name)}: {len(self.jobs):,} runs of {kinds}")
 
     def run_like(self, job: Job) -> Run:
         """A run that differs from the job in its seed alone: the one that was checked, if that is so."""

@@ -24,6 +24,7 @@ from conrl.model.limits import Limits
 from conrl.policy import Mixture, Null, Policy
 from conrl.problem import Linear, Problem, Rows, as_problem
 from conrl.sampling import DRAW, UNBOUND, Room, randomness
+from conrl.wording import line
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +167,7 @@ class BaseLearner(ABC):
         self._executed = Executed()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.episodes} episodes, {self.task})"
+        return line(self, f"{self.episodes} episodes", repr(self.task))
 
     # -- what is asked ------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from conrl.model.mdp import ConstrainedMDP
 from conrl.model.reading import default_cost_names, read_horizon, read_names
 from conrl.model.stack import Stack, of_model, of_units
 from conrl.sizes import check_costs
+from conrl.wording import brief, line
 
 if TYPE_CHECKING:
     from conrl.model.fleet_simulation import FleetSimulation
@@ -159,7 +160,7 @@ class Fleet:
 
     def __repr__(self) -> str:
         kinds = f"types={len(self.models)}" if self.models is not None else "all different"
-        return f"Fleet(units={self.num_units}, {kinds}, costs={self.num_costs}, horizon={self.horizon})"
+        return line(self, f"units={self.num_units}, {kinds}, horizon={self.horizon}", f"costs={brief(self.cost_names)}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, ({name: getattr(self, name) for name in Fleet.__slots__},)

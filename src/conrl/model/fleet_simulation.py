@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,6 +30,8 @@ from conrl._types import Bool, Float, Int
 from conrl.arguments import read_count, read_flag, read_seed
 from conrl.errors import SpecError
 from conrl.model.stack import Stack
+from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
+from conrl.wording import line, totals
 
 if TYPE_CHECKING:
     from conrl.model.fleet import Fleet
@@ -47,25 +49,49 @@ class Totals(NamedTuple):
     costs: Float
 
 
-@dataclass(frozen=True, eq=False)
-class FleetSimulation:
+@dataclass(frozen=True, eq=False, repr=False)
+class FleetSimulation(Sheeted, Framed, Drawn):
     """Totals of simulated runs of a whole fleet: `rewards` [runs], `costs` [runs, d], and `bound`, what no plan within
     the limits can earn more than in expectation.
 
     Costs are counted in whole quanta, each rounded up: a quantum is about 2^-61 of the most that all units together
     could cost. `step_costs[name]` [runs, H] are the costs of each step, of those that are limited so. `refused` [runs]
     counts the actions that the guard replaced; without a guard it is zero.
+
+    As a data frame: `run` (from 1), `reward`, `cost_<name>` and `refused`, a row for each run.
     """
 
-    rewards: Float = field(repr=False)
-    costs: Float = field(repr=False)
-    step_costs: dict[str, Float] = field(repr=False)
-    refused: Int = field(repr=False)
+    rewards: Float
+    costs: Float
+    step_costs: dict[str, Float]
+    refused: Int
     bound: float
     limits: Float  # [d]; inf where there is none
-    step_limits: dict[str, Float] = field(repr=False)
+    step_limits: dict[str, Float]
     cost_names: tuple[str, ...]
     guard: bool
+
+    def __repr__(self) -> str:
+        mean = totals(("reward", *self.cost_names), (self.mean.reward, *self.mean.costs))
+        guard = "with the guard" if self.guard else "without a guard"
+        return line(self, f"{self.rewards.size:,} runs {guard}: {mean}")
+
+    def _columns(self) -> Columns:
+        costs = {f"cost_{name}": x for name, x in zip(self.cost_names, self.costs.T, strict=True)}
+        return {"run": np.arange(1, self.rewards.size + 1), "reward": self.rewards, **costs, "refused": self.refused}
+
+    def _sheet(self) -> Sheet:
+        mean, error = self.mean, self.standard_error
+        columns = {
+            "total": ("reward", *self.cost_names),
+            "mean": (mean.reward, *mean.costs),
+            "standard error": (error.reward, *error.costs),
+            "most": (self.rewards.max(), *self.costs.max(axis=0)),
+            "limit": (np.nan, *self.limits),
+            "runs above it": (np.nan, *self.exceed()),
+        }
+        guard = f"the guard replaced {self.refused.mean():.4g} actions a run" if self.guard else "without a guard"
+        return Sheet(f"Simulation of {self.rewards.size:,} runs of a fleet", columns, (guard,))
 
     @property
     def mean(self) -> Totals:

@@ -18,6 +18,7 @@ from conrl.arguments import any_array, float_array, held, setter
 from conrl.errors import ModelError, SpecError, shown, unknown
 from conrl.model.criteria import need_steps
 from conrl.model.tails import CHANCE, CVAR, KINDS, NEVER, Tail, read_grids, read_tails
+from conrl.wording import OnlyGiven
 
 if TYPE_CHECKING:
     from conrl.model import ConstrainedMDP, Task
@@ -77,8 +78,8 @@ class Rows:
         return np.array([known.get(row, 0.0) for row in zip(self.cost.tolist(), self.sign.tolist(), strict=True)])
 
 
-@dataclass(frozen=True)
-class Linear:
+@dataclass(frozen=True, repr=False)
+class Linear(OnlyGiven):
     """Maximise the expected reward with every expected total cost at most its limit and at least its floor.
 
     Both are [d], or by cost name; `None` or an infinity means none. Without arguments: no limit at all.

@@ -41,7 +41,9 @@ from conrl.model.reading import (
     refuse,
 )
 from conrl.model.task import Task
+from conrl.notebook import Sheet, Sheeted
 from conrl.sizes import check_costs
+from conrl.wording import brief, line
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -70,7 +72,7 @@ class Logged(NamedTuple):
     outcomes: bool = True  # whether the model pays what was seen, and not means only
 
 
-class ConstrainedMDP:
+class ConstrainedMDP(Sheeted):
     """A constrained MDP, immutable and validated once.
 
     Args:
@@ -267,10 +269,18 @@ class ConstrainedMDP:
         raise AttributeError("a ConstrainedMDP is immutable")
 
     def __repr__(self) -> str:
-        return (
-            f"ConstrainedMDP(states={self.num_states}, actions={self.num_actions}, costs={self.num_costs}, "
-            f"horizon={self.horizon!r}, outcomes={self.graph.probability.size})"
-        )
+        sizes = f"states={self.num_states}, actions={self.num_actions}, horizon={self.horizon!r}"
+        outcomes = f"outcomes={self.graph.probability.size}"
+        return line(self, sizes, outcomes, f"costs={brief(self.cost_names)}")
+
+    def _sheet(self) -> Sheet:
+        sizes = f"{self.num_states:,} states, {self.num_actions:,} actions"
+        steps = f"{self.horizon:,} steps" if isinstance(self.horizon, int) else str(self.horizon)
+        title = f"ConstrainedMDP: {sizes}, {steps}, {self.graph.probability.size:,} outcomes"
+        limits = np.full(self.num_costs, np.nan) if self.limits is None else self.limits
+        low, high = self.pay.min(axis=0, initial=np.inf), self.pay.max(axis=0, initial=-np.inf)
+        columns = {"one step": ("reward", *self.cost_names), "least": low, "most": high}
+        return Sheet(title, {**columns, "limit of an episode": np.append(np.nan, limits)})
 
     @property
     def reach(self) -> Reach:

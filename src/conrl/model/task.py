@@ -26,6 +26,7 @@ from conrl.model.reading import (
     read_range,
 )
 from conrl.sizes import check_costs
+from conrl.wording import brief, line
 
 if TYPE_CHECKING:
     import gymnasium
@@ -96,10 +97,8 @@ class Task:
 
     def __repr__(self) -> str:
         limits = dict(zip(self.cost_names, np.asarray(self.limits).tolist(), strict=True))
-        return (
-            f"Task(states={self.num_states}, actions={self.num_actions}, horizon={self.horizon}, limits={limits}, "
-            f"initial={self.initial})"
-        )
+        sizes = f"states={self.num_states}, actions={self.num_actions}, horizon={self.horizon}"
+        return line(self, sizes, f"limits={brief(limits)}", f"initial={brief(self.initial)}")
 
     @cached_property
     def mask(self) -> Bool:

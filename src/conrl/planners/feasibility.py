@@ -18,23 +18,27 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 import numpy as np
 from numpy.typing import ArrayLike
 
+from conrl import notebook
 from conrl._types import Float
 from conrl.errors import InfeasibleError, SpecError
 from conrl.model import ConstrainedMDP
 from conrl.model.mdp import need_model
+from conrl.model.reading import default_cost_names
+from conrl.notebook import Framed, Sheet, Sheeted
 from conrl.oracles import ModelOracle, SupportOracle, exact_oracle
 from conrl.planners.column_generation.cones import Cones
 from conrl.planners.column_generation.convex import Separated, maximise_convex
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Columns, Conflict
 from conrl.problem import ConcaveConvex, Linear, Rows, as_problem
+from conrl.wording import line, listed, totals
 
 SLACK_TOLERANCE = 1e-9
 MOST_NEAR = 6  # rows in a conflict of which it is said how near each can come
 
 
-@dataclass(frozen=True, eq=False)
-class Feasibility:
+@dataclass(frozen=True, eq=False, repr=False)
+class Feasibility(Sheeted, Framed):
     """Whether limits can be kept, and how nearly.
 
     `feasible`; `least` and `greatest` [d], what each cost can be brought to if nothing else mattered; `slack` [d], by
@@ -42,6 +46,8 @@ class Feasibility:
     names an irreducible set of limits and floors (without any one of them the others can be kept), and `multipliers`,
     in the same order and adding up to 1, prove it: every policy exceeds the bounds, weighted by them, by at least
     `violation`. `nearest`, in the same order too, is what the cost of each can be brought to while the others are kept.
+
+    As a data frame: `cost`, `least`, `greatest` and `slack`, a row for each cost.
     """
 
     feasible: bool
@@ -56,6 +62,34 @@ class Feasibility:
     # exceed it
     nearest: Float | None = None  # [len(conflict)]: the least (of a limit) or greatest (of a floor) that each can be
     # brought to while the others of the conflict are kept; None where these are many, or no limits on expected totals
+    cost_names: tuple[str, ...] = ()  # [d], where they are known
+
+    def __repr__(self) -> str:
+        if not self.feasible:
+            return line(self, "infeasible", f"conflict: {listed(self.conflict)}", f"violation {self.violation:.6g}")
+        least = totals(self._names, self.least)
+        return line(self, "feasible", f"least {least}" if least else "")
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return self.cost_names if len(self.cost_names) == self.least.size else default_cost_names(self.least.size)
+
+    def _columns(self) -> notebook.Columns:
+        slack = np.full(self.least.size, np.nan) if self.slack is None else self.slack
+        finite = np.where(np.isfinite(slack), slack, np.nan)
+        return {"cost": self._names, "least": self.least, "greatest": self.greatest, "slack": finite}
+
+    def _sheet(self) -> Sheet:
+        if self.feasible:
+            return Sheet("Feasible: some policy keeps all limits", self._columns())
+        unknown = np.full(len(self.conflict), np.nan)
+        columns = {
+            "limit": self.conflict,
+            "nearest, the others kept": unknown if self.nearest is None else self.nearest,
+            "multiplier": unknown if self.multipliers is None else self.multipliers,
+        }
+        path = (f"for instance: {' -> '.join(self.path)}",) if self.path else ()
+        return Sheet("Infeasible: these cannot be kept together", columns, path)
 
 
 def feasibility(
@@ -79,14 +113,14 @@ def feasibility(
     if asked.on_episodes:
         from conrl.planners.single_episodes import feasibility_of_episodes  # here: it plans
 
-        return feasibility_of_episodes(mdp, asked)
+        return replace(feasibility_of_episodes(mdp, asked), cost_names=tuple(mdp.cost_names))
     model, rows = asked.bind(mdp)
     oracle, d = exact_oracle(model), mdp.num_costs
     columns = Columns()
     conflict = find_conflict(oracle, rows, columns)
     if conflict is not None:
         proof = _explain(oracle, rows, conflict)
-        return replace(proof, least=proof.least[:d], greatest=proof.greatest[:d])
+        return replace(proof, least=proof.least[:d], greatest=proof.greatest[:d], cost_names=tuple(mdp.cost_names))
     least, greatest = (values[:d] for values in extremes(oracle))
     slack = np.full(d, np.inf)
     for r in np.flatnonzero((rows.sign > 0.0) & (rows.cost < d)):
@@ -98,7 +132,7 @@ def feasibility(
             slack[rows.cost[r]] = 0.0
             continue
         slack[rows.cost[r]] = max(float(rows.bound[r]) - least_use, 0.0)
-    return Feasibility(True, least, greatest, slack)
+    return Feasibility(True, least, greatest, slack, cost_names=tuple(mdp.cost_names))
 
 
 def infeasible(oracle: SupportOracle, rows: Rows, conflict: Conflict) -> InfeasibleError:
@@ -182,6 +216,7 @@ def _explain(oracle: SupportOracle, rows: Rows, conflict: Conflict) -> Feasibili
         conflict.multipliers / total,
         conflict.violation / total,
         nearest=_nearest(oracle, rows.select(kept), columns) if kept.size <= MOST_NEAR else None,
+        cost_names=tuple(rows.cost_names),
     )
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,14 +31,16 @@ from conrl.arguments import frozen, is_int
 from conrl.errors import RunError, SpecError, shown
 from conrl.model.fleet import Fleet
 from conrl.model.limits import Linear, resolve_limits
+from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
 from conrl.oracles import SumOracle, exact_oracle
 from conrl.planners.allowance import Allowance
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict, Optimum
 from conrl.planners.feasibility import infeasible
-from conrl.planners.result import MESSAGES, Checked, Row, certify, rows_kept
+from conrl.planners.result import MESSAGES, Checked, Row, certify, limited_totals, rows_kept
 from conrl.policy import Deterministic, Mixture, Policy
 from conrl.problem import Rows, as_problem
+from conrl.wording import line, totals
 
 
 class Part(NamedTuple):
@@ -66,8 +68,8 @@ class Split:
     mixes: dict[int, list[Mix]]  # member: its units that mix
 
 
-@dataclass(frozen=True, eq=False)
-class FleetPlan:
+@dataclass(frozen=True, eq=False, repr=False)
+class FleetPlan(Sheeted, Framed, Drawn):
     """The best policies found for the units of a fleet, with the certificate.
 
     `reward` and `costs` are expected totals of the whole fleet, `bound` a proven upper bound on the reward within the
@@ -75,9 +77,12 @@ class FleetPlan:
     loss per unit of floor i; `step_prices` the same of limits per step, by cost name. `shares` [types, d] is what each
     type (each unit, in a stack) is expected to spend and `rewards` [types] what it earns. `mixed` are the units that
     mix; every other has one deterministic policy. `policy(unit)` and `parts(type)` make the policies.
+
+    As a data frame: `total` ("reward", the name of a cost, then limits on single steps), `value`, `limit`, `price`,
+    `floor`, `floor_price`.
     """
 
-    fleet: Fleet = field(repr=False)
+    fleet: Fleet
     status: str  # a key of MESSAGES
     reward: float
     costs: Float  # [d]
@@ -87,15 +92,39 @@ class FleetPlan:
     iterations: int  # directions asked of the oracle
     limits: Float  # [d]: that it was planned for; inf for none
     floors: Float  # [d]
-    rewards: Float = field(repr=False)  # [types]
-    shares: Float = field(repr=False)  # [types, d]
-    step_costs: dict[str, Float] = field(repr=False)  # expected costs of each step, of those limited so
-    step_prices: dict[str, Float] = field(repr=False)
-    rounding: Float = field(repr=False)  # [R]: by how much rows may be exceeded if mixing units settle on one policy
-    checked: Checked = field(repr=False)
-    oracle: SumOracle = field(repr=False)
-    directions: Float = field(repr=False)  # [n, 1 + ...]: of the columns
-    split: Split = field(repr=False)
+    rewards: Float  # [types]
+    shares: Float  # [types, d]
+    step_costs: dict[str, Float]  # expected costs of each step, of those limited so
+    step_prices: dict[str, Float]
+    rounding: Float  # [R]: by how much rows may be exceeded if mixing units settle on one policy
+    checked: Checked
+    oracle: SumOracle
+    directions: Float  # [n, 1 + ...]: of the columns
+    split: Split
+
+    def __repr__(self) -> str:
+        value = totals(("reward", *self.fleet.cost_names), (self.reward, *self.costs))
+        return line(self, f"{self.fleet.num_units:,} units: {value}, gap {self.gap:.1e}, {self.status}")
+
+    def _columns(self) -> Columns:
+        names, value = self.fleet.cost_names, (self.reward, *self.costs)
+        table = limited_totals(names, value, (self.limits, self.floors), (self.prices, self.floor_prices))
+        for k, i in enumerate(self.fleet.step_costs):
+            name, H = names[i], self.fleet.horizon
+            limits = np.where(np.isfinite(self.fleet.step_limits[k]), self.fleet.step_limits[k], np.nan)
+            rows = {
+                "total": [f"{name} at step {h}" for h in range(H)],
+                "value": self.step_costs[name].tolist(),
+                "limit": limits.tolist(),
+                "price": self.step_prices[name].tolist(),
+            }
+            for title in table:
+                table[title] += rows.get(title, [np.nan] * H)
+        return table
+
+    def _sheet(self) -> Sheet:
+        title = f"Plan of a fleet of {self.fleet.num_units:,} units: {self.status}, gap {self.gap:.1e}"
+        return Sheet(title, self._columns(), (self.message,))
 
     @property
     def objective(self) -> float:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from conrl import notebook
 from conrl._types import Float
 from conrl.arguments import float_array, read_count, read_positive
 from conrl.errors import InfeasibleError, SpecError, shown
@@ -26,6 +27,7 @@ from conrl.model import ConstrainedMDP
 from conrl.model.limits import Limits, resolve_limits
 from conrl.model.mdp import need_model
 from conrl.model.tails import CHANCE, Tail, read_tails
+from conrl.notebook import MOST_ROWS, Drawn, Framed, Sheet, Sheeted
 from conrl.oracles import ModelOracle, exact_oracle
 from conrl.oracles.protocols import HALF_ULP
 from conrl.planners.allowance import Allowance
@@ -34,6 +36,7 @@ from conrl.planners.column_generation.search import Columns, Conflict
 from conrl.planners.feasibility import find_conflict, infeasible
 from conrl.planners.single_episodes import limited
 from conrl.problem import Linear, Rows, as_problem
+from conrl.wording import line, short
 
 
 class Asked(NamedTuple):
@@ -45,11 +48,14 @@ class Asked(NamedTuple):
     chance: Tail | None  # whose probability is varied
 
 
-@dataclass(frozen=True, eq=False)
-class Frontier:
-    """The curve: vertices by rising limit. Below `limits[0]` nothing is feasible; from `limits[-1]` on it is flat."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Frontier(Sheeted, Framed, Drawn):
+    """The curve: vertices by rising limit. Below `limits[0]` nothing is feasible; from `limits[-1]` on it is flat.
 
-    mdp: ConstrainedMDP = field(repr=False)
+    As a data frame: `limit`, `reward` and `price`, the gain per unit of the limit just above it.
+    """
+
+    mdp: ConstrainedMDP
     cost: int
     limits: Float  # [n]
     rewards: Float  # [n]
@@ -84,9 +90,25 @@ class Frontier:
         return float(self.prices[at]) if at < self.limits.size - 1 else 0.0
 
     def __repr__(self) -> str:
-        cost = self.mdp.cost_names[self.cost]
+        cost, partly = short(self.mdp.cost_names[self.cost]), "" if self.complete else "not complete"
         ends = f"{self.limits[0]:.6g}..{self.limits[-1]:.6g}"
-        return f"Frontier({cost}: {ends}, {self.limits.size} vertices{'' if self.complete else ', not complete'})"
+        return line(self, f"{cost}: {ends}", f"{self.limits.size} vertices", partly)
+
+    def _columns(self) -> notebook.Columns:
+        return {"limit": self.limits, "reward": self.rewards, "price": np.append(self.prices, 0.0)}
+
+    def _sheet(self) -> Sheet:
+        notes = [
+            f"below {self.limits[0]:.6g} no policy keeps the limits; above {self.limits[-1]:.6g} nothing is gained"
+        ]
+        if not self.complete:
+            notes.append(f"not complete: the curve is at most {self.error:.1g} higher")
+        columns: dict[str, Any] = dict(self._columns())
+        if self.limits.size > MOST_ROWS:  # both ends, and vertices between them
+            chosen = np.unique(np.linspace(0, self.limits.size - 1, MOST_ROWS).astype(np.int64))
+            columns = {name: values[chosen] for name, values in columns.items()}
+            notes.append(f"{chosen.size} of {self.limits.size} vertices; to_frame() has all")
+        return Sheet(f"Frontier: best reward by the limit on {self.mdp.cost_names[self.cost]}", columns, tuple(notes))
 
     def linear(self, limit: float) -> Linear:
         """The problem at one point of the curve; `conrl.plan(mdp, frontier.linear(x))` gives its policy."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,10 +16,13 @@ from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.io.files import file_path
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Average, Criterion, Total
+from conrl.model.limits import resolve_limits, rows_of
+from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
 from conrl.planners.basis import Basis, basis
 from conrl.policy import Mixture, Policy
 from conrl.policy_file import file_of
 from conrl.problem import Knapsack, Linear, Problem, Rows
+from conrl.wording import totals
 
 SAME = 1e-9  # of the size of a total: one policy and a mixture that differ by no more have the same value
 SUM_ROUNDING = 1e-12  # in proportion to the objective: what its own sum may be off by
@@ -90,8 +93,24 @@ def rows_kept(checked: Checked) -> tuple[Row, ...]:
     return tuple(Row(n, *map(float, row)) for n, row in zip(rows.names, zip(*columns, strict=True), strict=True))
 
 
+def limited_totals(
+    names: Sequence[str], value: Sequence[float], bounds: tuple[Float, Float], prices: tuple[Float, Float]
+) -> dict[str, list[Any]]:
+    """Columns of a table: the reward, then the costs by name, each with its limit and floor [d] and their prices.
+
+    A bound that is not there, and the price of none, is nan.
+    """
+    table: dict[str, list[Any]] = {"total": ["reward", *names], "value": [float(x) for x in value]}
+    for title, bound, price in zip(("limit", "floor"), bounds, prices, strict=True):
+        there = np.isfinite(bound)
+        table[title] = [np.nan, *np.where(there, bound, np.nan).tolist()]
+        price = price if price.size == bound.size else np.full(bound.size, np.nan)  # of constraints, not of costs
+        table["price" if title == "limit" else "floor_price"] = [np.nan, *np.where(there, price, np.nan).tolist()]
+    return table
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Plan:
+class Plan(Sheeted, Framed, Drawn):
     """The best policy found, with its certificate.
 
     `reward` and `costs` are the exact expected totals of `policy` under the mean model, without bonus; `objective`
@@ -107,6 +126,10 @@ class Plan:
 
     `estimated` says what a plan of an estimated model rests on: its certificate is about that model, not about the
     world. `confidence`, of a plan that was made with `confidence=`, says how surely `policy` keeps the limits.
+
+    As a data frame: `total` ("reward", the name of a cost, then limits on single steps and episodes), `value`, `limit`,
+    `price`, `floor`, `floor_price`. The policy itself: `plan.policy.to_frame(plan.mdp)`. As a picture: the policy on
+    the model's map or, without a map, as a heat map of states and steps.
     """
 
     mdp: ConstrainedMDP = field(repr=False)
@@ -134,12 +157,32 @@ class Plan:
         return {**self.__dict__, "mixture": self.mixture, "make_policy": None}
 
     def __repr__(self) -> str:
-        costs = ", ".join(f"{name} {cost:.6g}" for name, cost in zip(self.mdp.cost_names[:4], self.costs, strict=False))
-        more = f", and {self.costs.size - 4} more" if self.costs.size > 4 else ""
+        costs = totals(self.mdp.cost_names, self.costs)
         gap = "" if self.gap is None else f", gap {self.gap:.1e}"
         data = "" if self.mdp._visits is None else f" for a model estimated from {int(self.mdp._visits.sum()):,} steps"
         sure = "" if self.confidence is None else f", kept with probability {self.confidence.probability:.3f}"
-        return f"Plan(reward {self.reward:.6g}{f', {costs}' if costs else ''}{more}{gap}, {self.status}{data}{sure})"
+        return f"Plan(reward {self.reward:.6g}{f', {costs}' if costs else ''}{gap}, {self.status}{data}{sure})"
+
+    def _columns(self) -> Columns:
+        names, asked = self.mdp.cost_names, self.linear or Linear()
+        bounds = tuple(resolve_limits(getattr(asked, what), names, what) for what in ("limits", "floors"))
+        value = (self.reward, *self.costs)
+        table = limited_totals(names, value, (bounds[0], bounds[1]), (self.prices, self.floor_prices))
+        plain = set(rows_of(bounds[0], bounds[1], names).names)
+        more = [(row.name, row.value, row.bound, row.price) for row in self.rows if row.name not in plain]
+        if self.linear is None:  # prices are of constraint functions
+            more = [(f"constraint {i + 1}", np.nan, np.nan, float(price)) for i, price in enumerate(self.prices)]
+        for row in more:
+            known = dict(zip(("total", "value", "limit", "price"), row, strict=True))
+            for title, column in table.items():
+                column.append(known.get(title, np.nan))
+        return table
+
+    def _sheet(self) -> Sheet:
+        gap = "" if self.gap is None else f", gap {self.gap:.1e}"
+        skip = (f"skips {100.0 * self.skip:.4g}% of all episodes",) if self.skip else ()
+        mixed = (f"a mixture of {self.weights.size} policies",) if self.weights.size > 1 else ()
+        return Sheet(f"Plan: {self.status}{gap}", self._columns(), (*skip, *mixed, self.message))
 
     @property
     def gap(self) -> Any:

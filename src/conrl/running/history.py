@@ -27,17 +27,20 @@ from conrl.io.files import atomic_write
 from conrl.learners.base import Learner, optional
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import resolve_limits
+from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
 from conrl.planners import Plan
 from conrl.planners.column_generation.cones import evaluator
 from conrl.planners.long_run import LongRun, long_run_optimum
 from conrl.planning import plan
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, read_margin, tightened
+from conrl.wording import line, totals
 
 # Columns that hold [d] numbers, or [1+d]: value vectors.
 EXTRA = {"costs": 0, "unguarded": 0, "prices": 0, "expected": 1, "reported": 1, "mixture": 1}
 
 
 FLAGS = ("steps", "skipped", "guarded", "infeasible")
+SHOWN = ("reported", "mixture")  # values of other policies than the one played, where there are any
 # How to read a column of a `Row` from an array; the others may be unknown.
 READERS: dict[str, Callable[..., Any]] = {
     "reward": float,
@@ -65,8 +68,14 @@ class Row(NamedTuple):
     mixture: Float | None = None  # [1+d]: of its result so far; None where it has none
 
 
-class History:
-    """A run so far. K episodes, d costs."""
+class History(Sheeted, Framed, Drawn):
+    """A run so far. K episodes, d costs.
+
+    As a data frame, a row for each episode: `episode` (from 1), `reward` and `cost_<name>` as they were seen,
+    `expected_reward` and `expected_cost_<name>`, the exact values of what was played, `steps`, `skipped`, `guarded`,
+    `infeasible`, and where they are known `price_<name>`, `reported_...`, `mixture_...`, `remaining_<name>` (of a
+    budget), `regret` and `constraint_regret` of all episodes so far. For the regrets the optimum is planned once.
+    """
 
     def __init__(
         self,
@@ -113,7 +122,60 @@ class History:
         return len(self._rows)
 
     def __repr__(self) -> str:
-        return f"History(episodes={len(self)}, reward={self.rewards.sum():.6g}, costs={self.costs.sum(axis=0)})"
+        return line(self, f"{len(self):,} episodes: in all {totals(self._names, self._sums)}")
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return "reward", *self.cost_names
+
+    @property
+    def _sums(self) -> Float:
+        """[1+d]: of what was seen."""
+        return np.append(self.rewards.sum(), self.costs.sum(axis=0))
+
+    def _columns(self) -> Columns:
+        costs = [f"cost_{name}" for name in self.cost_names]
+        K = len(self)  # another thread may append meanwhile
+        expected = None if self.mdp is None else self._table("expected")
+        groups: list[tuple[list[str], Float | None]] = [
+            (["reward"], self.rewards[:, None]),
+            (costs, self.costs),
+            (["expected_reward", *(f"expected_{name}" for name in costs)], expected),
+            (list(FLAGS), np.column_stack([self._table(name)[:K] for name in FLAGS])),
+            ([f"price_{name}" for name in self.cost_names], self.prices),
+            *(([f"{kind}_reward", *(f"{kind}_{name}" for name in costs)], self._optional(kind)) for kind in SHOWN),
+            ([f"remaining_{name}" for name in self.cost_names], self.remaining),
+            (["regret", "constraint_regret"], self._known_regret()),
+        ]
+        table: dict[str, Any] = {"episode": np.arange(1, K + 1)}
+        for titles, values in groups:
+            if values is not None:
+                table |= dict(zip(titles, values[:K].T, strict=True))
+        return table | {name: table[name].astype(bool) for name in FLAGS[1:]} | {"steps": table["steps"].astype(int)}
+
+    def _known_regret(self) -> Float | None:
+        """[K, 2]; None without an optimum to compare with."""
+        try:
+            if len(self) == 0 or self.optimum is None:
+                return None
+            return np.column_stack(self.regret)
+        except (InfeasibleError, RunError):  # no policy keeps the limits: there is no optimum
+            return None
+
+    def _sheet(self) -> Sheet:
+        known = len(self) > 0
+        columns = {
+            "total": self._names,
+            "sum seen": self._sums,
+            "per episode": self._sums / len(self) if known else np.full(len(self._names), np.nan),
+            "last tenth, expected" if self.mdp is not None else "last tenth": (
+                self.final if known else np.full(len(self._names), np.nan)
+            ),
+            "limit": np.append(np.nan, self.limits),
+            "floor": np.append(np.nan, self.floors),
+        }
+        notes = ("interrupted",) if self.interrupted else ()
+        return Sheet(f"History of {len(self):,} episodes", columns, notes)
 
     # -- columns ------------------------------------------------------------------------------------------
 

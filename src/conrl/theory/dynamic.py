@@ -19,14 +19,15 @@ from conrl.errors import SpecError
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import need_steps
 from conrl.model.mdp import need_stationary
+from conrl.wording import OnlyGiven
 
 ROUNDING = 1e-12  # by which a cost may miss a fraction, in its size
 MAX_DENOMINATOR = 10**4  # costs of `dynamic_optimum` are multiples of 1/n with n up to this
 MAX_ENTRIES = 20_000_000  # of the tables of `dynamic_optimum`
 
 
-@dataclass(frozen=True)
-class DynamicOptimum:
+@dataclass(frozen=True, repr=False)
+class DynamicOptimum(OnlyGiven):
     """The best policy that sees the whole history and never exceeds a budget (Appendix D.2), and its value."""
 
     value: float  # Opt: expected reward of all episodes together

@@ -28,6 +28,7 @@ from conrl.model.criteria import need_steps
 from conrl.model.limits import resolve_limits
 from conrl.model.mdp import need_stationary
 from conrl.policy import Mixture, Policy
+from conrl.wording import OnlyGiven
 
 Scalar = Callable[[float], float]
 Vector = Callable[[Float], float]
@@ -164,8 +165,8 @@ def convex_regret(
     )
 
 
-@dataclass(frozen=True)
-class Decomposition:
+@dataclass(frozen=True, repr=False)
+class Decomposition(OnlyGiven):
     """Both sides of a per-episode regret decomposition: `regret` <= `bound` in every entry."""
 
     regret: Float  # reward first, then each cost (linear) or the constraint (convex)

@@ -19,8 +19,11 @@ from conrl._types import Float
 from conrl.errors import SpecError
 from conrl.evaluation import simulate
 from conrl.model.limits import rounding_slack
+from conrl.model.reading import default_cost_names
+from conrl.notebook import Sheet, html_of
 from conrl.planners.result import Plan
 from conrl.problem import Knapsack
+from conrl.wording import line, totals
 
 STEPS = 2_000_000  # to simulate: some tenths of a second
 FEWEST_EPISODES = 100  # however long they are
@@ -34,6 +37,17 @@ class BudgetRisk(NamedTuple):
     standard_error: Float  # [d]: of it; nan for the normal approximation
     runs: int  # simulated; 0 for the normal approximation
     pays_means: tuple[str, ...]  # as of `Simulation`: what varies more in fact is exceeded more, or less, often
+    cost_names: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        some = np.flatnonzero(np.isfinite(self.exceed))
+        names = self.cost_names or default_cost_names(self.exceed.size)
+        shares = totals([names[i] for i in some], self.exceed[some].tolist())
+        return line(self, f"exceeded with probability: {shares}", f"{self.runs:,} runs" if self.runs else "normal")
+
+    def _repr_html_(self) -> str:
+        columns = {"budget": self.cost_names, "exceeded": self.exceed, "standard error": self.standard_error}
+        return html_of(Sheet("How often the total of all episodes exceeds a budget", columns))
 
 
 def budget_risk(plan: Plan, seed: int = 0) -> BudgetRisk:
@@ -61,7 +75,11 @@ def budget_risk(plan: Plan, seed: int = 0) -> BudgetRisk:
         error = np.sqrt(likely * (1.0 - likely) / runs)
     some = np.isfinite(budgets)
     return BudgetRisk(
-        np.where(some, share, np.nan), np.where(some, error, np.nan), 0 if normal else runs, seen.pays_means
+        np.where(some, share, np.nan),
+        np.where(some, error, np.nan),
+        0 if normal else runs,
+        seen.pays_means,
+        tuple(plan.mdp.cost_names),
     )
 
 

@@ -1,0 +1,60 @@
+"""Axes to draw on, and panels within them: one picture of several totals is one pair of axes to its caller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from conrl.drawing import CURVE, MARK
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_PANELS = 4
+# Okabe and Ito (2008), without black and with Tol's (2021) wine: the colour-blind can tell them apart.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#882255", "#44AA99", "#999933")
+OTHERS = "#999999"
+LIMIT: dict[str, Any] = {"color": MARK, "linestyle": "--", "linewidth": 1.2}
+MEAN: dict[str, Any] = {"color": CURVE, "linewidth": 1.4}
+
+
+def new_axes(width: float = 6.4, height: float = 3.6) -> Axes:
+    """Of a new figure, which a notebook shows."""
+    from matplotlib import pyplot
+
+    axes: Axes = pyplot.figure(figsize=(width, height), layout="constrained").subplots()
+    return axes
+
+
+def panels(ax: Axes, count: int, across: bool = False, gap: float = 0.14) -> list[Axes]:
+    """So many axes within `ax`, one below the other or `across`; `ax` itself shows nothing any more.
+
+    `gap` is the space between two, as a share of all.
+    """
+    if count == 1:
+        return [ax]
+    ax.set_axis_off()
+    size = (1.0 - gap * (count - 1)) / count
+    starts = [i * (size + gap) for i in range(count)]
+    if across:
+        return [ax.inset_axes((start, 0.0, size, 1.0)) for start in starts]
+    return [ax.inset_axes((0.0, start, 1.0, size)) for start in reversed(starts)]
+
+
+def dress(axes: Axes) -> None:
+    """Grid, frame and small numbers."""
+    axes.grid(color="#e8e8e8", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8)
+
+
+def tell_rest(axes: Axes, left_out: int) -> None:
+    """Say below the axes how many totals are not drawn."""
+    if left_out > 0:
+        axes.set_xlabel(f"{axes.get_xlabel()}\n{left_out:,} more are not drawn; to_frame() has all".strip(), fontsize=8)
+
+
+def plain(text: str, most: int = 40) -> str:
+    """A name as a label: not too long, and dollar signs as such, between which matplotlib would read mathematics."""
+    text = text if len(text) <= most else text[: most - 3] + "..."
+    return text.replace("$", r"\$")
