@@ -49,6 +49,8 @@ def samples() -> dict[str, Any]:
     history = conrl.learn(mdp, learner, episodes=20, seed=0)
     log = conrl.sample_log(mdp, plan, 40)
     out = Path(tempfile.mkdtemp())
+    written = out / "model.csv"
+    written.write_text("state,action,next_state,probability,reward\na,go,a,0.5,1\nb,go,b,x,1\n")
     spec = experiments.parse_spec("episodes = 4\nseeds = 2\n[environment.box]\n[algorithm.ucbvi]\n[algorithm.conrl]")
     runs = [experiments.Run(job, out) for job in spec.jobs]
     for run in runs:
@@ -116,6 +118,11 @@ def samples() -> dict[str, Any]:
         study.runs[0],
         study.environments["box"],
         study.curves("box")[0],
+        study.aggregates()[0],
+        study.comparisons()[0],
+        study.profiles("score")[0],
+        conrl.Cells([[0.0, 1.0], [0.5]], names=["x", "v"]),
+        conrl.check_model(written),
         experiments.Failure("box", "ucbvi", 0, "Traceback\n  a line\nValueError: no\n"),
         experiments.Event(0, "failed", 3, "a\nb"),
         experiments.Outcome(out, 2, failed={1: "Traceback"}),

@@ -26,6 +26,7 @@ from conrl.errors import SpecError
 from conrl.experiments import statistics
 from conrl.experiments.measures import Measure, Numbers
 from conrl.experiments.records import RunRecord
+from conrl.wording import line, short
 
 Table = dict[str, dict[str, dict[int, float]]]  # by environment, algorithm and seed
 Cells = tuple[dict[int, float], dict[int, float]]  # of two algorithms in one environment, by seed
@@ -46,6 +47,11 @@ class Aggregate(NamedTuple):
     low: float | None  # of the IQM; None where there are too few seeds
     high: float | None
 
+    def __repr__(self) -> str:
+        where = short(self.environment or "all environments")
+        number = _interval("interquartile mean", self.iqm, self.low, self.high)
+        return line(self, self.measure, where, short(self.algorithm), number, f"{self.runs} runs")
+
 
 class Comparison(NamedTuple):
     """Two algorithms by one measure."""
@@ -63,6 +69,12 @@ class Comparison(NamedTuple):
     improvement_low: float | None
     improvement_high: float | None
 
+    def __repr__(self) -> str:
+        where, names = short(self.environment or "all environments"), f"{short(self.first)} and {short(self.second)}"
+        better = _interval("better", self.improvement, self.improvement_low, self.improvement_high)
+        apart = _interval("difference", self.difference, self.difference_low, self.difference_high)
+        return line(self, self.measure, where, names, better, apart)
+
 
 @dataclass(frozen=True, eq=False)
 class Profile:
@@ -78,7 +90,15 @@ class Profile:
     runs: int
 
     def __repr__(self) -> str:
-        return f"Profile({self.measure}, {self.environment or 'all'}, {self.algorithm}, {self.x.size} points)"
+        where = short(self.environment or "all environments")
+        return line(self, self.measure, where, short(self.algorithm), f"{self.x.size} points", f"{self.runs} runs")
+
+
+def _interval(what: str, x: float | None, low: float | None, high: float | None) -> str:
+    """A number and its interval, as far as they are known."""
+    if x is None:
+        return ""
+    return f"{what} {x:.4g}" + ("" if low is None or high is None else f" ({low:.4g} to {high:.4g})")
 
 
 def table(played: Played, numbers: Mapping[RunRecord, Numbers], measure: str) -> Table:

@@ -16,11 +16,12 @@ from conrl.io.mistakes import cut
 from conrl.io.model_checks import alike
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
+from conrl.wording import line
 
 NAMED = 5  # states that a note names
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ModelCheck:
     """What a look at a model file found.
 
@@ -34,6 +35,11 @@ class ModelCheck:
     notes: tuple[str, ...] = ()
     model: ConstrainedMDP | None = field(default=None, repr=False)
     has_horizon: bool = True  # or one step stands for it: a table has none, and none was given
+
+    def __repr__(self) -> str:
+        if self.count:
+            return line(self, f"{self.count} mistake{'s' * (self.count != 1)}", self.mistakes[0])
+        return line(self, "no mistakes", *self.warnings[:1], *self.notes[:1])
 
     def __bool__(self) -> bool:
         """Whether the file can be read."""

@@ -23,6 +23,7 @@ from conrl.arguments import float_array, frozen, is_int, is_list, setter
 from conrl.errors import ModelError, RunError, shown
 from conrl.model.reading import read_names
 from conrl.sizes import MAX_TABLE, most
+from conrl.wording import line
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +50,7 @@ class Cells:
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name}: {n}" for name, n in zip(self.names or (), self.bins, strict=True))
-        return f"Cells({self.count} cells; {sizes})"
+        return line(self, f"{self.count} cells", sizes)
 
     def __eq__(self, other: object) -> bool:
         return (
