@@ -34,11 +34,13 @@ LAYERS = [
     {"planning"},
     {"learners"},
     {"running"},
-    {"drawing"},
+    {"drawing", "explorer"},
     {"experiments"},
     {"cli"},
     {"__main__"},
 ]
+# Results hand themselves on to a layer above, in a method that imports it when it is called: plan.to_html().
+HANDED_ON = {("planners", "explorer")}
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 
@@ -71,7 +73,9 @@ def test_imports_go_one_way(path: Path) -> None:
         return
     assert own in LEVEL, f"{own} has no layer; give it one in this test and in docs/architecture.md"
     for other in imports(path) - {own}:
-        if other in LEVEL:
+        if (own, other) in HANDED_ON:
+            assert not re.search(rf"^from conrl.{other}", path.read_text(), re.MULTILINE), "import it in the method"
+        elif other in LEVEL:
             assert LEVEL[other] < LEVEL[own], f"{own} imports {other}, which is not below it"
 
 

@@ -30,6 +30,7 @@ _NAMES = {
     "estimation.logs": "Log",
     "estimation.monitor": "Monitoring monitor",
     "estimation.sampled": "sample_log",
+    "explorer": "Page explore",
     "evaluation": "Evaluation Simulation evaluate simulate",
     "io": "load_model save_model",
     "learners": "ApproPO ConRL DOPE OptCMDP OptPessLP OptPrimalDual PosteriorSampling RCPO SafeConRL TFWUCRL2 UCBVI "
@@ -99,6 +100,7 @@ __all__ = [  # spelt out: type checkers read no other
     "OptCMDP",
     "OptPessLP",
     "OptPrimalDual",
+    "Page",
     "Plan",
     "Policy",
     "PolicyFile",
@@ -122,6 +124,7 @@ __all__ = [  # spelt out: type checkers read no other
     "estimate",
     "evaluate",
     "experiments",
+    "explore",
     "feasibility",
     "from_gymnasium",
     "frontier",
@@ -156,6 +159,7 @@ if TYPE_CHECKING:
     from conrl.estimation.monitor import Monitoring, monitor
     from conrl.estimation.sampled import sample_log
     from conrl.evaluation import Evaluation, Simulation, evaluate, simulate
+    from conrl.explorer import Page, explore
     from conrl.io import load_model, save_model
     from conrl.learners import (
         DOPE,

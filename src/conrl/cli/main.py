@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import click
 
 from conrl import __version__
-from conrl.cli import learn, logs, plan, running, studies
+from conrl.cli import explore, learn, logs, plan, running, studies
 from conrl.cli.command import Command, complain, load_numba, show
 from conrl.cli.options import as_json
 from conrl.errors import ConRLError, InfeasibleError
@@ -153,6 +153,7 @@ def algorithms(as_json: bool) -> None:
 for command in (
     plan.plan,
     plan.frontier,
+    explore.explore,
     logs.assess,
     running.act,
     running.monitor,

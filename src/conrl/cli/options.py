@@ -135,16 +135,20 @@ start = click.option("--start", metavar="STATE", help="First state, by name or i
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 
 
+GIVEN = (limit, horizon, discount, average, total, parameter, start)  # what makes a model of its name
+
+
+def given_options(command: Callable[..., None]) -> Callable[..., None]:
+    """What says which model is meant, beside its name."""
+    for option in reversed(GIVEN):
+        command = option(command)
+    return command
+
+
 def model_options(command: Callable[..., None]) -> Callable[..., None]:
     """What `plan` and `frontier` share beside the name of a model."""
     options = (
-        limit,
-        horizon,
-        discount,
-        average,
-        total,
-        parameter,
-        start,
+        *GIVEN,
         click.option("--tol", type=float, show_default="1e-9", help="Tolerance of the certificate."),
         click.option("--out", type=click.Path(path_type=Path), multiple=True, help="File to write; may be repeated."),
         as_json,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -38,6 +37,12 @@ class Page:
         """Write the page, whole or not at all."""
         with atomic_write(file_path(path)) as file:
             file.write(self.html.encode())
+
+    def written(self, path: str | Path | None) -> str:
+        """The page as text; saved too, if there is a path."""
+        if path is not None:
+            self.save(path)
+        return self.html
 
 
 def explore(

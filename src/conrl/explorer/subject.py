@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conrl._types import Float, Int
+from conrl._types import Int
 from conrl.errors import SpecError
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
@@ -129,8 +129,8 @@ def _of_model(mdp: ConstrainedMDP, problem: Linear | Knapsack) -> Subject:
         else:
             facts.append(
                 f"{what}, at every position of the sliders, with its quantile held at {next(quantiles):.6g}: that is "
-                "the best one at the limits that were asked for. A CVaR is not linear in mixtures, so it has no slider, "
-                "and at other limits another quantile may allow more."
+                "the best one at the limits that were asked for. A CVaR is not linear in mixtures, so it has no "
+                "slider, and at other limits another quantile may allow more."
             )
     facts.append("The policy acts on what was spent so far; what it does is summed up over that.")
     lines = _lines(found.linear, found.model, mdp.num_costs, shares)
@@ -153,7 +153,7 @@ def _of_fleet(fleet: Fleet, problem: Problem) -> Subject:
         raise SpecError("a fleet is explored with limits and floors; leave the rest out", key=("problem",))
     limits = resolve_limits(problem.limits, fleet.cost_names, "limits")
     floors = resolve_limits(problem.floors, fleet.cost_names, "floors")
-    lines = [Line(name, LIMIT, i, 1.0, float(x)) for i, (name, x) in enumerate(zip(fleet.cost_names, limits))]
+    lines = [Line(name, LIMIT, i, 1.0, float(limits[i])) for i, name in enumerate(fleet.cost_names)]
     rows = fleet.rows(limits, floors)
     d = fleet.num_costs
     for cost, sign, bound in zip(rows.cost.tolist(), rows.sign.tolist(), rows.bound.tolist(), strict=True):
