@@ -7,12 +7,14 @@ with u_i = G z_i [R] what a column uses of each row. One HiGHS model is kept; co
 
 from __future__ import annotations
 
+from typing import Any
+
 import highspy
 import numpy as np
 
 from conrl._types import Float
 
-OPTIONS = {
+OPTIONS: dict[str, Any] = {
     "output_flag": False,
     "presolve": "off",
     "solver": "simplex",

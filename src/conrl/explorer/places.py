@@ -144,7 +144,7 @@ def _second_piece(mdp: ConstrainedMDP, layout: Layout) -> Int | None:
     return piece if single and (agent == layout.cell).all() else None
 
 
-def sparse(values: Float, unit: float) -> list[int]:
+def sparse(values: Any, unit: float) -> list[int]:
     """Where values are positive, as differences of indices, each followed by its value in units.
 
     >>> sparse(np.array([0.0, 0.25, 0.0, 1.0]), 0.01)

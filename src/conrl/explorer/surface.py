@@ -281,9 +281,9 @@ class _Survey:
         steps = GRID if len(pairs) <= 10 else 3
         shares = (np.arange(steps) + 0.5) / steps
         for pair in pairs:
-            for share in itertools.product(shares.tolist(), repeat=2):
+            for both in itertools.product(shares.tolist(), repeat=2):
                 h = surface.opening.copy()
-                h[list(pair)] = at(np.array(pair), np.array(share))
+                h[list(pair)] = at(np.array(pair), np.array(both))
                 places.append(h)
         for _ in range(SPREAD):
             h = none.copy()
