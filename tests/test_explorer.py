@@ -345,7 +345,7 @@ def test_what_cannot_be_explored_says_why(monkeypatch: pytest.MonkeyPatch) -> No
         conrl.explore(mdp, title=3)  # type: ignore[arg-type]
     with pytest.raises(conrl.InfeasibleError, match="crash <= 0 cannot be kept"):
         conrl.explore(mdp, [0.0])
-    bare = conrl.ConstrainedMDP(mdp.transitions, mdp.rewards, horizon=3)
+    bare = conrl.ConstrainedMDP(mdp.transitions, mdp.rewards, np.zeros((64, 4, 0)), horizon=3)
     with pytest.raises(conrl.SpecError, match="no costs"):
         conrl.explore(bare)
     monkeypatch.setattr(subject, "MOST_WORK", 10)
@@ -381,9 +381,8 @@ def limits_set(tab: Any, values: Any) -> dict[str, Any]:
     for field, value in zip(tab.locator(".dial input[type=number]").all(), values, strict=True):
         field.fill("" if value is None else repr(float(value)))
         field.press("Tab")
-    found = tab.evaluate(
-        "() => ({ ...document.querySelector('.summary').dataset, said: document.querySelector('.summary').textContent })"
-    )
+    summary = tab.locator(".summary")
+    found = summary.evaluate("summary => ({ ...summary.dataset, said: summary.textContent })")
     return {key: text if key == "said" else json.loads(text) for key, text in found.items()}
 
 
