@@ -332,13 +332,14 @@ def test_results_write_themselves(tmp_path: Path) -> None:
 
 def test_what_cannot_be_explored_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     mdp = mars_rover(rock_reward=1.0)
-    for given, words in [
+    refusals: list[tuple[tuple[Any, ...], str]] = [
         ((3,), "takes a model, a fleet, a plan or a frontier"),
         ((mdp.with_bonus(np.full((mdp.num_states, mdp.num_actions), 0.1)),), "carries a bonus"),
         ((mdp, conrl.ConcaveConvex(lambda x: x)), "no limits to move"),
         ((conrl.plan(mdp), [0.1]), "limits of its own"),
         ((few(17),), "at most 16"),
-    ]:
+    ]
+    for given, words in refusals:
         with pytest.raises(conrl.SpecError, match=words):
             conrl.explore(*given)
     with pytest.raises(conrl.SpecError, match="title is 3"):

@@ -73,7 +73,7 @@ def explore(
     from conrl.explorer import explore as page_of
     from conrl.problem import Linear
 
-    tails = {"never": never, "chance": chance, "cvar": cvar}
+    tails: dict[str, Any] = {"never": never, "chance": chance, "cvar": cvar}
     asked = {name: entries for name, entries in {"floors": floors, **tails}.items() if entries}
     with working("exploring"):
         if is_fleet_file(model):

@@ -58,8 +58,10 @@ class Explorer {
     this.axes = order.slice(0, 2).sort((a, b) => a - b);
     put(first, "h3", { text: "Reward against one limit" });
     const select = (parent, text, at, change) => {
-      const label = put(put(parent, "div", { className: "tools" }), "label", { text });
-      const field = put(label, "select");
+      const tools = put(parent, "div", { className: "tools" });
+      const field = put(null, "select", { id: newId() });
+      put(tools, "label", { text, htmlFor: field.id });
+      tools.append(field);
       for (const dial of this.dials) put(field, "option", { value: dial.r, text: dial.title, selected: dial.r === at });
       field.addEventListener("change", () => change(Number(field.value)));
       return field;
