@@ -41,6 +41,7 @@ MENU = {
         "how-to/fairness",
         "how-to/certificates",
         "how-to/one-policy",
+        "how-to/explore",
         "studies",
     ),
     "Stories": ("stories/pricing", "stories/advertising", "stories/fleet", "stories/ward", "stories/rover"),

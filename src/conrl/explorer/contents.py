@@ -20,7 +20,7 @@ from conrl.problem import Problem
 MOST_COLUMNS = 400
 MOST_TYPES = 300  # of a fleet that are listed
 MOST_NUMBERS = 200_000  # of a fleet's table: columns x types x costs
-PREFIX = 12  # significant digits of values
+DIGITS = 12  # significant digits of values
 
 
 def contents(
@@ -39,7 +39,7 @@ def contents(
     assert subject.user is not None
     shown |= {
         "steps": subject.steps,
-        "counts": _counts(subject.user.horizon),
+        **_words(subject.user.horizon),
         "actions": list(subject.user.action_names),
         "totals": episode_totals(subject, surface.columns),
     }
@@ -50,11 +50,13 @@ def contents(
     return shown
 
 
-def _counts(horizon: Any) -> str:
-    """What a visit is, where there is no horizon."""
+def _words(horizon: Any) -> dict[str, str]:
+    """What is limited, and what a visit is."""
     if isinstance(horizon, Average):
-        return "Share of time"
-    return "Discounted visits" if isinstance(horizon, Discounted) else "Expected visits"
+        return {"amount": "Mean of a step", "counts": "Share of time"}
+    if isinstance(horizon, Discounted):
+        return {"amount": "Expected discounted total", "counts": "Discounted visits"}
+    return {"amount": "Expected total", "counts": "Expected visits"}
 
 
 def _common(subject: Subject, surface: Surface) -> dict[str, Any]:
@@ -68,15 +70,15 @@ def _common(subject: Subject, surface: Surface) -> dict[str, Any]:
                 "name": line.name,
                 "kind": line.kind,
                 "sign": int(line.sign),
-                "low": rounded(float(surface.low[r]), PREFIX),
-                "high": rounded(float(surface.high[r]), PREFIX),
-                "own": rounded(float(surface.own[r]), PREFIX),
-                "opening": rounded(float(surface.opening[r]), PREFIX),
+                "low": rounded(float(surface.low[r]), DIGITS),
+                "high": rounded(float(surface.high[r]), DIGITS),
+                "own": rounded(float(surface.own[r]), DIGITS),
+                "opening": rounded(float(surface.opening[r]), DIGITS),
             }
             for r, line in enumerate(subject.lines)
         ],
-        "rewards": [rounded(x, PREFIX + 1) for x in values[:, 0].tolist()],
-        "uses": [[rounded(x, PREFIX + 1) for x in row] for row in (values @ G.T).tolist()],
+        "rewards": [rounded(x, DIGITS + 1) for x in values[:, 0].tolist()],
+        "uses": [[rounded(x, DIGITS + 1) for x in row] for row in (values @ G.T).tolist()],
         "cuts": _distinct(surface.cuts),
         "walls": _distinct(surface.walls),
         "error": rounded(surface.error, 2) if surface.error > CLOSE * largest else 0,
@@ -86,7 +88,7 @@ def _common(subject: Subject, surface: Surface) -> dict[str, Any]:
 
 def _distinct(rows: list[Any]) -> list[list[float | int | None]]:
     """In the order of their coming, none twice."""
-    return [list(row) for row in dict.fromkeys(tuple(rounded(x, PREFIX + 1) for x in row.tolist()) for row in rows)]
+    return [list(row) for row in dict.fromkeys(tuple(rounded(x, DIGITS + 1) for x in row.tolist()) for row in rows)]
 
 
 def _of_fleet(subject: Subject, choose: bool, types: Sequence[str] | None) -> dict[str, Any]:
@@ -96,7 +98,7 @@ def _of_fleet(subject: Subject, choose: bool, types: Sequence[str] | None) -> di
     width = 1 + fleet.num_costs
     listed = min(fleet.num_types, MOST_TYPES)
     surface = survey(subject, max(min(MOST_COLUMNS, MOST_NUMBERS // (listed * width)), 24), choose)
-    shown = _common(subject, surface) | {"steps": None, "counts": "", "actions": [], "totals": []}
+    shown = _common(subject, surface) | {"steps": None, "actions": [], "totals": []} | _words(fleet.horizon)
     units = np.bincount(fleet.member_type, fleet.counts, minlength=fleet.num_types)
     largest = np.argsort(-units, kind="stable")[:listed]
     names = list(types) if types is not None else [f"type {i}" for i in range(fleet.num_types)]

@@ -22,7 +22,7 @@ from conrl.model.counting import TooManyTotals
 from conrl.model.tracking import track
 
 BINS, FEWEST = 200, 40  # values of a total that a page holds
-ENTRIES = 60_000  # of all columns and costs together
+ENTRIES = 100_000  # of all columns and costs together
 MOST_TOTALS = 5_000  # that are counted one by one
 MOST_WORK = 2e9  # outcomes of the model with totals x steps x columns
 EPISODES = 2_000  # of each column, where they are simulated

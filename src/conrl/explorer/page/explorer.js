@@ -20,7 +20,9 @@ class Explorer {
       this.policy = new PolicyView(left, data);
     }
     this.types = data.types ? this.typeTable(left) : null;
-    this.pictures(right, this.policy ? right : left);
+    // A policy of a few lines leaves room beside the other pictures.
+    const long = data.places && (data.places.map || Object.keys(data.places.names).length > 8);
+    this.pictures(right, long ? right : left);
     this.totals = this.totalPictures();
     this.update(true);
   }
@@ -32,7 +34,7 @@ class Explorer {
     this.summary = put(box, "p", { className: "summary", role: "status" });
     const grid = put(box, "div", { className: "dials" });
     this.data.lines.forEach((line, r) => {
-      if (line.kind !== "fixed") this.dials.push(new Dial(grid, line, r, (h) => this.set([[r, h]])));
+      if (line.kind !== "fixed") this.dials.push(new Dial(grid, line, r, this.data.amount, (h) => this.set([[r, h]])));
     });
     const tools = put(box, "div", { className: "tools" });
     const button = (text, h) => put(tools, "button", { type: "button", text }).addEventListener("click", () => this.set(this.dials.map((dial) => [dial.r, h(dial.line)])));
@@ -201,7 +203,7 @@ class Explorer {
     const { data, parts } = this;
     const lines = data.lines.map((line, r) => [line, r]).filter(([line]) => line.kind !== "floor" && line.kind !== "fixed");
     parts.replaceChildren();
-    this.drawn.textContent = answer.weights.length > 1 ? "One of these is drawn at the start of each episode." : "Played in every episode.";
+    this.drawn.textContent = answer.weights.length > 1 ? `One of these is drawn at the start${data.steps === null ? "" : " of each episode"}.` : "Always played.";
     const head = put(put(parts, "thead"), "tr");
     for (const text of ["Policy", "Weight", "Reward", ...lines.map(([line]) => line.name)]) put(head, "th", { scope: "col", text });
     const body = put(parts, "tbody");
@@ -240,7 +242,7 @@ class Explorer {
 
 // One limit: its slider, a field for a number, what is used of it and its price.
 class Dial {
-  constructor(parent, line, r, change) {
+  constructor(parent, line, r, amount, change) {
     Object.assign(this, { line, r, change });
     const ends = [line.low, line.high].map((h) => this.value(h));
     let [low, high] = [Math.min(...ends), Math.max(...ends)];
@@ -253,10 +255,10 @@ class Dial {
     }
     [this.low, this.high] = this.line.sign > 0 ? [low, high + 0.04 * span] : [low - 0.04 * span, high];
     this.title = { limit: `limit on ${line.name}`, floor: `floor of ${line.name}`, chance: `limit on ${line.name}` }[line.kind];
-    this.build(parent);
+    this.build(parent, amount);
   }
 
-  build(parent) {
+  build(parent, amount) {
     const box = put(parent, "div", { className: "dial", role: "group", "aria-label": this.title });
     put(box, "h4", { text: this.line.name });
     const id = newId();
@@ -267,7 +269,7 @@ class Dial {
     this.slider = put(box, "input", { type: "range", id, min: 0, max: POSITIONS, step: 1, className: "limit-slider", "aria-label": this.title });
     this.slider.addEventListener("input", () => this.change(this.at(Number(this.slider.value))));
     this.facts = put(box, "p", { className: "soft dial-facts" });
-    this.label.textContent = { limit: "Expected total at most", floor: "Expected total at least", chance: "Probability at most" }[this.line.kind];
+    this.label.textContent = { limit: `${amount} at most`, floor: `${amount} at least`, chance: "Probability at most" }[this.line.kind];
   }
 
   // Rows are sign * cost <= h; what people see is the cost. The far end of a slider is no limit.

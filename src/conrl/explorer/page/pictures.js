@@ -226,7 +226,8 @@ class TotalsPicture {
     const all = p.reduce((sum, q) => sum + q, 0);
     let sum = 0, at = 0;
     while (at < x.length - 1 && (sum += p[at]) < 0.95 * all - 1e-9) at++;
-    const above = limit === Infinity ? "" : `${percent(this.above(p, limit))} of episodes are above the limit. `;
+    const most = this.totals.width ? "At most " : "";
+    const above = limit === Infinity ? "" : `${most}${percent(this.above(p, limit))} of episodes are above the limit. `;
     const worst = `95% are at ${show(x[at])} or less.`;
     const grid = this.totals.width ? ` Totals are rounded up by at most ${show(this.totals.width, 2)}.` : "";
     return above + worst + grid;
