@@ -479,8 +479,8 @@ CALLS: dict[str, Call] = {
 CALLBACKS = {("learn", "after"), ("plan.confidence", "report"), ("from_gymnasium", "cost")}
 EXEMPT = {  # what is not called by users: results, errors, modules
     "Assessment", "ConRLError", "ModelError", "InfeasibleError", "SpecError", "RunError", "Evaluation", "Feasibility",
-    "Frontier",
-    "BudgetRisk", "Distribution", "FleetSimulation", "History", "Monitoring", "Page", "Plan", "Simulation", "SpentPolicy",
+    "Frontier", "Page",
+    "BudgetRisk", "Distribution", "FleetSimulation", "History", "Monitoring", "Plan", "Simulation", "SpentPolicy",
     "__version__", "convex", "envs", "experiments", "targets", "theory",
 }  # fmt: skip
 

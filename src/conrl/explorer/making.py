@@ -107,7 +107,7 @@ def _taken(given: Plan | FleetPlan | Frontier) -> tuple[ConstrainedMDP | Fleet, 
         middle = float(given.limits[0] + 0.5 * (given.limits[-1] - given.limits[0]))
         if given.asked is not None:
             raise SpecError(
-                "this frontier is of a model that carries what was spent; use conrl.explore(mdp, frontier.linear(limit))"
+                "the frontier's model carries what was spent; use conrl.explore(mdp, frontier.linear(limit))"
             )
         return given.mdp, given.linear(middle), []
     if given.confidence is not None:
