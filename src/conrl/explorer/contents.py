@@ -64,6 +64,10 @@ def _common(subject: Subject, surface: Surface) -> dict[str, Any]:
     G = subject.rows.matrix(subject.oracle.num_costs)
     values = np.array([column.value for column in surface.columns])
     largest = float(np.abs(values[:, 0]).max()) or 1.0
+    facts = list(subject.facts)
+    if not np.array_equal(surface.own, surface.opening):
+        why = "None of the limits binds" if np.isfinite(surface.own).any() else "There are no limits"
+        facts.append(f"{why}, so the page opens at one that binds.")
     return {
         "lines": [
             {
@@ -82,7 +86,7 @@ def _common(subject: Subject, surface: Surface) -> dict[str, Any]:
         "cuts": _distinct(surface.cuts),
         "walls": _distinct(surface.walls),
         "error": rounded(surface.error, 2) if surface.error > CLOSE * largest else 0,
-        "facts": list(subject.facts),
+        "facts": facts,
     }
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from conrl._types import Float, Int
+from conrl.errors import RunError
 from conrl.explorer.mixing import Mixing
 from conrl.explorer.subject import FIXED, Subject
 from conrl.oracles import SupportOracle
@@ -31,6 +32,7 @@ from conrl.planners.feasibility import infeasible
 TOL = 1e-9  # of the plans, as `conrl.plan` has it
 CLOSE = 1e-6  # of the largest reward: a difference between the bounds that is not worth a plan
 LEVELS = (1e-2, 1e-3, 1e-4, 1e-5, CLOSE)  # down to which the bounds are brought everywhere, one after the other
+ROUNDING = 1e-9  # of a row's unit: what is no nearer to a wall is beyond it
 LIGHT = 1e-9  # weight of a column that is left out
 PLANS = 500
 ASKED = 4e9  # directions x outcomes x steps of all plans together
@@ -93,9 +95,18 @@ class _Survey:
         gains = ends.points[:, 0]
         self.size = float(np.abs(gains).max()) or 1.0
         self.mixing = Mixing(unit, self.size)
-        self.surface = Surface(self.least, uses[0].copy(), self.rows.bound.copy(), self.rows.bound.copy())
+        # Nothing uses less of a row than the least.
+        walls = [np.concatenate(([self.least[r]], np.eye(self.rows.size)[r])) / unit[r] for r in range(self.rows.size)]
+        self.surface = Surface(self.least, uses[0].copy(), self.rows.bound.copy(), self.rows.bound.copy(), walls=walls)
 
     # -- plans --------------------------------------------------------------------------------------------
+
+    def look(self, h: Float) -> Optimum | None:
+        """Plan at h where rounding allows it: at the very end of what can be kept it may not, and nothing is told."""
+        try:
+            return self.plan(h)
+        except RunError:
+            return None
 
     def plan(self, h: Float) -> Optimum | None:
         """Plan at h and keep what that tells; None, with a wall more, if h cannot be kept."""
@@ -153,12 +164,10 @@ class _Survey:
 
     def walled(self, h: Float) -> bool:
         """Whether it is proven that h cannot be kept."""
-        if not self.surface.walls:
-            return False
         walls = np.array(self.surface.walls)
         finite = np.isfinite(h)
         walls = walls[(walls[:, 1:][:, ~finite] == 0.0).all(axis=1)]
-        return bool((walls[:, 1:][:, finite] @ h[finite] < walls[:, 0] - 1e-12).any())
+        return bool((walls[:, 1:][:, finite] @ h[finite] < walls[:, 0] - ROUNDING).any())
 
     def gap(self, h: Float) -> float:
         """How far the bounds are apart at h; 0 where nothing is feasible."""
@@ -178,14 +187,14 @@ class _Survey:
             raise infeasible(self.oracle, self.rows.select(np.isfinite(surface.own)), self.conflict)
         if choose and not (best.multipliers > 0.0).any():
             surface.opening = self._binding(surface.own)
-        self.plan(none)
+        self.look(none)
         for r in self.sliders.tolist():
             for others in (surface.opening, none):
                 h = others.copy()
                 h[r] = np.inf
-                self.plan(h)
+                self.look(h)
                 h[r] = self._first(r, others)
-                self.plan(h)
+                self.look(h)
         places = self._places(none)
         gaps, asked = np.full(len(places), np.inf), {r: set[float]() for r in self.sliders.tolist()}
         for close in LEVELS:
@@ -202,7 +211,7 @@ class _Survey:
         for r in self.sliders.tolist():
             h = own.copy()
             h[r] = np.inf
-            best = self.plan(h)
+            best = self.look(h)
             if best is None or self.rows.sign[r] < 0.0:
                 continue
             used, first = float(self.G[r] @ (best.weights @ best.points)), self._first(r, own)
@@ -211,7 +220,7 @@ class _Survey:
                 if used - first <= 1e-6 * self.mixing.unit[r]:
                     break
                 h[r] = used
-                best = self.plan(h)
+                best = self.look(h)
                 if best is not None and best.multipliers[np.flatnonzero(np.isfinite(h)) == r] > 0.0:
                     return h
         return own
@@ -226,7 +235,7 @@ class _Survey:
         rows = type(rows)(rows.cost, rows.sign, others[finite], rows.cost_names)
         try:
             best = maximise(self.oracle, -self.G[r], rows, tol=TOL, columns=self.met)
-        except Conflict:
+        except (Conflict, RunError):
             return float(self.least[r])
         self.work += self.sweep * best.asked
         return -best.objective
@@ -251,7 +260,7 @@ class _Survey:
                 return
             asked.add(x)
             others[r] = x
-            self.plan(others)
+            self.look(others)
 
     def _box(self, places: list[Float], gaps: Float, close: float) -> None:
         """Plan at the worst of the places, until none is worth it. The bounds only ever come nearer to each other, so
@@ -264,7 +273,7 @@ class _Survey:
             if now < gaps[k]:
                 gaps[k] = now
                 continue
-            self.plan(places[k])
+            self.look(places[k])
             gaps[k] = 0.0
 
     def _places(self, none: Float) -> list[Float]:

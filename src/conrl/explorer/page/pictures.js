@@ -116,7 +116,8 @@ class HeatPicture {
     const side = Array.from({ length: SQUARES }, (_, i) => (i + 0.5) / SQUARES);
     const along = (axis, share) => axis.low + share * (axis.high - axis.low);
     const values = side.map((v) => side.map((u) => at(along(x, u), along(y, v))));
-    const none = side.flatMap((v, j) => side.filter((_, i) => values[j][i] === null).map((u) => [along(x, u), along(y, v)]));
+    // Bands of rewards; where there is none, whether that is proven.
+    const kinds = values.map((row, j) => row.map((value, i) => (value === null ? (proven(along(x, side[i]), along(y, side[j])) ? "blocked" : "unknown") : null)));
     const there = values.flat().filter((value) => value !== null);
     const least = Math.min(...there), most = Math.max(...there);
     this.cells.replaceChildren();
@@ -124,11 +125,11 @@ class HeatPicture {
     values.forEach((row, j) => {
       // Neighbours of one colour are one rectangle.
       for (let i = 0; i < SQUARES; ) {
-        const kind = band(row[i], least, most);
+        const kind = kinds[j][i] ?? band(row[i], least, most);
         let end = i + 1;
-        while (end < SQUARES && band(row[end], least, most) === kind) end++;
+        while (end < SQUARES && (kinds[j][end] ?? band(row[end], least, most)) === kind) end++;
         const shape = { x: left + i * w, y: bottom - (j + 1) * h, width: (end - i) * w, height: h };
-        draw(this.cells, "rect", kind === null ? { ...shape, class: "blocked" } : { ...shape, class: "level", "fill-opacity": (0.06 + (0.84 * kind) / (BANDS - 1)).toFixed(3) });
+        draw(this.cells, "rect", typeof kind === "string" ? { ...shape, class: kind } : { ...shape, class: "level", "fill-opacity": (0.06 + (0.84 * kind) / (BANDS - 1)).toFixed(3) });
         i = end;
       }
     });
@@ -139,7 +140,9 @@ class HeatPicture {
     this.key.append(`Best reward: ${show(least, 3)} `);
     const ramp = put(this.key, "span", { className: "bands", "aria-hidden": "true" });
     for (let k = 0; k < BANDS; k++) put(ramp, "i").style.opacity = (0.06 + (0.84 * k) / (BANDS - 1)).toFixed(3);
-    this.key.append(` ${show(most, 3)}.${none.length ? ` Gray: ${nobody(none.every(([u, v]) => proven(u, v)))} keeps all limits.` : ""}`);
+    const met = new Set(kinds.flat());
+    const gray = met.has("blocked") ? " Gray: no policy keeps all limits." : "";
+    this.key.append(` ${show(most, 3)}.${gray}${met.has("unknown") ? " Pale gray: no policy of this page does." : ""}`);
   }
 
   move(x, y, text) {
@@ -161,7 +164,6 @@ class HeatPicture {
 }
 
 function band(value, least, most) {
-  if (value === null) return null;
   return most > least ? Math.min(BANDS - 1, Math.floor((BANDS * (value - least)) / (most - least))) : BANDS - 1;
 }
 

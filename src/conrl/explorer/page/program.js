@@ -135,7 +135,7 @@ class Program {
     for (const wall of this.walls) {
       let sum = 0;
       for (let r = 0; r < h.length; r++) if (wall[r + 1] > 0) sum += wall[r + 1] * h[r];
-      if (sum < wall[0] - 1e-12 * Math.max(1, Math.abs(wall[0]))) return h.map((_, r) => r).filter((r) => wall[r + 1] > 0);
+      if (sum < wall[0] - KEPT) return h.map((_, r) => r).filter((r) => wall[r + 1] > 0);
     }
     return null;
   }
