@@ -46,6 +46,7 @@ MENU = {
         "how-to/certificates",
         "how-to/one-policy",
         "how-to/notebooks",
+        "how-to/explore",
         "studies",
         "how-to/trackers",
     ),

@@ -345,6 +345,11 @@ CALLS: dict[str, Call] = {
         conrl.PolicyFile.named(PLAN.mixture, MDP).act,
         {"step": 0, "state": "0", "generator": np.random.default_rng(0), "component": 0, "spent": None},
     ),
+    "explore": Call(
+        conrl.explore, {"model": FLEET, "problem": None, "limits": [99.0, 99.0], "title": "t", "types": ["press"]}
+    ),
+    "Page.save": Call(conrl.explore(MDP).save, {"path": "page.html"}),
+    "Plan.to_html": Call(PLAN.to_html, {"path": "page.html"}),
     "Plan.save": Call(PLAN.save, {"path": "policy.json", "mixture": False}),
     "monitor": Call(conrl.monitor, {"policy": PLAN, "log": LOG, "alpha": 0.1, "ranges": None}),
     "Policy.save": Call(PLAN.policy.save, {"path": "policy.npz", "mdp": MDP}),
@@ -500,7 +505,7 @@ CALLBACKS = {("learn", "after"), ("plan.confidence", "report"), ("from_gymnasium
 EXEMPT = {  # what is not called by users: results, errors, modules
     "ModelCheck", "ModelWarning",
     "Assessment", "ConRLError", "ModelError", "InfeasibleError", "SpecError", "RunError", "Evaluation", "Feasibility",
-    "Frontier",
+    "Frontier", "Page",
     "BudgetRisk", "Distribution", "FleetSimulation", "History", "Monitoring", "Plan", "Simulation", "SpentPolicy",
     "__version__", "convex", "envs", "experiments", "learners", "planners", "targets", "theory",
 }  # fmt: skip

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,19 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from launch import PATIENCE
+from browsing import chromium, split_words, until, watched
 
 from conrl.envs import box, make, mars_rover
 from conrl.experiments import Study, load
-from conrl.experiments import explorer as budget
 from conrl.experiments.analysis import Environment, Failure
 from conrl.experiments.records import RunRecord
-from conrl.experiments.report import contents, render, write_report
+from conrl.experiments.report import contents, explorer, render, write_report
+from conrl.explorer import subject
 from conrl.model import ConstrainedMDP
-from conrl.oracles import BackwardInduction
-from conrl.planners import frontier as frontiers
-from conrl.planners.column_generation import planner as column_generation
-from conrl.planners.frontier import frontier
 from conrl.planning import plan
 from conrl.problem import Linear
 
@@ -149,101 +143,34 @@ def test_a_directory_is_reported_beside_its_runs(tmp_path: Path) -> None:
     assert write_report(load(tmp_path), tmp_path / "other.html").read_bytes() == (tmp_path / "report.html").read_bytes()
 
 
-# -- the explorer's numbers -------------------------------------------------------------------------------
+# -- the explorer -----------------------------------------------------------------------------------------
 
 
-def rho_of(explorer: dict[str, Any], curve: dict[str, Any], vertex: int, step: int) -> np.ndarray[Any, Any]:
-    """[place, action] as the page unpacks it."""
-    width = len(explorer["actions"]) + 1
-    flat = curve["visits"][vertex][step]
-    table = np.zeros((max(sum(flat[::2]) // width + 1, 64), width))
-    table.ravel()[np.cumsum(flat[::2])] = np.array(flat[1::2]) * budget.UNIT
-    return table
-
-
-def test_mixing_two_vertices_gives_the_plan_between(data: dict[str, Any]) -> None:
-    mdp = mars_rover(rock_reward=1.0)
-    explorer = data["environments"][0]["explorer"]
-    curve = explorer["frontiers"][0]
-    x = np.array(curve["limits"])
-    assert curve["own"] == 0.3
-    for limit in (0.3, 0.02, 1.2):
-        k = int(np.searchsorted(x, limit, side="right")) - 1
-        t = (limit - x[k]) / (x[k + 1] - x[k])
-        best = plan(mdp, frontier(mdp, max_vertices=2).linear(limit))
-        reward = (1 - t) * curve["rewards"][k] + t * curve["rewards"][k + 1]
-        assert best.reward - curve["error"] - 1e-9 <= reward <= best.reward + 1e-9
-        if limit == 0.3:  # the neighbours of the own limit are exact
-            slope = (curve["rewards"][k + 1] - curve["rewards"][k]) / (x[k + 1] - x[k])
-            assert slope == pytest.approx(best.prices[0], rel=1e-6)
-            exact = sum(w * p.occupation(mdp) for w, p in zip(best.mixture.weights, best.mixture.policies, strict=True))
-            for step in (0, 9, 29):
-                shown = (1 - t) * rho_of(explorer, curve, k, step) + t * rho_of(explorer, curve, k + 1, step)
-                np.testing.assert_allclose(shown.sum(axis=1), exact[step].sum(axis=1), atol=2e-4)
-                live = shown[:, -1] == 0.0
-                np.testing.assert_allclose(shown[live, :-1], exact[step][live], atol=2e-4)
-
-
-def test_every_vertex_is_kept_within_the_limits(data: dict[str, Any]) -> None:
+def test_every_environment_has_the_explorer_at_its_limits(data: dict[str, Any]) -> None:
     for env in data["environments"]:
-        for curve in env["explorer"]["frontiers"]:
-            x, y = np.array(curve["limits"]), np.array(curve["rewards"])
-            assert (np.diff(x) > 0).all()
-            assert (np.diff(y) > 0).all()
-            used = np.array(curve["costs"])
-            assert (used[:, curve["cost"]] <= x + 1e-7).all()
-            for i, cost in enumerate(env["costs"]):
-                assert i == curve["cost"] or (used[:, i] <= cost["limit"] + 1e-7).all()
-            assert len(x) <= budget.VERTICES + 2
-        for step in range(env["explorer"]["horizon"]):
-            total = rho_of(env["explorer"], env["explorer"]["frontiers"][0], 0, step).sum()
-            assert total == pytest.approx(1.0, abs=0.01)
+        lines = env["explorer"]["lines"]
+        assert [line["name"] for line in lines] == [cost["name"] for cost in env["costs"]]
+        assert [line["opening"] for line in lines] == [cost["limit"] for cost in env["costs"]]
 
 
-def test_the_box_is_on_the_map(data: dict[str, Any]) -> None:
-    explorer = data["environments"][1]["explorer"]
-    assert explorer["second"]
-    flat = explorer["frontiers"][0]["second"][0][0]  # at step 0 it stands on X
-    columns = len(explorer["rows"][0])
-    assert explorer["rows"][flat[0] // columns][flat[0] % columns] == "X"
-    assert flat[1:] == [10_000]
-
-
-def test_what_cannot_be_explored_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_explored_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     mdp = make("bidding")
     env = Environment("e", "e", mdp, mdp.cost_names, np.array([4.0]), plan(mdp))
-    assert "note" not in budget.explorer(env)
+    assert "note" not in explorer(env)
     unknown = Environment("e", "e", None, mdp.cost_names, np.array([4.0]), None)
-    assert "not known" in budget.explorer(unknown)["note"]
-    monkeypatch.setattr(budget, "MOST_WORK", 10)
-    assert "too large" in budget.explorer(env)["note"]
-
-
-def test_one_oracle_answers_for_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[ConstrainedMDP] = []
-
-    class Counted(BackwardInduction):
-        def __init__(self, mdp: ConstrainedMDP) -> None:
-            made.append(mdp)
-            super().__init__(mdp)
-
-    for module in (budget, frontiers, column_generation):
-        monkeypatch.setattr(module, "exact_oracle", Counted)
-    mdp = make("cluster")
-    best = plan(mdp)
-    assert len(made) == 1
-    found = budget.explorer(Environment("e", "e", mdp, mdp.cost_names, np.asarray(mdp.limits), best))
-    assert len(found["frontiers"]) == 2
-    assert len(made) == 2
-    assert all(one is mdp for one in made)
+    assert "not known" in explorer(unknown)["note"]
+    never = Environment("e", "e", mdp, mdp.cost_names, np.array([-1.0]), None)
+    assert "cannot be kept" in explorer(never)["note"]
+    monkeypatch.setattr(subject, "MOST_WORK", 10)
+    assert "too large" in explorer(env)["note"]
 
 
 def test_large_models_stay_small_in_the_page() -> None:
     mdp = make("random", states=1500, horizon=60, costs=1)
     env = Environment("e", "e", mdp, mdp.cost_names, np.asarray(mdp.limits), plan(mdp))
-    explorer = budget.explorer(env)
-    assert len(json.dumps(explorer, separators=(",", ":"))) < 2e6
-    assert len(explorer["frontiers"][0]["limits"]) >= budget.FEWEST
+    found = explorer(env)
+    assert len(json.dumps(found, separators=(",", ":"))) < 2e6
+    assert len(found["rewards"]) >= 12
 
 
 # -- in a browser -----------------------------------------------------------------------------------------
@@ -251,57 +178,15 @@ def test_large_models_stay_small_in_the_page() -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    found = shutil.which("chromium")
-    if found is None:
-        pytest.skip("no chromium on this machine: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        started = playwright.chromium.launch(executable_path=found, args=flags, timeout=1000.0 * PATIENCE)
-        try:
-            yield started
-        finally:
-            started.close()
+    with chromium() as started:
+        yield started
 
 
 @pytest.fixture
 def tab(browser: Any, page: Path) -> Iterator[Any]:
-    """The page, open; afterwards nothing may have been asked of anyone, nor have gone wrong."""
-    with watched(browser, page, {"width": 1200, "height": 900}) as opened:
+    """The page, open."""
+    with watched(browser, page) as opened:
         yield opened
-
-
-class watched:
-    def __init__(self, browser: Any, page: Path, size: dict[str, int]) -> None:
-        self.browser, self.page, self.size = browser, page, size
-        self.asked: list[str] = []
-        self.wrong: list[str] = []
-
-    def __enter__(self) -> Any:
-        self.tab = self.browser.new_page(viewport=self.size)
-        self.tab.on("request", lambda request: self.asked.append(request.url))
-        self.tab.on("console", lambda message: self.wrong.append(message.text))
-        self.tab.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.tab.on("dialog", lambda dialog: self.wrong.append(dialog.message))
-        self.tab.set_default_timeout(1000.0 * PATIENCE)
-        self.tab.goto(self.page.as_uri())
-        self.tab.wait_for_selector("html[data-ready]", state="attached")
-        return self.tab
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self.tab.close()
-        if error is None:
-            assert self.wrong == []
-            assert self.asked == [self.page.as_uri()]
-
-
-def until(tab: Any, condition: str) -> None:
-    """Playwright's own waiting evaluates texts, which the page's policy forbids."""
-    end = time.monotonic() + PATIENCE
-    while not tab.evaluate(condition):
-        assert time.monotonic() < end, f"never came true: {condition}"
-        tab.wait_for_timeout(50)
 
 
 def explorer_of(tab: Any, i: int) -> Any:
@@ -385,7 +270,7 @@ def test_profiles_have_bands_if_there_are_seeds_enough(browser: Any, tmp_path: P
     runs = [record("rover", name, seed, mdp) for name in ("a", "b") for seed in range(4)]
     found = Made(tmp_path, "made", "made", runs, [], ["a", "b"], {"a": "a", "b": "b"})
     object.__setattr__(found, "models", {"rover": ("Rover", mdp)})
-    with watched(browser, write_report(found), {"width": 390, "height": 844}) as tab:
+    with watched(browser, write_report(found), 390) as tab:
         section = tab.locator("#comparison")
         assert section.locator("select").first.locator("option").all_text_contents() == ["Rover"]  # it is all of them
         assert "[" in section.locator("[aria-label^='Interquartile means']").inner_text()
@@ -404,18 +289,18 @@ def test_profiles_have_bands_if_there_are_seeds_enough(browser: Any, tmp_path: P
 
 def test_the_limit_moves_numbers_and_policy(tab: Any) -> None:
     explorer = explorer_of(tab, 0)
-    slider, numbers, drawing = (explorer.locator(at) for at in (".limit-slider", ".numbers", "svg.map[role=img]"))
+    slider, dial, drawing = (explorer.locator(at) for at in (".limit-slider", ".dial", "svg.map[role=img]"))
     texts, pictures = set(), set()
     for position in ("0", "120", "700", "1000"):
         slider.fill(position)
-        texts.add(numbers.inner_text())
+        texts.add(dial.inner_text())
         pictures.add(drawing.inner_html())
     assert len(texts) == len(pictures) == 4
-    assert "does not bind" in numbers.inner_text()
-    explorer.get_by_role("button", name="study's limit").click()
+    assert "No limit" in dial.inner_text()
+    explorer.get_by_role("button", name="Back to the start").click()
     best = plan(mars_rover(rock_reward=1.0))
-    assert f"{best.reward:.5g}" in numbers.inner_text()
-    assert f"{best.prices[0]:.4g}" in numbers.inner_text()
+    assert f"{best.reward:.5g}" in explorer.locator(".summary").inner_text()
+    assert f"{best.prices[0]:.4g}".rstrip("0") in dial.inner_text()
 
 
 PAUSE_AT = """step => new Promise(done => {
@@ -452,11 +337,10 @@ def test_sliders_work_by_keyboard_and_steps_play(tab: Any) -> None:
 def test_other_costs_and_models_without_a_map(tab: Any) -> None:
     explorer = explorer_of(tab, 2)
     assert explorer.locator("svg.map").count() == 0
-    assert explorer.locator("table", has_text="Expected visits").locator("tbody tr").count() == 12
-    assert "Limit on the expected total of energy" in explorer.inner_text()
-    explorer.get_by_label("Cost", exact=True).select_option(label="latency")
-    assert "Limit on the expected total of latency" in explorer.inner_text()
-    assert "The other limits stay: energy 5" in explorer.inner_text()
+    assert explorer.locator("table", has_text="Expected visits").locator("tbody tr").count() == 20
+    assert explorer.locator(".dial h4").all_text_contents() == ["energy", "latency"]
+    explorer.get_by_label("Limit", exact=True).select_option(label="limit on latency")
+    assert "limit on latency" in explorer.locator(".curve").get_attribute("aria-label")
 
 
 def test_algorithms_are_chosen_and_axes_changed(tab: Any) -> None:
@@ -483,12 +367,13 @@ def test_algorithms_are_chosen_and_axes_changed(tab: Any) -> None:
 
 
 def test_narrow_screens_do_not_scroll_sideways(browser: Any, page: Path) -> None:
-    with watched(browser, page, {"width": 390, "height": 844}) as tab:
+    with watched(browser, page, 390) as tab:
         for i in range(3):
             explorer_of(tab, i)
             tab.locator(f"#env-{i} .plot").scroll_into_view_if_needed()
             tab.locator(f"#env-{i} .js-plotly-plot").wait_for()
         assert tab.evaluate("document.documentElement.scrollWidth") == 390
+        assert split_words(tab) == []
 
 
 def test_contents_of_nothing_but_failures(tmp_path: Path) -> None:

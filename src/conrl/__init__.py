@@ -30,6 +30,7 @@ _NAMES = {
     "estimation.logs": "Log",
     "estimation.monitor": "Monitoring monitor",
     "estimation.sampled": "sample_log",
+    "explorer": "Page explore",
     "evaluation": "Evaluation Simulation evaluate simulate",
     "io": "load_model save_model",
     "io.checking": "ModelCheck check_model",
@@ -104,6 +105,7 @@ __all__ = [  # spelt out: type checkers read no other
     "OptCMDP",
     "OptPessLP",
     "OptPrimalDual",
+    "Page",
     "Plan",
     "Policy",
     "PolicyFile",
@@ -129,6 +131,7 @@ __all__ = [  # spelt out: type checkers read no other
     "estimate",
     "evaluate",
     "experiments",
+    "explore",
     "feasibility",
     "from_gymnasium",
     "frontier",
@@ -165,6 +168,7 @@ if TYPE_CHECKING:
     from conrl.estimation.monitor import Monitoring, monitor
     from conrl.estimation.sampled import sample_log
     from conrl.evaluation import Evaluation, Simulation, evaluate, simulate
+    from conrl.explorer import Page, explore
     from conrl.io import load_model, save_model
     from conrl.io.checking import ModelCheck, check_model
     from conrl.learners import (

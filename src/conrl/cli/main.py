@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import click
 
 from conrl import __version__
-from conrl.cli import check, learn, logs, plan, running, studies
+from conrl.cli import check, explore, learn, logs, plan, running, studies
 from conrl.cli.command import Command, complain, load_numba, show, warnings_said
 from conrl.cli.options import as_json, imports
 from conrl.errors import ConRLError, InfeasibleError, printable
@@ -173,6 +173,7 @@ def algorithms(as_json: bool) -> None:
 for command in (
     plan.plan,
     plan.frontier,
+    explore.explore,
     check.check,
     logs.assess,
     running.act,

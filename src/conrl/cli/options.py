@@ -167,18 +167,20 @@ imports = click.option(
     help="A module with plug-ins, to import first; may be repeated.",
 )
 
+GIVEN = (limit, horizon, discount, average, total, parameter, start, normalize)  # what makes a model of its name
+
+
+def given_options(command: Callable[..., None]) -> Callable[..., None]:
+    """What says which model is meant, beside its name."""
+    for option in reversed(GIVEN):
+        command = option(command)
+    return command
+
 
 def model_options(command: Callable[..., None]) -> Callable[..., None]:
     """What `plan` and `frontier` share beside the name of a model."""
     options = (
-        limit,
-        horizon,
-        discount,
-        average,
-        total,
-        parameter,
-        start,
-        normalize,
+        *GIVEN,
         click.option("--tol", type=float, show_default="1e-9", help="Tolerance of the certificate."),
         click.option("--out", type=click.Path(path_type=Path), multiple=True, help="File to write; may be repeated."),
         imports,

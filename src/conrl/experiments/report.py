@@ -1,35 +1,29 @@
-"""The report of a study: one HTML page that needs nothing else, and nobody's network.
+"""The report of a study: one HTML page that needs nothing else, and nobody's network (`conrl.explorer.pages`).
 
-The page is `page/report.html` with its style, its scripts, plotly.js and the numbers put in. Names go in as JSON and
-are shown as text, never as HTML; a policy in the page's head (CSP) names the two scripts by their hashes, so that no
-other would run and no request could leave.
-
-The *budget explorer* is made in `conrl.experiments.explorer`.
+The page is `page/report.html` with plotly.js, its own scripts and those of the explorer, and the numbers put in. For
+each environment whose model is known there is the *budget explorer* of `conrl.explorer`.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
-import json
-import re
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from conrl import metrics
-from conrl.errors import SpecError
+from conrl.errors import ConRLError, SpecError
 from conrl.experiments.analysis import Environment, Study
-from conrl.experiments.explorer import explorer, rounded
 from conrl.experiments.loading import load
 from conrl.experiments.measures import COMPARED
 from conrl.experiments.statistics import CONFIDENCE, LEAST_SEEDS, RESAMPLES
+from conrl.explorer.contents import contents as explorer_contents
+from conrl.explorer.contents import rounded
+from conrl.explorer.pages import FRAME, SCRIPTS, asset, fill
 from conrl.io.files import atomic_write
+from conrl.problem import ConcaveConvex, Linear
 
-SCRIPTS = ("page.js", "curves.js", "comparison.js", "explorer.js")
+PAGE = ("page.js", "curves.js", "comparison.js")
 EVEN, EARLY = 130, 70  # points along a curve: equally far apart, and closer together at the start
 
 
@@ -48,25 +42,9 @@ def write_report(study: Study | str | Path, out: str | Path | None = None) -> Pa
 
 def render(data: dict[str, Any]) -> bytes:
     """The page that shows `data`."""
-    folder = resources.files("conrl.experiments") / "page"
-
-    def text(name: str) -> str:
-        return (folder / name).read_text(encoding="utf-8")
-
-    scripts = {"plotly": _plotly(), "script": "\n".join(map(text, SCRIPTS))}
-    hashes = (hashlib.sha256(script.encode()).digest() for script in scripts.values())
-    allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in hashes)
-    parts = {
-        **scripts,
-        "style": text("report.css"),
-        "policy": f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:",
-        "title": html.escape(str(data["title"])),
-        # Within a script element "</script" and "<!--" would mean something; as \u003c they are JSON all the same.
-        "data": json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
-    }
-    # In one pass: what is put in is not searched again.
-    page = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], text("report.html"))
-    return page.encode("utf-8", errors="replace")
+    own = [asset(name, "conrl.experiments") for name in PAGE]
+    scripts = {"plotly": _plotly(), "script": "\n".join([asset(FRAME), *own, *map(asset, SCRIPTS)])}
+    return fill(asset("report.html", "conrl.experiments"), data, scripts).encode()
 
 
 def _plotly() -> str:
@@ -111,6 +89,18 @@ def contents(study: Study) -> dict[str, Any]:
             for env in study.environments.values()
         ],
     }
+
+
+def explorer(env: Environment) -> dict[str, Any]:
+    """What the explorer of an environment shows; or a note why there is none."""
+    if env.mdp is None:
+        return {"note": "The model is not known here, so that there is nothing to explore."}
+    asked = None if env.optimum is None else env.optimum.problem
+    problem = Linear(env.limits) if asked is None or isinstance(asked, ConcaveConvex) else asked
+    try:
+        return explorer_contents(env.mdp, problem)
+    except ConRLError as error:
+        return {"note": f"There is nothing to explore: {error}"}
 
 
 def _words() -> dict[str, str]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -190,6 +191,13 @@ class FleetPlan(Sheeted, Framed, Drawn):
                 value = np.asarray(mix.weights) @ np.array([self._value(member, j) for j in mix.columns])
                 found.append(Part(1, self._mixture(member, mix), value))
         return found
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """A page with a slider for every shared limit, open at those of the plan (`conrl.explore`); written, if there
+        is a path."""
+        from conrl.explorer import explore  # above this layer: the plan hands itself on
+
+        return explore(self).written(path)
 
     def _units_of(self, member: int) -> Int:
         return np.flatnonzero(self.fleet.unit_member == member)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,6 +132,13 @@ class Frontier(Sheeted, Framed, Drawn):
         limits = resolve_limits(self.mdp.limits, self.mdp.cost_names, "limits")
         limits[self.cost] = _limit(limit)
         return limits
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """A page with a slider for every limit, open in the middle of the curve (`conrl.explore`); written, if there
+        is a path."""
+        from conrl.explorer import explore  # above this layer: the curve hands itself on
+
+        return explore(self).written(path)
 
     def save(self, path: str) -> None:
         """Write the vertices as CSV: limit, reward and price to the right of each."""

@@ -35,7 +35,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conrl._types import Arrays, Float
+from conrl._types import Arrays, Float, Int
 from conrl.arguments import frozen
 from conrl.episode_totals import cvar, last_totals
 from conrl.errors import InfeasibleError, RunError, SpecError
@@ -130,27 +130,61 @@ def limited(mdp: ConstrainedMDP, problem: Linear, chance: Tail | None, cost: int
     tails = problem.tails(mdp)
     if chance is not None:
         tails = (*(t for t in tails if t[:3] != chance[:3]), chance)
-    tracked, down = bracketed(mdp, tails, problem.grids(mdp))
+    found = _carried(mdp, problem, tails, "a frontier")
+    model = found.model
+    limits = resolve_limits(found.linear.limits, model.cost_names, "limits")
+    if chance is None:
+        return model.replace(limits=limits), cost
+    if found.offsets[-1]:
+        raise SpecError(f"chance: an episode begins above {chance.limit:.10g}; give a threshold of at least 0")
+    varied = mdp.num_costs + len(found.offsets) - 1
+    limits[varied] = np.inf
+    return model.replace(limits=limits), varied
+
+
+class Carried(NamedTuple):
+    """A model that carries what was spent, in which limits on single episodes are limits on expected costs.
+
+    Its costs are those of the model, of single steps, one for each chance, and one for each CVaR: the mean excess above
+    its quantile t, which is the best one for the problem as it is and stays.
+    """
+
+    model: ConstrainedMDP
+    linear: Linear  # limits and floors on its costs
+    state: Int  # [n]: the state that each of its states stands for
+    chances: tuple[Tail, ...]
+    offsets: tuple[float, ...]  # of each chance: what its total begins with
+    quantiles: tuple[float, ...]  # t of each CVaR
+
+
+def carried(mdp: ConstrainedMDP, problem: Linear, who: str) -> Carried:
+    """The model and the linear problem that stand for limits on single episodes; `who` needs exact totals."""
+    return _carried(mdp, problem, problem.tails(mdp), who)
+
+
+def _carried(mdp: ConstrainedMDP, problem: Linear, tails: tuple[Tail, ...], who: str) -> Carried:
+    model, rows = replace(problem, never=None, chance=None, cvar=None, grid=None).bind(mdp)
+    tracked, down = bracketed(model, tails, problem.grids(mdp))
     if down is not None:
         raise SpecError(
-            "a frontier needs totals that can be counted exactly, and these need a grid; round the costs of the model"
+            f"{who} needs totals that can be counted exactly, and these need a grid; round the costs of the model"
         )
-    rows = problem.rows(mdp)
-    search = _Search(_Asked(ColumnGeneration().plan, mdp, mdp, problem, rows, tails, SLACK_TOLERANCE), tracked)
-    part: Tracked | SafePart = tracked
-    if search.nevers:
-        part = SafePart(tracked, search.nevers)
-        if part.empty:
-            raise search._never_kept()
-    if chance is not None and search.crossings[-1].offset:
-        raise SpecError(f"chance: an episode begins above {chance.limit:.10g}; give a threshold of at least 0")
-    columns, linear = search.linear(())
-    model = part.model(columns)
-    limits = resolve_limits(linear.limits, model.cost_names, "limits")
-    varied = model.num_costs - 1 if chance is not None else cost
-    if chance is not None:
-        limits[varied] = np.inf
-    return model.replace(limits=limits), varied
+    search = _Search(_Asked(ColumnGeneration().plan, mdp, model, problem, rows, tails, SLACK_TOLERANCE), tracked)
+    part = search.safe_part()
+    ranges: _Ranges = ()
+    if search.cvars:
+        _, best, _, _ = search.best_box(None)
+        ranges = tuple((k, k) for k in best.best)
+    columns, linear = search.linear(ranges)
+    units = [tracked.counter.units[tracked.counter.costs.index(tail.cost)] for tail in search.cvars]
+    return Carried(
+        part.model(columns),
+        linear,
+        tracked.state,
+        tuple(search.chances),
+        tuple(crossing.offset for crossing in search.crossings),
+        tuple(float(o[k] * unit) for o, (k, _), unit in zip(search.candidates, ranges, units, strict=True)),
+    )
 
 
 class _Asked(NamedTuple):
@@ -282,13 +316,29 @@ class _Search:
                 raise
         return self._relaxed(start)
 
+    def safe_part(self) -> Tracked | SafePart:
+        """What is left of the tracked model where some limits are never exceeded."""
+        if not self.nevers:
+            return self.tracked
+        part = SafePart(self.tracked, self.nevers)
+        if part.empty:
+            raise self._never_kept()
+        return part
+
     def _best(self, start: Arrays | None) -> Plan:
-        """Best first over boxes of quantiles, until none left can beat the best plan found; one box without CVaRs."""
-        part: Tracked | SafePart = self.tracked
-        if self.nevers:
-            part = SafePart(self.tracked, self.nevers)
-            if part.empty:
-                raise self._never_kept()
+        """The plan of the best box."""
+        plan = self._plan(*self.best_box(start))
+        broken = [row for row in plan.rows if not row.excess <= row.allowance]
+        if broken and plan.status != "approximate":
+            raise RunError(f"rounding broke {broken[0].name} by {broken[0].excess:.3g}; measure costs in other units")
+        return plan
+
+    def best_box(self, start: Arrays | None) -> tuple[Tracked | SafePart, _Box, float, int]:
+        """Best first over boxes of quantiles, until none left can beat the best plan found; one box without CVaRs.
+
+        With the part of the model that it is planned on, a bound on all boxes, and how many directions were asked.
+        """
+        part = self.safe_part()
         for tail, options in zip(self.cvars, self.candidates, strict=True):
             if not options:
                 raise self._no_quantile(tail)
@@ -331,11 +381,7 @@ class _Search:
         boxes = [found for found in known.values() if isinstance(found, _Box)]
         if best is None:
             raise self._explained(*(found for found in known.values() if isinstance(found, InfeasibleError)))
-        plan = self._plan(part, best, bound, sum(found.plan.iterations for found in boxes))
-        broken = [row for row in plan.rows if not row.excess <= row.allowance]
-        if broken and plan.status != "approximate":
-            raise RunError(f"rounding broke {broken[0].name} by {broken[0].excess:.3g}; measure costs in other units")
-        return plan
+        return part, best, bound, sum(found.plan.iterations for found in boxes)
 
     def _tolerance(self, box: _Box) -> float:
         return self.asked.tol * max(1.0, abs(box.plan.objective))

@@ -2,49 +2,6 @@
 // The frame of the page: what was run, failures, algorithms compared, and for each environment curves, table and explorer.
 // Texts from the study are set as textContent only.
 
-const DATA = JSON.parse(document.getElementById("data").textContent);
-const SVG = "http://www.w3.org/2000/svg";
-
-function put(parent, tag, props = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [key, value] of Object.entries(props)) {
-    if (key === "text") element.textContent = value;
-    else if (key in element && key !== "list") element[key] = value;
-    else element.setAttribute(key, value);
-  }
-  element.append(...children);
-  if (parent) parent.append(element);
-  return element;
-}
-
-function draw(parent, tag, attributes = {}, text = null) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  if (text !== null) element.textContent = text;
-  if (parent) parent.append(element);
-  return element;
-}
-
-let lastId = 0;
-const newId = () => `e${++lastId}`;
-
-// Four digits, more where they stand before the point.
-function show(x, digits = 4) {
-  if (x === null || x === undefined) return "–";
-  if (x === 0) return "0";
-  const size = Math.abs(x);
-  if (size < 1e-4 || size >= 1e9) return x.toExponential(2);
-  const after = Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
-  return x.toLocaleString("en-US", { maximumFractionDigits: Math.min(after, 8) });
-}
-
-function percent(p) {
-  if (p === 0) return "0%";
-  if (p < 5e-5) return "<0.01%";
-  return `${(100 * p).toFixed(p >= 0.0995 ? 0 : p >= 0.00995 ? 1 : 2)}%`;
-}
-
-const plural = (n, word) => `${n.toLocaleString("en-US")} ${word}${n === 1 ? "" : "s"}`;
 const many = (n) => (n === null ? "–" : Math.round(n).toLocaleString("en-US"));
 
 function header() {
@@ -179,26 +136,6 @@ function policiesTable(section, env) {
 
 // -- all of it -------------------------------------------------------------------------------------------------
 
-// Figures are made when they come near the window: a study of many environments opens at once.
-const waiting = new Map();
-const watcher = "IntersectionObserver" in window
-  ? new IntersectionObserver((entries) => entries.forEach((e) => e.isIntersecting && make(e.target)), { rootMargin: "800px" })
-  : null;
-
-function make(element) {
-  const maker = waiting.get(element);
-  if (!maker) return;
-  waiting.delete(element);
-  if (watcher) watcher.unobserve(element);
-  maker();
-}
-
-function whenSeen(element, maker) {
-  waiting.set(element, maker);
-  if (watcher) watcher.observe(element);
-  else make(element);
-}
-
 document.addEventListener("DOMContentLoaded", () => {
   const main = document.getElementById("main");
   main.replaceChildren();
@@ -216,7 +153,7 @@ document.addEventListener("DOMContentLoaded", () => {
     resultsTable(section, env);
     policiesTable(section, env);
     put(section, "h3", { text: "Budget explorer" });
-    budgetExplorer(section, env);
+    budgetExplorer(section, env.explorer);
   });
   window.addEventListener("beforeprint", () => [...waiting.keys()].forEach(make));
   document.documentElement.dataset.ready = "yes";

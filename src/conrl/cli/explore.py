@@ -1,0 +1,103 @@
+"""The command that writes a page with a slider for every limit. Heavy imports are local to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from conrl.cli import completion
+from conrl.cli.command import Command, load_numba, show
+from conrl.cli.logs import working
+from conrl.cli.options import (
+    as_json,
+    chance,
+    check_files,
+    cvar,
+    given_options,
+    imports,
+    never,
+    read_criterion,
+    read_limits,
+    repeated,
+)
+from conrl.errors import SpecError
+
+
+@click.command(
+    cls=Command,
+    epilog="""\b
+Examples:
+  conrl explore mars-rover --set rock_reward=1
+  conrl explore cluster --limit energy=6 --out cluster.html
+  conrl explore mars-rover --set rock_reward=1 --chance "crash>0:0.05"
+  conrl explore model.csv --horizon 20 --start home --limit fuel=3
+  conrl explore fleet.toml
+
+The page opens at the limits that are given, else at the model's own or, if none of them binds, at one that does. It is
+one file that loads nothing from anywhere. All sliders act together, and at each of their positions the page says how
+much more reward could be possible at most.
+
+Exit code 3: no policy keeps the limits.""",
+)
+@click.argument("model", shell_complete=completion.model)
+@given_options
+@click.option("--floor", "floors", help="Least expected total of a cost.", **repeated(read_limits))
+@never
+@chance
+@cvar
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("explore.html"),
+    show_default=True,
+    help="The page to write.",
+)
+@imports
+@as_json
+def explore(
+    model: str,
+    limits: dict[str, float],
+    floors: dict[str, float],
+    never: dict[str, float],
+    chance: dict[str, list[tuple[float, float]]],
+    cvar: dict[str, list[tuple[float, float]]],
+    out: Path,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """A page with a slider for every limit of MODEL: the best policy, prices, frontier and tails at each of them."""
+    check_files((out,), (".html",))
+    load_numba()
+    from conrl.envs import naming
+    from conrl.envs.fleet_files import is_fleet_file, load_fleet
+    from conrl.explorer import explore as page_of
+    from conrl.problem import Linear
+
+    tails: dict[str, Any] = {"never": never, "chance": chance, "cvar": cvar}
+    asked = {name: entries for name, entries in {"floors": floors, **tails}.items() if entries}
+    with working("exploring"):
+        if is_fleet_file(model):
+            own = {"--set": given["settings"], "--start": given["start"], "--discount": given["discount"] is not None}
+            own |= {"--average": given["average"], "--total": given["total"]}
+            own |= {f"--{name}": entries for name, entries in tails.items()}
+            if (refused := next((name for name, value in own.items() if value), None)) is not None:
+                raise SpecError(f"{refused} is not for a fleet; see the table [fleet] of {model}")
+            fleet, names = load_fleet(model, given["horizon"], limits, floors, normalize=given["normalize"])
+            page = page_of(fleet, title=model, types=names)
+        else:
+            mdp = naming.model(model, limits=limits, **read_criterion(given), allow_import=True)  # typed by the user
+            problem: Any = Linear(mdp.limits, **asked) if limits or asked else None
+            page = page_of(mdp, problem, title=model)
+    page.save(out)
+    record = {"model": model, "wrote": str(out), "sliders": list(page.sliders), "error": page.error}
+    show(as_json, record, lambda: _lines(record, len(page.html.encode())))
+
+
+def _lines(record: dict[str, Any], size: int) -> list[str]:
+    """What was written, and how exact it is."""
+    some = ", ".join(record["sliders"])
+    plural = "s" * (len(record["sliders"]) != 1)
+    exact = f"within {record['error']:.2g} of the best reward" if record["error"] else "exact to 1e-6 of the reward"
+    return [f"wrote {record['wrote']}, {size / 1e3:,.0f} kB: {len(record['sliders'])} slider{plural} ({some}), {exact}"]

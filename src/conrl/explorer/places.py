@@ -1,0 +1,156 @@
+"""Where policies go and what they do there, column by column, as numbers that a page can mix.
+
+Letters: rho(h, i, a) is the probability of being in place i at step h and playing a, under one column. The place is a
+cell of the map or, without one that can be drawn, a state. A mixture of columns with weights w has rho = sum_i w_i
+rho_i, and its Markov form plays a in place i in proportion to it (Altman 1999, Theorem 6.1). So the page holds rho of
+the columns, sparse, and mixes them itself. Without a horizon there is one rho, which counts as the model does:
+discounted visits, visits until the end, or the share of time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from conrl._types import Bool, Float, Int
+from conrl.errors import SpecError
+from conrl.explorer.subject import Subject
+from conrl.explorer.surface import Column
+from conrl.model import ConstrainedMDP
+from conrl.model.layout import Layout
+from conrl.policy_map import DIRECTIONS, KINDS, WALLS, absorbed, grid_layout
+
+ENTRIES = 200_000  # of all rho together; some 8 bytes each
+FEWEST = 12  # places listed at a step
+MOST_LISTED = 64  # kept of each column and step, if there are more; the most visited ones
+MOST_CELLS = 2_500  # of a map that a page can draw
+MOST_MOVES = 15_000  # outcomes that a page holds for its diagram
+MOST_STEPS = 2_000
+UNIT = 1e-4  # in which probabilities are stored; 0 stands for less than half of it
+
+
+class Places:
+    """The places of a subject, and rho of its columns in them."""
+
+    def __init__(self, subject: Subject) -> None:
+        assert subject.model is not None
+        assert subject.user is not None
+        self.model, self.user, self.steps = subject.model, subject.user, subject.steps
+        user, model = self.user, self.model
+        self.layout = _layout(user)
+        cell = np.arange(user.num_states) if self.layout is None else self.layout.cell  # [S]; -1 for nowhere
+        self.count = int(cell.max()) + 1
+        self.actions = user.num_actions + 1
+        # Where nothing happens any more an action means nothing: it is counted as one more, the last.
+        ended = np.zeros(user.num_states, dtype=bool) if user.step_dependent else absorbed(user)
+        self.source = subject.state[model.pair_state]  # [P]: the user's state
+        place = cell[self.source]
+        action = np.where(ended[self.source], user.num_actions, model.action)
+        self.keys = np.where(place < 0, -1, place * self.actions + action)
+        self.ended, self.second = ended, None if self.layout is None else _second_piece(user, self.layout)
+        self.named: set[int] = set()
+
+    def most_columns(self, most: int) -> int:
+        """How many columns a page has room for: FEWEST places of each step are always listed."""
+        return max(min(ENTRIES // ((self.steps or 1) * min(self.count, MOST_LISTED)), most), 2 * FEWEST)
+
+    def visits(self, columns: list[Column]) -> dict[str, Any]:
+        """For each column and step the keys (place x actions + action) with their rho; and the second piece's cells."""
+        every = self.steps or 1
+        room = ENTRIES // max(every * len(columns), 1)
+        most = min(max(room, FEWEST), max(MOST_LISTED, self.count if self.layout else 0))
+        first, second = [], []
+        for column in columns:
+            rho = np.zeros((self.model.repeats, self.model.num_pairs))
+            if not column.skip:
+                column.oracle.policy(column.direction).add_occupation(self.model, 1.0, rho)
+            steps = [self._step(rho, h) for h in range(every)]
+            first.append([self._listed(keys, p, most) for keys, p in steps])
+            if self.second is not None:
+                second.append([self._pieces(rho, h) for h in range(every)])
+        return {"visits": first, "all": most >= self.count} | ({"second": second} if self.second is not None else {})
+
+    def _step(self, rho: Float, h: int) -> tuple[Int, Float]:
+        """The keys and probabilities of one step."""
+        if self.model.step_dependent:
+            at = self.model.pair_step == h
+            return self.keys[at], rho[0][at]
+        return self.keys, rho[h]
+
+    def _listed(self, keys: Int, p: Float, most: int) -> list[int]:
+        table = np.bincount(keys[keys >= 0], p[keys >= 0], minlength=self.count * self.actions)
+        table = table.reshape(self.count, self.actions)
+        if most < self.count:
+            table[np.argsort(-table.sum(axis=1), kind="stable")[most:]] = 0.0
+        self.named.update(np.flatnonzero(table.any(axis=1)).tolist())
+        return sparse(table.ravel(), UNIT)
+
+    def _pieces(self, rho: Float, h: int) -> list[int]:
+        assert self.second is not None
+        at = self.model.pair_step == h if self.model.step_dependent else np.ones(self.source.size, dtype=bool)
+        row = rho[0] if self.model.step_dependent else rho[h]
+        cells = np.bincount(self.second[self.source[at]], row[at])
+        return sparse(np.where(cells < UNIT / 2, 0.0, cells), UNIT)
+
+    def description(self) -> dict[str, Any]:
+        """What the places are called, or the map that they are on; after `visits`."""
+        if self.layout is None:
+            return {"names": {str(s): self.user.state_name(s) for s in sorted(self.named)}, "moves": self._moves()}
+        signs = {sign for row in self.layout.rows for sign in row}
+        return {
+            "map": {
+                "rows": list(self.layout.rows),
+                "arrows": list(self.layout.arrows),
+                "kinds": {sign: word for sign, word in KINDS.items() if sign in signs},
+                "walls": WALLS,
+                "directions": {sign: step for sign, step in DIRECTIONS.items() if sign in self.layout.arrows},
+                "second": self.second is not None,
+            }
+        }
+
+    def _moves(self) -> dict[str, list[float]] | None:
+        """Of each key, where it leads and how likely; None where they are too many, or differ from step to step."""
+        user, g = self.user, self.user.graph
+        if user.step_dependent or self.steps is None or g.probability.size > MOST_MOVES:
+            return None
+        found: dict[str, list[float]] = {}
+        for pair in np.flatnonzero(np.isin(user.pair_state, list(self.named)) & ~self.ended[user.pair_state]).tolist():
+            at = slice(int(g.start[pair]), int(g.start[pair + 1]))
+            key = int(user.pair_state[pair]) * self.actions + int(user.action[pair])
+            where, which = np.unique(g.successor[at], return_inverse=True)
+            p = np.bincount(which, g.probability[at])
+            found[str(key)] = [x for s, q in zip(where.tolist(), p.tolist(), strict=True) for x in (s, round(q, 6))]
+            self.named.update(where.tolist())
+        return found
+
+
+def _layout(mdp: ConstrainedMDP) -> Layout | None:
+    try:
+        layout = grid_layout(mdp)
+    except SpecError:
+        return None
+    return layout if len(layout.rows) * len(layout.rows[0]) <= MOST_CELLS else None
+
+
+def _second_piece(mdp: ConstrainedMDP, layout: Layout) -> Int | None:
+    """[S]: the cell of a second piece on the map, where the features are two pictures of it: agent, piece."""
+    shape = (len(layout.rows), len(layout.rows[0]))
+    if mdp.features is None or mdp.features.shape != (mdp.num_states, 2, *shape):
+        return None
+    pictures = mdp.features.reshape(mdp.num_states, 2, -1)
+    agent, piece = pictures.argmax(axis=2).T
+    single: Bool = (pictures.sum(axis=2) == 1.0).all() and (pictures.max(axis=2) == 1.0).all()
+    return piece if single and (agent == layout.cell).all() else None
+
+
+def sparse(values: Any, unit: float) -> list[int]:
+    """Where values are positive, as differences of indices, each followed by its value in units.
+
+    >>> sparse(np.array([0.0, 0.25, 0.0, 1.0]), 0.01)
+    [1, 25, 2, 100]
+    """
+    at = np.flatnonzero(values > 0.0)
+    pairs = np.column_stack((np.diff(at, prepend=0), np.round(values[at] / unit).astype(np.int64)))
+    flat: list[int] = pairs.ravel().tolist()
+    return flat

@@ -1,0 +1,515 @@
+"""The explorer: what its page holds against plans of its own, and the page itself in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browsing import chromium, split_words, watched
+from commands import ok, record, refused
+from scipy.optimize import linprog
+
+import conrl
+from conrl.envs import box, make, mars_rover
+from conrl.explorer import subject
+from conrl.explorer.contents import contents
+from conrl.explorer.places import UNIT
+from conrl.explorer.surface import _breaks
+from conrl.problem import Linear
+
+EVIL = "</script><img src=x onerror=alert(1)>"
+LONG = "maintenance hours of the night shift"
+
+
+def few(costs: int = 2, seed: int = 5, names: tuple[str, ...] | None = None) -> conrl.ConstrainedMDP:
+    """A small model without a map."""
+    mdp = make("random", states=8, horizon=5, costs=costs, seed=seed)
+    if names is None:
+        return mdp
+    tables = mdp.transitions, mdp.rewards, mdp.costs
+    states = [EVIL, *(f"state {i}" for i in range(1, 8))]
+    return conrl.ConstrainedMDP(
+        *tables, horizon=5, initial=mdp.initial, limits=mdp.limits, cost_names=names, state_names=states
+    )
+
+
+def data_of(page: str) -> dict[str, Any]:
+    match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert match is not None
+    found: dict[str, Any] = json.loads(match[1])["explorer"]
+    return found
+
+
+# -- the two bounds, by another solver --------------------------------------------------------------------
+
+
+def lower(data: dict[str, Any], h: Any) -> tuple[float, Any] | None:
+    """The program of the page, by scipy."""
+    kept = np.isfinite(h)
+    uses = np.array(data["uses"])[:, kept].T
+    n = len(data["rewards"])
+    done = linprog(
+        -np.array(data["rewards"]), uses if kept.any() else None, h[kept] if kept.any() else None,
+        np.ones((1, n)), [1.0], method="highs",
+    )  # fmt: skip
+    return (-done.fun, done.x) if done.status == 0 else None
+
+
+def upper(data: dict[str, Any], h: Any) -> float:
+    cuts = np.array(data["cuts"])
+    finite = np.isfinite(h)
+    told = (cuts[:, 1:][:, ~finite] == 0.0).all(axis=1)
+    return float((cuts[told, 0] + cuts[told][:, 1:][:, finite] @ h[finite]).min(initial=np.inf))
+
+
+def walled(data: dict[str, Any], h: Any) -> bool:
+    walls = np.array(data["walls"]).reshape(-1, 1 + h.size)
+    return bool((walls[:, 1:] @ np.where(np.isfinite(h), h, 1e12) < walls[:, 0] - 1e-9).any())
+
+
+def anywhere(data: dict[str, Any], generator: np.random.Generator) -> Any:
+    low, high = (np.array([line[end] for line in data["lines"]]) for end in ("low", "high"))
+    h = low + generator.random(low.size) * (high - low)
+    return np.where(generator.random(low.size) < 0.15, np.inf, h)
+
+
+@pytest.mark.parametrize("costs", [1, 2, 3])
+def test_the_optimum_lies_between_the_bounds_at_any_limits(costs: int) -> None:
+    mdp = few(costs)
+    data = contents(mdp, Linear(mdp.limits))
+    generator = np.random.default_rng(costs)
+    feasible = 0
+    for _ in range(25):
+        h = anywhere(data, generator)
+        mixed = lower(data, h)
+        try:
+            best = conrl.plan(mdp, h, planner="linear-program").reward
+        except conrl.InfeasibleError:
+            assert mixed is None or mixed[0] < np.inf  # a mixture may keep them within rounding
+            continue
+        assert not walled(data, h), "a wall where there is a plan"
+        assert best <= upper(data, h) + 1e-7
+        if mixed is not None:
+            feasible += 1
+            assert mixed[0] <= best + 1e-7
+            if costs == 1:
+                assert best - mixed[0] <= 1e-5
+            assert best - mixed[0] <= 0.05 * abs(best)
+    assert feasible >= 10
+
+
+def test_walls_are_proofs() -> None:
+    mdp = few(3)
+    data = contents(mdp, Linear(mdp.limits))
+    generator = np.random.default_rng(3)
+    found = 0
+    for _ in range(400):
+        h = anywhere(data, generator)
+        if walled(data, h):
+            assert lower(data, h) is None
+            if found < 15:
+                assert not conrl.feasibility(mdp, h).feasible
+            found += 1
+    assert found
+
+
+def test_lines_turn_where_they_meet() -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(50):
+        heights, slopes = generator.random(6), np.abs(generator.normal(size=6))
+        x = np.linspace(0.0, 2.0, 20_001)
+        least = np.min(heights[:, None] + slopes[:, None] * x, axis=0)
+        turns = x[1:-1][np.abs(np.diff(least, 2)) > 1e-9]
+        inner = _breaks(heights, slopes, 0.0, 2.0)[1:-1]
+        assert all(np.abs(turns - b).min() < 2e-4 for b in inner)
+        assert all(np.abs(np.array(inner) - t).min() < 2e-4 for t in turns)
+
+
+# -- where it opens ---------------------------------------------------------------------------------------
+
+
+def test_it_opens_at_the_models_limits_if_they_bind() -> None:
+    mdp = mars_rover(rock_reward=1.0)
+    (line,) = data_of(conrl.explore(mdp).html)["lines"]
+    assert (line["opening"], line["own"]) == (0.3, 0.3)
+    (line,) = data_of(conrl.explore(mdp, [0.2]).html)["lines"]
+    assert (line["opening"], line["own"]) == (0.2, 0.2)
+
+
+@pytest.mark.parametrize("limit", [np.inf, 1000.0])
+def test_else_at_one_that_binds(limit: float) -> None:
+    mdp = mars_rover(rock_reward=1.0)
+    page = conrl.explore(conrl.ConstrainedMDP(
+        mdp.transitions, mdp.rewards, mdp.costs, horizon=mdp.horizon, initial=mdp.initial, limits=[limit],
+        cost_names=["crash"],
+    ))  # fmt: skip
+    (line,) = data_of(page.html)["lines"]
+    assert line["own"] == (None if limit == np.inf else limit)
+    assert conrl.plan(mdp, [line["opening"]]).prices[0] > 0.0
+    (given,) = data_of(conrl.explore(mdp, [1000.0]).html)["lines"]
+    assert given["opening"] == 1000.0  # it was asked for
+
+
+# -- what the columns do ----------------------------------------------------------------------------------
+
+
+def mixed_rho(data: dict[str, Any], weights: Any, step: int, count: int) -> Any:
+    width = len(data["actions"]) + 1
+    table = np.zeros(count * width)
+    for i in np.flatnonzero(weights > 1e-12):
+        flat = data["places"]["visits"][i][step]
+        table[np.cumsum(flat[::2])] += weights[i] * np.array(flat[1::2]) * UNIT
+    return table.reshape(count, width)
+
+
+@pytest.mark.parametrize("limit", [0.3, 0.02, 1.2])
+def test_mixed_columns_are_the_plan(limit: float) -> None:
+    mdp = mars_rover(rock_reward=1.0)
+    data = contents(mdp, Linear([limit]))
+    best = conrl.plan(mdp, [limit])
+    found = lower(data, np.array([limit]))
+    assert found is not None
+    assert found[0] == pytest.approx(best.reward, abs=1e-8)
+    exact = sum(w * p.occupation(mdp) for w, p in zip(best.mixture.weights, best.mixture.policies, strict=True))
+    for step in (0, 9, 29):
+        shown = mixed_rho(data, found[1], step, 64)
+        np.testing.assert_allclose(shown.sum(axis=1), exact[step].sum(axis=1), atol=2e-4)
+        live = shown[:, -1] == 0.0
+        np.testing.assert_allclose(shown[live, :-1], exact[step][live], atol=2e-4)
+
+
+def test_the_box_is_on_the_map() -> None:
+    data = contents(box(), Linear(box().limits))
+    assert data["places"]["map"]["second"]
+    flat = data["places"]["second"][0][0]  # at step 0 it stands on X
+    rows = data["places"]["map"]["rows"]
+    assert rows[flat[0] // len(rows[0])][flat[0] % len(rows[0])] == "X"
+    assert flat[1:] == [10_000]
+
+
+def shares_above(totals: dict[str, Any], weights: Any, limit: float) -> float:
+    p = np.zeros(len(totals["values"]))
+    for i in np.flatnonzero(weights > 1e-12):
+        flat = totals["shares"][i]
+        p[np.cumsum(flat[::2])] += weights[i] * np.array(flat[1::2]) * 1e-7
+    assert p.sum() == pytest.approx(1.0, abs=1e-4)
+    return float(p[np.array(totals["values"]) > limit + 1e-9].sum())
+
+
+@pytest.mark.parametrize("limit", [0.3, 1.0])
+def test_totals_of_mixtures_are_exact(limit: float) -> None:
+    mdp = mars_rover(rock_reward=1.0)
+    data = contents(mdp, Linear([limit]))
+    (totals,) = data["totals"]
+    assert totals["exact"]
+    found = lower(data, np.array([limit]))
+    assert found is not None
+    exact = conrl.distribution(mdp, conrl.plan(mdp, [limit]).mixture, "crash")
+    for x in (0.0, limit, 1.5):
+        assert shares_above(totals, found[1], x) == pytest.approx(exact.exceed(x), abs=1e-5)
+
+
+def test_totals_that_are_too_many_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    from conrl.explorer import totals as module
+
+    mdp = few(1)
+    data = contents(mdp, Linear(mdp.limits))
+    (totals,) = data["totals"]
+    assert not totals["exact"]
+    assert totals["episodes"] == module.EPISODES
+    assert totals["means"]
+    h = np.array([data["lines"][0]["opening"]])
+    found = lower(data, h)
+    assert found is not None
+    best = conrl.plan(mdp)
+    seen = conrl.simulate(mdp, best.mixture, 20_000).exceed()[0]
+    assert shares_above(totals, found[1], h[0]) == pytest.approx(seen, abs=0.06)
+    monkeypatch.setattr(module, "STEPS", 10)
+    assert contents(mdp, Linear(mdp.limits))["totals"] == []
+
+
+# -- single episodes, budgets, fleets, no horizon ---------------------------------------------------------
+
+
+def at_opening(data: dict[str, Any]) -> float:
+    h = np.array([np.inf if line["opening"] is None else line["opening"] for line in data["lines"]])
+    found = lower(data, h)
+    assert found is not None
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Linear([0.3], chance={"crash": (0, 0.1)}),
+        Linear([0.3], never={"crash": 2}),
+        Linear([0.3], cvar={"crash": (0.9, 0.5)}),
+        Linear([0.3], chance={"crash": (0, 0.15)}, cvar={"crash": (0.8, 0.9)}),
+        Linear([1.0], floors=[0.5]),
+        Linear(per_step={"crash": 0.05}),
+        conrl.Knapsack([100.0], 1000),
+    ],
+    ids=lambda p: str(p)[:60],
+)
+def test_it_opens_on_the_plan_of_any_problem(problem: Any) -> None:
+    mdp = mars_rover(rock_reward=1.0)
+    best = conrl.plan(mdp, problem)
+    data = data_of(best.to_html())
+    assert at_opening(data) == pytest.approx(best.reward, abs=1e-7)
+
+
+def test_the_slider_of_a_chance_is_a_plan_with_another_one() -> None:
+    mdp = mars_rover(rock_reward=1.0)
+    data = contents(mdp, Linear([0.3], chance={"crash": (0, 0.1)}))
+    assert [line["kind"] for line in data["lines"]] == ["limit", "chance"]
+    for share in (0.03, 0.2):
+        found = lower(data, np.array([0.25, share]))
+        assert found is not None
+        best = conrl.plan(mdp, Linear([0.25], chance={"crash": (0, share)})).reward
+        assert best - 2e-3 <= found[0] <= best + 1e-8
+        assert best <= upper(data, np.array([0.25, share])) + 1e-8
+
+
+def test_a_cvar_stays_kept_where_limits_move() -> None:
+    mdp = mars_rover(rock_reward=1.0)
+    data = contents(mdp, Linear([0.3], cvar={"crash": (0.9, 0.5)}))
+    assert [line["kind"] for line in data["lines"]] == ["limit", "fixed"]
+    assert "quantile held at" in " ".join(data["facts"])
+
+
+def test_a_fleet_shows_what_each_type_gets() -> None:
+    models = [make("random", states=6, horizon=5, costs=2, seed=seed) for seed in (1, 2)]
+    fleet = conrl.Fleet([(models[0], 25), (models[1], 40)], limits=[150.0, 190.0])
+    best = conrl.plan(fleet)
+    data = data_of(best.to_html())
+    assert at_opening(data) == pytest.approx(best.reward, rel=1e-8)
+    types = data["types"]
+    assert types["units"] == [40, 25]  # the largest first
+    for i, reward in enumerate(data["rewards"]):
+        value = np.array(types["values"][i]).sum(axis=0)
+        np.testing.assert_allclose(value, [reward, *data["uses"][i]], rtol=1e-6)
+    page = conrl.explore(fleet, types=["press", "lathe"])
+    assert data_of(page.html)["types"]["names"] == ["lathe", "press"]
+    with pytest.raises(conrl.SpecError, match="a name for each type"):
+        conrl.explore(fleet, types=["press"])
+
+
+def test_without_a_horizon_there_are_no_steps() -> None:
+    mdp = few(2).replace(horizon=conrl.Discounted(0.8))
+    mdp = mdp.replace(limits=conrl.plan(mdp, [np.inf, np.inf]).costs * 0.9)
+    data = contents(mdp, Linear(mdp.limits))
+    assert data["steps"] is None
+    assert data["totals"] == []
+    assert at_opening(data) == pytest.approx(conrl.plan(mdp).reward, abs=1e-7)
+    visits = data["places"]["visits"][0][0]
+    assert sum(visits[1::2]) * UNIT == pytest.approx(5.0, abs=0.01)  # 1 / (1 - 0.8)
+
+
+# -- the call ---------------------------------------------------------------------------------------------
+
+
+def test_results_write_themselves(tmp_path: Path) -> None:
+    mdp = mars_rover(rock_reward=1.0)
+    best = conrl.plan(mdp)
+    text = best.to_html(tmp_path / "plan.html")
+    assert (tmp_path / "plan.html").read_text() == text
+    curve = conrl.frontier(mdp)
+    (line,) = data_of(curve.to_html(tmp_path / "curve.html"))["lines"]
+    assert line["opening"] == pytest.approx(0.5 * (curve.limits[0] + curve.limits[-1]))
+    assert len(text) < 2e6
+    same = conrl.explore(mdp)
+    assert same.html == conrl.explore(mdp).html
+    assert "crash" in repr(same)
+    (tmp_path / "plan.html").unlink()
+    one = data_of(conrl.plan(mdp, deterministic=True).to_html())
+    assert "one deterministic policy" in " ".join(one["facts"])
+
+
+def test_what_cannot_be_explored_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    mdp = mars_rover(rock_reward=1.0)
+    refusals: list[tuple[tuple[Any, ...], str]] = [
+        ((3,), "takes a model, a fleet, a plan or a frontier"),
+        ((mdp.with_bonus(np.full((mdp.num_states, mdp.num_actions), 0.1)),), "carries a bonus"),
+        ((mdp, conrl.ConcaveConvex(lambda x: x)), "no limits to move"),
+        ((conrl.plan(mdp), [0.1]), "limits of its own"),
+        ((few(17),), "at most 16"),
+    ]
+    for given, words in refusals:
+        with pytest.raises(conrl.SpecError, match=words):
+            conrl.explore(*given)
+    with pytest.raises(conrl.SpecError, match="title is 3"):
+        conrl.explore(mdp, title=3)  # type: ignore[arg-type]
+    with pytest.raises(conrl.InfeasibleError, match="crash <= 0 cannot be kept"):
+        conrl.explore(mdp, [0.0])
+    bare = conrl.ConstrainedMDP(mdp.transitions, mdp.rewards, np.zeros((64, 4, 0)), horizon=3)
+    with pytest.raises(conrl.SpecError, match="no costs"):
+        conrl.explore(bare)
+    monkeypatch.setattr(subject, "MOST_WORK", 10)
+    with pytest.raises(conrl.SpecError, match="too large to explore"):
+        conrl.explore(mdp)
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("mars-rover", "--set", "rock_reward=1")
+    told = ok("explore", *words)
+    assert re.fullmatch(r"wrote explore.html, \d+ kB: 1 slider \(crash\), exact to 1e-6 of the reward\n", told)
+    found = record("explore", *words, "--chance", "crash>0:0.1", "--out", "page.html")
+    assert found["sliders"] == ["crash", "P(crash > 0)"]
+    assert data_of(Path("page.html").read_text())["lines"][1]["opening"] == 0.1
+    assert "did you mean 'crash'" in refused("explore", *words, "--limit", "crsh=1")
+    assert "cannot be kept" in refused("explore", *words, "--limit", "crash=0", code=3)
+    assert "must end in one of .html" in refused("explore", *words, "--out", "page.png")
+    assert "there is no directory" in refused("explore", *words, "--out", "no/page.html")
+
+
+# -- in a browser -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+def limits_set(tab: Any, values: Any) -> dict[str, Any]:
+    """Type numbers into the fields of the page and read what it says."""
+    for field, value in zip(tab.locator(".dial input[type=number]").all(), values, strict=True):
+        field.fill("" if value is None else repr(float(value)))
+        field.press("Tab")
+    summary = tab.locator(".summary")
+    found = summary.evaluate("summary => ({ ...summary.dataset, said: summary.textContent })")
+    return {key: text if key == "said" else json.loads(text) for key, text in found.items()}
+
+
+@pytest.mark.parametrize(("costs", "places"), [(1, 12), (3, 30)])
+def test_the_page_solves_what_conrl_plans(browser: Any, tmp_path: Path, costs: int, places: int) -> None:
+    mdp = few(costs)
+    page = conrl.explore(mdp)
+    page.save(tmp_path / "page.html")
+    data = data_of(page.html)
+    generator = np.random.default_rng(7)
+    solved = refused_by_both = 0
+    with watched(browser, tmp_path / "page.html") as tab:
+        for _ in range(places):
+            h = anywhere(data, generator)
+            shown = limits_set(tab, [None if x == np.inf else x for x in h])
+            mixed = lower(data, h)
+            if mixed is None:
+                assert shown["said"].startswith("No policy")
+                refused_by_both += 1
+                continue
+            solved += 1
+            best = conrl.plan(mdp, h)
+            assert shown["reward"] == pytest.approx(mixed[0], abs=1e-8)
+            assert shown["reward"] <= best.reward + 1e-8
+            assert best.reward <= shown["reward"] + shown["more"] + 1e-8
+            assert shown["more"] == pytest.approx(max(upper(data, h) - mixed[0], 0.0), abs=1e-7)
+            assert (np.array(shown["uses"]) <= h + 1e-8).all()
+            if shown["more"] < 1e-7:
+                np.testing.assert_allclose(shown["prices"], best.prices, atol=2e-3 * (1 + best.prices.max()))
+    assert solved >= 5
+    assert costs == 1 or refused_by_both
+
+
+@pytest.fixture(scope="module")
+def hard(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Many costs, with names that are long, or not kind."""
+    names = (LONG, EVIL, "averyveryverylongnamewithoutanyspacesinit", "customer complaints about late delivery",
+             "carbon dioxide equivalents", "fuel")  # fmt: skip
+    path = tmp_path_factory.mktemp("pages") / "hard.html"
+    conrl.explore(few(6, names=names), title=f"Title {EVIL}").save(path)
+    return path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1200])
+def test_long_names_fit_every_screen(browser: Any, hard: Path, width: int, scheme: str) -> None:
+    with watched(browser, hard, width, scheme) as tab:
+        assert tab.title() == f"Title {EVIL}"
+        assert tab.locator("img").count() == 0
+        assert tab.evaluate("document.documentElement.scrollWidth") == width
+        assert split_words(tab) == []
+        assert tab.locator(".dial").count() == 6
+        light = tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert light == (scheme == "light")
+        assert EVIL in tab.locator(".dial h4").all_text_contents()
+        assert "other states" in tab.locator(".flow").text_content() or tab.locator(".flow .node").count() > 4
+
+
+def test_nothing_else_runs(hard: Path) -> None:
+    text = hard.read_text()
+    assert EVIL not in text
+    assert "default-src 'none'; script-src 'sha256-" in text
+    assert not re.search(r"\beval\b|new Function|innerHTML|https?://(?!www.w3.org/2000/svg)", text)
+
+
+def test_sliders_act_together_by_keyboard(browser: Any, hard: Path) -> None:
+    with watched(browser, hard) as tab:
+        sliders = tab.locator(".limit-slider")
+        said = {tab.locator(".summary").text_content()}
+        for i in (0, 1):
+            slider = sliders.nth(i)
+            before = slider.get_attribute("aria-valuetext")
+            slider.focus()
+            for _ in range(6):
+                tab.keyboard.press("ArrowRight")
+            assert slider.get_attribute("aria-valuetext") != before
+            said.add(tab.locator(".summary").text_content())
+        tab.keyboard.press("End")
+        assert sliders.nth(1).get_attribute("aria-valuetext") == "none"
+        tab.get_by_role("button", name="No limits").click()
+        assert {s.get_attribute("aria-valuetext") for s in sliders.all()} == {"none"}
+        free = tab.locator(".summary strong").text_content()
+        tab.get_by_role("button", name="Back to the start").click()
+        assert tab.locator(".summary strong").text_content() != free
+        sliders.first.fill("0")
+        assert "No policy keeps" in tab.locator(".summary").text_content()
+        assert tab.locator(".explorer.impossible").count() == 1
+        tab.get_by_label("Upward").select_option(label="limit on fuel")
+        tab.get_by_label("Across").select_option(label="limit on fuel")  # turns the picture
+        assert tab.get_by_label("Upward").input_value() != tab.get_by_label("Across").input_value()
+
+
+def test_pictures_are_pressed(browser: Any, tmp_path: Path) -> None:
+    mdp = few(2)
+    conrl.explore(mdp).save(tmp_path / "page.html")
+    with watched(browser, tmp_path / "page.html") as tab:
+        fields = tab.locator(".dial input[type=number]")
+        before = [field.input_value() for field in fields.all()]
+        tab.locator(".heat").scroll_into_view_if_needed()
+        where = tab.locator(".heat").bounding_box()
+        tab.mouse.click(where["x"] + 0.8 * where["width"], where["y"] + 0.3 * where["height"])
+        after = [field.input_value() for field in fields.all()]
+        assert all(float(a) > float(b) for a, b in zip(after, before, strict=True))
+        assert tab.locator(".totals .bar").count() > 5
+        tab.locator(".step-slider").fill("2")
+        assert "Step 2 of 0 to 4" in tab.locator(".explorer").inner_text()
+
+
+def test_a_fleet_and_a_map_in_a_browser(browser: Any, tmp_path: Path) -> None:
+    models = [make("random", states=6, horizon=5, costs=2, seed=seed) for seed in (1, 2)]
+    fleet = conrl.Fleet([(models[0], 25), (models[1], 40)], limits=[150.0, 190.0])
+    conrl.explore(fleet, types=["press", "lathe"]).save(tmp_path / "fleet.html")
+    with watched(browser, tmp_path / "fleet.html", 390) as tab:
+        assert tab.evaluate("document.documentElement.scrollWidth") == 390
+        assert "lathe" in tab.locator("table").first.inner_text()
+        assert f"{conrl.plan(fleet).reward:.5g}" in tab.locator(".summary").text_content().replace(",", "")
+    mdp = mars_rover(rock_reward=1.0)
+    best = conrl.plan(mdp)
+    best.to_html(tmp_path / "rover.html")
+    with watched(browser, tmp_path / "rover.html", 390, "dark") as tab:
+        assert tab.evaluate("document.documentElement.scrollWidth") == 390
+        assert f"{best.reward:.5g}" in tab.locator(".summary").text_content()
+        assert f"Price {best.prices[0]:.4g}".rstrip("0") in tab.locator(".dial").inner_text()
+        pictures = set()
+        for position in ("20", "300", "1000"):
+            tab.locator(".limit-slider").fill(position)
+            pictures.add(tab.locator("svg.map[role=img]").inner_html())
+        assert len(pictures) == 3
+        assert "No limit" in tab.locator(".dial").inner_text()
