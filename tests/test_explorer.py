@@ -448,6 +448,45 @@ def test_the_page_solves_what_conrl_plans(browser: Any, tmp_path: Path, costs: i
     assert costs == 1 or refused_by_both
 
 
+SOLVE = """cases => cases.map(({ data, h }) => {
+  const found = new Program(data).solve(h.map((x) => (x === null ? Infinity : x)));
+  if (found === null) return null;
+  const over = found.uses.map((u, r) => (h[r] === null ? -1e9 : u - h[r]));
+  return [found.reward, found.weights.length, Math.max(...over)];
+})"""
+
+
+def test_the_program_solves_degenerate_ones(browser: Any, tmp_path: Path) -> None:
+    """Small whole numbers, so that ties are everywhere: against HiGHS."""
+    generator = np.random.default_rng(11)
+    cases = []
+    for _ in range(600):
+        n, rows = int(generator.integers(1, 12)), int(generator.integers(1, 6))
+        uses = generator.integers(-2, 3, size=(n, rows)).astype(float)
+        if rows > 1 and generator.random() < 0.5:
+            uses[:, 1] = -uses[:, 0]
+        h = generator.integers(-2, 3, size=rows) / generator.integers(1, 3)
+        if rows > 1 and generator.random() < 0.5:
+            h[1] = -h[0]  # an equation, where the second row is the first one turned around
+        data = {"rewards": generator.integers(-3, 4, size=n).tolist(), "uses": uses.tolist(), "cuts": [], "walls": []}
+        bounds = [None if generator.random() < 0.1 else float(x) for x in h]
+        cases.append({"data": data | {"lines": [{}] * rows}, "h": bounds})
+    conrl.explore(few(1)).save(tmp_path / "page.html")
+    with watched(browser, tmp_path / "page.html") as tab:
+        answers = tab.evaluate(SOLVE, cases)
+    solved = 0
+    for case, answer in zip(cases, answers, strict=True):
+        known = lower(case["data"], np.array([np.inf if x is None else x for x in case["h"]], dtype=float))
+        assert (known is None) == (answer is None), case
+        if known is not None:
+            reward, parts, over = answer
+            assert reward == pytest.approx(known[0], abs=1e-9), case
+            assert parts <= 1 + len(case["h"])
+            assert over <= 1e-9
+            solved += 1
+    assert 100 < solved < 590
+
+
 def test_the_page_has_the_answers_of_the_bank(browser: Any, tmp_path: Path) -> None:
     """Tight limits, floors that are limits, units of all sizes: the page's own program against closed forms."""
     tried = 0
