@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bank import CASES
 from browsing import chromium, split_words, watched
 from commands import ok, record, refused
 from scipy.optimize import linprog
@@ -310,6 +311,36 @@ def test_without_a_horizon_there_are_no_steps() -> None:
     assert sum(visits[1::2]) * UNIT == pytest.approx(5.0, abs=0.01)  # 1 / (1 - 0.8)
 
 
+P = np.array([[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.3, 0.7]]])
+R = np.array([[1.0, 0.0], [2.0, -1.0]])
+T = np.array([[[0.5, 0.3, 0.2], [0, 0.5, 0.5]], [[0, 0, 1], [0.3, 0.3, 0.4]], [[0, 0, 1], [0, 0, 1]]])
+ODD = {
+    "negative costs": lambda: conrl.ConstrainedMDP(P, R, [[-1, 2], [3, -4]], horizon=4, limits=[0.0]),
+    "one amount": lambda: conrl.ConstrainedMDP(P, R, [[1, 1], [1, 1]], horizon=4, limits=[4.0]),
+    "nothing": lambda: conrl.ConstrainedMDP(P, R, [[0, 0], [0, 0]], horizon=4, limits=[0.0]),
+    "no reward": lambda: conrl.ConstrainedMDP(P, 0 * R, [[1, 0], [2, 1]], horizon=4, limits=[2.0]),
+    "tight": lambda: conrl.ConstrainedMDP(P, R, [[1, 0], [2, 1]], horizon=4, limits=[0.0]),
+    "one step": lambda: conrl.ConstrainedMDP(P, R, [[1, 0], [2, 1]], horizon=1, limits=[0.5]),
+    "large": lambda: conrl.ConstrainedMDP(P, R, [[1e9, 0], [2e9, 1e9]], horizon=4, limits=[3e9]),
+    "small": lambda: conrl.ConstrainedMDP(P, 1e-9 * R, [[1e-9, 0], [2e-9, 1e-9]], horizon=4, limits=[3e-9]),
+    "average": lambda: conrl.ConstrainedMDP(P, R, [[1, 0], [2, 1]], horizon=conrl.Average(), limits=[0.8]),
+    "total": lambda: conrl.ConstrainedMDP(
+        T, [[1, 0], [2, 3], [0, 0]], [[1, 0], [0, 2], [0, 0]], horizon=conrl.Total(), limits=[1.0]
+    ),
+    "steps": lambda: make("pricing-hours"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_models(name: str) -> None:
+    mdp = ODD[name]()
+    data = data_of(conrl.plan(mdp).to_html())
+    best = conrl.plan(mdp).reward
+    assert at_opening(data) == pytest.approx(best, rel=1e-7, abs=1e-7 * max(abs(x) for x in data["rewards"]))
+    low, high = data["lines"][0]["low"], data["lines"][0]["high"]
+    assert walled(data, np.array([low - 1e-3 * (high - low or 1.0)]))
+
+
 # -- the call ---------------------------------------------------------------------------------------------
 
 
@@ -415,6 +446,68 @@ def test_the_page_solves_what_conrl_plans(browser: Any, tmp_path: Path, costs: i
                 np.testing.assert_allclose(shown["prices"], best.prices, atol=2e-3 * (1 + best.prices.max()))
     assert solved >= 5
     assert costs == 1 or refused_by_both
+
+
+SOLVE = """cases => cases.map(({ data, h }) => {
+  const found = new Program(data).solve(h.map((x) => (x === null ? Infinity : x)));
+  if (found === null) return null;
+  const over = found.uses.map((u, r) => (h[r] === null ? -1e9 : u - h[r]));
+  return [found.reward, found.weights.length, Math.max(...over)];
+})"""
+
+
+def test_the_program_solves_degenerate_ones(browser: Any, tmp_path: Path) -> None:
+    """Small whole numbers, so that ties are everywhere: against HiGHS."""
+    generator = np.random.default_rng(11)
+    cases = []
+    for _ in range(600):
+        n, rows = int(generator.integers(1, 12)), int(generator.integers(1, 6))
+        uses = generator.integers(-2, 3, size=(n, rows)).astype(float)
+        if rows > 1 and generator.random() < 0.5:
+            uses[:, 1] = -uses[:, 0]
+        h = generator.integers(-2, 3, size=rows) / generator.integers(1, 3)
+        if rows > 1 and generator.random() < 0.5:
+            h[1] = -h[0]  # an equation, where the second row is the first one turned around
+        data = {"rewards": generator.integers(-3, 4, size=n).tolist(), "uses": uses.tolist(), "cuts": [], "walls": []}
+        bounds = [None if generator.random() < 0.1 else float(x) for x in h]
+        cases.append({"data": data | {"lines": [{}] * rows}, "h": bounds})
+    conrl.explore(few(1)).save(tmp_path / "page.html")
+    with watched(browser, tmp_path / "page.html") as tab:
+        answers = tab.evaluate(SOLVE, cases)
+    solved = 0
+    for case, answer in zip(cases, answers, strict=True):
+        known = lower(case["data"], np.array([np.inf if x is None else x for x in case["h"]], dtype=float))
+        assert (known is None) == (answer is None), case
+        if known is not None:
+            reward, parts, over = answer
+            assert reward == pytest.approx(known[0], abs=1e-9), case
+            assert parts <= 1 + len(case["h"])
+            assert over <= 1e-9
+            solved += 1
+    assert 100 < solved < 590
+
+
+def test_the_page_has_the_answers_of_the_bank(browser: Any, tmp_path: Path) -> None:
+    """Tight limits, floors that are limits, units of all sizes: the page's own program against closed forms."""
+    tried = 0
+    for case in CASES.values():
+        if not case.feasible or case.mdp.bonus is not None or case.mdp.num_costs == 0:
+            continue
+        best = conrl.plan(case.mdp, case.problem)
+        conrl.explore(case.mdp, case.problem).save(tmp_path / "page.html")
+        with watched(browser, tmp_path / "page.html") as tab:
+            shown = tab.locator(".summary").evaluate("summary => ({ ...summary.dataset })")
+        size = abs(best.reward) + abs(case.best)
+        assert float(shown["reward"]) == pytest.approx(case.best, rel=1e-6, abs=1e-7 * size + 1e-12), case.name
+        assert float(shown["more"]) <= 1e-6 * size + 1e-9, case.name
+        uses = json.loads(shown["uses"])
+        rows = case.problem.rows(case.mdp)
+        for cost, sign, bound in zip(rows.cost, rows.sign, rows.bound, strict=True):
+            used = [x for line, x in zip(data_of((tmp_path / "page.html").read_text())["lines"], uses, strict=True)
+                    if line["name"] == case.mdp.cost_names[cost] and line["sign"] == sign]  # fmt: skip
+            assert used[0] <= bound + 1e-7 * max(abs(bound), max(map(abs, uses))), case.name
+        tried += 1
+    assert tried > 40
 
 
 @pytest.fixture(scope="module")

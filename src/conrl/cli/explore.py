@@ -99,5 +99,6 @@ def _lines(record: dict[str, Any], size: int) -> list[str]:
     """What was written, and how exact it is."""
     some = ", ".join(record["sliders"])
     plural = "s" * (len(record["sliders"]) != 1)
-    exact = f"within {record['error']:.2g} of the best reward" if record["error"] else "exact to 1e-6 of the reward"
+    error = record["error"]
+    exact = f"at most {error:.2g} below the best reward where it was tried" if error else "exact to 1e-6 of the reward"
     return [f"wrote {record['wrote']}, {size / 1e3:,.0f} kB: {len(record['sliders'])} slider{plural} ({some}), {exact}"]

@@ -101,11 +101,12 @@ def _said_as_it_is() -> Iterator[None]:
 Examples:
   conrl plan mars-rover --set rock_reward=1
   conrl frontier box
+  conrl explore mars-rover
   conrl learn mars-rover --set rock_reward=1 --out runs
   conrl envs
 
 MODEL is a name (see conrl envs), gymnasium:<id>, or a file .npz, .csv, .tsv, .xlsx or .drn;
-conrl plan also takes fleets (.toml). conrl check lists what is wrong with a file.""",
+conrl plan and conrl explore also take fleets (.toml). conrl check lists what is wrong with a file.""",
 )
 @click.version_option(__version__, prog_name="conrl", message="%(prog)s %(version)s")
 @click.pass_context

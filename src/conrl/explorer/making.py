@@ -26,7 +26,7 @@ TITLE = "Budget explorer"
 class Page:
     """A page as text, complete in itself; `sliders` are the names of the costs whose limits it moves.
 
-    `error` is the most by which the best reward may be above the one shown, where the page was filled from.
+    `error` is the most by which the best reward may be above the one shown, at the limits that were tried for it.
     """
 
     html: str = field(repr=False)

@@ -17,7 +17,8 @@ function addTo(found, flat, weight) {
 }
 
 function describe(entry, actions) {
-  const parts = [...entry.shares].sort((a, b) => b[1] - a[1]).map(([a, p]) => (p > 0.9995 ? actions[a] : `${actions[a]} (${percent(p)})`));
+  const shares = [...entry.shares].filter(([, p]) => p >= 0.0005).sort((a, b) => b[1] - a[1]);
+  const parts = shares.map(([a, p]) => (p > 0.9995 ? actions[a] : `${actions[a]} (${percent(p)})`));
   if (entry.ended > 0) parts.push(parts.length ? `ended (${percent(entry.ended / (entry.visits + entry.ended))})` : "ended: nothing more happens");
   return parts.join(", ");
 }

@@ -61,8 +61,9 @@ class Program {
     const slack = n + m - 1;
     for (let i = 0; i < m; i++) {
       if (basis[i] !== slack) continue;
+      // It is 0 by now and must stay so: anything else may take its place.
       let best = 0;
-      for (let j = 1; j < n; j++) if (Math.abs(T[i * width + j]) > Math.abs(T[i * width + best])) best = j;
+      for (let j = 1; j < slack; j++) if (Math.abs(T[i * width + j]) > Math.abs(T[i * width + best])) best = j;
       pivot(T, basis, i, best, m, width);
     }
     // Then the reward.
