@@ -83,10 +83,7 @@ class _Survey:
         self.met, self.known = Columns(), dict[bytes, int]()
         self.conflict = Conflict(np.zeros(0), 0.0)  # the last one
         self.plans, self.work = 0, 0.0
-        self.sweep = 1.0
-        if subject.model is not None:
-            repeats = 1 if subject.model.step_dependent else subject.steps or 100
-            self.sweep = float(subject.model.graph.probability.size * repeats)
+        self.sweep = _work(subject)
         ends = self.oracle.support_many(np.vstack((self.a, -self.G)))
         self.least = -ends.values[1:]
         uses = ends.points @ self.G.T
@@ -301,6 +298,16 @@ class _Survey:
             h[self.sliders] = np.where(free, np.inf, at(self.sliders, share))
             places.append(h)
         return places
+
+
+def _work(subject: Subject) -> float:
+    """Outcomes x steps of one sweep of the oracle."""
+    if subject.fleet is not None:
+        units = sum(stack.successor.size * stack.count.size for stack in subject.fleet.stacks)
+        return float(units * subject.fleet.horizon)
+    assert subject.model is not None
+    repeats = 1 if subject.model.step_dependent else subject.steps or 100
+    return float(subject.model.graph.probability.size * repeats)
 
 
 def _breaks(heights: Float, slopes: Float, low: float, high: float) -> list[float]:
