@@ -459,7 +459,7 @@ SOLVE = """cases => cases.map(({ data, h }) => {
 def test_the_program_solves_degenerate_ones(browser: Any, tmp_path: Path) -> None:
     """Small whole numbers, so that ties are everywhere: against HiGHS."""
     generator = np.random.default_rng(11)
-    cases = []
+    cases: list[dict[str, Any]] = []
     for _ in range(600):
         n, rows = int(generator.integers(1, 12)), int(generator.integers(1, 6))
         uses = generator.integers(-2, 3, size=(n, rows)).astype(float)
@@ -470,7 +470,7 @@ def test_the_program_solves_degenerate_ones(browser: Any, tmp_path: Path) -> Non
             h[1] = -h[0]  # an equation, where the second row is the first one turned around
         data = {"rewards": generator.integers(-3, 4, size=n).tolist(), "uses": uses.tolist(), "cuts": [], "walls": []}
         bounds = [None if generator.random() < 0.1 else float(x) for x in h]
-        cases.append({"data": data | {"lines": [{}] * rows}, "h": bounds})
+        cases.append({"data": {**data, "lines": [{}] * rows}, "h": bounds})
     conrl.explore(few(1)).save(tmp_path / "page.html")
     with watched(browser, tmp_path / "page.html") as tab:
         answers = tab.evaluate(SOLVE, cases)
