@@ -65,7 +65,7 @@ SPLIT_WORDS = """() => {
   for (const element of document.querySelectorAll("th, h1, h3, h4, label, button, figcaption, legend")) {
     const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
     for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-      for (const match of node.textContent.matchAll(/[^\\s\\/-]+/g)) {
+      for (const match of node.textContent.matchAll(/[\\p{L}\\p{N}_]+/gu)) {
         const range = document.createRange();
         range.setStart(node, match.index);
         range.setEnd(node, match.index + match[0].length);
@@ -79,7 +79,6 @@ SPLIT_WORDS = """() => {
 
 
 def split_words(tab: Any) -> list[str]:
-    """Words of headings and labels that are broken across lines, but for those too long for any line; after a slash or a
-    hyphen a line may end."""
+    """Words of headings and labels that are broken across lines, but for those too long for any line."""
     found: list[str] = tab.evaluate(SPLIT_WORDS)
     return found
