@@ -20,7 +20,7 @@ from conrl.envs import box, make, mars_rover
 from conrl.explorer import subject
 from conrl.explorer.contents import contents
 from conrl.explorer.places import UNIT
-from conrl.explorer.surface import _breaks
+from conrl.explorer.survey import _breaks
 from conrl.problem import Linear
 
 EVIL = "</script><img src=x onerror=alert(1)>"
@@ -102,6 +102,27 @@ def test_the_optimum_lies_between_the_bounds_at_any_limits(costs: int) -> None:
                 assert best - mixed[0] <= 1e-5
             assert best - mixed[0] <= 0.05 * abs(best)
     assert feasible >= 10
+
+
+def test_a_page_with_too_little_room_says_how_far_off_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    from conrl.explorer import contents as module
+
+    mdp = mars_rover(rock_reward=1.0)
+    assert conrl.explore(mdp).error == 0.0
+    monkeypatch.setattr(module, "MOST_COLUMNS", 24)
+    page = conrl.explore(mdp)
+    data = data_of(page.html)
+    assert page.error > 0.0
+    generator = np.random.default_rng(4)
+    worst = 0.0
+    for _ in range(60):
+        h = anywhere(data, generator)
+        mixed = lower(data, h)
+        assert mixed is not None
+        best = conrl.plan(mdp, h).reward
+        assert best <= upper(data, h) + 1e-9
+        worst = max(worst, best - mixed[0])
+    assert 1e-9 < worst <= page.error * 1.01
 
 
 def test_walls_are_proofs() -> None:

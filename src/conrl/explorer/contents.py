@@ -10,7 +10,8 @@ import numpy as np
 
 from conrl.explorer.places import MOST_STEPS, Places
 from conrl.explorer.subject import FIXED, Subject, subject_of
-from conrl.explorer.surface import CLOSE, Column, Surface, survey
+from conrl.explorer.surface import Column, Surface
+from conrl.explorer.survey import CLOSE, survey
 from conrl.explorer.totals import episode_totals
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Average, Discounted

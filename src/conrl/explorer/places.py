@@ -52,8 +52,10 @@ class Places:
         self.named: set[int] = set()
 
     def most_columns(self, most: int) -> int:
-        """How many columns a page has room for: FEWEST places of each step are always listed."""
-        return max(min(ENTRIES // ((self.steps or 1) * min(self.count, MOST_LISTED)), most), 2 * FEWEST)
+        """How many columns a page has room for, by the places that can be reached at each step."""
+        each = [self.count] if self.steps is None else _reachable(self.user, self.steps)
+        entries = int(np.minimum(each, min(self.count, MOST_LISTED)).sum())
+        return max(min(ENTRIES // max(entries, 1), most), 2 * FEWEST)
 
     def visits(self, columns: list[Column]) -> dict[str, Any]:
         """For each column and step the keys (place x actions + action) with their rho; and the second piece's cells."""
@@ -123,6 +125,21 @@ class Places:
             found[str(key)] = [x for s, q in zip(where.tolist(), p.tolist(), strict=True) for x in (s, round(q, 6))]
             self.named.update(where.tolist())
         return found
+
+
+def _reachable(mdp: ConstrainedMDP, steps: int) -> list[int]:
+    """How many states the start can lead to at each step."""
+    if mdp.step_dependent:
+        return [int(row.sum()) for row in mdp.reached]
+    source, now, counts = np.repeat(mdp.pair_state, np.diff(mdp.graph.start)), mdp.initial > 0.0, []
+    for _ in range(steps):
+        counts.append(int(now.sum()))
+        then = np.zeros_like(now)
+        then[mdp.graph.successor[now[source]]] = True
+        if np.array_equal(then, now):  # from here on it stays
+            return counts + counts[-1:] * (steps - len(counts))
+        now = then
+    return counts
 
 
 def _layout(mdp: ConstrainedMDP) -> Layout | None:

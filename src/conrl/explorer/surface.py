@@ -8,37 +8,28 @@ value vectors of the model.
     walls     (m_j, l_j), l_j >= 0: l_j.G z >= m_j for all z in Z, so that nothing keeps h if l_j.h < m_j
 
 A plan at h (`column_generation.linear`) gives all of them: the columns that it mixes and its multipliers, for which
-the three agree at h; or, if h cannot be kept, the proof of that. So the places to plan at are those where upper and
-lower differ most. On the line through the opening along each row they are where two cuts meet, as in the dichotomic
-search of `conrl.planners.frontier`; elsewhere they are looked for among points spread over the box of limits.
+the three agree at h; or, if h cannot be kept, the proof of that. Where to plan is for `survey.py` to say.
 """
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from conrl._types import Float, Int
+from conrl._types import Float
 from conrl.errors import RunError
 from conrl.explorer.mixing import Mixing
 from conrl.explorer.subject import FIXED, Subject
 from conrl.oracles import SupportOracle
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Columns, Conflict, Optimum
-from conrl.planners.feasibility import infeasible
 
 TOL = 1e-9  # of the plans, as `conrl.plan` has it
-CLOSE = 1e-6  # of the largest reward: a difference between the bounds that is not worth a plan
-LEVELS = (1e-2, 1e-3, 1e-4, 1e-5, CLOSE)  # down to which the bounds are brought everywhere, one after the other
 ROUNDING = 1e-9  # of a row's unit: what is no nearer to a wall is beyond it
 LIGHT = 1e-9  # weight of a column that is left out
 PLANS = 500
 ASKED = 4e9  # directions x outcomes x steps of all plans together
-SPREAD = 240  # places that are looked at beside the lines through the opening
-HALVINGS = 12
-GRID = 6  # by so many places a pair of rows is looked at
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,16 +56,11 @@ class Surface:
     error: float = 0.0  # the largest difference of the bounds where it was looked for last
 
 
-def survey(subject: Subject, most: int, choose: bool) -> Surface:
-    """The surface of a subject in at most so many columns, or a few more; `InfeasibleError` if nothing is feasible.
+class Bounds:
+    """A surface while it is made: what plans tell is kept, and how far the bounds are apart can be asked."""
 
-    `choose`: the page may open at another limit, where none of those asked for binds.
-    """
-    return _Survey(subject, most).run(choose)
-
-
-class _Survey:
     def __init__(self, subject: Subject, most: int) -> None:
+        """Nothing is known at first but what is least of each row, and what is used where nothing is limited."""
         self.subject, self.most = subject, most
         self.oracle, self.rows = subject.oracle, subject.rows
         self.G = self.rows.matrix(self.oracle.num_costs)
@@ -173,132 +159,6 @@ class _Survey:
         lower = self.mixing.best(h)
         return np.inf if lower is None else max(self.upper(h) - lower, 0.0)
 
-    # -- the search ---------------------------------------------------------------------------------------
-
-    def run(self, choose: bool) -> Surface:
-        """The opening first, then the ends of each slider, the lines through the opening, and the box."""
-        surface, fixed = self.surface, [line.kind == FIXED for line in self.subject.lines]
-        none = np.where(fixed, self.rows.bound, np.inf)
-        best = self.plan(surface.own)
-        if best is None:
-            raise infeasible(self.oracle, self.rows.select(np.isfinite(surface.own)), self.conflict)
-        if choose and not (best.multipliers > 0.0).any():
-            surface.opening = self._binding(surface.own)
-        self.look(none)
-        for r in self.sliders.tolist():
-            for others in (surface.opening, none):
-                h = others.copy()
-                h[r] = np.inf
-                self.look(h)
-                h[r] = self._first(r, others)
-                self.look(h)
-        places = self._places(none)
-        gaps, asked = np.full(len(places), np.inf), {r: set[float]() for r in self.sliders.tolist()}
-        for close in LEVELS:
-            for r in self.sliders.tolist():
-                self._line(r, close * self.size, asked[r])
-            self._box(places, gaps, close * self.size)
-        # What is left where no limit can be told from the proofs to be kept or not is no number.
-        left = [gap for gap in map(self.gap, places) if np.isfinite(gap)]
-        surface.error = max(left, default=0.0)
-        return surface
-
-    def _binding(self, own: Float) -> Float:
-        """The bounds with the first that matters halfway between what is least and what is used without it."""
-        for r in self.sliders.tolist():
-            h = own.copy()
-            h[r] = np.inf
-            best = self.look(h)
-            if best is None or self.rows.sign[r] < 0.0:
-                continue
-            used, first = float(self.G[r] @ (best.weights @ best.points)), self._first(r, own)
-            for _ in range(HALVINGS):
-                used = 0.5 * (used + first)
-                if used - first <= 1e-6 * self.mixing.unit[r]:
-                    break
-                h[r] = used
-                best = self.look(h)
-                if best is not None and best.multipliers[np.flatnonzero(np.isfinite(h)) == r] > 0.0:
-                    return h
-        return own
-
-    def _first(self, r: int, others: Float) -> float:
-        """The least bound of a row that can be kept together with the others."""
-        finite = np.isfinite(others)
-        finite[r] = False
-        rows = self.rows.select(finite)
-        if not rows.size:
-            return float(self.least[r])
-        rows = type(rows)(rows.cost, rows.sign, others[finite], rows.cost_names)
-        try:
-            best = maximise(self.oracle, -self.G[r], rows, tol=TOL, columns=self.met)
-        except (Conflict, RunError):
-            return float(self.least[r])
-        self.work += self.sweep * best.asked
-        return -best.objective
-
-    def _line(self, r: int, close: float, asked: set[float]) -> None:
-        """Along one row through the opening: plan where two cuts meet highest above the mixtures."""
-        surface = self.surface
-        while not self.spent:
-            others = surface.opening.copy()
-            others[r] = 0.0
-            finite = np.isfinite(others)
-            cuts = np.array(surface.cuts)
-            cuts = cuts[(cuts[:, 1:][:, ~finite] == 0.0).all(axis=1)]
-            heights = cuts[:, 0] + cuts[:, 1:][:, finite] @ others[finite]
-            found = []
-            for x in _breaks(heights, cuts[:, 1 + r], float(surface.low[r]), float(surface.high[r])):
-                if x not in asked:
-                    others[r] = x
-                    found.append((self.gap(others), x))
-            gap, x = max(found, default=(0.0, 0.0))
-            if gap <= close:
-                return
-            asked.add(x)
-            others[r] = x
-            self.look(others)
-
-    def _box(self, places: list[Float], gaps: Float, close: float) -> None:
-        """Plan at the worst of the places, until none is worth it. The bounds only ever come nearer to each other, so
-        that what was known of a place before, `gaps`, is at least what is left."""
-        while gaps.size and not self.spent:
-            k = int(np.argmax(gaps))
-            if gaps[k] <= close:
-                return
-            now = self.gap(places[k])
-            if now < gaps[k]:
-                gaps[k] = now
-                continue
-            self.look(places[k])
-            gaps[k] = 0.0
-
-    def _places(self, none: Float) -> list[Float]:
-        """Points of the box: pairs of rows by a grid, the others at the opening; and all rows at random."""
-        surface, places = self.surface, []
-        if self.sliders.size < 2:
-            return []
-        generator = np.random.default_rng(0)
-
-        def at(r: Int, share: Float) -> Float:
-            return surface.low[r] + share * (surface.high[r] - surface.low[r])
-
-        pairs = list(itertools.combinations(self.sliders.tolist(), 2))
-        steps = GRID if len(pairs) <= 10 else 3
-        shares = (np.arange(steps) + 0.5) / steps
-        for pair in pairs:
-            for both in itertools.product(shares.tolist(), repeat=2):
-                h = surface.opening.copy()
-                h[list(pair)] = at(np.array(pair), np.array(both))
-                places.append(h)
-        for _ in range(SPREAD):
-            h = none.copy()
-            share = generator.random(self.sliders.size)
-            free = generator.random(self.sliders.size) < 0.2
-            h[self.sliders] = np.where(free, np.inf, at(self.sliders, share))
-            places.append(h)
-        return places
-
 
 def _work(subject: Subject) -> float:
     """Outcomes x steps of one sweep of the oracle."""
@@ -308,26 +168,3 @@ def _work(subject: Subject) -> float:
     assert subject.model is not None
     repeats = 1 if subject.model.step_dependent else subject.steps or 100
     return float(subject.model.graph.probability.size * repeats)
-
-
-def _breaks(heights: Float, slopes: Float, low: float, high: float) -> list[float]:
-    """Where the least of the lines heights + slopes x turns, between low and high; the ends of it too.
-
-    >>> _breaks(np.array([0.0, 1.0, 9.0]), np.array([2.0, 0.0, 0.0]), 0.0, 4.0)
-    [0.0, 0.5, 4.0]
-    """
-    found, x = [low], low
-    now = int(np.lexsort((slopes, heights + slopes * x))[0])
-    while True:
-        flatter = np.flatnonzero(slopes < slopes[now])
-        if not flatter.size:
-            break
-        meets = (heights[flatter] - heights[now]) / (slopes[now] - slopes[flatter])
-        first = int(np.lexsort((slopes[flatter], meets))[0])
-        x = max(float(meets[first]), x)
-        if x >= high:
-            break
-        if x > found[-1]:
-            found.append(x)
-        now = int(flatter[first])
-    return [*found, high]
