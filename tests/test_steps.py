@@ -568,3 +568,11 @@ def test_rolled_keeps_the_end() -> None:
     assert (mdp.num_states, mdp.horizon, mdp.step_dependent) == (3, 2, True)
     assert conrl.plan(mdp).reward == 0.0 + 2.0
     assert [x.toarray().argmax(axis=1).tolist() for x in mdp.transitions] == [[0, 2, 2], [1, 1, 2]]
+
+
+def test_what_is_reached_where_steps_are_alike() -> None:
+    """Where a policy that plays everything comes to."""
+    mdp = conrl.envs.mars_rover(rock_reward=1.0)
+    table = np.repeat(mdp.available[None] / mdp.available.sum(axis=1, keepdims=True), mdp.horizon, axis=0)
+    visits = conrl.Policy(table).occupation(mdp).sum(axis=2)
+    np.testing.assert_array_equal(mdp.reached, visits > 0.0)

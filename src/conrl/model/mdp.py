@@ -290,13 +290,19 @@ class ConstrainedMDP(Sheeted):
 
     @property
     def reached(self) -> Bool:
-        """[H, S]: the states of a step-dependent model that can be occupied at each step."""
+        """[H, S]: the states that can be occupied at each step."""
+        return cast(Bool, self._once("reached", self._find_reached))
 
-        def make() -> Bool:
-            g = self.graph
-            return frozen(kernels.reachable_by_step(g.first, g.start, g.successor, self.initial, self.horizon))
-
-        return cast(Bool, self._once("reached", make))
+    def _find_reached(self) -> Bool:
+        g, steps = self.graph, need_steps(self.horizon, "what is reached at a step")
+        if self.step_dependent:
+            return frozen(kernels.reachable_by_step(g.first, g.start, g.successor, self.initial, steps))
+        state = np.repeat(self.pair_state, np.diff(g.start).astype(np.int64))
+        table = np.zeros((steps, self.num_states), dtype=bool)
+        table[0] = self.initial > 0.0
+        for h in range(1, steps):
+            table[h, g.successor[table[h - 1, state]]] = True
+        return frozen(table)
 
     @property
     def repeats(self) -> int:
