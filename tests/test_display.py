@@ -123,6 +123,7 @@ def samples() -> dict[str, Any]:
         study.profiles("score")[0],
         conrl.Cells([[0.0, 1.0], [0.5]], names=["x", "v"]),
         conrl.check_model(written),
+        conrl.explore(plan),
         experiments.Failure("box", "ucbvi", 0, "Traceback\n  a line\nValueError: no\n"),
         experiments.Event(0, "failed", 3, "a\nb"),
         experiments.Outcome(out, 2, failed={1: "Traceback"}),

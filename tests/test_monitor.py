@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from commands import ok, record, refused, run
 
 import conrl
+from conrl._types import Float
 from conrl.estimation.betting import BETS, against, interval
 from conrl.policy_file import file_of
 
@@ -263,10 +265,74 @@ def test_an_unfinished_episode_is_left_out() -> None:
     ended = conrl.Episode(cut.states, cut.actions, [0.0] * 3, np.zeros((3, 2)), terminated=True)
     found = conrl.monitor(PLAN, replace(log, episodes=(*log.episodes, cut)))
     assert (found.episodes, found.left_out) == (10, 1)
+    waiting = conrl.monitor(PLAN, replace(log, episodes=(*log.episodes[:4], cut, *log.episodes[4:])))
+    assert (waiting.episodes, waiting.left_out) == (4, 7)
     assert conrl.monitor(PLAN, replace(log, episodes=(*log.episodes, ended))).episodes == 11
     long = log_of(MACHINE.replace(horizon=9), conrl.plan(MACHINE.replace(horizon=9)), 1, 0)
     with pytest.raises(conrl.ModelError, match="an episode of 9 steps; the policy has 8"):
         conrl.monitor(PLAN, long)
+
+
+def test_a_log_that_grows_is_no_reason_for_an_alarm() -> None:
+    """Episodes begin every day, and some end at once: looked at every fourth day, the short ones are not counted
+    before the long ones that began with them."""
+    P = np.zeros((3, 1, 3))
+    P[0, 0], P[1, 0, 1], P[2, 0, 2] = [0.0, 0.5, 0.5], 1.0, 1.0
+    costs = np.zeros((3, 1, 1))
+    costs[1] = 0.1
+    mdp = conrl.ConstrainedMDP(P, np.zeros((3, 1)), costs, horizon=50, cost_names=["c"])
+    plan, rng, alarms = conrl.plan(mdp), np.random.default_rng(0), 0
+    for _ in range(20):
+        long = rng.random(120) < 0.5
+        alarm = False
+        for today in range(4, 121, 4):
+            episodes = []
+            for day in range(today):
+                steps = min(today - day, 50) if long[day] else 1
+                states = [0, *([1] * steps if long[day] else [2])]
+                paid = [0.0] + [0.1] * (steps - 1)
+                episodes.append(conrl.Episode(states, [0] * steps, [0.0] * steps, paid, terminated=not long[day]))
+            found = conrl.monitor(plan, conrl.Log(tuple(episodes), ("c",)))
+            alarm |= found.alarm
+            assert found.episodes + found.left_out == today
+        alarms += alarm
+    assert alarms <= 1
+
+
+def test_rounding_in_a_log_is_no_alarm() -> None:
+    """Sums that cancel, float32, and six decimals."""
+    pay = np.array([[0.1], [0.2], [-0.3], [0.0]])
+    P = np.zeros((4, 1, 4))
+    P[np.arange(4), 0, np.minimum(np.arange(4) + 1, 3)] = 1.0
+    mdp = conrl.ConstrainedMDP(P, pay, pay[:, :, None], horizon=4)
+    plan = conrl.plan(mdp)
+    log = log_of(mdp, plan, 40, 0)
+    assert not conrl.monitor(plan, log).alarm
+    ways: list[Callable[[Float], Float]] = [
+        lambda x: np.round(x / 3.0, 6) * 3.0,
+        lambda x: x.astype(np.float32).astype(np.float64),
+    ]
+    for rounded in ways:
+        episodes = tuple(conrl.Episode(e.states, e.actions, rounded(e.rewards), rounded(e.costs)) for e in log.episodes)
+        assert not conrl.monitor(plan, replace(log, episodes=episodes)).alarm
+
+
+def test_a_floor_that_is_not_kept() -> None:
+    plan = conrl.plan(MACHINE, conrl.Linear(None, floors={"hours": 4.0}))
+    found = conrl.monitor(plan, log_of(MACHINE, PLAN.policy, 400, 0))
+    assert found.totals[2].verdict.startswith("floor not kept")
+
+
+def test_nothing_is_left_that_could_be_the_mean() -> None:
+    """A mean that changes: everything is refuted, at some time."""
+    x = np.array([1.0] * 60 + [0.0] * 200)
+    low, high = interval(x, 0.0, 1.0, 0.05)
+    assert low > high
+    episodes = tuple(conrl.Episode([0, 0], [0], [v], np.zeros((1, 1))) for v in x)
+    mdp = conrl.ConstrainedMDP(np.ones((1, 1, 1)), [[0.5]], [[[0.0]]], horizon=1)
+    found = conrl.monitor(conrl.plan(mdp), conrl.Log(episodes, ("cost",)), ranges={"reward": (0.0, 1.0)})
+    assert np.isnan(found.totals[0].low)
+    assert found.alarm
 
 
 def test_a_total_that_the_model_cannot_pay() -> None:

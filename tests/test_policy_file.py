@@ -441,6 +441,33 @@ def test_names_in_another_order(tmp_path: Path) -> None:
         conrl.load_policy(tmp_path / "p.json", conrl.envs.box())
 
 
+@pytest.mark.parametrize("suffix", ["json", "npz"])
+def test_costs_that_are_counted_are_found_by_name(suffix: str, tmp_path: Path) -> None:
+    mdp = random_model(3)
+    plan = conrl.plan(mdp, conrl.Linear(None, never={"c 0": 1.2}))
+    plan.save(tmp_path / f"p.{suffix}")
+    P, rewards, costs = arrays_of(mdp)
+    named: dict[str, Any] = {"horizon": 4, "state_names": mdp.state_names, "action_names": mdp.action_names}
+    turned = conrl.ConstrainedMDP(P, rewards, costs[..., ::-1], cost_names=["c 1", "c 0"], **named)
+    again = conrl.load_policy(tmp_path / f"p.{suffix}", turned)
+    np.testing.assert_allclose(conrl.evaluate(turned, again).costs[::-1], plan.costs)
+    assert conrl.distribution(turned, again, "c 0").exceed(1.2) == 0.0
+    other = conrl.ConstrainedMDP(P, rewards, costs, cost_names=["x", "c 1"], **named)
+    with pytest.raises(conrl.ModelError, match="unknown cost of the policy 'c 0'"):
+        conrl.load_policy(tmp_path / f"p.{suffix}", other)
+
+
+def test_what_was_spent_is_counted_as_the_policy_rounds_it(tmp_path: Path) -> None:
+    """On a grid each step is rounded: a plain sum is another amount, and refused."""
+    plan = conrl.plan(random_model(3), conrl.Linear(None, chance={"c 0": (1.3, 0.6)}, grid={"c 0": 0.15}))
+    plan.save(tmp_path / "p.json")
+    file = conrl.PolicyFile.load(tmp_path / "p.json")
+    state = file.state_names[0]
+    assert file.choices(1, state, spent={"c 0": 0.3})
+    with pytest.raises(conrl.SpecError, match=r"0\.2 of 'c 0' is no multiple of 0\.15; .* each step up"):
+        file.choices(1, state, spent={"c 0": 0.2})
+
+
 # -- damaged files ------------------------------------------------------------------------------------------------
 
 
@@ -483,8 +510,9 @@ DAMAGE = [
     ("skip", 1.5, "skip is 1.5"),
     ("model", 7, "model is 7"),
     ("promise", [1], "promise is"),
-    ("promise.least", [0.0], "promise has lists that do not fit 1 costs"),
-    ("promise.reward", None, "promise has lists"),
+    ("promise.least", [0.0], "promise has .*, which does not fit 1 costs"),
+    ("promise.reward", None, "promise has .*, which does not fit"),
+    ("promise.least", None, "promise has one of least and most"),
     ("limits", {"nothing": 1.0}, "unknown cost in limits 'nothing'"),
     ("floors", {"failures": "1"}, "floors is"),
 ]
@@ -505,6 +533,7 @@ SPENT_DAMAGE = [
     ("spent.counts.0.unit", "1/0", "expected a fraction above 0"),
     ("spent.counts.0.cost", 9, "expected a whole number of 0..1"),
     ("spent.counts.0.rounding", "sideways", "exact, up, down"),
+    ("spent.counts.0.rounding", ["up"], "exact, up, down"),
     ("spent.counts.0.cap", 1.5, "cap is 1.5"),
     ("spent.combinations.0", [0], "expected a state and 1 whole numbers"),
     ("spent.combinations.1", None, "expected a state"),

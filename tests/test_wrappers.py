@@ -378,7 +378,7 @@ def test_what_cells_refuse() -> None:
         with pytest.raises(ModelError, match=words):
             conrl.Cells(edges)  # type: ignore[arg-type]
     cells = conrl.Cells([[0.0], [1.0, 2.0]], names=["x", "v"])
-    assert repr(cells) == "Cells(6 cells; x: 2, v: 3)"
+    assert repr(cells) == "Cells(6 cells, x: 2, v: 3)"
     assert cells != conrl.Cells([[0.0], [1.0, 2.5]], names=["x", "v"])
     assert cells != conrl.Cells([[0.0], [1.0, 2.0]])
     assert cells != 3

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ from conrl.errors import ModelError, SpecError, shown, unknown
 from conrl.evaluation import parts_of, unwrapped
 from conrl.io.files import atomic_write, file_path, parse_json, read_bytes
 from conrl.model import ConstrainedMDP
+from conrl.model.counting import EXACT
 from conrl.model.criteria import Average, Criterion, Discounted, Total
 from conrl.model.digest import digest
 from conrl.model.limits import Linear, resolve_limits
@@ -50,8 +52,8 @@ class Promise(NamedTuple):
     """What an episode that is played pays: reward first, then the costs."""
 
     value: Float  # [1+d]: expected
-    least: Float  # [1+d]: that any episode can pay
-    most: Float  # [1+d]
+    least: Float | None  # [1+d]: that any episode can pay; None where it has no end
+    most: Float | None  # [1+d]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -137,7 +139,7 @@ class PolicyFile(Sheeted, Framed):
                 raise SpecError(
                     f"the policy acts on the {' and '.join(policy.counts)} spent so far; say how much", key=("spent",)
                 )
-            policy = policy.at(spent)
+            policy = policy.at(_counted(policy, spent))
         elif spent is not None:
             raise SpecError("the policy does not act on what was spent; leave it out", key=("spent",))
         row = policy.probabilities[place] if isinstance(policy, Stationary) else policy.probabilities[step, place]
@@ -203,8 +205,8 @@ class PolicyFile(Sheeted, Framed):
             and {
                 "reward": float(promise.value[0]),
                 "costs": promise.value[1:].tolist(),
-                "least": promise.least.tolist(),
-                "most": promise.most.tolist(),
+                "least": None if promise.least is None else promise.least.tolist(),
+                "most": None if promise.most is None else promise.most.tolist(),
             },
             "limits": self.limits or {},
             "floors": self.floors or {},
@@ -269,13 +271,31 @@ class PolicyFile(Sheeted, Framed):
         )
 
 
+def _counted(policy: SpentPolicy, spent: Any) -> tuple[Fraction, ...]:
+    """What was spent, as the policy counts it: where it rounds each step's cost, a plain sum is another amount."""
+    counter = policy.counter
+    amounts = counter.amounts(counter.total_of(spent))
+    given = counter.listed(spent)
+    for name, unit, rounding, own, other in zip(
+        counter.names, counter.units, counter.rounding, amounts, given, strict=True
+    ):
+        if rounding != EXACT and own != other and other < own + unit and (other / unit).denominator != 1:
+            word = "up" if rounding > 0 else "down"
+            raise SpecError(
+                f"{float(other):.10g} of {name!r} is no multiple of {float(unit):.10g}; this policy rounds the cost of "
+                f"each step {word} to multiples of that and adds them up: give that sum",
+                key=("spent",),
+            )
+    return amounts
+
+
 def file_of(plan: Any, mixture: bool = False) -> PolicyFile:
     """The policy of a `Plan`, as one Markov policy or as the mixture of which one is drawn for each episode."""
     played, skip, linear = unwrapped(plan)
     mdp, promise = plan.mdp, None
     if skip < 1.0:
         value = np.append(plan.reward, plan.costs) / (1.0 - skip)
-        ends = (value, value) if isinstance(mdp.horizon, Criterion) else extremes(mdp, played)
+        ends = (None, None) if isinstance(mdp.horizon, Criterion) else extremes(mdp, played)
         promise = Promise(value, *ends)
     limits, floors = ({} if linear is None else _finite(linear, mdp, what) for what in BOUNDS)
     chosen = plan.mixture if mixture else played
@@ -316,13 +336,17 @@ def _names(record: dict[str, Any], what: str) -> tuple[str, ...]:
 def _read_promise(given: Any, num_costs: int) -> Promise | None:
     if given is None:
         return None
-    costs, least, most = map(given.get, ("costs", "least", "most")) if isinstance(given, dict) else (None,) * 3
-    if not (isinstance(costs, list) and isinstance(least, list) and isinstance(most, list)):
+    if not isinstance(given, dict) or not isinstance(given.get("costs"), list):
         raise ModelError(f"promise is {shown(given)}; expected reward, costs, least and most")
-    tables = ([given.get("reward"), *costs], least, most)
-    if any(len(x) != 1 + num_costs or not all(map(is_number, x)) for x in tables):
-        raise ModelError(f"promise has lists that do not fit {num_costs} costs")
-    return Promise(*(np.array(x, dtype=np.float64) for x in tables))
+    tables = ([given.get("reward"), *given["costs"]], given.get("least"), given.get("most"))
+    if (tables[1] is None) != (tables[2] is None):
+        raise ModelError("promise has one of least and most; expected both, or null for both")
+    for x in tables:
+        if x is not None and not (isinstance(x, list) and len(x) == 1 + num_costs and all(map(is_number, x))):
+            raise ModelError(f"promise has {shown(x)}, which does not fit {num_costs} costs")
+    value, least, most = (None if x is None else np.array(x, dtype=np.float64) for x in tables)
+    assert value is not None
+    return Promise(value, least, most)
 
 
 def _bounds(record: dict[str, Any], what: str, costs: tuple[str, ...]) -> dict[str, float]:

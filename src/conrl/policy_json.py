@@ -157,7 +157,7 @@ def _read_counter(given: list[Any], costs: Sequence[str], where: str) -> Counter
         cost, cap, unit = _index(entry.get("cost"), len(costs), f"{here}.cost"), entry.get("cap"), entry.get("unit")
         if cap is not None and not is_int(cap):
             raise ModelError(f"{here}.cap is {shown(cap)}; expected a whole number or null")
-        if entry.get("rounding") not in ROUNDING:
+        if not isinstance(entry.get("rounding"), str) or entry["rounding"] not in ROUNDING:
             raise ModelError(f"{here}.rounding is {shown(entry.get('rounding'))}; it is one of {', '.join(ROUNDING)}")
         entries.append((cost, _fraction(unit, f"{here}.unit"), cap, ROUNDING[entry["rounding"]]))
     if len({entry[0] for entry in entries}) != len(entries):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,10 @@ from conrl.spending import SpentPolicy
 def load_policy(path: str | Path, mdp: ConstrainedMDP | None = None) -> Any:
     """Read what `Policy.save` or `Plan.save` wrote, as `.npz`, `.json` or `.csv`: a `Policy`, or a `Mixture`.
 
-    With `mdp`, it is lined up with the states and actions of that model by their names. A CSV file with names needs
-    that: its rows do not say which number a state has. Where it says nothing, because nobody comes there, the first
-    action there is is played.
+    With `mdp`, a JSON or CSV file is lined up with the states and actions of that model by their names. A CSV file with
+    names needs that: its rows do not say which number a state has. Where it says nothing, because nobody comes there,
+    the first action there is is played. An `.npz` file has no names of states and actions: its numbers are those of the
+    model that it was made in. Costs that a policy counts are found by name.
     """
     path = file_path(path)
     if mdp is not None:
@@ -44,8 +46,18 @@ def load_policy(path: str | Path, mdp: ConstrainedMDP | None = None) -> Any:
     policy = _of_arrays(path)
     if mdp is not None:
         with about(path):
+            policy = _counting(policy, mdp)
             policy.check(mdp)
     return policy
+
+
+def _counting(policy: Policy, mdp: ConstrainedMDP) -> Policy:
+    """A policy that acts on what was spent, of the costs that have these names in a model."""
+    if not isinstance(policy, SpentPolicy):
+        return policy
+    costs = tuple(places_of(policy.counts, mdp.cost_names, "cost").tolist())
+    counter = replace(policy.counter, costs=costs)
+    return SpentPolicy(counter, policy.state, policy.spent, policy.inner, policy.first_actions)
 
 
 def _of_arrays(path: Path) -> Policy:
@@ -74,6 +86,7 @@ def _lined_up(policy: Policy, read: PolicyFile, mdp: ConstrainedMDP) -> Policy:
         table = np.zeros((policy.shape[0], mdp.num_states, mdp.num_actions))
         table[:, states[:, None], actions] = policy.probabilities.reshape(policy.shape)
         policy = Stationary(table[0]) if isinstance(policy, Stationary) else Policy(table)
+    policy = _counting(policy, mdp)
     policy.check(mdp)
     return policy
 

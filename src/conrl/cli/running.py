@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ is not to be played.""",
 @click.option("--state", metavar="NAME", help="Where the system is.")
 @click.option("--begin", is_flag=True, help="Draw which of the file's policies to play in an episode.")
 @click.option("--component", type=click.IntRange(0), metavar="K", help="The policy that --begin drew.")
-@click.option("--spent", help="Spent so far of a cost, for policies that act on it.", **repeated(read_limits))
+@click.option("--spent", help="Spent so far of a cost, as a policy that acts on it counts it.", **repeated(read_limits))
 @click.option("--seed", type=click.IntRange(0), help="Of the draw; the same seed draws the same.")
 @as_json
 def act(
@@ -132,17 +133,18 @@ def _monitor_tables(record: dict[str, Any]) -> list[Any]:
     from conrl.cli.terminal import Numbers, words
 
     facts, odd = words(), record["odd"]
-    facts.add_row("verdict", Text("not as promised" if record["alarm"] else "as promised", "bold"))
+    verdict = "not as promised" if record["alarm"] else "as promised" if record["episodes"] else "nothing has ended yet"
+    facts.add_row("verdict", Text(verdict, "bold"))
     facts.add_row("episodes", f"{record['episodes']:,}")
     if record["left_out"]:
-        facts.add_row("left out", f"{record['left_out']:,} episodes that stop before their end is known")
+        facts.add_row("left out", f"{record['left_out']:,} episodes: the first that has not ended, and all after it")
     if odd["steps"]:
         text = f"{odd['steps']:,} of {odd['of']:,} steps; first in {odd['first']}"
         facts.add_row("not the policy", Text(f"{text}. What follows is about what was played", "yellow"))
     table = Numbers("an episode", "promised", "limit", "mean", "from", "to", "evidence", "verdict")
     for row in record["totals"]:
         bound = row["limit"] if row["limit"] is not None else row["floor"]
-        numbers = (brief(row[key]) for key in ("mean", "low", "high"))
+        numbers = (brief(None if math.isnan(row[key]) else row[key]) for key in ("mean", "low", "high"))
         limit = "" if bound is None else f"{'<=' if row['limit'] is not None else '>='} {brief(bound)}"
         table.add_row(row["name"], brief(row["promised"]), limit, *numbers, _odds(row["odds"]), row["verdict"])
     level = f"{100 * (1 - record['alpha']):g}%"

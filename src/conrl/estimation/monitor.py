@@ -6,6 +6,9 @@ long as they run, is at most alpha. With d costs, each total is watched with alp
 the promised one, half against one below. That a limit is not kept is harder to show than that the cost is above the
 promise, which is within the limit; so the alarm for it, at the same bar, adds nothing.
 
+Episodes count in the order of the log, up to the first one that has not ended: those that end early would otherwise be
+counted before those that began with them, and short episodes are not like long ones.
+
 Also counted: steps at which something was played that the policy never plays there. If there are many, the log says
 nothing about the policy.
 """
@@ -33,7 +36,7 @@ from conrl.spending import SpentPolicy
 from conrl.wording import line, listed, short
 
 FINE = "as promised"
-SLACK = 1e-9  # of the size of a total: what its sum may be off by
+SLACK = 1e-6  # of all that an episode pays, without signs: what rounding in a log may add up to
 
 
 class Watched(NamedTuple):
@@ -44,12 +47,14 @@ class Watched(NamedTuple):
     limit: float | None  # of a cost
     floor: float | None
     mean: float  # of the episodes
-    low: float  # the means that are not refuted, at any time
+    low: float  # the means that were never refuted; nan if there is none
     high: float
     odds: float  # 1 / the probability of such evidence against the promise, if it is kept; at least 1
     off_since: int | None  # episodes after which the promise was refuted
     over_since: int | None  # episodes after which it was refuted that the limit, or the floor, is kept
     beyond: int | None  # the first episode (from 0) whose total is outside what the model can pay
+    above: bool = False  # whether it was refuted from above
+    broken: str = "limit"  # or "floor": which of them was refuted
 
     @property
     def verdict(self) -> str:
@@ -57,10 +62,9 @@ class Watched(NamedTuple):
         if self.beyond is not None:
             return f"episode {self.beyond + 1} paid what the model cannot pay"
         if self.over_since is not None:
-            return f"limit not kept (since episode {self.over_since})"
+            return f"{self.broken} not kept (since episode {self.over_since})"
         if self.off_since is not None:
-            way = "higher" if self.mean > self.promised else "lower"
-            return f"{way} than promised (since episode {self.off_since})"
+            return f"{'higher' if self.above else 'lower'} than promised (since episode {self.off_since})"
         return FINE
 
 
@@ -80,7 +84,7 @@ class Monitoring(Sheeted, Framed, Drawn):
     """
 
     episodes: int
-    left_out: int  # episodes that stop before their end is known
+    left_out: int  # the first episode that has not ended, and all that follow it
     alpha: float
     totals: tuple[Watched, ...]  # reward, then the costs
     odd: Odd
@@ -88,7 +92,7 @@ class Monitoring(Sheeted, Framed, Drawn):
     @property
     def alarm(self) -> bool:
         """Whether something is not as promised."""
-        return any(w.off_since or w.over_since or w.beyond is not None for w in self.totals)
+        return any((w.off_since, w.over_since, w.beyond) != (None,) * 3 for w in self.totals)
 
     def __repr__(self) -> str:
         # What is not as promised comes first: a long line is cut.
@@ -134,7 +138,9 @@ def monitor(
         raise SpecError(f"alpha is {shown(alpha)}; it must be between 0 and 1", key=("alpha",))
     if file.promise is None:
         raise SpecError("the policy comes without a promise; save it with Plan.save, which knows what it is worth")
-    if isinstance(file.horizon, Criterion):
+    if file.skip == 1.0:
+        raise SpecError("the policy skips every episode; there is nothing to watch")
+    if isinstance(file.horizon, Criterion) or file.promise.least is None:
         raise SpecError(f"the policy has no end ({file.horizon}); only totals of episodes are watched")
     if set(found.cost_names) != set(file.cost_names):
         raise ModelError(f"the log has costs {', '.join(found.cost_names)}; the policy {', '.join(file.cost_names)}")
@@ -142,12 +148,17 @@ def monitor(
     too_long = next((e for e in played if len(e) > file.horizon), None)
     if too_long is not None:
         raise ModelError(f"the log has an episode of {len(too_long)} steps; the policy has {file.horizon}")
-    whole = [e for e in played if e.terminated or len(e) == file.horizon]
+    ended = [e.terminated or len(e) == file.horizon for e in played]
+    whole = played[: ended.index(False)] if False in ended else played
     order = [0, *(1 + found.cost_names.index(name) for name in file.cost_names)]
     totals = np.array([e.total[order] for e in whole]).reshape(len(whole), len(order))
+    sizes = np.array([np.abs(e.pay[:, order]).sum(axis=0) for e in whole]).reshape(totals.shape)
     names = ("reward", *file.cost_names)
     ends = _ends(file.promise, names, {} if ranges is None else ranges)
-    watched = tuple(_watch(name, totals[:, i], i, file, ends[name], alpha / len(names)) for i, name in enumerate(names))
+    watched = tuple(
+        _watch(name, i, totals[:, i], sizes[:, i].max(initial=0.0), file, ends[name], alpha / len(names))
+        for i, name in enumerate(names)
+    )
     return Monitoring(len(whole), len(played) - len(whole), float(alpha), watched, _odd(file, found, played))
 
 
@@ -168,6 +179,8 @@ def _ends(promise: Promise, names: tuple[str, ...], given: Any) -> dict[str, tup
     """The least and the most of each total."""
     if not isinstance(given, Mapping):
         raise SpecError(f"ranges is {shown(given)}; expected least, most by name", key=("ranges",))
+    assert promise.least is not None
+    assert promise.most is not None
     ends = {name: (float(promise.least[i]), float(promise.most[i])) for i, name in enumerate(names)}
     for name, pair in given.items():
         if name not in ends:
@@ -182,12 +195,14 @@ def _ends(promise: Promise, names: tuple[str, ...], given: Any) -> dict[str, tup
     return ends
 
 
-def _watch(name: str, x: Float, i: int, file: PolicyFile, ends: tuple[float, float], alpha: float) -> Watched:
-    """One total against its promise, its limit and its floor."""
+def _watch(
+    name: str, i: int, x: Float, size: float, file: PolicyFile, ends: tuple[float, float], alpha: float
+) -> Watched:
+    """One total against its promise, its limit and its floor; `size` is the most that an episode paid without signs."""
     assert file.promise is not None
     promised, share = float(file.promise.value[i]), 1.0 - file.skip
     limit, floor = ((b or {}).get(name) if i else None for b in (file.limits, file.floors))
-    slack = SLACK * max(map(abs, (*ends, promised)))
+    slack = SLACK * max(size, abs(promised))
     least, most = ends[0] - slack, ends[1] + slack
     outside = np.flatnonzero((x < least) | (x > most))
     mean = float(x.mean()) if x.size else float("nan")
@@ -198,13 +213,14 @@ def _watch(name: str, x: Float, i: int, file: PolicyFile, ends: tuple[float, flo
     above, below = against(x, promised + slack, least, bar), against(-x, slack - promised, -most, bar)
     off = min((e.when for e in (above, below) if e.when is not None), default=None)
     low, high = interval(x, least, most, alpha)
-    over = [
-        *([] if limit is None else [against(x, limit / share + slack, least, bar).when]),
-        *([] if floor is None else [against(-x, slack - floor / share, -most, bar).when]),
-    ]
-    since = min((when for when in over if when is not None), default=None)
+    low, high = (float(low), float(high)) if low <= high else (np.nan, np.nan)
+    tests = {"limit": None if limit is None else against(x, limit / share + slack, least, bar).when}
+    tests["floor"] = None if floor is None else against(-x, slack - floor / share, -most, bar).when
+    broken, since = min(tests.items(), key=lambda test: x.size + 1 if test[1] is None else test[1])
     odds = float(np.exp(min(max(max(above.most, below.most) - np.log(2.0), 0.0), 700.0)))
-    return Watched(name, promised, limit, floor, mean, low, high, odds, off, since, None)
+    above_first = off is not None and above.when == off
+    row = (name, promised, limit, floor, mean, low, high, odds, off, since, None)
+    return Watched(*row, above_first, broken)
 
 
 def _odd(file: PolicyFile, log: Log, episodes: list[Episode]) -> Odd:
@@ -237,7 +253,10 @@ def _plays(policy: Any, state: Any, action: Any, costs: Float) -> Any:
         row = policy.inner.probabilities[h, node] if known else None
         first = policy.first_actions[min(h, policy.first_actions.shape[0] - 1), s]
         fine.append(bool(row[a] > 0.0) if row is not None else bool(first == a))
-        total = counter.add(total, counter.read(costs[h]))
+        try:
+            total = counter.add(total, counter.read(costs[h]))
+        except ModelError:  # no multiple of its unit: what it would do next is not known
+            return np.append(fine, np.zeros(state.size - len(fine), dtype=bool)).astype(bool)
     return np.array(fine, dtype=bool)
 
 
@@ -246,7 +265,7 @@ def _numbers(own: tuple[str, ...] | None, others: tuple[str, ...], what: str, fo
     used = np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
     names: Any = own
     if own is None:
-        numbers = all(name.isdecimal() for name in others)
+        numbers = any(name.isdecimal() for name in others)
         names = {i: str(i) if numbers else others[i] if i < len(others) else str(i) for i in used.tolist()}
     place = {name: i for i, name in enumerate(others)}
     number = np.zeros(int(used.max(initial=-1)) + 1, dtype=np.int64)

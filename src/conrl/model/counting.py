@@ -125,6 +125,11 @@ class Counter:
 
     def total_of(self, spent: Any) -> Total:
         """Amounts in units: one number, a list in the order of `names`, or by name."""
+        exact = self.listed(spent)
+        return self.add(tuple(self.in_units(i, x) for i, x in enumerate(exact)), (0,) * len(self.names))
+
+    def listed(self, spent: Any) -> tuple[Fraction, ...]:
+        """The same as rationals, in the order of `names`."""
         listed: Any
         if isinstance(spent, Mapping):
             for name in spent:
@@ -139,8 +144,7 @@ class Counter:
                 "begin with policy.start and go on with policy.spend(spent, costs)",
                 key=("spent",),
             )
-        exact = (x if isinstance(x, Fraction) else simplest(float(x)) for x in listed)
-        return self.add(tuple(self.in_units(i, x) for i, x in enumerate(exact)), (0,) * len(self.names))
+        return tuple(x if isinstance(x, Fraction) else simplest(float(x)) for x in listed)
 
     def above(self, i: int, threshold: Fraction) -> int:
         """The largest number of units that is not above a threshold."""
