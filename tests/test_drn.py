@@ -397,3 +397,16 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "2 states are labelled init" in refused("plan", "two.drn", *asked[1:])
     assert record("plan", "two.drn", *asked[1:], "--start", "s=1")["reward"] > 0.0
     assert "unknown state 's=9'" in refused("plan", "two.drn", *asked[1:], "--start", "s=9")
+
+
+def test_a_list_that_is_no_list_is_refused(tmp_path: Path) -> None:
+    """A tab is a blank; what sticks to a name, or follows a list, would be lost without a word."""
+    plain = load(tmp_path, EXACT)
+    tabs = load(tmp_path, re.sub(r"^(\s*action \S+) \[", r"\1\t[", EXACT, flags=re.MULTILINE))
+    np.testing.assert_array_equal(tabs.pay, plain.pay)
+    stuck = re.sub(r"^(\s*action \S+) \[", r"\1[", EXACT, count=1, flags=re.MULTILINE)
+    assert "put a blank between them" in str(complaint(written(tmp_path, stuck), horizon=3, reward="gain"))
+    more = re.sub(r"^(\s*action \S+ \[.*\])$", r"\1 5", EXACT, count=1, flags=re.MULTILINE)
+    assert "nothing belongs there" in str(complaint(written(tmp_path, more), horizon=3, reward="gain"))
+    none = re.sub(r" \[[^]]*\]", "", EXACT)
+    assert "reward models, but the lists have 0 rewards" in str(complaint(written(tmp_path, none), horizon=3))

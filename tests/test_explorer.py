@@ -410,7 +410,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     words = ("mars-rover", "--set", "rock_reward=1")
     told = ok("explore", *words)
-    assert re.fullmatch(r"wrote explore.html, \d+ kB: 1 slider \(crash\), exact to 1e-6 of the reward\n", told)
+    assert re.fullmatch(
+        r"wrote explore.html, \d+ kB: 1 slider \(crash\), exact to 1e-6 of the reward where it was tried\n", told
+    )
     found = record("explore", *words, "--chance", "crash>0:0.1", "--out", "page.html")
     assert found["sliders"] == ["crash", "P(crash > 0)"]
     assert data_of(Path("page.html").read_text())["lines"][1]["opening"] == 0.1

@@ -27,7 +27,7 @@ import conrl
 from conrl import envs, learners, planners
 from conrl.envs.registry import PLUGINS as ENVIRONMENTS
 from conrl.experiments import Job, Run, load, load_spec, parse_spec, run_study
-from conrl.plugins import NAME, own_name, source_of
+from conrl.plugins import NAME, load_function, own_name, source_of
 
 LAB = '''
 """A plug-in."""
@@ -912,3 +912,10 @@ def test_what_is_imported_by_the_user_is_there(lab: str) -> None:
     assert "no_such_lab cannot be imported" in refused("plan", "pump", "--import", "no_such_lab")
     assert "is no name of a module" in refused("plan", "pump", "--import", "lab.py/x")
     assert "pump" in ok("envs", "--import", lab)
+
+
+@pytest.mark.parametrize("name", ["builtins:print", "numpy:f2py", "os:system"])
+def test_a_file_calls_nothing_that_happens_to_be_loaded(name: str) -> None:
+    """That a module is there is no permission, and asking one for a name may import more."""
+    with pytest.raises(conrl.SpecError, match="runs its code; if you trust it"):
+        load_function(name, "cost", allowed=False)

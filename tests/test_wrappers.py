@@ -522,3 +522,27 @@ def test_classic_control_can_be_learned_from(name: str) -> None:
     history = conrl.learn(env, conrl.ConRL(task, seed=0), 5, seed=0, cost=lambda s, a, t, r, over: float(a != 1))
     assert len(history) == 5
     assert np.isfinite(history.rewards).all()
+
+
+def test_a_learner_does_not_go_on_with_other_cells(tmp_path: Path) -> None:
+    """Cell 3 of one grid is not cell 3 of another."""
+
+    def made(edge: float) -> Any:
+        return conrl.discretize(gymnasium.make("MountainCar-v0", max_episode_steps=5), bins=[[edge], [0.0]])
+
+    env = made(-0.5)
+    learner = conrl.ConRL(conrl.Task.from_gymnasium(env, horizon=5, reward_range=(-1, 0)), seed=0)
+    conrl.learn(env, learner, 2, seed=0)
+    learner.save(tmp_path / "l.npz")
+    conrl.learn(made(-0.5), conrl.load_learner(tmp_path / "l.npz"), 1, seed=0)
+    with pytest.raises(conrl.ModelError, match="other cells than the task"):
+        conrl.learn(made(0.1), conrl.load_learner(tmp_path / "l.npz"), 1, seed=0)
+
+
+def test_quantiles_of_what_is_no_number_are_refused() -> None:
+    class Broken(gymnasium.ObservationWrapper[Any, Any, Any]):
+        def observation(self, observation: Any) -> Any:
+            return np.array([np.nan, observation[1]])
+
+    with pytest.raises(conrl.SpecError, match="was nan in random play; give its edges"):
+        conrl.discretize(Broken(gymnasium.make("MountainCar-v0", max_episode_steps=5)), bins=4, by="quantiles")

@@ -40,6 +40,7 @@ GROUPS = {"environment": "conrl.environments", "algorithm": "conrl.learners", "p
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 MAIN = "__main__"  # the program itself; a worker knows it as __mp_main__
+_PERMITTED = {MAIN}  # modules that the user had imported as plug-ins, or that registered one
 
 
 @dataclass(frozen=True)
@@ -192,6 +193,7 @@ class Registry(Generic[T]):
             if not same and not (other.package and _top(other.module) == _top(source.module)):
                 raise SpecError(f"{self.kind} {name!r} is registered twice, by {other} and by {source}; rename one")
         self._entries[name] = _Entry(thing, self._read(name, thing), source)
+        _PERMITTED.add(source.module)
 
     def remove(self, name: str) -> None:
         """Forget a plug-in."""
@@ -270,10 +272,11 @@ def named(thing: Any, name: str) -> None:
 
 
 def import_module(name: str, allowed: bool = True) -> Any:
-    """Import a module that plug-ins are in; refused unless it is allowed, or loaded already."""
+    """Import a module that plug-ins are in, if it is allowed, or was before, or has registered something."""
     if not isinstance(name, str) or not MODULE.fullmatch(name):
         raise SpecError(f"{shown(name)} is no name of a module; write for example my_lab, without .py or a path")
-    if name in sys.modules and sys.modules[name] is not None:
+    if (allowed or name in _PERMITTED) and sys.modules.get(name) is not None:
+        _PERMITTED.add(name)
         return sys.modules[name]
     if not allowed:
         raise SpecError(
@@ -281,7 +284,9 @@ def import_module(name: str, allowed: bool = True) -> Any:
             "allow_import=True)"
         )
     try:
-        return importlib.import_module(name)
+        found = importlib.import_module(name)
+        _PERMITTED.add(name)
+        return found
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             raise SpecError(
@@ -310,10 +315,10 @@ def load_function(text: Any, what: str, allowed: bool = True) -> Callable[..., A
     if not colon or not name.isidentifier() or not MODULE.fullmatch(module):
         raise SpecError(f"{what} is {shown(text)}; name a function as MODULE:FUNCTION, such as my_lab:{what}")
     found = import_module(module, allowed)
-    if not hasattr(found, name):
+    if name not in vars(found):  # a module may import more when it is asked for a name
         known = [key for key, value in vars(found).items() if callable(value) and not key.startswith("_")]
         raise SpecError(f"{what} {text}: {unknown(f'function of {module}', name, known)}")
-    function = getattr(found, name)
+    function = vars(found)[name]
     if not callable(function):
         raise SpecError(f"{what} {text} is {shown(function)}; it must be a function")
     checked: Callable[..., Any] = function

@@ -85,6 +85,9 @@ def discretize(
             edges.append([])
         elif by == "quantiles":
             played = _random_play(env, read_count(episodes, "episodes"), read_seed(seed)) if played is None else played
+            if not np.isfinite(played[:, j]).all():
+                wrong = float(played[~np.isfinite(played[:, j]), j][0])
+                raise SpecError(f"dimension {called[j]!r} was {wrong} in random play; give its edges", key=("bins",))
             cut = np.unique(np.quantile(played[:, j], np.arange(1, count) / count))
             edges.append(cut[cut > played[:, j].min()])  # nothing lies below the least
         else:

@@ -166,11 +166,12 @@ def _reward_names(lines: Lines, header: Header, width: int) -> list[str]:
         names = [name or UNNAMED for name in parts]
     elif not names:
         names = [f"rew{i}" for i in range(width)]  # as Storm calls them
-    if width and len(names) != width:
+    if names and len(names) != width:
         lines.stop(f"{len(names)} reward models, but the lists have {width} rewards", header.rewards_line)
+    names = [unquote(name) for name in names]
     if len(set(names)) != len(names):
         lines.stop("a reward model is there twice; names must differ", header.rewards_line)
-    return [unquote(name) for name in names] if width else []
+    return names
 
 
 def _roles(path: Path, names: list[str], asked: Any) -> tuple[int | None, int, list[int]]:

@@ -135,12 +135,16 @@ class States:
         self._end_choice()
         if self.state < 0:
             self.lines.stop("an action before the first state")
-        name, _, rest = text.partition(" ")
+        name, *more = text.split(maxsplit=1)[:2] or [""]
         if not name or name[0] == "[":
             self.lines.stop("an action without a name")
+        if "[" in name:
+            self.lines.stop(f"action {shown(name)} has its rewards in its name; put a blank between them")
         if self.header.chain and self.here:
             self.lines.stop(f"state {self.state} has a second action; a DTMC has one for each state")
-        rewards, _ = self._rewards(rest.strip())
+        rewards, left = self._rewards(more[0].strip() if more else "")
+        if left.strip():
+            self.lines.stop(f"{shown(left.strip())} after the action and its rewards; nothing belongs there")
         self._open(unquote(name), rewards)
 
     def _open(self, name: str, rewards: list[float]) -> None:

@@ -46,7 +46,7 @@ class Declared:
     @property
     def cells(self) -> Cells | None:
         """What the states are, where a wrapper has numbered continuous observations and no other has changed them."""
-        cells = _outermost(self.env, "cells")
+        cells = outermost(self.env, "cells")
         return cells if isinstance(cells, Cells) and cells.count == self.sizes[0] else None
 
     @property
@@ -72,7 +72,7 @@ def declared(env: Any, needed: str = "a Gymnasium environment") -> Declared:
     if inner is None:
         raise SpecError(f"expected {needed}, not {type(env).__name__}")
     dynamics, initial, model = _attributes(inner, "P", "initial_state_distrib", "mdp")
-    cost_limits, names, ranges = (_outermost(env, name) for name in ("cost_limits", "cost_names", "pay_ranges"))
+    cost_limits, names, ranges = (outermost(env, name) for name in ("cost_limits", "cost_names", "pay_ranges"))
     mdp = model if isinstance(model, ConstrainedMDP) else None
     return Declared(env, dynamics, initial, cost_limits, None if names is None else tuple(names), ranges, mdp)
 
@@ -83,7 +83,7 @@ def discrete_size(space: Any) -> int | None:
     return int(size) if is_int(size) and start == 0 else None
 
 
-def _outermost(env: Any, name: str) -> Any:
+def outermost(env: Any, name: str) -> Any:
     """An attribute of the first layer that has it, from the outermost wrapper inwards; None if none has."""
     while (found := getattr(env, name, None)) is None and env is not env.unwrapped:
         env = env.env

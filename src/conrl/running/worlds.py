@@ -21,7 +21,7 @@ from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.evaluation import expected_totals, parts_of
 from conrl.learners.budget import sum_up
 from conrl.model import ConstrainedMDP, Task
-from conrl.model.environment import discrete_size
+from conrl.model.environment import discrete_size, outermost
 from conrl.policy import Deterministic, Mixture, Null, Policy
 from conrl.sampling import UNBOUND, Dynamics, Room, draw
 from conrl.spending import Player
@@ -245,6 +245,9 @@ class GymnasiumWorld:
         ):
             if discrete_size(space) != size:
                 raise ModelError(f"the {name} space is {space}; the task needs Discrete({size}) counting from 0")
+        cells = outermost(env, "cells")
+        if cells is not None and task.cells is not None and cells != task.cells:
+            raise ModelError("the environment has other cells than the task; make it with Discretized(env, task.cells)")
 
     def value(self, policy: Policy | Mixture) -> None:
         return None
