@@ -629,3 +629,23 @@ def test_a_fleet_and_a_map_in_a_browser(browser: Any, tmp_path: Path) -> None:
             pictures.add(tab.locator("svg.map[role=img]").inner_html())
         assert len(pictures) == 3
         assert "No limit" in tab.locator(".dial").inner_text()
+
+
+def test_what_is_typed_and_what_cannot_be_kept(browser: Any, tmp_path: Path) -> None:
+    """Text that is no number changes nothing; at impossible limits, nothing below the summary does."""
+    conrl.explore(conrl.envs.mars_rover(rock_reward=1.0)).save(tmp_path / "page.html")
+    with watched(browser, tmp_path / "page.html") as tab:
+        field, summary = tab.locator(".dial input[type=number]"), tab.locator(".summary")
+        before = summary.inner_text()
+        tails = tab.locator("text=of episodes are above the limit").inner_text()
+        field.focus()
+        tab.keyboard.press("Control+A")
+        tab.keyboard.type("1e")
+        tab.keyboard.press("Tab")
+        assert summary.inner_text() == before
+        assert field.input_value() == "0.3"
+        field.fill("-1")
+        tab.keyboard.press("Tab")
+        assert "No policy keeps this limit: crash." in summary.inner_text()
+        assert tab.locator("text=of episodes are above the limit").inner_text() == tails
+        assert summary.evaluate("summary => Object.keys(summary.dataset)") == []

@@ -134,17 +134,15 @@ class Explorer {
 
   update(everything) {
     const answer = this.program.solve(this.h);
-    if (answer) this.last = answer;
     this.root.classList.toggle("impossible", answer === null);
     for (const dial of this.dials) dial.show(this.h[dial.r], answer);
     this.say(answer);
-    const shown = this.last;
-    if (shown && answer) {
-      if (this.policy) this.policy.show(shown.weights);
-      if (this.types) this.types(shown.weights);
-      if (this.parts) this.showParts(shown);
+    if (answer) {
+      if (this.policy) this.policy.show(answer.weights);
+      if (this.types) this.types(answer.weights);
+      if (this.parts) this.showParts(answer);
+      for (const picture of this.totals) picture.show(answer.weights, this.h[picture.totals.row]);
     }
-    if (shown) for (const picture of this.totals) picture.show(shown.weights, this.h[picture.totals.row]);
     this.showCurve(answer);
     if (this.heat) this.showHeat(answer, everything);
   }
@@ -154,7 +152,11 @@ class Explorer {
     summary.replaceChildren();
     if (answer === null) {
       const rows = program.wall(this.h);
-      const names = (rows || []).map((r) => this.data.lines[r].name);
+      for (const key of ["reward", "more", "prices", "uses"]) delete summary.dataset[key];
+      const plain = (rows || []).map((r) => this.data.lines[r].name);
+      const twice = new Set(plain).size < plain.length;  // a limit and a floor of one cost
+      const title = (r) => (this.dials.find((dial) => dial.r === r) || { title: this.data.lines[r].name }).title;
+      const names = twice ? rows.map(title) : plain;
       const proven = names.length ? `No policy keeps ${names.length > 1 ? "these limits together" : "this limit"}: ${names.join(", ")}.` : "No policy of this page keeps these limits; conrl plan tells whether another does.";
       put(summary, "strong", { className: "over", text: proven });
       summary.append(" What is shown below belongs to the last limits that could be kept.");
@@ -265,7 +267,10 @@ class Dial {
     const top = put(box, "div", { className: "dial-top" });
     this.label = put(top, "label", { htmlFor: id });
     this.field = put(top, "input", { type: "number", step: "any", placeholder: "none", "aria-label": `${this.title}, as a number` });
-    this.field.addEventListener("change", () => this.change(this.field.value === "" ? Infinity : this.bound(Number(this.field.value))));
+    this.field.addEventListener("change", () => {
+      if (this.field.validity.badInput) this.field.value = this.text;  // what is no number changes nothing
+      else this.change(this.field.value === "" ? Infinity : this.bound(Number(this.field.value)));
+    });
     this.slider = put(box, "input", { type: "range", id, min: 0, max: POSITIONS, step: 1, className: "limit-slider", "aria-label": this.title });
     this.slider.addEventListener("input", () => this.change(this.at(Number(this.slider.value))));
     this.facts = put(box, "p", { className: "soft dial-facts" });
@@ -292,7 +297,8 @@ class Dial {
     const none = h === Infinity;
     const wanted = none ? (this.line.sign > 0 ? POSITIONS : 0) : Math.min(POSITIONS, Math.max(0, place));
     if (Number(this.slider.value) !== wanted) this.slider.value = wanted;
-    if (document.activeElement !== this.field || this.field.value === "" || none) this.field.value = none ? "" : Number(value.toPrecision(6));
+    this.text = none ? "" : String(Number(value.toPrecision(6)));
+    if (document.activeElement !== this.field || this.field.value === "" || none) this.field.value = this.text;
     this.slider.setAttribute("aria-valuetext", none ? "none" : show(value));
     const price = answer ? answer.prices[this.r] : 0;
     const words = [];
