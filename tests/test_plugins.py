@@ -919,3 +919,41 @@ def test_a_file_calls_nothing_that_happens_to_be_loaded(name: str) -> None:
     """That a module is there is no permission, and asking one for a name may import more."""
     with pytest.raises(conrl.SpecError, match="runs its code; if you trust it"):
         load_function(name, "cost", allowed=False)
+
+
+class Drawing:
+    """A learner whose proposals are drawn from a generator that is part of its state."""
+
+    def __init__(self, task: conrl.Task, seed: int = 0) -> None:
+        self.task, self.generator = task, np.random.default_rng(seed)
+
+    def propose(self) -> conrl.Policy:
+        H, S, A = self.task.horizon, self.task.num_states, self.task.num_actions
+        return conrl.Deterministic(self.generator.integers(A, size=(H, S)), A)
+
+    def observe(self, episode: conrl.Episode) -> None:
+        pass
+
+    def state(self) -> dict[str, Any]:
+        return {"drawn": np.array(json.dumps(self.generator.bit_generator.state))}
+
+    def load_state(self, arrays: Any) -> None:
+        self.generator.bit_generator.state = json.loads(str(arrays["drawn"]))
+
+
+def test_a_learner_that_is_saved_between_proposal_and_episode_proposes_the_same(tmp_path: Path) -> None:
+    learners.register("drawing")(Drawing)
+    try:
+        kind = learners.PLUGINS.find("drawing")
+        learner = kind(conrl.Task(3, 2, 4, [1.0], ["c"]))
+        for _ in range(3):
+            proposed = learner.propose().probabilities
+            learner.save(tmp_path / "l.npz")
+            again = conrl.load_learner(tmp_path / "l.npz")
+            np.testing.assert_array_equal(again.propose().probabilities, proposed)
+            episode = conrl.Episode([0] * 5, [0] * 4, [0.0] * 4, np.zeros((4, 1)))
+            learner.observe(episode)
+            again.observe(episode)
+            np.testing.assert_array_equal(again.propose().probabilities, learner.propose().probabilities)
+    finally:
+        learners.PLUGINS.remove("drawing")

@@ -79,6 +79,7 @@ class Adapted:
         self._problem = problem
         self._episodes = episodes
         self._proposal: Proposal | None = None
+        self._before: Arrays | None = None  # its state before it was asked for that: a proposal may draw
 
     def __repr__(self) -> str:
         return f"Adapted({self.name}, {self.episodes} episodes, {self.task})"
@@ -109,6 +110,7 @@ class Adapted:
         return self._proposal
 
     def _asked(self) -> Proposal:
+        self._before = self._own_state() if self.resumes else None
         policy = self.inner.propose()
         if not isinstance(policy, Policy):
             raise RunError(f"{self.name} proposed {shown(policy)}; propose must return a Policy, such as plan.policy")
@@ -186,11 +188,17 @@ class Adapted:
         if not self.resumes:
             lacks = "it has no methods state and load_state" if self.options is not None else "it is not registered"
             raise SpecError(f"{self.name} cannot be saved: {lacks}")
+        waits = self._proposal is not None and self._before is not None  # who goes on from it is asked again
+        own = self._before if waits else self._own_state()
+        return {"episodes": np.array(self._episodes), **prefixed(OWN, own)}
+
+    def _own_state(self) -> Any:
+        """What the object gives as its state, in arrays of their own."""
         own = self.inner.state()
         if isinstance(own, Mapping):
-            own = {name: np.asarray(array) for name, array in own.items()}
+            own = {name: np.array(array) for name, array in own.items()}
         check_arrays(own, f"the state of {self.name}")
-        return {"episodes": np.array(self._episodes), **prefixed(OWN, own)}
+        return own
 
     def load_state(self, state: Arrays) -> None:
         """Go on from what `state` gave."""
