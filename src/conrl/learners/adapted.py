@@ -188,8 +188,8 @@ class Adapted:
         if not self.resumes:
             lacks = "it has no methods state and load_state" if self.options is not None else "it is not registered"
             raise SpecError(f"{self.name} cannot be saved: {lacks}")
-        waits = self._proposal is not None and self._before is not None  # who goes on from it is asked again
-        own = self._before if waits else self._own_state()
+        waiting = None if self._proposal is None else self._before  # who goes on from it is asked again
+        own = self._own_state() if waiting is None else waiting
         return {"episodes": np.array(self._episodes), **prefixed(OWN, own)}
 
     def _own_state(self) -> Any:
