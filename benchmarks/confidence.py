@@ -147,10 +147,10 @@ def write_log(mdp: conrl.ConstrainedMDP, table: Float, count: int, noise: float,
     names = tuple(map(str, range(mdp.num_states))), tuple(map(str, range(mdp.num_actions)))
     episodes = log.episodes
     if noise:
-        factors = np.round(rng.lognormal(-0.5 * noise**2, noise, (count, mdp.horizon)), 4)
+        stretch = np.ones((count, mdp.horizon, 1 + mdp.num_costs))
+        stretch[:, :, 1] = np.round(rng.lognormal(-0.5 * noise**2, noise, (count, mdp.horizon)), 4)
         episodes = tuple(
-            conrl.Episode(e.states, e.actions, e.rewards, e.costs * np.column_stack((f, np.ones_like(f))))
-            for e, f in zip(episodes, factors, strict=True)
+            conrl.Episode._of(e.states, e.actions, e.pay * x) for e, x in zip(episodes, stretch, strict=True)
         )
     return conrl.Log(episodes, mdp.cost_names, *names)
 

@@ -22,6 +22,7 @@ import conrl
 from conrl.cli.main import main
 from conrl.experiments import RunRecord, Study, analysis, load, parse_spec, run_study
 from conrl.experiments.analysis import spaced
+from conrl.experiments.report import contents
 from conrl.metrics import NEAR, OVER, WINDOW
 
 Float = NDArray[np.float64]
@@ -301,6 +302,52 @@ def test_budgets_are_limits_by_episode_and_of_one_algorithm_alone(tmp_path: Path
     assert row(study, algorithm="conrl")["regret"] == pytest.approx(BEST - 1.0)
 
 
+def held_to(study: Study) -> Any:
+    env = study.environments["mars-rover"]
+    return env.limits.tolist(), None if env.optimum is None else env.optimum.reward, study.apart("mars-rover")
+
+
+def test_an_environment_is_held_to_its_own_limits_whichever_algorithm_comes_first(tmp_path: Path) -> None:
+    def budgets(total: float) -> dict[str, Any]:
+        return {"kind": "Knapsack", "budgets": {"crash": total}, "episodes": 60, "epsilon": 0.0}
+
+    write_run(tmp_path, np.ones(60), place=("mars-rover", "a", 0), problem=budgets(6.0))
+    same = load(tmp_path)  # the one problem that there is
+    tight = conrl.plan(conrl.envs.mars_rover(rock_reward=1.0, limits=[0.1])).reward
+    assert held_to(same) == (pytest.approx([0.1]), pytest.approx(tight), [])
+    write_run(tmp_path, np.ones(60), place=("mars-rover", "b", 0), problem=budgets(12.0))
+    several = load(tmp_path)
+    assert held_to(several) == ([np.inf], None, ["a", "b"])
+    assert several.environments["mars-rover"].mdp is not None
+    assert "each algorithm has a problem of its own" in several.description[0]
+    assert several.optimum("mars-rover", "a") == pytest.approx(tight)
+    assert [found["limit"] for found in several.rows()] == pytest.approx([0.1, 0.2])
+    facts = contents(several)["environments"][0]
+    assert facts["costs"] == [{"name": "crash", "limit": None, "floor": None, "best": None}]
+    assert "There is no one limit or optimum" in facts["facts"]
+    write_run(tmp_path, np.ones(60), place=("mars-rover", "c", 0))
+    own = load(tmp_path)
+    assert held_to(own) == ([0.3], pytest.approx(BEST), ["a", "b"])
+    assert "(1 seed, 60 episodes, a problem of its own)" in own.description[0]
+    assert [own.optimum("mars-rover", name) for name in "ac"] == [pytest.approx(tight), pytest.approx(BEST)]
+    assert [found["limit"] for found in own.rows()] == pytest.approx([0.1, 0.2, 0.3])
+
+
+def test_floors_are_told_and_numbers_have_digits(tmp_path: Path) -> None:
+    problem = {"kind": "Linear", "limits": [0.3], "floors": [0.1]}
+    write_run(tmp_path, np.ones(1), problem=problem)
+    study = load(tmp_path)
+    (env,) = study.environments.values()
+    assert env.floors.tolist() == [0.1]
+    assert "floors crash 0.1" in repr(env)
+    assert "<th" in study._repr_html_()
+    assert ">floor<" in study._repr_html_()
+    assert ">0.1<" in study._repr_html_()
+    assert study.description == [f"mars-rover (optimum {BEST:.5g}): conrl (1 seed, 1 episode)"]
+    assert "Study(" in repr(study)
+    assert "1 run of conrl" in repr(study)
+
+
 def test_what_is_asked_twice_of_a_model_is_planned_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planned: list[str] = []
 
@@ -445,7 +492,7 @@ def test_runs_that_are_short_or_have_not_begun(tmp_path: Path) -> None:
     assert len(study.summary()) == 1  # of rcpo there is nothing to say
     assert [c.x.tolist() for c in study.curves("mars-rover")] == [[1.0]] * 3
     (line,) = study.description
-    assert f"optimum {BEST:.4f}" in line
+    assert f"optimum {BEST:.5g}" in line
     assert "conrl (3 seeds, 20 episodes, 2 unfinished)" in line
 
 

@@ -576,16 +576,16 @@ def test_a_state_that_only_the_log_has_is_named(tmp_path: Path) -> None:
     log = named_log()
     table = some_tables(4, 2, 2, 0)[0]
     lacking = saved(tmp_path / "policy.csv", table, STATES[:2], ACTIONS)
-    with pytest.raises(conrl.ModelError, match="says nothing about state 'road', which the log has"):
+    with pytest.raises(conrl.ModelError, match="unknown state of the log 'road'; known: depot, yard"):
         conrl.assess(lacking, log)
-    with pytest.raises(conrl.ModelError, match="says nothing about state 'road', which the log has"):
+    with pytest.raises(conrl.ModelError, match="unknown state of the log 'road'; known: depot, yard"):
         conrl.assess(conrl.Policy(table), log, mdp=conrl.estimate(log))
     with pytest.raises(conrl.ModelError, match=r"the log has state 2; the policy has states 0\.\.1"):
         conrl.assess(conrl.Policy(table), log.episodes)
     strange = saved(tmp_path / "strange.csv", some_tables(4, 3, 2, 0)[0], ("depot", "yard", "raod"), ACTIONS)
     with pytest.raises(conrl.ModelError, match="unknown state of the policy 'raod'; did you mean 'road'"):
         conrl.assess(strange, conrl.estimate(log))
-    with pytest.raises(conrl.ModelError, match="says nothing about state 'road'"):
+    with pytest.raises(conrl.ModelError, match="unknown state of the log 'road'; did you mean 'raod'"):
         conrl.assess(strange, log)
 
 
@@ -772,3 +772,84 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere.csv"):
         with pytest.raises(conrl.ModelError):
             read_policy_table(path)
+
+
+def test_a_table_of_names_has_no_numbers(tmp_path: Path) -> None:
+    """Its names stand in the order in which they come in the file; a log of numbers means another order."""
+    model = conrl.ConstrainedMDP(
+        np.full((2, 2, 2), 0.5), [[0.0, 1.0], [2.0, 3.0]], [[[0.0], [1.0]], [[1.0], [0.0]]], 3,
+        state_names=["new", "worn"], action_names=["run", "stop"],
+    )  # fmt: skip
+    habit = conrl.Policy(np.full((3, 2, 2), 0.5))
+    log = conrl.sample_log(model, habit, 200, 1)
+    numbers = conrl.Log(log.episodes, log.cost_names)
+    other = conrl.Policy(np.tile(np.array([[0.0, 1.0], [1.0, 0.0]]), (3, 1, 1)))  # "stop" comes first in its file
+    path = tmp_path / "policy.csv"
+    other.save(path, model)
+    with pytest.raises(conrl.ModelError, match=r"numbers for its \w+s, and a table of names does not say"):
+        conrl.assess(path, numbers)
+    found = [conrl.assess(path, numbers, mdp=model), conrl.assess(path, log), conrl.assess(other, numbers, mdp=model)]
+    assert all(np.array_equal(one.mean.value, found[0].mean.value) for one in found)
+
+
+def test_the_end_of_one_log_is_no_state_of_another(tmp_path: Path) -> None:
+    def ended(states: list[int], actions: list[int], costs: list[float]) -> conrl.Episode:
+        return conrl.Episode(states, actions, [1.0, 1.0], np.array(costs)[:, None], terminated=True)
+
+    one = [ended([0, 1, 0], [a, 1 - a], [0.0, 0.0]) for a in (0, 1)] * 40
+    other = [ended([0, 2, 0], [0, a], [0.0, 1.0 - a]) for a in (0, 1)] * 40
+    plan = conrl.plan(conrl.estimate(one), {"cost": 0.5})
+    assert plan.mdp.state_names == ("0", "1", "(end)")
+    path = tmp_path / "policy.csv"
+    plan.save(path)
+    assert "end" not in path.read_text()
+    for form in (plan, path):
+        with pytest.raises(conrl.ModelError, match="unknown state of the log '2'"):
+            conrl.assess(form, other)
+        assert conrl.assess(form, one).mean.reward == pytest.approx(2.0, abs=0.1)
+    assert conrl.load_policy(path, plan.mdp).shape == plan.policy.shape
+
+
+def test_limits_of_a_file_are_those_of_its_plan(tmp_path: Path) -> None:
+    log = named_log()
+    plan = conrl.plan(conrl.estimate(log), {"harm": 1.5}, confidence=0.9)
+    plan.save(tmp_path / "policy.json")
+    assert conrl.assess(tmp_path / "policy.json", log).limits == conrl.assess(plan, log).limits
+    assert [kept.name for kept in conrl.assess(tmp_path / "policy.json", log).limits] == ["harm <= 1.5"]
+    basis = conrl.PolicyFile.load(tmp_path / "policy.json").basis
+    assert basis is not None
+    assert basis.startswith(f"a model estimated from {log.num_steps:,} steps")
+    assert "90% was asked" in basis
+
+
+def test_a_file_of_a_plan_through_pairs_never_seen_is_read_again(tmp_path: Path) -> None:
+    """What it promises may be more than any episode pays in the estimate, where such pairs pay nothing."""
+    log = [conrl.Episode([0, 1], [a], [a], [[float(i % 5 == 0)]]) for a in (0, 1) for i in range(400)]
+    plan = conrl.plan(conrl.estimate(log, horizon=2), {"cost": 1.3}, confidence=0.9)
+    assert plan.costs[0] > 1.0
+    plan.save(tmp_path / "policy.json")
+    promise = conrl.PolicyFile.load(tmp_path / "policy.json").promise
+    assert promise is not None
+    assert promise.most is not None
+    assert promise.most[1] == 2.0
+
+
+def test_numbers_of_a_log_are_names_where_the_policy_has_one(tmp_path: Path) -> None:
+    """A log that never comes to `end` has numbers; they are the policy's names, not its positions."""
+    (tmp_path / "p.csv").write_text("step,state,action,probability\n0,2,go,1\n0,1,stay,1\n0,end,stay,1\n")
+    rows = "".join(f"{i},0,{1 + i % 2},{('stay', 'go')[i % 2]},{i % 2},1\n" for i in range(20))
+    (tmp_path / "log.csv").write_text(f"episode,step,state,action,reward,next_state\n{rows}")
+    log = conrl.load_episodes(tmp_path / "log.csv")
+    assert log.state_names is None
+    found = conrl.assess(tmp_path / "p.csv", log)
+    assert found.importance is not None
+    assert found.importance.effective == 20  # the policy plays what was logged
+    (tmp_path / "p.csv").write_text("step,state,action,probability\n0,01,go,1\n0,02,stay,1\n")
+    with pytest.raises(conrl.ModelError, match="unknown state of the log '1'; did you mean '01'"):
+        conrl.assess(tmp_path / "p.csv", log)
+
+
+def test_codes_of_a_policy_are_no_numbers(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("state,action,probability\n0,0,1\n01,0,1\n1,1,1\n")
+    with pytest.raises(conrl.ModelError, match="its states have names; give mdp="):
+        conrl.load_policy(tmp_path / "p.csv")

@@ -248,7 +248,7 @@ def test_simulation() -> None:
     assert abs(found["mean"]["reward"] - 1.5363) < 5 * found["standard_error"]["reward"]
     assert found["quantiles"]["0.5"]["costs"]["crash"] == 0.0
     assert 0.1 < found["exceed"]["crash"] < 0.25  # a crash costs more than 1
-    assert "2000 simulated episodes" in ok(*arguments)
+    assert "2,000 simulated episodes" in ok(*arguments)
     alone = record("plan", "box", "--simulate", 1)["simulation"]
     assert alone["standard_error"]["reward"] is None
 

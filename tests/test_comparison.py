@@ -100,6 +100,37 @@ def test_scores_of_optima_that_are_not_positive(unit: float) -> None:
     assert metrics.excess_share(unit * np.array([1.0, 1.0]), *bounds) == pytest.approx([0.2, 0.5])
 
 
+@pytest.mark.parametrize("unit", [1.0, 100.0, 1e-6, 1e-12])
+def test_an_optimum_that_is_0_but_for_rounding_is_0(unit: float) -> None:
+    """0.1 + 0.2 - 0.3 is 5.6e-17; a limit of that is one."""
+    best = unit * (0.1 + 0.2 - 0.3)
+    assert best != 0.0
+    values = unit * np.column_stack((np.repeat([-0.09, 0.0], 50), np.full(100, 0.2)))
+    run = metrics.Scores(
+        seen=values, expected=values, limits=np.array([unit]), floors=np.array([-np.inf]), largest=unit * np.ones(2)
+    )
+    assert run.score(best) == 1.0
+    assert run.distance(best) == 0.0
+    assert run.strong_regret_share(best) == pytest.approx(0.045)
+    assert run.solved_from(best) == 1  # a smoothed -0.09 is less than a tenth of 1 below it
+    assert metrics.score(np.array([best, 2e-9 * unit]), 1e-9 * unit * 1.1, unit)[0] == pytest.approx(0.0, abs=1e-6)
+    tiny = np.array([unit * 1e-15]), np.array([-np.inf]), np.array([unit])
+    assert metrics.excess_share(np.array([unit * 2e-15]), *tiny) == pytest.approx([1.0])
+
+
+def test_rounding_is_no_share() -> None:
+    """Means over 30 and over 25 episodes that are the optimum: at it, and at the limit, exactly."""
+    values = np.tile([1.1, 0.7], (25, 1))
+    for K in (25, 30, 300):
+        rows = np.resize(values, (K, 2))
+        run = metrics.Scores(
+            seen=rows, expected=rows, limits=np.array([0.7 - 1e-16]), floors=np.array([-np.inf]), largest=np.ones(2)
+        )
+        for best in (np.nextafter(1.1, 0.0), 1.1, np.nextafter(1.1, 2.0)):
+            assert (run.score(best), run.distance(best), run.excess_share) == (1.0, 0.0, 0.0)
+            assert (run.strong_regret_share(best), run.strong_violation_share) == (0.0, 0.0)
+
+
 def test_the_worst_cost_counts_and_what_is_unknown_is_none() -> None:
     values = np.array([[1.0, 0.6, 3.0]])
     scores = metrics.Scores(
@@ -220,7 +251,7 @@ def test_where_no_model_is_known_excess_alone_is_compared(tmp_path: Path) -> Non
     told = ok("report", tmp_path)
     assert "compared in elsewhere" in told
     assert "score difference" not in told
-    with pytest.raises(conrl.SpecError, match="there are no profiles to draw"):
+    with pytest.raises(conrl.SpecError, match="there is no profile of score to draw"):
         profile_figure(found, ["score"])
     assert len(profile_figure(found).axes) == 1
 
@@ -298,6 +329,36 @@ def test_files_that_cannot_be_written_are_named_before_anything_is(
     assert refused(*page, "--profiles", "p.jpg") == "--profiles p.jpg: a picture is written as .png, .pdf, .svg"
     assert "there is no directory" in refused(*page, "--long", "missing/long.csv")
     assert "it is a directory" in refused(*page, "--long", tmp_path)
+
+
+def test_profiles_of_one_environment_are_drawn_though_not_of_all(tmp_path: Path) -> None:
+    """Each of two environments has an algorithm of its own; of one, nothing but the excess is known."""
+    for seed in range(3):
+        run(tmp_path, ("mars-rover", "a", seed), 1.0, 0.2)
+        write_run(tmp_path, np.ones(40), {"fee": np.ones(40)}, place=("elsewhere", "b", seed))
+    study = load(tmp_path)
+    (axes,) = profile_figure(study, ["excess_share"], "elsewhere").axes
+    assert len(axes.lines) == 1
+    assert len(profile_figure(study, environment="mars-rover").axes) == 2
+    assert len(profile_figure(study, environment="elsewhere").axes) == 1
+    for given, told in (
+        ({"measures": ["excess_share"]}, "no profile of excess_share to draw: no algorithm .* in every environment"),
+        ({"measures": ["score"], "environment": "elsewhere"}, "no profile of score .* in elsewhere"),
+        ({"environment": "elsewher"}, "did you mean 'elsewhere'"),
+        ({"measures": []}, "measures is empty"),
+    ):
+        with pytest.raises(conrl.SpecError, match=told):
+            profile_figure(study, **given)
+
+
+def test_the_caption_of_profiles_names_the_environments_of_each_panel(tmp_path: Path) -> None:
+    for seed in range(3):
+        run(tmp_path, ("mars-rover", "a", seed), 1.0, 0.2)
+        write_run(tmp_path, np.ones(40), {"fee": np.ones(40)}, place=("elsewhere", "a", seed))
+    figure = profile_figure(load(tmp_path), ["score", "excess_share"])
+    caption = " ".join(figure.get_supxlabel().split())
+    assert "Score: over the seeds of one environment: mars-rover." in caption
+    assert "Excess: over the seeds of 2 environments, which weigh the same: elsewhere, mars-rover." in caption
 
 
 def test_the_figure_of_profiles(study: Study, tmp_path: Path) -> None:

@@ -395,6 +395,15 @@ def test_what_a_plan_says_by_hand() -> None:
     assert "estimated from 100 steps" in repr(plain)
 
 
+def test_all_that_is_made_of_an_estimate_says_so() -> None:
+    mdp = model()
+    steps = f"estimated from {int(np.asarray(mdp.counts).sum()):,} steps"
+    curve, fleet = conrl.frontier(mdp), conrl.plan(conrl.Fleet([(mdp, 3)], limits=[2.0]))
+    for shown in (repr(curve), curve._repr_html_(), repr(fleet), fleet.message, fleet._repr_html_(), fleet.to_html()):
+        assert steps in shown
+    assert f"1 of 1 models {steps}" in repr(fleet)
+
+
 def test_plans_of_models_that_were_given_say_nothing_of_data() -> None:
     plan = conrl.plan(World.of(1).mdp, [LIMIT])
     assert plan.estimated is None
@@ -463,6 +472,56 @@ def test_where_nothing_was_ever_tried_the_worst_is_reckoned_with() -> None:
             conrl.plan(model, [1.0], confidence=0.9)
         assert caught.value.needs[0].state == "1"
         assert conrl.plan(model, [4.5], confidence=0.9).confidence is not None
+
+
+def steps(states: list[int], actions: list[int], rewards: list[float], costs: list[float]) -> conrl.Episode:
+    return conrl.Episode(states, actions, rewards, np.array(costs)[:, None])
+
+
+def test_a_plan_through_pairs_never_seen_is_the_lottery_that_was_planned() -> None:
+    """Behind such a pair the estimate has nobody: a Markov form made there would lose what is mixed behind it."""
+    log = [steps([0, 1, 1], [0, a], [-100.0, a], [0.0, a]) for a in (0, 1)] * 200
+    mdp = conrl.estimate(log)
+    plans = [conrl.plan(mdp, {"cost": x}, confidence=0.9, use_unseen=True) for x in (1.2, 1.5, 1.8)]
+    assert plans[0].reward < plans[1].reward < plans[2].reward
+    for plan in plans:
+        assert 0.0 < plan.policy.probabilities[1, 1, 1] < 1.0
+        assert np.allclose(plan.weights @ plan.values, [plan.reward, *plan.costs], rtol=0, atol=1e-12)
+        assert np.array_equal(conrl.assess(plan, mdp).mean.value, conrl.assess(plan.mixture, mdp).mean.value)
+        assert plan.estimated is not None
+        assert plan.estimated.unseen == pytest.approx(conrl.assess(plan, mdp).basis.unseen, abs=0.05)
+        assert 0.3 < plan.estimated.unseen < 0.8  # the first of two steps, and those that lead back to it
+
+
+def test_costs_are_those_that_limits_were_judged_by() -> None:
+    """State 1 was come to, and nothing was tried there: its cost is the worst, 1, in the plan's own numbers too."""
+    rng = np.random.default_rng(0)
+    log = [steps([0, 1], [a], [a], [float(rng.random() < 0.2)]) for a in (0, 1) for _ in range(400)]
+    plan = conrl.plan(conrl.estimate(log, horizon=2), {"cost": 1.3}, confidence=0.9)
+    assert 1.1 < plan.costs[0] < 1.3
+    assert plan.rows[0].value == plan.costs[0]
+
+
+def test_gaps_in_the_numbers_of_states_cost_no_draws() -> None:
+    """States that no model can come to are not drawn, and leave the answer as it is."""
+
+    def asked(far: int) -> tuple[conrl.Plan, Any, int]:
+        log = [steps([0, far, 0], [0, a], [1.0, a], [0.0, a]) for a in (0, 1)] * 100
+        mdp = conrl.estimate(log)
+        found = conrl.assess(conrl.plan(mdp, {"cost": 0.5}), log)
+        return conrl.plan(mdp, {"cost": 0.5}, confidence=0.9), found, int(Posterior(mdp).come.sum())
+
+    near, far = asked(1), asked(3000)
+    assert near[2] == far[2] == 4
+    assert near[0].reward == pytest.approx(far[0].reward, abs=0.02)
+    assert near[1].mean.reward == pytest.approx(far[1].mean.reward, abs=0.02)
+
+
+def test_a_limit_that_no_variance_speaks_of_is_declined_with_what_would_help() -> None:
+    log = [steps([0, 0], [a], [a], [a]) for a in (0, 1)] * 200
+    with pytest.raises(conrl.InfeasibleError, match="More data would help most about '0' in '0'") as declined:
+        conrl.plan(conrl.estimate(log), {"cost": 0.003}, confidence=0.95)
+    assert declined.value.needs
 
 
 def test_a_rare_cost_that_an_arm_has_not_shown_is_not_ruled_out() -> None:

@@ -6,6 +6,7 @@ import csv
 import functools
 import importlib.util
 import io
+import itertools
 import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
@@ -231,9 +232,9 @@ def test_tables_are_plain_and_escaped(name: str, kind: str) -> None:
         return
     read = Reader(found._repr_html_())
     assert read.tags <= {"div", "b", "table", "thead", "tbody", "tr", "th", "td", "small"}
-    assert read.attributes <= {"style"}
+    assert read.attributes <= {"style", "class"}
     cells = {f"text-align:{side};{notebook.SPACE}" for side in ("left", "right")}
-    assert read.styles <= {"color:inherit", *cells}  # no colour: that of the notebook
+    assert read.styles <= {"color:inherit", notebook.NO_MATH, *cells}  # no colour: that of the notebook
     assert len({len(row) for row in read.rows}) <= 1
     assert name in ("PolicyFile",) or len(read.rows) >= 2
     assert len(read.rows) <= 1 + notebook.MOST_ROWS
@@ -579,6 +580,90 @@ def test_a_model_with_a_map_is_drawn_on_it_and_one_without_a_horizon_as_bars() -
     assert rover.get_aspect() == 1.0
     endless: Any = conrl.plan(model(horizon=conrl.Discounted(0.9), limits=[8.0, 9.0, np.inf])).plot()
     assert sum(bar.get_width() for bar in endless.patches) == pytest.approx(1.0)
+
+
+def words_of(axes: Any) -> list[str]:
+    """All texts of a picture, those of legends too."""
+    from matplotlib.text import Text
+
+    return [text.get_text() for text in axes.get_figure(root=True).findobj(Text) if text.get_text()]
+
+
+def test_floors_are_shown_where_limits_are() -> None:
+    mdp = model(cost_names=["a", "b", "c"])
+    asked = conrl.Linear({"a": 4.0}, {"b": 2.0})
+    plan = conrl.plan(mdp, asked)
+    assert any("(floor 2)" in word for word in words_of(plan.plot()))
+    seen = conrl.simulate(mdp, plan, 200)
+    assert seen.floors.tolist() == [-INF, 2.0, -INF]
+    share = (seen.costs[:, 1] < 2.0 - 1e-9).mean()
+    assert 0.0 < share < 1.0
+    assert seen.fall_short() == pytest.approx([np.nan, share, np.nan], nan_ok=True)
+    assert seen.fall_short({"a": 1e9}) == pytest.approx([1.0, np.nan, np.nan], nan_ok=True)
+    table = Reader(seen._repr_html_())
+    assert {"floor", "episodes below it"} <= set(table.rows[0])
+    assert {"floor 2", f"{100 * share:.3g}% below the floor"} <= set(words_of(seen.plot()))
+    assert conrl.simulate(mdp, plan.policy, 5).floors.tolist() == [-INF] * 3
+    found = conrl.assess(plan, conrl.sample_log(mdp, plan, 100))
+    assert {"limit 4", "floor 2"} <= set(words_of(found.plot()))
+    fleet = conrl.Fleet([(mdp, 3)], limits={"a": 12.0}, floors={"b": 6.0})
+    whole = fleet.simulate(conrl.plan(fleet), 20, guard=False)
+    assert whole.floors.tolist() == [-INF, 6.0, -INF]
+    assert np.isnan(whole.fall_short()).tolist() == [True, False, True]
+    assert "floor 6" in words_of(whole.plot())
+
+
+def test_a_fleet_is_drawn_with_limits_of_0_and_below_and_floors() -> None:
+    costs = np.zeros((2, 2, 4))
+    costs[:, 1, 0] = costs[:, :, 2] = costs[:, 1, 3] = 1.0
+    costs[:, :, 1] = -2.0
+    mdp = conrl.ConstrainedMDP(TWO, np.ones((2, 2)), costs, 3, cost_names=["zero", "minus", "floor", "free"])
+    plan = conrl.plan(conrl.Fleet([(mdp, 5)], limits={"zero": 0.0, "minus": -20.0}, floors={"floor": 12.0}))
+    axes: Any = plan.plot()
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["zero", "minus", "floor"]
+    assert [bar.get_width() for bar in axes.patches] == pytest.approx([0.0, -150.0, 125.0], abs=1e-6)
+    marks = [lines.get_segments()[0][0][0] for lines in axes.collections]
+    assert marks == pytest.approx([0.0, -100.0, 100.0])
+    assert any("-30: at most -20" in word for word in words_of(axes))
+    assert any("15: at least 12" in word for word in words_of(axes))
+    with pytest.raises(conrl.SpecError, match="no limit on a total"):
+        conrl.plan(conrl.Fleet([(mdp, 5)])).plot()
+
+
+def test_pictures_of_one_episode_and_of_one_step() -> None:
+    mdp = model(cost_names=["a", "b", "c"], horizon=1, limits=[2.0, 2.0, 2.0])
+    ticks = conrl.plan(mdp).plot().get_xticks()
+    assert [x for x in ticks if -0.5 <= x <= 0.5] == [0.0]
+    history = conrl.learn(mdp, conrl.ConRL(mdp.task), episodes=1, seed=0)
+    drawn: Any = history.plot()
+    for axes in drawn.child_axes:
+        assert axes.lines[0].get_marker() == "o"  # a line through one point is none
+    assert repr(history).startswith("History(1 episode: ")
+
+
+def test_panels_are_near_each_other() -> None:
+    """However many there are, the space between two is a fraction of one."""
+    for count in (2, 4):
+        mdp = model(cost_names=["a", "b", "c"])
+        mdp = conrl.ConstrainedMDP(TWO, mdp.rewards, mdp.costs[:, :, : count - 1], 5)
+        drawn: Any = conrl.simulate(mdp, conrl.plan(mdp), 50).plot()
+        drawn.get_figure().draw_without_rendering()
+        boxes = [axes.get_position() for axes in drawn.child_axes]
+        assert len(boxes) == count
+        for left, right in itertools.pairwise(boxes):
+            assert 0.0 < right.x0 - left.x1 < 0.25 * left.width
+
+
+def test_a_negative_number_stays_clear_of_the_names() -> None:
+    axes: Any = conrl.Evaluation(np.array([-1147.234567, 3.0]), ("a",)).plot()
+    axes.get_figure().draw_without_rendering()
+    (number,) = [text for text in axes.texts if text.get_text().startswith("-1147")]
+    assert number.get_window_extent().x0 > axes.get_window_extent().x0
+
+
+def test_notebooks_read_no_mathematics_in_tables() -> None:
+    for thing in (samples()["Plan"], samples()["Study"], samples()["History"]):
+        assert thing._repr_html_().startswith('<div class="tex2jax_ignore mathjax_ignore">')
 
 
 def test_what_is_not_drawn_is_said() -> None:

@@ -165,6 +165,20 @@ def test_names_of_states_are_taken_if_all_have_one(tmp_path: Path) -> None:
     assert load(tmp_path, EXACT.replace("//[s=1]", "// by hand\n//[s=1]")).state_names == ("0", "1", "2")
 
 
+def test_an_empty_name_is_a_name(tmp_path: Path) -> None:
+    mdp = ConstrainedMDP(np.full((2, 1, 2), 0.5), np.ones((2, 1)), None, 3, state_names=["", "two words"])
+    conrl.save_model(tmp_path / "m.drn", mdp)
+    assert conrl.load_model(tmp_path / "m.drn", horizon=3).state_names == ("", "two words")
+
+
+def test_blanks_may_be_tabs_and_lines_end_as_on_any_machine(tmp_path: Path) -> None:
+    expected = load(tmp_path, EXACT)
+    (tmp_path / "m.drn").write_bytes(
+        EXACT.replace("state ", "state\t").replace(" [", "\t[").replace("\n", "\r\n").encode()
+    )
+    assert_identical(conrl.load_model(tmp_path / "m.drn", horizon=5, reward="gain"), expected)
+
+
 def test_actions_called_by_numbers_keep_them(tmp_path: Path) -> None:
     text = EXACT.replace("go", "1").replace("wait", "0").replace("__NOLABEL__", "2")
     mdp = load(tmp_path, text)
@@ -219,7 +233,7 @@ def models(draw: st.DrawFn) -> ConstrainedMDP:
     rest: dict[str, Any] = {}
     for name, size in (("state_names", S), ("action_names", A), ("cost_names", d)):
         fit = NAMES.filter(lambda text: text not in ("", "reward") and not text.isdecimal())
-        listed = st.lists(fit, min_size=size, max_size=size, unique=True)
+        listed = st.lists(NAMES if name == "state_names" else fit, min_size=size, max_size=size, unique=True)
         rest[name] = draw(listed if name == "cost_names" else st.none() | listed)
     first = draw(st.integers(0, S - 1))
     return ConstrainedMDP(P, pay[..., 0], pay[..., 1:], 7, first, available=available, **rest)
@@ -314,6 +328,15 @@ MISTAKES = [
     ),
     ("state 1 [1/2, 0]", "state 1 {2} [1/2, 0]", "line 21: state 1 has an observation: the model is a POMDP"),
     ("state 1 [1/2, 0]", "state 1 [1/2, 0", "line 21: a list of rewards without its closing bracket ]"),
+    (
+        "state 0 [0, 0] init",
+        "state 0 init [0, 0]",
+        "line 14: '[0,' among the labels of state 0; rewards are one list, be",
+    ),
+    ("state 1 [1/2, 0]", "state 1 [1/2, 0] [1, 1]", "line 21: '[1,' among the labels of state 1; rewards are one list"),
+    ("state 1 [1/2, 0]", "state 1 [1/2, 0] // no init", "line 21: '//' among the labels of state 1; a comment has a l"),
+    ("state 1 [1/2, 0]", 'state 1 [1/2, 0] "no init', "line 21: '\"no' among the labels of state 1; a label in quota"),
+    ("fuel gain ", "// fuel gain", "line 8: the line that belongs below @reward_models is missing; it may be empty"),
     ("state 1 [1/2, 0]", "state 1 [1/2]", "line 21: 1 rewards in a list; the lists above have 2"),
     ("state 1 [1/2, 0]", "state 1 [x, 0]", "line 21: a reward is 'x'; it must be a finite number such as 0.25 or 1/4"),
     ("1 : 1/3", "1 : [0.1, 0.4]", "line 17: a probability is '[0.1, 0.4]', an interval; conrl reads single numbers"),

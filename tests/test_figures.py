@@ -9,13 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib import cbook
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 import conrl
-from conrl.experiments import Run, load, parse_spec
+from conrl.drawing import save_figure
+from conrl.experiments import Run, Study, load, load_spec, parse_spec
 from conrl.experiments.figures import save_study_figure, study_figure
+from conrl.experiments.profiles import profile_figure
 from conrl.experiments.runner import write_study
 
 FIGURE1 = """\
@@ -112,7 +116,7 @@ def test_figure_1_is_three_by_three(directory: Path) -> None:
     assert [across(axes) for axes in rows[1]] == [[0.3], [0.1], [0.3]]
     assert [labelled(axes) for axes in rows[1]] == [["limit 0.3"], ["limit 0.1"], ["limit 0.3"]]
     assert across(rows[0][0]) == pytest.approx([1.5362884], abs=1e-6)
-    assert labelled(rows[0][1]) == ["optimum 1.750"]
+    assert labelled(rows[0][1]) == ["optimum 1.75"]
     assert across(rows[0][2]) == []  # means over all trajectories are not compared with it
     bands = [c for c in rows[0][0].collections if isinstance(c, PolyCollection)]
     assert len(bands) == 2  # the standard deviation of each algorithm
@@ -194,3 +198,68 @@ def test_every_cost_has_its_panels(tmp_path: Path) -> None:
     assert sorted(labels) == sorted(["reward", "reward", *wanted, "cost: corner", "cumulative cost: corner"])
     ends = {axes.get_ylabel() for axes in shown if axes.get_xlabel()}  # the lowest panel of each column has the axis
     assert ends == {"cumulative cost: latency", "cumulative cost: corner"}
+
+
+NEGATIVE = """\
+name = "odd $x_1$ names"
+episodes = 12
+seeds = 2
+[environment.odd]
+model = "odd.npz"
+title = 'A $\\q$ title, $5'
+limits = { balance = -1.0, paid = 3.0 }
+floors = { paid = 0.25 }
+[algorithm.conrl]
+title = 'lr $\\q$ 2'
+[algorithm.ucbvi]
+title = "$1_a$"
+"""
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """A cost that is never positive, one with a floor, and names with dollar signs."""
+    folder = tmp_path_factory.mktemp("odd")
+    rng = np.random.default_rng(3)
+    costs = np.stack([-3.0 * rng.random((3, 2)), rng.random((3, 2)), np.ones((3, 2))], axis=2)
+    names = ["balance", "paid", "from $50 to $100_x"]
+    mdp = conrl.ConstrainedMDP(rng.dirichlet(np.ones(3), (3, 2)), rng.random((3, 2)), costs, 4, cost_names=names)
+    conrl.save_model(folder / "odd.npz", mdp)
+    (folder / "s.toml").write_text(NEGATIVE)
+    spec = load_spec(folder / "s.toml")
+    (folder / "out").mkdir()
+    write_study(spec, folder / "out")
+    for job in spec.jobs:
+        Run(job, folder / "out").play()
+    return load(folder / "out")
+
+
+def test_negative_costs_are_within_the_picture(odd: Study) -> None:
+    for measure in ("cost", "cumulative"):
+        axes = odd.plot(measure=measure, cost="balance")
+        low, high = axes.get_ylim()
+        for x, y in curves(axes):
+            assert x.size
+            assert low < y.min() <= y.max() < high
+        assert odd.plot(measure=measure, cost="paid").get_ylim()[0] == 0.0
+        bands = [np.asarray(band.get_paths()[0].vertices)[:, 1] for band in axes.collections]
+        assert min(band.min() for band in bands) < min(y.min() for _, y in curves(axes))  # not cut off
+
+
+def test_limits_and_floors_are_marked(odd: Study) -> None:
+    assert {"limit 3", "floor 0.25"} <= set(labelled(odd.plot(measure="cost", cost="paid")))
+    assert {"limit -1"} <= set(labelled(odd.plot(measure="cost", cost="balance")))
+    (row,) = [row for row in panels(study_figure(odd)) if row[0].get_ylabel() == "cost: paid"]
+    assert {"limit 3", "floor 0.25"} <= set(labelled(row[0]))
+
+
+def test_dollar_signs_are_no_mathematics(odd: Study, tmp_path: Path) -> None:
+    """An odd one is no mathematics, and would be refused."""
+    axes = odd.plot(measure="cost", cost="from $50 to $100_x")
+    for figure in (axes.get_figure(root=True), study_figure(odd, note="a $\\q$ note"), profile_figure(odd)):
+        assert figure is not None
+        save_figure(figure, tmp_path / "picture.svg")
+        words = [text.get_text() for text in figure.findobj(Text) if "$" in text.get_text()]
+        assert words
+        assert all(cbook.is_math_text(word) is False for word in words), words
+    assert axes.get_title() == r"A \$\q\$ title, \$5"

@@ -16,6 +16,7 @@ from launch import launch
 
 from conrl import envs, registration
 from conrl.envs.maps import MOVES
+from conrl.envs.numbering import Numbered
 from conrl.errors import ModelError, RunError, SpecError
 from conrl.model import ConstrainedMDP
 
@@ -418,6 +419,39 @@ def test_what_cannot_be_read_is_refused_with_the_remedy() -> None:
         envs.from_gymnasium(
             gymnasium.wrappers.TransformReward(gymnasium.make("FrozenLake-v1"), lambda r: 2.0 * float(r))
         )
+
+
+def test_a_cost_function_is_told_the_state_that_the_environment_tells() -> None:
+    """Not the state "end" that the model needs, where an episode may also start in a state that ends it."""
+    env = Loop()
+    env.P[1][0] = [(1.0, 2, 7.0, True)]
+    told = set()
+
+    def falls(s: int, a: int, next_s: int, reward: float, terminated: bool) -> float:
+        told.add((s, next_s, terminated))
+        return float(next_s == 2 and terminated)
+
+    mdp = envs.from_gymnasium(env, falls, horizon=6, limits=[0.2], initial=[0.0, 0.5, 0.5])
+    assert mdp.num_states == 4
+    assert (1, 2, True) in told
+    assert max(next_s for _, next_s, _ in told) < 3
+    assert mdp.costs[:, 0, 0].tolist() == [0.0, 1.0, 0.0, 0.0]
+
+
+def test_wrappers_that_pay_or_see_otherwise_are_refused() -> None:
+    class Doubled(gymnasium.Wrapper[Any, Any, Any, Any]):
+        def step(self, action: Any) -> Any:
+            state, reward, *rest = self.env.step(action)
+            return state, 2.0 * float(reward), *rest
+
+    class Named(gymnasium.Wrapper[Any, Any, Any, Any]):
+        """Changes nothing."""
+
+    for kind in (Doubled, gymnasium.wrappers.NormalizeReward, Numbered):
+        with pytest.raises(ModelError, match=f"{kind.__name__}, which its dynamics"):
+            envs.from_gymnasium(kind(gymnasium.make("FrozenLake-v1")))
+    passing = gymnasium.wrappers.RecordEpisodeStatistics(Named(gymnasium.make("FrozenLake-v1")))
+    assert envs.from_gymnasium(passing).num_states == 16
 
 
 @pytest.mark.parametrize("bad", ["dear", [[1.0]], None])

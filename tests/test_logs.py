@@ -10,6 +10,7 @@ import datetime
 import io
 import re
 import sys
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 
 import conrl
 from conrl.estimation.log_columns import REQUIRED
-from conrl.estimation.logs import Log, log_rows
+from conrl.estimation.logs import Log, log_rows, read_log
 from conrl.io.cells import to_cell
 
 Float = NDArray[np.float64]
@@ -59,6 +60,12 @@ def assert_same(one: conrl.Episode, two: conrl.Episode) -> None:
     assert one.pay.shape == two.pay.shape
     assert one.pay.tobytes() == two.pay.tobytes()
     assert one.terminated == two.terminated
+
+
+def saved(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "log.csv"
+    path.write_text(text)
+    return path
 
 
 def load(tmp_path: Path, text: str | bytes, name: str = "log.csv") -> Log:
@@ -191,6 +198,70 @@ def test_texts_are_numbered_by_first_appearance(tmp_path: Path) -> None:
     assert np.asarray(log.episodes[1].states).tolist() == [0, 3]
 
 
+CODES = {"state": ["01", "1", "007"], "next_state": ["1", "007", "10"], "action": ["0", "1", "0"]}
+
+
+@pytest.mark.parametrize("form", ["csv", "npz", "parquet"])
+def test_codes_with_leading_zeros_are_names(form: str, tmp_path: Path) -> None:
+    """01 and 1 are two wards; and then 10 is a name as well, as in the table of a model."""
+    columns = {"episode": [0, 0, 0], "step": [0, 1, 2], "reward": [1, 1, 1]} | CODES
+    path = tmp_path / f"log.{form}"
+    if form == "npz":
+        arrays: dict[str, Any] = {name: np.array(column) for name, column in columns.items()}
+        np.savez(path, **arrays)
+    elif form == "parquet":
+        pl.DataFrame(columns).write_parquet(path)
+    else:
+        pl.DataFrame(columns).write_csv(path)
+    place = "line 2" if form == "csv" else "row 1"
+    told = rf"states '01' \({place}\) and '1' \({place}\) differ only in leading zeros; they are two states"
+    with pytest.warns(conrl.ModelWarning, match=told):
+        log = conrl.load_episodes(path)
+    assert log.state_names == ("01", "1", "007", "10")
+    assert log.action_names is None
+    assert np.asarray(log.episodes[0].states).tolist() == [0, 1, 2, 3]
+
+
+def test_whole_numbers_may_have_blanks_around_them(tmp_path: Path) -> None:
+    log = load(tmp_path, "episode,step,state,action,reward,next_state\n 0,0, 4,1 ,1,17\n0 ,1,17 ,1,1, 4 \n")
+    assert (log.state_names, log.action_names, len(log.episodes)) == (None, None, 1)
+    assert np.asarray(log.episodes[0].states).tolist() == [4, 17, 4]
+
+
+@pytest.mark.parametrize("cell", ["00", "-0", "+1", "1.0", "1e1", "1_0", "١"])
+def test_what_is_no_whole_number_is_a_name(cell: str, tmp_path: Path) -> None:
+    log = load(tmp_path, f"episode,state,action,reward,next_state\n0,5,{cell},1,6\n0,6,2,1,6\n")
+    assert log.action_names == (cell, "2")
+    assert log.state_names is None
+
+
+def test_names_are_what_stands_in_the_file(tmp_path: Path) -> None:
+    """As in the table of a model: a blank counts, and a warning says so."""
+    head = "episode,step,state,action,reward,next_state\n"
+    with pytest.warns(conrl.ModelWarning) as caught:
+        log = load(tmp_path, head + "0,0, a,go,1,a\n0,1,a,Go,1,b\n")
+    assert [str(one.message).rpartition("log.csv: ")[2] for one in caught] == [
+        "states ' a' (line 2) and 'a' (line 2) differ only in case or blanks; they are two states",
+        "actions 'go' (line 2) and 'Go' (line 3) differ only in case or blanks; they are two actions",
+    ]
+    assert log.state_names == (" a", "a", "b")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        conrl.save_episodes(tmp_path / "again.csv", log)
+        assert conrl.load_episodes(tmp_path / "again.csv").state_names == log.state_names
+
+
+def test_two_episodes_that_are_one_number(tmp_path: Path) -> None:
+    with pytest.warns(conrl.ModelWarning, match=r"episodes '01' \(line 2\) and '1' \(line 3\) differ only in leading"):
+        log = load(tmp_path, "episode,state,action,reward,next_state\n01,0,0,1,1\n1,1,0,2,0\n")
+    assert [e.rewards.tolist() for e in log.episodes] == [[1.0], [2.0]]
+
+
+def test_costs_that_look_alike(tmp_path: Path) -> None:
+    with pytest.warns(conrl.ModelWarning, match="costs 'fuel' and 'Fuel' differ only in case or blanks"):
+        load(tmp_path, "episode,state,action,reward,next_state,cost_fuel,cost_Fuel\n0,0,0,1,1,1,1\n")
+
+
 def test_only_states_or_only_actions_may_be_texts(tmp_path: Path) -> None:
     log = load(tmp_path, "episode,step,state,action,reward,next_state\n0,0,4,go,1,7\n")
     assert log.state_names is None
@@ -259,7 +330,7 @@ REFUSED = [
         "line 5: episode 1 begins with step 2",
     ),
     ("step twice", changed(1, "step", "0"), r"line 3: episode 0 has step 0 twice \(also line 2\)"),
-    ("negative step", changed(0, "step", "-1"), "line 2: episode 0 begins with step -1; steps count from 0 or 1"),
+    ("negative step", changed(0, "step", "-1"), "line 2: episode 0 begins with step -1; steps count from 0, or"),
     (
         "step 2 first",
         changed(4, "episode", "2").replace("2,1,0,1,2", "2,2,0,1,2"),
@@ -273,6 +344,8 @@ REFUSED = [
     ("text as reward", changed(3, "reward", "much"), "line 5: reward is 'much', not a number"),
     ("nothing as reward", changed(3, "reward", ""), "line 5: reward is '', not a number"),
     ("text as step", changed(0, "step", "first"), "line 2: step is 'first', not a number"),
+    ("no step", changed(0, "step", ""), "line 2: step is missing"),
+    ("underscore", changed(0, "step", "0_0"), "line 2: step is '0_0', not a number"),
     ("half a step", changed(1, "step", "0.5"), "line 3: step is 0.5; it must be a whole number"),
     ("half an episode", changed(0, "episode", "0.5"), "line 2: episode is 0.5; it must be a whole number"),
     ("huge episode", changed(0, "episode", "1e300"), "line 2: episode is 1e300; it must be a whole number"),
@@ -307,6 +380,52 @@ def test_csv_refused(name: str, text: str, message: str, tmp_path: Path) -> None
 def test_terminated_is_0_or_1(value: str, tmp_path: Path) -> None:
     with pytest.raises(conrl.ModelError, match="line 6: terminated is"):
         load(tmp_path, changed(4, "terminated", value))
+
+
+def test_all_mistakes_of_a_log(tmp_path: Path) -> None:
+    """Each once; nothing is said of the steps of an episode that has a row which cannot be read."""
+    head = "episode,step,state,action,reward,next_state,cost_x,terminated\n"
+    rows = [
+        "0,0,a,go,x,b,y,0",  # line 2: two cells
+        "0,2,b,go,1,a,0,0",
+        "1,0,a,go,1,,0,maybe",  # line 4: two cells
+        "2,0,a,go,1,a,0,0",
+        "2,2,a,go,1,a,0,0",  # line 6: a gap
+        "3,0,a,go,1",  # line 7: a short row
+        "3,2,a,go,1,a,0,0",
+        "4,0,a,go,1,b,0,0",
+        "4,0,a,go,1,b,0,0",  # line 10: a repeated step
+        "4,1,a,go,1,a,0,1",  # line 11: begins elsewhere
+        "4,2,a,go,1,a,0,0",  # line 12: had terminated
+        "5,7,a,go,1,a,0,0",  # line 13: begins late
+    ]
+    found = read_log(saved(tmp_path, head + "\n".join(rows)), None, ()).mistakes
+    told = [one.partition("log.csv, ")[2] for one in found.told()]
+    assert told == [
+        "line 2: reward is 'x', not a number",
+        "line 2: cost_x is 'y', not a number",
+        "line 4: next_state is missing",
+        "line 4: terminated is 'maybe'; it must be 0 or 1, true or false, yes or no",
+        "line 6: episode 2 goes from step 0 to step 2; step 1 is missing",
+        "line 7: 5 fields; the header has 8",
+        "line 10: episode 4 has step 0 twice (also line 9)",
+        "line 11: step 1 of episode 4 begins in state 'a', but the one before (line 10) ended in 'b'",
+        "line 12: episode 4 goes on after it has terminated",
+        "line 13: episode 5 begins with step 7; steps count from 0, or all from 1, without gaps",
+    ]
+    with pytest.raises(conrl.ModelError, match="line 2: reward is 'x', not a number; 9 more mistakes: conrl check"):
+        conrl.load_episodes(tmp_path / "log.csv")
+    rows.append('"6,0')  # a quote without end: what follows is not known
+    broken = read_log(saved(tmp_path, head + "\n".join(rows)), None, ()).mistakes.told()
+    end = "line 14: unexpected end of data in the row that starts here"
+    assert [one.partition("log.csv, ")[2] for one in broken] == [*told[:4], told[5], end]
+
+
+def test_a_row_of_no_known_episode(tmp_path: Path) -> None:
+    """It may belong to any of them: gaps are looked for once it is mended."""
+    head = "episode,step,state,action,reward,next_state\n"
+    found = read_log(saved(tmp_path, head + "0,0,a,go,1,a\n,1,a,go,1,a\n0,2,a,go,1,a\n"), None, ()).mistakes.told()
+    assert [one.partition("log.csv, ")[2] for one in found] == ["line 3: episode is missing"]
 
 
 def test_a_negative_index_is_no_text(tmp_path: Path) -> None:
@@ -1116,6 +1235,7 @@ def mixed(data: st.DataObject, rows: Rows) -> Rows:
 BLANKS = st.lists(st.integers(0, 2), min_size=1, max_size=4)
 
 
+@pytest.mark.filterwarnings("ignore:.*differ only in case or blanks:conrl.ModelWarning")
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), rows=logs(), form=st.sampled_from(["csv", "npz", "parquet"]))
 def test_any_log_reads_back(
@@ -1286,3 +1406,14 @@ def test_a_model_from_a_log_has_its_names(terminated: bool, tmp_path: Path) -> N
     model = conrl.estimate(path)
     assert model.state_names == (("home", "work", "(end)") if terminated else ("home", "work"))
     assert (model.action_names, model.cost_names) == (("go", "rest"), ("fuel",))
+
+
+def test_a_missing_first_step_is_a_gap(tmp_path: Path) -> None:
+    """Steps of all episodes count from 0, or those of all from 1."""
+    head = "episode,step,state,action,reward,next_state\n"
+    path = tmp_path / "log.csv"
+    path.write_text(head + "0,0,a,go,1,b\n0,1,b,go,1,a\n1,1,b,go,1,a\n")
+    with pytest.raises(conrl.ModelError, match="line 4: episode 1 begins with step 1, and others with step 0"):
+        conrl.load_episodes(path)
+    path.write_text(head + "0,1,a,go,1,b\n0,2,b,go,1,a\n1,1,b,go,1,a\n")
+    assert conrl.load_episodes(path).num_steps == 3

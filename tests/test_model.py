@@ -636,6 +636,18 @@ def test_task_from_frozen_lake() -> None:
     assert Task.from_gymnasium(env, limits=[1, 2]).cost_names == ("cost0", "cost1")
 
 
+def test_cost_ranges_of_an_environment_by_name() -> None:
+    env = gymnasium.make("FrozenLake-v1")
+    named: dict[str, Any] = {"limits": {"fall": 0.2, "move": np.inf}}
+    task = Task.from_gymnasium(env, **named, cost_ranges={"move": (0.0, 2.0)})
+    assert task.cost_ranges == ((0.0, 1.0), (0.0, 2.0))  # what is not named stays
+    assert task.cost_ranges == Task.from_gymnasium(env, **named, cost_ranges=[(0, 1), (0, 2)]).cost_ranges
+    with pytest.raises(ModelError, match="did you mean 'move'"):
+        Task.from_gymnasium(env, **named, cost_ranges={"moev": (0.0, 2.0)})
+    with pytest.raises(ModelError, match=r"cost_ranges\["):
+        Task.from_gymnasium(env, **named, cost_ranges={"move": (2.0, 0.0)})
+
+
 def test_task_from_gymnasium_reads_limits_of_the_environment() -> None:
     env = Counter(DISCRETE(3), DISCRETE(2))
     env.cost_limits, env.cost_names = [0.25], ["fuel"]  # type: ignore[attr-defined]

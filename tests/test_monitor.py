@@ -16,6 +16,7 @@ from commands import ok, record, refused, run
 import conrl
 from conrl._types import Float
 from conrl.estimation.betting import BETS, against, interval
+from conrl.matching import places_of
 from conrl.policy_file import file_of
 
 
@@ -213,10 +214,20 @@ def test_costs_states_and_actions_are_matched_by_name(tmp_path: Path) -> None:
     conrl.save_episodes(tmp_path / "log.csv", flipped)
     PLAN.save(tmp_path / "p.json")
     assert conrl.monitor(tmp_path / "p.json", tmp_path / "log.csv").totals == one.totals
-    with pytest.raises(conrl.ModelError, match="the log has costs"):
+    with pytest.raises(conrl.ModelError, match="unknown cost of the policy 'failures'; known: hours, faults"):
         conrl.monitor(PLAN, replace(flipped, cost_names=("hours", "faults")))
     with pytest.raises(conrl.ModelError, match="unknown state of the log 'gone'"):
         conrl.monitor(PLAN, replace(flipped, state_names=("gone", "worn", "new")))
+    with pytest.raises(conrl.ModelError, match="unknown cost of the policy 'failures'; did you mean 'failure'"):
+        conrl.monitor(PLAN, replace(flipped, cost_names=("hours", "failure")))
+    file = replace(file_of(PLAN), cost_names=("failures", "heat"))
+    with pytest.raises(conrl.ModelError, match="unknown cost of the policy 'heat'"):
+        conrl.monitor(file, flipped)
+    paid = tuple(
+        conrl.Episode(e.states, e.actions, e.rewards, np.column_stack((e.costs, e.rewards))) for e in log.episodes
+    )
+    with pytest.raises(conrl.ModelError, match="the policy says nothing about cost 'noise'"):
+        conrl.monitor(PLAN, replace(log, episodes=paid, cost_names=(*log.cost_names, "noise")))
 
 
 def test_numbers_as_names() -> None:
@@ -239,8 +250,39 @@ def test_numbers_as_names() -> None:
     assert conrl.monitor(PLAN, plain).totals == conrl.monitor(PLAN, log).totals
     with pytest.raises(conrl.ModelError, match="unknown state of the log '0'"):
         conrl.monitor(file, plain)
-    with pytest.raises(conrl.ModelError, match="unknown state of the log '10'"):
+    with pytest.raises(conrl.ModelError, match=r"the log has state 30; the policy has states 0\.\.2"):
         conrl.monitor(PLAN, conrl.Log(numbered, ("failures", "hours")))
+
+
+def test_numbers_beside_names_are_names_to_monitor_and_assess_alike() -> None:
+    """States end, 0, 1: a log that never comes to `end` has numbers alone, which are names and not positions."""
+    P = np.zeros((3, 2, 3))
+    P[0, :, 0] = 1.0
+    P[1:, :, 1:] = 0.5
+    rewards = [[7.0, 0.0], [1.0, 0.0], [0.0, 1.0]]  # `0` needs the first action, `1` the second
+    mdp = conrl.ConstrainedMDP(P, rewards, None, 4, 1, state_names=["end", "0", "1"])
+    plan = conrl.plan(mdp)
+
+    def numbers(policy: Any) -> conrl.Log:
+        log = conrl.sample_log(mdp, policy, 200, seed=0)
+        return conrl.Log(tuple(conrl.Episode(e.states - 1, e.actions, e.rewards, e.costs) for e in log.episodes), ())
+
+    found = conrl.monitor(plan, numbers(plan))
+    assert (found.odd.steps, found.alarm) == (0, False)
+    assert conrl.assess(plan, numbers(conrl.Policy(np.full((4, 3, 2), 0.5))), draws=20).mean.reward == pytest.approx(
+        4.0, abs=0.1
+    )
+
+
+def test_a_long_list_of_names_is_cut_and_searched_to_its_end() -> None:
+    names = [f"room {i:04}" for i in range(1000)]
+    with pytest.raises(conrl.ModelError, match="did you mean 'room 0999'"):
+        places_of(["room 999"], names, "state")
+    with pytest.raises(conrl.ModelError, match=r"known: room 0000, .*, room 0029, and 970 more$"):
+        places_of(["x"], names, "state")
+    file = conrl.PolicyFile(conrl.Stationary(np.ones((1000, 1))), conrl.Average(), tuple(names), ("go",))
+    with pytest.raises(conrl.SpecError, match="did you mean 'room 0999'"):
+        file.choices(0, "room 999")
 
 
 def test_what_somebody_else_played_is_counted() -> None:

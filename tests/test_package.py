@@ -20,7 +20,7 @@ MODULES = sorted(p for p in SOURCE.rglob("*.py"))
 LAYERS = [
     {"_types", "errors", "registration", "signals", "wording"},
     {"notebook", "plugins", "sizes"},
-    {"arguments", "bounds", "kernels"},
+    {"arguments", "bounds", "kernels", "matching"},
     {"model", "sampling"},
     {"io", "metrics", "targets"},
     {"envs", "episode", "policy", "problem"},

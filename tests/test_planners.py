@@ -467,3 +467,10 @@ def test_what_is_never_played_does_not_loosen_a_limit(fortune: float, horizon: A
         assert plan.reward == pytest.approx(5.0 * share, rel=1e-8)
     assert plan.bound >= 5.0 * share * (1.0 - 1e-12)
     assert conrl.evaluate(mdp, plan.policy).costs[0] <= limit * (1.0 + 2e-9)
+
+
+def test_limits_that_highs_cannot_decide_are_proven_impossible() -> None:
+    """HiGHS ends as Unknown here, and yet nothing keeps these limits."""
+    mdp = conrl.envs.make("random", states=8, horizon=5, costs=3, seed=5)
+    with pytest.raises(conrl.InfeasibleError, match="cannot be kept together"):
+        conrl.plan(mdp, [3.14, 1.47, 1.24], planner="linear-program")

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -294,6 +295,112 @@ def test_what_is_wrong_with_an_object_of_two_methods_is_told() -> None:
         conrl.learn(small, Two(), 1)
 
 
+WHOLE = "it must be a whole number of at least 0"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("episodes", "x", f"Two: episodes is 'x'; {WHOLE}"),
+        ("episodes", None, f"Two: episodes is None; {WHOLE}"),
+        ("episodes", 2.5, f"Two: episodes is 2.5; {WHOLE}"),
+        ("episodes", -1, f"Two: episodes is -1; {WHOLE}"),
+        ("task", "x", "Two: task is 'x'; it must be a conrl.Task, or None"),
+        ("name", 3, "Two: name is 3; it must be a text"),
+        ("seed", "x", f"Two: seed is 'x'; {WHOLE}"),
+        ("problem", 3, "Two: problem is 3; it must be limits"),
+        ("problem", {"cots": 1.0}, "Two: unknown cost 'cots'; did you mean 'cost'"),
+        ("prices", "x", "Two: prices is not an array of numbers"),
+        ("prices", [1.0, 2.0], "Two: prices is [1.0, 2.0]; it must be a number for each cost"),
+        ("reseed", 3, "Two: reseed failed: TypeError: 'int' object is not callable"),
+        ("room", lambda: (1, 2), "Two: room gave (1, 2); it must give two arrays, a number for each cost"),
+        ("room", lambda: (np.ones(9), np.ones(1)), "Two: room gave (array([1., 1.,"),
+        ("room", lambda: 1 / 0, "Two: room failed: ZeroDivisionError: division by zero (test_plugins.py:"),
+        ("propose", lambda: 1 / 0, "Two: propose failed: ZeroDivisionError: division by zero (test_plugins.py:"),
+        ("propose", lambda: sys.exit(3), "Two: propose failed: SystemExit: 3 (test_plugins.py:"),
+        ("propose", lambda: [[0]], "Two proposed [[0]]; propose must return a Policy"),
+        ("propose", lambda: np.zeros((5, 4)), "Two proposed array([[0., 0., 0., 0.],"),
+        (
+            "propose",
+            lambda: conrl.Policy(np.full((5, 4, 2), np.nan)),
+            "Two: propose failed: policy at step 0, state 0 is",
+        ),
+        (
+            "propose",
+            lambda: conrl.Policy(np.full((5, 3, 2), 0.5)),
+            "Two proposed a policy of shape (5, 3, 2); the task",
+        ),
+        ("observe", lambda episode: {"y": 1}["x"], "Two: observe failed: KeyError: 'x' (test_plugins.py:"),
+        ("observe", lambda: None, "Two: observe failed: TypeError: "),
+    ],
+)
+def test_what_an_object_does_wrong_is_told_with_its_name(name: str, value: Any, message: str) -> None:
+    two = Two()
+    setattr(two, name, value)
+    with pytest.raises(conrl.ConRLError, match=f"^{re.escape(message)}") as caught:
+        conrl.learn(MDP, two, 1)
+    assert "\n" not in str(caught.value)
+    if " failed: policy" not in message and "failed: " in message:
+        assert caught.value.__cause__ is not None  # for its traceback
+
+
+def test_an_attribute_that_cannot_be_read_or_set() -> None:
+    class Odd(Two):
+        episodes = property(lambda self: 1 / 0)
+
+    with pytest.raises(conrl.RunError, match="Odd: its episodes cannot be read: ZeroDivisionError"):
+        conrl.learn(MDP, Odd(), 1)
+
+    class Fixed(Two):
+        problem = property(lambda self: conrl.Linear([2.0]))
+
+    with pytest.raises(conrl.SpecError, match="Fixed: its problem cannot be set: AttributeError"):
+        conrl.learn(MDP, Fixed(), 1, problem=[3.0])
+
+
+def test_an_object_that_scales_what_it_sees_changes_no_history() -> None:
+    class Scaling(Two):
+        def observe(self, episode: conrl.Episode) -> None:
+            episode.pay[:] *= 1000.0
+
+    assert conrl.learn(MDP, Scaling(), 3).to_csv() == conrl.learn(MDP, Two(), 3).to_csv()
+
+
+def test_learners_with_everything_are_checked_too() -> None:
+    class Whole(Two):
+        task: Any = MDP.task
+        problem: Any = conrl.Linear([2.0])
+        seed = 0
+        episodes: Any = 0
+        proposal: Any = None
+
+        def reseed(self, seed: int) -> None: ...
+
+        def room(self) -> Any:
+            return np.ones(9), np.ones(9)
+
+    for name, value, message in (
+        ("task", "x", "Whole: task is 'x'; it must be a conrl.Task"),
+        ("episodes", "x", f"Whole: episodes is 'x'; {WHOLE}"),
+        ("problem", "x", "Whole: problem is 'x'; it must be limits"),
+        ("proposal", "x", "learner Whole has proposal 'x'; it must be a Proposal"),
+        ("proposal", learners.Proposal(Two().propose(), Two().propose()), "Whole: room gave (array([1., 1."),
+        ("room", lambda: 1 / 0, "learner Whole has proposal None"),
+    ):
+        whole = Whole()
+        setattr(whole, name, value)
+        with pytest.raises(conrl.ConRLError, match=f"^{re.escape(message)}"):
+            conrl.learn(MDP, whole, 1)
+
+    class Failing(Same):
+        def _learn(self, episode: conrl.Episode, proposal: learners.Proposal) -> None:
+            raise KeyError("x")
+
+    with pytest.raises(conrl.RunError, match=r"^learner Failing failed: KeyError: 'x' \(test_plugins.py:") as caught:
+        conrl.learn(MDP, Failing(MDP.task, None, 0, False), 1)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
 def test_a_run_on_disk_of_an_object_without_a_name_is_played_again(tmp_path: Path) -> None:
     from conrl.experiments import learn_on_disk
 
@@ -401,7 +508,7 @@ def test_what_is_no_such_thing_is_refused() -> None:
     [
         ("raise KeyError('valve')", r"broken with size=3: KeyError: 'valve' \(test_plugins\.py|<string>"),
         ("return 5", "broken made 5; it must make a ConstrainedMDP or a Gymnasium environment"),
-        ("raise conrl.ModelError('too small')", "^too small"),
+        ("raise conrl.ModelError('too small')", "^broken with size=3: too small"),
     ],
 )
 def test_an_environment_that_cannot_be_made_says_why(body: str, message: str) -> None:
@@ -474,6 +581,106 @@ def test_a_planner_is_used_by_name() -> None:
     words = ("plan", "mars-rover", "--set", "rock_reward=1", "--planner")
     assert record(*words, "half-of-it")["costs"]["crash"]["value"] == pytest.approx(0.15)
     assert "did you mean 'half-of-it'" in refused(*words, "half-of-i")
+
+
+def test_what_a_planner_does_wrong_is_told_with_its_name() -> None:
+    class Wrong:
+        name = "wrong"
+        problems: Any = (conrl.Linear,)
+
+        def __init__(self, answer: Any) -> None:
+            self.answer = answer
+
+        def plan(self, mdp: Any, problem: Any, start: Any = None, relax: bool = False) -> Any:
+            return self.answer()
+
+    mdp = envs.box()
+    for answer, message in (
+        (lambda: 1 / 0, "planner 'wrong' failed: ZeroDivisionError: division by zero (test_plugins.py:"),
+        (lambda: None, "planner 'wrong' returned None; it must return a conrl.Plan"),
+        (lambda: conrl.plan(MDP), "planner 'wrong' returned a plan of another model: (steps, states, actions, costs)"),
+        (lambda: replace(conrl.plan(mdp), reward=np.nan), "planner 'wrong' returned a plan of reward and costs [nan, "),
+    ):
+        with pytest.raises(conrl.ConRLError, match=f"^{re.escape(message)}"):
+            conrl.plan(mdp, planner=Wrong(answer))
+    with pytest.raises(conrl.InfeasibleError, match=r"^infeasible: corner"):  # which is no mistake
+        conrl.plan(mdp, planner=Wrong(lambda: conrl.plan(mdp, [-1.0])))
+    wrong = Wrong(lambda: conrl.plan(mdp))
+    wrong.problems = conrl.Linear
+    with pytest.raises(conrl.SpecError, match=r"planner 'wrong': problems is .*; it must be a tuple such as"):
+        conrl.plan(mdp, planner=wrong)
+    with pytest.raises(conrl.SpecError, match=r"len cannot be given a name: AttributeError"):
+        planners.register("len")(len)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("def propose(self): 1 / 0", "NAME: propose failed: ZeroDivisionError: division by zero (lab_wrong.py:"),
+        ("def observe(self, episode): raise OSError('gone')", "NAME: observe failed: OSError: gone (lab_wrong.py:"),
+        ("def observe(self, episode): sys.exit(0)", "NAME: observe failed: SystemExit: 0 (lab_wrong.py:"),
+        ("def __init__(self, task): sys.exit(0)", "--option: NAME cannot be made: SystemExit: 0 (lab_wrong.py:"),
+        ("def state(self): return [1]\n    def load_state(self, a): ...", "the state of NAME is [1]; it must be"),
+        (
+            "def state(self): return {'a': [[1], [1, 2]]}\n    def load_state(self, a): ...",
+            "the state of NAME: ValueErro",
+        ),
+        (
+            "problems = 3",
+            "lab_wrong cannot be imported: SpecError: algorithm 'NAME': problems is 3; it must be a tuple",
+        ),
+    ],
+)
+def test_a_learner_that_fails_is_told_in_a_line(body: str, message: str, lab: str, tmp_path: Path) -> None:
+    """The command line ends with code 2 and no traceback, wherever it fails."""
+    code = (
+        f"import sys, {lab}, conrl\n@conrl.learners.register('wrong-lab')\nclass Wrong({lab}.Counting):\n    {body}\n"
+    )
+    (tmp_path / "library" / "lab_wrong.py").write_text(code)
+    words = ("learn", "pump", "--import", "lab_wrong", "--algorithm", "wrong-lab", "--episodes", 3)
+    result = run(*words, "--out", tmp_path / "out")
+    assert result.exit_code == 2, result.output
+    told = said(result.stderr)
+    assert told.startswith(f"Error: {message.replace('NAME', 'wrong-lab')}")
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            "def reset(self, **more): 1 / 0",
+            "the environment's reset failed: ZeroDivisionError: division by zero (lab_bo",
+        ),
+        ("def step(self, action): raise KeyError('x')", "the environment's step failed: KeyError: 'x' (lab_box.py:"),
+        ("def step(self, action): sys.exit(0)", "the environment's step failed: SystemExit: 0 (lab_box.py:"),
+        (
+            "def step(self, action): return 0, 0.0, np.zeros(2), False, {}",
+            "the environment gave terminated array([0., ",
+        ),
+        ("cost_names = 3", "the environment has cost_names 3; expected a list of names"),
+        ("cost_limits = (1.0, 2.0)", "the environment has 2 cost_limits for 1 cost_names"),
+        (
+            "observation_space = property(lambda self: 1 / 0)",
+            "bad-box does not say what its spaces are: ZeroDivisionErro",
+        ),
+        ("def __init__(self): sys.exit(0)", "bad-box: SystemExit: 0 (lab_box.py:"),
+    ],
+)
+def test_an_environment_that_fails_is_told_in_a_line(body: str, message: str, lab: str, tmp_path: Path) -> None:
+    code = f"""
+import sys, conrl, gymnasium, numpy as np
+@conrl.envs.register("bad-box")
+class Box(gymnasium.Env):
+    observation_space = action_space = gymnasium.spaces.Discrete(2)
+    cost_names, cost_limits = ("heat",), (1.5,)
+    def reset(self, *, seed=None, options=None): return 0, {{}}
+    def step(self, action): return 0, 1.0, False, False, {{"cost": 0.5}}
+    {body}
+"""
+    (tmp_path / "library" / "lab_box.py").write_text(code)
+    told = refused("learn", "bad-box", "--import", "lab_box", "--episodes", 2, "--horizon", 3)
+    assert told.startswith(message)
 
 
 # -- studies ----------------------------------------------------------------------------------------------
@@ -879,6 +1086,26 @@ def test_a_broken_package_breaks_nothing_else(tmp_path: Path, monkeypatch: pytes
     assert all(line.startswith("left out: ") for line in lines)
     assert any("'box' of pack_bad 2.1: the name is built in" in line for line in lines)
     assert len(json.loads(result.stdout)["broken"]) == 4
+
+
+def test_an_entry_point_may_lead_to_what_another_module_defines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or to an object without a name of its own; what it says may be anything."""
+    points = {"half": "pack_lead:half", "far": "pack_lead:far", "odd": "no name !", "bare": "pack_lead"}
+    code = "import functools, conrl\nfrom other_far import far\nhalf = functools.partial(conrl.envs.box, horizon=4)\n"
+    folder = package(
+        tmp_path, "pack_lead", {ENVS: points, LEARNERS: {"three": "pack_lead:three"}}, f"{code}three = 3\n"
+    )
+    (folder / "other_far.py").write_text("import conrl\ndef far(): return conrl.envs.box(horizon=3)\n")
+    monkeypatch.syspath_prepend(folder)
+    assert (envs.make("half").horizon, envs.make("far").horizon) == (4, 3)
+    assert str(ENVIRONMENTS.source("half")) == "pack_lead.half of pack_lead 2.1"
+    for name in ("odd", "bare"):
+        assert refused("plan", name).endswith("cannot be loaded: ValueError: it must be MODULE:NAME")
+    assert refused("learn", "box", "--algorithm", "three").endswith("algorithm 'three' is 3; register its class")
+    with pytest.raises(conrl.SpecError, match="a file loads none"):
+        ENVIRONMENTS.find("odd", installed=False)
 
 
 def test_two_packages_with_one_name(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

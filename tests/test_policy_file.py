@@ -148,10 +148,21 @@ def test_skipped_episodes(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     skipped = sum(file.begin(rng) is None for _ in range(4000)) / 4000
     assert abs(skipped - plan.skip) < 0.03
+    with pytest.raises(conrl.ModelError, match=r"of all episodes are to be skipped, which a policy alone does not say"):
+        conrl.load_policy(tmp_path / "p.json")
+    for name in ("p.csv", "p.npz"):  # played in every episode, it would spend more than the budget
+        with pytest.raises(conrl.ModelError, match=r"of all episodes are skipped, which no table says; write \.json"):
+            plan.save(tmp_path / name)
+        words = ("plan", "mars-rover", "--set", "rock_reward=1", "--budget", f"crash={50 * least}", "--episodes", 100)
+        assert "which no table says" in refused(*words, "--out", tmp_path / name)
     plan = conrl.plan(mdp, conrl.Knapsack([0.0], 100))
-    if plan.skip == 1.0:
-        plan.save(tmp_path / "q.json")
-        assert conrl.PolicyFile.load(tmp_path / "q.json").promise is None
+    assert plan.skip == 1.0
+    plan.save(tmp_path / "q.json")
+    file = conrl.PolicyFile.load(tmp_path / "q.json")
+    assert file.promise is None
+    assert file.begin(rng) is None
+    with pytest.raises(conrl.SpecError, match="the plan skips every episode; there is nothing to play"):
+        file.choices(0, mdp.state_names[0])
 
 
 # -- what an episode can pay --------------------------------------------------------------------------------------
@@ -578,3 +589,39 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
     assert conrl.PolicyFile.load(tmp_path / "p.json").promise is None
     with pytest.raises(conrl.ModelError, match="policy has shape"):
         conrl.PolicyFile.named(plan.policy, conrl.envs.box())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"skip": ', '"skip": 0.9, "skip": ', "'skip' is there twice"),
+        ('"skip": ', '"skipp": ', "unknown entry of the file 'skipp'; did you mean 'skip'?"),
+        ('"limits": ', '"limit": ', "unknown entry of the file 'limit'; did you mean 'limits'?"),
+        ('"least": ', '"leats": ', "unknown entry of promise 'leats'; did you mean 'least'?"),
+        ('"weight": ', '"spnet": {}, "weight": ', "unknown entry of policies[0] 'spnet'; did you mean 'spent'?"),
+        ('"version": 1,', '"version": true,', "it has version True; this conrl reads version 1"),
+        ('"reward": ', '"reward": 1e9, "rewards": ', "unknown entry of promise 'rewards'; did you mean 'reward'?"),
+    ],
+)
+def test_what_an_edited_file_says_twice_or_amiss_is_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
+    """It would be lost without a word, and something else done."""
+    conrl.plan(random_model(5)).save(tmp_path / "p.json")
+    text = (tmp_path / "p.json").read_text()
+    assert old in text
+    (tmp_path / "p.json").write_text(text.replace(old, new, 1))
+    with pytest.raises(conrl.ModelError, match=re.escape(f"p.json: not a policy file: {message}")):
+        conrl.PolicyFile.load(tmp_path / "p.json")
+
+
+def test_a_promise_that_cannot_be_kept_and_an_action_that_is_there_twice_are_refused(tmp_path: Path) -> None:
+    conrl.plan(random_model(5)).save(tmp_path / "p.json")
+    record = json.loads((tmp_path / "p.json").read_text())
+    promise = record["promise"]
+    for changed in ({"reward": 1e9}, {"least": promise["most"], "most": promise["least"]}):
+        (tmp_path / "q.json").write_text(json.dumps(record | {"promise": promise | changed}))
+        with pytest.raises(conrl.ModelError, match=r"promise has .*, outside of least"):
+            conrl.PolicyFile.load(tmp_path / "q.json")
+    record["policies"][0]["steps"][0][0] = [[0, 0.0], [0, 1.0]]
+    (tmp_path / "q.json").write_text(json.dumps(record))
+    with pytest.raises(conrl.ModelError, match=r"policies\[0\].steps\[0\]\[0\] has action 0 twice"):
+        conrl.PolicyFile.load(tmp_path / "q.json")

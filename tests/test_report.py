@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from browsing import chromium, split_words, until, watched
+from test_analysis import write_run
 
 from conrl.envs import box, make, mars_rover
 from conrl.experiments import Study, load
@@ -23,6 +24,7 @@ from conrl.model import ConstrainedMDP
 from conrl.planning import plan
 from conrl.problem import Linear
 
+NO_FLOOR = np.array([-np.inf])
 EVIL = "<script>alert(1)</script>"
 IMAGE = "%{x}</script><img src=x onerror=alert(2)>&amp;"
 
@@ -65,7 +67,9 @@ class Made(Study):
         found = {}
         for name, (title, mdp) in self.models.items():
             limits = np.full(mdp.num_costs, np.inf) if mdp.limits is None else np.array(mdp.limits)
-            found[name] = Environment(name, title, mdp, mdp.cost_names, limits, plan(mdp))
+            found[name] = Environment(
+                name, title, mdp, mdp.cost_names, limits, np.full(mdp.num_costs, -np.inf), plan(mdp)
+            )
         return found
 
 
@@ -155,11 +159,11 @@ def test_every_environment_has_the_explorer_at_its_limits(data: dict[str, Any]) 
 
 def test_what_cannot_be_explored_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     mdp = make("bidding")
-    env = Environment("e", "e", mdp, mdp.cost_names, np.array([4.0]), plan(mdp))
+    env = Environment("e", "e", mdp, mdp.cost_names, np.array([4.0]), NO_FLOOR, plan(mdp))
     assert "note" not in explorer(env)
-    unknown = Environment("e", "e", None, mdp.cost_names, np.array([4.0]), None)
+    unknown = Environment("e", "e", None, mdp.cost_names, np.array([4.0]), NO_FLOOR, None)
     assert "not known" in explorer(unknown)["note"]
-    never = Environment("e", "e", mdp, mdp.cost_names, np.array([-1.0]), None)
+    never = Environment("e", "e", mdp, mdp.cost_names, np.array([-1.0]), NO_FLOOR, None)
     assert "cannot be kept" in explorer(never)["note"]
     monkeypatch.setattr(subject, "MOST_WORK", 10)
     assert "too large" in explorer(env)["note"]
@@ -167,7 +171,7 @@ def test_what_cannot_be_explored_says_why(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_large_models_stay_small_in_the_page() -> None:
     mdp = make("random", states=1500, horizon=60, costs=1)
-    env = Environment("e", "e", mdp, mdp.cost_names, np.asarray(mdp.limits), plan(mdp))
+    env = Environment("e", "e", mdp, mdp.cost_names, np.asarray(mdp.limits), NO_FLOOR, plan(mdp))
     found = explorer(env)
     assert len(json.dumps(found, separators=(",", ":"))) < 2e6
     assert len(found["rewards"]) >= 12
@@ -285,6 +289,26 @@ def test_profiles_have_bands_if_there_are_seeds_enough(browser: Any, tmp_path: P
         )
         assert tab.evaluate(curves) == ["toself", ""] * 3
         assert tab.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_floors_are_drawn_and_what_is_below_one_is_flagged(browser: Any, tmp_path: Path) -> None:
+    """Of two costs one has a floor and a limit, the other a floor alone, which is not kept."""
+    problem = {"kind": "Linear", "limits": [0.75, None], "floors": [0.1, 0.5]}
+    for seed in range(3):
+        place = ("elsewhere", "conrl", seed)
+        costs: dict[str, Any] = {name: np.full(60, mean + 0.01 * seed) for name, mean in (("a", 0.5), ("b", 0.25))}
+        write_run(tmp_path, np.ones(60), costs, place=place, problem=problem)
+    with watched(browser, write_report(tmp_path), 1000) as tab:
+        table = tab.locator("#env-0 [aria-label^='Results'] table").inner_text()
+        assert table.count("below floor") == 1
+        assert "above limit" not in table
+        assert "0.1 to 0.75" in table
+        assert "at least 0.5" in table
+        tab.locator("#env-0 .plot").scroll_into_view_if_needed()
+        tab.locator("#env-0 .js-plotly-plot").wait_for()
+        told = "document.querySelector('#env-0 .plot').layout.annotations.map(note => note.text).join(' ')"
+        words = tab.evaluate(told)
+        assert [words.count(text) for text in ("limit 0.75", "floor 0.1", "floor 0.5", "floor ×")] == [1, 1, 1, 2]
 
 
 def test_the_limit_moves_numbers_and_policy(tab: Any) -> None:

@@ -284,6 +284,106 @@ def test_rows_may_lack_what_is_left_out(tmp_path: Path) -> None:
     assert "line 2: 4 fields; the header has 6" in told(write(tmp_path, f"{HEADER},note\nA,go,A,1\n"))
 
 
+NOTED = f"{HEADER},comment"
+CUT = [
+    ("a,go,a,1,10,5", "10,5"),
+    ("a,go,a,1,10,5,", "10,5"),
+    ("a,go,a,1,10,5%", "10,5%"),
+    ("a,go,a,1,1,234", "1,234"),
+    ("a,go,a,1,0,10", "0,10"),
+    ("a,go,a,1,-0,5", "-0,5"),
+    ('a, "x, y",a,1,10', None),  # the probability is a text
+    ("a,go,a,1.0,1,234.5", "1,234.5"),
+]
+
+
+@pytest.mark.parametrize(("row", "cell"), CUT)
+def test_a_comma_that_may_have_cut_a_cell(row: str, cell: str | None, tmp_path: Path) -> None:
+    """The rest of a number is not lost as a remark."""
+    text = told(write(tmp_path, f"{NOTED}\n{row}\n"))
+    assert "line 2: " in text
+    if cell is not None:
+        rest = cell.rpartition(",")[2]
+        assert f"{cell} may be one cell that its comma cut in two, so that {rest!r} stands under 'comment'" in text
+        assert "put quotes around it or separate the columns by semicolons; if" in text
+    assert load(write(tmp_path, f'{NOTED}\na,go,a,1,"10,5",\n')).pay[0, 0] == 10.5
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "a,go,a,1,10,3 weeks",
+        "a,go,a,1,10,see 12",
+        "a,go,a,1,10,no. 5",
+        "a,go,a,1,10,2024-05-01",
+        "a,go,a,1.0,10,5",  # points are decimal, and so 10,5 is no number
+        "a,go,a,1,10.0,5",
+        "a,go,a,0.5,10,5\na,go,a,0.5,10,7",
+        "a,go,a,1,10,",
+        "a,go,a,1,10",
+    ],
+)
+def test_remarks_with_numbers_are_remarks(rows: str, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the two rows of one outcome
+        for separator in ",;":
+            assert load(write(tmp_path, f"{NOTED}\n{rows}\n".replace(",", separator))).pay[0, 0] == 10.0
+
+
+def test_a_text_that_a_comma_cut(tmp_path: Path) -> None:
+    """With numbers for names, every cell of a row that is shifted fits the column where it stands."""
+    rows = '1,go,1,0.5,1,x\n1,go,1,0.5,2,x\na, "x, y",1,1,10\na,go,1,1,1,'
+    text = told(write(tmp_path, f"{NOTED}\n{rows}\n"))
+    assert """line 4: "x, y" may be one cell""" in text
+    assert "delete the blank before its quotes" in text
+    found = load(write(tmp_path, f"{NOTED}\n{rows}\n".replace(', "', ',"')), initial="a")
+    assert "x, y" in found.action_names
+
+
+def test_a_remark_in_two_columns_or_in_the_middle(tmp_path: Path) -> None:
+    path = write(tmp_path, f"{HEADER},comment,note\na,go,a,0,5,10,5\na,go,a,0,5,10,5\n")
+    found = conrl.check_model(path).mistakes
+    assert len(found) == 2
+    assert all("0,5 may be" not in one and "may be one cell" in one for one in found)
+    middle = "state,comment,action,next_state,probability,reward"
+    assert load(write(tmp_path, f"{middle}\na,5,go,a,1,10\n")).pay[0, 0] == 10.0
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "cell"),
+    [
+        ("episode,state,action,next_state,reward,comment", "1,b,go,a,10,5", "10,5"),
+        ("episode,state,action,next_state,reward,cost_x,Note", "1,b,go,a,10,5,2", "5,2"),
+        ("episode,state,action,reward,next_state,comment", "1,b,go,10,5,a", "10,5"),  # a is a state
+        ("episode,state,action,reward,next_state,comment", "1,b,go,10,5,late", ""),
+        ("episode,state,action,reward,next_state,comment", "1,b,go,10,a,5", ""),  # 5 is none
+        ("episode,state,action,next_state,reward,comment", "1,b,go,a,10,5 weeks", ""),
+        ("episode,state,action,next_state,reward,time", "1,b,go,a,10,5", ""),
+    ],
+)
+def test_a_comma_that_may_have_cut_a_cell_of_a_log(header: str, row: str, cell: str, tmp_path: Path) -> None:
+    usual = {"state": "a", "next_state": "b", "action": "go", "Note": "x y", "comment": "x y"}
+    first = ",".join(usual.get(name, "0") for name in header.split(","))
+    path = write(tmp_path, f"{header}\n{first}\n{row}\n", "log.csv")
+    if not cell:
+        assert conrl.load_episodes(path).num_steps == 2
+        return
+    with pytest.raises(ModelError, match=f"line 3: {cell} may be one cell that its comma cut in two"):
+        conrl.load_episodes(path)
+    path.write_text(path.read_text().replace(",0,", ",0.5,"))  # points are decimal
+    assert conrl.load_episodes(path).num_steps == 2
+
+
+def test_a_comma_that_cut_a_probability_of_a_policy(tmp_path: Path) -> None:
+    """And rows that say 0 and nothing else are no policy."""
+    path = write(tmp_path, "state,action,probability,comment\na,go,0,5\na,stay,0,5\n", "p.csv")
+    with pytest.raises(ModelError, match=r"line 2: 0,5 may be one cell .*; 1 more mistake: conrl check"):
+        read_policy_table(path)
+    path.write_text("state,action,probability\na,go,0\na,stay,0\n")
+    with pytest.raises(ModelError, match="line 2: step 0, state 'a': probabilities sum to 0, not to 1"):
+        read_policy_table(path)
+
+
 # -- all mistakes at once ------------------------------------------------------------------------------------
 
 SOUND = [f"s{i},{a},s{(i + 1) % 12},{p},1" for i in range(12) for a, p in (("go", 1), ("stay", 1))]
@@ -384,7 +484,8 @@ def test_check_lists_at_most_fifty(tmp_path: Path) -> None:
     path = write(tmp_path, f"{HEADER}\n" + "".join(f"s{i},go,s{i},0.5,1\n" for i in range(67)))
     result = run("check", path)
     lines = result.stderr.splitlines()
-    assert (result.exit_code, result.stdout, len(lines)) == (2, "", 51)
+    assert (result.exit_code, len(lines)) == (2, 51)
+    assert result.stdout.startswith(f"{path}: 67 mistakes, read as a model; if it is something else, say so with --as")
     assert lines[0].startswith(f"Error: {path}, line 2: the 1 row of state 's0'")
     assert lines[50] == "Error: and 17 more"
     listed = json.loads(run("check", path, "--json").stdout)
@@ -474,6 +575,13 @@ def test_names_that_look_alike(names: tuple[str, str], tmp_path: Path) -> None:
     assert f"costs {one!r} and {two!r}" in text
 
 
+def test_codes_with_leading_zeros_are_a_warning(tmp_path: Path) -> None:
+    """A spreadsheet makes 1 of 01, and not in every row."""
+    path = write(tmp_path, f"{HEADER}\n01,go,1,1,1\n1,go,01,1,1\n")
+    with pytest.warns(ModelWarning, match=r"states '01' \(line 2\) and '1' \(line 2\) differ only in leading zeros"):
+        assert load(path).state_names == ("01", "1")
+
+
 def test_names_that_differ_are_no_warning(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -527,7 +635,9 @@ def test_normalize_on_the_command_line(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     write(tmp_path, THIRDS)
     for words in (("plan", "m.csv"), ("check", "m.csv"), ("learn", "m.csv", "--episodes", 3, "--algorithm", "ucbvi")):
-        assert "--normalize 0.01" in refused(*words, "--horizon", 2)
+        result = run(*words, "--horizon", 2)
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+        assert "--normalize 0.01" in result.stderr
         result = run(*words, "--horizon", 2, "--normalize", 0.01)
         assert result.exit_code == 0, result.stderr
         assert result.stderr.count("Warning: m.csv: 1 sum of probabilities was corrected") == 1

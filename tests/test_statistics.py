@@ -89,6 +89,29 @@ def test_profiles_by_hand() -> None:
     assert profile(sample, at, higher=False).value == pytest.approx(1.0 - np.array(wanted))  # at most, not below
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e7])
+def test_what_differs_by_rounding_is_a_tie(scale: float) -> None:
+    """Means of 30 and of 25 equal numbers are two floating-point numbers."""
+    x = scale * np.array([0.1, 0.7, 0.7])
+    y = np.nextafter(np.nextafter(x, np.inf), np.inf)
+    assert (x != y).all()
+    for higher in (True, False):
+        wanted = improvement([x], [x], higher)
+        assert improvement([x], [y], higher) == wanted
+        assert improvement([y], [x], higher) == wanted
+        assert wanted.value == pytest.approx(0.5)
+        assert profile([x], y, higher).value.tolist() == profile([y], x, higher).value.tolist()
+    assert profile([np.full(3, 7.8e-16)], np.array([0.0, -np.inf, np.inf]), higher=False).value.tolist() == [
+        1.0,
+        0.0,
+        1.0,
+    ]
+    assert paired_difference([x], [y]) == (0.0, None, None)
+    assert mean([np.array([x[1], y[1], x[1]])])[1:] == (None, None)
+    apart = x + 1e-6 * max(scale, 1.0)  # a millionth is none
+    assert improvement([apart], [x]).value == pytest.approx(7 / 9)
+
+
 def test_paired_differences_take_out_what_the_seeds_share() -> None:
     rng = np.random.default_rng(3)
     luck = [rng.normal(0.0, 10.0, size=n) for n in (6, 9)]

@@ -19,6 +19,7 @@ from conrl.model.layout import Layout
 from conrl.planners import Frontier, Plan
 from conrl.policy_map import DIRECTIONS, FREE, KINDS, RARE, SHOWN, WALLS, Play, grid_layout, grid_play, percent
 from conrl.problem import Linear
+from conrl.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,13 +93,17 @@ def draw_policy(axes: Axes, plan: Plan) -> None:
 
 
 def value_text(plan: Plan) -> str:
-    """The reward and the first costs, with their limits; as a title."""
+    """The reward and the first costs, with their limits and floors; as a title."""
     rows = (plan.linear or Linear()).rows(plan.mdp)
     text = f"reward {plan.reward:.6g}"
     for i, (name, cost) in enumerate(zip(plan.mdp.cost_names[:3], plan.costs, strict=False)):
-        limit = rows.bound[(rows.cost == i) & (rows.sign > 0.0)]
-        text += f",  {name} {cost:.6g}" + (f" (limit {limit[0]:.6g})" if limit.size else "")
-    return _plain(text + (", ..." if plan.mdp.num_costs > 3 else ""))
+        bounds = [
+            f"{word} {sign * bound:.6g}"
+            for word, sign in (("limit", 1.0), ("floor", -1.0))
+            for bound in rows.bound[(rows.cost == i) & (rows.sign == sign)]
+        ]
+        text += f",  {name} {cost:.6g}" + (f" ({', '.join(bounds)})" if bounds else "")
+    return plain(text + (", ..." if plan.mdp.num_costs > 3 else ""))
 
 
 def _draw_ground(axes: Axes, c: int, r: int, sign: str, shade: Any) -> None:
@@ -118,7 +123,7 @@ def _draw_ground(axes: Axes, c: int, r: int, sign: str, shade: Any) -> None:
 def _draw_label(axes: Axes, c: int, r: int, sign: str, end: float) -> None:
     if sign in FREE + WALLS:
         return
-    word = _plain(KINDS.get(sign, sign).split()[0])
+    word = plain(KINDS.get(sign, sign).split()[0])
     share = percent(end) if end >= SHOWN else ""
     if sign in FILLS:
         axes.text(c, r, f"{word}\n{share}".strip(), ha="center", va="center", fontsize=7, color=INK, zorder=5)
@@ -134,7 +139,7 @@ def _draw_actions(axes: Axes, c: int, r: int, layout: Layout, done: Play, i: int
     mixed = len(shown) > 1
     alpha = 1.0 if done.visits[i] >= RARE else 0.25
     look: dict[str, Any] = {"color": MARK if mixed else INK, "alpha": alpha, "zorder": 4}
-    signs = [_plain(layout.arrows[a]) for a in shown if layout.arrows[a] not in DIRECTIONS]
+    signs = [plain(layout.arrows[a]) for a in shown if layout.arrows[a] not in DIRECTIONS]
     if signs:
         axes.text(c, r + 0.34 if mixed else r, " ".join(signs), ha="center", va="center", fontsize=9, **look)
     for a in shown:
@@ -165,7 +170,7 @@ def _draw_keys(axes: Axes, plan: Plan, done: Play, shade: ScalarMappable) -> Non
     ]
     for sign, name in zip(layout.arrows, plan.mdp.action_names, strict=True):
         if sign not in DIRECTIONS:
-            keys.append(Line2D([], [], linestyle="none", label=_plain(f"{sign}  {name}")))
+            keys.append(Line2D([], [], linestyle="none", label=plain(f"{sign}  {name}")))
     for sign, style in EDGES.items():
         if sign in signs:
             keys.append(Patch(facecolor="none", edgecolor=INK, linestyle=style, linewidth=1.4, label=KINDS[sign]))
@@ -211,7 +216,7 @@ def draw_frontier(axes: Axes, curve: Frontier) -> None:
     marker = "o" if x.size <= 60 else "|"
     axes.plot(x, y, marker, color=CURVE, markersize=4.5, zorder=3, label=_count(curve))
     best = f"without a limit: reward {y[-1]:.6g}, {name} {x[-1]:.4g}"
-    axes.plot(x[-1], y[-1], "D", color=BEST, markersize=7, zorder=4, label=_plain(best))
+    axes.plot(x[-1], y[-1], "D", color=BEST, markersize=7, zorder=4, label=plain(best))
     if np.isfinite(own):
         _draw_own(axes, curve, own, span if near else None)
 
@@ -220,7 +225,7 @@ def draw_frontier(axes: Axes, curve: Frontier) -> None:
         level, size = float(y[0]), max(abs(float(y[0])), 1.0)
         axes.set_ylim(level - size, level + 0.3 * size)
     what = "the expected total cost" if name == "cost" else f"the expected total of {name}"
-    axes.set_xlabel(_plain(f"limit on {what}"))
+    axes.set_xlabel(plain(f"limit on {what}"))
     axes.set_ylabel("best expected total reward")
     axes.grid(color="#e8e8e8", linewidth=0.6)
     axes.set_axisbelow(True)
@@ -232,7 +237,7 @@ def _count(curve: Frontier) -> str:
     size = curve.limits.size
     if curve.complete:
         return f"all {size} vertices" if size > 1 else "the only vertex"
-    return f"{size} vertices; the curve is at most {curve.error:.1g} higher"
+    return f"{counted(size, 'vertex', 'vertices')}; the curve is at most {curve.error:.1g} higher"
 
 
 def _draw_own(axes: Axes, curve: Frontier, own: float, span: float | None) -> None:
@@ -257,6 +262,7 @@ def _draw_own(axes: Axes, curve: Frontier, own: float, span: float | None) -> No
     axes.plot(ends, tangent, color=MARK, linestyle="--", linewidth=1.4, zorder=4, label=label)
 
 
-def _plain(text: str) -> str:
-    """Dollar signs as such: matplotlib would read mathematics between them."""
+def plain(text: str, most: int | None = None) -> str:
+    """A text as it is, of at most so many characters: matplotlib would read mathematics between dollar signs."""
+    text = text if most is None or len(text) <= most else text[: most - 3] + "..."
     return text.replace("$", r"\$")

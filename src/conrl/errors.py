@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from conrl.planners.feasibility import Feasibility
 
 
+MOST_LISTED = 30  # names in a message
+
+
 class ConRLError(Exception):
     """Base of every error that conrl raises on purpose. `key` is the path of what is wrong, or empty."""
 
@@ -105,7 +108,7 @@ def under(*key: str) -> Iterator[None]:
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> str:
-    """The message for a misspelt name: the nearest known one, or all of them.
+    """The message for a misspelt name: the nearest known one, or all of them, if they are not too many to read.
 
     >>> unknown("planner", "colum-generation", ["column-generation", "linear-program"])
     "unknown planner 'colum-generation'; did you mean 'column-generation'?"
@@ -115,7 +118,8 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> str:
         return f"unknown {kind} {name!r}; did you mean {near!r}?"
     if not options:
         return f"unknown {kind} {name!r}; there is none here"
-    return f"unknown {kind} {name!r}; known: {', '.join(options)}"
+    more = f", and {len(options) - MOST_LISTED:,} more" if len(options) > MOST_LISTED else ""
+    return f"unknown {kind} {name!r}; known: {', '.join(options[:MOST_LISTED])}{more}"
 
 
 def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:
@@ -138,12 +142,14 @@ def shown(value: object, most: int = 60) -> str:
     """A value as shown in a message: on one line, of at most `most` characters.
 
     >>> shown(10**400)
-    '1000000000000000000000000000000000000000000000000000000000...'
+    '100000000000000000000000000000000000000000000000000000000...'
     """
     try:
         text = " ".join(repr(value).split())
     except ValueError:  # Python writes no number of more than some thousand digits
         return f"<{type(value).__name__} too long to write>"
+    except Exception:  # an object of somebody's own
+        return f"<{type(value).__name__} whose repr fails>"
     return text if len(text) <= most else text[: most - 3] + "..."
 
 

@@ -8,14 +8,14 @@ something that varies; single episodes then scatter too little. `Simulation.pays
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl._types import Float, Int
-from conrl.arguments import is_int, is_number, read_count
+from conrl.arguments import is_int, is_number, read_count, setter
 from conrl.envs.stepping import Step, costs_in, costs_of, play
 from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.model import ConstrainedMDP
@@ -27,7 +27,7 @@ from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
 from conrl.policy import Mixture, Policy, Stationary
 from conrl.sampling import Dynamics, draw
 from conrl.spending import Player
-from conrl.wording import brief, line, totals
+from conrl.wording import brief, counted, line, totals
 
 if TYPE_CHECKING:
     import gymnasium
@@ -131,7 +131,7 @@ def unwrapped(given: Any) -> tuple[Policy | Mixture, float, Any]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Simulation(Sheeted, Framed, Drawn):
-    """Totals of simulated episodes: `rewards` [episodes] and `costs` [episodes, d], with their `limits` [d].
+    """Totals of simulated episodes: `rewards` [episodes] and `costs` [episodes, d], with `limits` and `floors` [d].
 
     As a data frame: `episode` (from 1), `reward` and `cost_<name>`, a row for each episode.
 
@@ -144,10 +144,15 @@ class Simulation(Sheeted, Framed, Drawn):
     limits: Float  # [d]; inf where there is none
     cost_names: tuple[str, ...] = ()
     pays_means: tuple[str, ...] = ()
+    floors: Float = field(default_factory=lambda: np.zeros(0))  # [d]; -inf where there is none, as by default
+
+    def __post_init__(self) -> None:
+        if not self.floors.size:
+            setter(self)("floors", np.full(self.limits.size, -np.inf))
 
     def __repr__(self) -> str:
         means = f"pays_means={brief(self.pays_means)}" if self.pays_means else ""
-        return line(self, f"{self.rewards.size:,} episodes: {totals(self.names, self.mean.value)}", means)
+        return line(self, f"{counted(self.rewards.size, 'episode')}: {totals(self.names, self.mean.value)}", means)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -169,9 +174,13 @@ class Simulation(Sheeted, Framed, Drawn):
             **{f"{100 * q:g}%": self.quantile(q).value for q in SHOWN_QUANTILES},
             "limit": np.append(np.nan, self.limits),
             "episodes above it": np.append(np.nan, self.exceed()),
+            "floor": np.append(np.nan, self.floors),
+            "episodes below it": np.append(np.nan, self.fall_short()),
         }
         means = f"one amount for each state and action, not for each outcome: {', '.join(self.pays_means)}"
-        return Sheet(f"Simulation of {self.rewards.size:,} episodes", columns, (means,) if self.pays_means else ())
+        return Sheet(
+            f"Simulation of {counted(self.rewards.size, 'episode')}", columns, (means,) if self.pays_means else ()
+        )
 
     @property
     def mean(self) -> Evaluation:
@@ -205,6 +214,16 @@ class Simulation(Sheeted, Framed, Drawn):
         share: Float = (self.costs > bounds + rounding).mean(axis=0)
         return np.where(limited, share, np.nan)
 
+    def fall_short(self, floors: ArrayLike | Mapping[str, float] | None = None) -> Float:
+        """[d]: the share of episodes whose realised cost is below each floor; nan where there is no floor.
+
+        By default the floors are those of the plan that was played.
+        """
+        bounds = self.floors if floors is None else resolve_limits(floors, self.names[1:], "floors")
+        rounding = rounding_slack(bounds, np.abs(self.costs).max(axis=0))
+        share: Float = (self.costs < bounds - rounding).mean(axis=0)
+        return np.where(np.isfinite(bounds), share, np.nan)
+
 
 def simulate(
     mdp_or_env: ConstrainedMDP | gymnasium.Env[Any, Any],
@@ -219,7 +238,8 @@ def simulate(
     Args:
         mdp_or_env: the model, or an environment whose `info` has "cost" or "costs".
         policy: a `Policy`, a `Mixture` (which draws its component at the start of each episode), or a `Plan`, of which
-            the policy is played, or skipped as often as it says, and the limits are kept for `Simulation.exceed`.
+            the policy is played, or skipped as often as it says; its limits are kept for `Simulation.exceed`, its
+            floors for `Simulation.fall_short`.
         episodes: how many.
         seed: of all randomness; a number or a generator.
         steps: of an episode in a model with `Average()`, where its mean pay of a step counts; by default 10,000.
@@ -259,7 +279,8 @@ def simulate(
             totals[mine] = world.totals(markov.probabilities, mine.size, generator)[:, :width]
     means = tuple(n for n, varies in zip(("reward", *mdp.cost_names), mdp.varies, strict=True) if not varies)
     bounds = resolve_limits(mdp.limits if linear is None else linear.limits, mdp.cost_names, "limits")
-    return Simulation(totals[:, 0], totals[:, 1:], bounds, mdp.cost_names, means)
+    floors = resolve_limits(None if linear is None else linear.floors, mdp.cost_names, "floors")
+    return Simulation(totals[:, 0], totals[:, 1:], bounds, mdp.cost_names, means, floors)
 
 
 def _stationary_totals(
@@ -326,7 +347,8 @@ def _simulate_environment(
     table = np.zeros((which.size, width))
     table[which >= 0] = np.reshape(totals, (-1, width))
     names = own.cost_names or default_cost_names(width - 1)
-    return Simulation(table[:, 0], table[:, 1:], resolve_limits(limits, names, "limits"), names)
+    floors = resolve_limits(None if linear is None else linear.floors, names, "floors")
+    return Simulation(table[:, 0], table[:, 1:], resolve_limits(limits, names, "limits"), names, (), floors)
 
 
 def _costs_of_step(step: Step, count: int | None) -> Float:

@@ -56,9 +56,12 @@ environments together. Of several costs the worst counts:
 - *strong regret share*, *strong violation share*: the means over the episodes of their shortfall and of their excess.
 
 `NEAR`, `OVER`, `TOLERANCE` and the 1e-9 are shares of the size of the optimum or the limit; where that is 0, of the
-most that one step can pay. So units do not matter. (A `MARGIN` of 0 is 0: what is never negative cannot be below 0 by
-a margin.) The values of one unending episode are means since its beginning already: they are not smoothed again, the
-last of them is final, and no policy in it has a value of its own.
+most that one step can pay. So units do not matter. An optimum is computed, so it counts as 0 if it is within 1e-9 of
+the most that one step can pay: 0.1 + 0.2 - 0.3 is 5.6e-17. A limit is given, and is taken exactly: 1e-12 is a limit.
+For the same reason a share of at most 1e-9, to either side of the optimum or beyond a limit, is told as 0: it is
+rounding, which means over 30 and over 25 equal episodes differ by. (A `MARGIN` of 0 is 0: what is never negative cannot
+be below 0 by a margin.) The values of one unending episode are means since its beginning already: they are not smoothed
+again, the last of them is final, and no policy in it has a value of its own.
 """
 
 from __future__ import annotations
@@ -72,7 +75,7 @@ import numpy as np
 from conrl._types import Bool, Float
 from conrl.arguments import read_count, read_positive
 from conrl.model.limits import ROUNDING, size_of
-from conrl.wording import brief, line, totals
+from conrl.wording import brief, counted, line, totals
 
 WINDOW = 100  # episodes
 NEAR = 0.1
@@ -94,7 +97,7 @@ class Regret(NamedTuple):
         if not len(self.reward):
             return line(self, "no episode")
         last = totals(self._fields, (x[-1] for x in self))
-        return line(self, f"after {len(self.reward):,} episodes: {last}")
+        return line(self, f"after {counted(len(self.reward), 'episode')}: {last}")
 
 
 class Standing(NamedTuple):
@@ -153,7 +156,7 @@ def first_lasting(good: Bool) -> int | None:
 
 def reaches(rewards: Float, optimum: float, largest: float, near: float = NEAR) -> Bool:
     """[K]: which rewards are at most `near` of the optimum below it; nan is not."""
-    low = optimum - near * float(_size(np.array(optimum), np.array(largest)))
+    low = optimum - near * _optimum_size(optimum, largest) * (1.0 + ROUNDING)
     enough: Bool = rewards >= low
     return enough
 
@@ -183,8 +186,8 @@ def excess_share(costs: Float, limits: Float, floors: Float, largest: Float) -> 
 
 def score(rewards: Float, optimum: float, largest: float) -> Float:
     """[...]: 1 - (optimum - reward) / size of the optimum; `largest` is what a share of 0 is of."""
-    size = np.maximum(size_of(np.array(optimum), np.array(largest)), np.finfo(float).tiny)
-    return 1.0 - (optimum - rewards) / size
+    size = max(_optimum_size(optimum, largest), np.finfo(float).tiny)
+    return 1.0 - _told((optimum - rewards) / size)
 
 
 def strong_violation(costs: Float, limits: Float, floors: Float) -> Float:
@@ -245,9 +248,20 @@ def _size(aim: Float, largest: Float) -> Float:
     return size_of(aim, largest) * (1.0 + ROUNDING)
 
 
+def _optimum_size(optimum: float, largest: float) -> float:
+    """What a share of an optimum is a share of; one that is 0 but for rounding is 0."""
+    aim = 0.0 if abs(optimum) <= ROUNDING * largest else optimum
+    return float(size_of(np.array(aim), np.array(largest)))
+
+
 def _share(amounts: Float, sizes: Float) -> Float:
     """[..., d]: amounts over sizes [d]; 0 where there is no size, as of an infinite limit."""
-    return np.divide(amounts, sizes, out=np.zeros(amounts.shape), where=sizes > 0.0)
+    return _told(np.divide(amounts, sizes, out=np.zeros(amounts.shape), where=sizes > 0.0))
+
+
+def _told(shares: Float) -> Float:
+    """[...]: shares without those that are rounding."""
+    return np.where(np.abs(shares) <= ROUNDING, 0.0, shares)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -4,9 +4,10 @@
         def _sheet(self) -> Sheet: ...       # `_repr_html_` is made of it
         def _columns(self) -> Columns: ...   # `to_frame` is made of them
 
-The HTML is a plain table: every text is escaped, there is no script and no colour, so that it looks like the notebook
-around it, light or dark. Data frames are those of pandas or Polars, neither of which is needed otherwise. Pictures are
-drawn by `conrl.plots`, which knows all kinds of results and so stands above them: `plot` loads it when it is called.
+The HTML is a plain table: every text is escaped, dollar signs are no mathematics, there is no script and no colour, so
+that it looks like the notebook around it, light or dark. Data frames are those of pandas or Polars, neither of which is
+needed otherwise. Pictures are drawn by `conrl.plots`, which knows all kinds of results and so stands above them: `plot`
+loads it when it is called.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ LIBRARIES = ("pandas", "polars")
 MOST_ROWS = 20  # of a table in HTML
 MOST_COLUMNS = 12
 CELL = 80  # characters
+NO_MATH = "tex2jax_ignore mathjax_ignore"  # classes in which MathJax 2 and 3 leave dollar signs alone
 SPACE = "padding:2px 8px"  # around a cell, where the notebook has no style for tables
 
 
@@ -88,7 +90,7 @@ def html_of(sheet: Sheet) -> str:
     more = {"rows": size - MOST_ROWS, "columns": len(filled) - MOST_COLUMNS}
     left_out = " and ".join(f"{count:,} more {what}" for what, count in more.items() if count > 0)
     notes = [*sheet.notes, *([f"and {left_out}"] if left_out else [])]
-    parts = ["<div>", f"<div><b>{_text(sheet.title, 300)}</b></div>"]
+    parts = [f'<div class="{NO_MATH}">', f"<div><b>{_text(sheet.title, 300)}</b></div>"]
     if size:
         parts += [
             '<table style="color:inherit">',

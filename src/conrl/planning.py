@@ -134,13 +134,13 @@ def plan(
             raise SpecError("deterministic=True has no report of texts; leave report out", key=("report",))
         return plan_deterministic(mdp, asked, tol, time_limit)
     chosen: Any = read_planner(planner, asked)
-    settings = {f.name for f in dataclasses.fields(chosen)} if dataclasses.is_dataclass(chosen) else set()
     given = {name: value for name, value in (("tol", tol), ("time_limit", time_limit)) if value is not None}
-    for name in given:
-        if name not in settings:
+    if given:
+        settings = {f.name for f in dataclasses.fields(chosen)} if dataclasses.is_dataclass(chosen) else set()
+        if (name := next((name for name in given if name not in settings), None)) is not None:
             what = {"tol": "tolerance", "time_limit": "time limit"}[name]
             raise SpecError(f"planner {chosen.name!r} has no {what}; leave {name} out", key=(name,))
-    chosen = dataclasses.replace(chosen, **given) if given else chosen
+        chosen = dataclasses.replace(chosen, **given)
     if report is not None:
         if not hasattr(chosen, "reporting"):
             raise SpecError("report goes with confidence or planner='linear-program'; leave it out", key=("report",))

@@ -17,17 +17,18 @@ may be registered again, as a notebook does that runs a cell twice.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from conrl.errors import SpecError, shown, unknown
+from conrl.errors import ConRLError, RunError, SpecError, shown, unknown
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -39,6 +40,7 @@ F = TypeVar("F")
 GROUPS = {"environment": "conrl.environments", "algorithm": "conrl.learners", "planner": "conrl.planners"}
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+POINT = re.compile(rf"{MODULE.pattern}\s*:\s*{MODULE.pattern}\s*(\[.*\])?")  # of a package: MODULE:NAME [EXTRAS]
 MAIN = "__main__"  # the program itself; a worker knows it as __mp_main__
 _PERMITTED = {MAIN}  # modules that the user had imported as plug-ins, or that registered one
 
@@ -112,7 +114,7 @@ class Registry(Generic[T]):
         one whose module is there, so that nothing is imported."""
         found = self.get(name)
         points = self._points(name) if found is None else []
-        if points and (installed or all(point.module in sys.modules for point in points)):
+        if points and (installed or all(source_of_point(point).module in sys.modules for point in points)):
             self._load(points)
             found = self.get(name)
         if found is not None:
@@ -120,7 +122,7 @@ class Registry(Generic[T]):
         if points:
             raise SpecError(
                 f"{self.kind} {name!r} is a plug-in of {_package(points[0])}, and a file loads none; import "
-                f"{points[0].module} first (--import {points[0].module})",
+                f"{(module := source_of_point(points[0]).module)} first (--import {module})",
                 key=key,
             )
         raise SpecError(unknown(self.kind, name, self.names()), key=key)
@@ -170,9 +172,12 @@ class Registry(Generic[T]):
         self.add(thing, name)
         return thing
 
-    def add(self, thing: Any, name: str | None = None, package: str | None = None) -> None:
+    def add(self, thing: Any, name: str | None = None, point: EntryPoint | None = None) -> None:
         """Register an object, by default under its own name: `pump_station` and `PumpStation` are pump-station."""
+        package = None if point is None else _package(point)
         source = source_of(thing, package)
+        if point is not None and _top(source.module) != _top(point.module):  # made by or defined in another package
+            source = source_of_point(point)
         entry = self._entries.get(name) if isinstance(name, str) else None
         if entry is not None and entry.given is thing and package:  # loading it has registered it
             self._entries[str(name)] = replace(entry, source=replace(entry.source, package=package))
@@ -215,11 +220,13 @@ class Registry(Generic[T]):
             raise SpecError(f"{self.kind} {point.name!r} is in several packages, {both}; uninstall all but one")
         where = f"{self.kind} {point.name!r} of {_package(point)}"
         try:
-            thing = reduce(getattr, filter(None, point.attr.split(".")), importlib.import_module(point.module))
+            if not POINT.fullmatch(point.value):
+                raise ValueError("it must be MODULE:NAME")
+            thing = reduce(getattr, point.attr.split("."), importlib.import_module(point.module))
         except (Exception, SystemExit) as error:  # a module that is not ours raises anything
             raise SpecError(f"{where}: {point.value} cannot be loaded: {reason(error)}") from error
         try:
-            self.add(thing, point.name, _package(point))
+            self.add(thing, point.name, point)
         except SpecError as error:
             raise SpecError(f"{where}: {error}") from error
 
@@ -241,8 +248,9 @@ def _package(point: EntryPoint) -> str:
 
 
 def source_of_point(point: EntryPoint) -> Source:
-    """Where an entry point leads, by what it says."""
-    return Source(point.module, point.attr, _package(point))
+    """Where an entry point leads, by what it says, which may be anything."""
+    module, _, name = str(point.value).partition(":")
+    return Source(module.strip(), name.partition("[")[0].strip(), _package(point))
 
 
 def _top(module: str) -> str:
@@ -265,7 +273,14 @@ def named(thing: Any, name: str) -> None:
         if given != name:
             raise SpecError(f"{source_of(thing)} calls itself {given!r} (name) and is registered as {name!r}; use one")
         return
-    thing.name = name
+    with theirs(f"{source_of(thing)} cannot be given a name", SpecError):
+        thing.name = name
+
+
+def check_problems(given: Any, whose: str) -> None:
+    """Refuse what does not say which kinds of problems a learner or a planner takes."""
+    if not (isinstance(given, tuple) and all(isinstance(kind, type) for kind in given)):
+        raise SpecError(f"{whose}: problems is {shown(given)}; it must be a tuple such as (conrl.Linear,)")
 
 
 # -- modules ----------------------------------------------------------------------------------------------
@@ -325,10 +340,32 @@ def load_function(text: Any, what: str, allowed: bool = True) -> Callable[..., A
     return checked
 
 
+@contextlib.contextmanager
+def theirs(
+    what: str,
+    kind: type[ConRLError] = RunError,
+    key: tuple[str, ...] = (),
+    passing: tuple[type[BaseException], ...] = (MemoryError,),
+) -> Iterator[None]:
+    """Code that is not ours raises anything: it is told in one line that says whose it is, and is the error's cause.
+
+    An error of ours gets the same beginning, and stays what it is. What is `passing` goes by untouched.
+    """
+    try:
+        yield
+    except passing:
+        raise
+    except ConRLError as error:
+        error.args = (f"{what}: {error}",)
+        raise
+    except (Exception, SystemExit) as error:
+        raise kind(f"{what}: {reason(error)}", key=key) from error
+
+
 def reason(error: BaseException) -> str:
     """What went wrong in code that is not ours, in one line: the kind, the message, and the file and line."""
     text = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
     ours = {Path(__file__).parent, Path(importlib.__file__).parent}
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen")]
-    theirs = [f for f in frames if not ours & set(Path(f.filename).parents)]
-    return f"{text} ({Path(theirs[-1].filename).name}:{theirs[-1].lineno})" if theirs else text
+    foreign = [f for f in frames if not ours & set(Path(f.filename).parents) and f.filename != contextlib.__file__]
+    return f"{text} ({Path(foreign[-1].filename).name}:{foreign[-1].lineno})" if foreign else text

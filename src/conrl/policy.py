@@ -153,7 +153,8 @@ class Policy:
         """Write the policy: `.npz` (arrays) or `.csv` (step,state,action,probability; positive ones only).
 
         With `mdp`, CSV carries the names of its states and actions; where the model depends on the step, it has only
-        the states that can be reached at each one. `load_policy` reads both. JSON, for running systems, is written by
+        the states that can be reached at each one, and where it was estimated from a log, none for the end of an
+        episode. `load_policy` reads both. JSON, for running systems, is written by
         `Plan.save`, and for any policy or mixture by `PolicyFile.named(policy, mdp).save`.
         """
         path = file_path(path)
@@ -163,7 +164,7 @@ class Policy:
         elif path.suffix == ".csv":
             states = mdp.state_names if mdp else tuple(map(str, range(self.shape[1])))
             actions = mdp.action_names if mdp else tuple(map(str, range(self.shape[2])))
-            reached = mdp.reached if mdp is not None and mdp.step_dependent else None
+            reached = None if mdp is None else _told(mdp)
             with atomic_write(path) as file:
                 file.write(csv_text(self._table(states, actions, reached)).encode())
         else:
@@ -489,6 +490,17 @@ def mixed_columns(weights: Float, parts: Sequence[Mapping[str, Any]]) -> dict[st
         title: [x for part, size in zip(parts, sizes, strict=True) for x in part.get(title, [np.nan] * size)]
         for title in titles
     }
+
+
+def _told(mdp: ConstrainedMDP) -> Bool | None:
+    """[H, S]: what a file says something about; None if about everything."""
+    ends = mdp._log is not None and mdp._log.end >= 0
+    if isinstance(mdp.horizon, Criterion) or not (ends or mdp.step_dependent):
+        return None
+    told = mdp.reached.copy() if mdp.step_dependent else np.ones((mdp.horizon, mdp.num_states), dtype=bool)
+    if mdp._log is not None and ends:
+        told[:, mdp._log.end] = False
+    return told
 
 
 def _named(names: Sequence[str], places: Int) -> list[str]:

@@ -11,6 +11,7 @@ promise            null, or what an episode that is played is expected to pay: r
                    most that it can pay, reward first
 limits, floors     of the expected total of each cost, by name
 model              null, or the digest of the model it was planned in
+basis              null, or, where that model was estimated from a log, a text that says what the promise rests on
 written_by         the version of conrl
 """
 
@@ -39,13 +40,18 @@ from conrl.model.limits import Linear, resolve_limits
 from conrl.model.mdp import need_model
 from conrl.notebook import Columns, Framed, Sheet, Sheeted
 from conrl.policy import Mixture, Policy, Stationary, mixed_columns
-from conrl.policy_json import plain, read_plain
+from conrl.policy_json import check_entries, plain, read_plain
 from conrl.sampling import draw
 from conrl.spending import SpentPolicy
 from conrl.wording import line, totals
 
 FORMAT, VERSION = "conrl policy", 1
 BOUNDS = ("limits", "floors")
+ENTRIES = ("format", "version", "written_by", "model", "basis", "horizon", "states", "actions", "costs", "promise",
+           *BOUNDS, "skip", "policies")  # fmt: skip
+SELDOM = 1e-9  # a probability of skipping an episode that is rounding
+PROMISE = ("reward", "costs", "least", "most")
+ROUNDING = 1e-6  # of a promise: how far it may lie outside what an episode can pay
 
 
 class Promise(NamedTuple):
@@ -74,6 +80,7 @@ class PolicyFile(Sheeted, Framed):
     floors: dict[str, float] | None = None
     skip: float = 0.0
     model: str | None = None  # digest of the model that it was planned in
+    basis: str | None = None  # what the promise rests on, where that model is an estimate
 
     def __repr__(self) -> str:
         sizes = f"{len(self.state_names)} states, {len(self.action_names)} actions"
@@ -92,12 +99,13 @@ class PolicyFile(Sheeted, Framed):
 
     def _sheet(self) -> Sheet:
         title = f"Policy of {len(self.state_names)} states and {len(self.action_names)} actions, horizon {self.horizon}"
+        notes = () if self.basis is None else (f"rests on {self.basis}",)
         if self.promise is None:
-            return Sheet(title, {}, ("nothing is promised",))
+            return Sheet(title, {}, ("nothing is promised", *notes))
         names = ("reward", *self.cost_names)
         columns = {"total": names, "promised": self.promise.value, "least": self.promise.least}
         bounds = {what[:-1]: [(getattr(self, what) or {}).get(name) for name in names] for what in BOUNDS}
-        return Sheet(title, {**columns, "most": self.promise.most, **bounds})
+        return Sheet(title, {**columns, "most": self.promise.most, **bounds}, notes)
 
     @property
     def components(self) -> tuple[Policy, ...]:
@@ -130,6 +138,8 @@ class PolicyFile(Sheeted, Framed):
         it: what was spent so far of each cost that they count, by name or in the order of `SpentPolicy.counts`.
         """
         policy, place = self._component(component), self._place(state)
+        if self.skip == 1.0:
+            raise SpecError("the plan skips every episode; there is nothing to play")
         steps = None if isinstance(self.horizon, Criterion) else self.horizon
         if not is_int(step) or step < 0 or (steps is not None and step >= steps):
             most = "" if steps is None else f"..{steps - 1}"
@@ -166,7 +176,7 @@ class PolicyFile(Sheeted, Framed):
     def _place(self, state: str) -> int:
         place = self._places.get(state) if isinstance(state, str) else None
         if place is None:
-            raise SpecError(unknown("state", state, self.state_names[:20]), key=("state",))
+            raise SpecError(unknown("state", state, self.state_names), key=("state",))
         return place
 
     @cached_property
@@ -197,6 +207,7 @@ class PolicyFile(Sheeted, Framed):
             "version": VERSION,
             "written_by": f"conrl {__version__}",
             "model": self.model,
+            "basis": self.basis,
             "horizon": _plain_horizon(self.horizon),
             "states": list(self.state_names),
             "actions": list(self.action_names),
@@ -230,8 +241,9 @@ class PolicyFile(Sheeted, Framed):
     def _read(cls, record: Any) -> PolicyFile:
         if not isinstance(record, dict) or record.get("format") != FORMAT:
             raise ModelError(f"its format is not {FORMAT!r}")
-        if record.get("version") != VERSION:
+        if not is_int(record.get("version")) or record["version"] != VERSION:
             raise ModelError(f"it has version {shown(record.get('version'))}; this conrl reads version {VERSION}")
+        check_entries(record, ENTRIES, "the file")
         states, actions, costs = (_names(record, name) for name in ("states", "actions", "costs"))
         if not states or not actions:
             raise ModelError("it has no states, or no actions")
@@ -250,9 +262,9 @@ class PolicyFile(Sheeted, Framed):
         skip = record.get("skip", 0.0)
         if not is_number(skip) or not 0.0 <= skip <= 1.0:
             raise ModelError(f"skip is {shown(skip)}; it is a probability")
-        model = record.get("model")
-        if model is not None and not isinstance(model, str):
-            raise ModelError(f"model is {shown(model)}; it is a digest or null")
+        for name, what in (("model", "a digest"), ("basis", "a text")):
+            if record.get(name) is not None and not isinstance(record[name], str):
+                raise ModelError(f"{name} is {shown(record[name])}; it is {what} or null")
         weights = [entry.get("weight") for entry in given]
         if not all(map(is_number, weights)):
             raise ModelError(f"weights are {shown(weights)}; expected numbers")
@@ -267,7 +279,8 @@ class PolicyFile(Sheeted, Framed):
             _bounds(record, "limits", costs),
             _bounds(record, "floors", costs),
             float(skip),
-            model,
+            record.get("model"),
+            record.get("basis"),
         )
 
 
@@ -295,11 +308,25 @@ def file_of(plan: Any, mixture: bool = False) -> PolicyFile:
     mdp, promise = plan.mdp, None
     if skip < 1.0:
         value = np.append(plan.reward, plan.costs) / (1.0 - skip)
-        ends = (None, None) if isinstance(mdp.horizon, Criterion) else extremes(mdp, played)
-        promise = Promise(value, *ends)
+        promise = Promise(value, *_ends(plan, played))
     limits, floors = ({} if linear is None else _finite(linear, mdp, what) for what in BOUNDS)
     chosen = plan.mixture if mixture else played
-    return PolicyFile.named(chosen, mdp, promise=promise, limits=limits, floors=floors, skip=skip)
+    basis = None if plan.estimated is None else f"a model {plan.estimated}"
+    if plan.confidence is not None:
+        basis = f"{basis}; {plan.confidence}"
+    return PolicyFile.named(chosen, mdp, promise=promise, limits=limits, floors=floors, skip=skip, basis=basis)
+
+
+def _ends(plan: Any, played: Policy | Mixture) -> tuple[Float | None, Float | None]:
+    """[1+d] each: the least and the most that an episode can pay. An estimate knows nothing of pairs never seen: what
+    comes of them may pay anything in the range of one step."""
+    mdp = plan.mdp
+    if isinstance(mdp.horizon, Criterion):
+        return None, None
+    if plan.estimated is not None and plan.estimated.unseen > 0.0:
+        low, high = (float(mdp.horizon) * mdp.task.ranges).T
+        return low, high
+    return extremes(mdp, played)
 
 
 def _finite(linear: Linear, mdp: ConstrainedMDP, what: str) -> dict[str, float]:
@@ -338,6 +365,7 @@ def _read_promise(given: Any, num_costs: int) -> Promise | None:
         return None
     if not isinstance(given, dict) or not isinstance(given.get("costs"), list):
         raise ModelError(f"promise is {shown(given)}; expected reward, costs, least and most")
+    check_entries(given, PROMISE, "promise")
     tables = ([given.get("reward"), *given["costs"]], given.get("least"), given.get("most"))
     if (tables[1] is None) != (tables[2] is None):
         raise ModelError("promise has one of least and most; expected both, or null for both")
@@ -346,6 +374,10 @@ def _read_promise(given: Any, num_costs: int) -> Promise | None:
             raise ModelError(f"promise has {shown(x)}, which does not fit {num_costs} costs")
     value, least, most = (None if x is None else np.array(x, dtype=np.float64) for x in tables)
     assert value is not None
+    if least is not None and most is not None:
+        slack = ROUNDING * np.maximum(1.0, np.maximum(np.abs(least), np.abs(most)))
+        if not ((least - slack <= value) & (value <= most + slack)).all():
+            raise ModelError(f"promise has {value.tolist()}, outside of least {least.tolist()}, most {most.tolist()}")
     return Promise(value, least, most)
 
 

@@ -22,14 +22,16 @@ import numpy as np
 
 from conrl._types import Float, Int
 from conrl.arguments import is_int, is_number
-from conrl.errors import ModelError, shown
+from conrl.errors import ModelError, shown, unknown
 from conrl.model.counting import DOWN, EXACT, UP, Counter
 from conrl.policy import Deterministic, Null, Policy, Stationary
 from conrl.sizes import MAX_TABLE, most
 from conrl.spending import SpentPolicy
 
 ROUNDING = {"exact": EXACT, "up": UP, "down": DOWN}
+PART = ("weight", "steps", "spent")
 SPENT = ("counts", "combinations", "otherwise")
+COUNT = ("cost", "unit", "cap", "rounding")
 
 
 def plain(policy: Policy) -> dict[str, Any]:
@@ -73,11 +75,19 @@ def read_plain(
     """The policy that `plain` made values of; what makes no sense is refused with its place, `where` and on."""
     if not isinstance(given, dict):
         raise ModelError(f"{where} is {shown(given)}; expected an object with steps")
+    check_entries(given, PART, where)
     if given.get("spent") is None:
         return _read_rows(given.get("steps"), num_states, num_actions, stationary, f"{where}.steps")
     if stationary:
         raise ModelError(f"{where} acts on what was spent, and has no horizon")
     return _read_spent(given, num_states, num_actions, costs, where)
+
+
+def check_entries(given: dict[str, Any], known: Sequence[str], where: str) -> None:
+    """Refuse an entry that means nothing: what it was to say would be lost."""
+    odd = next((name for name in given if name not in known), None)
+    if odd is not None:
+        raise ModelError(unknown(f"entry of {where}", odd, known))
 
 
 def _read_rows(given: Any, size: int, num_actions: int, stationary: bool, where: str) -> Policy:
@@ -109,12 +119,14 @@ def _fill(row: Float, choice: Any, where: str) -> None:
     if not isinstance(choice, list):
         row[_index(choice, row.size, where)] = 1.0
         return
+    seen: set[int] = set()
     for entry in choice:
         if not isinstance(entry, list) or len(entry) != 2 or not (is_number(entry[1]) and 0.0 <= entry[1] <= 1.0):
             raise ModelError(f"{where} has {shown(entry)}; a lottery is a list of [action, probability]")
         action = _index(entry[0], row.size, where)
-        if row[action]:
+        if action in seen:
             raise ModelError(f"{where} has action {action} twice")
+        seen.add(action)
         row[action] = entry[1]
     if not abs(row.sum() - 1.0) <= 1e-9:
         raise ModelError(f"{where} has probabilities that sum to {row.sum():.12g}, not to 1")
@@ -131,6 +143,7 @@ def _read_spent(given: dict[str, Any], S: int, A: int, costs: Sequence[str], whe
     spent, where = given["spent"], f"{where}.spent"
     if not isinstance(spent, dict) or not all(isinstance(x, list) and x for x in map(spent.get, SPENT)):
         raise ModelError(f"{where} is {shown(spent)}; it has lists {', '.join(SPENT)}")
+    check_entries(spent, SPENT, where)
     counter = _read_counter(spent["counts"], costs, f"{where}.counts")
     m, rows = len(counter.costs), spent["combinations"]
     for i, row in enumerate(rows):
@@ -154,6 +167,7 @@ def _read_counter(given: list[Any], costs: Sequence[str], where: str) -> Counter
         here = f"{where}[{i}]"
         if not isinstance(entry, dict):
             raise ModelError(f"{here} is {shown(entry)}; expected cost, unit, cap and rounding")
+        check_entries(entry, COUNT, here)
         cost, cap, unit = _index(entry.get("cost"), len(costs), f"{here}.cost"), entry.get("cap"), entry.get("unit")
         if cap is not None and not is_int(cap):
             raise ModelError(f"{here}.cap is {shown(cap)}; expected a whole number or null")

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from conrl._types import Int
-from conrl.errors import ModelError, unknown
+from conrl.errors import ModelError
 from conrl.io.files import about, file_path, read_npz, reading
 from conrl.io.policy_tables import PolicyTable, read_policy_table
+from conrl.matching import places_of, same_places
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
 from conrl.model.mdp import need_model
 from conrl.policy import Mixture, Policy, Stationary, policy_of
-from conrl.policy_file import PolicyFile
+from conrl.policy_file import SELDOM, PolicyFile
 from conrl.spending import SpentPolicy
 
 
@@ -27,13 +26,19 @@ def load_policy(path: str | Path, mdp: ConstrainedMDP | None = None) -> Any:
     With `mdp`, a JSON or CSV file is lined up with the states and actions of that model by their names. A CSV file with
     names needs that: its rows do not say which number a state has. Where it says nothing, because nobody comes there,
     the first action there is is played. An `.npz` file has no names of states and actions: its numbers are those of the
-    model that it was made in. Costs that a policy counts are found by name.
+    model that it was made in. Costs that a policy counts are found by name. A file whose plan skips episodes is
+    refused: `PolicyFile.load` reads it.
     """
     path = file_path(path)
     if mdp is not None:
         need_model(mdp, "load_policy")
     if path.suffix.lower() == ".json":
         read = PolicyFile.load(path)
+        if read.skip > SELDOM:
+            raise ModelError(
+                f"{path}: {read.skip:.1%} of all episodes are to be skipped, which a policy alone does not say; "
+                "PolicyFile.load has both"
+            )
         if mdp is None:
             return read.policy
         with about(path):
@@ -78,11 +83,7 @@ def _lined_up(policy: Policy, read: PolicyFile, mdp: ConstrainedMDP) -> Policy:
     if any(own != other for _, own, other in names):
         if policy.acts_on_spent:
             raise ModelError("the model has other states or actions, or in another order")
-        states, actions = (places_of(own, other, what) for what, own, other in names)
-        for what, own, other in names:
-            lacking = next((name for name in other if name not in set(own)), None)
-            if lacking is not None:
-                raise ModelError(f"the policy says nothing about {what} {lacking!r}")
+        states, actions = (same_places(own, other, what) for what, own, other in names)
         table = np.zeros((policy.shape[0], mdp.num_states, mdp.num_actions))
         table[:, states[:, None], actions] = policy.probabilities.reshape(policy.shape)
         policy = Stationary(table[0]) if isinstance(policy, Stationary) else Policy(table)
@@ -91,20 +92,11 @@ def _lined_up(policy: Policy, read: PolicyFile, mdp: ConstrainedMDP) -> Policy:
     return policy
 
 
-def places_of(names: Sequence[str], own: Sequence[str], what: str) -> Int:
-    """[n]: where each name of a policy stands among those of a model."""
-    number = {name: i for i, name in enumerate(own)}
-    missing = next((name for name in names if name not in number), None)
-    if missing is not None:
-        raise ModelError(unknown(f"{what} of the policy", missing, own))
-    return np.array([number[name] for name in names], dtype=np.int64)
-
-
 def _numbered(table: PolicyTable) -> Policy:
     """A policy of a CSV file whose names are numbers."""
     names = (("state", table.states), ("action", table.actions))
     for what, own in names:
-        if not all(name.isascii() and name.isdecimal() and len(name) < 9 for name in own):
+        if not all(name.isascii() and name.isdecimal() and len(name) < 9 and str(int(name)) == name for name in own):
             raise ModelError(f"its {what}s have names; give mdp=, the model that they are of")
     S, A = (1 + max(map(int, own)) for _, own in names)
     full = np.zeros((table.probabilities.shape[0], S, A))

@@ -50,6 +50,15 @@ def totals(names: Iterable[str], values: Iterable[float], digits: int = 6) -> st
     return listed([f"{short(name)} {value:.{digits}g}" for name, value in zip(names, values, strict=False)])
 
 
+def counted(count: int, thing: str, things: str = "") -> str:
+    """How many there are.
+
+    >>> counted(1, "episode"), counted(2000, "episode"), counted(0, "vertex", "vertices")
+    ('1 episode', '2,000 episodes', '0 vertices')
+    """
+    return f"{count:,} {thing if count == 1 else things or thing + 's'}"
+
+
 def listed(words: Iterable[str]) -> str:
     """Words with commas, as many as there is room for, at least one.
 

@@ -48,6 +48,20 @@ def model(context: Any, parameter: Any, word: str) -> list[CompletionItem]:
     """Names built in and of plug-ins, files of models and fleets, and directories on the way to them."""
     named = dict.fromkeys((*FACTORIES, *entry_names("environment"), "gymnasium:"))
     names = [name for name in named if name.startswith(word)]
+    return [
+        CompletionItem(name) for name in (*names, *_files(word, (".csv", ".npz", ".drn", ".toml", ".tsv", ".xlsx")))
+    ]
+
+
+def file(context: Any, parameter: Any, word: str) -> list[CompletionItem]:
+    """Files of models, logs, policies, fleets and studies, and directories on the way to them."""
+    suffixes = (".csv", ".npz", ".drn", ".toml", ".tsv", ".xlsx", ".json", ".parquet")
+    return [CompletionItem(name) for name in _files(word, suffixes)]
+
+
+def _files(word: str, suffixes: tuple[str, ...]) -> list[str]:
+    """Files that end so and begin with a word, and directories."""
+    names = []
     folder, start = os.path.split(word)
     try:
         entries = sorted(os.scandir(folder or "."), key=lambda entry: entry.name)
@@ -57,6 +71,6 @@ def model(context: Any, parameter: Any, word: str) -> list[CompletionItem]:
         if entry.name.startswith(start) and not entry.name.startswith("."):
             if entry.is_dir():
                 names.append(os.path.join(folder, entry.name, ""))
-            elif Path(entry.name).suffix.lower() in (".csv", ".npz", ".drn", ".toml", ".tsv", ".xlsx"):
+            elif Path(entry.name).suffix.lower() in suffixes:
                 names.append(os.path.join(folder, entry.name))
-    return [CompletionItem(name) for name in names]
+    return names

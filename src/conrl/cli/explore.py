@@ -9,7 +9,8 @@ import click
 
 from conrl.cli import completion
 from conrl.cli.command import Command, load_numba, show
-from conrl.cli.logs import working
+from conrl.cli.logs import check_model_or_log, column, ignore, model_from_log, working
+from conrl.cli.logs import log as logged
 from conrl.cli.options import (
     as_json,
     chance,
@@ -34,14 +35,21 @@ Examples:
   conrl explore mars-rover --set rock_reward=1 --chance "crash>0:0.05"
   conrl explore model.csv --horizon 20 --start home --limit fuel=3
   conrl explore fleet.toml
+  conrl explore --log log.csv --limit adverse=0.25
 
 The page opens at the limits that are given, else at the model's own or, if none of them binds, at one that does. It is
 one file that loads nothing from anywhere. All sliders act together, and at each of their positions the page says how
 much more reward could be possible at most.
 
+--log explores a model estimated from logged episodes, as conrl plan --log plans in it. The page says how much its
+policies rest on what was seldom seen.
+
 Exit code 3: no policy keeps the limits.""",
 )
-@click.argument("model", shell_complete=completion.model)
+@click.argument("model", required=False, shell_complete=completion.model)
+@logged
+@column
+@ignore
 @given_options
 @click.option("--floor", "floors", help="Least expected total of a cost.", **repeated(read_limits))
 @never
@@ -57,7 +65,10 @@ Exit code 3: no policy keeps the limits.""",
 @imports
 @as_json
 def explore(
-    model: str,
+    model: str | None,
+    log: Path | None,
+    columns: dict[str, str],
+    ignore: tuple[str, ...],
     limits: dict[str, float],
     floors: dict[str, float],
     never: dict[str, float],
@@ -68,6 +79,7 @@ def explore(
     **given: Any,
 ) -> None:
     """A page with a slider for every limit of MODEL: the best policy, prices, frontier and tails at each of them."""
+    check_model_or_log(model, log, columns, ignore)
     check_files((out,), (".html",))
     load_numba()
     from conrl.envs import naming
@@ -78,7 +90,7 @@ def explore(
     tails: dict[str, Any] = {"never": never, "chance": chance, "cvar": cvar}
     asked = {name: entries for name, entries in {"floors": floors, **tails}.items() if entries}
     with working("exploring"):
-        if is_fleet_file(model):
+        if model is not None and is_fleet_file(model):
             own = {"--set": given["settings"], "--start": given["start"], "--discount": given["discount"] is not None}
             own |= {"--average": given["average"], "--total": given["total"]}
             own |= {f"--{name}": entries for name, entries in tails.items()}
@@ -87,11 +99,20 @@ def explore(
             fleet, names = load_fleet(model, given["horizon"], limits, floors, normalize=given["normalize"])
             page = page_of(fleet, title=model, types=names)
         else:
-            mdp = naming.model(model, limits=limits, **read_criterion(given), allow_import=True)  # typed by the user
+            given = read_criterion(given)
+            if log is not None:
+                mdp = model_from_log(log, columns, ignore, given | {"limits": limits}, missing=True)
+            else:
+                mdp = naming.model(str(model), limits=limits, **given, allow_import=True)  # typed by the user
             problem: Any = Linear(mdp.limits, **asked) if limits or asked else None
-            page = page_of(mdp, problem, title=model)
+            page = page_of(mdp, problem, title=str(log if model is None else model))
     page.save(out)
-    record = {"model": model, "wrote": str(out), "sliders": list(page.sliders), "error": page.error}
+    record = {
+        "model": str(log if model is None else model),
+        "wrote": str(out),
+        "sliders": list(page.sliders),
+        "error": page.error,
+    }
     show(as_json, record, lambda: _lines(record, len(page.html.encode())))
 
 

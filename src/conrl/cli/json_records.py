@@ -28,9 +28,9 @@ from conrl.theory.risk import BudgetRisk
 if TYPE_CHECKING:  # a plan is shown without loading the learners
     from pathlib import Path
 
+    from conrl.cli.file_checks import FileCheck
     from conrl.estimation.assess import Assessment
     from conrl.experiments import Study
-    from conrl.io.checking import ModelCheck
     from conrl.running.history import History
 
 Record = dict[str, Any]  # plain values, numbers as they were computed; `to_json` makes JSON of them
@@ -114,23 +114,26 @@ def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: Budg
     return record
 
 
-def check_record(name: str, found: ModelCheck) -> Record:
-    """What is wrong with a model file, or what is in it."""
+def check_record(name: str, found: FileCheck) -> Record:
+    """What is wrong with a file, or what is in it."""
     record: Record = {
         "file": name,
-        "ok": bool(found),
+        "kind": found.kind,
+        "ok": not found.count,
         "count": found.count,
         "mistakes": found.mistakes,
         "warnings": found.warnings,
         "notes": found.notes,
     }
-    mdp = found.model
-    if mdp is None:
-        return record
+    return record | dict(found.record)
+
+
+def model_entries(mdp: ConstrainedMDP, has_horizon: bool) -> Record:
+    """What is in a model file."""
     starts = np.flatnonzero(mdp.initial > 0.0)
-    return record | {
+    return {
         **_sizes(mdp),
-        "horizon": mdp.horizon if found.has_horizon and not isinstance(mdp.horizon, Criterion) else None,
+        "horizon": mdp.horizon if has_horizon and not isinstance(mdp.horizon, Criterion) else None,
         "step_dependent": mdp.step_dependent,
         "pairs": mdp.num_pairs,
         "outcomes": int(mdp.graph.probability.size),
@@ -179,6 +182,7 @@ def fleet_record(
             "standard_error": _value(names, (error.reward, *error.costs)),
             "largest": dict(zip(names, simulation.costs.max(axis=0).tolist(), strict=True)),
             "exceed": _row(names, simulation.exceed()),
+            "fall_short": _row(names, simulation.fall_short()),
             "exceed_steps": simulation.exceed_steps(),
             "share_of_bound": simulation.share,
             "refused": float(simulation.refused.mean()),
@@ -258,6 +262,7 @@ def _simulation_record(mdp: ConstrainedMDP, simulation: Simulation) -> Record:
         "standard_error": _value(names, simulation.standard_error.value),
         "quantiles": {f"{q:g}": _value(names, simulation.quantile(q).value) for q in QUANTILES},
         "exceed": _row(names, simulation.exceed()),
+        "fall_short": _row(names, simulation.fall_short()),
         "pays_means": list(simulation.pays_means),
     }
 

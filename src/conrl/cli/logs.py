@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 MOST_DRAWS = 100_000
 
 read_columns = assignments(str.partition, str, "state=ward", "a column")
+log = click.option(
+    "--log", type=click.Path(path_type=Path), help="Logged episodes to plan from, in the place of MODEL."
+)
 column = click.option(
     "--column", "columns", help="What the log calls a column, such as state=ward.", **repeated(read_columns)
 )
@@ -54,7 +57,8 @@ Examples:
   conrl assess policy.csv log.csv --limit adverse=0.25
   conrl assess policy.npz log.parquet --column state=ward --column cost_adverse=harm --ignore '*'
 
-POLICY is .csv (step,state,action,probability) or .npz, as conrl plan --out writes it. LOG is .csv, .npz or .parquet,
+POLICY is .json, .csv (step,state,action,probability) or .npz, as conrl plan --out writes it; limits are those of the
+.json file, if none is given. LOG is .csv, .npz or .parquet,
 with one row per step: episode, step, state, action, reward, cost_<name>..., next_state.
 
 The intervals are for a policy that was fixed before the log was drawn. One that was planned from the same log looks
@@ -91,9 +95,21 @@ def assess(
     found = read_log(log, columns, ignore)
     if not found.episodes:
         raise SpecError(f"{log} holds no step; nothing is known")
-    result = assess(policy, found, Linear(limits or None, floors or None), level=level, draws=draws, seed=seed)
+    asked = Linear(limits or None, floors or None) if limits or floors else None  # else those of the policy's file
+    result = assess(policy, found, asked, level=level, draws=draws, seed=seed)
     record = json_records.assess_record(str(policy), str(log), result)
     show(as_json, record, lambda: tables.assess_tables(record))
+
+
+def check_model_or_log(
+    model: str | None, log: Path | None, columns: Mapping[str, str], ignored: tuple[str, ...]
+) -> None:
+    """Either a model is named, or a log is given, with what is said about its columns."""
+    if (model is None) == (log is None):
+        both = "" if model is None else ", not both"
+        raise click.UsageError(f"give a MODEL, or logged episodes with --log{both}", click.get_current_context())
+    if log is None and (columns or ignored):
+        raise SpecError(f"--{'column' if columns else 'ignore'} goes with --log")
 
 
 def model_from_log(

@@ -106,7 +106,7 @@ Examples:
   conrl envs
 
 MODEL is a name (see conrl envs), gymnasium:<id>, or a file .npz, .csv, .tsv, .xlsx or .drn;
-conrl plan and conrl explore also take fleets (.toml). conrl check lists what is wrong with a file.""",
+conrl plan and conrl explore also take fleets (.toml). conrl check lists what is wrong with a file of any kind.""",
 )
 @click.version_option(__version__, prog_name="conrl", message="%(prog)s %(version)s")
 @click.pass_context

@@ -9,7 +9,8 @@ import click
 
 from conrl.cli import completion
 from conrl.cli.command import Command, load_numba, show
-from conrl.cli.logs import column, ignore, model_from_log, working
+from conrl.cli.logs import check_model_or_log, column, ignore, model_from_log, working
+from conrl.cli.logs import log as logged
 from conrl.cli.options import (
     chance,
     check_files,
@@ -70,7 +71,7 @@ system needs (.json; see conrl act).
 Exit code 3: no policy keeps the limits.""",
 )
 @click.argument("model", required=False, shell_complete=completion.model)
-@click.option("--log", type=click.Path(path_type=Path), help="Logged episodes to plan from, in the place of MODEL.")
+@logged
 @column
 @ignore
 @click.option("--confidence", type=float, metavar="P", help="Keep the limits with this probability. Of --log.")
@@ -145,11 +146,7 @@ def plan(
     load_numba()
     from conrl.envs.fleet_files import is_fleet_file
 
-    if (model is None) == (log is None):
-        both = "" if model is None else ", not both"
-        raise click.UsageError(f"give a MODEL, or logged episodes with --log{both}", click.get_current_context())
-    if log is None and (columns or ignore):
-        raise SpecError(f"--{'column' if columns else 'ignore'} goes with --log")
+    check_model_or_log(model, log, columns, ignore)
     if model is not None and is_fleet_file(model):
         foreign: dict[str, Any] = {"--budget": budgets, "--episodes": episodes, "--epsilon": epsilon, "--out": out}
         foreign |= {"--never": never, "--chance": chance, "--cvar": cvar, "--grid": grid}
@@ -167,6 +164,7 @@ def plan(
     from conrl.cli import json_records, tables
     from conrl.cli.terminal import search_bar
     from conrl.envs import naming
+    from conrl.policy_file import SELDOM
     from conrl.theory.risk import budget_risk
 
     check_files(out, (*drawing.PICTURES, *TABLES, JSON))
@@ -194,6 +192,8 @@ def plan(
     if any(path.suffix in TABLES for path in out) and isinstance(best.policy, policy.Mixture):
         why = best.message.partition("; ")[2]
         raise SpecError(f"--out: {why}, and no table holds it; write .json, or use a horizon or a discount")
+    if any(path.suffix in TABLES for path in out) and best.skip > SELDOM:
+        raise SpecError(f"--out: {best.skip:.1%} of all episodes are skipped, which no table says; write .json")
     simulation = None if played is None else evaluation.simulate(mdp, best, played, seed)
     risk = budget_risk(best, seed) if isinstance(asked, problem.Knapsack) else None
     for path in out:

@@ -29,8 +29,8 @@ _workers = click.option("--workers", type=click.IntRange(1), metavar="N", help="
 _dask = click.option("--dask", metavar="ADDRESS", help="A Dask scheduler, such as tcp://127.0.0.1:8786.")
 
 
-_allow_import = click.option(
-    "--allow-import", is_flag=True, help="Import the modules that SPEC names, such as import = [MODULE]."
+allow_import = click.option(
+    "--allow-import", is_flag=True, help="Import the modules that a study names, such as import = [MODULE]."
 )
 
 
@@ -90,7 +90,7 @@ Exit code 4: some runs failed; the others went on."""
 @click.option("--out", type=click.Path(path_type=Path), help=f"{OUT} [default: the spec's name]")
 @_workers
 @_dask
-@_allow_import
+@allow_import
 @imports
 def run(spec: Path, out: Path | None, workers: int | None, dask: str | None, allow_import: bool) -> int:
     """Run the study that SPEC describes: environments x algorithms x seeds.
@@ -190,7 +190,7 @@ and the runs. Run the same command again to go on after an interruption."""
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), default="tuning", show_default=True, help=OUT)
 @_workers
-@_allow_import
+@allow_import
 @imports
 def tune(spec: Path, out: Path, workers: int | None, allow_import: bool) -> int:
     """Search for the best setting of an algorithm: a grid, or Optuna's samplers."""

@@ -16,10 +16,13 @@ from conrl.cli.terminal import Numbers, can_print, columns, words
 from conrl.errors import SpecError
 from conrl.metrics import NEAR, OVER
 from conrl.planners import Frontier, Plan
+from conrl.planners.basis import seen_steps
 from conrl.policy_map import percent, policy_legend, policy_text, state_play
 from conrl.problem import Knapsack
+from conrl.wording import counted
 
 if TYPE_CHECKING:  # a plan is shown without loading the learners
+    from conrl.cli.file_checks import FileCheck
     from conrl.running.history import History
 
 Parts = list[RenderableType]  # printed one below the other
@@ -73,16 +76,18 @@ def plan_tables(record: Record, plan: Plan) -> Parts:
     return [*parts, _policy_part(plan)]
 
 
-def check_tables(record: Record) -> Parts:
-    """What is in a model file that has no mistakes, and what to look at again."""
-    length = record.get("criterion") or ("" if record["horizon"] is None else f"{record['horizon']} steps")
-    title = f"{record['file']}: {record['states']} states, {record['actions']} actions"
+def check_tables(name: str, found: FileCheck, guessed: bool) -> Parts:
+    """What is in a file, and what to look at again; or how many mistakes it has, and what it was taken for."""
+    if found.count:
+        doubt = "; if it is something else, say so with --as" if guessed else ""
+        return [
+            Text(f"{name}: {found.count:,} mistake{'s' * (found.count > 1)}, read as a {found.kind}{doubt}", "bold")
+        ]
     facts = words()
-    facts.add_row("outcomes", f"{record['outcomes']:,} of {record['pairs']:,} pairs of a state and an action")
-    facts.add_row("costs", ", ".join(record["costs"]) or "none")
-    facts.add_row("start", "a lottery" if record["start"] is None else record["start"])
-    notes = [Text(f"{note[:1].upper()}{note[1:]}.") for note in record["notes"]]
-    return [Text(f"{title}, {length}" if length else title, "bold"), facts, *notes, Text("No mistakes.")]
+    for what, fact in found.facts.items():
+        facts.add_row(what, fact)
+    notes = [Text(f"{note[:1].upper()}{note[1:]}.") for note in found.notes]
+    return [Text(f"{name}: {found.title}", "bold"), facts, *notes, Text("No mistakes.")]
 
 
 def assess_tables(record: Record) -> Parts:
@@ -90,7 +95,7 @@ def assess_tables(record: Record) -> Parts:
     level, names = f"{100 * record['level']:g}%", list(record["mean"]["costs"])
     facts = words()
     facts.add_row(
-        "rests on", f"{record['episodes']:,} episodes, {record['models']:,} models drawn; {record['message']}"
+        "rests on", f"{counted(record['episodes'], 'episode')}, {record['models']:,} models drawn; {record['message']}"
     )
     for row in record["limits"]:
         facts.add_row("probability", Text(f"{row['probability']:.3f} that {row['name']}", "bold"))
@@ -239,7 +244,8 @@ def _budgets_table(budgets: Record) -> Group:
         error = "" if math.isnan(row["standard_error"]) else f" ± {percent(row['standard_error'])}"
         table.add_row(name, precise(row["budget"]), precise(row["expected"]), f"about {percent(row['exceed'])}{error}")
     one = next(iter(budgets.values()))
-    title = f"budgets for {one['episodes']} episodes: kept in expectation only ({one['method']}, without a guard)"
+    episodes = counted(one["episodes"], "episode")
+    title = f"budgets for {episodes}: kept in expectation only ({one['method']}, without a guard)"
     return titled(title, table, _means_note([name for name, row in budgets.items() if row["pays_means"]]))
 
 
@@ -257,13 +263,17 @@ def _mixture_table(mixture: Sequence[Record]) -> Group:
 def _simulation_table(simulation: Record) -> Group:
     quantiles = simulation["quantiles"]
     shares = ("median" if q == "0.5" else f"{100 * float(q):g}%" for q in quantiles)
-    table = Numbers("total", "mean", "± s.e.", *shares, "above its limit")
+    short = simulation["fall_short"]
+    floored = not all(map(math.isnan, short.values()))
+    table = Numbers("total", "mean", "± s.e.", *shares, "above its limit", *(["below its floor"] if floored else []))
     measures = (simulation["mean"], simulation["standard_error"], *quantiles.values())
-    table.add_row("reward", *(f"{measure['reward']:.4g}" for measure in measures), "")
+    table.add_row("reward", *(f"{measure['reward']:.4g}" for measure in measures), "", *([""] if floored else []))
     for name, exceed in simulation["exceed"].items():
         costs = (f"{measure['costs'][name]:.4g}" for measure in measures)
-        table.add_row(name, *costs, "" if math.isnan(exceed) else percent(exceed))
-    title = f"{simulation['episodes']} simulated episodes: mean, quantiles, share above the limit"
+        outside = (exceed, short[name]) if floored else (exceed,)
+        table.add_row(name, *costs, *("" if math.isnan(share) else percent(share) for share in outside))
+    floor = ", and below the floor" if floored else ""
+    title = f"{counted(simulation['episodes'], 'simulated episode')}: mean, quantiles, share above the limit{floor}"
     return titled(title, table, _means_note(simulation["pays_means"]))
 
 
@@ -311,7 +321,8 @@ def _states_table(plan: Plan) -> Group:
 
 def learn_tables(record: Record, history: History) -> Parts:
     """What a run came to, against the optimum and the limits; and its budgets, if it had any."""
-    title = f"{record['environment']}: {record['algorithm']}, seed {record['seed']}, {record['episodes']} episodes"
+    episodes = counted(record["episodes"], "episode")
+    title = f"{record['environment']}: {record['algorithm']}, seed {record['seed']}, {episodes}"
     parts: Parts = [Text(title, "bold"), Text(_basis(record, history), "italic"), _averages_table(record)]
     parts += [*_judgement(record), *_by_themselves(record)]
     for shown, what in (("reported", "its newest policy, exactly"), ("mixture", "its mixture so far, exactly")):
@@ -418,14 +429,12 @@ def frontier_tables(record: Record, curve: Frontier) -> Parts:
     error = "" if record["complete"] else f"not complete: the true curve is at most {record['error']:.1e} higher"
     parts: Parts = [
         Text(f"{record['model']}: the best reward against the limit on {record['cost']}{held}", "bold"),
-        titled(f"{len(vertices)} {'vertex' if len(vertices) == 1 else 'vertices'}, {error or 'complete'}", table),
+        titled(f"{counted(len(vertices), 'vertex', 'vertices')}, {error or 'complete'}", table),
         f"Infeasible below {precise(vertices[0]['limit'])}; flat from {precise(vertices[-1]['limit'])} on. "
         "A price is the gain per unit of the limit up to the next vertex.",
     ]
     if curve.mdp._visits is not None:
-        parts.append(
-            f"The model is estimated from {int(curve.mdp._visits.sum()):,} steps; the curve is exact for it alone."
-        )
+        parts.append(f"The model is {seen_steps(curve.mdp)}; the curve is exact for it alone.")
     if own and own["feasible"]:
         best = f"reward {precise(own['reward'])}, price {brief(own['price'])}"
         parts.append(f"At the model's limit {precise(own['limit'])}: {best}.")

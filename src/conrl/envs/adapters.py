@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
+from gymnasium import wrappers
 from numpy.typing import ArrayLike
 
 from conrl._types import Float
@@ -29,6 +30,16 @@ from conrl.model import ConstrainedMDP
 from conrl.model.environment import Declared, declared
 from conrl.model.layout import Layout
 from conrl.model.reading import read_initial
+
+PASSING = (  # wrappers that change neither what is seen nor what is paid
+    wrappers.TimeLimit,
+    wrappers.OrderEnforcing,
+    wrappers.PassiveEnvChecker,
+    wrappers.RecordEpisodeStatistics,
+    wrappers.RecordVideo,
+    wrappers.RenderCollection,
+    wrappers.HumanRendering,
+)
 
 CostFunction = Callable[[int, int, int, float, bool], ArrayLike]
 
@@ -87,13 +98,14 @@ def from_gymnasium(
             raise ModelError(f"{name} has costs of its own; leave cost= and cost_names= out")
         return env.unwrapped.mdp.replace(horizon=horizon, initial=initial, limits=limits)
     own = declared(env)
-    process, ends = _with_ends(_published(own, name, initial))
+    published = _published(own, name, initial)
+    process, ends = _with_ends(published)
     steps = own.horizon if horizon is None else horizon
     if steps is None:
         raise ModelError(f"{name} states no time limit; give a horizon", key=("horizon",))
     moves = [o for o in process.outcomes if o.state not in ends]
     stays = [Outcome(s, a, 1.0, s, 0.0, True) for s in sorted(ends) for a in range(process.num_actions)]
-    pay = _pay(moves, cost)
+    pay = _pay([o for o in published.outcomes if o.state not in ends], cost)  # the state that the environment tells
     outcomes = moves + stays
     return ConstrainedMDP.from_outcomes(
         [o.state for o in outcomes],
@@ -124,9 +136,11 @@ def _refuse_wrappers(env: gymnasium.Env[Any, Any], name: str) -> None:
     """`P` is that of the innermost environment: a wrapper that changes what is seen or paid would be lost."""
     layer = env
     while isinstance(layer, gymnasium.Wrapper):
-        if isinstance(layer, (gymnasium.ObservationWrapper, gymnasium.ActionWrapper, gymnasium.RewardWrapper)):
+        kind = type(layer)
+        same = kind.step is gymnasium.Wrapper.step and kind.reset is gymnasium.Wrapper.reset
+        if not same and kind not in PASSING:
             raise ModelError(
-                f"{name} is wrapped in {type(layer).__name__}, which its dynamics `P` know nothing of; "
+                f"{name} is wrapped in {kind.__name__}, which its dynamics `P` know nothing of; "
                 "pass the environment without it, and put what it does into cost= or into the model"
             )
         layer = layer.env

@@ -28,6 +28,7 @@ from conrl.model.fleet import Fleet
 LARGEST_FILE = 1 << 20
 FLEET = ("horizon", "limits", "floors", "per_step", "normalize")
 UNIT = ("model", "count", "start", "set")
+SHARED = ("limits", "floors", "per_step")
 
 
 class FleetFile(NamedTuple):
@@ -42,6 +43,15 @@ def is_fleet_file(name: str) -> bool:
     return name.lower().endswith(".toml")
 
 
+class FoundFleet(NamedTuple):
+    """What was found in a file: what makes a fleet, unless there are mistakes."""
+
+    groups: list[tuple[Any, int]]
+    shared: dict[str, dict[str, Any]]  # limits, floors, per_step
+    names: tuple[str, ...]
+    mistakes: list[str]
+
+
 def load_fleet(
     path: str,
     horizon: int | None = None,
@@ -51,6 +61,23 @@ def load_fleet(
     normalize: float | None = None,
 ) -> FleetFile:
     """The fleet of a file; a horizon, limits, floors and `normalize` given here replace the file's."""
+    found = find_fleet(path, horizon, normalize)
+    if found.mistakes:
+        others = len(found.mistakes) - 1
+        more = f"; {others} more mistake{'s' * (others > 1)}: conrl check {path} lists them" if others else ""
+        raise SpecError(f"{found.mistakes[0]}{more}")
+    groups, own = found.groups, found.shared
+    with _within(path):
+        fleet = Fleet(groups, *(own[key] or None for key in SHARED))
+    typed = {key: given for key, given in zip(SHARED, (limits, floors, per_step), strict=True) if given}
+    if typed:  # by the user: what is wrong with it is not the file's mistake
+        own = {key: own[key] | dict(typed.get(key, {})) for key in SHARED}
+        fleet = Fleet(groups, *(own[key] or None for key in SHARED))
+    return FleetFile(fleet, found.names)
+
+
+def find_fleet(path: str, horizon: int | None = None, normalize: float | None = None) -> FoundFleet:
+    """The units of a file, or its mistakes: all of its tables, and the first of each model."""
     file = Path(path)
     data = read_bytes(file, LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:
@@ -59,27 +86,28 @@ def load_fleet(
         tables = parse_toml(data.decode("utf-8"))
     except ValueError as error:
         raise SpecError(f"{path}: not TOML: {error}") from None
-    shared, units = _checked(tables, path)
+    mistakes = list(_wrong(tables))
+    if not _readable(tables):
+        return FoundFleet([], {}, (), [f"{path}: {told}" for told in mistakes])
+    shared, units = tables.get("fleet", {}), tables["unit"]
     steps = shared.get("horizon") if horizon is None else horizon
     groups = []
     for i, unit in enumerate(units):
+        if any(_wrong_unit(unit)):
+            continue
         name = unit["model"]
         if io.is_model_file(name):
             name = str(file.parent / name)
         start = unit.get("start")
         within = (shared.get("normalize") if normalize is None else normalize) if io.is_model_file(name) else None
-        with _within(f"{path}: [[unit]] {i + 1}"):
-            wanted: Any = (name, steps, None if start is None else str(start), unit.get("set", {}), {})
-            model = naming.model(*wanted, normalize=within)
-        groups.append((model, unit.get("count", 1)))
-    own = {key: dict(shared.get(key, {})) for key in ("limits", "floors", "per_step")}
-    with _within(path):
-        fleet = Fleet(groups, own["limits"] or None, own["floors"] or None, own["per_step"] or None)
-    typed = {key: given for key, given in zip(own, (limits, floors, per_step), strict=True) if given}
-    if typed:  # by the user: what is wrong with it is not the file's mistake
-        own = {key: own[key] | dict(typed.get(key, {})) for key in own}
-        fleet = Fleet(groups, own["limits"] or None, own["floors"] or None, own["per_step"] or None)
-    return FleetFile(fleet, tuple(unit["model"] for unit in units))
+        wanted: Any = (name, steps, None if start is None else str(start), unit.get("set", {}), {})
+        try:
+            groups.append((naming.model(*wanted, normalize=within), unit.get("count", 1)))
+        except ConRLError as error:  # options of a command have no part in it
+            mistakes.append(f"[[unit]] {i + 1}: {error}")
+    own = {key: dict(shared.get(key, {})) for key in SHARED} if not mistakes else {}
+    names = tuple(str(unit.get("model")) for unit in units)
+    return FoundFleet(groups, own, names, [f"{path}: {told}" for told in mistakes])
 
 
 @contextmanager
@@ -91,37 +119,49 @@ def _within(place: str) -> Iterator[None]:
         raise SpecError(f"{place}: {error}") from None
 
 
-def _checked(tables: dict[str, Any], path: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The table of the fleet and those of the units, of known keys and kinds."""
+def _readable(tables: dict[str, Any]) -> bool:
+    """Whether there are a table of the fleet and tables of units, whatever is in them."""
+    units = tables.get("unit", [])
+    shared = tables.get("fleet", {})
+    if not isinstance(shared, dict) or any(not isinstance(shared.get(key, {}), dict) for key in SHARED):
+        return False
+    return isinstance(units, list) and bool(units) and all(isinstance(unit, dict) for unit in units)
+
+
+def _wrong(tables: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with the keys, and with the kinds of their values."""
     for key in tables:
         if key not in ("fleet", "unit"):
-            raise SpecError(f"{path}: {unknown('table', key, ('fleet', 'unit'))}")
+            yield unknown("table", key, ("fleet", "unit"))
     shared, units = tables.get("fleet", {}), tables.get("unit", [])
     if not isinstance(shared, dict):
-        raise SpecError(f"{path}: fleet is {shown(shared)}; write a table [fleet]")
+        yield f"fleet is {shown(shared)}; write a table [fleet]"
+        shared = {}
+    yield from (f"[fleet]: {told}" for told in _unknown(shared, FLEET))
+    for key in SHARED:
+        given = shared.get(key, {})
+        if not isinstance(given, dict):
+            yield f"[fleet] {key} is {shown(given)}; write {key} = {{ money = 100 }}"
+        elif key != "per_step":
+            for name, value in given.items():
+                if not is_number(value):
+                    yield f"[fleet] {key}.{name} is {shown(value)}; it must be a number"
     if not isinstance(units, list) or not units or not all(isinstance(unit, dict) for unit in units):
-        raise SpecError(f'{path}: no units; write a table [[unit]] with model = "press.csv" and count = 25 for each')
-    _known(shared, FLEET, f"{path}: [fleet]")
-    for key in ("limits", "floors", "per_step"):
-        if not isinstance(shared.get(key, {}), dict):
-            raise SpecError(f"{path}: [fleet] {key} is {shown(shared[key])}; write {key} = {{ money = 100 }}")
-    for key in ("limits", "floors"):
-        for name, value in shared.get(key, {}).items():
-            if not is_number(value):
-                raise SpecError(f"{path}: [fleet] {key}.{name} is {shown(value)}; it must be a number")
+        yield 'no units; write a table [[unit]] with model = "press.csv" and count = 25 for each'
+        return
     for i, unit in enumerate(units):
-        where = f"{path}: [[unit]] {i + 1}"
-        _known(unit, UNIT, where)
-        if not isinstance(unit.get("model"), str):
-            raise SpecError(f"{where}: model is {shown(unit.get('model'))}; name a file or a built-in model")
-        if not is_int(unit.get("count", 1)):
-            raise SpecError(f"{where}: count is {shown(unit['count'])}; it must be a whole number")
-        if not isinstance(unit.get("set", {}), dict):
-            raise SpecError(f"{where}: set is {shown(unit['set'])}; write set = {{ NAME = X }}")
-    return shared, units
+        yield from (f"[[unit]] {i + 1}: {told}" for told in _wrong_unit(unit))
 
 
-def _known(table: dict[str, Any], keys: tuple[str, ...], where: str) -> None:
-    for key in table:
-        if key not in keys:
-            raise SpecError(f"{where}: {unknown('key', key, keys)}")
+def _wrong_unit(unit: dict[str, Any]) -> Iterator[str]:
+    yield from _unknown(unit, UNIT)
+    if not isinstance(unit.get("model"), str):
+        yield f"model is {shown(unit.get('model'))}; name a file or a built-in model"
+    if not is_int(unit.get("count", 1)):
+        yield f"count is {shown(unit['count'])}; it must be a whole number"
+    if not isinstance(unit.get("set", {}), dict):
+        yield f"set is {shown(unit['set'])}; write set = {{ NAME = X }}"
+
+
+def _unknown(table: dict[str, Any], keys: tuple[str, ...]) -> Iterator[str]:
+    return (unknown("key", key, keys) for key in table if key not in keys)

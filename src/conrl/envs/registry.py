@@ -22,7 +22,7 @@ import numpy as np
 from conrl.arguments import is_int
 from conrl.errors import ConRLError, SpecError, shown, unknown
 from conrl.model import ConstrainedMDP
-from conrl.plugins import Registry, reason
+from conrl.plugins import Registry, theirs
 from conrl.registration import FACTORIES, gymnasium_id
 
 if TYPE_CHECKING:
@@ -176,16 +176,15 @@ def open_plugin(
     own = {key: value for key, value in parameters.items() if entry.takes_all or key in entry.parameters}
     left, foreign = split_parameters({key: value for key, value in parameters.items() if key not in own})
     _check_parameters(entry, own | foreign)
-    try:
+    with theirs(f"{name}{_with(own)}", SpecError):
         made = entry.factory(**own)
-    except ConRLError:
-        raise
-    except Exception as error:  # it is not ours, and raises anything
-        raise SpecError(f"{name}{_with(own)}: {reason(error)}") from error
     if isinstance(made, ConstrainedMDP):
         _check_parameters(entry, left)  # a model is complete
     elif not all(hasattr(made, method) for method in ("step", "reset", "unwrapped")):
         raise SpecError(f"{name} made {shown(made)}; it must make a ConstrainedMDP or a Gymnasium environment")
+    else:
+        with theirs(f"{name} does not say what its spaces are", SpecError):
+            _ = made.observation_space, made.action_space
     return made, left
 
 
@@ -195,7 +194,7 @@ def _make_plugin(name: str, parameters: Mapping[str, Any], installed: bool, init
         return made if initial is None else made.replace(initial=initial)
     from conrl.envs.adapters import from_gymnasium
 
-    with closing(made):
+    with theirs(f"{name} failed", SpecError, passing=(ConRLError, MemoryError)), closing(made):
         return _called(partial(from_gymnasium, made), name, left | ({} if initial is None else {"initial": initial}))
 
 
@@ -270,6 +269,6 @@ def split_parameters(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], dic
 def _make_gymnasium(env_id: str, parameters: Mapping[str, Any], allow_import: bool) -> ConstrainedMDP:
     from conrl.envs.adapters import from_gymnasium
 
-    ours, theirs = split_parameters(parameters)
-    with closing(open_gymnasium(env_id, theirs, allow_import)) as env:
+    ours, foreign = split_parameters(parameters)
+    with closing(open_gymnasium(env_id, foreign, allow_import)) as env:
         return _called(partial(from_gymnasium, env), PREFIX + env_id, ours)

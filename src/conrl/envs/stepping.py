@@ -9,6 +9,7 @@ import numpy as np
 
 from conrl._types import Float
 from conrl.errors import RunError
+from conrl.plugins import theirs
 
 if TYPE_CHECKING:
     import gymnasium
@@ -48,19 +49,24 @@ def play(
     `act(h, state)` chooses, `costs(step, d)` reads what the step cost (d: how many costs the first step had, None
     before), and `may_step()` is asked before each step whether there may be one more.
     """
-    state = state_of(env, answer_of("reset", env.reset(seed=seed), 2)[0])
+    with theirs("the environment's reset failed"):
+        begun = env.reset(seed=seed)
+    state = state_of(env, answer_of("reset", begun, 2)[0])
     states: list[int] = [state]
     actions: list[int] = []
     pay: list[Float] = []
     terminated = truncated = False
     while len(actions) < horizon and not (terminated or truncated) and may_step():
         action = act(len(actions), state)
-        observation, given, terminated, truncated, info = answer_of("step", env.step(action), 5)
-        step = Step(state, action, state_of(env, observation), reward_of(given), bool(terminated), info)
+        with theirs("the environment's step failed"):
+            answer = env.step(action)
+        observation, given, terminated, truncated, info = answer_of("step", answer, 5)
+        terminated, truncated = flag_of(terminated, "terminated"), flag_of(truncated, "truncated")
+        step = Step(state, action, state_of(env, observation), reward_of(given), terminated, info)
         pay.append(np.append(step.reward, costs(step, pay[0].size - 1 if pay else None)))
         actions.append(action)
         states.append(state := step.successor)
-    return Played(states, actions, pay, bool(terminated), bool(truncated))
+    return Played(states, actions, pay, terminated, truncated)
 
 
 def answer_of(method: str, answer: Any, count: int) -> tuple[Any, ...]:
@@ -76,6 +82,14 @@ def state_of(env: gymnasium.Env[Any, Any], observation: Any) -> int:
     if not env.observation_space.contains(observation):
         raise RunError(f"the environment gave the observation {observation!r}, which is not in its space")
     return int(observation)
+
+
+def flag_of(given: Any, what: str) -> bool:
+    """Whether an episode is over."""
+    try:
+        return bool(given)
+    except ValueError:
+        raise RunError(f"the environment gave {what} {given!r}; it must be True or False") from None
 
 
 def reward_of(given: Any) -> float:

@@ -90,6 +90,7 @@ class Assessment(Sheeted, Framed, Drawn):
     level: float
     draws: Float = field(repr=False)  # [n, 1+d]
     limits: tuple[Kept, ...]
+    rows: Rows = field(repr=False)  # the same limits and floors, with their costs and bounds
     probability: float  # nan without limits
     episodes: int | None
     basis: Basis
@@ -183,7 +184,7 @@ def assess(
     totals, visits = np.zeros((draws, 1 + model.num_costs)), np.zeros(model.num_pairs)
     for weight, table in parts:
         one = checked(table, model)
-        pairs = pairs_of(model, one)
+        pairs = pairs_of(posterior, one)
         values, times = Ensemble(posterior, pairs, draws, seed).play(one)
         totals += (1.0 - played.skip) * weight * values
         visits[pairs] += weight * times
@@ -203,6 +204,7 @@ def assess(
         level=float(level),
         draws=totals,
         limits=listed,
+        rows=rows,
         probability=float(keeps.all(axis=1).mean()) if rows.size else float("nan"),
         episodes=None if episodes is None else sum(len(e) > 0 for e in episodes),
         basis=leaning(model, visits),
@@ -217,8 +219,8 @@ def assess(
 def _rows(model: ConstrainedMDP, limits: Any, played: Given) -> Rows:
     """The limits that are asked about; those of a plan by the names of its costs."""
     asked = as_problem(limits, model.limits)
-    if limits is None and played.linear is not None and played.mdp is not None:
-        theirs = played.mdp.cost_names
+    if limits is None and played.linear is not None and played.costs is not None:
+        theirs = played.costs
         asked = replace(
             played.linear,
             limits=_by_name(played.linear.limits, theirs, model, "limits"),

@@ -137,11 +137,17 @@ class Cautious:
 
 
 def usable(posterior: Posterior, unseen: bool) -> Part:
-    """The pairs that were seen and, if so asked, the others of the same states; all of a state where none was."""
+    """The pairs that were seen and, if so asked, the others of the same states; all of a state where none was.
+
+    Of states that no model can come to one pair is left, as every state has an action.
+    """
     mdp, node = posterior.mdp, posterior.mdp._pair_node
     nodes = mdp.graph.first.size - 1
     worst = posterior.blank
-    pairs = np.flatnonzero(posterior.seen | worst | unseen)
+    use = (posterior.seen | worst | unseen) & posterior.come
+    lone = np.flatnonzero(np.bincount(node[use], minlength=nodes) == 0)
+    use[mdp.graph.first[lone[np.diff(mdp.graph.first)[lone] > 0]]] = True
+    pairs = np.flatnonzero(use)
     begin, end, target, chance = posterior.back
     kind = np.where(worst[pairs], 2, np.where(posterior.seen[pairs], 0, 1))  # seen, unseen, in an unknown state
     outcomes = (np.diff(posterior.link_start)[pairs], (end - begin)[node[pairs]], np.ones(pairs.size, dtype=np.int64))

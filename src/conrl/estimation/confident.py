@@ -34,14 +34,15 @@ from conrl.arguments import is_number, read_flag, read_seed
 from conrl.errors import InfeasibleError, SpecError, shown
 from conrl.estimation.cautious import KEPT, Cautious
 from conrl.estimation.deviations import deviations
-from conrl.estimation.ensemble import Ensemble, drawn_totals
+from conrl.estimation.ensemble import Ensemble, drawn_totals, played
 from conrl.estimation.needs import ranked
 from conrl.estimation.posterior import Posterior
 from conrl.model import ConstrainedMDP
 from conrl.planners import ColumnGeneration, Plan
+from conrl.planners.basis import Basis, leaning
 from conrl.planners.feasibility import feasibility
 from conrl.planners.result import Checked, Confidence, split_prices
-from conrl.policy import Mixture, Policy
+from conrl.policy import Policy
 from conrl.problem import Linear, Problem, Rows
 
 SEARCH = 384  # models of the search
@@ -65,7 +66,7 @@ class Candidate:
     multiple: float
     caution: Float  # [P, 1+R]
     plan: Plan  # in the careful model
-    policy: Policy  # the Markov form, in the estimate
+    policy: Policy  # the Markov form, in that model
 
 
 class Verified(NamedTuple):
@@ -83,6 +84,7 @@ class Search:
         self.cautious, self.asked, self.seed, self.report = cautious, asked, seed, report
         self._planner = ColumnGeneration(tol=TOLERANCE)
         posterior, pairs = cautious.posterior, cautious.part.pairs
+        pairs = pairs[posterior.come[pairs]]
         room = pairs.size + np.diff(posterior.link_start)[pairs].sum()
         self._models: Ensemble | None = None
         if room * SEARCH <= MOST_KEPT:
@@ -92,8 +94,9 @@ class Search:
         """The best plan for one multiple of the deviations."""
         cautious = self.cautious
         caution = multiple * deviation
-        plan = self._planner.plan(cautious.model(cautious.means, caution), cautious.problem, start, relax=True)
-        return Candidate(multiple, caution, plan, plan.mixture.to_markov(cautious.mdp))
+        model = cautious.model(cautious.means, caution)
+        plan = self._planner.plan(model, cautious.problem, start, relax=True)
+        return Candidate(multiple, caution, plan, plan.mixture.to_markov(model))
 
     def kept(self, one: Candidate, shift: Float | None, fresh: int | None = None) -> float:
         """The share of drawn models in which all rows are kept; `shift` [1+R] is added to what they say.
@@ -228,11 +231,9 @@ def plan_confident(
 
 
 def _plan(cautious: Cautious, problem: Problem, best: Candidate, sure: Confidence) -> Plan:
-    """A candidate as a plan of the estimate."""
-    mdp, rows, made = cautious.mdp, cautious.rows, best.plan.mixture
-    *each, value = (_value(cautious, policy) for policy in (*made.policies, best.policy))
-    values = np.array(each)
-    mixture = Mixture(made.weights, made.policies, values)
+    """A candidate as a plan of the estimate: one Markov policy, which is what was judged."""
+    mdp, rows = cautious.mdp, cautious.rows
+    value, rests_on = _value(cautious, best.policy)
     assert best.plan.checked is not None
     multipliers = best.plan.checked.multipliers
     prices, floor_prices = split_prices(rows, multipliers, mdp.num_costs)
@@ -247,22 +248,31 @@ def _plan(cautious: Cautious, problem: Problem, best: Candidate, sure: Confidenc
         prices=prices,
         floor_prices=floor_prices,
         iterations=best.plan.iterations,
-        weights=mixture.weights,
-        values=values,
-        make_policy=lambda i: mixture.policies[i],
+        weights=np.ones(1),
+        values=value[None],
+        make_policy=lambda i: best.policy,
         checked=Checked(rows, value[1 + rows.cost], np.zeros(rows.size), multipliers),
         confidence=sure,
+        basis=rests_on,
     )
 
 
-def _value(cautious: Cautious, policy: Policy) -> Float:
-    """[1+d]: of a policy in the estimate, which knows nothing of pairs never seen: where it uses some, the mean over
-    drawn models."""
-    mdp, rho = cautious.mdp, np.zeros((1, cautious.mdp.num_pairs))
-    policy.add_occupation(mdp, 1.0, rho)
-    if not rho[0, ~cautious.posterior.seen].any():
-        return np.asarray(rho[0] @ mdp.pay)
-    return np.asarray(drawn_totals(Posterior(mdp), policy, FRESH, 0).mean(axis=0))
+def _value(cautious: Cautious, policy: Policy) -> tuple[Float, Basis]:
+    """[1+d]: of a policy in the estimate, and what it rests on there. An estimate knows nothing of pairs never seen:
+    where the policy uses some, both are means over drawn models, and costs with a limit those that it was judged by."""
+    mdp, rows, used = cautious.mdp, cautious.rows, np.zeros((1, cautious.mdp.num_pairs))
+    policy.add_occupation(mdp, 1.0, used)
+    if not used[0, ~cautious.posterior.seen].any():
+        return np.asarray(used[0] @ mdp.pay), leaning(mdp, used[0])
+    pairs = played(cautious.posterior, policy)
+    totals, visits = Ensemble(Posterior(mdp), pairs, FRESH, 0).play(policy)
+    value = np.asarray(totals.mean(axis=0))
+    judged = Ensemble(cautious.posterior, pairs, FRESH, 0).totals(policy).mean(axis=0)
+    order = np.argsort(rows.sign, kind="stable")  # of a cost with both, the limit's
+    value[1 + rows.cost[order]] = judged[1:][order]
+    used[0] = 0.0
+    used[0, pairs] = visits
+    return value, leaning(mdp, used[0])
 
 
 def _declined(search: Search, best: Verified, problem: Problem) -> InfeasibleError:
@@ -276,7 +286,8 @@ def _declined(search: Search, best: Verified, problem: Problem) -> InfeasibleErr
     tight = np.where(unsure, room / np.where(unsure, sd, 1.0), np.where(rows.kept(mean), np.inf, -np.inf))
     # What is taken to pay the worst is not known at all: in the ranking it counts as what is believed of any pair.
     open_ = deviations(Posterior(cautious.mdp, np.append(0, 1 + rows.cost)), best.candidate.policy)
-    needs = ranked(cautious.mdp, open_, 1 + int(np.argmin(tight)))
+    column = 1 + int(np.argmin(tight))
+    needs = ranked(cautious.mdp, open_, column) or ranked(cautious.mdp, found, column)
     listed = ". More data would help most about " + ", ".join(map(str, needs[:3])) if needs else ""
     names = " and ".join(rows.names)
     return InfeasibleError(

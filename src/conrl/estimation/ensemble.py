@@ -9,7 +9,6 @@ import numpy as np
 from conrl import kernels
 from conrl._types import Float, Int
 from conrl.estimation.posterior import BLOCK, Drawn, Posterior
-from conrl.model import ConstrainedMDP
 from conrl.model.graph import select
 from conrl.policy import Policy
 
@@ -54,14 +53,16 @@ class Ensemble:
         return np.concatenate(found), used
 
 
-def played(mdp: ConstrainedMDP, policy: Policy) -> Int:
-    """The pairs that a policy plays somewhere."""
-    table = policy.probabilities
+def played(posterior: Posterior, policy: Policy) -> Int:
+    """The pairs that a policy plays where some model can come to."""
+    mdp, table = posterior.mdp, policy.probabilities
     if mdp.step_dependent:
-        return np.flatnonzero(table[mdp.pair_step, mdp.pair_state, mdp.action] > 0.0)
-    return np.flatnonzero(table.max(axis=0)[mdp.pair_state, mdp.action] > 0.0)
+        chance = table[mdp.pair_step, mdp.pair_state, mdp.action]
+    else:
+        chance = table.max(axis=0)[mdp.pair_state, mdp.action]
+    return np.flatnonzero((chance > 0.0) & posterior.come)
 
 
 def drawn_totals(posterior: Posterior, policy: Policy, draws: int, seed: int) -> Float:
     """[draws, 1+d]: what a Markov policy is worth in each of so many models."""
-    return Ensemble(posterior, played(posterior.mdp, policy), draws, seed).totals(policy)
+    return Ensemble(posterior, played(posterior, policy), draws, seed).totals(policy)

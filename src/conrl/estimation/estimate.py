@@ -51,11 +51,12 @@ def estimate(
         episodes = logged(counts.task, log.episodes)
         names = {"state_names": log.state_names, "action_names": log.action_names}
     counts.add_all(episodes)
-    if counts.known >= 0 and names.get("state_names") is not None:  # END has no name yet
-        end = "(end)"
-        while end in names["state_names"]:
+    if counts.known >= 0 and not counts.task.step_dependent:
+        own = names.get("state_names") or tuple(map(str, range(counts.task.num_states)))
+        end = "(end)"  # no number: that may be a state of another log
+        while end in own:
             end = f"({end})"
-        names["state_names"] = (*names["state_names"], end)
+        names["state_names"] = (*own, end)
     return counts.full_model(unvisited=unvisited, episodes=episodes, **names)
 
 

@@ -1,7 +1,7 @@
 """A policy as somebody gave it, lined up with the states and actions of a log.
 
 A policy has names from its file, its plan or the model that it is for; a log numbers its states and actions by first
-appearance. Both are matched by name; where the log has none, by position.
+appearance. Both are matched by name (`conrl.matching`).
 """
 
 from __future__ import annotations
@@ -12,22 +12,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conrl._types import Float
+from conrl._types import Float, Int
 from conrl.episode import Episode
 from conrl.errors import ModelError, SpecError
 from conrl.estimation.logs import Log
 from conrl.evaluation import parts_of, unwrapped
 from conrl.io.files import file_path
 from conrl.io.policy_tables import read_policy_table
+from conrl.matching import log_names, places_of
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
 from conrl.planners import Plan
 from conrl.policy import Mixture, Policy
 from conrl.policy_file import PolicyFile
-from conrl.policy_loading import load_policy, places_of
+from conrl.policy_loading import load_policy
 from conrl.problem import Linear
-
-MOST_NUMBERS = 10_000_000  # states or actions of a log that are numbers
 
 
 class Given(NamedTuple):
@@ -38,8 +37,10 @@ class Given(NamedTuple):
     states: tuple[str, ...] | None  # None: by position
     actions: tuple[str, ...] | None
     skip: float
-    linear: Linear | None
-    mdp: ConstrainedMDP | None  # that it was planned in
+    linear: Linear | None = None
+    costs: tuple[str, ...] | None = None  # whose limits those are
+    mdp: ConstrainedMDP | None = None  # that it was planned in
+    ordered: bool = True  # whether names stand in the order of the numbers that a log without names has
 
 
 def read_given(policy: Any, mdp: ConstrainedMDP | None) -> Given:
@@ -53,9 +54,13 @@ def read_given(policy: Any, mdp: ConstrainedMDP | None) -> Given:
             silent = np.flatnonzero(table.probabilities.sum(axis=(1, 2)) == 0.0)
             if silent.size:
                 raise ModelError(f"{path}: it says nothing about step {silent[0]}; a policy has rows for every step")
-            return Given(
-                [(1.0, table.probabilities)], table.probabilities.shape[0], table.states, table.actions, 0.0, None, None
-            )
+            parts, H = [(1.0, table.probabilities)], table.probabilities.shape[0]
+            if mdp is None:
+                return Given(parts, H, table.states, table.actions, 0.0, ordered=False)
+            full = np.zeros((H, mdp.num_states, mdp.num_actions))
+            states = places_of(table.states, mdp.state_names, "state")
+            full[:, states[:, None], places_of(table.actions, mdp.action_names, "action")] = table.probabilities
+            return Given([(1.0, full)], H, mdp.state_names, mdp.action_names, 0.0)
         if path.suffix.lower() == ".json":
             return _of_file(PolicyFile.load(path))
         policy = load_policy(path)
@@ -70,18 +75,19 @@ def read_given(policy: Any, mdp: ConstrainedMDP | None) -> Given:
         raise SpecError("assess needs a plan with a horizon")
     asked = linear if isinstance(linear, Linear) else None
     if named is None:
-        return Given(tables, H, None, None, skip, asked, own)
+        return Given(tables, H, None, None, skip, asked, mdp=own)
     if named.num_states < S or named.num_actions < A:
         sizes = f"{named.num_states} and {named.num_actions}"
         raise ModelError(f"the policy has {S} states and {A} actions, mdp {sizes}; give the model that it is for")
-    return Given(tables, H, named.state_names[:S], named.action_names[:A], skip, asked, own)
+    return Given(tables, H, named.state_names[:S], named.action_names[:A], skip, asked, named.cost_names, own)
 
 
 def _of_file(file: PolicyFile) -> Given:
     """A policy as a running system has it."""
     asked = Linear(file.limits or None, file.floors or None) if file.limits or file.floors else None
     tables = _tables(file.policy)
-    return Given(tables, tables[0][1].shape[0], file.state_names, file.action_names, file.skip, asked, None)
+    names = file.state_names, file.action_names
+    return Given(tables, tables[0][1].shape[0], *names, file.skip, asked, file.cost_names)
 
 
 def _tables(played: Policy | Mixture) -> list[tuple[float, Float]]:
@@ -103,33 +109,32 @@ def named(log: Log, played: Given) -> Log:
         max((int(e.states.max()) for e in played_out), default=0),
         max((int(e.actions.max()) for e in played_out), default=0),
     )
-    states = _union(log.state_names, played.states, last[0], S, "state")
-    actions = _union(log.action_names, played.actions, last[1], A, "action")
+    states = _union(log.state_names, played.states, last[0], S, "state", played.ordered)
+    actions = _union(log.action_names, played.actions, last[1], A, "action", played.ordered)
     return Log(log.episodes, log.cost_names, states, actions)
 
 
 def _union(
-    own: tuple[str, ...] | None, others: tuple[str, ...] | None, last: int, size: int, what: str
+    own: Sequence[str] | None, others: Sequence[str] | None, last: int, size: int, what: str, ordered: bool
 ) -> tuple[str, ...]:
-    """The names of the log, then those that only the policy has. A log without names has the policy's numbers; `last`
-    is the largest of them."""
-    if own is None:
-        numbers = others is not None and all(name.isdecimal() for name in others)
-        if others is None or not numbers:
-            if last >= size:
-                raise ModelError(f"the log has {what} {last}; the policy has {what}s 0..{size - 1}")
-            return tuple(map(str, range(size))) if others is None else others
-        if last >= MOST_NUMBERS:
-            raise ModelError(f"the log has {what} {last}; at most {MOST_NUMBERS:,} are assessed")
-        own = tuple(map(str, range(last + 1)))
+    """The names of the log, whose numbers are 0..last, then those that only the policy has."""
     if others is None:
+        if own is not None:
+            raise ModelError(
+                f"the log has names for its {what}s, and the policy has none: give a plan, a .csv file, or mdp=, the "
+                "model whose numbers it has",
+                key=("mdp",),
+            )
+        if last >= size:
+            raise ModelError(f"the log has {what} {last}; the policy has {what}s 0..{size - 1}")
+        return tuple(map(str, range(size)))
+    if own is None and not ordered and not any(name.isdecimal() for name in others):
         raise ModelError(
-            f"the log has names for its {what}s, and the policy has none: give a plan, a .csv file, or mdp=, the model "
-            "whose numbers it has",
+            f"the log has numbers for its {what}s, and a table of names does not say which number is which: give a "
+            ".json file, or mdp=, the model whose numbers the log has",
             key=("mdp",),
         )
-    known = set(own)
-    return (*own, *(name for name in others if name not in known))
+    return tuple(dict.fromkeys((*log_names(own, others, last, what), *others)))
 
 
 def started(
@@ -159,9 +164,9 @@ def aligned(table: Float, played: Given, model: ConstrainedMDP) -> Float:
     seen = counts.sum(axis=(0, 2)) > 0
     lacking = np.flatnonzero(silent.all(axis=0) & seen & (np.arange(model.num_states) != end))
     if lacking.size:
-        raise ModelError(
-            f"the policy says nothing about state {model.state_name(int(lacking[0]))!r}, which the log has"
-        )
+        name = model.state_name(int(lacking[0]))
+        places_of([name], played.states or [name], "state", "log")  # it may have another one like it
+        raise ModelError(f"the policy says nothing about state {name!r}, which the log has")
     exists = model.available.reshape(-1, model.num_states, model.num_actions)
     usual = np.argmax(np.where(exists, counts, -1), axis=2)  # [1 or H, S]
     h, s = np.nonzero(silent)
@@ -169,13 +174,13 @@ def aligned(table: Float, played: Given, model: ConstrainedMDP) -> Float:
     return full
 
 
-def _places(names: tuple[str, ...] | None, own: tuple[str, ...], size: int, what: str) -> Any:
+def _places(names: Sequence[str] | None, own: Sequence[str], size: int, what: str) -> Int:
     """[size]: where each of the policy's states or actions stands in the model."""
-    if names is None:
-        if size > len(own):
-            raise ModelError(f"the policy has {size} {what}s, the model {len(own)}")
-        return np.arange(size)
-    return places_of(names, own, what)
+    if names is not None:
+        return places_of(names, own, what)
+    if size > len(own):
+        raise ModelError(f"the policy has {size} {what}s, the model {len(own)}")
+    return np.arange(size)
 
 
 def checked(table: Float, model: ConstrainedMDP) -> Policy:

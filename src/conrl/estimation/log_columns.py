@@ -118,6 +118,11 @@ def is_known(column: str) -> bool:
     return _our_name(column.strip()) is not None
 
 
+def is_pay(name: str) -> bool:
+    """Whether a column of ours holds rewards or costs."""
+    return name == "reward" or name.startswith(COST)
+
+
 def _is_aside(column: str) -> bool:
     """Whether it is a column of times, or for people."""
     return column.lower() in (*_TIMES, *NOTES) or column.lower().endswith(_TIME_ENDS)

@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from conrl._types import Array, Float, Int
+from conrl._types import Array, Bool, Float, Int
 from conrl.errors import ModelError, SpecError, shown
-from conrl.estimation.log_columns import COLUMNS, COST, NAMED, Asked, choose, is_known
-from conrl.estimation.log_tables import EXACT, Codes, Column, Source, Table, Texts, cut
+from conrl.estimation.log_columns import COLUMNS, COST, NAMED, Asked, choose, is_known, is_pay
+from conrl.estimation.log_tables import EXACT, Codes, Column, Table, Texts, cut, roles_of
 from conrl.io.cells import from_cell
+from conrl.io.cut_rows import cut_rows
 from conrl.io.files import NUMBER, about, read_npz
+from conrl.io.mistakes import WHOLE, Mistakes
 from conrl.io.numerals import Cell, OddNumber, plain_numbers, read_number, written_numbers
-from conrl.io.sheets import Sheet, check_text, chunks, decimal_mark, open_csv
+from conrl.io.sheets import BrokenRow, Sheet, check_text, chunks, decimal_mark, misfit, open_csv
 from conrl.sizes import COMPARABLE, MAX_ARCHIVE, most
 
 _CHUNK = 500  # rows of a CSV file that are held as text at a time: what fits a cache is read twice as fast
@@ -48,67 +50,87 @@ def _read_csv(path: Path, asked: Asked) -> Table:
         line, header = next(sheet.rows(), (0, None))
         if header is None:
             raise ModelError(f"{path}: the file is empty; expected a header {','.join(COLUMNS)},{COST}<name>...")
+        names = [str(name) for name in header]
         with _at(f"{path}, line {line}"):
-            chosen = choose([str(name) for name in header], asked)
-        source = Source(path, sheet)
+            chosen = choose(names, asked)
+        table = None
         if sheet.by_commas:
             with suppress(OddNumber):
-                return _read_rows(source, sheet, len(header), chosen, plain_numbers)
-        mark, why = decimal_mark(sheet, len(header), [at for name, at in chosen.items() if _is_pay(name)])
-        if why:
-            raise ModelError(f"{path}: {why}")
-        return _read_rows(source, sheet, len(header), chosen, lambda cells: written_numbers(cells, mark))
+                table = _read_rows(sheet, len(names), chosen, plain_numbers, Mistakes(path))
+        if table is None:
+            mistakes = Mistakes(path)
+            mark, why = decimal_mark(sheet, len(names), [at for name, at in chosen.items() if is_pay(name)])
+            if why:
+                mistakes.add(WHOLE, why)
+            table = _read_rows(sheet, len(names), chosen, lambda cells: written_numbers(cells, mark), mistakes)
+        for at, what in cut_rows(sheet, roles_of(names, chosen, table)):
+            table.mistakes.add(at, what)
+        return table
     except UnicodeDecodeError as error:
         check_text(path)  # says on which line
         raise ModelError(f"{path}: {error}") from None
 
 
-def _is_pay(name: str) -> bool:
-    return name == "reward" or name.startswith(COST)
-
-
 def _read_rows(
-    source: Source, sheet: Sheet, width: int, chosen: Mapping[str, int], numbers: Callable[[Sequence[Cell]], Float]
+    sheet: Sheet,
+    width: int,
+    chosen: Mapping[str, int],
+    numbers: Callable[[Sequence[Cell]], Float],
+    mistakes: Mistakes,
 ) -> Table:
     """The columns of a log; `numbers` reads rewards and costs."""
-    codes = {
-        name: Codes((lambda cell: from_cell(cell.strip())) if name in NAMED else str.strip)
-        for name in chosen
-        if not _is_pay(name)
-    }
+    codes = {name: Codes(from_cell if name in NAMED else str.strip) for name in chosen if not is_pay(name)}
     parts: dict[str, list[Array]] = {name: [np.zeros(0, np.int64 if name in codes else np.float64)] for name in chosen}
-    seen = 0
-    for chunk in chunks(sheet, _CHUNK):
-        rows: Any = [row for _, row in chunk]  # of texts: it is no workbook
-        if set(map(len, rows)) != {width}:
-            bad = next(i for i, row in enumerate(rows) if len(row) != width)
-            fields = f"{len(rows[bad])} field{'s' * (len(rows[bad]) != 1)}"
-            source.stop(seen + bad, f"{fields}; the header has {width}")
-        columns = list(zip(*rows, strict=True))
-        for name, at in chosen.items():
-            cells = columns[at]
-            parts[name].append(codes[name].of(cells) if name in codes else _floats(source, name, cells, seen, numbers))
-        seen += len(chunk)
+    lines: list[Int] = [np.zeros(0, dtype=np.int64)]
+    sound: list[Bool] = [np.zeros(0, dtype=bool)]
+    lost: list[str | None] = []
+    try:
+        for chunk in chunks(sheet, _CHUNK):
+            rows: Any = [row for _, row in chunk]  # of texts: it is no workbook
+            if set(map(len, rows)) != {width}:
+                for line, row in chunk:
+                    if len(row) != width:
+                        mistakes.add(line, misfit(row, width))
+                        lost.append(str(row[chosen["episode"]]) if len(row) > chosen["episode"] else None)
+                chunk = [(line, row) for line, row in chunk if len(row) == width]
+                rows = [row for _, row in chunk]
+                if not rows:
+                    continue
+            lines.append(np.array([line for line, _ in chunk], dtype=np.int64))
+            sound.append(np.ones(len(rows), dtype=bool))
+            columns = list(zip(*rows, strict=True))
+            for name, at in chosen.items():
+                cells = columns[at]
+                if name in codes:
+                    parts[name].append(codes[name].of(cells))
+                    continue
+                values = numbers(cells)
+                if not np.isfinite(values).all():
+                    _refuse(name, cells, values, lines[-1], sound[-1], mistakes)
+                parts[name].append(values)
+    except BrokenRow as error:  # nothing can be said about what follows
+        mistakes.add(*error.where[1:])
+        lost.append(None)
     table: dict[str, Column] = {}
     for name, arrays in parts.items():
         column = np.concatenate(arrays)
         table[name] = Texts(tuple(codes[name].number), column) if name in codes else column
-    return Table(source, table, seen)
+    return Table(mistakes, table, np.concatenate(lines), np.concatenate(sound), tuple(lost))
 
 
-def _floats(
-    source: Source, name: str, cells: Sequence[str], seen: int, numbers: Callable[[Sequence[Cell]], Float]
-) -> Float:
-    """Parsed all at once; if one is wrong, the first such is named."""
-    values = numbers(cells)
+def _refuse(name: str, cells: Sequence[str], values: Float, lines: Int, sound: Bool, mistakes: Mistakes) -> None:
+    """Name the cells that are no finite numbers, and put 0 in their place."""
     bad = np.flatnonzero(~np.isfinite(values))
-    if bad.size:
-        row = int(bad[0])
-        text = cells[row].strip()
+
+    def tell(i: int) -> str:
+        text = cells[bad[i]].strip()
         number = read_number(text, None)
         what = f"{shown(text)}, not a number" if number is None else f"{cut(text)}; it must be a finite number"
-        source.stop(seen + row, f"{name} is {what}")
-    return values
+        return f"{name} is {what}"
+
+    mistakes.add_each(lines[bad], tell)
+    sound[bad] = False
+    values[bad] = 0.0
 
 
 def _read_npz(path: Path, asked: Asked) -> Table:
@@ -121,7 +143,12 @@ def _read_npz(path: Path, asked: Asked) -> Table:
         if len(sizes) != 1 or len(next(iter(sizes))) != 1:
             raise ModelError("the columns of a log are lists of one length")
     columns = {name: _column(every[at]) for name, at in chosen.items()}
-    return Table(Source(path), columns, next(iter(sizes))[0])
+    return _numbered(path, columns, next(iter(sizes))[0])
+
+
+def _numbered(path: Path, columns: Mapping[str, Column], rows: int) -> Table:
+    """A table of a file that has no lines: its rows count from 1."""
+    return Table(Mistakes(path, "row"), columns, np.arange(1, rows + 1), np.ones(rows, dtype=bool))
 
 
 def _column(array: Array) -> Column:
@@ -150,9 +177,8 @@ def _read_parquet(path: Path, asked: Asked) -> Table:
         rows = int(pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item())
         _check_claim(rows, len(chosen), len(data))
         frame = pl.read_parquet(io.BytesIO(data), columns=list(names.values()))
-    source = Source(path)
-    columns = {name: _series(pl, source, name, frame[column]) for name, column in names.items()}
-    return Table(source, columns, frame.height)
+    columns = {name: _series(pl, name, frame[column]) for name, column in names.items()}
+    return _numbered(path, columns, frame.height)
 
 
 def _import_polars(path: Path) -> Any:
@@ -198,10 +224,8 @@ def _check_claim(rows: int, columns: int, size: int) -> None:
         )
 
 
-def _series(pl: Any, source: Source, name: str, series: Any) -> Column:
+def _series(pl: Any, name: str, series: Any) -> Column:
     if series.null_count():
-        if name != "terminated":
-            source.stop(int(series.is_null().arg_max()), f"{name} is missing")
         series = series.cast(pl.String).fill_null("")
     kind = series.dtype
     if name == "episode" and kind.is_integer() and series.len() and _is_long(series):

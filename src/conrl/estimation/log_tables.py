@@ -1,28 +1,34 @@
 """Tables of logged steps: what the cells of a column say, as numbers, indices, flags or names.
 
-A column of numbers is an array, any other one is `Texts`. Whatever is wrong with a cell is said with its line, or with
-its row (from 1) where a file has no lines.
+A column of numbers is an array, any other one is `Texts`. Whatever is wrong with a cell is noted with its line, or with
+its row (from 1) where a file has no lines, and reading goes on with 0 in its place.
+
+Names are texts as they stand, blanks included, as in the table of a model. States are numbers only if all of them are
+written as computers write whole numbers, blanks around them aside; `01` is a name, and another one than `1`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple, NoReturn
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from conrl._types import Array, Bool, Float, Int
-from conrl.errors import ModelError, shown
-from conrl.estimation.log_columns import COST
-from conrl.io.sheets import Sheet, line_of
+from conrl.errors import shown
+from conrl.estimation.log_columns import COST, is_pay
+from conrl.io.cut_rows import Role
+from conrl.io.mistakes import Mistakes
 
 EXACT = 2**53  # a whole number from here on may have been rounded when it became a double
 
 _FLAGS = {"": False, "false": False, "no": False, "true": True, "yes": True}
 _INDICES = 2**31
+_WHOLE = re.compile(r"\s*(-?[1-9][0-9]*|0)\s*")  # as computers write it
+_LEADING = re.compile(r"\s*[+-]?0[0-9]")
 
 
 class Texts(NamedTuple):
@@ -37,9 +43,10 @@ class Texts(NamedTuple):
         code = codes.of(texts)
         return cls(tuple(codes.number), code)
 
-    def first(self, k: int) -> int:
-        """The first row that has the k-th text."""
-        return int(np.argmax(self.code == k))
+    def rows(self, which: Iterable[bool]) -> Int:
+        """The rows that have some of the texts."""
+        chosen = np.fromiter(which, bool, len(self.distinct))
+        return np.flatnonzero(chosen[self.code]) if chosen.any() else np.zeros(0, dtype=np.int64)
 
 
 Column = Texts | Array
@@ -60,53 +67,58 @@ class Codes(dict[str, int]):
         return np.fromiter(map(self.__getitem__, cells), np.int64, len(cells))
 
 
-class Source(NamedTuple):
-    """Where rows come from, and what to call one."""
-
-    path: Path
-    sheet: Sheet | None = None  # of a file that has lines
-
-    def place(self, row: int) -> str:
-        return f"row {row + 1}" if self.sheet is None else f"line {line_of(self.sheet, row)}"
-
-    def stop(self, row: int, what: str) -> NoReturn:
-        raise ModelError(f"{self.path}, {self.place(row)}: {what}")
-
-
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The columns of a log, by our names."""
+    """The columns of a log, by our names. What is wrong with a cell goes to `mistakes`, and its row is not `sound`."""
 
-    source: Source
+    mistakes: Mistakes
     columns: Mapping[str, Column]
-    rows: int
+    lines: Int  # [n]: of each row
+    sound: Bool  # [n]
+    lost: tuple[str | None, ...] = ()  # cells of the column episode in rows that are left out; None if there is none
+
+    @property
+    def rows(self) -> int:
+        return int(self.lines.size)
 
     @property
     def costs(self) -> tuple[str, ...]:
         """The columns of costs, in the order of the file."""
         return tuple(name for name in self.columns if name.startswith(COST))
 
+    def place(self, row: int) -> str:
+        return f"{self.mistakes.place} {self.lines[row]}"
+
+    def complain(self, rows: Int, tell: Callable[[int], str]) -> None:
+        """A mistake in each of some rows; `tell` has the words for a row."""
+        self.mistakes.add_each(self.lines[rows], lambda i: tell(int(rows[i])))
+        self.sound[rows] = False
+
     def numbers(self, name: str) -> Float:
+        """Finite numbers; 0 where there is none."""
         column = self.columns[name]
         if isinstance(column, Texts):
-            for k, text in enumerate(column.distinct):
-                if fault := fault_of(text):
-                    self.source.stop(column.first(k), f"{name} is {fault}")
-            each: Float = np.array([float(text) for text in column.distinct], dtype=np.float64)
+            faults = [fault_of(text) for text in column.distinct]
+            self.complain(column.rows(map(bool, faults)), lambda row: f"{name} is {faults[column.code[row]]}")
+            each: Float = np.array([0.0 if fault_of(text) else float(text) for text in column.distinct], np.float64)
             return each[column.code]
         values: Float = column.astype(np.float64)
         bad = np.flatnonzero(~np.isfinite(values))
-        if bad.size:
-            self.source.stop(int(bad[0]), f"{name} is {column[bad[0]]}; it must be a finite number")
+        self.complain(bad, lambda row: f"{name} is {column[row]}; it must be a finite number")
+        values[bad] = 0.0
         return values
 
     def integers(self, name: str) -> Int:
+        """Whole numbers; 0 where there is none."""
         values = self.numbers(name)
-        bad = np.flatnonzero((values != np.floor(values)) | (np.abs(values) >= EXACT))
-        if bad.size:
-            row = int(bad[0])
+
+        def tell(row: int) -> str:
             size = f" of less than {EXACT:,} in size" if abs(values[row]) >= EXACT else ""
-            self.source.stop(row, f"{name} is {self._cell(name, row)}; it must be a whole number{size}")
+            return f"{name} is {self._cell(name, row)}; it must be a whole number{size}"
+
+        bad = np.flatnonzero((values != np.floor(values)) | (np.abs(values) >= EXACT))
+        self.complain(bad, tell)
+        values[bad] = 0.0
         return values.astype(np.int64)
 
     def flags(self, name: str) -> Bool:
@@ -116,27 +128,29 @@ class Table:
             return np.zeros(self.rows, dtype=bool)
         need = "it must be 0 or 1, true or false, yes or no"
         if isinstance(column, Texts):
-            each = [_flag(text) for text in column.distinct]
-            if None in each:
-                k = each.index(None)
-                self.source.stop(column.first(k), f"{name} is {shown(column.distinct[k])}; {need}")
-            return np.array(each, dtype=bool)[column.code]
+            each = [flag_of(text) for text in column.distinct]
+            bad = column.rows(flag is None for flag in each)
+            self.complain(bad, lambda row: f"{name} is {shown(column.distinct[column.code[row]])}; {need}")
+            return np.array([bool(flag) for flag in each], dtype=bool)[column.code]
         bad = np.flatnonzero((column != 0) & (column != 1))
-        if bad.size:
-            self.source.stop(int(bad[0]), f"{name} is {column[bad[0]]}; {need}")
+        self.complain(bad, lambda row: f"{name} is {column[row]}; {need}")
         return column.astype(bool)
 
     def ids(self, name: str) -> tuple[Int, tuple[str, ...] | None]:
         """Whole numbers; or the numbers of texts by first appearance, and the texts."""
+        missing = self._missing(name)
         column = self.columns[name]
-        if isinstance(column, Texts):
-            self._check_none_missing(name, column)
-            if any(map(_is_id, column.distinct)):
-                return column.code, column.distinct
-        return self.integers(name), None
+        if isinstance(column, Texts) and any(text.strip() and _is_id(text) for text in column.distinct):
+            return column.code, column.distinct
+        if missing.size:  # was said already, and 0 is no worse than another number
+            column = _filled(column, missing)
+        return replace(self, columns={name: column}).integers(name), None
 
     def labels(self, *names: str) -> tuple[list[Int], tuple[str, ...] | None]:
-        """Indices of some columns, and the names behind them unless all are whole numbers themselves."""
+        """Indices of some columns, and the names behind them unless all are whole numbers themselves.
+
+        One cell that is no whole number as computers write it, such as `01` or `7b`, makes names of all.
+        """
         columns = [self._plain(name) for name in names]
         if all(map(_is_whole, columns)):
             return [self._indices(name, column) for name, column in zip(names, columns, strict=True)], None
@@ -149,52 +163,70 @@ class Table:
         return found, tuple(number)
 
     def _plain(self, name: str) -> Column:
-        """Whole numbers as integers, however they are stored; others as they are, once none is missing."""
-        column = self.columns[name]
-        self._check_none_missing(name, column)
+        """Whole numbers as integers, however they are stored; others as they are, 0 where one is missing."""
+        column = _filled(self.columns[name], self._missing(name))
         if isinstance(column, Texts) or column.dtype.kind != "f":
             return column
         whole = (column == np.floor(column)).all() and (np.abs(column) < EXACT).all()
         return column.astype(np.int64) if whole else column
 
-    def _check_none_missing(self, name: str, column: Column) -> None:
+    def _missing(self, name: str) -> Int:
+        """Rows without a cell, which is a mistake."""
+        column = self.columns[name]
+        rows: Int = np.zeros(0, dtype=np.int64)
         if isinstance(column, Texts):
-            if "" in column.distinct:
-                self.source.stop(column.first(column.distinct.index("")), f"{name} is missing")
-        elif column.dtype.kind == "f" and np.isnan(column).any():
-            self.source.stop(int(np.argmax(np.isnan(column))), f"{name} is missing")
+            rows = column.rows(not text.strip() for text in column.distinct)
+        elif column.dtype.kind == "f":
+            rows = np.flatnonzero(np.isnan(column))
+        self.complain(rows, lambda row: f"{name} is missing")
+        return rows
 
     def _indices(self, name: str, column: Column) -> Int:
         what = name.removeprefix("next_")
         if isinstance(column, Texts):
             each = [int(text) for text in column.distinct]
-            for k, index in enumerate(each):
-                if not 0 <= index < _INDICES:
-                    self.source.stop(column.first(k), f"{what} {cut(str(index))} is not an index")
-            return np.array(each, dtype=np.int64)[column.code]
+            bad = column.rows(not 0 <= index < _INDICES for index in each)
+            self.complain(bad, lambda row: f"{what} {cut(str(each[column.code[row]]))} is not an index")
+            return np.array([index if 0 <= index < _INDICES else 0 for index in each], dtype=np.int64)[column.code]
         bad = np.flatnonzero((column < 0) | (column >= _INDICES))
-        if bad.size:
-            self.source.stop(int(bad[0]), f"{what} {column[bad[0]]} is not an index")
-        return column.astype(np.int64)
+        self.complain(bad, lambda row: f"{what} {column[row]} is not an index")
+        return np.where((column < 0) | (column >= _INDICES), 0, column).astype(np.int64)
 
     def _cell(self, name: str, row: int) -> str:
         column = self.columns[name]
         return cut(column.distinct[column.code[row]]) if isinstance(column, Texts) else str(column[row])
 
 
+def _filled(column: Column, missing: Int) -> Column:
+    """A column with 0 in the rows that lack a cell."""
+    if not missing.size:
+        return column
+    if isinstance(column, Texts):
+        texts = [text if text.strip() else "0" for text in column.distinct]
+        return Texts(tuple(texts), column.code)
+    values = column.copy()
+    values[missing] = 0
+    return values
+
+
 def fault_of(text: str) -> str:
     """What is wrong with a number, or nothing."""
+    if not text.strip():
+        return "missing"
     try:
-        return "" if math.isfinite(float(text)) else f"{cut(text)}; it must be a finite number"
+        if "_" not in text:  # in Python, 1_000 is a number
+            return "" if math.isfinite(float(text)) else f"{cut(text)}; it must be a finite number"
     except ValueError:
-        return f"{shown(text)}, not a number"
+        pass
+    return f"{shown(text)}, not a number"
 
 
 def cut(text: str, longest: int = 60) -> str:
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
-def _flag(text: str) -> bool | None:
+def flag_of(text: str) -> bool | None:
+    """What a word or a number says; None if it says neither."""
     try:
         return {0.0: False, 1.0: True}.get(float(text))
     except ValueError:
@@ -202,18 +234,36 @@ def _flag(text: str) -> bool | None:
 
 
 def _is_id(text: str) -> bool:
-    """Whether it is a name and no number: also a row of digits that is too long for a double."""
+    """Whether it is a name and no number: also a row of digits that is too long for a double, or `01`."""
     try:
-        return abs(float(text)) >= EXACT and _has_digits_only(text)
+        if _LEADING.match(text) or "_" in text:
+            return True
+        return abs(float(text)) >= EXACT and _WHOLE.fullmatch(text) is not None
     except ValueError:
         return True
 
 
-def _has_digits_only(text: str) -> bool:
-    return text.isascii() and text.removeprefix("-").isdigit()
-
-
 def _is_whole(column: Column) -> bool:
     if isinstance(column, Texts):  # Python reads no number of more than some thousand digits
-        return all(_has_digits_only(text) and len(text) < 4000 for text in column.distinct)
+        return all(_WHOLE.fullmatch(text) and len(text) < 4000 for text in column.distinct)
     return column.dtype.kind in "iu"
+
+
+def roles_of(header: Sequence[str], chosen: Mapping[str, int], table: Table) -> list[Role]:
+    """What each column of a file is for, as `conrl.io.cut_rows` asks."""
+    ours = {at: name for name, at in chosen.items()}
+    texts = {name: frozenset(column.distinct) for name, column in table.columns.items() if isinstance(column, Texts)}
+    states = texts.get("state", frozenset()) | texts.get("next_state", frozenset())
+    known = texts | {"state": states, "next_state": states}
+    roles = []
+    for at, given in enumerate(header):
+        name = ours.get(at, "")
+        if is_pay(name):
+            roles.append(Role(given))
+        elif name in ("state", "action", "next_state"):
+            roles.append(Role(given, known[name].__contains__))
+        elif name:  # of what is counted, and of flags
+            roles.append(Role(given, known[name].__contains__, is_cut=False))
+        else:  # nothing is known about what is left out
+            roles.append(Role(given, lambda text: False, is_cut=False))
+    return roles

@@ -9,7 +9,8 @@ Logs are tables with one row a step, as `.csv`, as `.parquet`, or as arrays of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,16 +20,18 @@ import numpy as np
 from conrl._types import Bool, Float, Int
 from conrl.arguments import is_number, read_count, read_seed, setter
 from conrl.episode import Episode, all_fit, check_episode
-from conrl.errors import ModelError, RunError, SpecError, shown
+from conrl.errors import ModelError, ModelWarning, RunError, SpecError, shown
 from conrl.estimation.log_columns import COLUMNS, COST, read_asked
 from conrl.estimation.log_files import read_table
-from conrl.estimation.log_tables import Source, Table
+from conrl.estimation.log_tables import Table, Texts
 from conrl.io.cells import csv_text
 from conrl.io.files import atomic_write, file_path, reading, write_npz
+from conrl.io.mistakes import Mistakes
+from conrl.io.model_checks import alike, first_lines
 from conrl.model import Task
 from conrl.model.reading import read_names
 from conrl.notebook import Columns, Framed, Sheet, Sheeted
-from conrl.wording import brief, line
+from conrl.wording import brief, counted, line
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +99,7 @@ class Log(Sheeted, Framed):
             "least": totals.min(axis=0, initial=np.inf),
             "most": totals.max(axis=0, initial=-np.inf),
         }
-        return Sheet(f"Log of {len(self.episodes):,} episodes, {self.num_steps:,} steps", columns)
+        return Sheet(f"Log of {counted(len(self.episodes), 'episode')}, {counted(self.num_steps, 'step')}", columns)
 
     @property
     def num_steps(self) -> int:
@@ -151,15 +154,39 @@ def load_episodes(
         ignore: columns to leave out; `"*"` leaves out all that are not known. Columns that hold times are left out
             anyway: `time`, `date`, `datetime`, `timestamp`, and what ends in `_at`, `_time`, `_date` or `_timestamp`.
 
-    States and actions are indices if all of them are whole numbers, else texts, numbered by first appearance. Episodes
-    are in the order of their numbers, or by first appearance if some are texts. Rows may come in any order; the steps
-    of an episode count from 0 (or all from 1) without gaps, and each begins where the one before ended. Without a
-    column `step`, the rows of an episode are its steps in the order of the file.
+    States and actions are indices if all of them are whole numbers, else texts, numbered by first appearance: `01` is a
+    text, and so are all others beside it. Names that differ only in case, blanks or leading zeros are a `ModelWarning`.
+    Episodes are in the order of their numbers, or by first appearance if some are texts. Rows may come in any order;
+    the steps of an episode count from 0 (or all from 1) without gaps, and each begins where the one before ended.
+    Without a column `step`, the rows of an episode are its steps in the order of the file. The first mistake is raised,
+    with its line; `conrl check` lists all.
+    """
+    found = read_log(path, columns, ignore)
+    found.mistakes.refuse()
+    assert found.log is not None
+    for told in found.warnings:
+        warnings.warn(told, ModelWarning, stacklevel=2)
+    return found.log
+
+
+class FoundLog(NamedTuple):
+    """What was found in a file: a log, unless there are mistakes."""
+
+    log: Log | None
+    mistakes: Mistakes
+    warnings: list[str]  # what is no mistake, but looks like one
+
+
+def read_log(path: str | Path, columns: Mapping[str, str] | None, ignore: str | Iterable[str]) -> FoundLog:
+    """What is in a file: the log, or all of its mistakes; arguments as in `load_episodes`.
+
+    A `ModelError` is about what keeps anything from being read, a `SpecError` about the arguments.
     """
     path = file_path(path)
     asked = read_asked(columns, ignore)
     with reading(path):
-        return _log(read_table(path, asked))
+        table = read_table(path, asked)
+    return _log(table)
 
 
 class _Steps(NamedTuple):
@@ -174,28 +201,57 @@ class _Steps(NamedTuple):
     goes_on: Bool  # [n-1]: whether the next step is one of the same episode
 
 
-def _log(table: Table) -> Log:
+def _log(table: Table) -> FoundLog:
     """The episodes of a table; each row is a step, in any order."""
     episode, ids = table.ids("episode")
     (before, after), state_names = table.labels("state", "next_state")
     (action,), action_names = table.labels("action")
     ended = table.flags("terminated")
-    if "step" in table.columns:
-        step = table.integers("step")
-        order = np.lexsort((step, episode))
-        step = step[order]
-    else:
-        order = np.argsort(episode, kind="stable")
-        step = _positions(episode[order])
-    episode = episode[order]
-    goes_on = episode[1:] == episode[:-1]
-    steps = _Steps(order, episode, step, before[order], after[order], ended[order], goes_on)
-    _check_steps(table.source, steps, ids, state_names)
+    step = table.integers("step") if "step" in table.columns else None
     pay = np.empty((table.rows, 1 + len(table.costs)))
     for i, name in enumerate(("reward", *table.costs)):
-        pay[:, i] = table.numbers(name)[order]
-    episodes = _episodes(steps, action[order], pay)
-    return Log(episodes, tuple(name.removeprefix(COST) for name in table.costs), state_names, action_names)
+        pay[:, i] = table.numbers(name)
+    if step is None:
+        order = np.argsort(episode, kind="stable")
+        step = _positions(episode[order])
+    else:
+        order = np.lexsort((step, episode))
+        step = step[order]
+    own = episode[order]
+    goes_on = own[1:] == own[:-1]
+    steps = _Steps(order, own, step, before[order], after[order], ended[order], goes_on)
+    _check_steps(table, steps, _doubtful(table, episode, ids)[order], ids, state_names)
+    if table.mistakes:
+        return FoundLog(None, table.mistakes, [])
+    costs = tuple(name.removeprefix(COST) for name in table.costs)
+    log = Log(_episodes(steps, action[order], pay[order]), costs, state_names, action_names)
+    looks = (("episode", ids, (episode,)), ("state", state_names, (before, after)), ("action", action_names, (action,)))
+    told = [one for kind, names, codes in looks for one in _alike(kind, names or (), codes, table)]
+    told += [*alike("cost", costs)]
+    return FoundLog(log, table.mistakes, [f"{table.mistakes.label}: {one}" for one in told])
+
+
+def _alike(kind: str, names: Sequence[str], codes: tuple[Int, ...], table: Table) -> Iterator[str]:
+    """A warning for names that look alike; where each is first takes time, and is looked for if there are any."""
+    if any(alike(kind, names)):
+        lines = first_lines(len(names), *((code, table.lines) for code in codes))
+        yield from alike(kind, names, lines, table.mistakes.place)
+
+
+def _doubtful(table: Table, episode: Int, ids: Sequence[str] | None) -> Bool:
+    """[n]: whether a row belongs to an episode of which some row cannot be read: what its steps are is not known."""
+    wrong = set(episode[~table.sound].tolist())
+    place = {text: i for i, text in enumerate(ids or ())}
+    column = table.columns["episode"]
+    unknown = isinstance(column, Texts) and any(not text.strip() for text in column.distinct)
+    for cell in table.lost:
+        text = "" if cell is None else cell.strip()
+        known = place.get(text) if ids is not None else int(text) if text.isdecimal() and len(text) < 16 else None
+        unknown = unknown or known is None
+        wrong.add(-1 if known is None else known)
+    if unknown:  # a row that may belong to any of them
+        return np.ones(table.rows, dtype=bool)
+    return np.isin(episode, list(wrong)) if wrong else np.zeros(table.rows, dtype=bool)
 
 
 def _positions(episode: Int) -> Int:
@@ -225,9 +281,12 @@ def _episodes(steps: _Steps, action: Int, pay: Float) -> tuple[Episode, ...]:
     )
 
 
-def _check_steps(source: Source, steps: _Steps, ids: Sequence[str] | None, names: Sequence[str] | None) -> None:
-    """Refuse steps that do not follow each other; of each kind of mistake the first in the file is named."""
-    row, step, goes_on, jump = steps.row, steps.step, steps.goes_on, np.diff(steps.step)
+def _check_steps(
+    table: Table, steps: _Steps, doubtful: Bool, ids: Sequence[str] | None, names: Sequence[str] | None
+) -> None:
+    """Refuse steps that do not follow each other; not those of episodes in doubt. One mistake is told once."""
+    row, step, n = steps.row, steps.step, steps.row.size
+    jump = np.diff(step)
 
     def called(k: int) -> str:
         return f"episode {steps.episode[k] if ids is None else shown(ids[steps.episode[k]])}"
@@ -235,35 +294,47 @@ def _check_steps(source: Source, steps: _Steps, ids: Sequence[str] | None, names
     def state(index: int) -> str:
         return str(index) if names is None else shown(names[index])
 
-    begins = np.append(True, ~goes_on)[: row.size]
-    if (k := _first(row, begins & (step != 0) & (step != 1))) >= 0:
-        what = f"{called(k)} begins with step {step[k]}; steps count from 0 or 1 without gaps"
-    elif (k := _first(row, _later(goes_on & (jump == 0)))) >= 0:
-        what = f"{called(k)} has step {step[k]} twice (also {source.place(int(row[k - 1]))})"
-    elif (k := _first(row, _later(goes_on & (jump > 1)))) >= 0:
-        gap = (int(step[k - 1]) + 1, int(step[k]) - 1)
-        missing = f"step {gap[0]} is missing" if gap[0] == gap[1] else f"steps {gap[0]} to {gap[1]} are missing"
-        what = f"{called(k)} goes from step {step[k - 1]} to step {step[k]}; {missing}"
-    elif (k := _first(row, _later(goes_on & (steps.after[:-1] != steps.before[1:])))) >= 0:
-        where, ended = state(steps.before[k]), state(steps.after[k - 1])
-        before = f"the one before ({source.place(int(row[k - 1]))}) ended in {ended}"
-        what = f"step {step[k]} of {called(k)} begins in state {where}, but {before}"
-    elif (k := _first(row, _later(goes_on & steps.ended[:-1]))) >= 0:
-        what = f"{called(k)} goes on after it has terminated"
-    else:
-        return
-    source.stop(int(row[k]), what)
+    def late(k: int) -> str:
+        others = ", and others with step 0" if step[k] == 1 else ""
+        return f"{called(k)} begins with step {step[k]}{others}; steps count from 0, or all from 1, without gaps"
+
+    def twice(k: int) -> str:
+        return f"{called(k)} has step {step[k]} twice (also {table.place(int(row[k - 1]))})"
+
+    def gap(k: int) -> str:
+        lost = (int(step[k - 1]) + 1, int(step[k]) - 1)
+        missing = f"step {lost[0]} is missing" if lost[0] == lost[1] else f"steps {lost[0]} to {lost[1]} are missing"
+        return f"{called(k)} goes from step {step[k - 1]} to step {step[k]}; {missing}"
+
+    def torn(k: int) -> str:
+        before = f"the one before ({table.place(int(row[k - 1]))}) ended in {state(steps.after[k - 1])}"
+        return f"step {step[k]} of {called(k)} begins in state {state(steps.before[k])}, but {before}"
+
+    def goes_on(k: int) -> str:
+        return f"{called(k)} goes on after it has terminated"
+
+    def after(bad: Bool) -> Bool:
+        """[n] of the steps after those [n-1] that go on."""
+        return np.append(False, bad & steps.goes_on)[:n]
+
+    first = np.append(True, ~steps.goes_on)[:n]
+    own = 0 if (step[first & ~doubtful] == 0).any() else 1  # the number of a first step
+    apart = after(steps.after[:-1] != steps.before[1:]) & ~after(jump != 1)
+    kinds = (
+        (first & (step != own), late),
+        (after(jump == 0), twice),
+        (after(jump > 1), gap),
+        (apart, torn),
+        (after(steps.ended[:-1]) & ~after(jump != 1) & ~apart, goes_on),
+    )
+    for bad, tell in kinds:
+        _complain(table, row, np.flatnonzero(bad & ~doubtful), tell)
 
 
-def _later(bad: Bool) -> Bool:
-    """[n] of the steps after those [n-1] that go on."""
-    return np.append(False, bad)
-
-
-def _first(row: Int, bad: Bool) -> int:
-    """The position of the bad step that comes first in the file; -1 if there is none."""
-    found = np.flatnonzero(bad)
-    return int(found[np.argmin(row[found])]) if found.size else -1
+def _complain(table: Table, row: Int, which: Int, tell: Callable[[int], str]) -> None:
+    """A mistake in the rows of some steps."""
+    place = dict(zip(row[which].tolist(), which.tolist(), strict=True))
+    table.complain(row[which], lambda at: tell(place[at]))
 
 
 def save_episodes(

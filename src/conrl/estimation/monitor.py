@@ -28,12 +28,13 @@ from conrl.episode import Episode
 from conrl.errors import ModelError, SpecError, shown, unknown
 from conrl.estimation.betting import against, interval
 from conrl.estimation.logs import Log, load_episodes
+from conrl.matching import log_places, same_places
 from conrl.model.criteria import Criterion
 from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
 from conrl.planners import Plan
 from conrl.policy_file import PolicyFile, Promise, file_of
 from conrl.spending import SpentPolicy
-from conrl.wording import line, listed, short
+from conrl.wording import counted, line, listed, short
 
 FINE = "as promised"
 SLACK = 1e-6  # of all that an episode pays, without signs: what rounding in a log may add up to
@@ -98,7 +99,7 @@ class Monitoring(Sheeted, Framed, Drawn):
         # What is not as promised comes first: a long line is cut.
         order = sorted(self.totals, key=lambda w: w.verdict == FINE)
         words = listed([f"{short(w.name)} {w.verdict}" for w in order])
-        return line(self, f"{self.episodes} episodes: {words}")
+        return line(self, f"{counted(self.episodes, 'episode')}: {words}")
 
     def _columns(self) -> Columns:
         table = {name: [getattr(w, name) for w in self.totals] for name in Watched._fields}
@@ -114,7 +115,7 @@ class Monitoring(Sheeted, Framed, Drawn):
             *([f"{self.left_out} episodes stop before their end is known, and are left out"] if self.left_out else []),
             *([f"{odd.steps} of {odd.of} steps are not the policy's; the first: {odd.first}"] if odd.steps else []),
         ]
-        title = f"Monitoring of {self.episodes:,} episodes: {'ALARM' if self.alarm else 'as promised'}"
+        title = f"Monitoring of {counted(self.episodes, 'episode')}: {'ALARM' if self.alarm else 'as promised'}"
         return Sheet(title, {name: columns[name] for name in shown}, tuple(notes))
 
 
@@ -142,15 +143,14 @@ def monitor(
         raise SpecError("the policy skips every episode; there is nothing to watch")
     if isinstance(file.horizon, Criterion) or file.promise.least is None:
         raise SpecError(f"the policy has no end ({file.horizon}); only totals of episodes are watched")
-    if set(found.cost_names) != set(file.cost_names):
-        raise ModelError(f"the log has costs {', '.join(found.cost_names)}; the policy {', '.join(file.cost_names)}")
+    costs = same_places(file.cost_names, found.cost_names, "cost")
     played = [e for e in found.episodes if len(e)]
     too_long = next((e for e in played if len(e) > file.horizon), None)
     if too_long is not None:
         raise ModelError(f"the log has an episode of {len(too_long)} steps; the policy has {file.horizon}")
     ended = [e.terminated or len(e) == file.horizon for e in played]
     whole = played[: ended.index(False)] if False in ended else played
-    order = [0, *(1 + found.cost_names.index(name) for name in file.cost_names)]
+    order = [0, *(1 + costs)]
     totals = np.array([e.total[order] for e in whole]).reshape(len(whole), len(order))
     sizes = np.array([np.abs(e.pay[:, order]).sum(axis=0) for e in whole]).reshape(totals.shape)
     names = ("reward", *file.cost_names)
@@ -159,7 +159,7 @@ def monitor(
         _watch(name, i, totals[:, i], sizes[:, i].max(initial=0.0), file, ends[name], alpha / len(names))
         for i, name in enumerate(names)
     )
-    return Monitoring(len(whole), len(played) - len(whole), float(alpha), watched, _odd(file, found, played))
+    return Monitoring(len(whole), len(played) - len(whole), float(alpha), watched, _odd(file, found, played, costs))
 
 
 def read_file(policy: Any) -> PolicyFile:
@@ -223,11 +223,10 @@ def _watch(
     return Watched(*row, above_first, broken)
 
 
-def _odd(file: PolicyFile, log: Log, episodes: list[Episode]) -> Odd:
-    """Steps at which an action was played that no policy of the file plays."""
-    states = _numbers(log.state_names, file.state_names, "state", [e.states for e in episodes])
-    actions = _numbers(log.action_names, file.action_names, "action", [e.actions for e in episodes])
-    cost = [log.cost_names.index(name) for name in file.cost_names]
+def _odd(file: PolicyFile, log: Log, episodes: list[Episode], cost: Int) -> Odd:
+    """Steps at which an action was played that no policy of the file plays; `cost` [d]: where the log has its costs."""
+    states = log_places(log.state_names, file.state_names, [e.states for e in episodes], "state")
+    actions = log_places(log.action_names, file.action_names, [e.actions for e in episodes], "action")
     count, first = 0, ""
     for number, episode in enumerate(episodes):
         at, did = states[episode.states[:-1]], actions[episode.actions]
@@ -258,19 +257,3 @@ def _plays(policy: Any, state: Any, action: Any, costs: Float) -> Any:
         except ModelError:  # no multiple of its unit: what it would do next is not known
             return np.append(fine, np.zeros(state.size - len(fine), dtype=bool)).astype(bool)
     return np.array(fine, dtype=bool)
-
-
-def _numbers(own: tuple[str, ...] | None, others: tuple[str, ...], what: str, found: list[Int]) -> Int:
-    """[n]: the policy's number of each state or action of the log; a log without names has the policy's numbers."""
-    used = np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
-    names: Any = own
-    if own is None:
-        numbers = any(name.isdecimal() for name in others)
-        names = {i: str(i) if numbers else others[i] if i < len(others) else str(i) for i in used.tolist()}
-    place = {name: i for i, name in enumerate(others)}
-    number = np.zeros(int(used.max(initial=-1)) + 1, dtype=np.int64)
-    for i in used.tolist():
-        if names[i] not in place:
-            raise ModelError(unknown(f"{what} of the log", names[i], others[:20]))
-        number[i] = place[names[i]]
-    return number

@@ -244,7 +244,11 @@ class Posterior:
         begin, end = np.searchsorted(own, np.arange(nodes)), np.searchsorted(own, np.arange(nodes) + 1)
         everywhere = np.bincount(to, times, minlength=S)
         anywhere = np.flatnonzero(everywhere)
-        lacking = total == 0.0
+        there = np.zeros(S, dtype=bool)
+        there[anywhere] = True
+        there |= mdp.initial > 0.0
+        self.come: Bool = there[mdp.pair_state]  # [P]: whether a drawn model can come to the state of a pair
+        lacking = (total == 0.0) & there[np.arange(nodes) % S]
         begin[lacking], end[lacking] = target.size, target.size + anywhere.size
         self.reached: Int = anywhere
         self.back = (

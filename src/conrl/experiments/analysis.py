@@ -36,11 +36,13 @@ from conrl.io.cells import csv_text, to_cell
 from conrl.io.files import atomic_write
 from conrl.metrics import MARGIN
 from conrl.model import ConstrainedMDP, transform
+from conrl.model.limits import resolve_limits
 from conrl.notebook import Columns, Framed, Sheet, Sheeted
 from conrl.planners import Plan
 from conrl.plugins import MODULE, load_function
+from conrl.problem import Linear
 from conrl.running.history import best_average, best_plan
-from conrl.wording import line, listed, short, totals
+from conrl.wording import counted, line, listed, short, totals
 
 if TYPE_CHECKING:
     import polars
@@ -82,25 +84,35 @@ MEDIANS = ("solved", "excess_slope")
 SHOWN = {
     **{name: name for name in ("environment", "algorithm", "seeds", "episodes", "reward")},
     "cost_name": "of cost",
-    **{name: name for name in ("cost", "limit", "violations", "solved", "regret")},
+    **{name: name for name in ("cost", "limit", "floor", "violations", "solved", "regret")},
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """Where runs were played; `mdp` and `optimum` are None where they cannot be known."""
+    """Where runs were played; `mdp` and `optimum` are None where they cannot be known.
+
+    `limits` and `floors` are the environment's own, and `optimum` is the best policy within them. An algorithm with
+    budgets, or with limits on single episodes, has a problem of its own: its numbers are in its own rows. Where no
+    algorithm has the environment's problem, it is the one that they all have; if they have several, there are no limits
+    and no optimum here.
+    """
 
     name: str
     title: str
     mdp: ConstrainedMDP | None
     cost_names: tuple[str, ...]
-    limits: Float
+    limits: Float  # [d]; inf for none
+    floors: Float  # [d]; -inf for none
     optimum: Plan | None
-    unknown: str = ""  # why nothing is compared with a model that there was
+    unknown: str = ""  # why nothing is compared with a model that there was, or nothing with one optimum
 
     def __repr__(self) -> str:
+        bounded = [i for i in range(len(self.cost_names)) if np.isfinite(self.floors[i])]
+        floors = totals([self.cost_names[i] for i in bounded], self.floors[bounded])
+        limits = f"limits {totals(self.cost_names, self.limits)}" if self.cost_names else ""
         best = "" if self.optimum is None else f"optimum {self.optimum.reward:.6g}"
-        return line(self, self.name, f"limits {totals(self.cost_names, self.limits)}" if self.cost_names else "", best)
+        return line(self, self.name, limits, f"floors {floors}" if floors else "", best)
 
 
 @dataclass(frozen=True)
@@ -138,7 +150,7 @@ class Curve(Framed):
 
     def __repr__(self) -> str:
         what = self.measure if self.cost is None else f"{self.measure} {self.cost}"
-        return line(self, self.environment, self.algorithm, what, f"{self.x.size} points", f"{self.seeds} seeds")
+        return line(self, self.environment, self.algorithm, what, f"{self.x.size} points", counted(self.seeds, "seed"))
 
     def _columns(self) -> Columns:
         return {"trajectories": self.x, "mean": self.mean, "std": self.std, "low": self.low, "high": self.high}
@@ -164,7 +176,7 @@ class Study(Sheeted, Framed):
 
     def __repr__(self) -> str:
         failed = f", {len(self.failures)} failed" if self.failures else ""
-        return line(self, f"{short(self.name)}: {len(self.runs)} runs of {listed(self.algorithms)}{failed}")
+        return line(self, f"{short(self.name)}: {counted(len(self.runs), 'run')} of {listed(self.algorithms)}{failed}")
 
     def _columns(self) -> Columns:
         parts = [run._columns() for run in self.runs]
@@ -179,8 +191,8 @@ class Study(Sheeted, Framed):
     def _sheet(self) -> Sheet:
         rows = self.rows()
         columns = {title: [row[name] for row in rows] for name, title in SHOWN.items()}
-        failed = (f"{len(self.failures)} runs failed",) if self.failures else ()
-        return Sheet(f"Study {self.title}: {len(self.runs)} runs", columns, (*self.description, *failed))
+        failed = (f"{counted(len(self.failures), 'run')} failed",) if self.failures else ()
+        return Sheet(f"Study {self.title}: {counted(len(self.runs), 'run')}", columns, (*self.description, *failed))
 
     def plot(
         self,
@@ -205,52 +217,80 @@ class Study(Sheeted, Framed):
     @cached_property
     def environments(self) -> dict[str, Environment]:
         """By name, with the true optimum where the model is known."""
-        first = {run.environment: run for run in reversed(self.runs)}
         order = dict.fromkeys([*self._environments, *(run.environment for run in self.runs)])
-        return {name: self._environment(first[name]) for name in order if name in first}
+        played = {run.environment for run in self.runs}
+        return {name: self._environment(name) for name in order if name in played}
 
-    def _environment(self, run: RunRecord) -> Environment:
-        """Where a run was played: its model is made again from the study's file, or else from the run's. A model that
-        is not the one that was played is none."""
-        about = self._environments.get(run.environment, {})
+    def _environment(self, name: str) -> Environment:
+        """Where runs were played, with the problem that stands for it."""
+        runs = self._in(name)
+        reference = _reference(runs)
+        asked = next((run for run in runs if run.problem is not None), None) if reference is None else reference
+        names, d = runs[0].cost_names, len(runs[0].cost_names)
+        limits, floors = np.full(d, np.inf), np.full(d, -np.inf)
         mdp = best = None
         unknown = ""
-        if run.problem is not None:
+        if reference is None:
+            unknown = "there is no one limit or optimum: each algorithm has a problem of its own"
+        else:
+            limits, floors = reference.limits, reference.floors
+        if asked is not None and asked.problem is not None:
             try:
-                settings = dict(about.get("settings", run.config.get("settings") or {}))
-                settings["horizon"] = about.get("horizon") or run.config["learner"]["task"]["horizon"]
-                name = str(about.get("env", run.config.get("env", run.environment)))
-                if (cost := about.get("cost", run.config.get("cost"))) is not None:
-                    settings |= {"cost": load_function(cost, "cost", allowed=False), "cost_names": run.cost_names}
-                start, within = (about.get(key, run.config.get(key)) for key in ("start", "normalize"))
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", ModelWarning)  # said when it was played
-                    model = naming.model(name, None, start, settings, {}, installed=False, normalize=within)
-                if not all(_was_played(model, other) for other in self.runs if other.environment == run.environment):
-                    raise RunError("it is another one than was played")
-                model = model.replace(limits=dict(zip(run.cost_names, run.limits.tolist(), strict=True)))
-                best, mdp = best_plan(model, run.problem), model
+                model = self._model(asked).replace(limits=dict(zip(names, limits.tolist(), strict=True)))
+                best = best_plan(model, asked.problem) if reference is not None else None
+                mdp = model
             except (ConRLError, KeyError, TypeError, ValueError) as error:
-                if "model" in run.config:
-                    why = _plugin(run) or " ".join(str(error).split())
+                if "model" in asked.config:
+                    why = _plugin(asked) or " ".join(str(error).split())
                     unknown = f"nothing is compared with the model: {why}"
-        title = str(about.get("title", run.environment))
-        return Environment(run.environment, title, mdp, run.cost_names, run.limits, best, unknown)
+        title = str(self._environments.get(name, {}).get("title", name))
+        return Environment(name, title, mdp, names, limits, floors, best, unknown)
+
+    def _model(self, run: RunRecord) -> ConstrainedMDP:
+        """What a run was played in: the model is made again from the study's file, or else from the run's. One that is
+        not what every run there was played in is refused."""
+        about = self._environments.get(run.environment, {})
+        settings = dict(about.get("settings", run.config.get("settings") or {}))
+        settings["horizon"] = about.get("horizon") or run.config["learner"]["task"]["horizon"]
+        name = str(about.get("env", run.config.get("env", run.environment)))
+        if (cost := about.get("cost", run.config.get("cost"))) is not None:
+            settings |= {"cost": load_function(cost, "cost", allowed=False), "cost_names": run.cost_names}
+        start, within = (about.get(key, run.config.get(key)) for key in ("start", "normalize"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ModelWarning)  # said when it was played
+            model = naming.model(name, None, start, settings, {}, installed=False, normalize=within)
+        if not all(_was_played(model, other) for other in self._in(run.environment)):
+            raise RunError("it is another one than was played")
+        return model
+
+    def _in(self, environment: str) -> list[RunRecord]:
+        """All runs in an environment."""
+        return [run for run in self.runs if run.environment == environment]
+
+    def apart(self, environment: str) -> list[str]:
+        """The algorithms that have another problem there than the environment shows: limits or budgets of their own."""
+        runs = self._in(environment)
+        reference = _reference(runs)
+        own = None if reference is None else _question(reference, continuing=False)
+        found = {run.algorithm for run in runs if _question(run, continuing=False) != own}
+        return [name for name in self.algorithms if name in found]
 
     @property
     def description(self) -> list[str]:
         """What was run, in lines."""
         lines = []
         for name, env in self.environments.items():
-            parts = []
+            parts, apart = [], self.apart(name) if env.optimum is not None else []
             for algorithm in self.algorithms:
                 if runs := self.select(name, algorithm):
                     short = sum(run.episodes < run.wanted for run in runs)
                     unfinished = f", {short} unfinished" if short else ""
                     most = max(run.episodes for run in runs)
-                    seeds = f"{len(runs)} seed{'s' if len(runs) > 1 else ''}"
-                    parts.append(f"{self.titles[algorithm]} ({seeds}, {most:,} episodes{unfinished})")
-            known = env.unknown if env.optimum is None else f"optimum {env.optimum.reward:.4f}"
+                    seeds = counted(len(runs), "seed")
+                    length = counted(most, "episode")
+                    own = ", a problem of its own" if algorithm in apart else ""
+                    parts.append(f"{self.titles[algorithm]} ({seeds}, {length}{unfinished}{own})")
+            known = env.unknown if env.optimum is None else f"optimum {env.optimum.reward:.5g}"
             lines.append(f"{env.title}{f' ({known})' if known else ''}: {'; '.join(parts)}")
         return lines
 
@@ -287,12 +327,13 @@ class Study(Sheeted, Framed):
         """
         optima: dict[tuple[str, str], float] = {}
         for env in self.environments.values():
-            if env.mdp is None or env.optimum is None:
+            if env.mdp is None:
                 continue
-            runs = [run for run in self.runs if run.environment == env.name and run.problem is not None]
+            runs = [run for run in self._in(env.name) if run.problem is not None]
             planned: dict[tuple[Any, ...], float | None] = {}
-            if not margin:
-                planned[_question(runs[0], continuing=False)] = env.optimum.reward
+            reference = _reference(self._in(env.name))
+            if not margin and env.optimum is not None and reference is not None:
+                planned[_question(reference, continuing=False)] = env.optimum.reward
             for run in runs:
                 question = _question(run, run.continuing)
                 if question not in planned:
@@ -457,6 +498,24 @@ class Study(Sheeted, Framed):
         return self._tables if measure is None else {compared(measure): self.scores(measure)}
 
 
+def _reference(runs: Sequence[RunRecord]) -> RunRecord | None:
+    """Of the runs in an environment one whose problem stands for it: one that has the environment's own or, if none
+    has, any if all have the same; None if they have several."""
+    own = next((run for run in runs if _has_own_problem(run)), None)
+    return runs[0] if own is None and len({_question(run, continuing=False) for run in runs}) == 1 else own
+
+
+def _has_own_problem(run: RunRecord) -> bool:
+    """Whether a run has no other problem than its environment: the limits and floors there, on expected totals."""
+    if not isinstance(run.problem, Linear) or run.problem.on_episodes:
+        return False
+    given = run.config.get("learner", {}).get("task", {}).get("limits")
+    try:
+        return given is None or np.array_equal(resolve_limits(given, run.cost_names, "limits"), run.limits)
+    except ConRLError:
+        return False
+
+
 def _question(run: RunRecord, continuing: bool) -> tuple[Any, ...]:
     """Tells apart what runs in one environment ask of its model: under budgets, episodes may also be skipped."""
     more = ("per_step", "never", "chance", "cvar", "grid")
@@ -483,7 +542,7 @@ def _was_played(mdp: ConstrainedMDP, run: RunRecord) -> bool:
 
 
 def _best_reward(mdp: ConstrainedMDP, run: RunRecord, margin: float = 0.0) -> float | None:
-    """The most that a run could earn in an episode, within its limits or budgets; None if no margin is kept."""
+    """The most that a run could earn in an episode, within its limits or budgets; None if no policy keeps them."""
     assert run.problem is not None
     try:
         if run.continuing:
@@ -491,9 +550,7 @@ def _best_reward(mdp: ConstrainedMDP, run: RunRecord, margin: float = 0.0) -> fl
             return best_average(endless, run.problem, margin).reward
         return best_plan(mdp, run.problem, margin).reward
     except (InfeasibleError, RunError):
-        if margin:
-            return None
-        raise
+        return None
 
 
 def _finite(x: float) -> float | None:

@@ -18,7 +18,7 @@ from conrl.errors import ConRLError, ModelWarning, RunError
 from conrl.experiments.jobs import Job, Run, Worlds
 from conrl.experiments.store import FAILED, played
 from conrl.io.files import atomic_write, refuse_links
-from conrl.wording import ROOM, cut, line
+from conrl.wording import ROOM, counted, cut, line
 
 EVERY = 0.25  # seconds between two reports of a run
 
@@ -36,7 +36,7 @@ class Event:
     text: str = ""
 
     def __repr__(self) -> str:
-        return line(self, f"run {self.job} {self.kind}", f"{self.episodes:,} episodes", cut(self.text, ROOM))
+        return line(self, f"run {self.job} {self.kind}", counted(self.episodes, "episode"), cut(self.text, ROOM))
 
 
 Listener = Callable[[Event], None]

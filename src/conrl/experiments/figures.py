@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from conrl.drawing import INK, save_figure
+from conrl.drawing import INK, plain, save_figure
 from conrl.errors import SpecError, shown, unknown
 from conrl.experiments.analysis import Curve, Study
 from conrl.metrics import WINDOW
+from conrl.model.limits import ROUNDING
 from conrl.plots.panels import new_axes
+from conrl.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,12 +93,13 @@ def draw_measure(study: Study, ax: Axes | None, environment: str | None, measure
         raise SpecError("the study has no finished episodes to draw")
     ax = ax or new_axes(6.4, 4.0)
     styles = {name: STYLES[i % len(STYLES)] for i, name in enumerate(study.algorithms)}
-    for curve in curves:
-        _line(ax, curve, styles[curve.algorithm]).set_label(study.titles[curve.algorithm])
     column = Column(environment, study.environments[environment].title, study.algorithms)
+    least = _least(study, column, cost)
+    for curve in curves:
+        _line(ax, curve, styles[curve.algorithm], least).set_label(plain(study.titles[curve.algorithm]))
     _reference(ax, study, column, measure, cost)
-    _dress(ax, column, measure, LABELS[measure] if cost is None else f"{LABELS[measure]}: {cost}")
-    ax.set_title(column.title, fontsize=10)
+    _dress(ax, column, measure, LABELS[measure] if cost is None else f"{LABELS[measure]}: {cost}", least)
+    ax.set_title(plain(column.title), fontsize=10)
     ax.set_xlabel("trajectories")
     ax.legend(fontsize=8, frameon=False)
     return ax
@@ -150,7 +153,7 @@ def _draw(study: Study, columns: Sequence[Column], rows: Sequence[tuple[str, int
     names = [name for name in study.algorithms if name in lines]
     figure.legend(
         [lines[name] for name in names],
-        [study.titles[name] for name in names],
+        [plain(study.titles[name]) for name in names],
         loc="outside upper center",
         ncols=min(len(names), int(width / 1.5)),
         frameon=False,
@@ -158,7 +161,7 @@ def _draw(study: Study, columns: Sequence[Column], rows: Sequence[tuple[str, int
     )
     paragraphs = _caption(study, columns, note).splitlines()
     caption = "\n".join(line for text in paragraphs for line in textwrap.wrap(text, int(LETTERS * width)))
-    figure.supxlabel(caption, fontsize=7.5, color=INK)
+    figure.supxlabel(plain(caption), fontsize=7.5, color=INK)
     return figure
 
 
@@ -166,7 +169,7 @@ def _draw_column(
     panels: Sequence[Axes], study: Study, column: Column, rows: Sequence[tuple[str, int]], labelled: bool
 ) -> dict[str, Any]:
     """The panels of one column; returns a line of each algorithm. A cost that is not there leaves its panel empty."""
-    panels[0].set_title(column.title, fontsize=10)
+    panels[0].set_title(plain(column.title), fontsize=10)
     curves = study.curves(column.environment, 300, column.average, log=column.average)
     costs = study.environments[column.environment].cost_names
     named = any(k > 0 for _, k in rows)  # several costs: each panel says which
@@ -177,23 +180,42 @@ def _draw_column(
             axes.set_axis_off()
             continue
         cost, last = None if measure == "reward" else costs[k], axes
+        least = _least(study, column, cost)
         for curve in curves:
             if (curve.measure, curve.cost) == (measure, cost) and curve.algorithm in column.algorithms:
-                lines[curve.algorithm] = _line(axes, curve, styles[curve.algorithm])
+                lines[curve.algorithm] = _line(axes, curve, styles[curve.algorithm], least)
         _reference(axes, study, column, measure, cost)
         label = f"{LABELS[measure]}: {cost}" if named and cost is not None else LABELS[measure]
-        _dress(axes, column, measure, label if named or labelled else "")
+        _dress(axes, column, measure, label if named or labelled else "", least)
     last.tick_params(labelbottom=True)
     last.set_xlabel("trajectories (log scale)" if column.average else "trajectories", fontsize=9)
     return lines
 
 
-def _line(axes: Axes, curve: Curve, style: tuple[str, Any, str]) -> Any:
+def _least(study: Study, column: Column, cost: str | None) -> float | None:
+    """0 where a cost is never negative, nor is its limit or floor: nothing is drawn below it; else None."""
+    if cost is None:
+        return None
+    env = study.environments[column.environment]
+    i = env.cost_names.index(cost)
+    bounds = np.array([env.limits[i], env.floors[i]])
+    lowest = min(float(bounds[np.isfinite(bounds)].min(initial=0.0)), 0.0)
+    for name in column.algorithms:
+        for run in study.select(column.environment, name):
+            for table in (run.seen, run.values):
+                lowest = min(
+                    lowest, float(np.nanmin(table[:, 1 + i], initial=0.0)) + ROUNDING * float(run.largest[1 + i])
+                )
+    return 0.0 if lowest >= 0.0 else None
+
+
+def _line(axes: Axes, curve: Curve, style: tuple[str, Any, str], least: float | None) -> Any:
+    """A curve and its band, which ends at the least that can be."""
     colour, dashes, mark = style
     if curve.seeds > 1:
         low, high = curve.mean - curve.std, curve.mean + curve.std
-        if curve.measure != "reward":
-            low = np.maximum(low, 0.0)
+        if least is not None:
+            low = np.maximum(low, least)
         axes.fill_between(curve.x, low, high, color=colour, alpha=0.18, linewidth=0)
     every = max(1, len(curve.x) // 6)
     (line,) = axes.plot(
@@ -204,17 +226,21 @@ def _line(axes: Axes, curve: Curve, style: tuple[str, Any, str]) -> Any:
 
 
 def _reference(axes: Axes, study: Study, column: Column, measure: str, cost: str | None) -> None:
-    """The limit, the optimum and ApproPO's threshold."""
+    """The limit, the floor, the optimum and ApproPO's threshold."""
     env = study.environments[column.environment]
     if measure == "cost" and cost is not None:
-        limit = float(env.limits[env.cost_names.index(cost)])
+        i = env.cost_names.index(cost)
+        limit, floor = float(env.limits[i]), float(env.floors[i])
         if np.isfinite(limit):
-            _mark(axes, limit, f"limit {limit:g}", left=column.average)
+            both = "limit and floor" if floor == limit else "limit"
+            _mark(axes, limit, f"{both} {limit:g}", left=column.average)
+        if np.isfinite(floor) and floor != limit:
+            _mark(axes, floor, f"floor {floor:g}", style=(0, (1, 2)), above=False, left=column.average)
     if measure == "reward":
         if column.threshold is not None:
             _mark(axes, column.threshold, f"ApproPO's threshold {column.threshold:g}", above=False)
         if env.optimum is not None and not column.average:
-            _mark(axes, env.optimum.reward, f"optimum {env.optimum.reward:.3f}", style=":")
+            _mark(axes, env.optimum.reward, f"optimum {env.optimum.reward:.4g}", style=":")
 
 
 def _mark(axes: Axes, y: float, text: str, style: Any = "--", above: bool = True, left: bool = False) -> None:
@@ -233,9 +259,9 @@ def _mark(axes: Axes, y: float, text: str, style: Any = "--", above: bool = True
     )
 
 
-def _dress(axes: Axes, column: Column, measure: str, label: str) -> None:
-    """Label, grid and scales of a panel."""
-    axes.set_ylabel(label)
+def _dress(axes: Axes, column: Column, measure: str, label: str, least: float | None) -> None:
+    """Label, grid and scales of a panel; where there is a least value, the axis begins there."""
+    axes.set_ylabel(plain(label))
     axes.tick_params(labelsize=8)
     axes.grid(color="#dddddd", linewidth=0.5)
     axes.set_axisbelow(True)
@@ -247,8 +273,8 @@ def _dress(axes: Axes, column: Column, measure: str, label: str) -> None:
     if measure == "cumulative" and axes.get_ylim()[1] >= 10_000:
         axes.yaxis.set_major_formatter(_thousands)
     axes.spines[["top", "right"]].set_visible(False)
-    if measure != "reward":
-        axes.set_ylim(bottom=0)
+    if least is not None:
+        axes.set_ylim(bottom=least)
     else:
         axes.margins(y=0.12)
 
@@ -260,7 +286,7 @@ def _thousands(value: float, _: float) -> str:
 def _caption(study: Study, columns: Sequence[Column], note: str) -> str:
     seeds = {len(study.select(c.environment, a)) for c in columns for a in c.algorithms}
     few, many = min(seeds), max(seeds)
-    count = f"{many} seed{'s' if many > 1 else ''}" if few == many else f"{few} to {many} seeds"
+    count = counted(many, "seed") if few == many else f"{few} to {many} seeds"
     what = f"Mean and standard deviation over {count}."
     values = f"Reward and cost: exact values of the executed policies, means of the last {WINDOW}."
     shown = {run.algorithm for run in study.runs if run.reported is not None}
@@ -270,4 +296,7 @@ def _caption(study: Study, columns: Sequence[Column], note: str) -> str:
     if all(column.average for column in columns):
         values = "Reward and cost: running means per step, times the horizon."
     total = "" if study.name == "figure2" else "Cumulative: realised cost."
-    return "\n".join(filter(None, (" ".join(filter(None, (what, values, total))), note)))
+    drawn = {a for c in columns for a in study.apart(c.environment) if a in c.algorithms}
+    own = ", ".join(study.titles[name] for name in study.algorithms if name in drawn)
+    apart = f"With limits or budgets of their own, not those drawn: {own}." if own else ""
+    return "\n".join(filter(None, (" ".join(filter(None, (what, values, total, apart))), note)))

@@ -32,7 +32,7 @@ from conrl.problem import Knapsack, Linear, Problem
 from conrl.running import History, learn
 from conrl.running.loop import make_world
 from conrl.running.worlds import with_coins
-from conrl.wording import OnlyGiven, line
+from conrl.wording import OnlyGiven, counted, line
 
 if TYPE_CHECKING:
     import gymnasium
@@ -226,7 +226,7 @@ class Run:
     def __repr__(self) -> str:
         job = self.job
         where = "" if self.directory is None else f"in {self.directory}"
-        return line(self, job.env_name, job.name, f"seed {job.seed}", f"{job.episodes:,} episodes", where)
+        return line(self, job.env_name, job.name, f"seed {job.seed}", counted(job.episodes, "episode"), where)
 
     @cached_property
     def _world(self) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:

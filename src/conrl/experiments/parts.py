@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from conrl import learners, planners
-from conrl.arguments import is_number
+from conrl.arguments import float_array, is_number
 from conrl.envs import naming
 from conrl.envs.registry import PLUGINS, PREFIX, REGISTRY, open_gymnasium, open_plugin, split_parameters
 from conrl.errors import ConRLError, InfeasibleError, SpecError, shown, under, unknown
@@ -131,8 +131,12 @@ def _environment(
         raise SpecError("an environment without a published model takes no such parameter", key=("settings", key))
     if asked.start is not None:
         raise SpecError("the environment itself says where an episode starts", key=("start",))
-    own_limits = () if own.cost_limits is None else tuple(own.cost_limits)
+    own_limits = (
+        () if own.cost_limits is None else tuple(float_array(own.cost_limits, "cost_limits").reshape(-1).tolist())
+    )
     names = own.cost_names or (default_cost_names(len(own_limits)) if own_limits else tuple({**limits, **cost_ranges}))
+    if own_limits and len(own_limits) != len(names):
+        raise SpecError(f"the environment has {len(own_limits)} cost_limits for {len(names)} cost_names")
     if asked.cost is not None and not names:
         raise SpecError("what cost gives has no name; set limits, such as { fall = 0.3 }, or inf", key=("cost",))
     for field, given in (("limits", limits), ("cost_ranges", cost_ranges)):

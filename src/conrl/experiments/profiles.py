@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from conrl.drawing import INK
-from conrl.errors import SpecError
+from conrl.drawing import INK, plain
+from conrl.errors import SpecError, unknown
 from conrl.experiments.analysis import Study
 from conrl.experiments.comparison import Profile
 from conrl.experiments.figures import LETTERS, STYLES
-from conrl.experiments.measures import compared
+from conrl.experiments.measures import COMPARED, compared
 from conrl.experiments.statistics import CONFIDENCE, LEAST_SEEDS, RESAMPLES
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def profile_figure(study: Study, measures: Sequence[str] | None = None, environm
     """The profiles of all algorithms, in all environments together or in one; by default by score and distance."""
     from matplotlib.figure import Figure
 
-    names = _shown(study, measures)
+    names = _shown(study, measures, environment)
     width = 0.9 + 4.2 * len(names)
     figure = Figure(figsize=(width, 4.3), layout="constrained")
     lines: dict[str, Any] = {}
@@ -51,25 +51,32 @@ def profile_figure(study: Study, measures: Sequence[str] | None = None, environm
     listed = [name for name in study.algorithms if name in lines]
     figure.legend(
         [lines[name] for name in listed],
-        [study.titles[name] for name in listed],
+        [plain(study.titles[name]) for name in listed],
         loc="outside upper center",
         ncols=max(1, min(len(listed), int(width / 1.8))),
         frameon=False,
         fontsize=9,
     )
     caption = textwrap.fill(_caption(study, names, environment), int(LETTERS * width))
-    figure.supxlabel(caption, fontsize=7.5, color=INK)
+    figure.supxlabel(plain(caption), fontsize=7.5, color=INK)
     return figure
 
 
-def _shown(study: Study, measures: Sequence[str] | None) -> list[str]:
-    """The measures to draw: those asked for, or those that are known."""
+def _shown(study: Study, measures: Sequence[str] | None, environment: str | None) -> list[str]:
+    """The measures to draw: those asked for, or those that are known there."""
+    if environment is not None and environment not in study.environments:
+        raise SpecError(unknown("environment", environment, study.environments), key=("environment",))
+    known = [name for name in COMPARED if (environment is None or environment in study.scores(name))]
     if measures is not None:
         names = [compared(name).name for name in measures]
     else:
-        names = [name for name in USUAL if study.scores(name)] or ["excess_share"]
-    if not names or any(not study.profiles(name) for name in names):
-        raise SpecError("there are no profiles to draw: no algorithm has a known number in every environment")
+        names = [name for name in USUAL if name in known and study.scores(name)] or ["excess_share"]
+    for name in names:
+        if name not in known or not study.profiles(name, environment):
+            where = "every environment" if environment is None else study.environments[environment].title
+            raise SpecError(f"there is no profile of {name} to draw: no algorithm has a known number in {where}")
+    if not names:
+        raise SpecError(f"measures is empty; name some of {', '.join(COMPARED)}", key=("measures",))
     return names
 
 
@@ -104,12 +111,21 @@ def _panel(axes: Axes, study: Study, profiles: Sequence[Profile]) -> dict[str, A
     return lines
 
 
+def _over(study: Study, environments: Sequence[str], of: str) -> str:
+    """Which environments a panel is over."""
+    titles = ", ".join(study.environments[name].title for name in environments)
+    many = len(environments)
+    count = "one environment" if many == 1 else f"{many} environments, which weigh the same"
+    text = f"{of}over the seeds of {count}: {titles}."
+    return text[0].upper() + text[1:]
+
+
 def _caption(study: Study, names: Sequence[str], environment: str | None) -> str:
     """What the lines and bands are, and who is not among them."""
-    inside = [environment] if environment is not None else list(study.scores(names[0]))
-    titles = ", ".join(study.environments[name].title for name in inside)
-    count = "one environment" if len(inside) == 1 else f"{len(inside)} environments, which weigh the same"
-    text = f"Over the seeds of {count}: {titles}. Bands: pointwise {CONFIDENCE:.0%} intervals, stratified bootstrap, "
+    inside = {name: [environment] if environment is not None else list(study.scores(name)) for name in names}
+    same = len({tuple(own) for own in inside.values()}) == 1
+    over = [_over(study, own, "" if same else f"{compared(name).title}: ") for name, own in inside.items()]
+    text = f"{' '.join(over[:1] if same else over)} Bands: pointwise {CONFIDENCE:.0%} intervals, stratified bootstrap, "
     text += f"{RESAMPLES:,} resamples; none of fewer than {LEAST_SEEDS} seeds. A curve that is higher is better."
     missing = sorted({name for measure in names for name in study.left_out(measure)}, key=study.algorithms.index)
     if missing and environment is None:

@@ -20,7 +20,7 @@ from conrl.metrics import Scores
 from conrl.notebook import Columns, Framed
 from conrl.problem import Knapsack, Linear
 from conrl.running.history import episode_bounds
-from conrl.wording import line
+from conrl.wording import counted, line
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,7 +45,7 @@ class RunRecord(Scores, Framed):
     mixture: Float | None = None  # [K, 1+d]: of the learner's result so far, where it has one
 
     def __repr__(self) -> str:
-        return line(self, self.environment, self.algorithm, f"seed {self.seed}", f"{self.episodes} episodes")
+        return line(self, self.environment, self.algorithm, f"seed {self.seed}", counted(self.episodes, "episode"))
 
     def _columns(self) -> Columns:
         names, K = ("reward", *self.cost_names), self.episodes

@@ -22,6 +22,7 @@ from conrl.explorer.contents import rounded
 from conrl.explorer.pages import FRAME, SCRIPTS, asset, fill
 from conrl.io.files import atomic_write
 from conrl.problem import ConcaveConvex, Linear
+from conrl.wording import counted
 
 PAGE = ("page.js", "curves.js", "comparison.js")
 EVEN, EARLY = 130, 70  # points along a curve: equally far apart, and closer together at the start
@@ -198,20 +199,21 @@ def _profiles(study: Study, measure: str, environment: str | None) -> dict[str, 
 
 def _facts(env: Environment) -> str:
     mdp, best = env.mdp, env.optimum
-    if mdp is None or best is None:
+    if mdp is None:
         return "The model is not known here: no optimum to compare with, and no budget to explore."
+    size = f"{counted(mdp.num_states, 'state')}, {counted(mdp.num_actions, 'action')}, "
+    size += f"{counted(int(mdp.horizon), 'step')} an episode."
+    if best is None:
+        return f"{size} {env.unknown[:1].upper()}{env.unknown[1:]}."
     used = ", ".join(f"{name} {cost:.4g}" for name, cost in zip(mdp.cost_names, best.costs, strict=True))
-    return (
-        f"{mdp.num_states:,} states, {mdp.num_actions} actions, {mdp.horizon:,} steps an episode. "
-        f"Best policy within the limits: reward {best.reward:.5g}" + (f" ({used})." if used else ".")
-    )
+    return f"{size} Best policy within the limits: reward {best.reward:.5g}" + (f" ({used})." if used else ".")
 
 
 def _costs(env: Environment) -> list[dict[str, Any]]:
     used = [None] * len(env.cost_names) if env.optimum is None else env.optimum.costs.tolist()
     return [
-        {"name": name, "limit": rounded(limit), "best": rounded(cost)}
-        for name, limit, cost in zip(env.cost_names, env.limits.tolist(), used, strict=True)
+        {"name": name, "limit": rounded(limit), "floor": rounded(floor), "best": rounded(cost)}
+        for name, limit, floor, cost in zip(env.cost_names, env.limits, env.floors, used, strict=True)
     ]
 
 

@@ -19,6 +19,10 @@ environment weighs the same, however many seeds it has.
   P(x < y).
 - *paired difference*: the mean over environments of the mean of x - y over the seeds that both have.
 
+Scores that differ by at most `TIE` (of those above 1, in proportion) are equal: they are shares of order 1, and a mean
+over 30 equal episodes is not the same floating-point number as one over 25. Planners are no more exact either. So x > y
+means x > y + `TIE` here, between two scores as between a score and a t.
+
 Intervals are 95% percentile intervals of the *stratified bootstrap*: in each of `RESAMPLES` resamples every environment
 keeps its number of seeds, drawn from its own with replacement. Paired differences draw pairs; the probability of
 improvement draws the seeds of X and of Y by themselves. The draws have a fixed seed: the same runs give the same bytes.
@@ -46,7 +50,7 @@ from conrl._types import Float
 RESAMPLES = 2000
 CONFIDENCE = 0.95
 LEAST_SEEDS = 3
-ROUNDING = 1e-12
+TIE = 1e-9
 MOST = 2_000_000  # weights held at once
 
 Sample = Sequence[Float]  # scores by environment
@@ -93,7 +97,8 @@ def mean(sample: Sample) -> Estimate:
 
 def paired_difference(first: Sample, second: Sample) -> Estimate:
     """The mean of first - second; the scores of an environment are of the same seeds, in the same order."""
-    return mean([x - y for x, y in zip(first, second, strict=True)])
+    pairs = zip(first, second, strict=True)
+    return mean([np.where(np.abs(x - y) <= _tie(x), 0.0, x - y) for x, y in pairs])
 
 
 def improvement(first: Sample, second: Sample, higher: bool = True) -> Estimate:
@@ -111,7 +116,8 @@ def improvement(first: Sample, second: Sample, higher: bool = True) -> Estimate:
             order = np.argsort(y, kind="stable")
             own, theirs = w[:, starts[m] : starts[m + 1]], w[:, behind[m] : behind[m + 1]][:, order]
             sums = np.cumsum(np.pad(theirs, ((0, 0), (1, 0))), axis=1)  # of the lowest 0, 1, ... scores
-            below, up_to = (sums[:, np.searchsorted(y[order], x, side)] for side in ("left", "right"))
+            ends = np.searchsorted(y[order], x - _tie(x), "left"), np.searchsorted(y[order], x + _tie(x), "right")
+            below, up_to = (sums[:, end] for end in ends)
             total += (own * (below + up_to)).sum(axis=1) / 2.0
         return total * (4.0 * M)  # each product was 1 / 4M^2, and a mean over environments is 1 / M
 
@@ -121,7 +127,8 @@ def improvement(first: Sample, second: Sample, higher: bool = True) -> Estimate:
 def profile(sample: Sample, at: Float, higher: bool = True) -> Band:
     """[n]: the share of runs with a score above each of the numbers `at`; at most that where less is better."""
     x = np.concatenate(sample)
-    reached = (x[:, None] > at if higher else x[:, None] <= at).astype(np.float64)
+    above = (x - _tie(x))[:, None] > at
+    reached = (above if higher else ~above).astype(np.float64)
     return bootstrap(_sizes(sample), lambda w: w @ reached)
 
 
@@ -151,8 +158,13 @@ def over_seeds(values: Float) -> Band:
 def _estimate(sizes: tuple[int, ...], statistic: Callable[[Float], Float]) -> Estimate:
     """One number; an interval that has no width, or differs by rounding alone, is none."""
     value, low, high = (float(x) for x in bootstrap(sizes, statistic))
-    wide = high - low > ROUNDING * max(abs(low), abs(high))
+    wide = high - low > TIE * max(1.0, abs(low), abs(high))
     return Estimate(value, low, high) if wide else Estimate(value, None, None)
+
+
+def _tie(x: Float) -> Float:
+    """[n]: by how much another score may differ from each and be equal to it."""
+    return TIE * np.maximum(1.0, np.abs(x))
 
 
 def _sizes(sample: Sample) -> tuple[int, ...]:

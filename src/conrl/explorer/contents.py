@@ -16,9 +16,10 @@ from conrl.explorer.totals import episode_totals
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Average, Discounted
 from conrl.model.fleet import Fleet
+from conrl.planners.basis import SELDOM, known_by
 from conrl.problem import Problem
 
-MOST_COLUMNS = 400
+MOST_COLUMNS = 600
 MOST_TYPES = 300  # of a fleet that are listed
 MOST_NUMBERS = 200_000  # of a fleet's table: columns x types x costs
 DIGITS = 12  # significant digits of values
@@ -44,11 +45,30 @@ def contents(
         "actions": list(subject.user.action_names),
         "totals": episode_totals(subject, surface.columns),
     }
+    if subject.user._visits is not None:
+        shown["basis"] = _basis(subject, surface.columns)
     if places is None:
         shown["facts"].append(f"Episodes of more than {MOST_STEPS:,} steps are not shown step by step.")
     else:
         shown["places"] = places.visits(surface.columns) | places.description()
     return shown
+
+
+def _basis(subject: Subject, columns: list[Column]) -> dict[str, Any]:
+    """What each column rests on in an estimated model (`conrl.planners.basis`): steps that the page can mix."""
+    model, user = subject.model, subject.user
+    assert model is not None
+    assert user is not None
+    assert user._visits is not None
+    assert model._visits is not None
+    known = user._log is not None and subject.state[model.pair_state] == user._log.end  # what follows an end
+    found = []
+    for column in columns:
+        used = np.zeros((1, model.num_pairs))
+        if not column.skip:
+            column.oracle.policy(column.direction).add_occupation(model, 1.0, used)
+        found.append([rounded(x) for x in known_by(model._visits, np.where(known, 0.0, used[0]))])
+    return {"steps": int(user._visits.sum()), "seldom": SELDOM, "columns": found}
 
 
 def _words(horizon: Any) -> dict[str, str]:

@@ -17,6 +17,7 @@ from conrl.model.criteria import Criterion
 from conrl.model.fleet import Fleet
 from conrl.model.limits import Limits
 from conrl.planners import FleetPlan, Frontier, Plan
+from conrl.planners.basis import seen_steps
 from conrl.problem import Linear, Problem, as_problem
 
 TITLE = "Budget explorer"
@@ -124,7 +125,9 @@ def _taken(given: Plan | FleetPlan | Frontier) -> tuple[ConstrainedMDP | Fleet, 
 def _size(model: ConstrainedMDP | Fleet) -> str:
     if isinstance(model, Fleet):
         kinds = f"{model.num_types:,} type{'s' * (model.num_types != 1)}"
-        return f"{model.num_units:,} units of {kinds}, {model.horizon:,} steps."
+        basis = f" {seen_steps(model)}." if seen_steps(model) else ""
+        return f"{model.num_units:,} units of {kinds}, {model.horizon:,} steps.{basis}"
     steps = f"{model.horizon}" if isinstance(model.horizon, Criterion) else f"{model.horizon:,} steps an episode"
-    basis = "" if model._visits is None else f" Estimated from {int(np.sum(model._visits)):,} logged steps."
+    basis = "" if model._visits is None else f" Estimated from {int(np.sum(model._visits)):,} logged steps: what this "
+    basis += basis and "page calls best and exact is so in the estimate, and not surely in the world."
     return f"{model.num_states:,} states, {model.num_actions:,} actions, {steps}.{basis}"

@@ -27,7 +27,9 @@ MOST_LISTED = 64  # kept of each column and step, if there are more; the most vi
 MOST_CELLS = 2_500  # of a map that a page can draw
 MOST_MOVES = 15_000  # outcomes that a page holds for its diagram
 MOST_STEPS = 2_000
-UNIT = 1e-4  # in which probabilities are stored; 0 stands for less than half of it
+UNIT = 1e-4  # in which probabilities are stored, as decimal fractions of it where places are visited seldom
+EXACT = 4e-3  # of a place's mean over the steps: where its probabilities are rounded; a sum over steps is nearer
+NEVER = 1e-4  # units to which at most it is rounded; 0 stands for less than half of what is rounded to
 
 
 class Places:
@@ -67,8 +69,10 @@ class Places:
             rho = np.zeros((self.model.repeats, self.model.num_pairs))
             if not column.skip:
                 column.oracle.policy(column.direction).add_occupation(self.model, 1.0, rho)
-            steps = [self._step(rho, h) for h in range(every)]
-            first.append([self._listed(keys, p, most) for keys, p in steps])
+            tables = [self._listed(*self._step(rho, h), most) for h in range(every)]
+            places = np.add.reduce(tables).reshape(self.count, self.actions).sum(axis=1)
+            grain = np.repeat(_grain(places / every), self.actions)
+            first.append([sparse(table, UNIT, grain) for table in tables])
             if self.second is not None:
                 second.append([self._pieces(rho, h) for h in range(every)])
         return {"visits": first, "all": most >= self.count} | ({"second": second} if self.second is not None else {})
@@ -80,15 +84,16 @@ class Places:
             return self.keys[at], rho[0][at]
         return self.keys, rho[h]
 
-    def _listed(self, keys: Int, p: Float, most: int) -> list[int]:
-        table = np.bincount(keys[keys >= 0], p[keys >= 0], minlength=self.count * self.actions)
+    def _listed(self, keys: Int, p: Float, most: int) -> Float:
+        table: Any = np.bincount(keys[keys >= 0], p[keys >= 0], minlength=self.count * self.actions)
         table = table.reshape(self.count, self.actions)
         if most < self.count:
             table[np.argsort(-table.sum(axis=1), kind="stable")[most:]] = 0.0
         self.named.update(np.flatnonzero(table.any(axis=1)).tolist())
-        return sparse(table.ravel(), UNIT)
+        flat: Float = table.ravel()
+        return flat
 
-    def _pieces(self, rho: Float, h: int) -> list[int]:
+    def _pieces(self, rho: Float, h: int) -> list[float]:
         assert self.second is not None
         at = self.model.pair_step == h if self.model.step_dependent else np.ones(self.source.size, dtype=bool)
         row = rho[0] if self.model.step_dependent else rho[h]
@@ -161,13 +166,31 @@ def _second_piece(mdp: ConstrainedMDP, layout: Layout) -> Int | None:
     return piece if single and (agent == layout.cell).all() else None
 
 
-def sparse(values: Any, unit: float) -> list[int]:
-    """Where values are positive, as differences of indices, each followed by its value in units.
+def _grain(means: Float) -> Float:
+    """Powers of ten of a unit, to which probabilities are rounded so that their mean is told: 1 or less.
+
+    >>> _grain(np.array([0.5, 3e-5, 0.0])).tolist()
+    [1.0, 0.001, 0.0001]
+    """
+    least = np.clip(EXACT * means / UNIT, NEVER, 1.0)
+    return np.array([float(f"1e{np.floor(np.log10(x) + 1e-9):.0f}") for x in least])
+
+
+def sparse(values: Any, unit: float, grain: Float | None = None) -> list[float]:
+    """Where values are positive, as differences of indices, each followed by its value in units: a whole number, or a
+    multiple of its `grain`.
 
     >>> sparse(np.array([0.0, 0.25, 0.0, 1.0]), 0.01)
     [1, 25, 2, 100]
+    >>> sparse(np.array([0.0, 0.25, 0.00123456]), 0.01, np.array([1.0, 1.0, 0.001]))
+    [1, 25, 1, 0.123]
     """
     at = np.flatnonzero(values > 0.0)
-    pairs = np.column_stack((np.diff(at, prepend=0), np.round(values[at] / unit).astype(np.int64)))
-    flat: list[int] = pairs.ravel().tolist()
-    return flat
+    fine = np.ones(at.size) if grain is None else grain[at]
+    stored = [_shortest(round(x / g), g) for x, g in zip((values[at] / unit).tolist(), fine.tolist(), strict=True)]
+    return [x for pair in zip(np.diff(at, prepend=0).tolist(), stored, strict=True) for x in pair]
+
+
+def _shortest(count: int, grain: float) -> float:
+    x = float(f"{count * grain:.9g}")
+    return int(x) if x == int(x) else x

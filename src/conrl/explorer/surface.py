@@ -8,7 +8,8 @@ value vectors of the model.
     walls     (m_j, l_j), l_j >= 0: l_j.G z >= m_j for all z in Z, so that nothing keeps h if l_j.h < m_j
 
 A plan at h (`column_generation.linear`) gives all of them: the columns that it mixes and its multipliers, for which
-the three agree at h; or, if h cannot be kept, the proof of that. Where to plan is for `survey.py` to say.
+the three agree at h; or, if h cannot be kept, the proof of that. A question at some prices l gives one column and one
+cut or wall. Where to plan and what to ask is for `survey.py` to say.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ import numpy as np
 
 from conrl._types import Float
 from conrl.errors import RunError
-from conrl.explorer.mixing import Mixing
+from conrl.explorer.mixing import LIGHT, Mixed, Mixing
 from conrl.explorer.subject import FIXED, Subject
 from conrl.oracles import SupportOracle
+from conrl.planners.allowance import Allowance
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Columns, Conflict, Optimum
 
 TOL = 1e-9  # of the plans, as `conrl.plan` has it
 ROUNDING = 1e-9  # of a row's unit: what is no nearer to a wall is beyond it
-LIGHT = 1e-9  # weight of a column that is left out
+STEEP = 1e4  # largest rewards that a unit of a row is worth, where it is about keeping that row
 PLANS = 500
 ASKED = 4e9  # directions x outcomes x steps of all plans together
 
@@ -70,6 +72,8 @@ class Bounds:
         self.conflict = Conflict(np.zeros(0), 0.0)  # the last one
         self.plans, self.work = 0, 0.0
         self.sweep = _work(subject)
+        bare = type(self.rows)(self.rows.cost, self.rows.sign, np.zeros(self.rows.size), self.rows.cost_names)
+        self.allowance = Allowance(self.oracle, bare)
         ends = self.oracle.support_many(np.vstack((self.a, -self.G)))
         self.least = -ends.values[1:]
         uses = ends.points @ self.G.T
@@ -80,7 +84,8 @@ class Bounds:
         self.mixing = Mixing(unit, self.size)
         # Nothing uses less of a row than the least.
         walls = [np.concatenate(([self.least[r]], np.eye(self.rows.size)[r])) / unit[r] for r in range(self.rows.size)]
-        self.surface = Surface(self.least, uses[0].copy(), self.rows.bound.copy(), self.rows.bound.copy(), walls=walls)
+        self.free = uses[0].copy()  # what is used where nothing is limited
+        self.surface = Surface(self.least, self.free, self.rows.bound.copy(), self.rows.bound.copy(), walls=walls)
 
     # -- plans --------------------------------------------------------------------------------------------
 
@@ -107,7 +112,7 @@ class Bounds:
             wall[1:][finite] = conflict.multipliers
             # Of all z, l.G z is at least l.h + violation.
             wall[0] = float(conflict.multipliers @ h[finite]) + conflict.violation
-            self.surface.walls.append(wall / (float(np.abs(wall[1:] * self.mixing.unit).max()) or 1.0))
+            self._wall(wall)
             return None
         self.work += self.sweep * best.asked
         cut = np.zeros(1 + h.size)
@@ -115,24 +120,65 @@ class Bounds:
         cut[0] = best.bound - float(best.multipliers @ h[finite])
         self.surface.cuts.append(cut)
         for i in np.flatnonzero(best.weights > LIGHT).tolist():
-            self._keep(best, i)
+            self._keep(Column(best.means[i], best.directions[i], bool(best.skips[i]), best.oracle))
         return best
 
-    def _keep(self, best: Optimum, i: int) -> None:
-        value = best.means[i]
-        key = np.array([float(f"{x:.11g}") for x in value]).tobytes()
+    def step(self, found: Mixed) -> bool:
+        """Ask what the best mixture at some h leaves open; False if nothing, so that the bounds have met there."""
+        before = len(self.surface.columns)
+        if found.short > 0.0:
+            self.ask_least(found.prices)
+        else:
+            self.ask(found.prices)
+        return len(self.surface.columns) > before
+
+    def ask(self, prices: Float) -> None:
+        """Ask for the best column at some prices l [R]: that column, and the cut that it proves."""
+        direction = self.a - prices @ self.G
+        value, _, means, skips = self.oracle.support_many(direction[None])
+        self.work += self.sweep
+        error = self.allowance.outward(self.a, prices, TOL * self.size)
+        self.surface.cuts.append(np.concatenate(([float(value[0]) + error], prices)))
+        self._keep(Column(means[0], direction, skips is not None and bool(skips[0]), self.oracle))
+
+    def ask_least(self, prices: Float) -> None:
+        """Ask for what uses least at some prices l [R], which is a wall; and for what earns most of that."""
+        value = float(self.oracle.support_many(-(prices @ self.G)[None]).values[0])
+        self.work += self.sweep
+        error = self.allowance.outward(0.0 * self.a, prices, ROUNDING * float(prices @ self.mixing.unit))
+        self._wall(np.concatenate(([-value - error], prices)))
+        self.ask(prices * (STEEP * self.size / float(prices @ self.mixing.unit)))
+
+    def _wall(self, wall: Float) -> None:
+        self.surface.walls.append(wall / (float(np.abs(wall[1:] * self.mixing.unit).max()) or 1.0))
+
+    def _keep(self, column: Column) -> None:
+        key = np.array([float(f"{x:.11g}") for x in column.value]).tobytes()
         if key in self.known:
             return
         self.known[key] = len(self.surface.columns)
-        self.surface.columns.append(Column(value, best.directions[i], bool(best.skips[i]), best.oracle))
-        use = self.G @ value
-        self.mixing.add(float(value[0]), use)
+        self.surface.columns.append(column)
+        use = self.G @ column.value
+        self.mixing.add(float(column.value[0]), use)
         self.surface.high = np.maximum(self.surface.high, use)
+
+    def drop_others(self, kept: set[int]) -> None:
+        """Keep some of the columns only."""
+        columns = [self.surface.columns[i] for i in sorted(kept)]
+        self.surface.columns, self.surface.high, self.known = [], self.free, {}
+        self.mixing = Mixing(self.mixing.unit, self.size)
+        for column in columns:
+            self._keep(column)
 
     @property
     def spent(self) -> bool:
-        """Whether no more may be planned."""
-        return self.plans >= PLANS or self.work >= ASKED or len(self.surface.columns) >= self.most
+        """Whether no more may be asked."""
+        return self.plans >= PLANS or self.work >= ASKED or self.full
+
+    @property
+    def full(self) -> bool:
+        """Whether the page has no room for another column."""
+        return len(self.surface.columns) >= self.most
 
     # -- what is known ------------------------------------------------------------------------------------
 

@@ -1,9 +1,10 @@
-"""Where to plan, so that a page knows the best reward at all limits: where its two bounds differ most.
+"""Where to ask, so that a page knows the best reward at all limits: where its two bounds differ most.
 
 On the line through the opening along each row that is where two cuts meet, as in the dichotomic search of
 `conrl.planners.frontier`: between them the upper bound is a line, and the lower one concave. Elsewhere it is looked for
-among points spread over the box of limits. The bounds are brought together everywhere to one percent first, then to a
-tenth of that, and so on, as long as the page has room for more columns.
+among places spread over the box of limits (`spread.py`). The bounds are brought together everywhere to one percent
+first, then to a tenth of that, and so on, as long as the page has room for more columns. A full page drops those that
+are mixed nowhere, and goes on.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ import numpy as np
 
 from conrl._types import Float, Int
 from conrl.errors import RunError
+from conrl.explorer.spread import Spread
 from conrl.explorer.subject import FIXED, Subject
 from conrl.explorer.surface import TOL, Bounds, Surface
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict
 from conrl.planners.feasibility import infeasible
 
-CLOSE = 1e-6  # of the largest reward: a difference between the bounds that is not worth a plan
+CLOSE = 1e-6  # of the largest reward: a difference between the bounds that is not worth a question
 LEVELS = (1e-2, 1e-3, 1e-4, 1e-5, CLOSE)  # down to which the bounds are brought everywhere, one after the other
-SPREAD = 240  # places that are looked at beside the lines through the opening
+NEAR = 3e-4  # of the largest reward: the same where it is about all limits together
+TIDY = 0.95  # share of the columns that are in use, above which it is not worth to drop the others
+SPREAD = 1_500  # places that are looked at beside the lines through the opening
 HALVINGS = 12
 GRID = 6  # by so many places a pair of rows is looked at
 
@@ -55,16 +59,37 @@ class _Survey(Bounds):
                 self.look(h)
                 h[r] = self._first(r, others)
                 self.look(h)
-        places = self._places(none)
-        gaps, asked = np.full(len(places), np.inf), {r: set[float]() for r in self.sliders.tolist()}
+        spread = Spread(self, self._places(none))
+        asked = {r: set[float]() for r in self.sliders.tolist()}
         for close in LEVELS:
-            for r in self.sliders.tolist():
-                self._line(r, close * self.size, asked[r])
-            self._box(places, gaps, close * self.size)
-        left = [*map(self.gap, places), *(gap for r in self.sliders.tolist() for gap, _ in self._gaps(r))]
+            again = True
+            while again:
+                for r in self.sliders.tolist():
+                    self._line(r, close * self.size, asked[r])
+                spread.close(max(close, NEAR) * self.size)
+                again = self.full and self._tidy(spread)
         # Where neither a mixture nor a wall tells whether the limits can be kept, the difference is no number.
-        surface.error = max((gap for gap in left if np.isfinite(gap)), default=0.0)
+        left = (gap for r in self.sliders.tolist() for gap, _ in self._gaps(r) if np.isfinite(gap))
+        surface.error = max(spread.most_apart(), *left)
         return surface
+
+    def _tidy(self, spread: Spread) -> bool:
+        """Make room: only columns that are mixed at the places, or along the lines, stay. False if that is no gain."""
+        kept = spread.used() | set(self.mixing.mixed(self.surface.opening).parts.tolist())
+        for r in self.sliders.tolist():
+            for _, x in self._gaps(r):
+                kept.update(self.mixing.mixed(self._along(r, x)).parts.tolist())
+        if len(kept) > TIDY * self.most:
+            return False
+        self.drop_others(kept)
+        spread.renumber(kept)
+        return True
+
+    def _along(self, r: int, x: float) -> Float:
+        """The opening with another bound of one row."""
+        h = self.surface.opening.copy()
+        h[r] = x
+        return h
 
     def _binding(self, own: Float) -> Float:
         """The bounds with the first that matters halfway between what is least and what is used without it."""
@@ -101,15 +126,14 @@ class _Survey(Bounds):
         return -best.objective
 
     def _line(self, r: int, close: float, asked: set[float]) -> None:
-        """Along one row through the opening: plan where two cuts meet highest above the mixtures."""
-        while not self.spent:
-            gap, x = max(((gap, x) for gap, x in self._gaps(r) if x not in asked), default=(0.0, 0.0))
-            if gap <= close:
+        """Along one row through the opening: ask wherever two cuts meet too high above the mixtures."""
+        while True:
+            worth = sorted(((gap, x) for gap, x in self._gaps(r) if gap > close and x not in asked), reverse=True)
+            if not worth or self.spent:
                 return
-            asked.add(x)
-            h = self.surface.opening.copy()
-            h[r] = x
-            self.look(h)
+            for _, x in worth:
+                if not self.spent and not self.step(self.mixing.mixed(self._along(r, x))):
+                    asked.add(x)
 
     def _gaps(self, r: int) -> list[tuple[float, float]]:
         """How far the bounds are apart along one row through the opening, and where: between two of these places the
@@ -126,25 +150,11 @@ class _Survey(Bounds):
             found.append((self.gap(h), x))
         return found
 
-    def _box(self, places: list[Float], gaps: Float, close: float) -> None:
-        """Plan at the worst of the places, until none is worth it. The bounds only ever come nearer to each other, so
-        that what was known of a place before, `gaps`, is at least what is left."""
-        while gaps.size and not self.spent:
-            k = int(np.argmax(gaps))
-            if gaps[k] <= close:
-                return
-            now = self.gap(places[k])
-            if now < gaps[k]:
-                gaps[k] = now
-                continue
-            self.look(places[k])
-            gaps[k] = 0.0
-
-    def _places(self, none: Float) -> list[Float]:
+    def _places(self, none: Float) -> Float:
         """Points of the box: pairs of rows by a grid, the others at the opening; and all rows at random."""
         surface, places = self.surface, []
         if self.sliders.size < 2:
-            return []
+            return np.zeros((0, none.size))
         generator = np.random.default_rng(0)
 
         def at(r: Int, share: Float) -> Float:
@@ -158,13 +168,13 @@ class _Survey(Bounds):
                 h = surface.opening.copy()
                 h[list(pair)] = at(np.array(pair), np.array(both))
                 places.append(h)
-        for _ in range(SPREAD):
+        for k in range(SPREAD):
             h = none.copy()
-            share = generator.random(self.sliders.size)
+            share = generator.random(self.sliders.size) ** (1 + k % 3)
             free = generator.random(self.sliders.size) < 0.2
             h[self.sliders] = np.where(free, np.inf, at(self.sliders, share))
             places.append(h)
-        return places
+        return np.array(places)
 
 
 def _breaks(heights: Float, slopes: Float, low: float, high: float) -> list[float]:

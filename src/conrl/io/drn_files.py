@@ -86,8 +86,8 @@ def load_drn(path: Path, given: dict[str, Any]) -> ConstrainedMDP:
         pay[:, 0] = table[:, at] if sign > 0 else 0.0 - table[:, at]
     pay[:, 1:] = table[:, costs]
     action, action_names = _numbered(np.array(body.action), list(body.actions))
-    named = [body.names.get(s, "") for s in range(header.states)]
-    state_names = named if all(named) and len(set(named)) == len(named) else None
+    named = [body.names[s] for s in range(header.states) if s in body.names]
+    state_names = named if len(set(named)) == header.states else None
     counts = np.array(body.counts)
     with about(path):
         mdp = ConstrainedMDP.from_outcomes(
@@ -127,7 +127,7 @@ def _read_header(lines: Lines) -> Header:
             lines.stop("placeholders stand for expressions of a parametric model; export it with all constants given")
         value = text[len(section) :] if section.endswith(":") else lines.raw()
         found[section] = (value or "", lines.number)
-        if (value or "").startswith("@"):
+        if (value or "").lstrip().startswith(("@", "//")):
             hint = "; it may be empty" if section in ("@parameters", "@reward_models") else ""
             lines.stop(f"the line that belongs below {section} is missing{hint}")
         if section == "@parameters" and value and value.strip():

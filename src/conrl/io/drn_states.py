@@ -117,19 +117,29 @@ class States:
     def _begin_state(self, text: str) -> None:
         self._end_state()
         self.state += 1
-        number, _, rest = text.partition(" ")
+        number, *more = text.split(maxsplit=1) or [""]
         if number != str(self.state):
             self.lines.stop(f"state {shown(number)[1:-1]} where state {self.state} is due; states are in order, from 0")
         if self.state >= self.header.states:
             self.lines.stop(f"state {number}, but @nr_states says {self.header.states}")
         self.state_line, self.here = self.lines.number, set()
-        rest = rest.strip()
+        rest = more[0] if more else ""
         if rest[:1] in ("!", "{"):
             what = "an exit rate: the model " + TIME if rest[0] == "!" else "an observation: the model is a POMDP"
             self.lines.stop(f"state {number} has {what}, which conrl does not plan in")
         self.rewards, labels = self._rewards(rest)
-        if INITIAL in (quoted or word for quoted, word in _LABEL.findall(labels)):
+        if INITIAL in self._labels(labels):
             self.body.initial.append(self.state)
+
+    def _labels(self, text: str) -> list[str]:
+        """What stands behind a state's rewards; what is no label would be lost without a word."""
+        labels = _LABEL.findall(text)
+        odd = next((word for _, word in labels if word.startswith(("[", "//")) or '"' in word), None)
+        if odd is not None:
+            rule = {"[": "rewards are one list, before the labels", "/": "a comment has a line of its own"}
+            why = rule.get(odd[0], "a label in quotation marks ends with one")
+            self.lines.stop(f"{shown(odd)} among the labels of state {self.state}; {why}")
+        return [quoted or word for quoted, word in labels]
 
     def _begin_choice(self, text: str) -> None:
         self._end_choice()

@@ -167,13 +167,22 @@ def read_bytes(path: Path, most: int = -1) -> bytes:
 
 
 def parse_json(text: str) -> Any:
-    """What a JSON text says; a `ValueError` if it is none, or one that is nested too deeply."""
+    """What a JSON text says; a `ValueError` if it is none, is nested too deeply, or says one thing twice."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_once)
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
     check_depth(value)
     return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs; Python would believe the last of two."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is there twice")
+    return found
 
 
 def parse_toml(text: str) -> dict[str, Any]:

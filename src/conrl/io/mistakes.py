@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import numpy as np
+
+from conrl._types import Int
 from conrl.errors import ModelError
 
 KEPT = 1_000  # mistakes of a file that are kept; the others are counted
@@ -12,10 +15,11 @@ WHOLE = 2**62  # the line of a mistake that is on none: it comes last
 
 
 class Mistakes:
-    """Collects the mistakes of one file."""
+    """Collects the mistakes of one file; `place` is what its lines are called."""
 
-    def __init__(self, label: Path | str) -> None:
+    def __init__(self, label: Path | str, place: str = "line") -> None:
         self.label = str(label)
+        self.place = place
         self.found: list[tuple[int, str]] = []
         self.count = 0
 
@@ -28,6 +32,18 @@ class Mistakes:
         if len(self.found) < KEPT:
             self.found.append((line, what))
 
+    def add_each(self, lines: Int, tell: Callable[[int], str]) -> None:
+        """A mistake on each of some lines; `tell` finds the words for the i-th, if they are kept."""
+        kept = np.argsort(lines, kind="stable")[: max(KEPT - len(self.found), 0)].tolist()
+        self.found += [(int(lines[i]), tell(i)) for i in kept]
+        self.count += lines.size
+
+    def take(self, others: Mistakes) -> None:
+        """The mistakes that were collected elsewhere."""
+        for line, what in others.found:
+            self.add(line, what)
+        self.count += others.count - len(others.found)
+
     @property
     def full(self) -> bool:
         """Whether another mistake would only be counted: no need to find words for it."""
@@ -36,7 +52,7 @@ class Mistakes:
     def told(self, most: int = KEPT) -> list[str]:
         """A sentence each, in the order of the lines."""
         listed = sorted(self.found, key=lambda mistake: mistake[0])[:most]
-        return [f"{self.label}{'' if line == WHOLE else f', line {line}'}: {what}" for line, what in listed]
+        return [f"{self.label}{'' if line == WHOLE else f', {self.place} {line}'}: {what}" for line, what in listed]
 
     def refuse(self) -> None:
         """Raise the first one, and say how many others there are."""

@@ -161,19 +161,33 @@ def one_look(name: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def alike(kind: str, names: Sequence[str], lines: Sequence[int] | None = None) -> Iterator[str]:
-    """A warning for each name that looks like an earlier one; `lines` are those where they are first."""
+def alike(kind: str, names: Sequence[str], lines: Sequence[int] | None = None, place: str = "line") -> Iterator[str]:
+    """A warning for each name that looks like an earlier one; `lines` are those where they are first.
+
+    Numbers with leading zeros count as well: a spreadsheet makes `1` of the code `01`, and not in every row.
+    """
     first: dict[str, int] = {}
     count = 0
     for i, name in enumerate(names):
-        j = first.setdefault(one_look(name), i)
+        look = one_look(name)
+        j = first.setdefault(bare(look), i)
         if j != i:
             count += 1
             if count <= ALIKE:
-                one, two = (f"{names[m]!r}" + ("" if lines is None else f" (line {lines[m]})") for m in (j, i))
-                yield f"{kind}s {one} and {two} differ only in case or blanks; they are two {kind}s"
+                one, two = (f"{names[m]!r}" + ("" if lines is None else f" ({place} {lines[m]})") for m in (j, i))
+                differ = "case or blanks" if one_look(names[j]) == look else "leading zeros"
+                yield f"{kind}s {one} and {two} differ only in {differ}; they are two {kind}s"
     if count > ALIKE:
         yield f"{count - ALIKE} more {kind}s look like others"
+
+
+def bare(look: str) -> str:
+    """A whole number without leading zeros; any other text as it is.
+
+    >>> bare("007"), bare("0"), bare("0a")
+    ('7', '0', '0a')
+    """
+    return look.lstrip("0") or "0" if look.isdecimal() else look
 
 
 def first_lines(count: int, *columns: tuple[Int, Int]) -> list[int]:

@@ -32,6 +32,7 @@ class Columns(NamedTuple):
     numbers: list[int]  # probability, reward, costs
     costs: list[str]
     unnamed: list[int]  # without a name: they may hold nothing
+    given: list[str]  # [width]: as the header has them
 
     @property
     def width(self) -> int:
@@ -80,9 +81,8 @@ def read_columns(header: Sequence[Cell], line: int, mistakes: Mistakes) -> Colum
     texts = [at[name] for name in (*COLUMNS[:3], STEP) if name in at]
     called = [str(names[i]).removeprefix(COST) for i in costs]
     unnamed = [i for i, given in enumerate(header) if not str(given).strip()]
-    return Columns(
-        [name or "" for name in names], texts, [*(at[name] for name in COLUMNS[3:]), *costs], called, unnamed
-    )
+    ours, numbers = [name or "" for name in names], [*(at[name] for name in COLUMNS[3:]), *costs]
+    return Columns(ours, texts, numbers, called, unnamed, list(map(str, header)))
 
 
 def _our_name(given: Cell) -> str | None:

@@ -16,11 +16,12 @@ from conrl._types import Array, Bool, Float, Int
 from conrl.arguments import LARGEST
 from conrl.errors import ModelError, nearest, shown
 from conrl.io.cells import from_cell
+from conrl.io.cut_rows import Role, cut_rows
 from conrl.io.files import about
 from conrl.io.mistakes import WHOLE, Mistakes
 from conrl.io.model_columns import COLUMNS, Columns
 from conrl.io.numerals import Cell, OddNumber, plain_numbers, read_number, written_numbers
-from conrl.io.sheets import BrokenRow, Row, Sheet, chunks, decimal_mark, fits, resized
+from conrl.io.sheets import BrokenRow, Row, Sheet, chunks, decimal_mark, fits, misfit, resized
 from conrl.model.reading import read_horizon
 from conrl.sizes import MAX_TABLE, most
 
@@ -98,6 +99,9 @@ def read_rows(
     when = rest.pop(0) if columns.by_step else None
     probability, *pay = rest
     states, actions, next_states = texts[:3]
+    for at, what in cut_rows(sheet, _roles(columns, texts)):
+        sound[line == at] = False
+        mistakes.add(at, what)
     rows = Rows(line, state, action, successor, probability, np.stack(pay, axis=1), sound.astype(bool))
     with about(sheet.label):
         steps = None if when is None else _read_steps(texts[3], when, rows, horizon, mistakes)
@@ -107,6 +111,21 @@ def read_rows(
         source, step, H = steps
         rows = rows.take(source)._replace(step=step)
     return Names(list(states.number), list(actions.number), columns.costs), rows, H
+
+
+def _roles(columns: Columns, texts: list[Codes]) -> list[Role]:
+    """What each column is for, as `conrl.io.cut_rows` asks."""
+    states, actions, next_states = (code.number.keys() for code in texts[:3])
+    known = dict(zip(columns.texts, (states | next_states, actions, states | next_states), strict=False))
+    roles = []
+    for at, given in enumerate(columns.given):
+        if at in columns.numbers:
+            roles.append(Role(given, is_share=at == columns.numbers[0]))
+        elif at in known:
+            roles.append(Role(given, known[at].__contains__))
+        else:  # steps are not cut; what is left out and no remark is empty
+            roles.append(Role(given, lambda text: text.strip().isdecimal(), is_cut=False))
+    return roles
 
 
 def _find_mark(sheet: Sheet, columns: Columns, mistakes: Mistakes) -> str | None:
@@ -126,9 +145,7 @@ def _read_all(sheet: Sheet, columns: Columns, mistakes: Mistakes, read: Read) ->
     except BrokenRow as error:  # half a table is none
         own.add(*error.where[1:])
         parts = []
-    for line, what in own.found:
-        mistakes.add(line, what)
-    mistakes.count += own.count - len(own.found)
+    mistakes.take(own)
     return texts, parts
 
 
@@ -161,13 +178,7 @@ def _fitted(rows: list[list[Cell]], lines: Int, sound: Bool, columns: Columns, m
     for i, row in enumerate(rows):
         if len(row) != width and not fits(row, width, columns.optional):
             sound[i] = False
-            hint = ""
-            if len(row) > width:
-                hint = (
-                    " (if commas are decimal, separate the columns by semicolons; put quotes around texts with commas)"
-                )
-            fields = f"{len(row)} field{'s' * (len(row) != 1)}"
-            mistakes.add(int(lines[i]), f"{fields}; the header has {width}{hint}")
+            mistakes.add(int(lines[i]), misfit(row, width))
     return [resized(row, width) for row in rows]
 
 

@@ -188,11 +188,6 @@ def check_text(path: Path, remedy: str = "save the file as CSV UTF-8") -> None:
         stop(path, line, "the file ends within a UTF-8 character")
 
 
-def line_of(sheet: Sheet, row: int) -> int:
-    """The line on which a row starts; the header is row -1."""
-    return next(line for at, (line, _) in enumerate(sheet.rows(), -1) if at == row)
-
-
 def stop(label: Path | str, line: int, what: str) -> NoReturn:
     raise BrokenRow(label, line, what)
 
@@ -209,6 +204,13 @@ def plain(name: Cell) -> str:
 def fits(row: list[Cell], width: int, optional: int) -> bool:
     """Whether a row has a cell for every column: one too many may be empty, the last `optional` ones may be missing."""
     return width - optional <= len(row) and not any(_is_filled(cell) for cell in row[width:])
+
+
+def misfit(row: Sequence[Cell], width: int) -> str:
+    """What to say of a row with too few or too many cells."""
+    fields = f"{len(row)} field{'s' * (len(row) != 1)}; the header has {width}"
+    hint = " (if commas are decimal, separate the columns by semicolons; put quotes around texts with commas)"
+    return fields + hint * (len(row) > width)
 
 
 def _is_filled(cell: Cell) -> bool:

@@ -23,7 +23,7 @@ from conrl.learners.safe_conrl import SafeConRL
 from conrl.learners.saving import load_learner
 from conrl.learners.tfw_ucrl2 import TFWUCRL2
 from conrl.learners.ucbvi import UCBVI
-from conrl.plugins import Registry, named
+from conrl.plugins import Registry, check_problems, named, theirs
 
 __all__ = [
     "DOPE",
@@ -58,6 +58,7 @@ def _read(name: str, thing: Any) -> Any:
         return thing
     if not callable(thing):
         raise SpecError(f"algorithm {name!r} is {shown(thing)}; register its class")
+    check_problems(getattr(thing, "problems", ()), f"algorithm {name!r}")
     missing = [method for method in TWO if inspect.isclass(thing) and not can(thing, method)]
     if missing:
         raise SpecError(f"algorithm {name!r}: {thing.__name__} has no {' and no '.join(missing)}")
@@ -65,7 +66,8 @@ def _read(name: str, thing: Any) -> Any:
         raise SpecError(f"algorithm {name!r} learns from one unending episode; make it a subclass of TFWUCRL2")
     if isinstance(getattr(thing, "name", None), str):
         named(thing, name)
-    parameters = list(inspect.signature(thing).parameters.values())
+    with theirs(f"algorithm {name!r} does not say what parameters it has", SpecError):
+        parameters = list(inspect.signature(thing).parameters.values())
     if not parameters or parameters[0].kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
         raise SpecError(f"algorithm {name!r} is made from a task, which must be its first parameter")
     if any(parameter.name == "learner" for parameter in parameters[1:]):

@@ -15,6 +15,7 @@ the task, its options, and of `problem`, `seed` and `preset` with those that its
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 from collections.abc import Callable, Mapping
@@ -26,17 +27,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl._types import Array, Arrays, Float
-from conrl.arguments import read_seed
+from conrl.arguments import float_array, read_count, read_seed
 from conrl.episode import Episode, check_episode
-from conrl.errors import ConRLError, RunError, SpecError, shown
+from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.learners.base import NEEDED, Learner, Proposal, check_learner, group, prefixed, saved_count
 from conrl.learners.saving import GIVEN, describe, save_learner
 from conrl.model import ConstrainedMDP, Task
 from conrl.planners.result import check_arrays
-from conrl.plugins import reason
+from conrl.plugins import theirs
 from conrl.policy import Policy
 from conrl.problem import Linear, Problem, as_problem
 from conrl.sampling import UNBOUND, Room
+from conrl.wording import counted
 
 OWN = "own_"  # before the names of the arrays of the object's own state
 TWO = ("propose", "observe")
@@ -82,7 +84,7 @@ class Adapted:
         self._before: Arrays | None = None  # its state before it was asked for that: a proposal may draw
 
     def __repr__(self) -> str:
-        return f"Adapted({self.name}, {self.episodes} episodes, {self.task})"
+        return f"Adapted({self.name}, {counted(self.episodes, 'episode')}, {self.task})"
 
     @property
     def episodes(self) -> int:
@@ -98,23 +100,44 @@ class Adapted:
     def problem(self, given: Problem) -> None:
         if not hasattr(self.inner, "problem"):
             raise SpecError(f"{self.name} has no problem that could be set; make it for these limits", key=("problem",))
-        self.inner.problem = self._problem = given
+        with theirs(f"{self.name}: its problem cannot be set", SpecError, ("problem",)):
+            self.inner.problem = given
+        self._problem = given
         self._proposal = None
 
     @property
     def proposal(self) -> Proposal:
         """What it proposes for the next episode; it is asked once."""
         if self._proposal is None:
-            own = getattr(self.inner, "proposal", None)
-            self._proposal = own if isinstance(own, Proposal) else self._asked()
+            own = self._own("proposal")
+            self._proposal = self._fitting(own if isinstance(own, Proposal) else self._asked())
         return self._proposal
 
     def _asked(self) -> Proposal:
         self._before = self._own_state() if self.resumes else None
-        policy = self.inner.propose()
+        policy = self._call("propose")
+        return Proposal(policy, policy)
+
+    def _fitting(self, proposal: Proposal) -> Proposal:
+        """Refuse what is no policy, or one for another task: what plays it would look beyond its table."""
+        task, policy = self.task, proposal.policy
         if not isinstance(policy, Policy):
             raise RunError(f"{self.name} proposed {shown(policy)}; propose must return a Policy, such as plan.policy")
-        return Proposal(policy, policy)
+        if policy.shape != (task.horizon, task.num_states, task.num_actions):
+            raise RunError(
+                f"{self.name} proposed a policy of shape {policy.shape}; the task has {task.horizon} steps, "
+                f"{task.num_states} states and {task.num_actions} actions"
+            )
+        return proposal
+
+    def _call(self, method: str, *given: Any) -> Any:
+        """What a method of the object answers."""
+        with theirs(f"{self.name}: {method} failed"):
+            return getattr(self.inner, method)(*given)
+
+    def _own(self, name: str) -> Any:
+        """What the object has of this name, or None; reading it may run code."""
+        return read_own(self.inner, name, self.name)
 
     def propose(self) -> Policy:
         """The policy of the next episode; asked twice, the same one."""
@@ -125,42 +148,48 @@ class Adapted:
         if not isinstance(episode, Episode):
             raise RunError(f"observe needs an Episode, not {type(episode).__name__}")
         check_episode(self.task, episode)
-        self.inner.observe(episode)
+        self._call("observe", copy.deepcopy(episode))  # it may scale rewards in place; the history has those played
         self._episodes += 1
         self._proposal = None
 
     def reseed(self, seed: int) -> None:
         """Tell it the seed of all randomness to come, if it can be told."""
         self.seed = read_seed(seed)
-        if can(self.inner, "reseed"):
-            self.inner.reseed(self.seed)
+        if self._own("reseed") is not None:
+            self._call("reseed", self.seed)
         self._proposal = None
 
     def may_step(self, spent: ArrayLike) -> bool:
         """Whether one more step may be played in an episode that has cost `spent` [d] so far."""
-        return bool(self.inner.may_step(spent)) if can(self.inner, "may_step") else True
+        return bool(self._call("may_step", spent)) if can(self.inner, "may_step") else True
 
     def room(self) -> Room:
         """[d] each: what one episode may cost, and what one step can; empty where nothing binds step by step."""
-        own: Room = self.inner.room() if can(self.inner, "room") else UNBOUND
+        own: Room = UNBOUND if self._own("room") is None else self._call("room")
         return own
 
     @property
     def prices(self) -> Float | None:
         """[d]: the prices of the limits behind the last decision, where it has such."""
-        own = getattr(self.inner, "prices", None)
-        return None if own is None else np.asarray(own, dtype=np.float64)
+        own = self._own("prices")
+        try:
+            prices = None if own is None else float_array(own, "prices")
+        except ModelError as error:
+            raise RunError(f"{self.name}: {error}") from None
+        if prices is not None and prices.shape != (self.task.num_costs,):
+            raise RunError(f"{self.name}: prices is {shown(own)}; it must be a number for each cost, or None")
+        return prices
 
     @property
     def budget(self) -> Any:
         """The books of a hard budget, where it keeps such."""
-        return getattr(self.inner, "budget", None)
+        return self._own("budget")
 
     def prime(self, episodes: Any) -> int:
         """Have it learn from logged episodes, where it can."""
         if not can(self.inner, "prime"):
             raise SpecError(f"{self.name} cannot learn from logged data: it has no method prime")
-        return int(self.inner.prime(episodes))
+        return read_count(self._call("prime", episodes), f"what prime of {self.name} returns", 0, error=RunError)
 
     # -- saving -------------------------------------------------------------------------------------------
 
@@ -194,16 +223,17 @@ class Adapted:
 
     def _own_state(self) -> Any:
         """What the object gives as its state, in arrays of their own."""
-        own = self.inner.state()
+        own = self._call("state")
         if isinstance(own, Mapping):
-            own = {name: np.array(array) for name, array in own.items()}
+            with theirs(f"the state of {self.name}"):
+                own = {name: np.array(array) for name, array in own.items()}
         check_arrays(own, f"the state of {self.name}")
         return own
 
     def load_state(self, state: Arrays) -> None:
         """Go on from what `state` gave."""
         self._episodes = saved_count(state, "episodes")
-        self.inner.load_state(group(state, OWN))
+        self._call("load_state", group(state, OWN))
         self._proposal = None
 
 
@@ -244,8 +274,8 @@ class Kind:
     @property
     def problems(self) -> tuple[type, ...]:
         """The problems that it takes; those without budgets unless it says otherwise."""
-        own = getattr(self.factory, "problems", None)
-        return own if isinstance(own, tuple) else (Linear,)
+        own: tuple[type, ...] = getattr(self.factory, "problems", (Linear,))
+        return own
 
     @property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
@@ -282,12 +312,8 @@ class Kind:
             raise SpecError(f"{self.name} has no presets; leave preset out", key=("preset",))
         shared = {"problem": asked, "preset": preset, "seed": seed}
         given = {name: value for name, value in shared.items() if name in known}
-        try:
+        with theirs(f"{self.name} cannot be made", SpecError, ("options",)):
             inner = self.factory(task, **given, **options)
-        except ConRLError:
-            raise
-        except Exception as error:  # it is not ours, and raises anything
-            raise SpecError(f"{self.name} cannot be made: {reason(error)}", key=("options",)) from error
         if not can(inner, *TWO):
             raise SpecError(f"{self.name} made {shown(inner)}; a learner has the methods propose and observe")
         return Adapted(inner, task, asked, seed, self.name, options)
@@ -305,24 +331,43 @@ def as_learner(given: Any, env: Any, episodes: int = 0, undeclared: bool = False
     if full or not can(given, *TWO):
         check_learner(given)
         return given  # type: ignore[no-any-return]
-    if getattr(given, "continuing", False):
-        raise SpecError(f"{type(given).__name__} learns from one unending episode; make it a subclass of TFWUCRL2")
-    name, task = getattr(given, "name", type(given).__name__), _task(given, env, undeclared)
-    seen, seed = getattr(given, "episodes", episodes), getattr(given, "seed", None)
-    problem = as_problem(getattr(given, "problem", None), task.limits)
-    return Adapted(given, task, problem, None if seed is None else read_seed(seed), name, episodes=int(seen))
+    kind = type(given).__name__
+    if read_own(given, "continuing", kind):
+        raise SpecError(f"{kind} learns from one unending episode; make it a subclass of TFWUCRL2")
+    name = kind if (own := read_own(given, "name", kind)) is None else own
+    if not isinstance(name, str):
+        raise SpecError(f"{kind}: name is {shown(name)}; it must be a text")
+    task, seed = _task(given, env, undeclared), read_own(given, "seed", kind)
+    seen = read_own(given, "episodes", kind, episodes)
+    try:
+        seed, seen = None if seed is None else read_seed(seed), read_count(seen, "episodes", 0)
+        problem = as_problem(read_own(given, "problem", kind), task.limits)
+        if not (isinstance(problem, Linear) and problem.on_episodes):
+            problem.bind(task)
+    except (ModelError, SpecError) as error:
+        raise SpecError(f"{kind}: {error}", key=error.key) from error
+    return Adapted(given, task, problem, seed, name, episodes=seen)
+
+
+def read_own(thing: Any, name: str, whose: str, otherwise: Any = None) -> Any:
+    """What an object that is not ours has of a name; reading it may run code."""
+    with theirs(f"{whose}: its {name} cannot be read"):
+        return getattr(thing, name, otherwise)
 
 
 def _task(given: Any, env: Any, undeclared: bool) -> Task:
     """The task of a learner, or that of the environment."""
-    task = getattr(given, "task", None)
+    kind = type(given).__name__
+    task = read_own(given, "task", kind)
     if isinstance(task, Task):
         return task
+    if task is not None:
+        raise SpecError(f"{kind}: task is {shown(task)}; it must be a conrl.Task, or None for that of the environment")
     if isinstance(env, ConstrainedMDP):
         return env.task
     if undeclared:
         raise SpecError(
-            f"{type(given).__name__} has no task, and the environment does not say what cost gives; give it one: "
+            f"{kind} has no task, and the environment does not say what cost gives; give it one: "
             "learner.task = Task.from_gymnasium(env, limits=..., cost_names=...)"
         )
     return Task.from_gymnasium(env)

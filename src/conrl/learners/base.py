@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl._types import Array, Arrays, Float, Int
-from conrl.arguments import read_flag, read_seed
+from conrl.arguments import float_array, read_count, read_flag, read_seed
 from conrl.episode import Episode, check_episode
-from conrl.errors import RunError, SpecError
+from conrl.errors import RunError, SpecError, shown
 from conrl.estimation.logs import Log
 from conrl.learners.budget import Budget
 from conrl.learners.executed import Executed
@@ -24,7 +24,7 @@ from conrl.model.limits import Limits
 from conrl.policy import Mixture, Null, Policy
 from conrl.problem import Linear, Problem, Rows, as_problem
 from conrl.sampling import DRAW, UNBOUND, Room, randomness
-from conrl.wording import line
+from conrl.wording import counted, line
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +98,36 @@ OPTIONAL = {"continuing": False, "reports": False, "prices": None, "budget": Non
 
 
 def check_learner(given: Any) -> None:
-    """Refuse what cannot be used as a `Learner`. No value is read: that of `proposal` would be planned. A wrapper
-    that passes on what it is asked for (`__getattr__`) is taken at its word."""
+    """Refuse what cannot be used as a `Learner`. `proposal` is not read: it would be planned. A wrapper that passes on
+    what it is asked for (`__getattr__`) is taken at its word."""
     missing = [name for name in NEEDED if name not in dir(given)]
     if missing and not hasattr(type(given), "__getattr__"):
         lacks = "" if len(missing) == len(NEEDED) else f"; it has no {', '.join(missing)}"
         raise SpecError(f"learn needs a learner such as ConRL(env.task), not {type(given).__name__}{lacks}")
+    if isinstance(given, BaseLearner):
+        return
+    if not isinstance(given.task, Task):
+        raise SpecError(f"{type(given).__name__}: task is {shown(given.task)}; it must be a conrl.Task")
+    try:
+        read_count(given.episodes, "episodes", 0)
+        as_problem(given.problem)
+    except SpecError as error:
+        raise SpecError(f"{type(given).__name__}: {error}", key=error.key) from error
+
+
+def read_room(learner: Learner) -> Room:
+    """The learner's room, if it is one: compiled loops would read beyond its arrays."""
+    room = learner.room()
+    if room is UNBOUND:
+        return room
+    try:
+        left, worst = (float_array(part, "room") for part in room)
+    except (TypeError, ValueError):
+        left = worst = np.zeros((0, 0))
+    if left.shape != worst.shape or left.shape not in ((0,), (learner.task.num_costs,)):
+        name = getattr(learner, "name", type(learner).__name__)
+        raise RunError(f"{name}: room gave {shown(room)}; it must give two arrays, a number for each cost")
+    return left, worst
 
 
 def optional(learner: Learner, name: str) -> Any:
@@ -167,7 +191,7 @@ class BaseLearner(ABC):
         self._executed = Executed()
 
     def __repr__(self) -> str:
-        return line(self, f"{self.episodes} episodes", repr(self.task))
+        return line(self, counted(self.episodes, "episode"), repr(self.task))
 
     # -- what is asked ------------------------------------------------------------------------------------
 

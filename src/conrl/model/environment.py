@@ -13,7 +13,7 @@ from typing import Any
 
 from conrl._types import Float
 from conrl.arguments import is_int
-from conrl.errors import ModelError, SpecError
+from conrl.errors import ModelError, SpecError, shown
 from conrl.model.cells import Cells
 from conrl.model.mdp import ConstrainedMDP
 
@@ -74,6 +74,8 @@ def declared(env: Any, needed: str = "a Gymnasium environment") -> Declared:
     dynamics, initial, model = _attributes(inner, "P", "initial_state_distrib", "mdp")
     cost_limits, names, ranges = (outermost(env, name) for name in ("cost_limits", "cost_names", "pay_ranges"))
     mdp = model if isinstance(model, ConstrainedMDP) else None
+    if not isinstance(names, (tuple, list, type(None))) or not all(isinstance(name, str) for name in names or ()):
+        raise SpecError(f"the environment has cost_names {shown(names)}; expected a list of names")
     return Declared(env, dynamics, initial, cost_limits, None if names is None else tuple(names), ranges, mdp)
 
 

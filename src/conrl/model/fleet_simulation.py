@@ -31,7 +31,7 @@ from conrl.arguments import read_count, read_flag, read_seed
 from conrl.errors import SpecError
 from conrl.model.stack import Stack
 from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
-from conrl.wording import line, totals
+from conrl.wording import counted, line, totals
 
 if TYPE_CHECKING:
     from conrl.model.fleet import Fleet
@@ -67,6 +67,7 @@ class FleetSimulation(Sheeted, Framed, Drawn):
     refused: Int
     bound: float
     limits: Float  # [d]; inf where there is none
+    floors: Float  # [d]; -inf where there is none
     step_limits: dict[str, Float]
     cost_names: tuple[str, ...]
     guard: bool
@@ -74,7 +75,7 @@ class FleetSimulation(Sheeted, Framed, Drawn):
     def __repr__(self) -> str:
         mean = totals(("reward", *self.cost_names), (self.mean.reward, *self.mean.costs))
         guard = "with the guard" if self.guard else "without a guard"
-        return line(self, f"{self.rewards.size:,} runs {guard}: {mean}")
+        return line(self, f"{counted(self.rewards.size, 'run')} {guard}: {mean}")
 
     def _columns(self) -> Columns:
         costs = {f"cost_{name}": x for name, x in zip(self.cost_names, self.costs.T, strict=True)}
@@ -89,9 +90,11 @@ class FleetSimulation(Sheeted, Framed, Drawn):
             "most": (self.rewards.max(), *self.costs.max(axis=0)),
             "limit": (np.nan, *self.limits),
             "runs above it": (np.nan, *self.exceed()),
+            "floor": (np.nan, *self.floors),
+            "runs below it": (np.nan, *self.fall_short()),
         }
         guard = f"the guard replaced {self.refused.mean():.4g} actions a run" if self.guard else "without a guard"
-        return Sheet(f"Simulation of {self.rewards.size:,} runs of a fleet", columns, (guard,))
+        return Sheet(f"Simulation of {counted(self.rewards.size, 'run')} of a fleet", columns, (guard,))
 
     @property
     def mean(self) -> Totals:
@@ -114,6 +117,10 @@ class FleetSimulation(Sheeted, Framed, Drawn):
     def exceed(self) -> Float:
         """[d]: the share of runs whose total cost is above its limit, by however little; nan where there is none."""
         return np.where(np.isfinite(self.limits), (self.costs > self.limits).mean(axis=0), np.nan)
+
+    def fall_short(self) -> Float:
+        """[d]: the share of runs whose total cost is below its floor, by however little; nan where there is none."""
+        return np.where(np.isfinite(self.floors), (self.costs < self.floors).mean(axis=0), np.nan)
 
     def exceed_steps(self) -> dict[str, float]:
         """By cost name: the share of runs in which some step costs more than its limit."""
@@ -195,6 +202,7 @@ def simulate_fleet(fleet: Fleet, plan: Any, runs: Any, seed: Any, guard: Any, th
         refused=np.array([run.refused for run in done]),
         bound=plan.bound,
         limits=plan.limits,
+        floors=plan.floors,
         step_limits={name: fleet.step_limits[k] for k, name in enumerate(names)},
         cost_names=fleet.cost_names,
         guard=guarded,

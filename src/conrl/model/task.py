@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from conrl._types import Array, Bool, Float
 from conrl.arguments import float_array, frozen, is_int, is_list, read_flag, setter
-from conrl.errors import ModelError, shown
+from conrl.errors import ModelError, shown, unknown
 from conrl.model.cells import Cells
 from conrl.model.criteria import need_steps
 from conrl.model.limits import resolve_limits
@@ -147,14 +147,15 @@ class Task:
         limits: ArrayLike | Mapping[str, float] | None = None,
         cost_names: Sequence[str] | None = None,
         reward_range: tuple[float, float] | None = None,
-        cost_ranges: Sequence[tuple[float, float]] | None = None,
+        cost_ranges: Sequence[tuple[float, float]] | Mapping[str, tuple[float, float]] | None = None,
         can_stop: bool = False,
     ) -> Task:
         """The task of a Gymnasium environment with discrete spaces whose model is unknown.
 
         The horizon comes from the environment's time limit where it has one; limits, cost names, ranges (else 0 to 1)
         and cells from the environment or its wrappers where they declare them (`conrl.model.environment`). Without
-        limits of its own, an environment with cost names has none on any of them.
+        limits of its own, an environment with cost names has none on any of them. `cost_ranges` is for each cost, or by
+        cost name.
         """
         from conrl.model.environment import declared  # here: it knows models, and those have tasks
 
@@ -174,12 +175,18 @@ class Task:
         if known.shape != (1 + values.size, 2):
             known = np.full((1 + values.size, 2), np.inf)
         pay = [(low, high) if np.isfinite((low, high)).all() else (0.0, 1.0) for low, high in known.tolist()]
+        names = default_cost_names(values.size) if names is None else tuple(names)
+        if isinstance(cost_ranges, Mapping):
+            for name in cost_ranges:
+                if name not in names:
+                    raise ModelError(unknown("cost", str(name), names), key=("cost_ranges", str(name)))
+            cost_ranges = [cost_ranges.get(name, own) for name, own in zip(names, pay[1:], strict=True)]
         return cls(
             states,
             actions,
             steps,
             values,
-            default_cost_names(values.size) if names is None else tuple(names),
+            names,
             reward_range=pay[0] if reward_range is None else reward_range,
             cost_ranges=pay[1:] if cost_ranges is None else cost_ranges,
             can_stop=can_stop,

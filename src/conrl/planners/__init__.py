@@ -7,8 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, TypeVar, overload, runtime_checkable
 
+import numpy as np
+
 from conrl._types import Arrays
-from conrl.errors import ConRLError, SpecError, shown
+from conrl.errors import InfeasibleError, SpecError, shown
 from conrl.model import ConstrainedMDP
 from conrl.planners.column_generation.planner import ColumnGeneration
 from conrl.planners.convex_program import ConvexProgram
@@ -20,7 +22,7 @@ from conrl.planners.lagrangian import Lagrangian, Trace
 from conrl.planners.linear_program import LinearProgram
 from conrl.planners.result import Plan, check_arrays
 from conrl.planners.single_episodes import plan_episodes
-from conrl.plugins import Registry, named, reason
+from conrl.plugins import Registry, check_problems, named, theirs
 from conrl.problem import Linear, Problem
 
 __all__ = [
@@ -70,7 +72,8 @@ class Planner(Protocol):
 
 USUAL_TOLERANCE = 1e-9  # where a planner has none of its own
 
-PLANNERS: dict[str, Any] = {p.name: p for p in (ColumnGeneration, LinearProgram, ConvexProgram, Lagrangian)}
+OURS: tuple[Any, ...] = (ColumnGeneration, LinearProgram, ConvexProgram, Lagrangian)
+PLANNERS: dict[str, Any] = {p.name: p for p in OURS}
 
 
 def _read(name: str, thing: Any) -> Any:
@@ -108,18 +111,25 @@ def make_planner(name: Any, **settings: Any) -> Any:
     kind = PLUGINS.find(name, key=("planner",))
     if name in PLANNERS:
         return kind(**settings)
-    try:
+    with theirs(f"planner {name!r} cannot be made", SpecError, ("planner",)):
         return kind(**settings)
-    except ConRLError:
-        raise
-    except Exception as error:  # it is not ours, and raises anything
-        raise SpecError(f"planner {name!r} cannot be made: {reason(error)}", key=("planner",)) from error
 
 
-def read_planner(planner: str | Planner, problem: Problem) -> Planner:
+def read_planner(given: str | Planner, problem: Problem) -> Planner:
     """The planner that was named or given, if it can plan such a problem."""
-    if isinstance(planner, str):
-        planner = make_planner(planner)
+    planner: Planner = make_planner(given) if isinstance(given, str) else given
+    if type(planner) not in OURS:
+        _check_protocol(planner, problem)
+    if not isinstance(problem, planner.problems):
+        able = [name for name, kind in PLANNERS.items() if isinstance(problem, kind.problems)]
+        asked = type(problem).__name__
+        message = f"planner {planner.name!r} does not take {asked} problems; {' or '.join(map(repr, able))} does"
+        raise SpecError(message, key=("planner",))
+    return planner
+
+
+def _check_protocol(planner: Any, problem: Problem) -> None:
+    """Refuse what does not plan as a planner must."""
     if isinstance(planner, type) or not isinstance(planner, Planner):
         raise SpecError(
             f"planner is {shown(planner)}; it must be one of {', '.join(PLANNERS)}, or an object with name, problems "
@@ -131,12 +141,7 @@ def read_planner(planner: str | Planner, problem: Problem) -> Planner:
         raise SpecError(
             f"planner {planner.name!r}: {error}; its plan must be plan(mdp, problem, start=None, relax=False)"
         ) from None
-    if not isinstance(problem, planner.problems):
-        able = [name for name, kind in PLANNERS.items() if isinstance(problem, kind.problems)]
-        asked = type(problem).__name__
-        message = f"planner {planner.name!r} does not take {asked} problems; {' or '.join(map(repr, able))} does"
-        raise SpecError(message, key=("planner",))
-    return planner
+    check_problems(planner.problems, f"planner {planner.name!r}")
 
 
 def planned(
@@ -152,11 +157,21 @@ def planned(
 
 
 def _answer(planner: Planner, mdp: ConstrainedMDP, problem: Problem, start: Arrays | None, relax: bool) -> Plan:
-    answer = planner.plan(mdp, problem, start=start, relax=relax)
-    if type(planner) in PLANNERS.values():
-        return answer
+    if type(planner) in OURS:
+        return planner.plan(mdp, problem, start=start, relax=relax)
+    with theirs(f"planner {planner.name!r} failed", passing=(InfeasibleError, MemoryError)):
+        answer = planner.plan(mdp, problem, start=start, relax=relax)
     if not isinstance(answer, Plan):
         raise SpecError(f"planner {planner.name!r} returned {shown(answer)}; it must return a conrl.Plan")
+    own, asked = ((m.horizon, m.num_states, m.num_actions, m.cost_names) for m in (answer.mdp, mdp))
+    if own != asked:
+        raise SpecError(
+            f"planner {planner.name!r} returned a plan of another model: (steps, states, actions, costs) {own}; "
+            f"it was asked about {asked}"
+        )
+    if not np.isfinite([answer.reward, *answer.costs]).all():
+        paid = [answer.reward, *np.asarray(answer.costs).tolist()]
+        raise SpecError(f"planner {planner.name!r} returned a plan of reward and costs {paid}; they must be finite")
     if answer.start is not None:
         check_arrays(answer.start, f"the start that planner {planner.name!r} returned")
     return answer

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conrl._types import Float
+from conrl._types import Float, Int
 from conrl.model import ConstrainedMDP
+from conrl.model.fleet import Fleet
 from conrl.policy import Policy
 
 SELDOM = 30  # visits: of a pair with fewer, little is known
@@ -40,12 +41,26 @@ def basis(mdp: ConstrainedMDP, parts: Iterable[tuple[float, Policy]]) -> Basis |
 def leaning(mdp: ConstrainedMDP, used: Float) -> Basis:
     """The same from the expected visits [P] to each pair; what follows an end is known."""
     assert mdp._visits is not None
-    visits = mdp._visits
     if mdp._log is not None:
         used = np.where(mdp.pair_state == mdp._log.end, 0.0, used)
-    total = max(float(used.sum()), 1e-300)
-    seldom, unseen = (float(used[visits < least].sum()) / total for least in (SELDOM, 1))
-    return Basis(int(visits.sum()), min(seldom, 1.0), min(unseen, 1.0))
+    every, seldom, unseen = known_by(mdp._visits, used)
+    total = max(every, 1e-300)
+    return Basis(int(mdp._visits.sum()), min(seldom / total, 1.0), min(unseen / total, 1.0))
+
+
+def known_by(visits: Int, used: Float) -> tuple[float, float, float]:
+    """Of the steps `used` [P]: all, those of pairs seen fewer than SELDOM times, and those of pairs never seen."""
+    return float(used.sum()), float(used[visits < SELDOM].sum()), float(used[visits < 1].sum())
+
+
+def seen_steps(model: ConstrainedMDP | Fleet) -> str:
+    """ "estimated from 6,000 steps", of a model or of those of a fleet that were; else nothing."""
+    models = {id(one): one for one in model.models or ()} if isinstance(model, Fleet) else {0: model}
+    steps = [int(one._visits.sum()) for one in models.values() if one._visits is not None]
+    if not steps:
+        return ""
+    text = f"estimated from {sum(steps):,} step{'s' * (sum(steps) != 1)}"
+    return f"{len(steps)} of {len(models)} models {text}" if isinstance(model, Fleet) else text
 
 
 def _percent(share: float) -> str:

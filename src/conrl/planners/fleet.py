@@ -35,6 +35,7 @@ from conrl.model.limits import Linear, resolve_limits
 from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
 from conrl.oracles import SumOracle, exact_oracle
 from conrl.planners.allowance import Allowance
+from conrl.planners.basis import seen_steps
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict, Optimum
 from conrl.planners.feasibility import infeasible
@@ -105,7 +106,8 @@ class FleetPlan(Sheeted, Framed, Drawn):
 
     def __repr__(self) -> str:
         value = totals(("reward", *self.fleet.cost_names), (self.reward, *self.costs))
-        return line(self, f"{self.fleet.num_units:,} units: {value}, gap {self.gap:.1e}, {self.status}")
+        units = f"{self.fleet.num_units:,} units: {value}, gap {self.gap:.1e}, {self.status}"
+        return line(self, units, seen_steps(self.fleet))
 
     def _columns(self) -> Columns:
         names, value = self.fleet.cost_names, (self.reward, *self.costs)
@@ -140,11 +142,7 @@ class FleetPlan(Sheeted, Framed, Drawn):
     @property
     def message(self) -> str:
         """What the status means and, where something is wrong, the remedy; and whether models are only estimates."""
-        models = {id(model): model for model in self.fleet.models or ()}.values()
-        steps = [int(model._visits.sum()) for model in models if model._visits is not None]
-        if not steps:
-            return MESSAGES[self.status]
-        return f"{MESSAGES[self.status]}; {len(steps)} of {len(models)} models are estimated from {sum(steps):,} steps"
+        return "; ".join(filter(None, (MESSAGES[self.status], seen_steps(self.fleet))))
 
     @property
     def rows(self) -> tuple[Row, ...]:

@@ -32,12 +32,13 @@ from conrl.notebook import MOST_ROWS, Drawn, Framed, Sheet, Sheeted
 from conrl.oracles import ModelOracle, exact_oracle
 from conrl.oracles.protocols import HALF_ULP
 from conrl.planners.allowance import Allowance
+from conrl.planners.basis import seen_steps
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Columns, Conflict
 from conrl.planners.feasibility import find_conflict, infeasible
 from conrl.planners.single_episodes import limited
 from conrl.problem import Linear, Rows, as_problem
-from conrl.wording import line, short
+from conrl.wording import counted, line, short
 
 
 class Asked(NamedTuple):
@@ -93,7 +94,8 @@ class Frontier(Sheeted, Framed, Drawn):
     def __repr__(self) -> str:
         cost, partly = short(self.mdp.cost_names[self.cost]), "" if self.complete else "not complete"
         ends = f"{self.limits[0]:.6g}..{self.limits[-1]:.6g}"
-        return line(self, f"{cost}: {ends}", f"{self.limits.size} vertices", partly)
+        count = counted(self.limits.size, "vertex", "vertices")
+        return line(self, f"{cost}: {ends}", count, partly, seen_steps(self.mdp))
 
     def _columns(self) -> notebook.Columns:
         return {"limit": self.limits, "reward": self.rewards, "price": np.append(self.prices, 0.0)}
@@ -104,6 +106,8 @@ class Frontier(Sheeted, Framed, Drawn):
         ]
         if not self.complete:
             notes.append(f"not complete: the curve is at most {self.error:.1g} higher")
+        if self.mdp._visits is not None:
+            notes.append(f"the model is {seen_steps(self.mdp)}; the curve is exact for it alone")
         columns: dict[str, Any] = dict(self._columns())
         if self.limits.size > MOST_ROWS:  # both ends, and vertices between them
             chosen = np.unique(np.linspace(0, self.limits.size - 1, MOST_ROWS).astype(np.int64))

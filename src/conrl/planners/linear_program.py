@@ -160,7 +160,7 @@ class LinearProgram:
         """HiGHS' answer for other bounds on the rows, evaluated; an error if there is none."""
         mdp = oracle.mdp
         highs, status = self._solve(mdp, replace(rows, bound=bound), null)
-        if status in _INFEASIBLE:
+        if status in (*_INFEASIBLE, *_GAVE_UP):  # of what cannot be kept, it may not know that it cannot
             _raise_conflict(oracle, rows)
             # Limits that are tight to rounding: kept within the allowance, as every planner understands it.
             highs, status = self._solve(mdp, replace(rows, bound=rows.bound + aim), null)

@@ -18,9 +18,9 @@ from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Average, Criterion, Total
 from conrl.model.limits import resolve_limits, rows_of
 from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
-from conrl.planners.basis import Basis, basis
+from conrl.planners.basis import Basis, basis, seen_steps
 from conrl.policy import Mixture, Policy
-from conrl.policy_file import file_of
+from conrl.policy_file import SELDOM, file_of
 from conrl.problem import Knapsack, Linear, Problem, Rows
 from conrl.wording import totals
 
@@ -150,6 +150,7 @@ class Plan(Sheeted, Framed, Drawn):
     start: Arrays | None = field(default=None, repr=False)
     checked: Checked | None = field(default=None, repr=False)  # None for concave-convex problems
     confidence: Confidence | None = None
+    basis: Basis | None = field(default=None, repr=False)  # where the estimate alone does not tell it
     deterministic: bool = False  # one policy without a lottery; `bound` and `gap` are to the best of such policies
 
     def __getstate__(self) -> dict[str, Any]:
@@ -159,7 +160,7 @@ class Plan(Sheeted, Framed, Drawn):
     def __repr__(self) -> str:
         costs = totals(self.mdp.cost_names, self.costs)
         gap = "" if self.gap is None else f", gap {self.gap:.1e}"
-        data = "" if self.mdp._visits is None else f" for a model estimated from {int(self.mdp._visits.sum()):,} steps"
+        data = "" if self.mdp._visits is None else f" for a model {seen_steps(self.mdp)}"
         sure = "" if self.confidence is None else f", kept with probability {self.confidence.probability:.3f}"
         return f"Plan(reward {self.reward:.6g}{f', {costs}' if costs else ''}{gap}, {self.status}{data}{sure})"
 
@@ -226,8 +227,8 @@ class Plan(Sheeted, Framed, Drawn):
     @cached_property
     def estimated(self) -> Basis | None:
         """What the plan rests on, where the model was estimated; else None."""
-        if self.mdp._visits is None:
-            return None
+        if self.mdp._visits is None or self.basis is not None:
+            return self.basis
         return basis(self.mdp, zip(self.weights.tolist(), self.mixture.policies, strict=True))
 
     @cached_property
@@ -268,6 +269,8 @@ class Plan(Sheeted, Framed, Drawn):
             file_of(self, mixture).save(path)
         elif mixture or isinstance(self.policy, Mixture):
             raise ModelError(f"{path}: several policies, of which one is drawn at the start, are written as .json")
+        elif self.skip > SELDOM:
+            raise ModelError(f"{path}: {self.skip:.1%} of all episodes are skipped, which no table says; write .json")
         else:
             self.policy.save(path, self.mdp)
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from conrl._types import Float, Int
+from conrl.drawing import plain
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
-from conrl.plots.panels import COLOURS, OTHERS, plain
+from conrl.plots.panels import COLOURS, OTHERS
 from conrl.policy import Mixture
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def draw_heat_map(ax: Axes, mdp: ConstrainedMDP, mixture: Mixture) -> None:
         ax.grid(which="minor", axis="y", color="#dddddd", linewidth=0.6)
         ax.tick_params(which="minor", length=0)
         ax.set_xlabel(f"step\n{NOTE}", fontsize=8)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.set_yticks(range(n), [plain(mdp.state_name(int(s)), 24) for s in shown.states], fontsize=7)
     ax.set_ylabel("state" + (f" ({shown.left_out:,} more are visited less)" if shown.left_out else ""), fontsize=8)
     ax.tick_params(axis="x", labelsize=8)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from conrl.drawing import CURVE, INK
+from conrl.drawing import CURVE, INK, plain
 from conrl.errors import InfeasibleError, RunError, SpecError
-from conrl.plots.panels import LIMIT, MOST_PANELS, dress, new_axes, panels, plain, tell_rest
+from conrl.plots.panels import FLOOR, LIMIT, MOST_PANELS, dress, new_axes, panels, tell_rest
 from conrl.running import History
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 def draw_history(history: History, ax: Axes | None) -> Axes:
     """One panel for the reward and one for each cost."""
+    from matplotlib.ticker import MaxNLocator
+
     if len(history) == 0:
         raise SpecError("the history has no episode to draw yet")
     smooth = history.smooth
@@ -26,17 +28,18 @@ def draw_history(history: History, ax: Axes | None) -> Axes:
     bounds = np.column_stack((history.limits, history.floors))
     frames = panels(ax, len(names))
     for i, (axes, name) in enumerate(zip(frames, names, strict=True)):
-        axes.plot(episode, smooth[:, i], color=CURVE, linewidth=1.4)
+        axes.plot(episode, smooth[:, i], color=CURVE, linewidth=1.4, marker="o" if len(smooth) == 1 else "")
         if i == 0:
             _mark_optimum(axes, history)
         else:
-            for word, bound in zip(("limit", "floor"), bounds[i - 1], strict=True):
+            for word, look, bound in zip(("limit", "floor"), (LIMIT, FLOOR), bounds[i - 1], strict=True):
                 if np.isfinite(bound):
-                    axes.axhline(bound, **LIMIT, label=f"{word} {bound:.4g}")
+                    axes.axhline(bound, **look, label=f"{word} {bound:.4g}")
         axes.set_ylabel(plain(name, 20))
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize=7.5, frameon=False, loc="best")
         dress(axes)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         if axes is not frames[-1]:
             axes.tick_params(labelbottom=False)
     what = "exact values of what was played" if history.mdp is not None else "what was seen"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from conrl import drawing
+from conrl._types import Float
 from conrl.errors import SpecError
 from conrl.planners import FleetPlan, Frontier, Plan
 from conrl.plots.heat_map import draw_heat_map, height_of
-from conrl.plots.panels import LIMIT, dress, new_axes, plain, tell_rest
+from conrl.plots.panels import FLOOR, LIMIT, NAME, dress, new_axes, tell_rest
 from conrl.policy_map import grid_layout
+from conrl.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,23 +46,42 @@ def draw_frontier(curve: Frontier, ax: Axes | None) -> Axes:
 
 def draw_fleet_plan(plan: FleetPlan, ax: Axes | None) -> Axes:
     """How much of each limit the fleet is expected to use, and the prices."""
-    every = np.flatnonzero(np.isfinite(plan.limits) & (plan.limits > 0.0))
+    every = np.flatnonzero(np.isfinite(plan.limits) | np.isfinite(plan.floors))
     limited = every[:MOST_COSTS]
     if not limited.size:
         raise SpecError("the fleet has no limit on a total to draw; plan.to_frame() has its numbers")
-    ax = ax or new_axes(6.4, 1.4 + 0.4 * limited.size)
-    share = 100.0 * plan.costs[limited] / plan.limits[limited]
+    ax = ax or new_axes(7.2, 1.4 + 0.4 * limited.size)
+    costs, bounds = plan.costs[limited], np.column_stack((plan.limits, plan.floors))[limited]
+    unit = 0.01 * _sizes(bounds, costs)
+    share = costs / unit
     ax.barh(range(limited.size), share, color=drawing.CURVE, height=0.6)
-    ax.axvline(100.0, **LIMIT)
-    for i, c in enumerate(limited):
-        text = f" {plan.costs[c]:.6g} of {plan.limits[c]:.6g}, price {plan.prices[c]:.4g} "
-        inside = share[i] > 55.0
-        look: dict[str, Any] = {"color": "white", "ha": "right"} if inside else {"color": drawing.INK, "ha": "left"}
-        ax.text(max(share[i], 0.0), i, text, fontsize=8, va="center", **look)
-    ax.set_yticks(range(limited.size), [plain(plan.fleet.cost_names[c]) for c in limited])
+    prices = np.column_stack((plan.prices, plan.floor_prices))[limited]
+    for i in range(limited.size):
+        said = []
+        for k, (word, look) in enumerate((("at most", LIMIT), ("at least", FLOOR))):
+            if np.isfinite(bounds[i, k]):
+                ax.vlines(bounds[i, k] / unit[i], i - 0.5, i + 0.5, **look)
+                said.append(f"{word} {bounds[i, k]:.6g}, price {prices[i, k]:.4g}")
+        told = "\n".join([f"{costs[i]:.6g}: {said[0]}", *said[1:]])
+        ax.annotate(
+            told, (1.0, i), xycoords=("axes fraction", "data"), xytext=(6, 0), textcoords="offset points",
+            fontsize=8, va="center", color=drawing.INK,
+        )  # fmt: skip
+    ax.axvline(0.0, color=drawing.INK, linewidth=0.8)
+    ax.set_yticks(range(limited.size), [drawing.plain(plan.fleet.cost_names[c], NAME) for c in limited])
     ax.set_ylim(limited.size - 0.5, -0.5)
-    ax.set_xlabel("expected share of the limit, %")
-    ax.set_title(f"{plan.fleet.num_units:,} units: reward {plan.reward:.6g}, gap {plan.gap:.1e}", fontsize=10)
+    ax.set_xlabel("expected total, % of the size of its limit (dashed) or floor (dotted)", fontsize=8)
+    units = counted(plan.fleet.num_units, "unit")
+    ax.set_title(f"{units}: reward {plan.reward:.6g}, gap {plan.gap:.1e}", fontsize=10)
     dress(ax)
     tell_rest(ax, every.size - limited.size)
     return ax
+
+
+def _sizes(bounds: Float, costs: Float) -> Float:
+    """[n]: what a bar is a share of: the size of the limit or, without one, of the floor (bounds [n, 2]); of the total
+    itself where they are 0."""
+    known = np.where(np.isfinite(bounds), np.abs(bounds), 0.0)
+    size = np.where(known[:, 0] > 0.0, known[:, 0], known[:, 1])
+    size = np.where(size > 0.0, size, np.abs(costs))
+    return np.where(size > 0.0, size, 1.0)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conrl._types import Float
-from conrl.drawing import CURVE, INK, MARK
+from conrl.drawing import CURVE, INK, MARK, plain
 from conrl.episode_totals import Distribution
 from conrl.estimation.assess import Assessment
 from conrl.estimation.monitor import Monitoring
 from conrl.evaluation import Evaluation, Simulation
 from conrl.model.fleet_simulation import FleetSimulation
-from conrl.plots.panels import LIMIT, MEAN, MOST_PANELS, dress, new_axes, panels, plain, tell_rest
+from conrl.plots.panels import FLOOR, LIMIT, MEAN, MOST_PANELS, NAME, dress, new_axes, panels, tell_rest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,10 +29,10 @@ def draw_evaluation(evaluation: Evaluation, ax: Axes | None) -> Axes:
     ax = ax or new_axes(5.6, 1.0 + 0.35 * value.size)
     bars = ax.barh(range(value.size), value, color=[CURVE] + [MARK] * (value.size - 1), height=0.6)
     ax.bar_label(bars, fmt="%.6g", padding=3, fontsize=8)
-    ax.set_yticks(range(value.size), [plain(name) for name in names])
+    ax.set_yticks(range(value.size), [plain(name, NAME) for name in names])
     ax.set_ylim(value.size - 0.5, -0.5)
     ax.axvline(0.0, color=INK, linewidth=0.8)
-    ax.margins(x=0.15)
+    ax.margins(x=0.3 if (value < 0.0).any() else 0.15)  # a number to the left of its bar stays clear of the names
     dress(ax)
     tell_rest(ax, evaluation.value.size - value.size)
     return ax
@@ -43,14 +43,21 @@ def draw_simulation(simulation: Simulation | FleetSimulation, ax: Axes | None) -
     names = ("reward", *(simulation.cost_names or tuple(f"cost {i}" for i in range(simulation.limits.size))))
     unit = "runs" if isinstance(simulation, FleetSimulation) else "episodes"
     table = np.column_stack((simulation.rewards, simulation.costs))
-    above = np.append(np.nan, simulation.exceed())
-    notes = [f"{100.0 * x:.3g}% above the limit" if np.isfinite(x) else "" for x in above]
-    return _histograms(ax, table, names, np.append(np.nan, simulation.limits), notes, unit)
+    outside = {"above the limit": simulation.exceed(), "below the floor": simulation.fall_short()}
+    notes = [
+        "\n".join(f"{100.0 * share[i]:.3g}% {where}" for where, share in outside.items() if np.isfinite(share[i]))
+        for i in range(simulation.limits.size)
+    ]
+    bounds = np.column_stack((simulation.limits, simulation.floors))
+    return _histograms(ax, table, names, bounds, ["", *notes], unit)
 
 
 def draw_assessment(found: Assessment, ax: Axes | None) -> Axes:
-    """Histograms of the values in the models that the log leaves possible, with the intervals."""
-    ax = _histograms(ax, found.draws, found.mean.names, np.full(found.draws.shape[1], np.nan), [], "models")
+    """Histograms of the values in the models that the log leaves possible, with the intervals and the limits."""
+    bounds = np.full((len(found.cost_names), 2), np.nan)
+    for cost, sign, bound in zip(found.rows.cost, found.rows.sign, found.rows.bound, strict=True):
+        bounds[cost, 0 if sign > 0.0 else 1] = sign * bound
+    ax = _histograms(ax, found.draws, found.mean.names, bounds, [], "models")
     inner: list[Any] = list(ax.child_axes) or [ax]
     for axes, low, high in zip(inner, found.low.value, found.high.value, strict=False):
         axes.axvspan(low, high, color=CURVE, alpha=0.12, linewidth=0.0)
@@ -59,22 +66,24 @@ def draw_assessment(found: Assessment, ax: Axes | None) -> Axes:
 
 
 def _histograms(
-    ax: Axes | None, table: Float, names: Sequence[str], limits: Float, notes: Sequence[str], unit: str
+    ax: Axes | None, table: Float, names: Sequence[str], bounds: Float, notes: Sequence[str], unit: str
 ) -> Axes:
-    """One panel for each column of a table [n, k]."""
+    """One panel for each column of a table [n, 1+d]; `bounds` [d, 2] are limits and floors of the costs."""
     count = min(table.shape[1], MOST_PANELS)
     ax = ax or new_axes(max(4.2, 3.0 * count), 3.0)
-    for i, axes in enumerate(panels(ax, count, across=True)):
+    for i, axes in enumerate(panels(ax, count, across=True, gap=0.2)):
         values, mean = table[:, i], float(table[:, i].mean())
         axes.hist(values, bins=_bins(values), color="#9ecae1", edgecolor="white", linewidth=0.5)
         axes.axvline(mean, **MEAN, label=f"mean {mean:.4g}")
-        if np.isfinite(limits[i]):
-            axes.axvline(float(limits[i]), **LIMIT, label=f"limit {limits[i]:.4g}")
+        for word, look, bound in zip(("limit", "floor"), (LIMIT, FLOOR), bounds[i - 1] if i else (), strict=False):
+            if np.isfinite(bound):
+                axes.axvline(float(bound), **look, label=f"{word} {bound:.4g}")
         if notes and notes[i]:
             axes.set_title(notes[i], fontsize=8)
-        axes.set_xlabel(plain(names[i]))
+        axes.set_xlabel(plain(names[i], NAME))
         axes.set_ylabel(unit if i == 0 else "")
         axes.margins(y=0.28)
+        axes.locator_params(axis="x", nbins=5)
         axes.legend(fontsize=7.5, framealpha=0.8, edgecolor="none", loc="upper right")
         dress(axes)
     tell_rest(axes, table.shape[1] - count)
@@ -108,7 +117,7 @@ def draw_distribution(found: Distribution, ax: Axes | None) -> Axes:
     above = np.append(np.cumsum(p[:0:-1])[::-1], 0.0)
     ax.step(totals, above, where="post", color=MARK, linewidth=1.3, label="probability of more")
     ax.axvline(found.mean, color=INK, linestyle=":", linewidth=1.2, label=f"mean {found.mean:.4g}")
-    ax.set_xlabel(f"{plain(found.cost)} in an episode")
+    ax.set_xlabel(f"{plain(found.cost, NAME)} in an episode")
     ax.set_ylim(bottom=0.0)
     ax.legend(fontsize=8, frameon=False)
     dress(ax)
@@ -119,16 +128,16 @@ def draw_monitoring(found: Monitoring, ax: Axes | None) -> Axes:
     """Each total: the means that are not refuted, against what was promised and the limit."""
     shown = found.totals[:MOST_PANELS]
     ax = ax or new_axes(6.4, 0.6 + 1.1 * len(shown))
-    for axes, total in zip(panels(ax, len(shown), gap=0.9 / len(shown) ** 2), shown, strict=True):
+    for axes, total in zip(panels(ax, len(shown), gap=1.2), shown, strict=True):
         colour = CURVE if total.verdict == "as promised" else "#D55E00"
         ends = (total.low, total.high)
         if np.isfinite(ends).all():
             axes.plot(ends, (0.0, 0.0), color=colour, linewidth=6, alpha=0.35, solid_capstyle="butt")
         axes.plot(total.mean, 0.0, "o", color=colour)
         axes.axvline(total.promised, color=INK, linestyle=":", linewidth=1.3)
-        for bound in (total.limit, total.floor):
+        for bound, look in ((total.limit, LIMIT), (total.floor, FLOOR)):
             if bound is not None:
-                axes.axvline(bound, **LIMIT)
+                axes.axvline(bound, **look)
         axes.set_yticks([0.0], [plain(total.name, 20)])
         axes.set_ylim(-1.0, 1.0)
         axes.set_title(f"mean {total.mean:.4g}, promised {total.promised:.4g}: {total.verdict}", fontsize=8, loc="left")

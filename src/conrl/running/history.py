@@ -33,7 +33,7 @@ from conrl.planners.column_generation.cones import evaluator
 from conrl.planners.long_run import LongRun, long_run_optimum
 from conrl.planning import plan
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, read_margin, tightened
-from conrl.wording import line, totals
+from conrl.wording import counted, line, totals
 
 # Columns that hold [d] numbers, or [1+d]: value vectors.
 EXTRA = {"costs": 0, "unguarded": 0, "prices": 0, "expected": 1, "reported": 1, "mixture": 1}
@@ -122,7 +122,7 @@ class History(Sheeted, Framed, Drawn):
         return len(self._rows)
 
     def __repr__(self) -> str:
-        return line(self, f"{len(self):,} episodes: in all {totals(self._names, self._sums)}")
+        return line(self, f"{counted(len(self), 'episode')}: in all {totals(self._names, self._sums)}")
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ class History(Sheeted, Framed, Drawn):
             "floor": np.append(np.nan, self.floors),
         }
         notes = ("interrupted",) if self.interrupted else ()
-        return Sheet(f"History of {len(self):,} episodes", columns, notes)
+        return Sheet(f"History of {counted(len(self), 'episode')}", columns, notes)
 
     # -- columns ------------------------------------------------------------------------------------------
 

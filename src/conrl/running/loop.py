@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +11,13 @@ from numpy.typing import ArrayLike
 
 from conrl._types import Float
 from conrl.arguments import read_count, read_flag, read_seed
-from conrl.errors import SpecError, shown
+from conrl.errors import ConRLError, RunError, SpecError, shown
 from conrl.learners.adapted import PlainLearner, as_learner
-from conrl.learners.base import Learner, optional
+from conrl.learners.base import Learner, Proposal, optional, read_room
 from conrl.learners.budget import exact_total
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import Limits
+from conrl.plugins import theirs
 from conrl.policy import Null
 from conrl.problem import Problem, as_problem
 from conrl.running.continuing import play_trajectory
@@ -81,9 +83,14 @@ def learn(
     history = History.of(learner, truth) if history is None else history
     history.interrupted = False
     play = play_trajectory if optional(learner, "continuing") else play_episode
+    kind = type(learner)
+    ours = kind.__module__.startswith("conrl.")
     with interruptible() as interrupted, show_progress(progress, history, episodes) as tick:
         for left in reversed(range(episodes)):
-            history.append(play(world, learner, number))
+            with (
+                nullcontext() if ours else theirs(f"learner {kind.__name__} failed", passing=(ConRLError, MemoryError))
+            ):
+                history.append(play(world, learner, number))
             tick()
             if after is not None:
                 after(history)
@@ -96,8 +103,10 @@ def learn(
 def play_episode(world: World, learner: Learner, seed: int) -> Row:
     """One episode: propose, play, observe."""
     proposal = learner.proposal
+    if not isinstance(proposal, Proposal):
+        raise RunError(f"learner {type(learner).__name__} has proposal {shown(proposal)}; it must be a Proposal")
     k = learner.episodes + 1
-    episode = world.play(proposal.policy, randomness(seed, k, WORLD), learner.room())
+    episode = world.play(proposal.policy, randomness(seed, k, WORLD), read_room(learner))
     guarded = proposal.guarded or episode.stopped
     prices = optional(learner, "prices")
     learner.observe(episode)  # refuses what cannot be, such as costs whose sum is no number

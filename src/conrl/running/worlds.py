@@ -22,6 +22,7 @@ from conrl.evaluation import expected_totals, parts_of
 from conrl.learners.budget import sum_up
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.environment import discrete_size, outermost
+from conrl.plugins import theirs
 from conrl.policy import Deterministic, Mixture, Null, Policy
 from conrl.sampling import UNBOUND, Dynamics, Room, draw
 from conrl.spending import Player
@@ -173,8 +174,10 @@ class ModelWorld:
     def _draw(self, generator: np.random.Generator, step: int, state: int, action: int, successor: int) -> ArrayLike:
         mean = self.mdp.pay[self.mdp.pair(step, state, action)]
         if callable(self._pay):
+            with theirs("the sampler failed", SpecError, ("pay",)):
+                paid = self._pay(generator, state, action, successor, mean.copy())
             try:
-                drawn = np.asarray(self._pay(generator, state, action, successor, mean.copy()), dtype=np.float64)
+                drawn = np.asarray(paid, dtype=np.float64)
             except (TypeError, ValueError) as error:
                 raise SpecError(f"the sampler did not return numbers: {error}") from None
             if drawn.shape != mean.shape:
@@ -286,7 +289,8 @@ class GymnasiumWorld:
     def _costs(self, step: Step) -> Float:
         d = self.task.num_costs
         if self._cost is not None:
-            given = self._cost(*(step if self._with_info else step[:-1]))
+            with theirs("the cost function failed"):
+                given = self._cost(*(step if self._with_info else step[:-1]))
         else:
             given = costs_in(step.info)
             if given is None and d:

@@ -50,13 +50,17 @@ function rowsOf(env) {
   for (const cost of env.costs) {
     const lines = [];
     if (cost.limit !== null) lines.push({ y: cost.limit, text: `limit ${show(cost.limit)}`, dash: "dash" });
-    if (cost.best !== null && (cost.limit === null || Math.abs(cost.best - cost.limit) > 1e-6 * Math.max(1, Math.abs(cost.limit)))) {
+    if (cost.floor !== null) lines.push({ y: cost.floor, text: `floor ${show(cost.floor)}`, dash: "longdash" });
+    const at = (bound) => bound !== null && Math.abs(cost.best - bound) <= 1e-6 * Math.max(1, Math.abs(bound));
+    if (cost.best !== null && !at(cost.limit) && !at(cost.floor)) {
       lines.push({ y: cost.best, text: `optimum ${show(cost.best)}`, dash: "dot" });
     }
     rows.push({ measure: "cost", cost: cost.name, title: `Cost per episode: ${short(cost.name)}`, lines });
   }
   for (const cost of env.costs) {
-    const lines = cost.limit === null ? [] : [{ slope: cost.limit, text: "limit × episodes", dash: "dash" }];
+    const lines = [];
+    if (cost.limit !== null) lines.push({ slope: cost.limit, text: "limit × episodes", dash: "dash" });
+    if (cost.floor !== null) lines.push({ slope: cost.floor, text: "floor × episodes", dash: "longdash" });
     rows.push({ measure: "cumulative", cost: cost.name, title: `Total cost so far: ${short(cost.name)}`, lines });
   }
   return rows;
@@ -194,7 +198,7 @@ function learningCurves(section, env) {
         text: `<b>${plain(row.title)}</b>`, xref: "paper", x: 0, xanchor: "left", yref: "paper", y: top, yanchor: "bottom", showarrow: false,
         font: { size: 13, color: ink },
       });
-      const marks = { dash: "╌╌", dot: "····" };
+      const marks = { dash: "╌╌", dot: "····", longdash: "— —" };
       found.annotations.push({
         text: row.lines.map((mark) => `${marks[mark.dash]} ${mark.text}`).join("  "), xref: "paper", x: 1, xanchor: "right", yref: "paper", y: top,
         yanchor: "bottom", showarrow: false, font: { size: 11, color: soft },

@@ -78,6 +78,11 @@ function tableOf(section, label, env, columns) {
   }
 }
 
+function bounds(row) {
+  if (row.floor === null) return show(row.limit);
+  return row.limit === null ? `at least ${show(row.floor)}` : `${show(row.floor)} to ${show(row.limit)}`;
+}
+
 const isLimited = (row) => row.limit !== null || row.floor !== null;
 
 // Fills a cell with a number and, below it, a word or two.
@@ -97,9 +102,11 @@ function resultsTable(section, env) {
     ["Cost", (cell, row) => (cell.textContent = row.cost_name), "cost"],
     ["Mean", (cell, row) => {
       number("cost", () => range(row.cost_low, row.cost_high))(cell, row);
-      if (row.limit !== null && row.cost_low !== null && row.cost_low > row.limit) put(cell, "small", { className: "over", text: "▲ above limit" });
+      if (row.cost_low === null) return;
+      if (row.limit !== null && row.cost_low > row.limit) put(cell, "small", { className: "over", text: "▲ above limit" });
+      if (row.floor !== null && row.cost_high < row.floor) put(cell, "small", { className: "over", text: "▼ below floor" });
     }, "cost"],
-    ["Limit", (cell, row) => (cell.textContent = row.floor === null ? show(row.limit) : `${show(row.floor)} to ${show(row.limit)}`), "cost"],
+    ["Limit", (cell, row) => (cell.textContent = bounds(row)), "cost"],
     ["Violations", ifLimited((cell, row) => (cell.textContent = percent(row.violations))), "cost"],
     ["Total cost", number("cumulative"), "cost"],
     ["Solved after", (cell, row) => {
@@ -126,7 +133,7 @@ function policiesTable(section, env) {
     ["Cost", (cell, row) => (cell.textContent = row.cost_name), "cost"],
     ["Last iterate: cost", number("last_iterate_cost", (row) => (isLimited(row) ? off("last_iterate_excess", "excess")(row) : "")), "cost"],
     ["Average policy: cost", number("average_policy_cost"), "cost"],
-    ["Limit", (cell, row) => (cell.textContent = row.floor === null ? show(row.limit) : `${show(row.floor)} to ${show(row.limit)}`), "cost"],
+    ["Limit", (cell, row) => (cell.textContent = bounds(row)), "cost"],
     ["Violating episodes", ifLimited((cell, row) => (cell.textContent = row.violating === null ? "–" : percent(row.violating))), "cost"],
     ["Strong violation", ifLimited(number("strong_violation")), "cost"],
     ["Slope of excess", ifLimited((cell, row) => (cell.textContent = slope(row.excess_slope))), "cost"],

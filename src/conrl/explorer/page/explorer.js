@@ -32,6 +32,7 @@ class Explorer {
   head(box) {
     for (const text of this.data.facts) put(box, "p", { className: "soft", text });
     this.summary = put(box, "p", { className: "summary", role: "status" });
+    this.basis = this.data.basis ? put(box, "p", { className: "soft rests" }) : null;
     const grid = put(box, "div", { className: "dials" });
     this.data.lines.forEach((line, r) => {
       if (line.kind !== "fixed") this.dials.push(new Dial(grid, line, r, this.data.amount, (h) => this.set([[r, h]])));
@@ -167,7 +168,17 @@ class Explorer {
     put(summary, "strong", { text: show(answer.reward, 5) });
     const exact = more <= 2e-6 * program.size;
     put(summary, "span", { className: "proof", text: exact ? "exact: no policy within these limits earns more" : `at most ${show(more, 2)} more is possible within these limits` });
+    if (this.basis) this.basis.textContent = this.rests(answer.weights);
     Object.assign(summary.dataset, { reward: answer.reward, more, prices: JSON.stringify(answer.prices), uses: JSON.stringify(answer.uses) });
+  }
+
+  // What the policy rests on, where the model was estimated.
+  rests(weights) {
+    const { steps, seldom, columns } = this.data.basis;
+    const [all, few, none] = [0, 1, 2].map((k) => mean(weights, (i) => columns[i][k]));
+    const share = (part) => (part > 0 && part < 0.01 * all ? "less than 1%" : `${Math.round((100 * part) / (all || 1))}%`);
+    const unseen = none > 0 ? `, ${share(none)} pairs never seen` : "";
+    return `This policy is estimated from ${plural(steps, "step")}; ${share(few)} of its steps use pairs seen fewer than ${seldom} times${unseen}.`;
   }
 
   showCurve(answer) {

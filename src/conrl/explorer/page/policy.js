@@ -2,7 +2,7 @@
 // What the policy does: on the map, or as a diagram of the next steps and a table of the most visited states.
 
 const UNIT = 1e-4; // of stored probabilities
-const HARDLY = 0.2; // stands for a stored 0: reached, but with less than half a unit
+const HARDLY = 1e-5; // units: stands for a stored 0, which is reached, but too seldom to count
 const RARE = 0.01; // probability of being there below which arrows are pale; the legend says so
 const LISTED = 20;
 const CELL = 40;

@@ -74,7 +74,7 @@ class ColumnGeneration:
         skipped = best.skips
         played = ~skipped if not skipped.all() else np.arange(skipped.size) == 0
         directions, values = best.directions[played], best.means[played]
-        if isinstance(best.oracle, WithNullAction) and skipped.all():
+        if skipped.all() and isinstance(best.oracle, WithNullAction):
             values = best.oracle.inner.support_many(directions).means  # of the policy, not of skipping it
         remembered = {"directions": best.directions, "multipliers": best.multipliers}
         if box is not None:
