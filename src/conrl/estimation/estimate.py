@@ -43,16 +43,16 @@ def estimate(
         raise SpecError("a task has a horizon and limits of its own; give them there")
     names: dict[str, Any] = {}
     if task is not None:
-        counts = Counts(task)
         episodes = logged(task, log)
     else:
         log = as_log(log)
-        counts = Counts(_task_of(log, horizon, limits))
-        episodes = logged(counts.task, log.episodes)
+        task = _task_of(log, horizon, limits)
+        episodes = logged(task, log.episodes)
         names = {"state_names": log.state_names, "action_names": log.action_names}
+    counts = Counts(task)
     counts.add_all(episodes)
-    if counts.known >= 0 and not counts.task.step_dependent:
-        own = names.get("state_names") or tuple(map(str, range(counts.task.num_states)))
+    if counts.known >= 0:
+        own = names.get("state_names") or tuple(map(str, range(task.num_states)))
         end = "(end)"  # no number: that may be a state of another log
         while end in own:
             end = f"({end})"
