@@ -853,3 +853,44 @@ def test_codes_of_a_policy_are_no_numbers(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("state,action,probability\n0,0,1\n01,0,1\n1,1,1\n")
     with pytest.raises(conrl.ModelError, match="its states have names; give mdp="):
         conrl.load_policy(tmp_path / "p.csv")
+
+
+# -- where episodes begin -------------------------------------------------------------------------------------
+
+
+def forked() -> conrl.ConstrainedMDP:
+    """What an episode costs depends on the state it begins in."""
+    rows = [(0, 0, 0, 0.5, 1, 0), (0, 0, 1, 0.5, 1, 1), (0, 1, 0, 1, 0.5, 0), (1, 0, 0, 1, 2, 2), (1, 1, 1, 1, 0, 0),
+            (2, 0, 0, 1, 0, 0)]  # fmt: skip
+    s, a, t, p, *pay = map(list, zip(*rows, strict=True))
+    return conrl.ConstrainedMDP.from_outcomes(
+        s, a, t, p, np.array(pay).T, num_states=3, num_actions=2, horizon=4, initial=0,
+        state_names=["a", "b", "c"], cost_names=["x"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("start", [1, 2])
+@pytest.mark.parametrize("logged", [[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])
+def test_a_plan_is_valued_from_its_own_first_state(start: int, logged: list[float], tmp_path: Path) -> None:
+    """Also where no episode of the log begins there, and from its file."""
+    mdp = forked()
+    even = conrl.Policy([mdp.available / mdp.available.sum(axis=1, keepdims=True)] * 4)
+    log = conrl.sample_log(mdp.replace(initial=logged), even, 400, seed=3)
+    plan = conrl.plan(mdp.replace(initial=start), {"x": 2.0})
+    plan.save(tmp_path / "plan.json")
+    for one in (plan, tmp_path / "plan.json"):
+        found = conrl.assess(one, log)
+        assert found.episodes == 400
+        if start == 1:  # of state c, which the log does not have, nothing is known
+            assert found.low.costs[0] - 1e-9 <= plan.costs[0] <= found.high.costs[0] + 1e-9
+        assert (found.importance is None) == (logged[start] == 0.0)
+
+
+def test_a_file_that_was_planned_from_a_log_is_doubted(tmp_path: Path) -> None:
+    mdp = forked()
+    even = conrl.Policy([mdp.available / mdp.available.sum(axis=1, keepdims=True)] * 4)
+    log = conrl.sample_log(mdp, even, 100, seed=3)
+    conrl.plan(conrl.estimate(log), {"x": 2.0}).save(tmp_path / "logged.json")
+    conrl.plan(mdp, {"x": 2.0}).save(tmp_path / "known.json")
+    assert "was planned from a log" in conrl.assess(tmp_path / "logged.json", log).message
+    assert "was planned from a log" not in conrl.assess(tmp_path / "known.json", log).message

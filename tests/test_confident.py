@@ -700,12 +700,18 @@ DAMAGED: list[tuple[str, dict[str, Any]]] = [
     ("decimal visits", {"visits": visits_of(lambda v: v * 1.0)}),
     ("other visits", {"visits": visits_of(lambda v: v + 1)}),
     ("fewer visits", {"visits": visits_of(lambda v: v[:-1])}),
+    ("narrow ranges", {"log_ranges": np.zeros((2, 2))}),
+    ("ranges of other costs", {"log_ranges": np.tile([-9.0, 9.0], (5, 1))}),
 ]
 
 
 def test_an_undamaged_file_is_read(tmp_path: Path) -> None:
     loaded = conrl.load_model(damaged(tmp_path))
-    assert loaded._log == ended()._log == (40, 3, True)
+    log, own = loaded._log, ended()._log
+    assert log is not None
+    assert own is not None
+    assert log[:3] == own[:3] == (40, 3, True)
+    np.testing.assert_array_equal(log.ranges, own.ranges)
     np.testing.assert_array_equal(loaded.counts, ended().counts)
 
 
@@ -761,3 +767,30 @@ def test_the_simulator_is_what_it_says() -> None:
     np.testing.assert_allclose(mdp.rewards, world.reward, atol=1e-9)
     dense = mdp.transitions.toarray().reshape(world.P.shape)
     np.testing.assert_allclose(dense, world.P, atol=0.05)
+
+
+def constant(cost: float, unseen_state: bool) -> conrl.Log:
+    """Every step costs the same; one pair was never tried and, if so asked, one state is only ever come to last."""
+    rng, made = np.random.default_rng(0), []
+    for _ in range(100):
+        states = [0, *rng.integers(0, 2, 2), 2 if unseen_state and rng.random() < 0.3 else 0]
+        actions = [int(rng.integers(0, 2)) if s == 0 else 0 for s in states[:-1]]
+        made.append(conrl.Episode(states, actions, np.ones(3), np.full((3, 1), cost)))
+    return conrl.Log(tuple(made), ("b",), ("new", "worn", "gone"), ("run", "rest"))
+
+
+@pytest.mark.parametrize("unseen_state", [False, True])
+@pytest.mark.parametrize("cost", [3.0, -3.0])
+def test_what_every_step_costs_is_not_doubted(cost: float, unseen_state: bool, tmp_path: Path) -> None:
+    """That a pair never tried pays 0 in the estimate is made up: no plan fears it."""
+    model = conrl.estimate(constant(cost, unseen_state), horizon=5)
+    asked = conrl.Linear(floors={"b": 15.0}) if cost > 0.0 else conrl.Linear({"b": -15.0})
+    conrl.save_model(tmp_path / "model.npz", model)
+    for one in (model, conrl.load_model(tmp_path / "model.npz")):
+        plan = conrl.plan(one, asked, confidence=0.95)
+        assert plan.confidence is not None
+        assert plan.confidence.probability == 1.0
+    # A range that is declared counts: then a step may cost nothing.
+    wide = model.replace(cost_ranges=[(min(cost, 0.0), max(cost, 0.0))])
+    with pytest.raises(conrl.InfeasibleError):
+        conrl.plan(wide, asked, confidence=0.95)

@@ -1383,7 +1383,7 @@ def test_a_learner_reads_the_same_files(form: str, tmp_path: Path) -> None:
 
 def test_a_learner_refuses_other_logs(tmp_path: Path) -> None:
     learner = conrl.ConRL(task())
-    with pytest.raises(conrl.RunError, match="texts"):
+    with pytest.raises(conrl.RunError, match="the log has names for its actions, and the task has none"):
         learner.prime(load(tmp_path, changed(0, "action", "go")))
     with pytest.raises(conrl.RunError, match=r"costs \('time',\)"):
         learner.prime(load(tmp_path, "\n".join((HEADER, *GOOD)).replace("fuel", "time")))
@@ -1393,6 +1393,56 @@ def test_a_learner_refuses_other_logs(tmp_path: Path) -> None:
         learner.prime(tmp_path / "none.csv")
     assert learner.primed == 0
     assert learner.counts.visits.sum() == 0
+
+
+NUMBERED = """state,action,next_state,probability,reward,cost_c
+0,0,2,0.5,0,0
+0,0,1,0.5,0,0
+0,1,0,1,0,0
+2,0,0,1,1,0
+2,1,0,1,1,1
+1,0,0,1,1,1
+1,1,0,1,1,0
+"""
+
+
+def numbered(folder: Path, names: str = "012") -> tuple[conrl.ConstrainedMDP, Path]:
+    """A model whose states are called 0, 2 and 1, in this order (or by other names), and the file of a log."""
+    path, log = folder / "model.csv", folder / "log.csv"
+    head, *rows = NUMBERED.splitlines()
+    told = [row.split(",") for row in rows]
+    text = [",".join((names[int(s)], a, names[int(t)], *rest)) for s, a, t, *rest in told]
+    path.write_text("\n".join((head, *text)))
+    model = conrl.load_model(path, horizon=6)
+    even = conrl.Policy([model.available / model.available.sum(axis=1, keepdims=True)] * 6)
+    conrl.save_episodes(log, conrl.sample_log(model, even, 500, seed=0))
+    return model, log
+
+
+@pytest.mark.parametrize("names", ["012", "xyz"])
+def test_a_log_is_lined_up_with_a_task_by_name(names: str, tmp_path: Path) -> None:
+    """States that are numbers are names, too: they stand in the order of the model's file."""
+    model, log = numbered(tmp_path, names)
+    assert model.state_names == (names[0], names[2], names[1])
+    found = conrl.estimate(log, task=model.task)
+    assert found.state_names == model.state_names
+    assert np.abs(found.transitions - model.transitions).max() < 0.1
+    np.testing.assert_allclose(found.costs, model.costs, atol=1e-12)
+    learner = conrl.ConRL(model.task, problem={"c": 0.5})
+    assert learner.prime(log) == 500
+    np.testing.assert_allclose(learner.model.costs, model.costs, atol=1e-12)
+    learner.save(tmp_path / "learner.npz")
+    again = conrl.load_learner(tmp_path / "learner.npz")
+    assert again.task.state_names == model.state_names
+    assert again.prime(log) == 500
+    np.testing.assert_allclose(again.model.costs, model.costs, atol=1e-12)
+
+
+def test_a_log_with_another_state_is_refused(tmp_path: Path) -> None:
+    model, log = numbered(tmp_path, "xyz")
+    log.write_text(log.read_text().replace("x,", "w,"))
+    with pytest.raises(conrl.RunError, match=r"unknown state of the log 'w'"):
+        conrl.ConRL(model.task).prime(log)
 
 
 @pytest.mark.parametrize("terminated", [False, True])

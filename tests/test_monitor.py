@@ -456,3 +456,74 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "limit not kept (since episode" in bad.stdout
     assert "--alpha: alpha is 2" in refused("monitor", "p.json", "good.csv", "--alpha", "2")
     assert "--range falures: unknown total" in refused("monitor", "p.json", "good.csv", "--range", "falures=0,1")
+
+
+def test_a_cost_may_be_called_reward() -> None:
+    P = np.array([[[0.5, 0.5]], [[1.0, 0.0]]])
+    R, C = np.array([[[100.0, 100.0]], [[50.0, 0.0]]]), np.array([[[0.0, 1.0]], [[0.0, 0.0]]])[..., None]
+    mdp = conrl.ConstrainedMDP(P, R, C, horizon=5, cost_names=["reward"])
+    plan = conrl.plan(mdp, {"reward": 3.0})
+    assert not conrl.monitor(plan, conrl.sample_log(mdp, plan, 200, seed=0)).alarm
+    with pytest.raises(conrl.SpecError, match="a cost is called 'reward', too"):
+        conrl.monitor(plan, conrl.sample_log(mdp, plan, 2, seed=0), ranges={"reward": (0, 1)})
+
+
+def test_rounding_in_a_log_is_not_another_policy() -> None:
+    """0.1 + 0.2 is the 0.3 that a policy counts; so is 0.33333333 where it counts ninths."""
+    for unit, noisy in ((0.1, 0.1 + 0.2), (1.0 / 9.0, 0.33333333)):
+        mdp = conrl.ConstrainedMDP.from_outcomes(
+            [0, 0, 0], [0, 0, 1], [0, 0, 0], [0.5, 0.5, 1.0], [[1.0, unit], [1.0, 3 * unit], [0.0, 0.0]],
+            num_states=1, num_actions=2, horizon=4, initial=0, cost_names=["c"],
+        )  # fmt: skip
+        plan = conrl.plan(mdp, conrl.Linear(never={"c": 6 * unit}))
+        log = played_log(plan, 50)
+        rough = [
+            conrl.Episode(e.states, e.actions, e.rewards, np.where(np.isclose(e.costs, 3 * unit), noisy, e.costs))
+            for e in log.episodes
+        ]
+        assert any((e.costs == noisy).any() for e in rough)
+        assert conrl.monitor(plan, replace(log, episodes=tuple(rough))).odd.steps == 0
+        spent = file_of(plan)
+        assert spent.choices(2, "0", spent=noisy) == spent.choices(2, "0", spent=3 * unit)
+        with pytest.raises(conrl.ModelError, match="no multiple"):
+            spent.choices(2, "0", spent=2.5 * unit)
+
+
+ONE = conrl.ConstrainedMDP.from_outcomes(  # one state, one action; a step costs 1 in one of ten
+    [0, 0], [0, 0], [0, 0], [0.9, 0.1], [[1.0, 0.0], [1.0, 1.0]],
+    num_states=1, num_actions=1, horizon=10, initial=0, cost_names=["c"],
+)  # fmt: skip
+
+
+def test_what_was_refuted_stays_refuted() -> None:
+    """An episode that the model cannot pay comes on top of what was known before."""
+    plan = conrl.plan(ONE, {"c": 1.0})
+
+    def episode(costs: list[float]) -> conrl.Episode:
+        return conrl.Episode([0] * 11, [0] * 10, [1.0] * 10, costs)
+
+    often = [episode([1.0] * 3 + [0.0] * 7)] * 60
+    before, after = (
+        conrl.monitor(plan, conrl.Log(tuple(e), ("c",))).totals[1] for e in (often, [*often, episode([2.0] * 10)])
+    )
+    assert before.over_since is not None
+    assert (after.off_since, after.over_since, after.beyond) == (before.off_since, before.over_since, 60)
+    assert after.verdict == f"{before.verdict}; episode 61 paid what the model cannot pay"
+
+
+def test_limits_are_of_an_episode_that_is_played() -> None:
+    """Where others are skipped, more may be spent in it."""
+    plan = conrl.plan(ONE, conrl.Knapsack({"c": 5.0}, 10))
+    assert plan.skip == pytest.approx(0.5)
+    found = conrl.monitor(plan, conrl.sample_log(ONE, plan.policy, 50, seed=1))
+    assert found.skip == plan.skip
+    assert found.totals[1].limit == pytest.approx(1.0)
+    assert "episodes are skipped" in found._repr_html_()
+
+
+def test_a_promise_without_ends_cannot_be_watched() -> None:
+    file = file_of(PLAN)
+    assert file.promise is not None
+    bare = replace(file, promise=file.promise._replace(least=None, most=None))
+    with pytest.raises(conrl.SpecError, match="does not say what an episode can pay"):
+        conrl.monitor(bare, conrl.sample_log(MACHINE, PLAN, 5, seed=0))

@@ -75,6 +75,12 @@ class Episode:
         vars(episode).update(flags, states=states, actions=actions, rewards=pay[:, 0], costs=pay[:, 1:], pay=pay)
         return episode
 
+    def renumbered(self, states: Int | None, actions: Int | None) -> Episode:
+        """The same with `states[s]` for state s, and `actions[a]` for action a; None: as it is."""
+        kept = {"terminated": self.terminated, "stopped": self.stopped, "skipped": self.skipped}
+        visited = self.states if states is None else states[self.states]
+        return Episode._of(visited, self.actions if actions is None else actions[self.actions], self.pay, **kept)
+
     @classmethod
     def null(cls, num_costs: int, *, stopped: bool = False) -> Episode:
         """An episode that was not played."""

@@ -1,7 +1,7 @@
-"""Names on two sides, lined up: states, actions and costs of a policy with those of a model or of a log.
+"""Names on two sides, lined up: states, actions and costs of a policy or a task with those of a model or of a log.
 
 Names are the same if they are written the same. A log whose states or actions are whole numbers has no names for them.
-Its numbers are names if the policy has names that are numbers; otherwise they are positions.
+Its numbers are names if the other side has names that are numbers; otherwise they are positions.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ def same_places(names: Sequence[str], own: Sequence[str], what: str) -> Int:
     return places
 
 
-def log_names(own: Sequence[str] | None, names: Sequence[str], last: int, what: str) -> Sequence[str]:
-    """What the numbers 0..last of a log stand for, with names of its own or without; `names` are the policy's.
+def log_names(
+    own: Sequence[str] | None, names: Sequence[str], last: int, what: str, whose: str = "policy"
+) -> Sequence[str]:
+    """What the numbers 0..last of a log stand for, with names of its own or without; `names` are the other side's.
 
     >>> log_names(None, ["new", "worn"], 0, "state"), log_names(None, ["10", "end"], 2, "state")
     (['new'], ['0', '1', '2'])
@@ -48,17 +50,19 @@ def log_names(own: Sequence[str] | None, names: Sequence[str], last: int, what: 
         return own
     if not any(name.isdecimal() for name in names):
         if last >= len(names):
-            raise ModelError(f"the log has {what} {last}; the policy has {what}s 0..{len(names) - 1}")
+            raise ModelError(f"the log has {what} {last}; the {whose} has {what}s 0..{len(names) - 1}")
         return names[: last + 1]
     if last >= MOST_NUMBERS:
         raise ModelError(f"the log has {what} {last}; at most {MOST_NUMBERS:,} are lined up")
     return [str(i) for i in range(last + 1)]
 
 
-def log_places(own: Sequence[str] | None, names: Sequence[str], played: Sequence[Int], what: str) -> Int:
-    """[n]: the policy's number of each number that a log has; of numbers that it does not have, nothing is said."""
+def log_places(
+    own: Sequence[str] | None, names: Sequence[str], played: Sequence[Int], what: str, whose: str = "policy"
+) -> Int:
+    """[n]: the other side's number of each number that a log has; of those that it does not have, nothing is said."""
     used = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *played]))
     last = int(used.max(initial=-1))
-    texts, places = log_names(own, names, last, what), np.zeros(last + 1, dtype=np.int64)
+    texts, places = log_names(own, names, last, what, whose), np.zeros(last + 1, dtype=np.int64)
     places[used] = places_of([texts[i] for i in used.tolist()], names, what, "log")
     return places

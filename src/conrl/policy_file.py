@@ -3,6 +3,7 @@
 format, version    "conrl policy", 1
 states, actions    names; everything else has their positions
 costs              names
+start              the state that every episode begins in; null where there are several
 horizon            steps of an episode; {"discount": g}, "average" or "total" where it has no end
 policies           [{"weight": w, "steps": ...}]: one is drawn at the start of an episode and played to its end;
                    `conrl.policy_json` says what steps are
@@ -47,8 +48,8 @@ from conrl.wording import line, totals
 
 FORMAT, VERSION = "conrl policy", 1
 BOUNDS = ("limits", "floors")
-ENTRIES = ("format", "version", "written_by", "model", "basis", "horizon", "states", "actions", "costs", "promise",
-           *BOUNDS, "skip", "policies")  # fmt: skip
+ENTRIES = ("format", "version", "written_by", "model", "basis", "horizon", "states", "actions", "costs", "start",
+           "promise", *BOUNDS, "skip", "policies")  # fmt: skip
 SELDOM = 1e-9  # a probability of skipping an episode that is rounding
 PROMISE = ("reward", "costs", "least", "most")
 ROUNDING = 1e-6  # of a promise: how far it may lie outside what an episode can pay
@@ -81,6 +82,7 @@ class PolicyFile(Sheeted, Framed):
     skip: float = 0.0
     model: str | None = None  # digest of the model that it was planned in
     basis: str | None = None  # what the promise rests on, where that model is an estimate
+    start: str | None = None  # the state that every episode begins in; None: there are several
 
     def __repr__(self) -> str:
         sizes = f"{len(self.state_names)} states, {len(self.action_names)} actions"
@@ -192,7 +194,7 @@ class PolicyFile(Sheeted, Framed):
         for part in parts_of(unwrapped(policy)[0]):
             part.policy.check(mdp)
         names = (mdp.state_names, mdp.action_names, mdp.cost_names)
-        return cls(policy, mdp.horizon, *names, model=digest(mdp), **more)
+        return cls(policy, mdp.horizon, *names, model=digest(mdp), start=start_of(mdp), **more)
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON."""
@@ -212,6 +214,7 @@ class PolicyFile(Sheeted, Framed):
             "states": list(self.state_names),
             "actions": list(self.action_names),
             "costs": list(self.cost_names),
+            "start": self.start,
             "promise": promise
             and {
                 "reward": float(promise.value[0]),
@@ -265,6 +268,8 @@ class PolicyFile(Sheeted, Framed):
         for name, what in (("model", "a digest"), ("basis", "a text")):
             if record.get(name) is not None and not isinstance(record[name], str):
                 raise ModelError(f"{name} is {shown(record[name])}; it is {what} or null")
+        if record.get("start") is not None and record["start"] not in states:
+            raise ModelError(unknown("state in start", record["start"], states))
         weights = [entry.get("weight") for entry in given]
         if not all(map(is_number, weights)):
             raise ModelError(f"weights are {shown(weights)}; expected numbers")
@@ -281,7 +286,14 @@ class PolicyFile(Sheeted, Framed):
             float(skip),
             record.get("model"),
             record.get("basis"),
+            record.get("start"),
         )
+
+
+def start_of(mdp: ConstrainedMDP) -> str | None:
+    """The state that every episode of a model begins in; None if there are several."""
+    first = np.flatnonzero(mdp.initial == 1.0)
+    return mdp.state_name(int(first[0])) if first.size else None
 
 
 def _counted(policy: SpentPolicy, spent: Any) -> tuple[Fraction, ...]:

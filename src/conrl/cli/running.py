@@ -116,6 +116,7 @@ def monitor(
         "alarm": found.alarm,
         "alpha": found.alpha,
         "episodes": found.episodes,
+        "skip": found.skip,
         "left_out": found.left_out,
         "totals": totals,
         "odd": found.odd._asdict(),
@@ -143,12 +144,14 @@ def _monitor_tables(record: dict[str, Any]) -> list[Any]:
         facts.add_row("not the policy", Text(f"{text}. What follows is about what was played", "yellow"))
     table = Numbers("an episode", "promised", "limit", "mean", "from", "to", "evidence", "verdict")
     for row in record["totals"]:
-        bound = row["limit"] if row["limit"] is not None else row["floor"]
+        bounds = ((sign, row[key]) for sign, key in (("<=", "limit"), (">=", "floor")) if row[key] is not None)
         numbers = (brief(None if math.isnan(row[key]) else row[key]) for key in ("mean", "low", "high"))
-        limit = "" if bound is None else f"{'<=' if row['limit'] is not None else '>='} {brief(bound)}"
+        limit = ", ".join(f"{sign} {brief(bound)}" for sign, bound in bounds)
         table.add_row(row["name"], brief(row["promised"]), limit, *numbers, _odds(row["odds"]), row["verdict"])
     level = f"{100 * (1 - record['alpha']):g}%"
     note = f"from, to: means that are not refuted. All of this holds at all times at once, with probability {level}."
+    if record["skip"]:
+        note += f" {record['skip']:.1%} of all episodes are skipped; limits are those of an episode that is played."
     return [
         Text(f"{record['policy']} in {record['log']}", "bold"),
         facts,

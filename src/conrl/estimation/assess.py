@@ -48,8 +48,10 @@ PLANNED = (
     "the policy was planned from this very log, and looks better in it than it is: plan on one part and assess on the "
     "other (log.split), or plan with confidence"
 )
-
-
+SOME_LOG = (
+    "the intervals are for a policy that was fixed before the log was drawn; this one was planned from a log, and if "
+    "that is this log, it looks better here than it is"
+)
 SURE = (
     "the policy was planned from this very log with confidence: its plan says how surely it keeps the limits, with "
     "what choosing from the log does to it taken into account; these intervals do not"
@@ -99,6 +101,7 @@ class Assessment(Sheeted, Framed, Drawn):
     importance: Importance | None
     planned: bool  # from the same log, as far as is known
     sure: bool = False  # planned with confidence
+    doubtful: bool = False  # its file says that it was planned from a log, which may be this one
 
     def __repr__(self) -> str:
         ends = zip(self.mean.names, self.low.value, self.high.value, strict=True)
@@ -133,7 +136,7 @@ class Assessment(Sheeted, Framed, Drawn):
     def message(self) -> str:
         """What it rests on, and how far it can be trusted."""
         planned = SURE if self.sure else PLANNED
-        return f"{self.basis}; {planned if self.planned else FIXED}"
+        return f"{self.basis}; {planned if self.planned else SOME_LOG if self.doubtful else FIXED}"
 
 
 def assess(
@@ -150,15 +153,15 @@ def assess(
 
     Args:
         policy: a `Policy`, a `Mixture`, a `Plan`, or a file: `.csv` (step, state, action, probability) or `.npz`.
-            States and actions are matched by name; where the log has none, by position.
+            States and actions are matched by name; where one side has none, by position. It is valued from the first
+            state of a plan (or its `.json` file) that has one, else from where the episodes of the log begin.
         log: a file (`load_episodes`), what it gave, or episodes; or a model that `conrl.estimate` made of one, without
             importance sampling then. It is taken to be the same process at every step; for one that is not, pass the
             model of a task with `step_dependent=True`.
         limits: limits (and floors, as a `Linear`) whose probability is asked; by default those of the plan, or of the
             model.
-        mdp: the model whose states and actions a `Policy` or `.npz` file numbers, where the log has names: a log
-        numbers
-            them by first appearance, and a policy alone has no names.
+        mdp: the model whose states and actions a `Policy` or `.npz` file numbers: those have no names. It is needed
+            where the log has names, or numbers that are names of the model in another order.
         level: of the intervals.
         draws: models drawn from the posterior.
         seed: of the draws.
@@ -177,7 +180,8 @@ def assess(
         known = named(as_log(log), played)
         longest = max((len(e) for e in known.episodes), default=1)
         model = estimate(known, horizon=max(played.horizon, longest)).replace(horizon=played.horizon)
-        model, episodes = started(model, known.episodes, played)
+        episodes = [e for e in known.episodes if len(e)]
+    model, own = started(model, episodes or (), played)
     posterior = Posterior(model)
     parts = [(weight, aligned(table, played, model)) for weight, table in played.parts]
     rows = _rows(model, limits, played)
@@ -195,9 +199,9 @@ def assess(
     markov = tables[0] if len(tables) == 1 else tables[0]._markov(weights, tables, model)
     found = deviations(posterior, markov)
     other = None
-    if episodes is not None:
-        behavior = shares(np.asarray(model.counts), episodes, played.horizon)
-        other = importance(parts, behavior, episodes, level, seed).scaled(1.0 - played.skip, tuple(model.cost_names))
+    if own:
+        behavior = shares(np.asarray(model.counts), own, played.horizon)
+        other = importance(parts, behavior, own, level, seed).scaled(1.0 - played.skip, tuple(model.cost_names))
     least = 1 + int(rows.cost[int(np.argmin(keeps.mean(axis=0)))]) if rows.size else 0
     return Assessment(
         cost_names=model.cost_names,
@@ -206,13 +210,14 @@ def assess(
         limits=listed,
         rows=rows,
         probability=float(keeps.all(axis=1).mean()) if rows.size else float("nan"),
-        episodes=None if episodes is None else sum(len(e) > 0 for e in episodes),
+        episodes=None if episodes is None else len(episodes),
         basis=leaning(model, visits),
         coverage=_coverage(model, visits),
         needs=ranked(model, found, least),
         importance=other,
         planned=_same_data(played.mdp, model),
         sure=isinstance(policy, Plan) and policy.confidence is not None,
+        doubtful=played.from_log,
     )
 
 

@@ -51,11 +51,8 @@ class Cautious:
         self.mdp, self.rows = mdp, rows
         self.bad = np.append(-1.0, rows.sign)  # [1+R]: which side is the worse one
         columns = np.append(0, 1 + rows.cost)
-        low, high = mdp._realised()
-        if mdp._ranges is not None:
-            low, high = np.fmin(low, mdp._ranges[:, 0]), np.fmax(high, mdp._ranges[:, 1])
+        low, high = _ends(mdp)
         self.worst = np.where(self.bad > 0.0, high[columns], low[columns])  # [1+R]
-        self.best = np.where(self.bad > 0.0, low[columns], high[columns])  # [1+R]
         self.posterior = Posterior(mdp, columns, np.append(np.nan, self.worst[1:]))
         self.part = usable(self.posterior, unseen)
         limits = np.where(rows.sign > 0.0, rows.bound, np.inf)
@@ -134,6 +131,17 @@ class Cautious:
             share = (link / np.maximum(visits, 1.0)[owner])[part.link]
             probability = np.where(use, share, part.graph.probability)
             yield Drawn(kept, probability), Drawn(like, part.graph.probability)
+
+
+def _ends(mdp: ConstrainedMDP) -> tuple[Float, Float]:
+    """[1+d] each: the least and the most that a step can pay; that pairs never tried pay 0 is made up."""
+    if mdp._log is not None and mdp._log.ranges is not None:
+        low, high = mdp._log.ranges.T
+        return low, high
+    low, high = mdp._realised()
+    if mdp._ranges is not None:
+        low, high = np.fmin(low, mdp._ranges[:, 0]), np.fmax(high, mdp._ranges[:, 1])
+    return low, high
 
 
 def usable(posterior: Posterior, unseen: bool) -> Part:

@@ -215,7 +215,7 @@ def plan_confident(
     try:
         plain = ColumnGeneration().plan(seen.seen(), problem).reward
     except InfeasibleError:
-        if not unseen:
+        if not unseen and not cautious.part.worst.any():  # else there is more than was seen
             raise
         plain = np.nan
     search = Search(cautious, asked, read_seed(seed), report or (lambda text: None))

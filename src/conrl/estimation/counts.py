@@ -407,7 +407,7 @@ class Counts:
         starts = 0
         if episodes is not None and task.initial is None:
             starts = sum(len(episode) > 0 for episode in episodes)
-        log = Logged(starts, self._rolled.num_states if ends else -1, episodes is not None)
+        log = Logged(starts, self._rolled.num_states if ends else -1, episodes is not None, task.ranges)
         model = model._copy(_visits=frozen(counts[model.pair_state, model.action]), _ranges=frozen(ranges), _log=log)
         return rolled(model, self._rolled.num_states, **names) if self._rolled.step_dependent else model
 

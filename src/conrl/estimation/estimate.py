@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +29,7 @@ def estimate(
     Args:
         log: a file (`load_episodes`), what it gave, or episodes.
         task: what is known of the process; by default its sizes, and the ranges of rewards and costs, are those seen.
+            A log is lined up with its `state_names` and `action_names`.
         horizon: steps of an episode; by default the longest seen.
         limits: default limits of the model.
         unvisited: pairs that never occurred are a `"self-loop"` without pay (the paper's rule), or `"missing"`: a plan
@@ -41,22 +41,20 @@ def estimate(
     """
     if task is not None and (horizon is not None or limits is not None):
         raise SpecError("a task has a horizon and limits of its own; give them there")
-    names: dict[str, Any] = {}
-    if task is not None:
-        episodes = logged(task, log)
-    else:
+    if task is None:
         log = as_log(log)
         task = _task_of(log, horizon, limits)
-        episodes = logged(task, log.episodes)
-        names = {"state_names": log.state_names, "action_names": log.action_names}
+    episodes = logged(task, log)
     counts = Counts(task)
     counts.add_all(episodes)
+    states = task.state_names
     if counts.known >= 0:
-        own = names.get("state_names") or tuple(map(str, range(task.num_states)))
+        own = states or tuple(map(str, range(task.num_states)))
         end = "(end)"  # no number: that may be a state of another log
         while end in own:
             end = f"({end})"
-        names["state_names"] = (*own, end)
+        states = (*own, end)
+    names = {"state_names": states, "action_names": task.action_names}
     return counts.full_model(unvisited=unvisited, episodes=episodes, **names)
 
 
@@ -91,4 +89,6 @@ def _task_of(log: Log, horizon: int | None, limits: ArrayLike | Mapping[str, flo
         initial=first.pop() if len(first) == 1 else None,
         reward_range=(float(low[0]), float(high[0])),
         cost_ranges=tuple((float(x), float(y)) for x, y in zip(low[1:], high[1:], strict=True)),
+        state_names=log.state_names,
+        action_names=log.action_names,
     )

@@ -24,7 +24,7 @@ from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
 from conrl.planners import Plan
 from conrl.policy import Mixture, Policy
-from conrl.policy_file import PolicyFile
+from conrl.policy_file import PolicyFile, start_of
 from conrl.policy_loading import load_policy
 from conrl.problem import Linear
 
@@ -40,6 +40,8 @@ class Given(NamedTuple):
     linear: Linear | None = None
     costs: tuple[str, ...] | None = None  # whose limits those are
     mdp: ConstrainedMDP | None = None  # that it was planned in
+    start: str | None = None  # the only state that its episodes begin in
+    from_log: bool = False  # whether its file says that it was planned from a log
     ordered: bool = True  # whether names stand in the order of the numbers that a log without names has
 
 
@@ -75,11 +77,12 @@ def read_given(policy: Any, mdp: ConstrainedMDP | None) -> Given:
         raise SpecError("assess needs a plan with a horizon")
     asked = linear if isinstance(linear, Linear) else None
     if named is None:
-        return Given(tables, H, None, None, skip, asked, mdp=own)
+        return Given(tables, H, None, None, skip, asked)
     if named.num_states < S or named.num_actions < A:
         sizes = f"{named.num_states} and {named.num_actions}"
         raise ModelError(f"the policy has {S} states and {A} actions, mdp {sizes}; give the model that it is for")
-    return Given(tables, H, named.state_names[:S], named.action_names[:A], skip, asked, named.cost_names, own)
+    names = named.state_names[:S], named.action_names[:A]
+    return Given(tables, H, *names, skip, asked, named.cost_names, own, None if own is None else start_of(own))
 
 
 def _of_file(file: PolicyFile) -> Given:
@@ -87,7 +90,8 @@ def _of_file(file: PolicyFile) -> Given:
     asked = Linear(file.limits or None, file.floors or None) if file.limits or file.floors else None
     tables = _tables(file.policy)
     names = file.state_names, file.action_names
-    return Given(tables, tables[0][1].shape[0], *names, file.skip, asked, file.cost_names)
+    given = Given(tables, tables[0][1].shape[0], *names, file.skip, asked, file.cost_names)
+    return given._replace(start=file.start, from_log=file.basis is not None)
 
 
 def _tables(played: Policy | Mixture) -> list[tuple[float, Float]]:
@@ -140,14 +144,12 @@ def _union(
 def started(
     model: ConstrainedMDP, episodes: Sequence[Episode], played: Given
 ) -> tuple[ConstrainedMDP, Sequence[Episode]]:
-    """The estimate from the first state of the plan, where that has one and the log has several."""
-    if played.mdp is None:
+    """The estimate from the first state of the plan, where that has one; of the episodes, those that begin there."""
+    if played.start is None:
         return model, episodes
-    first = np.flatnonzero(played.mdp.initial == 1.0)
-    if not first.size or (model.initial == 1.0).any():
+    state = int(places_of([played.start], model.state_names, "state")[0])
+    if model.initial[state] == 1.0:
         return model, episodes
-    name = played.mdp.state_name(int(first[0]))
-    state = int(first[0]) if played.states is None else model.state_names.index(name)
     return model.replace(initial=state), [e for e in episodes if len(e) and e.states[0] == state]
 
 

@@ -45,7 +45,7 @@ class Watched(NamedTuple):
 
     name: str  # "reward", or that of a cost
     promised: float  # the expected total
-    limit: float | None  # of a cost
+    limit: float | None  # of a cost, in an episode that is played: larger than asked where others are skipped
     floor: float | None
     mean: float  # of the episodes
     low: float  # the means that were never refuted; nan if there is none
@@ -60,10 +60,12 @@ class Watched(NamedTuple):
     @property
     def verdict(self) -> str:
         """In words."""
-        if self.beyond is not None:
-            return f"episode {self.beyond + 1} paid what the model cannot pay"
+        strange = "" if self.beyond is None else f"episode {self.beyond + 1} paid what the model cannot pay"
         if self.over_since is not None:
-            return f"{self.broken} not kept (since episode {self.over_since})"
+            told = f"{self.broken} not kept (since episode {self.over_since})"
+            return f"{told}; {strange}" if strange else told
+        if strange:
+            return strange
         if self.off_since is not None:
             return f"{'higher' if self.above else 'lower'} than promised (since episode {self.off_since})"
         return FINE
@@ -89,6 +91,7 @@ class Monitoring(Sheeted, Framed, Drawn):
     alpha: float
     totals: tuple[Watched, ...]  # reward, then the costs
     odd: Odd
+    skip: float = 0.0  # the share of episodes that the policy skips; they are not in the log
 
     @property
     def alarm(self) -> bool:
@@ -114,6 +117,7 @@ class Monitoring(Sheeted, Framed, Drawn):
         notes = [
             *([f"{self.left_out} episodes stop before their end is known, and are left out"] if self.left_out else []),
             *([f"{odd.steps} of {odd.of} steps are not the policy's; the first: {odd.first}"] if odd.steps else []),
+            *([f"{self.skip:.1%} of all episodes are skipped; limits are of one that is played"] if self.skip else []),
         ]
         title = f"Monitoring of {counted(self.episodes, 'episode')}: {'ALARM' if self.alarm else 'as promised'}"
         return Sheet(title, {name: columns[name] for name in shown}, tuple(notes))
@@ -141,8 +145,10 @@ def monitor(
         raise SpecError("the policy comes without a promise; save it with Plan.save, which knows what it is worth")
     if file.skip == 1.0:
         raise SpecError("the policy skips every episode; there is nothing to watch")
-    if isinstance(file.horizon, Criterion) or file.promise.least is None:
+    if isinstance(file.horizon, Criterion):
         raise SpecError(f"the policy has no end ({file.horizon}); only totals of episodes are watched")
+    if file.promise.least is None:
+        raise SpecError("its promise does not say what an episode can pay; give it least and most")
     costs = same_places(file.cost_names, found.cost_names, "cost")
     played = [e for e in found.episodes if len(e)]
     too_long = next((e for e in played if len(e) > file.horizon), None)
@@ -156,10 +162,11 @@ def monitor(
     names = ("reward", *file.cost_names)
     ends = _ends(file.promise, names, {} if ranges is None else ranges)
     watched = tuple(
-        _watch(name, i, totals[:, i], sizes[:, i].max(initial=0.0), file, ends[name], alpha / len(names))
+        _watch(name, i, totals[:, i], sizes[:, i].max(initial=0.0), file, ends[i], alpha / len(names))
         for i, name in enumerate(names)
     )
-    return Monitoring(len(whole), len(played) - len(whole), float(alpha), watched, _odd(file, found, played, costs))
+    odd = _odd(file, found, played, costs)
+    return Monitoring(len(whole), len(played) - len(whole), float(alpha), watched, odd, file.skip)
 
 
 def read_file(policy: Any) -> PolicyFile:
@@ -175,51 +182,58 @@ def read_file(policy: Any) -> PolicyFile:
     return file_of(policy)
 
 
-def _ends(promise: Promise, names: tuple[str, ...], given: Any) -> dict[str, tuple[float, float]]:
+def _ends(promise: Promise, names: tuple[str, ...], given: Any) -> list[tuple[float, float]]:
     """The least and the most of each total."""
     if not isinstance(given, Mapping):
         raise SpecError(f"ranges is {shown(given)}; expected least, most by name", key=("ranges",))
     assert promise.least is not None
     assert promise.most is not None
-    ends = {name: (float(promise.least[i]), float(promise.most[i])) for i, name in enumerate(names)}
+    ends = list(zip(promise.least.tolist(), promise.most.tolist(), strict=True))
     for name, pair in given.items():
-        if name not in ends:
+        if name not in names:
             raise SpecError(unknown("total", name, names), key=("ranges", name))
+        if names.count(name) > 1:
+            raise SpecError(f"a cost is called {name!r}, too; whose range is this?", key=("ranges", name))
         try:
             low, high = pair
         except (TypeError, ValueError):
             low = high = None
         if not (is_number(low) and is_number(high) and low < high):
             raise SpecError(f"the range of {name!r} is {shown(pair)}; expected least, most", key=("ranges", name))
-        ends[name] = float(low), float(high)
+        ends[names.index(name)] = float(low), float(high)
     return ends
 
 
 def _watch(
     name: str, i: int, x: Float, size: float, file: PolicyFile, ends: tuple[float, float], alpha: float
 ) -> Watched:
-    """One total against its promise, its limit and its floor; `size` is the most that an episode paid without signs."""
+    """One total against its promise, its limit and its floor; `size` is the most that an episode paid without signs.
+
+    The tests end before the first episode that paid what the model cannot pay: what they had found by then stands.
+    """
     assert file.promise is not None
     promised, share = float(file.promise.value[i]), 1.0 - file.skip
-    limit, floor = ((b or {}).get(name) if i else None for b in (file.limits, file.floors))
+    bounds = ((b or {}).get(name) if i else None for b in (file.limits, file.floors))
+    limit, floor = (None if bound is None else bound / share for bound in bounds)
     slack = SLACK * max(size, abs(promised))
     least, most = ends[0] - slack, ends[1] + slack
     outside = np.flatnonzero((x < least) | (x > most))
     mean = float(x.mean()) if x.size else float("nan")
-    if outside.size:
-        beyond = int(outside[0])
-        return Watched(name, promised, limit, floor, mean, -np.inf, np.inf, np.inf, beyond + 1, None, beyond)
+    beyond = int(outside[0]) if outside.size else None
+    x = x[:beyond]
     bar = float(np.log(2.0 / alpha))
     above, below = against(x, promised + slack, least, bar), against(-x, slack - promised, -most, bar)
     off = min((e.when for e in (above, below) if e.when is not None), default=None)
     low, high = interval(x, least, most, alpha)
     low, high = (float(low), float(high)) if low <= high else (np.nan, np.nan)
-    tests = {"limit": None if limit is None else against(x, limit / share + slack, least, bar).when}
-    tests["floor"] = None if floor is None else against(-x, slack - floor / share, -most, bar).when
+    tests = {"limit": None if limit is None else against(x, limit + slack, least, bar).when}
+    tests["floor"] = None if floor is None else against(-x, slack - floor, -most, bar).when
     broken, since = min(tests.items(), key=lambda test: x.size + 1 if test[1] is None else test[1])
     odds = float(np.exp(min(max(max(above.most, below.most) - np.log(2.0), 0.0), 700.0)))
     above_first = off is not None and above.when == off
-    row = (name, promised, limit, floor, mean, low, high, odds, off, since, None)
+    if beyond is not None:
+        odds, off = np.inf, beyond + 1 if off is None else off
+    row = (name, promised, limit, floor, mean, low, high, odds, off, since, beyond)
     return Watched(*row, above_first, broken)
 
 

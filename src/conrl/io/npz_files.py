@@ -40,7 +40,7 @@ _OWN = {
     "pay",
 }
 _OWN_OPTIONAL = {
-    *("outcome_pay", "bonus", "limits", "ranges", "visits", "log", "features", "can_stop", "steps"),
+    *("outcome_pay", "bonus", "limits", "ranges", "visits", "log", "log_ranges", "features", "can_stop", "steps"),
     *("state_names", "action_names", "criterion", "discount"),
 }
 _LAYOUT = {"layout_rows", "layout_cell", "layout_arrows"}
@@ -205,7 +205,14 @@ def _log(arrays: dict[str, Array], own: _Structure, visits: Int | None, given: d
         raise ModelError("log does not fit the model: what was never visited leads somewhere, or pays")
     if not (np.abs(times - np.rint(times)) <= 1e-6 * np.maximum(times, 1.0)).all():
         raise ModelError("visits are not those of the log: the outcomes of a pair are no whole numbers of them")
-    return Logged(0 if "initial" in given else starts, end)
+    ranges = _optional(arrays, "log_ranges", "f", (arrays["pay"].shape[1], 2))
+    if ranges is not None:
+        seen = np.broadcast_to(paid, (idle.size, paid.shape[1]))[~idle]
+        low, high = seen.min(axis=0, initial=np.inf), seen.max(axis=0, initial=-np.inf)
+        if not (np.isfinite(ranges).all() and (ranges[:, 0] <= low).all() and (high <= ranges[:, 1]).all()):
+            raise ModelError("log_ranges do not fit the model: what was seen lies outside")
+        ranges = frozen(ranges)
+    return Logged(0 if "initial" in given else starts, end, ranges=ranges)
 
 
 def _details(arrays: dict[str, Array], given: dict[str, Any], num_states: int, num_costs: int) -> dict[str, Any]:
@@ -302,6 +309,7 @@ def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
         with about(path):
             _check_cells(layout.cell, layout.rows)
     criterion = mdp.horizon if isinstance(mdp.horizon, Criterion) else None
+    log = mdp._log if mdp._log is not None and mdp._log.outcomes else None
     arrays: dict[str, Any] = {
         "format": np.array(FORMAT),
         "version": np.array(VERSION),
@@ -328,7 +336,8 @@ def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
         "can_stop": np.array(1) if mdp.can_stop else None,
         "steps": np.array(mdp.horizon) if mdp.step_dependent else None,
         "visits": mdp._visits,
-        "log": None if mdp._log is None or not mdp._log.outcomes else np.array(mdp._log[:2], dtype=np.int64),
+        "log": None if log is None else np.array(log[:2], dtype=np.int64),
+        "log_ranges": None if log is None else log.ranges,
         "state_names": _texts(mdp._names.states),
         "action_names": _texts(mdp._names.actions),
     }

@@ -1,8 +1,9 @@
 """Learners in files: `.npz` archives of plain arrays and one JSON text; nothing in them can run code.
 
     format = "conrl-learner", version, config (JSON: what makes the learner), task_features, task_available,
-    task_cells_<name>: where the cells of continuous observations are, safe_<name>: its safe policy, state_<name>: what
-    it has learned, seal: a digest of all the other arrays
+    task_state_names, task_action_names: what logs call them, task_cells_<name>: where the cells of continuous
+    observations are, safe_<name>: its safe policy, state_<name>: what it has learned, seal: a digest of all the other
+    arrays
 
 Functions of the user's own (concave-convex problems, bonuses, planners) cannot be stored: `load_learner` is given them
 again.
@@ -76,7 +77,8 @@ _PLAIN: dict[str, Any] = {
     )
 }
 POLICIES = ("safe",)  # arguments of learners that are policies, stored as arrays; `config` has what tells them apart
-_APART = ("features", "available", "cells")  # arrays of a task, stored as such; cells are several
+# Arrays of a task, stored as such; cells are several.
+_APART = ("features", "available", "state_names", "action_names", "cells")
 _CELLS = "task_cells_"
 # Fields that are younger than descriptions in files, and what those mean; left out where they have that value.
 _UNSAID: dict[str, dict[str, Any]] = {"ScaledBonus": {"bounded": False}}

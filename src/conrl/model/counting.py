@@ -3,7 +3,8 @@
 A cost is a double, and 0.1 + 0.1 + 0.1 is not 0.3 in doubles. So each cost is read as the simplest rational that rounds
 to its double (the one with the smallest denominator, found in the Stern-Brocot tree): 0.1 is 1/10. The costs of a model
 are then whole multiples of one unit u, the largest rational that divides them all, and a total is a whole number of
-units. Nothing is rounded, and no tolerance decides whether a total is above a threshold.
+units. Nothing is rounded, and no tolerance decides whether a total is above a threshold. (Amounts that are told while a
+policy acts may be off a multiple by a millionth of a unit: they say which multiple is meant.)
 
 Where no cost is negative, a total above the largest threshold stays above it: it is counted as the first whole number
 of units above (the `cap`). With negative costs the whole range is carried.
@@ -29,6 +30,7 @@ from conrl.errors import ModelError, shown, unknown
 
 MOST_TOTALS = 10_000  # distinct totals (of all counted costs together) that are counted exactly; beyond, a grid
 EXACT, UP, DOWN = 0, 1, -1  # how costs are rounded to units
+NEAR = Fraction(1, 10**6)  # of a unit: how far off a multiple of it an amount from outside may be, by rounding
 
 Total = tuple[int, ...]  # what was spent of each counted cost, in its unit
 
@@ -118,7 +120,15 @@ class Counter:
         given = np.asarray(costs, dtype=np.float64).reshape(-1)
         if given.size <= max(self.costs) or not np.isfinite(given).all():
             raise ModelError(f"costs is {shown(costs)}; expected the costs of one step, in the order of the model's")
-        return tuple(self.in_units(i, simplest(given[cost])) for i, cost in enumerate(self.costs))
+        return tuple(self._measured(i, simplest(given[cost])) for i, cost in enumerate(self.costs))
+
+    def _measured(self, i: int, amount: Fraction) -> int:
+        """An amount that somebody tells, in units. Sums of doubles and decimals of a log are off by a little: where
+        costs are counted exactly, the multiple that is meant counts."""
+        count = amount / self.units[i]
+        if self.rounding[i] == EXACT and abs(count - round(count)) <= NEAR:
+            return round(count)
+        return self.in_units(i, amount)
 
     def amounts(self, total: Total) -> tuple[Fraction, ...]:
         return tuple(count * unit for count, unit in zip(total, self.units, strict=True))
@@ -126,7 +136,7 @@ class Counter:
     def total_of(self, spent: Any) -> Total:
         """Amounts in units: one number, a list in the order of `names`, or by name."""
         exact = self.listed(spent)
-        return self.add(tuple(self.in_units(i, x) for i, x in enumerate(exact)), (0,) * len(self.names))
+        return self.add(tuple(self._measured(i, x) for i, x in enumerate(exact)), (0,) * len(self.names))
 
     def listed(self, spent: Any) -> tuple[Fraction, ...]:
         """The same as rationals, in the order of `names`."""

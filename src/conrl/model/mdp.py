@@ -70,6 +70,7 @@ class Logged(NamedTuple):
     starts: int  # episodes whose first state was seen; 0 where that is known
     end: int  # the state of episodes that have terminated, where it is known that nothing follows; -1 for none
     outcomes: bool = True  # whether the model pays what was seen, and not means only
+    ranges: Float | None = None  # [1+d, 2]: that a step can pay, by the task; None: unknown. The model has 0 as well
 
 
 class ConstrainedMDP(Sheeted):
@@ -527,6 +528,7 @@ class ConstrainedMDP(Sheeted):
     ) -> ConstrainedMDP:
         """The same model with another horizon, start, default limits or declared ranges of one step's pay."""
         changes: dict[str, object] = {}
+        log = self._log
         if horizon is not None:
             if self.step_dependent and horizon != self.horizon:
                 raise ModelError(f"the model has {self.horizon} steps, each its own; it cannot have another horizon")
@@ -535,15 +537,16 @@ class ConstrainedMDP(Sheeted):
             start = frozen(read_initial(initial, self.num_states, self.state_name))
             check_actions(self.graph, start, self.horizon if self.step_dependent else 0, self._names)
             changes |= {"initial": start, "_derived": {}}
-            if self._log is not None:
-                changes["_log"] = self._log._replace(starts=0)
+            log = log and log._replace(starts=0)
         if limits is not None:
             changes["limits"] = frozen(resolve_limits(limits, self.cost_names, "limits"))
         declared = read_ranges(reward_range, cost_ranges, self.cost_names, self._paid)
         if declared is not None:
             before = declared if self._ranges is None else self._ranges
             changes["_ranges"] = frozen(np.where(np.isnan(declared), before, declared))
-        return self._copy(**changes)
+            if log is not None and log.ranges is not None:
+                log = log._replace(ranges=frozen(np.where(np.isnan(declared), log.ranges, declared)))
+        return self._copy(**changes, _log=log)
 
     def _copy(self, **changes: object) -> ConstrainedMDP:
         other = object.__new__(ConstrainedMDP)
@@ -577,6 +580,8 @@ class ConstrainedMDP(Sheeted):
             can_stop=self.can_stop,
             available=None if self.all_exist else self.available,
             step_dependent=self.step_dependent,
+            state_names=self._names.states,
+            action_names=self._names.actions,
         )
 
 

@@ -40,7 +40,8 @@ class Task:
     them. `initial` is the first state if it is known and fixed. `features` ([S, ...]) is what function
     approximation sees. `can_stop`: an episode may be ended early. `available` ([S, A]) masks actions; [H, S, A] where
     that depends on the step. `step_dependent`: what happens may depend on the step, so that learners count per step.
-    `cells`: what the states are, where they are cells of continuous observations; saved with a learner.
+    `cells`: what the states are, where they are cells of continuous observations; saved with a learner. `state_names`
+    and `action_names` line logs up with the task; without them its states and actions are numbers.
     """
 
     num_states: int
@@ -56,6 +57,8 @@ class Task:
     available: Bool | None = None
     step_dependent: bool = False
     cells: Cells | None = None
+    state_names: Sequence[str] | None = None
+    action_names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         """Check every field, and keep a copy that nobody can change."""
@@ -85,6 +88,8 @@ class Task:
         put("step_dependent", read_flag(self.step_dependent, "step_dependent"))
         if self.cells is not None and not (isinstance(self.cells, Cells) and self.cells.count == self.num_states):
             raise ModelError(f"cells is {shown(self.cells)}; expected Cells of {self.num_states} states")
+        put("state_names", read_names(self.state_names, self.num_states, "state_names"))
+        put("action_names", read_names(self.action_names, self.num_actions, "action_names"))
         if self.features is not None:
             put("features", frozen(read_features(self.features, self.num_states)))
         if self.available is not None:
@@ -121,6 +126,7 @@ class Task:
             features=None,
             step_dependent=False,
             cells=None,
+            state_names=None,
         )
 
     @cached_property
