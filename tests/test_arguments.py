@@ -198,6 +198,8 @@ CALLS: dict[str, Call] = {
             "available": np.ones((4, 2), bool),
             "step_dependent": True,
             "cells": conrl.Cells([[0.0, 1.0, 2.0]]),
+            "state_names": list("abcd"),
+            "action_names": ["go", "stay"],
         },
         lambda task: conrl.ConRL(task).propose(),
     ),

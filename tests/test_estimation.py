@@ -1031,7 +1031,7 @@ def test_texts_are_no_indices_of_a_task(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("episode,step,state,action,reward,cost_fuel,cost_time,next_state\n0,0,b,go,1,0,0,b\n")
     task = conrl.Task(3, 2, 3, [1.0, 1.0], ["fuel", "time"], initial=0)
-    with pytest.raises(conrl.RunError, match="texts"):
+    with pytest.raises(conrl.RunError, match="the log has names for its states, and the task has none"):
         conrl.estimate(path, task=task)
 
 
