@@ -26,6 +26,7 @@ SEPARATORS = ",;\t|"
 CHUNK = 2_000  # rows that are held as texts at a time
 EXCEL = ".xlsx"
 NOTES = ("comment", "comments", "note", "notes", "remark", "remarks")  # columns for people
+_COST = re.compile(r"\s*cost[_ ]", re.IGNORECASE)
 _SEP = re.compile(r'"?sep=([,;\t|])"?[\r\n]*', re.IGNORECASE)
 
 Row = tuple[int, list[Cell]]  # the line on which it starts, and its cells
@@ -190,6 +191,16 @@ def check_text(path: Path, remedy: str = "save the file as CSV UTF-8") -> None:
 
 def stop(label: Path | str, line: int, what: str) -> NoReturn:
     raise BrokenRow(label, line, what)
+
+
+def cost_in(column: str) -> str | None:
+    """The name of the cost that a column holds, as it is written; None if it holds none.
+
+    >>> cost_in("cost_fuel"), cost_in("Cost Fuel"), cost_in("costs")
+    ('fuel', 'Fuel', None)
+    """
+    found = _COST.match(column)
+    return column[found.end() :] if found else None
 
 
 def plain(name: Cell) -> str:
