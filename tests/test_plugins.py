@@ -32,6 +32,7 @@ from conrl.plugins import NAME, load_function, own_name, source_of
 
 LAB = '''
 """A plug-in."""
+import dataclasses
 import numpy as np
 import conrl
 
@@ -108,7 +109,7 @@ class Halving:
 
     def plan(self, mdp, problem, start=None, relax=False):
         less = conrl.Linear([self.share * x for x in problem.limits])
-        return conrl.ColumnGeneration().plan(mdp, less, relax=relax)
+        return dataclasses.replace(conrl.ColumnGeneration().plan(mdp, less, relax=relax), problem=problem)
 
 
 def falls(state, action, next_state, reward, terminated):
@@ -574,7 +575,7 @@ def test_a_planner_is_used_by_name() -> None:
 
         def plan(self, mdp: Any, problem: Any, start: Any = None, relax: bool = False) -> conrl.Plan:
             less = conrl.Linear([0.5 * x for x in problem.limits])
-            return conrl.ColumnGeneration().plan(mdp, less, relax=relax)
+            return replace(conrl.ColumnGeneration().plan(mdp, less, relax=relax), problem=problem)
 
     plan = conrl.plan(envs.mars_rover(rock_reward=1.0), planner="half-of-it")
     assert plan.costs[0] == pytest.approx(0.15)

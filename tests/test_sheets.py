@@ -582,6 +582,28 @@ def test_codes_with_leading_zeros_are_a_warning(tmp_path: Path) -> None:
         assert load(path).state_names == ("01", "1")
 
 
+@pytest.mark.parametrize(
+    ("names", "what"),
+    [
+        (("a", "a\u200b"), "characters that cannot be seen"),
+        (("\ufeffa", "a"), "characters that cannot be seen"),
+        (("A", "a\u00ad"), "case or blanks"),
+        (("1", "1.0"), "how a number is written"),
+        (("+1", "1"), "how a number is written"),
+        (("0.50", "0.5"), "how a number is written"),
+    ],
+)
+def test_what_names_that_look_alike_differ_in(names: tuple[str, str], what: str, tmp_path: Path) -> None:
+    """In models and in logs; they are two names all the same."""
+    one, two = names
+    path = write(tmp_path, f"{HEADER}\nx,go,{one},1,1\n{one},go,{two},1,1\n{two},go,x,1,1\n")
+    log = write(tmp_path, f"episode,state,action,reward,next_state\n1,x,go,1,{one}\n1,{one},go,1,{two}\n", "log.csv")
+    for read in (load, conrl.load_episodes):
+        with pytest.warns(ModelWarning) as caught:
+            assert read(path if read is load else log).state_names == ("x", *names)  # type: ignore[attr-defined]
+        assert f"differ only in {what}; they are two states" in str(caught[0].message)
+
+
 def test_names_that_differ_are_no_warning(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
