@@ -1088,7 +1088,7 @@ def test_a_cost_function_is_told_info_only_if_it_needs_a_sixth_argument() -> Non
     models = [conrl.from_gymnasium(env, cost=cost, horizon=20) for cost in (falls, any_number)]
     assert models[0].pay[:, 1].tolist() == models[1].pay[:, 1].tolist()
     with pytest.raises(conrl.ModelError, match=r"it must be a function of \(s, a, next_s, .* a table has no info"):
-        conrl.from_gymnasium(env, cost=needing, horizon=20)
+        conrl.from_gymnasium(env, cost=needing, horizon=20)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["MarsRover", "Box", "Pricing", "Bidding", "Cluster"])

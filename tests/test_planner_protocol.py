@@ -182,7 +182,7 @@ def test_a_plan_keeps_its_limits_or_says_that_it_does_not() -> None:
         assert conrl.plan(MDP, problem, planner=Answers(said)) is said
     floor = conrl.Linear(floors=[loose.costs[0]])
     least = replace(conrl.plan(MDP, problem), problem=floor)
-    with pytest.raises(conrl.SpecError, match="does not keep .* >= "):
+    with pytest.raises(conrl.SpecError, match=r"does not keep .* >= "):
         conrl.plan(MDP, floor, planner=Answers(least))
     kept = conrl.plan(MDP, problem)
     nearly = replace(kept, costs=kept.costs + 1e-8)

@@ -206,21 +206,21 @@ def test_costs_without_names_have_those_of_the_table_that_names_all() -> None:
         gymnasium.register("Corridor-v0", entry_point=lambda **_: Corridor(), disable_env_checker=True)
     env: dict[str, Any] = {"env": "gymnasium:Corridor-v0", "horizon": 4}
     model: dict[str, Any] = {"env": "gymnasium:FrozenLake-v1", "cost": f"{__name__}:two_costs", "allow_import": True}
-    inf = float("inf")
+    inf, unit = float("inf"), (0.0, 1.0)
     for asked in (env, model):
         job = Job(**asked, algorithm="ucbvi", episodes=1)
         for limits, ranges, names in (
-            ({"falls": 0.9}, {"time": (0, 1), "falls": (0, 1)}, ("time", "falls")),
-            ({"time": inf, "falls": 0.9}, {"falls": (0, 1)}, ("time", "falls")),
+            ({"falls": 0.9}, {"time": unit, "falls": unit}, ("time", "falls")),
+            ({"time": inf, "falls": 0.9}, {"falls": unit}, ("time", "falls")),
             ({"time": inf, "falls": 0.9}, {}, ("time", "falls")),
-            ({}, {"time": (0, 1), "falls": (0, 1)}, ("time", "falls")),
+            ({}, {"time": unit, "falls": unit}, ("time", "falls")),
         ):
             task = Run(replace(job, limits=limits, cost_ranges=ranges)).learner.task
             assert task.cost_names == names
             assert np.asarray(task.limits).tolist() == [limits.get(name, inf) for name in names]
         for limits, ranges in (
-            ({"falls": 0.9, "time": inf}, {"time": (0, 1), "falls": (0, 1)}),
-            ({"falls": 0.9}, {"time": (0, 1)}),
+            ({"falls": 0.9, "time": inf}, {"time": unit, "falls": unit}),
+            ({"falls": 0.9}, {"time": unit}),
         ):
             with pytest.raises(conrl.SpecError, match=r"limits has falls.* cost_ranges has time.*: name all"):
                 _ = Run(replace(job, limits=limits, cost_ranges=ranges)).learner

@@ -49,6 +49,8 @@ def load_policy(path: str | Path, mdp: ConstrainedMDP | None = None) -> Any:
         table = read_policy_table(path)
         with about(path):
             return _numbered(table) if mdp is None else _in_model(table, mdp)
+    if path.suffix.lower() != ".npz":
+        raise ModelError(f"{path}: a policy is read from .json, .csv or .npz")
     policy = _of_arrays(path)
     if mdp is not None:
         with about(path):

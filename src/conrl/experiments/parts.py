@@ -216,6 +216,7 @@ def part(name: str, value: Any, truth: ConstrainedMDP | None = None) -> Any:
     `truth`: the model, where it is known, which names the states and actions of a policy.
     """
     safe = partial(safe_policy, mdp=truth)
+    makers: dict[str, Callable[[Any], Any]]
     makers = {"planner": planner, "bonus": bonus, "a2c": a2c, SAFE: safe, SHARE: safe_share}
     with under("options", name):
         return makers[name](value) if name in makers else value

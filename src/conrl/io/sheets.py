@@ -65,6 +65,7 @@ class CsvSheet(NamedTuple):
     separator: str = ","
     skip_blanks: bool = False  # cells begin after the blanks
     head: int = 0  # lines before the header that are none of the table
+    strict: bool = True  # refuse anything between a closing quote and the separator
 
     @property
     def label(self) -> str:
@@ -80,8 +81,16 @@ class CsvSheet(NamedTuple):
                 stream.readline()
             yield from self._read(stream)
 
+    def header(self) -> list[str]:
+        """The first row, as texts, also if its quotes are not right; nothing if it cannot be read at all."""
+        loose = self._replace(strict=False)
+        try:
+            return [str(cell) for cell in next(loose.rows(), (0, []))[1]]
+        except ModelError:
+            return []
+
     def _read(self, stream: TextIO) -> Iterator[Row]:
-        reader = csv.reader(stream, strict=True, delimiter=self.separator, skipinitialspace=self.skip_blanks)
+        reader = csv.reader(stream, strict=self.strict, delimiter=self.separator, skipinitialspace=self.skip_blanks)
         before = self.head
         try:
             for row in reader:
@@ -90,7 +99,8 @@ class CsvSheet(NamedTuple):
                     yield before + 1, row  # type: ignore[misc]  # texts are cells
                 before = self.head + reader.line_num
         except csv.Error as error:
-            stop(self.path, before + 1, f"{error} in the row that starts here")
+            hint = "; leave nothing between a quote and the separator" if "expected after" in str(error) else ""
+            stop(self.path, before + 1, f"{error} in the row that starts here{hint}")
 
 
 def open_sheet(path: Path, is_known: Callable[[str], bool], sheet: str | None = None) -> Sheet:
@@ -108,20 +118,11 @@ def open_csv(path: Path, is_known: Callable[[str], bool]) -> CsvSheet:
     with path.open(encoding="utf-8-sig", newline="") as stream:
         said = _SEP.fullmatch(stream.readline(20))
     head = 1 if said else 0
-    found = [CsvSheet(path, separator, False, head) for separator in (said[1] if said else SEPARATORS)]
-    headers = [_header(sheet) for sheet in found]
-    known = [sum(is_known(name) for name in set(header)) for header in headers]
-    best = known.index(max(known))
-    blanks = len(headers[best]) > 1 and all(name.startswith(" ") for name in headers[best][1:])
-    return found[best]._replace(skip_blanks=blanks)
-
-
-def _header(sheet: CsvSheet) -> list[str]:
-    """The first row, as texts; nothing of what cannot be read so."""
-    try:
-        return [str(cell) for cell in next(sheet.rows(), (0, []))[1]]
-    except ModelError:
-        return []
+    found = [CsvSheet(path, separator, True, head) for separator in (said[1] if said else SEPARATORS)]
+    known = [sum(is_known(name) for name in set(sheet.header())) for sheet in found]
+    best = found[known.index(max(known))]._replace(skip_blanks=False)
+    names = best.header()
+    return best._replace(skip_blanks=len(names) > 1 and all(name.startswith(" ") for name in names[1:]))
 
 
 def chunks(sheet: Sheet, size: int = CHUNK) -> Iterator[list[Row]]:
