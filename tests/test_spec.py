@@ -222,7 +222,7 @@ def test_costs_without_names_have_those_of_the_table_that_names_all() -> None:
             ({"falls": 0.9, "time": inf}, {"time": unit, "falls": unit}),
             ({"falls": 0.9}, {"time": unit}),
         ):
-            with pytest.raises(conrl.SpecError, match=r"limits has falls.* cost_ranges has time.*: name all"):
+            with pytest.raises(conrl.SpecError, match=r"limits \(falls.* cost_ranges \(time.* do not agree"):
                 _ = Run(replace(job, limits=limits, cost_ranges=ranges)).learner
 
 

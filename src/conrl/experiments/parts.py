@@ -109,10 +109,9 @@ def _cost_names(asked: WorldFields) -> tuple[str, ...]:
     """
     longer, shorter = sorted((tuple(asked.limits), tuple(asked.cost_ranges)), key=len, reverse=True)
     if tuple(name for name in longer if name in shorter) != shorter:
-        orders = f"{', '.join(asked.limits)}; cost_ranges has {', '.join(asked.cost_ranges)}"
+        orders = f"limits ({', '.join(asked.limits)}) and cost_ranges ({', '.join(asked.cost_ranges)})"
         raise SpecError(
-            f"limits has {orders}: name all costs in one of them, in the order in which they are given, and none in "
-            "another order",
+            f"{orders} do not agree on the order of the costs; name all in one table, in the order in which they come",
             key=("cost_ranges",),
         )
     return longer
