@@ -145,6 +145,17 @@ def mistakes(name: str, *options: str) -> list[str]:
     return [line.removeprefix(f"Error: {name}") for line in lines]
 
 
+def test_a_policy_in_a_spreadsheet_is_refused_as_such(files: Path) -> None:
+    rows: list[list[Any]] = [["step", "state", "action", "probability"], [0, "a", "go", 1]]
+    (files / "p.tsv").write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.save(files / "p.xlsx")
+    for name in ("p.tsv", "p.xlsx"):
+        assert f"{name}: a policy is read from .json, .csv or .npz" in run("check", files / name).stderr
+
+
 def test_all_mistakes_of_a_log(files: Path) -> None:
     Path("log.csv").write_text(LOG + "1,2,a,stay,x,a,0\n2,0,a,go,1,a,0\n2,0,a,go,1,a,0\n3,0,a,go,1,a,0\n3,2,a,go,1,a,0")
     assert mistakes("log.csv") == [

@@ -185,6 +185,21 @@ def test_planners_agree(planner: str) -> None:
     assert record("plan", "box", "--planner", planner)["reward"] == pytest.approx(1.7496766)
 
 
+def test_a_start_that_looks_like_a_name_is_no_index() -> None:
+    """`2` is a slip for 002, the second state, and not the third."""
+    rows = "".join(f"{s},go,{s},1,{s[-1]}\n" for s in ("001", "002", "003"))
+    Path("codes.csv").write_text(f"state,action,next_state,probability,reward\n{rows}")
+    assert record("plan", "codes.csv", "--horizon", 1, "--start", "002")["reward"] == pytest.approx(2.0)
+    assert record("plan", "codes.csv", "--horizon", 1, "--start", "0")["reward"] == pytest.approx(1.0)
+    for command in ("plan", "check"):
+        assert "unknown state '2'; did you mean '002'?" in refused(command, "codes.csv", "--horizon", 1, "--start", 2)
+    with pytest.raises(conrl.ModelError, match=r"initial: unknown state '2'; did you mean '002'\?"):
+        conrl.load_model("codes.csv", horizon=1, initial="2")
+    rows = "".join(f"{s:03},go,{s:03},1,1\n" for s in range(1, 61))
+    Path("codes.csv").write_text(f"state,action,next_state,probability,reward\n{rows}")
+    assert "unknown state '7'; did you mean '007'?" in refused("plan", "codes.csv", "--horizon", 1, "--start", 7)
+
+
 def test_start_by_name_and_by_index() -> None:
     names = [record("plan", "model.csv", "--horizon", 1, "--start", start)["reward"] for start in ("home", "work")]
     assert names == pytest.approx([0.9, 2.0])

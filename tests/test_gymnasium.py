@@ -18,7 +18,7 @@ from conrl import envs, registration
 from conrl.envs.maps import MOVES
 from conrl.envs.numbering import Numbered
 from conrl.errors import ModelError, RunError, SpecError
-from conrl.model import ConstrainedMDP
+from conrl.model import ConstrainedMDP, Task
 
 IDS = [entry.gymnasium_id for entry in envs.available()]
 AHEAD = {"↑": (-1, 0), "↓": (1, 0), "←": (0, -1), "→": (0, 1)}
@@ -333,6 +333,18 @@ def test_a_time_limit_is_found_in_a_wrapper() -> None:
     env.unwrapped.spec = None
     assert env.spec is None
     assert envs.from_gymnasium(env).horizon == 9
+
+
+def test_of_several_time_limits_the_least_counts() -> None:
+    limited = gymnasium.wrappers.TimeLimit
+    assert [envs.from_gymnasium(limited(gymnasium.make("FrozenLake-v1"), n)).horizon for n in (200, 20)] == [100, 20]
+    mdp = envs.make("box")
+    for steps in (10, 100):
+        env = limited(envs.CMDPEnv(mdp), steps)
+        assert envs.from_gymnasium(env).horizon == min(steps, mdp.horizon)
+        assert Task.from_gymnasium(env).horizon == min(steps, mdp.horizon)
+    assert envs.from_gymnasium(limited(envs.CMDPEnv(mdp), 10), horizon=12).horizon == 12
+    assert envs.make("gymnasium:conrl/Box-v0", max_episode_steps=5).horizon == 5
 
 
 def test_the_fickle_passenger_is_refused() -> None:

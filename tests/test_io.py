@@ -201,6 +201,8 @@ def test_overrides_replace_what_the_file_says(tmp_path: Path, name: str) -> None
     assert load_model(path, horizon=1, initial=[0.25, 0.75]).initial.tolist() == [0.25, 0.75]
     with pytest.raises(ModelError, match=r"m.*: initial: unknown state 'BB'; did you mean 'B'\?|M.CSV: initial"):
         load_model(path, horizon=1, initial="BB")
+    with pytest.raises(ModelError, match=r"unknown state 'b '; did you mean 'B'\?"):
+        load_model(path, horizon=1, initial="b ")
     with pytest.raises(ModelError, match=rf"{name}: unknown cost 'fule'; did you mean 'fuel'\?"):
         load_model(path, horizon=1, limits={"fule": 1})
     with pytest.raises(ModelError, match=f"{name}: horizon is 0"):

@@ -1053,8 +1053,8 @@ def test_spaces_that_do_not_fit() -> None:
 def test_the_costs_of_ones_own_function() -> None:
     seen: list[tuple[Any, ...]] = []
 
-    def cost(*arguments: Any) -> list[float]:
-        seen.append(arguments)
+    def cost(state: int, action: int, successor: int, reward: float, ended: bool, info: Any) -> list[float]:
+        seen.append((state, action, successor, reward, ended, info))
         return [0.5]
 
     history = conrl.learn(Line(info={"note": 1}), conrl.ConRL(line_task()), 2, cost=cost)
@@ -1065,6 +1065,30 @@ def test_the_costs_of_ones_own_function() -> None:
     assert reward == 0.0
     assert ended is False
     assert info == {"note": 1}
+
+
+def test_a_cost_function_is_told_info_only_if_it_needs_a_sixth_argument() -> None:
+    """What has a value of its own keeps it, in `learn` as in `from_gymnasium`; a * gets the five of both."""
+    holes = {5, 7, 11, 12}
+
+    def falls(s: int, a: int, t: int, reward: float, ended: bool, where: Any = holes) -> float:
+        return float(t in where)
+
+    def any_number(*told: Any) -> float:
+        return float(told[2] in holes) if len(told) == 5 else math.nan
+
+    def needing(s: int, a: int, t: int, reward: float, ended: bool, info: Any) -> float:
+        return float("prob" in info and t in holes)
+
+    env = gymnasium.make("FrozenLake-v1", disable_env_checker=True)
+    task = conrl.Task.from_gymnasium(env, horizon=20, limits=[0.1])
+    costs = [conrl.learn(env, conrl.ConRL(task), 20, cost=cost).costs for cost in (falls, any_number, needing)]
+    assert costs[0].sum() > 0.0
+    assert all(np.array_equal(costs[0], other) for other in costs[1:])
+    models = [conrl.from_gymnasium(env, cost=cost, horizon=20) for cost in (falls, any_number)]
+    assert models[0].pay[:, 1].tolist() == models[1].pay[:, 1].tolist()
+    with pytest.raises(conrl.ModelError, match=r"it must be a function of \(s, a, next_s, .* a table has no info"):
+        conrl.from_gymnasium(env, cost=needing, horizon=20)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["MarsRover", "Box", "Pricing", "Bidding", "Cluster"])

@@ -347,8 +347,8 @@ REFUSED = [
     ("no step", changed(0, "step", ""), "line 2: step is missing"),
     ("underscore", changed(0, "step", "0_0"), "line 2: step is '0_0', not a number"),
     ("half a step", changed(1, "step", "0.5"), "line 3: step is 0.5; it must be a whole number"),
-    ("half an episode", changed(0, "episode", "0.5"), "line 2: episode is 0.5; it must be a whole number"),
-    ("huge episode", changed(0, "episode", "1e300"), "line 2: episode is 1e300; it must be a whole number"),
+    ("half an episode", changed(0, "episode", "0.5"), "line 3: episode '0' begins with step 1"),
+    ("huge episode", changed(0, "episode", "1e300"), "line 3: episode '0' begins with step 1"),
     (
         "huge state",
         changed(4, "next_state", "99999999999999999999"),
@@ -831,8 +831,50 @@ def test_episodes_may_be_texts(tmp_path: Path) -> None:
 
 def test_episodes_that_are_numbers_come_in_their_order(tmp_path: Path) -> None:
     head = "episode,step,state,action,reward,next_state\n"
-    log = read(tmp_path, head + "10,0,0,0,1,1\n9,0,0,0,2,1\n-1,0,0,0,3,1\n1e1,1,1,0,4,2")
+    log = read(tmp_path, head + "10,0,0,0,1,1\n9,0,0,0,2,1\n-1,0,0,0,3,1\n 10 ,1,1,0,4,2")
     assert [episode.rewards.tolist() for episode in log.episodes] == [[3.0], [2.0], [1.0, 4.0]]
+
+
+@pytest.mark.parametrize(
+    ("separator", "reward", "ids"),
+    [
+        (";", "1,5", ("1", "1.000", "1000")),  # a thousand, in a table with decimal commas
+        (";", "1,5", ("1000", "1e3")),
+        (",", "1.5", ("1000", "1e3", "1000.0")),
+        (",", "1.5", ("2024.1", "2024.10")),
+    ],
+)
+def test_ids_that_are_no_plain_whole_numbers_are_texts(
+    separator: str, reward: str, ids: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Episodes that are written differently are not merged, whatever a number they may be."""
+    head = separator.join(("episode", "state", "action", "reward", "next_state"))
+    rows = [separator.join((one, "a", "go", reward, "a")) for one in ids for _ in range(2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", conrl.ModelWarning)  # they look alike
+        log = read(tmp_path, "\n".join((head, *rows)))
+    assert [len(episode) for episode in log.episodes] == [2] * len(ids)
+
+
+def test_steps_and_flags_are_read_as_rewards_are(tmp_path: Path) -> None:
+    """With the decimal mark of the table, which they help to find."""
+    head = "episode;step;state;action;reward;next_state;terminated\n"
+    for reward in ("1,5", "1"):
+        log = read(tmp_path, head + f"1;0,0;a;go;{reward};a;0,0\n1;1,0;a;go;{reward};a;1,0\n")
+        assert [(len(episode), episode.terminated) for episode in log.episodes] == [(2, True)]
+    steps = [f"{h:,}".replace(",", ".") for h in range(1002)]
+    log = read(tmp_path, head + "".join(f"1;{step};a;go;1,5;a;0\n" for step in steps))
+    assert [len(episode) for episode in log.episodes] == [1002]
+    with pytest.raises(conrl.ModelError, match=r"1\.000 on line 2 may be 1000 or 1\.000"):
+        read(tmp_path, head + "1;1.000;a;go;1;a;0\n")
+    with pytest.raises(conrl.ModelError, match=r"line 2: step is '1,0', not a number"):
+        read(tmp_path, head.replace(";", ",") + '1,"1,0",a,go,1,a,0\n')
+
+
+def test_a_cost_is_called_as_in_the_table_of_a_model(tmp_path: Path) -> None:
+    log = read(tmp_path, "episode,state,action,reward,Cost Fuel,COST_x y,next_state\n1,0,0,1,2,3,0\n")
+    assert log.cost_names == ("Fuel", "x y")
+    assert log.episodes[0].costs.tolist() == [[2.0, 3.0]]
 
 
 def test_ids_of_many_digits_are_not_rounded(tmp_path: Path) -> None:

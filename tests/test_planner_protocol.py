@@ -35,7 +35,7 @@ class Tightening:
         limits = np.full(mdp.num_costs, np.inf)
         limits[rows.cost] = share * np.minimum(rows.bound, 0.5 * rows.bound + 0.5 * last)
         plan = conrl.ColumnGeneration().plan(mdp, conrl.Linear(limits), relax=relax)
-        return replace(plan, start={"calls": np.array(calls + 1), "last": plan.costs[rows.cost]})
+        return replace(plan, problem=problem, start={"calls": np.array(calls + 1), "last": plan.costs[rows.cost]})
 
 
 MDP = random_model(1, 5, 3, 4, 1)
@@ -148,6 +148,10 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "other problems": (Elsewhere(), "'elsewhere' does not take Linear problems; 'column-generation' or"),
     "no Plan": (Answers((1.0, [0.5])), r"'answers' returned \(1.0, \[0.5\]\); it must return a conrl.Plan"),
     "nothing": (Answers(None), "'answers' returned None; it must return a conrl.Plan"),
+    "another problem": (
+        Answers(lambda p: conrl.plan(p.mdp, [9.0])),
+        r"'answers' returned a plan of another problem, Linear\(limits=\[9\]\); it was asked about Linear",
+    ),
     "start a number": (Answers(lambda p: replace(p, start=3)), "the start that planner 'answers' returned is 3; it"),
     "start a list": (Answers(lambda p: replace(p, start={"x": [1.0]})), "a mapping from names to numpy arrays"),
     "start of objects": (Answers(lambda p: replace(p, start={"x": np.array([{}])})), "mapping from names to numpy"),
@@ -165,6 +169,24 @@ def test_what_breaks_the_protocol_is_told_in_one_line(how: str) -> None:
         with pytest.raises(conrl.SpecError, match=message) as caught:
             call()
         assert "\n" not in str(caught.value)
+
+
+def test_a_plan_keeps_its_limits_or_says_that_it_does_not() -> None:
+    problem = conrl.Linear(LIMITS)
+    loose = replace(conrl.plan(MDP, [9.0]), problem=problem)
+    assert loose.costs[0] > LIMITS[0]
+    with pytest.raises(conrl.SpecError, match=r"'answers' returned a plan that does not keep .* <= 1.5: it costs \d"):
+        conrl.plan(MDP, problem, planner=Answers(loose))
+    for status in ("approximate", "infeasible"):
+        said = replace(loose, status=status)
+        assert conrl.plan(MDP, problem, planner=Answers(said)) is said
+    floor = conrl.Linear(floors=[loose.costs[0]])
+    least = replace(conrl.plan(MDP, problem), problem=floor)
+    with pytest.raises(conrl.SpecError, match=r"does not keep .* >= "):
+        conrl.plan(MDP, floor, planner=Answers(least))
+    kept = conrl.plan(MDP, problem)
+    nearly = replace(kept, costs=kept.costs + 1e-8)
+    assert conrl.plan(MDP, LIMITS, planner=Answers(nearly)) is nearly  # the same problem, said twice
 
 
 def test_a_tolerance_is_for_planners_that_have_one() -> None:

@@ -32,6 +32,7 @@ from conrl.plugins import NAME, load_function, own_name, source_of
 
 LAB = '''
 """A plug-in."""
+import dataclasses
 import numpy as np
 import conrl
 
@@ -108,7 +109,7 @@ class Halving:
 
     def plan(self, mdp, problem, start=None, relax=False):
         less = conrl.Linear([self.share * x for x in problem.limits])
-        return conrl.ColumnGeneration().plan(mdp, less, relax=relax)
+        return dataclasses.replace(conrl.ColumnGeneration().plan(mdp, less, relax=relax), problem=problem)
 
 
 def falls(state, action, next_state, reward, terminated):
@@ -261,6 +262,21 @@ def test_what_an_object_of_two_methods_has_besides_is_used() -> None:
         conrl.learn(MDP, Two(), 1, problem=[3.5])
 
 
+def test_an_object_that_counts_its_episodes_counts_each() -> None:
+    class Counts(Two):
+        episodes, by = 3, 1
+
+        def observe(self, episode: conrl.Episode) -> None:
+            self.episodes += self.by
+
+    counts = Counts()
+    assert len(conrl.learn(MDP, counts, 2)) == 2
+    assert counts.episodes == 5
+    counts.by = 2
+    with pytest.raises(conrl.RunError, match="Counts: episodes went from 5 to 7 when one was observed; count each"):
+        conrl.learn(MDP, counts, 2)
+
+
 def test_an_object_of_two_methods_learns_in_an_environment() -> None:
     import gymnasium
 
@@ -311,7 +327,9 @@ WHOLE = "it must be a whole number of at least 0"
         ("problem", 3, "Two: problem is 3; it must be limits"),
         ("problem", {"cots": 1.0}, "Two: unknown cost 'cots'; did you mean 'cost'"),
         ("prices", "x", "Two: prices is not an array of numbers"),
-        ("prices", [1.0, 2.0], "Two: prices is [1.0, 2.0]; it must be a number for each cost"),
+        ("prices", [1.0, 2.0], "Two: prices is [1.0, 2.0]; it must be a finite number for each cost"),
+        ("prices", [float("nan")], "Two: prices is [nan]; it must be a finite number for each cost, or None"),
+        ("episodes", 5, "Two: episodes went from 5 to 5 when one was observed; count each of them, or leave episodes"),
         ("reseed", 3, "Two: reseed failed: TypeError: 'int' object is not callable"),
         ("room", lambda: (1, 2), "Two: room gave (1, 2); it must give two arrays, a number for each cost"),
         ("room", lambda: (np.ones(9), np.ones(1)), "Two: room gave (array([1., 1.,"),
@@ -574,7 +592,7 @@ def test_a_planner_is_used_by_name() -> None:
 
         def plan(self, mdp: Any, problem: Any, start: Any = None, relax: bool = False) -> conrl.Plan:
             less = conrl.Linear([0.5 * x for x in problem.limits])
-            return conrl.ColumnGeneration().plan(mdp, less, relax=relax)
+            return replace(conrl.ColumnGeneration().plan(mdp, less, relax=relax), problem=problem)
 
     plan = conrl.plan(envs.mars_rover(rock_reward=1.0), planner="half-of-it")
     assert plan.costs[0] == pytest.approx(0.15)

@@ -400,7 +400,7 @@ def test_a_table_with_names_needs_the_model(tmp_path: Path) -> None:
     plan = planned(11)
     mdp = plan.mdp
     plan.save(tmp_path / "p.csv")
-    with pytest.raises(conrl.ModelError, match="its states have names; give mdp="):
+    with pytest.raises(conrl.ModelError, match=r"its states have names .*; give mdp="):
         conrl.load_policy(tmp_path / "p.csv")
     same(conrl.load_policy(tmp_path / "p.csv", mdp), plan.policy)
     plan.policy.save(tmp_path / "n.csv")  # numbers
@@ -409,6 +409,32 @@ def test_a_table_with_names_needs_the_model(tmp_path: Path) -> None:
         conrl.load_policy(tmp_path / "p.csv", mdp.replace(horizon=7))
     with pytest.raises(conrl.ModelError, match="unknown state of the policy"):
         conrl.load_policy(tmp_path / "n.csv", mdp)
+
+
+def test_numbers_in_another_order_are_names(tmp_path: Path) -> None:
+    """`2` is the first state of a model whose file begins with it; the table alone does not say so."""
+    rows = [("2", "1", "0", 1.0), ("2", "0", "2", 0.0), ("0", "0", "1", 2.0), ("1", "1", "2", 10.0)]
+    lines = [f"{s},{a},{t},1,{reward}" for s, a, t, reward in rows]
+    (tmp_path / "m.csv").write_text("\n".join(["state,action,next_state,probability,reward", *lines]) + "\n")
+    mdp = conrl.load_model(tmp_path / "m.csv", horizon=6)
+    assert (mdp.state_names, mdp.action_names) == (("2", "0", "1"), ("1", "0"))
+    plan = conrl.plan(mdp)
+    plan.save(tmp_path / "p.csv")
+    with pytest.raises(conrl.ModelError, match=r"states have names such as '2', not the numbers 0, 1, 2, ... in order"):
+        conrl.load_policy(tmp_path / "p.csv")
+    same(conrl.load_policy(tmp_path / "p.csv", mdp), plan.policy)
+    (tmp_path / "a.csv").write_text("step,state,action,probability\n0,0,1,1\n0,1,0,1\n")
+    with pytest.raises(conrl.ModelError, match=r"its actions have names such as '1', .*; give mdp="):
+        conrl.load_policy(tmp_path / "a.csv")
+
+
+def test_a_table_of_numbers_tells_all_actions(tmp_path: Path) -> None:
+    """Also those that are never played, or not in the order of their numbers."""
+    for policy in (conrl.Deterministic([[2, 1], [0, 2]], 4), conrl.policy.Stationary(np.eye(4)[[2, 0]])):
+        policy.save(tmp_path / "n.csv")
+        again = conrl.load_policy(tmp_path / "n.csv")
+        assert again.shape == policy.shape
+        assert np.array_equal(again.probabilities, policy.probabilities)
 
 
 def test_where_a_table_says_nothing(tmp_path: Path) -> None:
@@ -423,8 +449,8 @@ def test_where_a_table_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "cut.csv").write_text("\n".join(cut) + "\n")
     with pytest.raises(conrl.ModelError, match=r"cut\.csv: it says nothing about step 5, state"):
         conrl.load_policy(tmp_path / "cut.csv", hours)
-    (tmp_path / "n.csv").write_text("step,state,action,probability\n0,0,0,1\n0,2,1,1\n")
-    with pytest.raises(conrl.ModelError, match="nothing about step 0, state 1"):
+    (tmp_path / "n.csv").write_text("step,state,action,probability\n0,0,0,1\n0,1,1,1\n1,0,1,1\n")
+    with pytest.raises(conrl.ModelError, match="nothing about step 1, state 1"):
         conrl.load_policy(tmp_path / "n.csv")
 
 

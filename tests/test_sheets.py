@@ -582,6 +582,28 @@ def test_codes_with_leading_zeros_are_a_warning(tmp_path: Path) -> None:
         assert load(path).state_names == ("01", "1")
 
 
+@pytest.mark.parametrize(
+    ("names", "what"),
+    [
+        (("a", "a\u200b"), "characters that cannot be seen"),
+        (("\ufeffa", "a"), "characters that cannot be seen"),
+        (("A", "a\u00ad"), "case or blanks"),
+        (("1", "1.0"), "how a number is written"),
+        (("+1", "1"), "how a number is written"),
+        (("0.50", "0.5"), "how a number is written"),
+    ],
+)
+def test_what_names_that_look_alike_differ_in(names: tuple[str, str], what: str, tmp_path: Path) -> None:
+    """In models and in logs; they are two names all the same."""
+    one, two = names
+    path = write(tmp_path, f"{HEADER}\nx,go,{one},1,1\n{one},go,{two},1,1\n{two},go,x,1,1\n")
+    log = write(tmp_path, f"episode,state,action,reward,next_state\n1,x,go,1,{one}\n1,{one},go,1,{two}\n", "log.csv")
+    for read in (load, conrl.load_episodes):
+        with pytest.warns(ModelWarning) as caught:
+            assert read(path if read is load else log).state_names == ("x", *names)
+        assert f"differ only in {what}; they are two states" in str(caught[0].message)
+
+
 def test_names_that_differ_are_no_warning(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -778,6 +800,25 @@ def test_formulas_have_values_or_are_refused(tmp_path: Path) -> None:
         for name, data in (parts | {"xl/worksheets/sheet1.xml": sheet}).items():
             archive.writestr(name, data)
     assert load(path).rewards.tolist() == [[2.5], [3.0]]
+
+
+def test_a_sheet_for_a_chart_may_be_empty(tmp_path: Path) -> None:
+    """It has no cells: the first sheet is the first that has."""
+    book = openpyxl.Workbook()
+    for row in (NAMES, ["A", "go", "A", 1, 1]):
+        book.active.append(list(row))
+    book.create_chartsheet("Chart", 0)
+    book.save(tmp_path / "m.xlsx")
+    assert load(tmp_path / "m.xlsx").state_names == ("A",)
+    with pytest.raises(ModelError, match="unknown sheet 'Chart'"):
+        conrl.load_model(f"{tmp_path / 'm.xlsx'}#Chart", horizon=2)
+
+
+def test_blanks_around_quotes_name_the_separator(tmp_path: Path) -> None:
+    quoted = " ; ".join(f'"{name}"' for name in NAMES)
+    for header in (quoted, f'"comment" ; {quoted}'):
+        path = write(tmp_path, f"{header}\nA;go;A;1;1\n")
+        assert "m.csv, line 1: ';' expected after '\"' in the row that starts here; leave nothing" in told(path)
 
 
 def test_without_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, reject, settings
@@ -18,6 +20,7 @@ import conrl
 from conrl.cli.main import main
 from conrl.cli.studies import read_spec
 from conrl.experiments import Job, Run, Spec, SpecMistakes, builtin_spec, load_spec, parse_spec
+from conrl.experiments.jobs import Worlds
 from conrl.experiments.spec import LARGEST_FILE
 from conrl.experiments.toml_lines import Lines
 
@@ -178,6 +181,76 @@ def test_an_environment_without_a_model_keeps_what_it_declares() -> None:
         with pytest.raises(conrl.ConRLError) as caught:
             Run(Job(**(env | wrong))).check()  # type: ignore[arg-type]
         assert caught.value.key == key, wrong
+
+
+class Vectors(Corridor):
+    """Its costs have names and ranges of their own."""
+
+    cost_names = ("fuel", "noise")
+    pay_ranges = np.array([[0.0, 10.0], [0.0, 5.0], [0.0, np.inf]])
+
+
+def test_an_environment_by_name_keeps_the_ranges_it_declares() -> None:
+    if "Vectors-v0" not in gymnasium.registry:
+        gymnasium.register("Vectors-v0", entry_point=lambda **_: Vectors(), disable_env_checker=True)
+    given: dict[str, Any] = {"env": "gymnasium:Vectors-v0", "algorithm": "ucbvi", "episodes": 1, "horizon": 4}
+    task = Run(Job(**given, limits={"fuel": 5.0})).learner.task
+    assert task.ranges.tolist() == [[0.0, 10.0], [0.0, 5.0], [0.0, 1.0]]
+    task = Run(Job(**given, reward_range=(0, 3), cost_ranges={"noise": (0, 2)})).learner.task
+    assert task.ranges.tolist() == [[0.0, 3.0], [0.0, 5.0], [0.0, 2.0]]
+
+
+def test_costs_without_names_have_those_of_the_table_that_names_all() -> None:
+    """In its order; where limits and ranges have two orders, nobody knows which cost is the first."""
+    if "Corridor-v0" not in gymnasium.registry:
+        gymnasium.register("Corridor-v0", entry_point=lambda **_: Corridor(), disable_env_checker=True)
+    env: dict[str, Any] = {"env": "gymnasium:Corridor-v0", "horizon": 4}
+    model: dict[str, Any] = {"env": "gymnasium:FrozenLake-v1", "cost": f"{__name__}:two_costs", "allow_import": True}
+    inf, unit = float("inf"), (0.0, 1.0)
+    for asked in (env, model):
+        job = Job(**asked, algorithm="ucbvi", episodes=1)
+        for limits, ranges, names in (
+            ({"falls": 0.9}, {"time": unit, "falls": unit}, ("time", "falls")),
+            ({"time": inf, "falls": 0.9}, {"falls": unit}, ("time", "falls")),
+            ({"time": inf, "falls": 0.9}, {}, ("time", "falls")),
+            ({}, {"time": unit, "falls": unit}, ("time", "falls")),
+        ):
+            task = Run(replace(job, limits=limits, cost_ranges=ranges)).learner.task
+            assert task.cost_names == names
+            assert np.asarray(task.limits).tolist() == [limits.get(name, inf) for name in names]
+        for limits, ranges in (
+            ({"falls": 0.9, "time": inf}, {"time": unit, "falls": unit}),
+            ({"falls": 0.9}, {"time": unit}),
+        ):
+            with pytest.raises(conrl.SpecError, match=r"limits \(falls.* cost_ranges \(time.* do not agree"):
+                _ = Run(replace(job, limits=limits, cost_ranges=ranges)).learner
+
+
+def test_two_orders_of_costs_are_two_worlds() -> None:
+    given = {"env": "gymnasium:FrozenLake-v1", "cost": f"{__name__}:two_costs", "allow_import": True}
+    job = Job(**given, algorithm="ucbvi", episodes=1)  # type: ignore[arg-type]
+    worlds = Worlds()
+    for names in (("time", "falls"), ("falls", "time")):
+        world, _ = worlds.of(replace(job, limits=dict.fromkeys(names, 1.0)))
+        assert world.cost_names == names  # type: ignore[union-attr]
+
+
+def two_costs(*_: Any) -> list[float]:
+    return [1.0, 0.0]
+
+
+def test_a_safe_policy_is_read_by_the_names_of_the_model(tmp_path: Path) -> None:
+    """A table with names, or numbers in another order, needs the model; a study has it."""
+    lines = ["b,go,b,1,0.5,0.5", "b,wait,a,1,0,0", "a,go,b,1,1,1", "a,wait,a,1,0,0"]
+    (tmp_path / "m.csv").write_text("\n".join(["state,action,next_state,probability,reward,cost_heat", *lines]) + "\n")
+    mdp = conrl.load_model(tmp_path / "m.csv", horizon=3)
+    plan = conrl.plan(mdp, [0.5])
+    names = {"env": str(tmp_path / "m.csv"), "horizon": 3, "limits": {"heat": 1.0}}
+    for file in ("p.csv", "p.npz"):
+        plan.policy.save(tmp_path / file, mdp)
+        options = {"safe": str(tmp_path / file), "safe_costs": [0.5]}
+        job = Job(**names, algorithm="safe-conrl", episodes=1, options=options)  # type: ignore[arg-type]
+        np.testing.assert_allclose(Run(job).learner.safe.probabilities, plan.policy.probabilities)
 
 
 def test_names_are_taken_from_the_file_and_models_from_beside_it(

@@ -197,3 +197,11 @@ def takes(function: Callable[..., Any], count: int) -> bool:
     except ValueError:  # it does not say
         pass
     return True
+
+
+def needs(function: Callable[..., Any], count: int, least: int) -> bool:
+    """Whether a function that may be told `count` or only `least` arguments needs `count` of them.
+
+    What may be left out has a value of its own, and a `*` needs nothing.
+    """
+    return takes(function, count) and not takes(function, least)

@@ -24,6 +24,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from conrl.looks import look
+
 if TYPE_CHECKING:
     from conrl.planners.feasibility import Feasibility
 
@@ -123,14 +125,19 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> str:
 
 
 def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The known name that a misspelt one is most like, if any is like it; if none is, capitals and blanks do not count.
+    """The known name that a misspelt one looks like or, if none does, is most like, capitals and blanks aside.
 
-    >>> nearest("wron", ["worn", "Wroe"]), nearest("WORN ", ["new", "worn"]), nearest("x", ["new"])
+    >>> nearest("wron", ["worn", "Wroe"]), nearest("WORNN ", ["new", "worn"]), nearest("x", ["new"])
     ('worn', 'worn', None)
+    >>> nearest("2", ["22", "002"])
+    '002'
     """
     if not isinstance(name, str):
         return None
     options = list(known)
+    own = look(name)
+    if (alike := next((option for option in options if look(option) == own), None)) is not None:
+        return alike
     if near := difflib.get_close_matches(name, options, n=1, cutoff=cutoff):
         return near[0]
     folded = {option.strip().casefold(): option for option in reversed(options)}

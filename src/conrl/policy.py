@@ -154,8 +154,9 @@ class Policy:
 
         With `mdp`, CSV carries the names of its states and actions; where the model depends on the step, it has only
         the states that can be reached at each one, and where it was estimated from a log, none for the end of an
-        episode. `load_policy` reads both. JSON, for running systems, is written by
-        `Plan.save`, and for any policy or mixture by `PolicyFile.named(policy, mdp).save`.
+        episode. Without `mdp`, states and actions are numbers, and the first state has a row for every action, if need
+        be of probability 0, so that their order can be told. `load_policy` reads both. JSON, for running systems, is
+        written by `Plan.save`, and for any policy or mixture by `PolicyFile.named(policy, mdp).save`.
         """
         path = file_path(path)
         if path.suffix == ".npz":
@@ -164,9 +165,9 @@ class Policy:
         elif path.suffix == ".csv":
             states = mdp.state_names if mdp else tuple(map(str, range(self.shape[1])))
             actions = mdp.action_names if mdp else tuple(map(str, range(self.shape[2])))
-            reached = None if mdp is None else _told(mdp)
+            rows = self._table(states, actions, None if mdp is None else _told(mdp))
             with atomic_write(path) as file:
-                file.write(csv_text(self._table(states, actions, reached)).encode())
+                file.write(csv_text(_every_action(rows, actions) if mdp is None else rows).encode())
         else:
             raise ModelError(f"{path}: a policy is written as .npz or .csv; a plan, and a PolicyFile, as .json too")
 
@@ -501,6 +502,14 @@ def _told(mdp: ConstrainedMDP) -> Bool | None:
     if mdp._log is not None and ends:
         told[:, mdp._log.end] = False
     return told
+
+
+def _every_action(rows: list[list[Any]], actions: Sequence[str]) -> list[list[Any]]:
+    """The rows of a CSV file with one for every action in the first state."""
+    first = rows[1][:-2]
+    played = {row[-2]: row[-1] for row in rows[1:] if row[:-2] == first}
+    every = [[*first, action, played.get(action, 0.0)] for action in actions]
+    return [rows[0], *every, *rows[1 + len(played) :]]
 
 
 def _named(names: Sequence[str], places: Int) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from conrl.errors import ModelError
+from conrl.errors import ModelError, shown
 from conrl.io.files import about, file_path, read_npz, reading
 from conrl.io.policy_tables import PolicyTable, read_policy_table
 from conrl.matching import places_of, same_places
@@ -23,8 +23,9 @@ from conrl.spending import SpentPolicy
 def load_policy(path: str | Path, mdp: ConstrainedMDP | None = None) -> Any:
     """Read what `Policy.save` or `Plan.save` wrote, as `.npz`, `.json` or `.csv`: a `Policy`, or a `Mixture`.
 
-    With `mdp`, a JSON or CSV file is lined up with the states and actions of that model by their names. A CSV file with
-    names needs that: its rows do not say which number a state has. Where it says nothing, because nobody comes there,
+    With `mdp`, a JSON or CSV file is lined up with the states and actions of that model by their names. A CSV file
+    needs that unless its states and its actions first appear as 0, 1, 2, ... in this order: its rows do not say which
+    number a name has, and `2` may be the name of the first state. Where it says nothing, because nobody comes there,
     the first action there is is played. An `.npz` file has no names of states and actions: its numbers are those of the
     model that it was made in. Costs that a policy counts are found by name. A file whose plan skips episodes is
     refused: `PolicyFile.load` reads it.
@@ -48,6 +49,8 @@ def load_policy(path: str | Path, mdp: ConstrainedMDP | None = None) -> Any:
         table = read_policy_table(path)
         with about(path):
             return _numbered(table) if mdp is None else _in_model(table, mdp)
+    if path.suffix.lower() != ".npz":
+        raise ModelError(f"{path}: a policy is read from .json, .csv or .npz")
     policy = _of_arrays(path)
     if mdp is not None:
         with about(path):
@@ -93,19 +96,17 @@ def _lined_up(policy: Policy, read: PolicyFile, mdp: ConstrainedMDP) -> Policy:
 
 
 def _numbered(table: PolicyTable) -> Policy:
-    """A policy of a CSV file whose names are numbers."""
-    names = (("state", table.states), ("action", table.actions))
-    for what, own in names:
-        if not all(name.isascii() and name.isdecimal() and len(name) < 9 and str(int(name)) == name for name in own):
-            raise ModelError(f"its {what}s have names; give mdp=, the model that they are of")
-    S, A = (1 + max(map(int, own)) for _, own in names)
-    full = np.zeros((table.probabilities.shape[0], S, A))
-    full[:, np.array(table.states, dtype=int)[:, None], np.array(table.actions, dtype=int)] = table.probabilities
-    silent = np.argwhere(full.sum(axis=2) == 0.0)
+    """A policy of a CSV file whose names are 0, 1, 2, ... in this order; in another one, they may be names."""
+    for what, own in (("state", table.states), ("action", table.actions)):
+        odd = next((name for i, name in enumerate(own) if name != str(i)), None)
+        if odd is not None:
+            told = f"its {what}s have names such as {shown(odd)}, not the numbers 0, 1, 2, ... in order"
+            raise ModelError(f"{told}; give mdp=, the model that they are of")
+    silent = np.argwhere(table.probabilities.sum(axis=2) == 0.0)
     if silent.size:
         step = f"step {silent[0][0]}, " if table.by_step else ""
         raise ModelError(f"it says nothing about {step}state {silent[0][1]}; give mdp=, the model that it is for")
-    return Policy(full) if table.by_step else Stationary(full[0])
+    return Policy(table.probabilities) if table.by_step else Stationary(table.probabilities[0])
 
 
 def _in_model(table: PolicyTable, mdp: ConstrainedMDP) -> Policy:

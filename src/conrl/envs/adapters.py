@@ -22,6 +22,7 @@ from gymnasium import wrappers
 from numpy.typing import ArrayLike
 
 from conrl._types import Float
+from conrl.arguments import takes
 from conrl.envs.gymnasium_env import CMDPEnv
 from conrl.envs.stepping import costs_of
 from conrl.envs.toy_text import describe, refusal
@@ -80,7 +81,7 @@ def from_gymnasium(
     Args:
         env: the environment, or the id to make it from.
         cost: `cost(s, a, next_s, reward, terminated)`, a number or d of them; none by default (d = 0).
-        horizon: number of steps; by default the environment's time limit, which not all of them have.
+        horizon: number of steps; by default the environment's time limit, the least of several, which not all have.
         limits, cost_names: as in `ConstrainedMDP`.
         initial: a state or a distribution; by default the environment's `initial_state_distrib`.
     """
@@ -89,18 +90,20 @@ def from_gymnasium(
             return from_gymnasium(made, cost, horizon, limits, cost_names, initial=initial)
     if not isinstance(env, gymnasium.Env):
         raise ModelError(f"from_gymnasium needs an environment or its id, not {type(env).__name__}")
-    if cost is not None and not callable(cost):
-        raise ModelError(f"cost is {shown(cost)}; it must be a function of (s, a, next_s, reward, terminated)")
+    if cost is not None and not (callable(cost) and takes(cost, 5)):
+        raise ModelError(
+            f"cost is {shown(cost)}; it must be a function of (s, a, next_s, reward, terminated): a table has no info"
+        )
     name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
     _refuse_wrappers(env, name)
+    own = declared(env)
+    steps = own.horizon if horizon is None else horizon
     if isinstance(env.unwrapped, CMDPEnv):
         if cost is not None or cost_names is not None:
             raise ModelError(f"{name} has costs of its own; leave cost= and cost_names= out")
-        return env.unwrapped.mdp.replace(horizon=horizon, initial=initial, limits=limits)
-    own = declared(env)
+        return env.unwrapped.mdp.replace(horizon=steps, initial=initial, limits=limits)
     published = _published(own, name, initial)
     process, ends = _with_ends(published)
-    steps = own.horizon if horizon is None else horizon
     if steps is None:
         raise ModelError(f"{name} states no time limit; give a horizon", key=("horizon",))
     moves = [o for o in process.outcomes if o.state not in ends]

@@ -12,8 +12,10 @@ from conrl import io
 from conrl.envs import registry
 from conrl.envs.registry import PLUGINS
 from conrl.errors import ConRLError, SpecError, unknown
+from conrl.looks import look
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
+from conrl.model.reading import state_index
 
 
 def model(
@@ -112,12 +114,11 @@ def _make(
 
 
 def state_of(mdp: ConstrainedMDP, text: str) -> int:
-    """A state by name or, if none is called so, by index."""
+    """A state by name or, if no name looks like it, by index."""
     names = mdp.state_names
-    if text in names:
-        return names.index(text)
-    if text.isdecimal() and len(text) < 20 and int(text) < mdp.num_states:
-        return int(text)
-    few = mdp.num_states <= 50
+    index = state_index(text, names)
+    if index is not None:
+        return index
+    near = names if len(names) <= 50 else [name for name in names if look(name) == look(text)]
     otherwise = f"no state {text!r}; give a name, or an index in 0..{mdp.num_states - 1}"
-    raise SpecError(unknown("state", text, names) if few else otherwise, key=("start",))
+    raise SpecError(unknown("state", text, near) if near else otherwise, key=("start",))

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from conrl import bounds
 from conrl._types import Array, Float, Int
-from conrl.arguments import any_array, read_count, read_delta, read_flag, takes
+from conrl.arguments import any_array, needs, read_count, read_delta, read_flag, takes
 from conrl.errors import SpecError, shown
 from conrl.estimation.evidence import Evidence
 from conrl.model import Task
@@ -30,12 +30,11 @@ def by_visits(bonus: Bonus) -> bool:
     """Whether a bonus is told (visits, episode, task), and not the evidence."""
     if isinstance(bonus, type):
         raise SpecError(f"bonus is the class {bonus.__name__}; make one: {bonus.__name__}()", key=("bonus",))
-    one, three = takes(bonus, 1), takes(bonus, 3)
-    if not (one or three):
+    if not (takes(bonus, 1) or takes(bonus, 3)):
         raise SpecError("a bonus takes one argument, the Evidence, or three: visits, episode and task", key=("bonus",))
-    if not (one and three):
-        return three
-    try:  # what may be left out has a value of its own, unless there is a * for all
+    if needs(bonus, 3, least=1):
+        return True
+    try:  # a * is for all that there is
         return any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(bonus).parameters.values())
     except ValueError:
         return True

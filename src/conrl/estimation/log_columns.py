@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from conrl.errors import ModelError, SpecError, shown, unknown
-from conrl.io.sheets import NOTES, plain
+from conrl.io.sheets import NOTES, cost_in, plain
 from conrl.sizes import check_costs
 
 COLUMNS = ("episode", "step", "state", "action", "reward", "next_state")
@@ -108,8 +108,8 @@ def _check_asked(names: list[str], asked: Asked) -> None:
 
 def _our_name(column: str) -> str | None:
     """The name of ours that a column has, in capitals or not, with blanks or not; a cost keeps the case of its own."""
-    if column[: len(COST)].lower() == COST:
-        return COST + column[len(COST) :]
+    if (cost := cost_in(column)) is not None:
+        return COST + cost
     return name if (name := plain(column)) in KNOWN else None
 
 
@@ -121,6 +121,11 @@ def is_known(column: str) -> bool:
 def is_pay(name: str) -> bool:
     """Whether a column of ours holds rewards or costs."""
     return name == "reward" or name.startswith(COST)
+
+
+def is_numeric(name: str) -> bool:
+    """Whether a column of ours holds numbers and no names; a flag may be a word as well."""
+    return is_pay(name) or name in ("step", "terminated")
 
 
 def _is_aside(column: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from conrl._types import Array, Bool, Float, Int
 from conrl.errors import ModelError, SpecError, shown
-from conrl.estimation.log_columns import COLUMNS, COST, NAMED, Asked, choose, is_known, is_pay
+from conrl.estimation.log_columns import COLUMNS, COST, NAMED, Asked, choose, is_known, is_numeric, is_pay
 from conrl.estimation.log_tables import EXACT, Codes, Column, Table, Texts, cut, roles_of
 from conrl.io.cells import from_cell
 from conrl.io.cut_rows import cut_rows
@@ -59,10 +60,11 @@ def _read_csv(path: Path, asked: Asked) -> Table:
                 table = _read_rows(sheet, len(names), chosen, plain_numbers, Mistakes(path))
         if table is None:
             mistakes = Mistakes(path)
-            mark, why = decimal_mark(sheet, len(names), [at for name, at in chosen.items() if is_pay(name)])
+            mark, why = decimal_mark(sheet, len(names), [at for name, at in chosen.items() if is_numeric(name)])
             if why:
                 mistakes.add(WHOLE, why)
             table = _read_rows(sheet, len(names), chosen, lambda cells: written_numbers(cells, mark), mistakes)
+            table = replace(table, read=lambda text: read_number(text, mark))
         for at, what in cut_rows(sheet, roles_of(names, chosen, table)):
             table.mistakes.add(at, what)
         return table

@@ -3,8 +3,9 @@
 A column of numbers is an array, any other one is `Texts`. Whatever is wrong with a cell is noted with its line, or with
 its row (from 1) where a file has no lines, and reading goes on with 0 in its place.
 
-Names are texts as they stand, blanks included, as in the table of a model. States are numbers only if all of them are
-written as computers write whole numbers, blanks around them aside; `01` is a name, and another one than `1`.
+Names are texts as they stand, blanks included, as in the table of a model. States and episodes are numbers only if all
+of them are written as computers write whole numbers, blanks around them aside; `01` and `1.000` are names, and others
+than `1`. Steps and flags are numbers as people write them, with the decimal mark of the table.
 """
 
 from __future__ import annotations
@@ -28,7 +29,14 @@ EXACT = 2**53  # a whole number from here on may have been rounded when it becam
 _FLAGS = {"": False, "false": False, "no": False, "true": True, "yes": True}
 _INDICES = 2**31
 _WHOLE = re.compile(r"\s*(-?[1-9][0-9]*|0)\s*")  # as computers write it
-_LEADING = re.compile(r"\s*[+-]?0[0-9]")
+
+
+def plain_number(text: str) -> float | None:
+    """What a text says as Python writes numbers, but for 1_000; None if it is no number."""
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
 
 
 class Texts(NamedTuple):
@@ -76,6 +84,7 @@ class Table:
     lines: Int  # [n]: of each row
     sound: Bool  # [n]
     lost: tuple[str | None, ...] = ()  # cells of the column episode in rows that are left out; None if there is none
+    read: Callable[[str], float | None] = plain_number  # the number that a text is, as the table writes them
 
     @property
     def rows(self) -> int:
@@ -98,9 +107,10 @@ class Table:
         """Finite numbers; 0 where there is none."""
         column = self.columns[name]
         if isinstance(column, Texts):
-            faults = [fault_of(text) for text in column.distinct]
+            read = list(map(self.read, column.distinct))
+            faults = [_fault(text, x) for text, x in zip(column.distinct, read, strict=True)]
             self.complain(column.rows(map(bool, faults)), lambda row: f"{name} is {faults[column.code[row]]}")
-            each: Float = np.array([0.0 if fault_of(text) else float(text) for text in column.distinct], np.float64)
+            each: Float = np.array([x if x and not fault else 0.0 for x, fault in zip(read, faults, strict=True)])
             return each[column.code]
         values: Float = column.astype(np.float64)
         bad = np.flatnonzero(~np.isfinite(values))
@@ -128,7 +138,7 @@ class Table:
             return np.zeros(self.rows, dtype=bool)
         need = "it must be 0 or 1, true or false, yes or no"
         if isinstance(column, Texts):
-            each = [flag_of(text) for text in column.distinct]
+            each = [_flag(text, self.read(text)) for text in column.distinct]
             bad = column.rows(flag is None for flag in each)
             self.complain(bad, lambda row: f"{name} is {shown(column.distinct[column.code[row]])}; {need}")
             return np.array([bool(flag) for flag in each], dtype=bool)[column.code]
@@ -140,7 +150,7 @@ class Table:
         """Whole numbers; or the numbers of texts by first appearance, and the texts."""
         missing = self._missing(name)
         column = self.columns[name]
-        if isinstance(column, Texts) and any(text.strip() and _is_id(text) for text in column.distinct):
+        if isinstance(column, Texts) and any(text.strip() and not _is_exact(text) for text in column.distinct):
             return column.code, column.distinct
         if missing.size:  # was said already, and 0 is no worse than another number
             column = _filled(column, missing)
@@ -209,38 +219,27 @@ def _filled(column: Column, missing: Int) -> Column:
     return values
 
 
-def fault_of(text: str) -> str:
+def _fault(text: str, number: float | None) -> str:
     """What is wrong with a number, or nothing."""
     if not text.strip():
         return "missing"
-    try:
-        if "_" not in text:  # in Python, 1_000 is a number
-            return "" if math.isfinite(float(text)) else f"{cut(text)}; it must be a finite number"
-    except ValueError:
-        pass
-    return f"{shown(text)}, not a number"
+    if number is None:
+        return f"{shown(text)}, not a number"
+    return "" if math.isfinite(number) else f"{cut(text)}; it must be a finite number"
 
 
 def cut(text: str, longest: int = 60) -> str:
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
-def flag_of(text: str) -> bool | None:
+def _flag(text: str, number: float | None) -> bool | None:
     """What a word or a number says; None if it says neither."""
-    try:
-        return {0.0: False, 1.0: True}.get(float(text))
-    except ValueError:
-        return _FLAGS.get(text.strip().lower())
+    return _FLAGS.get(text.strip().lower()) if number is None else {0.0: False, 1.0: True}.get(number)
 
 
-def _is_id(text: str) -> bool:
-    """Whether it is a name and no number: also a row of digits that is too long for a double, or `01`."""
-    try:
-        if _LEADING.match(text) or "_" in text:
-            return True
-        return abs(float(text)) >= EXACT and _WHOLE.fullmatch(text) is not None
-    except ValueError:
-        return True
+def _is_exact(text: str) -> bool:
+    """Whether it is a whole number that a double keeps; not `01`, `1.0` or a longer row of digits, which are names."""
+    return _WHOLE.fullmatch(text) is not None and abs(float(text)) < EXACT
 
 
 def _is_whole(column: Column) -> bool:

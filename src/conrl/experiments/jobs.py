@@ -176,7 +176,7 @@ class Worlds:
 
     @staticmethod
     def key(job: Job) -> str:
-        """What a job's world depends on; of a file, when it was last written too."""
+        """What a job's world depends on, the order of its costs included; of a file, when it was last written too."""
         kind = parts.algorithm(job.algorithm)
         stamp = None
         if is_model_file(job.env):
@@ -184,7 +184,7 @@ class Worlds:
                 status = os.stat(model_path(job.env))
                 stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
         asked = [*job.world_fields, stamp, kind.continuing, job.pay == "bernoulli"]
-        return json.dumps(asked, sort_keys=True, default=repr)
+        return json.dumps(asked, default=repr)
 
     def of(self, job: Job) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
         """What a job's learner meets, and what it may know of it."""
@@ -277,7 +277,7 @@ class Run:
         """As it is before the first episode; once the run was played, as it is after the last."""
         job, kind = self.job, parts.algorithm(self.job.algorithm)
         parts.check_options(kind, job.options)
-        chosen = parts.chosen(kind, job.options)
+        chosen = parts.chosen(kind, job.options, self.truth)
         _, task = self._world
         chosen = parts.safe_start(kind, chosen, task, self.truth)
         problem: Problem | None = None

@@ -12,6 +12,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -94,11 +95,26 @@ def _model(asked: WorldFields) -> ConstrainedMDP:
     if asked.cost is not None:
         if asked.env in REGISTRY or is_model_file(asked.env):
             raise SpecError(NO_COST, key=("cost",))
-        names = tuple({**asked.limits, **asked.cost_ranges})
+        names = _cost_names(asked)
         settings = {**settings, "cost": cost_function(asked.cost, asked.allow_import)}
         settings |= {"cost_names": names} if names else {}
     wanted = (asked.env, asked.horizon, asked.start, settings, asked.limits, asked.allow_import)
     return naming.model(*wanted, normalize=asked.normalize)
+
+
+def _cost_names(asked: WorldFields) -> tuple[str, ...]:
+    """The names of costs that come without any, in their order: that of the table, limits or ranges, with all of them.
+
+    Refused where the two tables do not agree on that order.
+    """
+    longer, shorter = sorted((tuple(asked.limits), tuple(asked.cost_ranges)), key=len, reverse=True)
+    if tuple(name for name in longer if name in shorter) != shorter:
+        orders = f"limits ({', '.join(asked.limits)}) and cost_ranges ({', '.join(asked.cost_ranges)})"
+        raise SpecError(
+            f"{orders} do not agree on the order of the costs; name all in one table, in the order in which they come",
+            key=("cost_ranges",),
+        )
+    return longer
 
 
 def cost_function(name: str, allowed: bool) -> Callable[..., Any]:
@@ -134,7 +150,7 @@ def _environment(
     own_limits = (
         () if own.cost_limits is None else tuple(float_array(own.cost_limits, "cost_limits").reshape(-1).tolist())
     )
-    names = own.cost_names or (default_cost_names(len(own_limits)) if own_limits else tuple({**limits, **cost_ranges}))
+    names = own.cost_names or (default_cost_names(len(own_limits)) if own_limits else _cost_names(asked))
     if own_limits and len(own_limits) != len(names):
         raise SpecError(f"the environment has {len(own_limits)} cost_limits for {len(names)} cost_names")
     if asked.cost is not None and not names:
@@ -149,8 +165,8 @@ def _environment(
         horizon=ours.get("horizon"),
         limits=[bounds.get(cost, math.inf) for cost in names],
         cost_names=names,
-        reward_range=asked.reward_range or (0.0, 1.0),
-        cost_ranges=[cost_ranges.get(cost, (0.0, 1.0)) for cost in names],
+        reward_range=asked.reward_range,
+        cost_ranges=cost_ranges,
     )
     return made, task
 
@@ -186,23 +202,30 @@ def check_options(kind: Any, given: dict[str, Any]) -> None:
             raise SpecError(unknown(f"parameter of {kind.name}", name, known), key=("options", name))
 
 
-def chosen(kind: Any, options: Table) -> dict[str, Any]:
+def chosen(kind: Any, options: Table, truth: ConstrainedMDP | None) -> dict[str, Any]:
     """The options of an algorithm as it takes them; a learner of two methods gets them as they are written."""
-    return dict(options) if isinstance(kind, Kind) else {name: part(name, value) for name, value in options.items()}
+    if isinstance(kind, Kind):
+        return dict(options)
+    return {name: part(name, value, truth) for name, value in options.items()}
 
 
-def part(name: str, value: Any) -> Any:
-    """A parameter of an algorithm from plain values: planners, bonuses and A2C are tables of theirs."""
-    makers = {"planner": planner, "bonus": bonus, "a2c": a2c, SAFE: safe_policy, SHARE: safe_share}
+def part(name: str, value: Any, truth: ConstrainedMDP | None = None) -> Any:
+    """A parameter of an algorithm from plain values: planners, bonuses and A2C are tables of theirs.
+
+    `truth`: the model, where it is known, which names the states and actions of a policy.
+    """
+    safe = partial(safe_policy, mdp=truth)
+    makers: dict[str, Callable[[Any], Any]]
+    makers = {"planner": planner, "bonus": bonus, "a2c": a2c, SAFE: safe, SHARE: safe_share}
     with under("options", name):
         return makers[name](value) if name in makers else value
 
 
-def safe_policy(value: Any) -> Policy:
-    """The policy in a file, which a learner is to start from."""
+def safe_policy(value: Any, mdp: ConstrainedMDP | None = None) -> Policy:
+    """The policy in a file, which a learner is to start from; by the names of a model where that is known."""
     if not isinstance(value, str):
         raise SpecError(f"safe is {shown(value)}; it must be the name of a file that policy.save wrote (.npz)")
-    policy: Policy | Mixture = load_policy(value)
+    policy: Policy | Mixture = load_policy(value, mdp)
     if isinstance(policy, Mixture):
         raise SpecError(f"{value} holds {len(policy.policies)} policies to draw from; save one, plan.policy")
     return policy

@@ -87,8 +87,8 @@ def load_model(
     `normalize` 0.01, probabilities of a state and an action that sum to 1 within 0.01 are divided by their sum; a
     `ModelWarning` says how many. `model.xlsx#Costs` names a sheet. `reward` is the reward model of a DRN file that is
     the reward (`"-time"`: as little of it as possible); the others are costs. Whatever is wrong with the file is one
-    line of a `ModelError` that names it; `conrl.check_model` lists all of it. Names that differ only in case or blanks,
-    and duplicates whose probabilities add up to 1, are a `ModelWarning`.
+    line of a `ModelError` that names it; `conrl.check_model` lists all of it. Names that look alike, and
+    duplicates whose probabilities add up to 1, are a `ModelWarning`.
     """
     asked = (("horizon", horizon), ("initial", initial), ("limits", limits), ("reward", reward))
     found = load(path, {k: v for k, v in asked if v is not None}, normalize)

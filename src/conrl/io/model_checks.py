@@ -9,7 +9,6 @@ same, one row would do, and a warning names both: perhaps a next_state was not c
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from conrl.arguments import is_number
 from conrl.errors import ModelError, shown
 from conrl.io.mistakes import Mistakes
 from conrl.io.model_rows import Names, Rows
+from conrl.looks import difference, look
 from conrl.model.reading import ROW_SUM_TOLERANCE
 
 ROUNDING = (0.01, 0.05)  # sums that are so near to 1 may be rounded: --normalize is proposed
@@ -151,43 +151,19 @@ def added_up(rows: Rows, pairs: Pairs, names: Names) -> Iterator[str]:
         yield f"{count - ALIKE} more rows are duplicates of others; their probabilities were added up"
 
 
-def one_look(name: str) -> str:
-    """What names that look alike have in common: case, blanks and ways to write a sign do not count.
-
-    >>> one_look(" Run  Fast") == one_look("run fast")
-    True
-    """
-    text = name if name.isascii() else unicodedata.normalize("NFKC", name)
-    return " ".join(text.casefold().split())
-
-
 def alike(kind: str, names: Sequence[str], lines: Sequence[int] | None = None, place: str = "line") -> Iterator[str]:
-    """A warning for each name that looks like an earlier one; `lines` are those where they are first.
-
-    Numbers with leading zeros count as well: a spreadsheet makes `1` of the code `01`, and not in every row.
-    """
+    """A warning for each name that looks like an earlier one; `lines` are those where they are first."""
     first: dict[str, int] = {}
     count = 0
     for i, name in enumerate(names):
-        look = one_look(name)
-        j = first.setdefault(bare(look), i)
+        j = first.setdefault(look(name), i)
         if j != i:
             count += 1
             if count <= ALIKE:
                 one, two = (f"{names[m]!r}" + ("" if lines is None else f" ({place} {lines[m]})") for m in (j, i))
-                differ = "case or blanks" if one_look(names[j]) == look else "leading zeros"
-                yield f"{kind}s {one} and {two} differ only in {differ}; they are two {kind}s"
+                yield f"{kind}s {one} and {two} differ only in {difference(names[j], name)}; they are two {kind}s"
     if count > ALIKE:
         yield f"{count - ALIKE} more {kind}s look like others"
-
-
-def bare(look: str) -> str:
-    """A whole number without leading zeros; any other text as it is.
-
-    >>> bare("007"), bare("0"), bare("0a")
-    ('7', '0', '0a')
-    """
-    return look.lstrip("0") or "0" if look.isdecimal() else look
 
 
 def first_lines(count: int, *columns: tuple[Int, Int]) -> list[int]:

@@ -7,21 +7,19 @@ a name and without cells.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from conrl.errors import ModelError, nearest, shown, unknown
 from conrl.io.mistakes import Mistakes
 from conrl.io.numerals import Cell
-from conrl.io.sheets import NOTES, plain
+from conrl.io.sheets import NOTES, cost_in, plain
 from conrl.sizes import check_costs
 
 COLUMNS = ("state", "action", "next_state", "probability", "reward")
 STEP = "step"  # the column that a file may have
 COST = "cost_"
 EXPECTED = f"{','.join(COLUMNS)},{COST}<name>..."
-_COST = re.compile(r"\s*cost[_ ]", re.IGNORECASE)
 
 
 class Columns(NamedTuple):
@@ -88,8 +86,8 @@ def read_columns(header: Sequence[Cell], line: int, mistakes: Mistakes) -> Colum
 def _our_name(given: Cell) -> str | None:
     """Our name of a column, "" if it is left out; None of one that is not known."""
     text = str(given)
-    if found := _COST.match(text):
-        return COST + text[found.end() :]
+    if (cost := cost_in(text)) is not None:
+        return COST + cost
     name = plain(text)
     if name in (*COLUMNS, STEP):
         return name

@@ -26,6 +26,7 @@ SEPARATORS = ",;\t|"
 CHUNK = 2_000  # rows that are held as texts at a time
 EXCEL = ".xlsx"
 NOTES = ("comment", "comments", "note", "notes", "remark", "remarks")  # columns for people
+_COST = re.compile(r"\s*cost[_ ]", re.IGNORECASE)
 _SEP = re.compile(r'"?sep=([,;\t|])"?[\r\n]*', re.IGNORECASE)
 
 Row = tuple[int, list[Cell]]  # the line on which it starts, and its cells
@@ -64,6 +65,7 @@ class CsvSheet(NamedTuple):
     separator: str = ","
     skip_blanks: bool = False  # cells begin after the blanks
     head: int = 0  # lines before the header that are none of the table
+    strict: bool = True  # refuse anything between a closing quote and the separator
 
     @property
     def label(self) -> str:
@@ -79,8 +81,16 @@ class CsvSheet(NamedTuple):
                 stream.readline()
             yield from self._read(stream)
 
+    def header(self) -> list[str]:
+        """The first row, as texts, also if its quotes are not right; nothing if it cannot be read at all."""
+        loose = self._replace(strict=False)
+        try:
+            return [str(cell) for cell in next(loose.rows(), (0, []))[1]]
+        except ModelError:
+            return []
+
     def _read(self, stream: TextIO) -> Iterator[Row]:
-        reader = csv.reader(stream, strict=True, delimiter=self.separator, skipinitialspace=self.skip_blanks)
+        reader = csv.reader(stream, strict=self.strict, delimiter=self.separator, skipinitialspace=self.skip_blanks)
         before = self.head
         try:
             for row in reader:
@@ -89,7 +99,8 @@ class CsvSheet(NamedTuple):
                     yield before + 1, row  # type: ignore[misc]  # texts are cells
                 before = self.head + reader.line_num
         except csv.Error as error:
-            stop(self.path, before + 1, f"{error} in the row that starts here")
+            hint = "; leave nothing between a quote and the separator" if "expected after" in str(error) else ""
+            stop(self.path, before + 1, f"{error} in the row that starts here{hint}")
 
 
 def open_sheet(path: Path, is_known: Callable[[str], bool], sheet: str | None = None) -> Sheet:
@@ -107,20 +118,11 @@ def open_csv(path: Path, is_known: Callable[[str], bool]) -> CsvSheet:
     with path.open(encoding="utf-8-sig", newline="") as stream:
         said = _SEP.fullmatch(stream.readline(20))
     head = 1 if said else 0
-    found = [CsvSheet(path, separator, False, head) for separator in (said[1] if said else SEPARATORS)]
-    headers = [_header(sheet) for sheet in found]
-    known = [sum(is_known(name) for name in set(header)) for header in headers]
-    best = known.index(max(known))
-    blanks = len(headers[best]) > 1 and all(name.startswith(" ") for name in headers[best][1:])
-    return found[best]._replace(skip_blanks=blanks)
-
-
-def _header(sheet: CsvSheet) -> list[str]:
-    """The first row, as texts; nothing of what cannot be read so."""
-    try:
-        return [str(cell) for cell in next(sheet.rows(), (0, []))[1]]
-    except ModelError:
-        return []
+    found = [CsvSheet(path, separator, True, head) for separator in (said[1] if said else SEPARATORS)]
+    known = [sum(is_known(name) for name in set(sheet.header())) for sheet in found]
+    best = found[known.index(max(known))]._replace(skip_blanks=False)
+    names = best.header()
+    return best._replace(skip_blanks=len(names) > 1 and all(name.startswith(" ") for name in names[1:]))
 
 
 def chunks(sheet: Sheet, size: int = CHUNK) -> Iterator[list[Row]]:
@@ -190,6 +192,16 @@ def check_text(path: Path, remedy: str = "save the file as CSV UTF-8") -> None:
 
 def stop(label: Path | str, line: int, what: str) -> NoReturn:
     raise BrokenRow(label, line, what)
+
+
+def cost_in(column: str) -> str | None:
+    """The name of the cost that a column holds, as it is written; None if it holds none.
+
+    >>> cost_in("cost_fuel"), cost_in("Cost Fuel"), cost_in("costs")
+    ('fuel', 'Fuel', None)
+    """
+    found = _COST.match(column)
+    return column[found.end() :] if found else None
 
 
 def plain(name: Cell) -> str:

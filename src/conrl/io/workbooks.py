@@ -18,7 +18,7 @@ import sys
 import warnings
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,7 +73,7 @@ class Workbook(NamedTuple):
 
     def _cells(self, handle: Any, data_only: bool) -> Iterator[tuple[Any, ...]]:
         """Every row of the sheet as openpyxl has it, while there are not too many."""
-        book = _openpyxl(self.path).load_workbook(handle, read_only=True, data_only=data_only, keep_links=False)
+        book = _loaded(self.path, handle, data_only)
         sheet = book[self.sheet]
         sheet.reset_dimensions()  # what a file claims is not trusted
         cells = 0
@@ -120,7 +120,7 @@ def open_workbook(path: Path, sheet: str | None) -> Workbook:
     """A sheet of a workbook, the first unless it is named."""
     with path.open("rb") as handle, _damage(path):
         formulas = _check_archive(handle)
-        book = _openpyxl(path).load_workbook(handle, read_only=True, keep_links=False)
+        book = _loaded(path, handle)
         names = [one.title for one in book.worksheets]
     if not names:
         raise ModelError(f"{path}: it has no sheet with cells")
@@ -128,6 +128,20 @@ def open_workbook(path: Path, sheet: str | None) -> Workbook:
         raise ModelError(f"{path}: {unknown('sheet', sheet, names)}")
     label = str(path) if sheet is None else f"{path}#{sheet}"
     return Workbook(path, names[0] if sheet is None else sheet, label, formulas)
+
+
+def _loaded(path: Path, handle: Any, data_only: bool = False) -> Any:
+    """The workbook as openpyxl reads it; a sheet for a chart may be empty."""
+    reader = _openpyxl(path).reader.excel.ExcelReader(handle, read_only=True, data_only=data_only, keep_links=False)
+    read_chart = reader.read_chartsheet
+
+    def read_chartsheet(sheet: Any, place: Any) -> None:
+        with suppress(AttributeError):  # openpyxl looks for the chart, and by then has noted the sheet
+            read_chart(sheet, place)
+
+    reader.read_chartsheet = read_chartsheet
+    reader.read()
+    return reader.wb
 
 
 def _openpyxl(path: Path) -> Any:

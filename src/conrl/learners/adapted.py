@@ -1,7 +1,8 @@
 """Learners that are two methods: any object with `propose` and `observe`, and classes of such objects.
 
 `Adapted` gives such an object what `learn` needs besides. What the object has of its own is used: `task`, `problem`,
-`seed`, `episodes`, `reseed(seed)`, `proposal`, `room()`, `may_step(spent)`, `prices`, `budget`, and
+`seed`, `episodes` (one more after each), `reseed(seed)`, `proposal`, `room()`, `may_step(spent)`, `prices`, `budget`,
+and
 
     state() -> {name: array}      what it has learned; a run on disk then goes on where it was interrupted
     load_state(arrays)            go on from that
@@ -148,9 +149,18 @@ class Adapted:
         if not isinstance(episode, Episode):
             raise RunError(f"observe needs an Episode, not {type(episode).__name__}")
         check_episode(self.task, episode)
+        before = self._counted()
         self._call("observe", copy.deepcopy(episode))  # it may scale rewards in place; the history has those played
+        if (after := self._counted()) != (None if before is None else before + 1):
+            told = f"episodes went from {before} to {after} when one was observed"
+            raise RunError(f"{self.name}: {told}; count each of them, or leave episodes out")
         self._episodes += 1
         self._proposal = None
+
+    def _counted(self) -> int | None:
+        """How many episodes the object says that it has seen, if it counts them."""
+        own = self._own("episodes")
+        return None if own is None else read_count(own, f"episodes of {self.name}", 0, error=RunError)
 
     def reseed(self, seed: int) -> None:
         """Tell it the seed of all randomness to come, if it can be told."""
@@ -176,8 +186,8 @@ class Adapted:
             prices = None if own is None else float_array(own, "prices")
         except ModelError as error:
             raise RunError(f"{self.name}: {error}") from None
-        if prices is not None and prices.shape != (self.task.num_costs,):
-            raise RunError(f"{self.name}: prices is {shown(own)}; it must be a number for each cost, or None")
+        if prices is not None and not (prices.shape == (self.task.num_costs,) and np.isfinite(prices).all()):
+            raise RunError(f"{self.name}: prices is {shown(own)}; it must be a finite number for each cost, or None")
         return prices
 
     @property

@@ -8,6 +8,7 @@ may have `cost_limits` and `cost_names` (those with costs), `pay_ranges` [1+d, 2
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,16 +33,11 @@ class Declared:
 
     @property
     def horizon(self) -> int | None:
-        """Steps of an episode, by the environment's specification, a wrapper, or the model behind it."""
-        env = self.env
-        if env.spec is not None and env.spec.max_episode_steps is not None:
-            return int(env.spec.max_episode_steps)
-        while env is not env.unwrapped:
-            limit = vars(env).get("_max_episode_steps")
-            if isinstance(limit, int):
-                return limit
-            env = env.env
-        return None if self.mdp is None else self.mdp.horizon
+        """Steps of an episode: the least of the time limits in specifications, wrappers and the model behind them."""
+        limits = [] if self.mdp is None else [self.mdp.horizon]
+        for layer in _layers(self.env):
+            limits += [getattr(layer.spec, "max_episode_steps", None), vars(layer).get("_max_episode_steps")]
+        return min((int(limit) for limit in limits if is_int(limit)), default=None)
 
     @property
     def cells(self) -> Cells | None:
@@ -87,9 +83,16 @@ def discrete_size(space: Any) -> int | None:
 
 def outermost(env: Any, name: str) -> Any:
     """An attribute of the first layer that has it, from the outermost wrapper inwards; None if none has."""
-    while (found := getattr(env, name, None)) is None and env is not env.unwrapped:
+    every = (getattr(layer, name, None) for layer in _layers(env))
+    return next((found for found in every if found is not None), None)
+
+
+def _layers(env: Any) -> Iterator[Any]:
+    """The environment, then what each of its wrappers holds, from the outermost inwards."""
+    while env is not env.unwrapped:
+        yield env
         env = env.env
-    return found
+    yield env
 
 
 def _remedy(what: str, space: Any) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from conrl._types import Array, Bool, Float
 from conrl.arguments import LARGEST, any_array, check_text, float_array, frozen, is_int, is_list, read_count
 from conrl.errors import ModelError, shown, unknown
+from conrl.looks import look
 from conrl.model.criteria import Criterion, need_steps
 from conrl.sizes import MAX_HORIZON, check_table
 
@@ -204,8 +205,15 @@ def start_index(initial: Any, names: Sequence[str] | None, num_states: int) -> A
     if not isinstance(initial, str):
         return initial
     known = names if names is not None else [str(s) for s in range(num_states)]
-    if initial not in known:
-        if initial.isdecimal() and len(initial) < 20 and int(initial) < num_states:
-            return int(initial)
+    index = state_index(initial, known)
+    if index is None:
         raise ModelError(f"initial: {unknown('state', initial, known[:1000])}")
-    return list(known).index(initial)
+    return index
+
+
+def state_index(text: str, names: Sequence[str]) -> int | None:
+    """The index of a state by its name or, if no name looks like it, by its number; None if it is neither."""
+    if text in names:
+        return list(names).index(text)
+    number = text.isdecimal() and len(text) < 20 and int(text) < len(names)
+    return int(text) if number and look(text) not in map(look, names) else None

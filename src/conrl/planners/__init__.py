@@ -23,7 +23,7 @@ from conrl.planners.linear_program import LinearProgram
 from conrl.planners.result import Plan, check_arrays
 from conrl.planners.single_episodes import plan_episodes
 from conrl.plugins import Registry, check_problems, named, theirs
-from conrl.problem import Linear, Problem
+from conrl.problem import ConcaveConvex, Linear, Problem
 
 __all__ = [
     "PLANNERS",
@@ -62,7 +62,7 @@ class Planner(Protocol):
         ...
 
     def plan(self, mdp: ConstrainedMDP, problem: Problem, start: Arrays | None = None, relax: bool = False) -> Plan:
-        """The policy. `start` is the `Plan.start` of an earlier call, for a similar model, or None.
+        """The policy, as a plan of this problem. `start` is the `Plan.start` of an earlier call, for a similar model.
 
         Limits that cannot be kept raise an `InfeasibleError`; with `relax`, the plan that exceeds them least is
         returned instead, with the status "infeasible".
@@ -71,6 +71,8 @@ class Planner(Protocol):
 
 
 USUAL_TOLERANCE = 1e-9  # where a planner has none of its own
+KEPT = 1e-6  # of a limit, or of the most that one step costs: what a planner that is not ours may exceed it by
+EXCEEDING = ("approximate", "inaccurate", "infeasible", "undecided")  # statuses of plans that may exceed limits
 
 OURS: tuple[Any, ...] = (ColumnGeneration, LinearProgram, ConvexProgram, Lagrangian)
 PLANNERS: dict[str, Any] = {p.name: p for p in OURS}
@@ -172,6 +174,34 @@ def _answer(planner: Planner, mdp: ConstrainedMDP, problem: Problem, start: Arra
     if not np.isfinite([answer.reward, *answer.costs]).all():
         paid = [answer.reward, *np.asarray(answer.costs).tolist()]
         raise SpecError(f"planner {planner.name!r} returned a plan of reward and costs {paid}; they must be finite")
+    _check_kept(planner, answer, mdp, problem)
     if answer.start is not None:
         check_arrays(answer.start, f"the start that planner {planner.name!r} returned")
     return answer
+
+
+def _check_kept(planner: Planner, answer: Plan, mdp: ConstrainedMDP, problem: Problem) -> None:
+    """Refuse a plan of another problem, and one that exceeds a limit and does not say so."""
+    if not _same(answer.problem, problem, mdp):
+        raise SpecError(
+            f"planner {planner.name!r} returned a plan of another problem, {shown(answer.problem)}; it was asked about "
+            f"{shown(problem)}: if the plan keeps that too, return dataclasses.replace(plan, problem=problem)"
+        )
+    if answer.status in EXCEEDING or mdp.bonus is not None:  # with a bonus, limits are kept in the best case
+        return
+    rows = problem.bind(mdp)[1]
+    rows = rows.select(rows.cost < mdp.num_costs)  # those of single steps are on costs that the plan does not list
+    value = np.asarray(answer.costs)[rows.cost]
+    size = np.maximum(np.abs(rows.bound), np.abs(mdp.pay[:, 1:]).max(axis=0)[rows.cost])
+    for i in np.flatnonzero(rows.sign * value > rows.bound + KEPT * size):
+        raise SpecError(
+            f"planner {planner.name!r} returned a plan that does not keep {rows.names[i]}: it costs {value[i]:.6g}. "
+            f"If it need not, its status is 'approximate', not {answer.status!r}"
+        )
+
+
+def _same(one: Any, other: Problem, mdp: ConstrainedMDP) -> bool:
+    """Whether two problems ask for the same, of functions that they are the same ones."""
+    if isinstance(other, ConcaveConvex):
+        return bool(one == other)
+    return one is other or (type(one) is type(other) and one.bind(mdp)[1].equals(other.bind(mdp)[1]))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl._types import Array, Float
-from conrl.arguments import takes
+from conrl.arguments import needs
 from conrl.envs.stepping import Step, costs_in, costs_of, play
 from conrl.episode import Episode
 from conrl.errors import ModelError, RunError, SpecError, shown
@@ -233,15 +233,15 @@ class GymnasiumWorld:
     Args:
         env: the environment. An episode is seeded through `reset(seed=...)`.
         task: what the learner knows of it.
-        cost: a function (state, action, next state, reward, terminated) of the costs of a step, or of these and `info`;
-            by default `info["costs"]`, else `info["cost"]`.
+        cost: a function (state, action, next state, reward, terminated) of the costs of a step, or of these and `info`
+            if it needs a sixth argument; by default `info["costs"]`, else `info["cost"]`.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], task: Task, cost: Callable[..., ArrayLike] | None = None) -> None:
         self.env = env
         self.task = task
         self._cost = cost
-        self._with_info = cost is not None and takes(cost, 6)
+        self._with_info = cost is not None and needs(cost, 6, least=5)
         for name, space, size in (
             ("observation", env.observation_space, task.num_states),
             ("action", env.action_space, task.num_actions),
