@@ -18,6 +18,7 @@ MODULES = sorted(p for p in SOURCE.rglob("*.py"))
 
 # Each layer may import those before it (and its own).
 LAYERS = [
+    {"looks"},
     {"_types", "errors", "registration", "signals", "wording"},
     {"notebook", "plugins", "sizes"},
     {"arguments", "bounds", "kernels", "matching"},
