@@ -456,9 +456,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     words = ("mars-rover", "--set", "rock_reward=1")
     told = ok("explore", *words)
-    assert re.fullmatch(
-        r"wrote explore.html, [\d,]+ kB: 1 slider \(crash\), exact to 1e-6 of the reward where it was tried\n", told
-    )
+    assert re.fullmatch(r"wrote explore.html, [\d,]+ kB: 1 slider \(crash\), exact where it was tried\n", told)
     found = record("explore", *words, "--chance", "crash>0:0.1", "--out", "page.html")
     assert found["sliders"] == ["crash", "P(crash > 0)"]
     assert data_of(Path("page.html").read_text())["lines"][1]["opening"] == 0.1
@@ -588,6 +586,40 @@ def test_the_program_solves_degenerate_ones(browser: Any, tmp_path: Path) -> Non
             assert over <= 1e-9
             solved += 1
     assert 100 < solved < 590
+
+
+JUDGE = """places => places.map((h) => {
+  const program = new Program(DATA.explorer);
+  const found = program.solve(h);
+  return { ...found, exact: program.exact(found.reward, Math.max(program.upper(h) - found.reward, 0)) };
+})"""
+
+
+@pytest.mark.parametrize(
+    ("penalty", "offset", "unit"), [(-1e3, 0, 1), (-1e7, 0, 1), (-1, 1000, 0.01), (-1, -1000, 0.01)]
+)
+def test_exact_is_not_judged_by_penalties_or_offsets(
+    browser: Any, tmp_path: Path, penalty: float, offset: float, unit: float
+) -> None:
+    """One action costs nothing and is penalized, or all rewards have a large part in common."""
+    generator = np.random.default_rng(0)
+    p = generator.dirichlet(np.full(4, 0.5), size=(4, 4))
+    r, c = generator.random((4, 4)), 0.2 + 0.8 * generator.random((4, 4, 1))
+    r[:, 0], c[:, 0] = penalty, 0.0
+    mdp = conrl.ConstrainedMDP(p, offset + unit * r, c, horizon=5)
+    free = conrl.plan(mdp, [np.inf])
+    page = conrl.explore(mdp, 0.9 * free.costs)
+    page.save(tmp_path / "page.html")
+    assert page.error == 0.0
+    limits = np.linspace(0.5, 0.99, 15) * free.costs[0]
+    with watched(browser, tmp_path / "page.html") as tab:
+        shown = tab.evaluate(JUDGE, limits[:, None].tolist())
+    for limit, found in zip(limits, shown, strict=True):
+        best = conrl.plan(mdp, [limit])
+        assert found["exact"]
+        assert best.reward - found["reward"] <= 2e-5 * (free.reward - best.reward)
+        if offset == 0:  # where it is not, a plan has no more digits of the price
+            assert found["prices"][0] == pytest.approx(best.prices[0], rel=1e-4)
 
 
 OPEN = """data => {

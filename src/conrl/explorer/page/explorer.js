@@ -166,7 +166,7 @@ class Explorer {
     const more = Math.max(0, program.upper(this.h) - answer.reward);
     summary.append("Best reward ");
     put(summary, "strong", { text: show(answer.reward, 5) });
-    const exact = more <= 2e-6 * program.size;
+    const exact = program.exact(answer.reward, more);
     put(summary, "span", { className: "proof", text: exact ? "exact: no policy within these limits earns more" : `at most ${show(more, 2)} more is possible within these limits` });
     if (this.basis) this.basis.textContent = this.rests(answer.weights);
     Object.assign(summary.dataset, { reward: answer.reward, more, prices: JSON.stringify(answer.prices), uses: JSON.stringify(answer.uses) });
