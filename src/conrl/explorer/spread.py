@@ -18,7 +18,7 @@ from conrl._types import Float, Int
 from conrl.explorer.mixing import Mixed
 from conrl.explorer.surface import ROUNDING, Bounds
 
-GRAVE = 2.0  # of all that limits take: what a unit counts by which a place cannot be kept, nor is proven not to be
+GRAVE = 4.0  # of what rewards differ by: what a unit counts by which a place cannot be kept, nor is proven not to be
 WITHIN = 1e-3  # units: and up to ten times that, by which a place is within a wall
 GAIN = 1e-10  # of the unit of rewards: what a column must gain to matter
 
