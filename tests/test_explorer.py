@@ -21,6 +21,7 @@ from conrl.explorer import subject
 from conrl.explorer.contents import contents
 from conrl.explorer.places import UNIT
 from conrl.explorer.survey import _breaks
+from conrl.policy_map import absorbed
 from conrl.problem import Linear
 
 EVIL = "</script><img src=x onerror=alert(1)>"
@@ -249,6 +250,20 @@ def test_rare_states_are_counted() -> None:
     exact = sum(conrl.plan(mdp).policy.occupation(mdp)).sum(axis=1)
     assert 2.6e-4 < exact[2] < 2.8e-4
     np.testing.assert_allclose(shown, exact, rtol=1e-3)
+
+
+def test_a_state_that_pays_has_not_ended() -> None:
+    """From the start one action leads to duty, which pays 1 and costs 2 a step, the other to an end."""
+    p = np.zeros((3, 2, 3))
+    p[0, 0, 1] = p[0, 1, 2] = p[1, :, 1] = p[2, :, 2] = 1.0
+    mdp = conrl.ConstrainedMDP(p, [[0, 0], [1, 1], [0, 0]], [[0, 0], [2, 2], [0, 0]], horizon=5)
+    assert absorbed(mdp, None).tolist() == [False, False, True]
+    data = contents(mdp, Linear([4.0]))
+    found = lower(data, np.array([4.0]))
+    assert found is not None
+    shown = mixed_rho(data, found[1], 4, 3)
+    np.testing.assert_allclose(shown[1:, -1], [0.0, 0.5], atol=1e-3)  # of episodes that have ended there
+    assert shown[1].sum() == pytest.approx(0.5, abs=1e-3)
 
 
 def test_the_box_is_on_the_map() -> None:

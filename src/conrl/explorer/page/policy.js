@@ -19,7 +19,7 @@ function addTo(found, flat, weight) {
 function describe(entry, actions) {
   const shares = [...entry.shares].filter(([, p]) => p >= 0.0005).sort((a, b) => b[1] - a[1]);
   const parts = shares.map(([a, p]) => (p > 0.9995 ? actions[a] : `${actions[a]} (${percent(p)})`));
-  if (entry.ended > 0) parts.push(parts.length ? `ended (${percent(entry.ended / (entry.visits + entry.ended))})` : "ended: nothing more happens");
+  if (entry.ended > 0) parts.push(parts.length ? `ended (${percent(entry.ended / (entry.visits + entry.ended))})` : "ended: it stays there, whatever is done");
   return parts.join(", ");
 }
 
@@ -239,7 +239,7 @@ class FlowPicture {
     for (const [key, p] of this.view.rho(step)) {
       const where = Math.floor(key / this.view.width);
       const leads = this.view.places.moves[key];
-      if (!leads) add(where, where, p); // nothing happens any more
+      if (!leads) add(where, where, p); // it has ended
       else for (let i = 0; i < leads.length; i += 2) add(where, leads[i], p * leads[i + 1]);
     }
     const order = [...flows].map(([key, p]) => [...key.split(",").map(Number), p]);
