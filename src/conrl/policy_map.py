@@ -3,9 +3,9 @@
 A policy depends on the step, a map does not. Each cell shows the actions by their share of the visits to that cell over
 the whole episode, with all states in which the agent is there taken together. A cell is *mixed* if its second action
 has more than a tenth of the visits, because the policy draws or because it changes with the step. In a state that has
-ended, actions mean nothing: such cells show how likely the episode is to end there. A state has ended where every action
-stays and pays nothing. At a goal or a rock of a map it may pay, the same for all actions: some models pay for an end in
-every step that is left.
+ended actions mean nothing: such cells show how likely the episode is to end there. A state has ended where every action
+stays and pays nothing; at a goal or a rock of a map it may pay, the same for all actions, since some models pay for an
+end in every step that is left.
 """
 
 from __future__ import annotations

@@ -98,6 +98,7 @@ def _common(subject: Subject, surface: Surface) -> dict[str, Any]:
                 "high": rounded(float(surface.high[r]), DIGITS),
                 "own": rounded(float(surface.own[r]), DIGITS),
                 "opening": rounded(float(surface.opening[r]), DIGITS),
+                "held": line.held,
             }
             for r, line in enumerate(subject.lines)
         ],

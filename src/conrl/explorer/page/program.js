@@ -17,7 +17,8 @@ class Program {
     this.rewards = data.rewards;
     this.uses = data.uses;
     this.cuts = data.cuts;
-    this.walls = data.walls;
+    this.held = data.lines.map((_, r) => r).filter((r) => data.lines[r].held);
+    this.walls = [...data.walls].sort((a, b) => this.holds(a) - this.holds(b)); // the best proofs first
     this.n = this.rewards.length;
     const spread = (values) => [Math.min(...values), Math.max(...values)];
     const [least, most] = spread(this.rewards);
@@ -132,10 +133,11 @@ class Program {
     return { weights, prices, reward: mean(weights, (i) => this.rewards[i]), uses: this.rows.map((_, r) => mean(weights, (i) => this.uses[i][r])) };
   }
 
-  // No policy whatever earns more within the limits.
-  upper(h) {
+  // No policy earns more within the limits; `whatever` the quantiles that are held.
+  upper(h, whatever = false) {
     let least = Infinity;
     for (const cut of this.cuts) {
+      if (whatever && this.holds(cut)) continue;
       let bound = cut[0];
       for (let r = 0; r < h.length && bound < Infinity; r++) if (cut[r + 1] > 0) bound += cut[r + 1] * h[r];
       if (bound < least) least = bound;
@@ -146,6 +148,11 @@ class Program {
   // Whether so much more is nothing, against what the limits take of the best reward.
   exact(reward, more) {
     return more <= EXACT * Math.max(this.best - reward, this.leastLoss);
+  }
+
+  // Whether a bound is one for policies that keep a CVaR by the quantile that is held.
+  holds(bound) {
+    return this.held.some((r) => bound[r + 1] > 0);
   }
 
   // The rows of a proof that the limits cannot be kept together; null without one.
