@@ -95,13 +95,14 @@ def absorbed(mdp: ConstrainedMDP, layout: Layout | None) -> Bool:
     source = np.repeat(mdp.pair_state, np.diff(g.start))
     leaves = np.bincount(source, weights=g.successor != source, minlength=mdp.num_states) > 0
     pays = np.bincount(source, weights=(mdp.pay_by_outcome != 0.0).any(axis=1), minlength=mdp.num_states) > 0
-    ended: Bool = ~leaves & ~pays
+    ended = ~leaves & ~pays
     if layout is None:
         return ended
     low = np.minimum.reduceat(mdp.pay, g.first[:-1], axis=0)
     high = np.maximum.reduceat(mdp.pay, g.first[:-1], axis=0)
+    same: Bool = (low == high).all(axis=1)
     marked = np.array([sign in ENDS for sign in "".join(layout.rows)])[layout.cell] & (layout.cell >= 0)
-    return ended | (~leaves & marked & (low == high).all(axis=1))
+    return ended | (~leaves & marked & same)
 
 
 def _arrivals(mdp: ConstrainedMDP, visits: Float, ended: Bool) -> Float:

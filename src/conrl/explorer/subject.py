@@ -134,13 +134,13 @@ def _of_model(mdp: ConstrainedMDP, problem: Linear | Knapsack) -> Subject:
                 "slider, and at other limits another quantile may allow more."
             )
     facts.append("The policy acts on what was spent so far; what it does is summed up over that.")
-    lines = list(_lines(found.linear, found.model, mdp.num_costs, shares))
+    rows = list(_lines(found.linear, found.model, mdp.num_costs, shares))
     cvars = [tail for tail in problem.tails(mdp) if tail.kind == CVAR]
     for k, (tail, quantile) in enumerate(zip(cvars, found.quantiles, strict=True)):
-        at = next(r for r, line in enumerate(lines) if line.cost == shares.stop + k)
+        at = next(r for r, line in enumerate(rows) if line.cost == shares.stop + k)
         held = f"the quantile of {mdp.cost_names[tail.cost]} held at {quantile:.6g}"
-        lines[at] = lines[at]._replace(name=tail.quantity(mdp.cost_names), held=held)
-    return Subject(tuple(lines), exact_oracle(found.model), found.model, mdp, found.state, facts=facts)
+        rows[at] = rows[at]._replace(name=tail.quantity(mdp.cost_names), held=held)
+    return Subject(tuple(rows), exact_oracle(found.model), found.model, mdp, found.state, facts=facts)
 
 
 def _bound(problem: Linear, mdp: ConstrainedMDP, model: ConstrainedMDP) -> Linear:
