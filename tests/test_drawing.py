@@ -18,6 +18,7 @@ from conrl.model.layout import Layout
 from conrl.planners import Plan
 from conrl.planners.frontier import frontier
 from conrl.planning import plan
+from conrl.problem import Linear
 
 
 @pytest.fixture(scope="module")
@@ -212,3 +213,21 @@ def test_figures_are_saved_by_suffix(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"\.png, \.pdf, \.svg"):
         drawing.save_figure(figure, tmp_path / "a.jpg")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_title_with_long_names_fits_its_picture() -> None:
+    names = [
+        "$x_1$ cost <b>",
+        "a name that is really long, longer than forty characters",
+        "another name of quite some length",
+    ]
+    mdp = ConstrainedMDP(np.ones((1, 2, 1)), [[1.0, 0.0]], np.ones((1, 2, 3)), horizon=4, cost_names=names)
+    found = plan(mdp, Linear({names[0]: 123456.7}, {names[1]: 0.123456}))
+    axes = found.plot()
+    figure = axes.figure
+    figure.canvas.draw()
+    box = axes.title.get_window_extent()
+    assert axes.get_title().startswith("reward 4")
+    assert box.x0 >= 0.0
+    assert box.x1 <= figure.bbox.x1
+    assert box.y1 <= figure.bbox.y1

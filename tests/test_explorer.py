@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,12 @@ from scipy.optimize import linprog
 
 import conrl
 from conrl.envs import box, make, mars_rover
-from conrl.explorer import subject
+from conrl.explorer import places, subject
 from conrl.explorer.contents import contents
+from conrl.explorer.making import Page
 from conrl.explorer.places import UNIT
 from conrl.explorer.survey import _breaks
+from conrl.policy_map import absorbed
 from conrl.problem import Linear
 
 EVIL = "</script><img src=x onerror=alert(1)>"
@@ -37,6 +40,12 @@ def few(costs: int = 2, seed: int = 5, names: tuple[str, ...] | None = None) -> 
     return conrl.ConstrainedMDP(
         *tables, horizon=5, initial=mdp.initial, limits=mdp.limits, cost_names=names, state_names=states
     )
+
+
+@cache
+def page_of_few(costs: int) -> Page:
+    """The page of a small model at its own limits; of three costs it takes some seconds to make."""
+    return conrl.explore(few(costs), few(costs).limits)
 
 
 def data_of(page: str) -> dict[str, Any]:
@@ -82,7 +91,7 @@ def anywhere(data: dict[str, Any], generator: np.random.Generator) -> Any:
 @pytest.mark.parametrize("costs", [1, 2, 3])
 def test_the_optimum_lies_between_the_bounds_at_any_limits(costs: int) -> None:
     mdp = few(costs)
-    data = contents(mdp, Linear(mdp.limits))
+    data = data_of(page_of_few(costs).html)
     generator, size = np.random.default_rng(costs), max(map(abs, data["rewards"]))
     feasible = 0
     for _ in range(25):
@@ -125,8 +134,7 @@ def test_a_page_with_too_little_room_says_how_far_off_it_is(monkeypatch: pytest.
 
 def test_limits_are_kept_or_proven_impossible_but_for_a_margin() -> None:
     """Anywhere in the range of the sliders, the bounds are near each other or a wall stands near by."""
-    mdp = few(2)
-    data = contents(mdp, Linear(mdp.limits))
+    data = data_of(page_of_few(2).html)
     generator, size = np.random.default_rng(5), max(map(abs, data["rewards"]))
     span = np.array([line["high"] - line["low"] for line in data["lines"]])
     mixtures = 0
@@ -158,7 +166,7 @@ def test_a_full_page_drops_what_it_does_not_mix(monkeypatch: pytest.MonkeyPatch)
 
 def test_walls_are_proofs() -> None:
     mdp = few(3)
-    data = contents(mdp, Linear(mdp.limits))
+    data = data_of(page_of_few(3).html)
     generator = np.random.default_rng(3)
     found = 0
     for _ in range(400):
@@ -249,6 +257,20 @@ def test_rare_states_are_counted() -> None:
     exact = sum(conrl.plan(mdp).policy.occupation(mdp)).sum(axis=1)
     assert 2.6e-4 < exact[2] < 2.8e-4
     np.testing.assert_allclose(shown, exact, rtol=1e-3)
+
+
+def test_a_state_that_pays_has_not_ended() -> None:
+    """From the start one action leads to duty, which pays 1 and costs 2 a step, the other to an end."""
+    p = np.zeros((3, 2, 3))
+    p[0, 0, 1] = p[0, 1, 2] = p[1, :, 1] = p[2, :, 2] = 1.0
+    mdp = conrl.ConstrainedMDP(p, [[0, 0], [1, 1], [0, 0]], [[0, 0], [2, 2], [0, 0]], horizon=5)
+    assert absorbed(mdp, None).tolist() == [False, False, True]
+    data = contents(mdp, Linear([4.0]))
+    found = lower(data, np.array([4.0]))
+    assert found is not None
+    shown = mixed_rho(data, found[1], 4, 3)
+    np.testing.assert_allclose(shown[1:, -1], [0.0, 0.5], atol=1e-3)  # of episodes that have ended there
+    assert shown[1].sum() == pytest.approx(0.5, abs=1e-3)
 
 
 def test_the_box_is_on_the_map() -> None:
@@ -456,9 +478,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     words = ("mars-rover", "--set", "rock_reward=1")
     told = ok("explore", *words)
-    assert re.fullmatch(
-        r"wrote explore.html, [\d,]+ kB: 1 slider \(crash\), exact to 1e-6 of the reward where it was tried\n", told
-    )
+    assert re.fullmatch(r"wrote explore.html, [\d,]+ kB: 1 slider \(crash\), exact where it was tried\n", told)
     found = record("explore", *words, "--chance", "crash>0:0.1", "--out", "page.html")
     assert found["sliders"] == ["crash", "P(crash > 0)"]
     assert data_of(Path("page.html").read_text())["lines"][1]["opening"] == 0.1
@@ -511,42 +531,50 @@ def browser() -> Iterator[Any]:
         yield started
 
 
-def limits_set(tab: Any, values: Any) -> dict[str, Any]:
-    """Type numbers into the fields of the page and read what it says."""
-    for field, value in zip(tab.locator(".dial input[type=number]").all(), values, strict=True):
-        field.fill("" if value is None else repr(float(value)))
-        field.press("Tab")
-    summary = tab.locator(".summary")
-    found = summary.evaluate("summary => ({ ...summary.dataset, said: summary.textContent })")
-    return {key: text if key == "said" else json.loads(text) for key, text in found.items()}
+SET = """places => places.map((values) => {
+  document.querySelectorAll(".dial input[type=number]").forEach((field, i) => {
+    field.value = values[i];
+    field.dispatchEvent(new Event("change"));
+  });
+  const summary = document.querySelector(".summary");
+  return { ...summary.dataset, said: summary.textContent };
+})"""
 
 
-@pytest.mark.parametrize(("costs", "places"), [(1, 12), (3, 30)])
-def test_the_page_solves_what_conrl_plans(browser: Any, tmp_path: Path, costs: int, places: int) -> None:
-    mdp = few(costs)
-    page = conrl.explore(mdp)
+def limits_set(tab: Any, places: Any) -> list[dict[str, Any]]:
+    """Put numbers into the fields of the page, place by place, and read what it says; all in one call, to be quick."""
+    texts = [["" if np.isinf(value) else repr(float(value)) for value in place] for place in places]
+    return [
+        {key: text if key == "said" else json.loads(text) for key, text in found.items()}
+        for found in tab.evaluate(SET, texts)
+    ]
+
+
+@pytest.mark.parametrize(("costs", "count"), [(1, 12), (3, 30)])
+def test_the_page_solves_what_conrl_plans(browser: Any, tmp_path: Path, costs: int, count: int) -> None:
+    mdp, page = few(costs), page_of_few(costs)
     page.save(tmp_path / "page.html")
     data = data_of(page.html)
     generator = np.random.default_rng(7)
     solved = refused_by_both = 0
+    tried = [anywhere(data, generator) for _ in range(count)]
     with watched(browser, tmp_path / "page.html") as tab:
-        for _ in range(places):
-            h = anywhere(data, generator)
-            shown = limits_set(tab, [None if x == np.inf else x for x in h])
-            mixed = lower(data, h)
-            if mixed is None:
-                assert shown["said"].startswith("No policy")
-                refused_by_both += 1
-                continue
-            solved += 1
-            best = conrl.plan(mdp, h)
-            assert shown["reward"] == pytest.approx(mixed[0], abs=1e-8)
-            assert shown["reward"] <= best.reward + 1e-8
-            assert best.reward <= shown["reward"] + shown["more"] + 1e-8
-            assert shown["more"] == pytest.approx(max(upper(data, h) - mixed[0], 0.0), abs=1e-7)
-            assert (np.array(shown["uses"]) <= h + 1e-8).all()
-            if shown["more"] < 1e-7:
-                np.testing.assert_allclose(shown["prices"], best.prices, atol=2e-3 * (1 + best.prices.max()))
+        said = limits_set(tab, tried)
+    for h, shown in zip(tried, said, strict=True):
+        mixed = lower(data, h)
+        if mixed is None:
+            assert shown["said"].startswith("No policy")
+            refused_by_both += 1
+            continue
+        solved += 1
+        best = conrl.plan(mdp, h)
+        assert shown["reward"] == pytest.approx(mixed[0], abs=1e-8)
+        assert shown["reward"] <= best.reward + 1e-8
+        assert best.reward <= shown["reward"] + shown["more"] + 1e-8
+        assert shown["more"] == pytest.approx(max(upper(data, h) - mixed[0], 0.0), abs=1e-7)
+        assert (np.array(shown["uses"]) <= h + 1e-8).all()
+        if shown["more"] < 1e-7:
+            np.testing.assert_allclose(shown["prices"], best.prices, atol=2e-3 * (1 + best.prices.max()))
     assert solved >= 5
     assert costs == 1 or refused_by_both
 
@@ -574,7 +602,7 @@ def test_the_program_solves_degenerate_ones(browser: Any, tmp_path: Path) -> Non
         data = {"rewards": generator.integers(-3, 4, size=n).tolist(), "uses": uses.tolist(), "cuts": [], "walls": []}
         bounds = [None if generator.random() < 0.1 else float(x) for x in h]
         cases.append({"data": {**data, "lines": [{}] * rows}, "h": bounds})
-    conrl.explore(few(1)).save(tmp_path / "page.html")
+    page_of_few(1).save(tmp_path / "page.html")
     with watched(browser, tmp_path / "page.html") as tab:
         answers = tab.evaluate(SOLVE, cases)
     solved = 0
@@ -588,6 +616,40 @@ def test_the_program_solves_degenerate_ones(browser: Any, tmp_path: Path) -> Non
             assert over <= 1e-9
             solved += 1
     assert 100 < solved < 590
+
+
+JUDGE = """places => places.map((h) => {
+  const program = new Program(DATA.explorer);
+  const found = program.solve(h);
+  return { ...found, exact: program.exact(found.reward, Math.max(program.upper(h) - found.reward, 0)) };
+})"""
+
+
+@pytest.mark.parametrize(
+    ("penalty", "offset", "unit"), [(-1e3, 0, 1), (-1e7, 0, 1), (-1, 1000, 0.01), (-1, -1000, 0.01)]
+)
+def test_exact_is_not_judged_by_penalties_or_offsets(
+    browser: Any, tmp_path: Path, penalty: float, offset: float, unit: float
+) -> None:
+    """One action costs nothing and is penalized, or all rewards have a large part in common."""
+    generator = np.random.default_rng(0)
+    p = generator.dirichlet(np.full(4, 0.5), size=(4, 4))
+    r, c = generator.random((4, 4)), 0.2 + 0.8 * generator.random((4, 4, 1))
+    r[:, 0], c[:, 0] = penalty, 0.0
+    mdp = conrl.ConstrainedMDP(p, offset + unit * r, c, horizon=5)
+    free = conrl.plan(mdp, [np.inf])
+    page = conrl.explore(mdp, 0.9 * free.costs)
+    page.save(tmp_path / "page.html")
+    assert page.error == 0.0
+    limits = np.linspace(0.5, 0.99, 15) * free.costs[0]
+    with watched(browser, tmp_path / "page.html") as tab:
+        shown = tab.evaluate(JUDGE, limits[:, None].tolist())
+    for limit, found in zip(limits, shown, strict=True):
+        best = conrl.plan(mdp, [limit])
+        assert found["exact"]
+        assert best.reward - found["reward"] <= 2e-5 * (free.reward - best.reward)
+        if offset == 0:  # where it is not, a plan has no more digits of the price
+            assert found["prices"][0] == pytest.approx(best.prices[0], rel=1e-4)
 
 
 OPEN = """data => {
@@ -605,7 +667,7 @@ def test_the_page_has_the_answers_of_the_bank(browser: Any, tmp_path: Path, monk
 
     monkeypatch.setattr(survey, "SPREAD", 20)  # it is about where the page opens, which is planned first
     monkeypatch.setattr(module, "MOST_COLUMNS", 40)
-    conrl.explore(few(1)).save(tmp_path / "page.html")
+    page_of_few(1).save(tmp_path / "page.html")
     tried = 0
     with watched(browser, tmp_path / "page.html") as tab:
         for case in CASES.values():
@@ -694,8 +756,7 @@ def test_sliders_act_together_by_keyboard(browser: Any, hard: Path) -> None:
 
 
 def test_pictures_are_pressed(browser: Any, tmp_path: Path) -> None:
-    mdp = few(2)
-    conrl.explore(mdp).save(tmp_path / "page.html")
+    page_of_few(2).save(tmp_path / "page.html")
     with watched(browser, tmp_path / "page.html") as tab:
         fields = tab.locator(".dial input[type=number]")
         before = [field.input_value() for field in fields.all()]
@@ -730,6 +791,134 @@ def test_a_fleet_and_a_map_in_a_browser(browser: Any, tmp_path: Path) -> None:
             pictures.add(tab.locator("svg.map[role=img]").inner_html())
         assert len(pictures) == 3
         assert "No limit" in tab.locator(".dial").inner_text()
+
+
+def test_a_quantile_that_is_held_is_said(browser: Any, tmp_path: Path) -> None:
+    """What is best, or impossible, with the quantile of a CVaR held is not called so for all policies."""
+    generator = np.random.default_rng(11)
+    p = generator.dirichlet(np.full(4, 0.4), size=(4, 3))
+    r = generator.random((4, 3)) * generator.choice([0, 1, 1], (4, 3))
+    c = np.round(3.0 * generator.random((4, 3, 2)) * generator.choice([0, 1], (4, 3, 2)))
+    mdp = conrl.ConstrainedMDP(p, r, c, horizon=5, initial=0, cost_names=["fuel", "wear"])
+    page = conrl.explore(mdp, Linear(None, {"wear": 0.5}, cvar={"wear": (0.8, 6)}))
+    page.save(tmp_path / "page.html")
+    assert "E max(" not in json.dumps(data_of(page.html))
+    floors = np.linspace(0.5, 6.0, 12)
+    best = []
+    for floor in floors:
+        try:
+            best.append(conrl.plan(mdp, Linear(None, {"wear": floor}, cvar={"wear": (0.8, 6)})).reward)
+        except conrl.InfeasibleError:
+            best.append(-np.inf)
+    with watched(browser, tmp_path / "page.html") as tab:
+        said = limits_set(tab, [(np.inf, np.inf, floor) for floor in floors])
+        caption = tab.locator(".curve ~ figcaption").last.inner_text()
+    held = [found for found in said if "the quantile of wear held at " in found["said"]]
+    for found, reward in zip(said, best, strict=True):
+        if found not in held:  # it is a claim about all policies
+            assert found["reward"] == pytest.approx(reward, abs=1e-4) if "reward" in found else reward == -np.inf
+    wrong = [found for found, reward in zip(said, best, strict=True) if found.get("reward", -np.inf) < reward - 1e-3]
+    assert any("reward" in found for found in wrong)
+    assert any("no policy keeps" in found["said"] and "CVaR 0.8 of wear" in found["said"] for found in wrong)
+    assert len(held) < len(said)
+    assert caption == "Shaded: no policy with this quantile keeps all limits."
+
+
+def test_the_curve_of_a_floor_has_the_worst_reward_below(browser: Any, tmp_path: Path) -> None:
+    """The reward falls with a floor; and where nothing along a limit can be kept, the picture says so."""
+    mdp = few(2)
+    names = list(mdp.cost_names)
+    used = conrl.plan(mdp, [np.inf, np.inf]).costs[0]
+    conrl.explore(mdp, Linear(None, {names[0]: 1.05 * used})).save(tmp_path / "page.html")
+    with watched(browser, tmp_path / "page.html") as tab:
+        labels = tab.locator(".curve text[x='56']").evaluate_all(
+            "texts => texts.map((text) => [text.getAttribute('y'), text.textContent])"
+        )
+        (low, worst), (high, best) = ((float(y), float(text)) for y, text in labels)
+        assert worst < best
+        assert low > high + 100.0  # down is positive
+        limits_set(tab, [(np.inf, -1.0, used)])
+        assert tab.locator(".curve .blocked").count() == 1
+        assert tab.locator(".curve ~ figcaption").last.inner_text() == "Shaded: no policy keeps all limits."
+
+
+def test_numbers_of_a_short_range_are_told_apart(browser: Any, tmp_path: Path) -> None:
+    mdp = few(1)
+    pay = (1000.0 + 0.01 * mdp.rewards, 1000.0 + 0.01 * mdp.costs)
+    near = conrl.ConstrainedMDP(mdp.transitions, *pay, horizon=5, initial=mdp.initial)
+    middle = 0.5 * (near.horizon * 1000.0 + conrl.plan(near, [np.inf]).costs)
+    conrl.explore(near, middle).save(tmp_path / "page.html")
+    with watched(browser, tmp_path / "page.html", 390) as tab:
+        labels = tab.locator(".curve text[text-anchor]:not(.own)").all_text_contents()
+        ends = [text for text in labels if text != "as asked"]
+        assert len(ends) == len(set(ends)) == 4
+        shown = tab.locator(".curve text").evaluate_all("texts => texts.map((t) => t.getBBox().x)")
+        assert min(shown) >= 0.0
+        before = tab.locator(".summary strong").inner_text()
+        tab.locator(".limit-slider").press("ArrowRight")
+        tab.locator(".limit-slider").press("ArrowRight")
+        assert tab.locator(".summary strong").inner_text() != before
+
+
+BESIDE = """() => {
+  const svg = document.querySelector(".flow");
+  const columns = [...svg.querySelectorAll("rect")].map((bar) => bar.x.baseVal.value).sort((a, b) => a - b);
+  const end = svg.viewBox.baseVal.width;
+  return [...svg.querySelectorAll("text:not(.when)")].map((text) => {
+    const box = text.getBBox();
+    const next = columns.find((x) => x > box.x) || end;
+    return next - (box.x + box.width);
+  });
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_texts_of_the_diagram_stay_in_their_column(browser: Any, tmp_path: Path, width: int) -> None:
+    mdp = few(1)
+    wide = conrl.ConstrainedMDP(
+        mdp.transitions, mdp.rewards, mdp.costs, horizon=5, initial=mdp.initial, limits=mdp.limits,
+        state_names=[f"MMMWWW WWWMMM WWWWW{i}" if i % 2 else f"state_with_a_long_name_{i}" for i in range(8)],
+        action_names=[f"{'W' * 30}{i}" for i in range(mdp.num_actions)],
+    )  # fmt: skip
+    conrl.explore(wide).save(tmp_path / "page.html")
+    with watched(browser, tmp_path / "page.html", width) as tab:
+        room = tab.evaluate(BESIDE)
+        assert len(room) > 10
+        assert min(room) >= 0.0
+        assert all(len(text) > 4 for text in tab.locator(".flow .place").all_text_contents())
+
+
+def test_what_is_seldom_or_not_listed_is_said(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Visits that are too few to be counted; places that a page has no room for; shares below 0."""
+    p = np.zeros((2, 2, 2))
+    p[0, :, 0], p[0, :, 1], p[1, :, 0] = 1.0 - 4.4e-10, 4.4e-10, 1.0
+    rare = conrl.ConstrainedMDP(p, [[1, 2]] * 2, [[0, 1]] * 2, horizon=2, limits=[1.0])
+    conrl.explore(rare).save(tmp_path / "page.html")
+    with watched(browser, tmp_path / "page.html") as tab:
+        assert tab.locator("tbody").first.locator("tr").nth(1).locator("td").first.inner_text() == "<1e-8"
+        shares = tab.evaluate("[-0.11, -0.012, -1e-6, 1e-6, 0.11].map(percent)")
+        assert shares == ["-11%", "-1.2%", ">-0.01%", "<0.01%", "11%"]
+    monkeypatch.setattr(places, "MOST_LISTED", 3)
+    conrl.explore(few(1)).save(tmp_path / "page.html")
+    with watched(browser, tmp_path / "page.html") as tab:
+        tab.locator(".step-slider").fill("3")
+        table = tab.locator("table", has_text="Probability")
+        shown = [float(text.rstrip("%")) for text in table.locator("tbody td:nth-child(2)").all_text_contents()]
+        words = tab.locator("p.soft", has_text="not listed").inner_text()
+        assert len(shown) < 8
+        other = re.match(r"The other (\d+)% is in places that are not listed\.", words)
+        assert other is not None
+        assert float(other[1]) == pytest.approx(100.0 - sum(shown), abs=1.5)
+        gray = tab.locator(".flow .node.others").last.evaluate("bar => bar.height.baseVal.value")
+        named = tab.locator(".flow .node:not(.others)").evaluate_all(
+            "bars => bars.filter((b) => b.x.baseVal.value > 465).map((b) => b.height.baseVal.value)"
+        )
+        assert gray + sum(named) == pytest.approx(150.0, abs=0.5)  # probability 1
+
+
+def test_one_is_singular() -> None:
+    mdp = conrl.ConstrainedMDP(np.ones((1, 2, 1)), [[1, 0]], [[1, 0]], horizon=1, limits=[0.5])
+    assert data_of(conrl.explore(mdp).html)["facts"][0] == "1 state, 2 actions, 1 step an episode."
 
 
 def test_what_is_typed_and_what_cannot_be_kept(browser: Any, tmp_path: Path) -> None:

@@ -289,6 +289,9 @@ def test_profiles_have_bands_if_there_are_seeds_enough(browser: Any, tmp_path: P
         )
         assert tab.evaluate(curves) == ["toself", ""] * 3
         assert tab.evaluate("document.documentElement.scrollWidth") == 390
+    with watched(browser, tmp_path / "report.html", 1280) as tab:
+        table = tab.locator("[aria-label^='Results']").first
+        assert table.evaluate("box => box.scrollWidth - box.clientWidth") <= 0
 
 
 def test_floors_are_drawn_and_what_is_below_one_is_flagged(browser: Any, tmp_path: Path) -> None:

@@ -58,6 +58,18 @@ def test_an_environment_weighs_the_same_however_many_seeds_it_has() -> None:
     assert profile(often, np.array([1.5])).value == pytest.approx(profile([first, second], np.array([1.5])).value)
 
 
+def test_no_weight_is_left_outside_the_cuts() -> None:
+    """Where few scores are not 0, they count or they do not; none counts by a weight of 1e-17."""
+    generator = np.random.default_rng(0)
+    zeros = 0
+    for sizes in [(n,) * M for M in (1, 2, 3, 5, 7) for n in (3, 5, 7, 10)] + [(3, 4, 5, 7), (10, 3)]:
+        sample = [np.where(generator.random(n) < 0.8, 0.0, generator.random(n)) for n in sizes]
+        found = [x for x in interquartile_mean(sample) if x is not None]
+        assert all(x == 0.0 or x > 1e-12 for x in found)
+        zeros += found.count(0.0)
+    assert zeros > 5
+
+
 def test_outliers_leave_the_interquartile_mean_alone() -> None:
     scores = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
     wild = scores.copy()

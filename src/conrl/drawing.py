@@ -19,7 +19,7 @@ from conrl.model.layout import Layout
 from conrl.planners import Frontier, Plan
 from conrl.policy_map import DIRECTIONS, FREE, KINDS, RARE, SHOWN, WALLS, Play, grid_layout, grid_play, percent
 from conrl.problem import Linear
-from conrl.wording import counted
+from conrl.wording import counted, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,6 +32,7 @@ PICTURES = (".png", ".pdf", ".svg")
 FILLS = {"G": "#009E73", "P": "#D55E00", "H": "#D55E00", "C": "#D55E00"}
 EDGES: dict[str, Literal["-", ":"]] = {"S": "-", "X": ":"}
 INK, MARK, CURVE, BEST, WALL = "#222222", "#AA3377", "#0072B2", "#009E73", "#666666"
+TITLE = 60  # characters of a line of a title
 SHADES = ("#ffffff", "#b5d6ec", "#62a9d8")
 
 
@@ -93,17 +94,21 @@ def draw_policy(axes: Axes, plan: Plan) -> None:
 
 
 def value_text(plan: Plan) -> str:
-    """The reward and the first costs, with their limits and floors; as a title."""
+    """The reward and the first costs, with their limits and floors; as a title, in lines that fit a picture."""
     rows = (plan.linear or Linear()).rows(plan.mdp)
-    text = f"reward {plan.reward:.6g}"
+    lines = [f"reward {plan.reward:.6g}"]
     for i, (name, cost) in enumerate(zip(plan.mdp.cost_names[:3], plan.costs, strict=False)):
         bounds = [
             f"{word} {sign * bound:.6g}"
             for word, sign in (("limit", 1.0), ("floor", -1.0))
             for bound in rows.bound[(rows.cost == i) & (rows.sign == sign)]
         ]
-        text += f",  {name} {cost:.6g}" + (f" ({', '.join(bounds)})" if bounds else "")
-    return plain(text + (", ..." if plan.mdp.num_costs > 3 else ""))
+        piece = f"{short(name)} {cost:.6g}" + (f" ({', '.join(bounds)})" if bounds else "")
+        if len(lines[-1]) + len(piece) <= TITLE:
+            lines[-1] += f",  {piece}"
+        else:
+            lines.append(piece)
+    return plain("\n".join(lines) + (", ..." if plan.mdp.num_costs > 3 else ""))
 
 
 def _draw_ground(axes: Axes, c: int, r: int, sign: str, shade: Any) -> None:

@@ -2,8 +2,10 @@
 
 A policy depends on the step, a map does not. Each cell shows the actions by their share of the visits to that cell over
 the whole episode, with all states in which the agent is there taken together. A cell is *mixed* if its second action
-has more than a tenth of the visits, because the policy draws or because it changes with the step. In a state where
-nothing happens any more (a goal, a rock) actions mean nothing: such cells show how likely the episode is to end there.
+has more than a tenth of the visits, because the policy draws or because it changes with the step. In a state that has
+ended actions mean nothing: such cells show how likely the episode is to end there. A state has ended where every action
+stays and pays nothing; at a goal or a rock of a map it may pay, the same for all actions, since some models pay for an
+end in every step that is left.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ class Play:
 
     visits: Float  # [n]: expected number of steps there, ends apart
     shares: Float  # [n, A]: of each action in those; rows of cells never visited are zero
-    ends: Float  # [n]: probability that the episode ends there: nothing happens any more
+    ends: Float  # [n]: probability that the episode ends there
 
     def actions(self, cell: int) -> list[int]:
         """The actions to show: the most played one and, in a mixed cell, those with more than `MIXED`."""
@@ -53,7 +55,7 @@ def state_play(mdp: ConstrainedMDP, policy: Policy | Mixture) -> Play:
 def grid_play(mdp: ConstrainedMDP, policy: Policy | Mixture) -> Play:
     """What a policy does in each cell of the model's map, walls included, row by row."""
     layout = grid_layout(mdp)
-    return _play(mdp, policy, layout.cell, len(layout.rows) * len(layout.rows[0]), absorbed(mdp))
+    return _play(mdp, policy, layout.cell, len(layout.rows) * len(layout.rows[0]), absorbed(mdp, layout))
 
 
 def grid_layout(mdp: ConstrainedMDP) -> Layout:
@@ -87,15 +89,20 @@ def _play(mdp: ConstrainedMDP, policy: Policy | Mixture, cell: Int, count: int, 
     return Play(total, shares, ends)
 
 
-def absorbed(mdp: ConstrainedMDP) -> Bool:
-    """[S]: every action stays, with the same reward and costs."""
+def absorbed(mdp: ConstrainedMDP, layout: Layout | None) -> Bool:
+    """[S]: every action stays and pays nothing; where a map marks an end, the same whatever is done."""
     g = mdp.graph
     source = np.repeat(mdp.pair_state, np.diff(g.start))
     leaves = np.bincount(source, weights=g.successor != source, minlength=mdp.num_states) > 0
+    pays = np.bincount(source, weights=(mdp.pay_by_outcome != 0.0).any(axis=1), minlength=mdp.num_states) > 0
+    ended = ~leaves & ~pays
+    if layout is None:
+        return ended
     low = np.minimum.reduceat(mdp.pay, g.first[:-1], axis=0)
     high = np.maximum.reduceat(mdp.pay, g.first[:-1], axis=0)
     same: Bool = (low == high).all(axis=1)
-    return ~leaves & same
+    marked = np.array([sign in ENDS for sign in "".join(layout.rows)])[layout.cell] & (layout.cell >= 0)
+    return ended | (~leaves & marked & same)
 
 
 def _arrivals(mdp: ConstrainedMDP, visits: Float, ended: Bool) -> Float:

@@ -121,6 +121,6 @@ def _lines(record: dict[str, Any], size: int) -> list[str]:
     some = ", ".join(record["sliders"])
     plural = "s" * (len(record["sliders"]) != 1)
     error = record["error"]
-    exact = f"at most {error:.2g} below the best reward" if error else "exact to 1e-6 of the reward"
+    exact = f"at most {error:.2g} below the best reward" if error else "exact"
     exact += " where it was tried"
     return [f"wrote {record['wrote']}, {size / 1e3:,.0f} kB: {len(record['sliders'])} slider{plural} ({some}), {exact}"]

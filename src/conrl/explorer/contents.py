@@ -11,7 +11,7 @@ import numpy as np
 from conrl.explorer.places import MOST_STEPS, Places
 from conrl.explorer.subject import FIXED, Subject, subject_of
 from conrl.explorer.surface import Column, Surface
-from conrl.explorer.survey import CLOSE, survey
+from conrl.explorer.survey import survey
 from conrl.explorer.totals import episode_totals
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Average, Discounted
@@ -84,7 +84,6 @@ def _common(subject: Subject, surface: Surface) -> dict[str, Any]:
     """Rows and bounds of a model or of a fleet."""
     G = subject.rows.matrix(subject.oracle.num_costs)
     values = np.array([column.value for column in surface.columns])
-    largest = float(np.abs(values[:, 0]).max()) or 1.0
     facts = list(subject.facts)
     if not np.array_equal(surface.own, surface.opening):
         why = "None of the limits binds" if np.isfinite(surface.own).any() else "There are no limits"
@@ -99,14 +98,17 @@ def _common(subject: Subject, surface: Surface) -> dict[str, Any]:
                 "high": rounded(float(surface.high[r]), DIGITS),
                 "own": rounded(float(surface.own[r]), DIGITS),
                 "opening": rounded(float(surface.opening[r]), DIGITS),
+                "held": line.held,
             }
             for r, line in enumerate(subject.lines)
         ],
         "rewards": [rounded(x, DIGITS + 1) for x in values[:, 0].tolist()],
         "uses": [[rounded(x, DIGITS + 1) for x in row] for row in (values @ G.T).tolist()],
+        "best": rounded(surface.best, DIGITS + 1),
+        "least_loss": rounded(surface.least_loss),
         "cuts": _distinct(surface.cuts),
         "walls": _distinct(surface.walls),
-        "error": rounded(surface.error, 2) if surface.error > CLOSE * largest else 0,
+        "error": rounded(surface.error, 2),
         "facts": facts,
     }
 

@@ -19,6 +19,7 @@ from conrl.model.limits import Limits
 from conrl.planners import FleetPlan, Frontier, Plan
 from conrl.planners.basis import seen_steps
 from conrl.problem import Linear, Problem, as_problem
+from conrl.wording import counted
 
 TITLE = "Budget explorer"
 
@@ -124,10 +125,12 @@ def _taken(given: Plan | FleetPlan | Frontier) -> tuple[ConstrainedMDP | Fleet, 
 
 def _size(model: ConstrainedMDP | Fleet) -> str:
     if isinstance(model, Fleet):
-        kinds = f"{model.num_types:,} type{'s' * (model.num_types != 1)}"
+        kinds = counted(model.num_types, "type")
         basis = f" {seen_steps(model)}." if seen_steps(model) else ""
-        return f"{model.num_units:,} units of {kinds}, {model.horizon:,} steps.{basis}"
-    steps = f"{model.horizon}" if isinstance(model.horizon, Criterion) else f"{model.horizon:,} steps an episode"
-    basis = "" if model._visits is None else f" Estimated from {int(np.sum(model._visits)):,} logged steps: what this "
-    basis += basis and "page calls best and exact is so in the estimate, and not surely in the world."
-    return f"{model.num_states:,} states, {model.num_actions:,} actions, {steps}.{basis}"
+        return f"{counted(model.num_units, 'unit')} of {kinds}, {counted(model.horizon, 'step')}.{basis}"
+    episode = model.horizon if isinstance(model.horizon, Criterion) else f"{counted(model.horizon, 'step')} an episode"
+    basis = ""
+    if model._visits is not None:
+        basis = f" Estimated from {counted(int(np.sum(model._visits)), 'logged step')}: what this page calls best and "
+        basis += "exact is so in the estimate, and not surely in the world."
+    return f"{counted(model.num_states, 'state')}, {counted(model.num_actions, 'action')}, {episode}.{basis}"

@@ -41,10 +41,13 @@ class Mixed(NamedTuple):
 
 
 class Mixing:
-    """The best mixtures of the columns added so far. Rows are divided by `unit` [R], rewards by another."""
+    """The best mixtures of the columns added so far. Rows are divided by `unit` [R], rewards by another.
 
-    def __init__(self, unit: Float, reward_unit: float) -> None:
-        self.unit, self.reward_unit = unit, reward_unit
+    Rewards count from `zero`, which the weights allow since they add up to 1.
+    """
+
+    def __init__(self, unit: Float, reward_unit: float, zero: float) -> None:
+        self.unit, self.reward_unit, self.zero = unit, reward_unit, zero
         self._highs = highspy.Highs()
         for name, value in OPTIONS.items():
             self._highs.setOptionValue(name, value)
@@ -59,21 +62,21 @@ class Mixing:
     def add(self, reward: float, use: Float) -> None:
         """One more column."""
         entries = np.concatenate(([1.0], use / self.unit))
-        self._costs.append(-reward / self.reward_unit)
+        self._costs.append((self.zero - reward) / self.reward_unit)
         self._most = np.maximum(self._most, entries[1:])
         self._highs.addCol(self._costs[-1], 0.0, highspy.kHighsInf, self._rows.size, self._rows, entries)
 
     def best(self, bound: Float) -> float | None:
         """The best reward within the bounds [R], inf for none; None if no mixture keeps them."""
         self._move(bound)
-        return -float(self._highs.getInfo().objective_function_value) * self.reward_unit if self._run() else None
+        return self._reward() if self._run() else None
 
     def mixed(self, bound: Float) -> Mixed:
         """The same with the multipliers and the parts."""
         self._move(bound)
         if self._run():
-            reward = -float(self._highs.getInfo().objective_function_value) * self.reward_unit
-            return Mixed(reward, 0.0, *self._answer(self.reward_unit))
+            prices, base, parts = self._answer(self.reward_unit)
+            return Mixed(self._reward(), 0.0, prices, base + self.zero, parts)
         every = np.arange(len(self._costs), dtype=np.int32)
         self._highs.changeColsCost(every.size, every, (every == 0).astype(np.float64))
         self._highs.changeColBounds(0, 0.0, highspy.kHighsInf)
@@ -82,6 +85,10 @@ class Mixing:
         self._highs.changeColsCost(every.size, every, np.array(self._costs))
         self._highs.changeColBounds(0, 0.0, 0.0)
         return Mixed(-np.inf, short, *answer)
+
+    def _reward(self) -> float:
+        """Of what was solved last."""
+        return self.zero - float(self._highs.getInfo().objective_function_value) * self.reward_unit
 
     def _answer(self, unit: float) -> tuple[Float, float, Int]:
         """Multipliers, base and parts of what was solved last, whose objective is in such units."""

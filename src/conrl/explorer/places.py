@@ -44,8 +44,8 @@ class Places:
         cell = np.arange(user.num_states) if self.layout is None else self.layout.cell  # [S]; -1 for nowhere
         self.count = int(cell.max()) + 1
         self.actions = user.num_actions + 1
-        # Where nothing happens any more an action means nothing: it is counted as one more, the last.
-        ended = np.zeros(user.num_states, dtype=bool) if user.step_dependent else absorbed(user)
+        # Where an episode has ended an action means nothing: it is counted as one more, the last.
+        ended = np.zeros(user.num_states, dtype=bool) if user.step_dependent else absorbed(user, self.layout)
         self.source = subject.state[model.pair_state]  # [P]: the user's state
         place = cell[self.source]
         action = np.where(ended[self.source], user.num_actions, model.action)

@@ -18,9 +18,9 @@ from conrl._types import Float, Int
 from conrl.explorer.mixing import Mixed
 from conrl.explorer.surface import ROUNDING, Bounds
 
-GRAVE = 2.0  # largest rewards: what a unit counts by which a place cannot be kept, nor is proven not to be
+GRAVE = 4.0  # of what rewards differ by: what a unit counts by which a place cannot be kept, nor is proven not to be
 WITHIN = 1e-3  # units: and up to ten times that, by which a place is within a wall
-GAIN = 1e-10  # of the largest reward: what a column must gain to matter
+GAIN = 1e-10  # of the unit of rewards: what a column must gain to matter
 
 
 class Spread:
@@ -67,16 +67,21 @@ class Spread:
         self._known[0] = len(kept)
 
     def gaps(self) -> Float:
-        """[N]: how far the bounds are apart, or how far it is to where something can be kept."""
-        size = self.bounds.size
-        apart = np.where(self.short > 0.0, GRAVE * size * self.short, self.upper - self.lower)
-        return np.where(self.settled, 0.0, apart)
+        """[N]: how far the bounds are apart, as a share; or how far it is to where something can be kept."""
+        known = np.isfinite(self.lower)
+        # Room is scarce where it is about all limits: where they take little, it is not spent on a share of that.
+        worth = np.maximum(self.bounds.lost(self.lower[known]), self.bounds.mixing.reward_unit)
+        apart = np.full(self.lower.size, np.inf)
+        apart[known] = (self.upper - self.lower)[known] / worth
+        return np.where(self.settled, 0.0, np.where(self.short > 0.0, GRAVE * self.short, apart))
 
-    def most_apart(self) -> float:
-        """The largest difference of the bounds, where a mixture is known."""
+    def most_apart(self, least: float) -> float:
+        """The largest difference of the bounds, where a mixture is known and it is more than such a share."""
         self._catch_up()
         while True:
-            apart = np.where(self.settled | (self.short > 0.0), 0.0, self.upper - self.lower)
+            apart = self.upper - self.lower
+            small = np.isfinite(apart) & (apart <= least * self.bounds.lost(self.lower))
+            apart[small | self.settled | (self.short > 0.0)] = 0.0
             k = int(np.argmax(apart)) if apart.size else -1
             if k < 0 or not self.old[k]:
                 return float(apart[k]) if apart.size else 0.0
@@ -93,7 +98,7 @@ class Spread:
         columns, cuts, walls = surface.columns, surface.cuts, surface.walls
         for column in columns[self._known[0] :]:
             gain = np.where(self.short > 0.0, 0.0, column.value[0]) - self.prices @ (self.bounds.G @ column.value)
-            scale = np.where(self.short > 0.0, 1.0, self.bounds.size)
+            scale = np.where(self.short > 0.0, 1.0, self.bounds.mixing.reward_unit)
             self.old |= gain > self.base + GAIN * scale
         for cut in cuts[self._known[1] :]:
             told = ((cut[1:] == 0.0) | self.finite).all(axis=1)

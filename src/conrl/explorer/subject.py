@@ -19,7 +19,7 @@ from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
 from conrl.model.fleet import Fleet
 from conrl.model.limits import Linear, Rows, resolve_limits
-from conrl.model.tails import CHANCE, NEVER
+from conrl.model.tails import CHANCE, CVAR, NEVER
 from conrl.oracles import SupportOracle, WithNullAction, exact_oracle
 from conrl.planners.single_episodes import carried
 from conrl.problem import ConcaveConvex, Knapsack, Problem
@@ -38,6 +38,7 @@ class Line(NamedTuple):
     cost: int
     sign: float
     bound: float  # where it stands at first; inf for none
+    held: str = ""  # of a CVaR: its quantile, in words
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,8 +134,13 @@ def _of_model(mdp: ConstrainedMDP, problem: Linear | Knapsack) -> Subject:
                 "slider, and at other limits another quantile may allow more."
             )
     facts.append("The policy acts on what was spent so far; what it does is summed up over that.")
-    lines = _lines(found.linear, found.model, mdp.num_costs, shares)
-    return Subject(lines, exact_oracle(found.model), found.model, mdp, found.state, facts=facts)
+    rows = list(_lines(found.linear, found.model, mdp.num_costs, shares))
+    cvars = [tail for tail in problem.tails(mdp) if tail.kind == CVAR]
+    for k, (tail, quantile) in enumerate(zip(cvars, found.quantiles, strict=True)):
+        at = next(r for r, line in enumerate(rows) if line.cost == shares.stop + k)
+        held = f"the quantile of {mdp.cost_names[tail.cost]} held at {quantile:.6g}"
+        rows[at] = rows[at]._replace(name=tail.quantity(mdp.cost_names), held=held)
+    return Subject(tuple(rows), exact_oracle(found.model), found.model, mdp, found.state, facts=facts)
 
 
 def _bound(problem: Linear, mdp: ConstrainedMDP, model: ConstrainedMDP) -> Linear:

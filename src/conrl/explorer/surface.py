@@ -15,6 +15,7 @@ cut or wall. Where to plan and what to ask is for `survey.py` to say.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from conrl.planners.column_generation.search import Columns, Conflict, Optimum
 TOL = 1e-9  # of the plans, as `conrl.plan` has it
 ROUNDING = 1e-9  # of a row's unit: what is no nearer to a wall is beyond it
 STEEP = 1e4  # largest rewards that a unit of a row is worth, where it is about keeping that row
+LEAST_LOSS = 1e-3  # units of rewards: errors are never measured by less
 PLANS = 500
 ASKED = 4e9  # directions x outcomes x steps of all plans together
 
@@ -52,10 +54,19 @@ class Surface:
     high: Float
     own: Float  # [R]: as asked for; inf for none
     opening: Float  # [R]: where the page opens
+    best: float  # reward without limits
+    least_loss: float = 0.0  # what limits take of it is counted as no less
     columns: list[Column] = field(default_factory=list)
     cuts: list[Float] = field(default_factory=list)  # [1+R]: s, l
     walls: list[Float] = field(default_factory=list)  # [1+R]: m, l
     error: float = 0.0  # the largest difference of the bounds where it was looked for last
+
+
+class Gap(NamedTuple):
+    """How far the bounds are apart at some h."""
+
+    share: float  # of what the limits take of the best reward
+    reward: float
 
 
 class Bounds:
@@ -81,11 +92,15 @@ class Bounds:
         unit = np.where(spread > 1e-9 * np.abs(uses).max(axis=0), spread, np.maximum(np.abs(uses).max(axis=0), 1.0))
         gains = ends.points[:, 0]
         self.size = float(np.abs(gains).max()) or 1.0
-        self.mixing = Mixing(unit, self.size)
+        best = float(gains[0])
+        # What rewards differ by. Neither a huge penalty of an action may hide it, nor an amount that all of them have.
+        differ = max(min(best - float(gains.min()), abs(best)), 1e-6 * self.size)
+        self.mixing = Mixing(unit, differ, best)
         # Nothing uses less of a row than the least.
         walls = [np.concatenate(([self.least[r]], np.eye(self.rows.size)[r])) / unit[r] for r in range(self.rows.size)]
         self.free = uses[0].copy()  # what is used where nothing is limited
-        self.surface = Surface(self.least, self.free, self.rows.bound.copy(), self.rows.bound.copy(), walls=walls)
+        self.surface = Surface(self.least, self.free, self.rows.bound.copy(), self.rows.bound.copy(), best, walls=walls)
+        self.surface.least_loss = max(LEAST_LOSS * differ, 1e-6 * abs(best))  # the second for the digits of a page
 
     # -- plans --------------------------------------------------------------------------------------------
 
@@ -137,7 +152,7 @@ class Bounds:
         direction = self.a - prices @ self.G
         value, _, means, skips = self.oracle.support_many(direction[None])
         self.work += self.sweep
-        error = self.allowance.outward(self.a, prices, TOL * self.size)
+        error = self.allowance.outward(self.a, prices, TOL * self.mixing.reward_unit)
         self.surface.cuts.append(np.concatenate(([float(value[0]) + error], prices)))
         self._keep(Column(means[0], direction, skips is not None and bool(skips[0]), self.oracle))
 
@@ -166,7 +181,7 @@ class Bounds:
         """Keep some of the columns only."""
         columns = [self.surface.columns[i] for i in sorted(kept)]
         self.surface.columns, self.surface.high, self.known = [], self.free, {}
-        self.mixing = Mixing(self.mixing.unit, self.size)
+        self.mixing = Mixing(self.mixing.unit, self.mixing.reward_unit, self.mixing.zero)
         for column in columns:
             self._keep(column)
 
@@ -198,12 +213,22 @@ class Bounds:
         walls = walls[(walls[:, 1:][:, ~finite] == 0.0).all(axis=1)]
         return bool((walls[:, 1:][:, finite] @ h[finite] < walls[:, 0] - ROUNDING).any())
 
-    def gap(self, h: Float) -> float:
+    def gap(self, h: Float) -> Gap:
         """How far the bounds are apart at h; 0 where nothing is feasible."""
         if self.walled(h):
-            return 0.0
+            return Gap(0.0, 0.0)
         lower = self.mixing.best(h)
-        return np.inf if lower is None else max(self.upper(h) - lower, 0.0)
+        if lower is None:
+            return Gap(np.inf, np.inf)
+        apart = max(self.upper(h) - lower, 0.0)
+        return Gap(apart / float(self.lost(lower)), apart)
+
+    def lost(self, reward: Float | float) -> Float:
+        """What limits take of the best reward where they leave this: errors are measured by it.
+
+        The reward itself is no measure: an amount that is in all rewards makes it large, and so does a penalty.
+        """
+        return np.maximum(self.surface.best - reward, self.surface.least_loss)
 
 
 def _work(subject: Subject) -> float:

@@ -17,14 +17,14 @@ from conrl._types import Float, Int
 from conrl.errors import RunError
 from conrl.explorer.spread import Spread
 from conrl.explorer.subject import FIXED, Subject
-from conrl.explorer.surface import TOL, Bounds, Surface
+from conrl.explorer.surface import TOL, Bounds, Gap, Surface
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict
 from conrl.planners.feasibility import infeasible
 
-CLOSE = 1e-6  # of the largest reward: a difference between the bounds that is not worth a question
-LEVELS = (1e-2, 1e-3, 1e-4, 1e-5, CLOSE)  # down to which the bounds are brought everywhere, one after the other
-NEAR = 3e-4  # of the largest reward: the same where it is about all limits together
+CLOSE = 1e-5  # of what limits take of the reward: a difference between the bounds that is not worth a question
+LEVELS = (1e-2, 1e-3, 1e-4, CLOSE)  # down to which the bounds are brought everywhere, one after the other
+NEAR = 3e-4  # of what they take, or of what rewards differ by: the same where it is about all limits together
 TIDY = 0.95  # share of the columns that are in use, above which it is not worth to drop the others
 SPREAD = 1_500  # places that are looked at beside the lines through the opening
 HALVINGS = 12
@@ -51,7 +51,9 @@ class _Survey(Bounds):
             raise infeasible(self.oracle, self.rows.select(np.isfinite(surface.own)), self.conflict)
         if choose and not (best.multipliers > 0.0).any():
             surface.opening = self._binding(surface.own)
-        self.look(none)
+        free = self.look(none)
+        if free is not None:
+            surface.best = free.objective
         for r in self.sliders.tolist():
             for others in (surface.opening, none):
                 h = others.copy()
@@ -65,12 +67,12 @@ class _Survey(Bounds):
             again = True
             while again:
                 for r in self.sliders.tolist():
-                    self._line(r, close * self.size, asked[r])
-                spread.close(max(close, NEAR) * self.size)
+                    self._line(r, close, asked[r])
+                spread.close(max(close, NEAR))
                 again = self.full and self._tidy(spread)
         # Where neither a mixture nor a wall tells whether the limits can be kept, the difference is no number.
-        left = (gap for r in self.sliders.tolist() for gap, _ in self._gaps(r) if np.isfinite(gap))
-        surface.error = max(spread.most_apart(), *left)
+        left = (gap for r in self.sliders.tolist() for gap, _ in self._gaps(r))
+        surface.error = max(spread.most_apart(CLOSE), *(gap.reward for gap in left if CLOSE < gap.share < np.inf), 0.0)
         return surface
 
     def _tidy(self, spread: Spread) -> bool:
@@ -128,14 +130,14 @@ class _Survey(Bounds):
     def _line(self, r: int, close: float, asked: set[float]) -> None:
         """Along one row through the opening: ask wherever two cuts meet too high above the mixtures."""
         while True:
-            worth = sorted(((gap, x) for gap, x in self._gaps(r) if gap > close and x not in asked), reverse=True)
+            worth = sorted(((gap, x) for gap, x in self._gaps(r) if gap.share > close and x not in asked), reverse=True)
             if not worth or self.spent:
                 return
             for _, x in worth:
                 if not self.spent and not self.step(self.mixing.mixed(self._along(r, x))):
                     asked.add(x)
 
-    def _gaps(self, r: int) -> list[tuple[float, float]]:
+    def _gaps(self, r: int) -> list[tuple[Gap, float]]:
         """How far the bounds are apart along one row through the opening, and where: between two of these places the
         upper one is a line and the lower one concave, so that nowhere it is more."""
         surface, h = self.surface, self.surface.opening.copy()

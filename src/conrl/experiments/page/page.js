@@ -57,7 +57,7 @@ function tableOf(section, label, env, columns) {
   const table = put(box, "table");
   const head = put(put(table, "thead"), "tr");
   const shown = columns.filter(([, , kind]) => kind !== "cost" || env.table.some((row) => row.cost_name !== null));
-  for (const [text] of shown) put(head, "th", { scope: "col", text, className: text === "Cost" ? "word" : "" });
+  for (const [text] of shown) put(head, "th", { scope: "col", text, className: text === "Cost" ? "name" : "" });
   const body = put(table, "tbody");
   const titles = new Map(DATA.algorithms.map((a) => [a.name, a.title]));
   for (let i = 0; i < env.table.length; ) {
@@ -70,7 +70,7 @@ function tableOf(section, label, env, columns) {
       for (const [text, fill, kind] of shown) {
         if (text === "Algorithm") {
           if (j === 0) put(line, "th", { scope: "row", rowSpan: span, text: titles.get(row.algorithm) || row.algorithm });
-        } else if (kind === "cost") fill(put(line, "td", { className: text === "Cost" ? "word" : "" }), row);
+        } else if (kind === "cost") fill(put(line, "td", { className: text === "Cost" ? "name" : "" }), row);
         else if (j === 0) fill(put(line, "td", { rowSpan: span }), row);
       }
     }

@@ -8,6 +8,8 @@ class Explorer {
   constructor(section, data) {
     this.data = data;
     this.program = new Program(data);
+    const held = this.program.held.map((r) => data.lines[r].held);
+    this.held = held.length ? `with ${held.join(" and ")}` : "";
     this.dials = [];
     this.h = data.lines.map((line) => (line.opening === null ? Infinity : line.opening));
     this.root = put(section, "div", { className: "explorer" });
@@ -158,18 +160,29 @@ class Explorer {
       const twice = new Set(plain).size < plain.length;  // a limit and a floor of one cost
       const title = (r) => (this.dials.find((dial) => dial.r === r) || { title: this.data.lines[r].name }).title;
       const names = twice ? rows.map(title) : plain;
-      const proven = names.length ? `No policy keeps ${names.length > 1 ? "these limits together" : "this limit"}: ${names.join(", ")}.` : "No policy of this page keeps these limits; conrl plan tells whether another does.";
+      const held = (rows || []).some((r) => program.held.includes(r));
+      const nobody = held ? `${this.held.replace("with", "With")}, no policy` : "No policy";
+      const other = held ? " With another quantile one may: conrl plan tells." : "";
+      const proven = names.length ? `${nobody} keeps ${names.length > 1 ? "these limits together" : "this limit"}: ${names.join(", ")}.${other}` : "No policy of this page keeps these limits; conrl plan tells whether another does.";
       put(summary, "strong", { className: "over", text: proven });
       summary.append(" What is shown below belongs to the last limits that could be kept.");
       return;
     }
     const more = Math.max(0, program.upper(this.h) - answer.reward);
     summary.append("Best reward ");
-    put(summary, "strong", { text: show(answer.reward, 5) });
-    const exact = more <= 2e-6 * program.size;
-    put(summary, "span", { className: "proof", text: exact ? "exact: no policy within these limits earns more" : `at most ${show(more, 2)} more is possible within these limits` });
+    put(summary, "strong", { text: show(answer.reward, digitsWithin(answer.reward, program.gain, 5)) });
+    put(summary, "span", { className: "proof", text: this.proof(answer, more) });
     if (this.basis) this.basis.textContent = this.rests(answer.weights);
     Object.assign(summary.dataset, { reward: answer.reward, more, prices: JSON.stringify(answer.prices), uses: JSON.stringify(answer.uses) });
+  }
+
+  // How exact it is.
+  proof(answer, more) {
+    const { program, held } = this;
+    const exact = (above) => program.exact(answer.reward, Math.max(0, above - answer.reward));
+    if (exact(program.upper(this.h, true))) return "exact: no policy within these limits earns more";
+    if (exact(program.upper(this.h))) return `exact ${held}: with another, a policy may earn more`;
+    return `at most ${show(more, 2)} more is possible within these limits${held ? `, ${held}` : ""}`;
   }
 
   // What the policy rests on, where the model was estimated.
@@ -181,13 +194,20 @@ class Explorer {
     return `This policy is estimated from ${plural(steps, "step")}; ${share(few)} of its steps use pairs seen fewer than ${seldom} times${unseen}.`;
   }
 
+  // Who keeps limits that no mixture of the page keeps.
+  nobody(h) {
+    const rows = this.program.wall(h);
+    return rows === null ? OF_PAGE : rows.some((r) => this.program.held.includes(r)) ? WITH_QUANTILE : NOBODY;
+  }
+
   showCurve(answer) {
     const dial = this.dials.find((one) => one.r === this.chosen);
     this.curve.show({
       low: dial.low, high: dial.high, name: dial.title, value: dial.value(this.h[dial.r]), own: dial.line.own === null ? null : dial.value(dial.line.own),
       at: (value) => this.program.solve(this.at([[dial.r, value]])),
       upper: (value) => this.program.upper(this.at([[dial.r, value]])),
-      proven: (value) => this.program.wall(this.at([[dial.r, value]])) !== null,
+      nobody: (value) => this.nobody(this.at([[dial.r, value]])),
+      limit: this.held ? `what no policy exceeds ${this.held}` : "what no policy exceeds",
       reward: answer ? answer.reward : null,
     });
   }
@@ -204,7 +224,7 @@ class Explorer {
       this.heat.fill(side(x), side(y), (u, v) => {
         const found = this.program.solve(this.at([[x.r, u], [y.r, v]]));
         return found && found.reward;
-      }, (u, v) => this.program.wall(this.at([[x.r, u], [y.r, v]])) !== null);
+      }, (u, v) => this.nobody(this.at([[x.r, u], [y.r, v]])));
       place();
     };
     clearTimeout(this.later);
@@ -223,7 +243,9 @@ class Explorer {
     answer.weights.forEach(([i, weight], k) => {
       const row = put(body, "tr");
       put(row, "th", { scope: "row", text: String.fromCharCode(65 + k) });
-      for (const text of [percent(weight), show(data.rewards[i]), ...lines.map(([, r]) => show(data.uses[i][r]))]) put(row, "td", { text });
+      const within = (x, length) => show(x, digitsWithin(x, length, 4));
+      const uses = lines.map(([, r]) => within(data.uses[i][r], this.program.rows[r].unit));
+      for (const text of [percent(weight), within(data.rewards[i], this.program.gain), ...uses]) put(row, "td", { text });
     });
   }
 
@@ -308,13 +330,15 @@ class Dial {
     const none = h === Infinity;
     const wanted = none ? (this.line.sign > 0 ? POSITIONS : 0) : Math.min(POSITIONS, Math.max(0, place));
     if (Number(this.slider.value) !== wanted) this.slider.value = wanted;
-    this.text = none ? "" : String(Number(value.toPrecision(6)));
+    const digits = (x) => digitsWithin(x, this.high - this.low, 4);
+    this.text = none ? "" : String(Number(value.toPrecision(Math.min(Math.max(digits(value), 6), 15))));
     if (document.activeElement !== this.field || this.field.value === "" || none) this.field.value = this.text;
-    this.slider.setAttribute("aria-valuetext", none ? "none" : show(value));
+    this.slider.setAttribute("aria-valuetext", none ? "none" : show(value, digits(value)));
     const price = answer ? answer.prices[this.r] : 0;
     const words = [];
     if (answer) {
-      words.push(`Used ${show(this.value(answer.uses[this.r]))}.`);
+      const used = this.value(answer.uses[this.r]);
+      words.push(`Used ${show(used, digits(used))}.`);
       words.push(price > 0 ? `Price ${show(price)}: reward ${this.line.sign > 0 ? "gained" : "lost"} per unit more.` : none ? "No limit." : "Does not bind: price 0.");
     }
     this.facts.textContent = words.join(" ");

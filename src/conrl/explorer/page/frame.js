@@ -33,15 +33,22 @@ function show(x, digits = 4) {
   if (x === null || x === undefined) return "–";
   if (x === 0) return "0";
   const size = Math.abs(x);
-  if (size < 1e-4 || size >= 1e9) return x.toExponential(2);
+  if (size < 1e-4 || size >= 1e9) return x.toExponential(Math.max(2, digits - 2));
   const after = Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
   return x.toLocaleString("en-US", { maximumFractionDigits: Math.min(after, 8) });
 }
 
+// So many digits of a number; more where it is one of a range that is short against it.
+function digitsWithin(x, length, digits) {
+  if (!(length > 0) || x === 0) return digits;
+  return Math.max(digits, Math.floor(Math.log10(Math.abs(x))) - Math.floor(Math.log10(length)) + digits - 1);
+}
+
 function percent(p) {
   if (p === 0) return "0%";
-  if (p < 5e-5) return "<0.01%";
-  return `${(100 * p).toFixed(p >= 0.0995 ? 0 : p >= 0.00995 ? 1 : 2)}%`;
+  const size = Math.abs(p);
+  if (size < 5e-5) return p > 0 ? "<0.01%" : ">-0.01%";
+  return `${(100 * p).toFixed(size >= 0.0995 ? 0 : size >= 0.00995 ? 1 : 2)}%`;
 }
 
 const plural = (n, word) => `${n.toLocaleString("en-US")} ${word}${n === 1 ? "" : "s"}`;

@@ -13,11 +13,12 @@ function span(values, room = 0.05) {
   return [low - more, high + more];
 }
 
-// Who keeps limits that no mixture of the page keeps: nobody, where that is proven.
-const nobody = (proven) => (proven ? "no policy" : "no policy of this page");
+// Who keeps limits that no mixture of the page keeps, by what is proven.
+const NOBODY = "no policy", WITH_QUANTILE = "no policy with this quantile", OF_PAGE = "no policy of this page";
+const least = (all) => [OF_PAGE, WITH_QUANTILE, NOBODY].find((words) => all.includes(words));
 
 // The end of an axis: what is nothing against its length is 0.
-const end = (x, length) => show(Math.abs(x) < 1e-4 * length ? 0 : x, 3);
+const end = (x, length) => show(Math.abs(x) < 1e-4 * length ? 0 : x, digitsWithin(x, length, 3));
 
 // Calls with the place in a picture where a pointer is pressed or drawn, in shares of its inner box.
 function pressed(svg, box, choose) {
@@ -47,8 +48,8 @@ class CurvePicture {
     pressed(this.svg, this.box, (share) => choose(this.low + share * (this.high - this.low)));
   }
 
-  // `at` gives the answer at a value of the limit, `upper` what is proven.
-  show({ low, high, name, value, own, at, upper, proven, reward }) {
+  // `at` gives the answer at a value of the limit, `upper` what is proven, `nobody` who keeps it where there is no answer.
+  show({ low, high, name, value, own, at, upper, nobody, limit, reward }) {
     [this.low, this.high] = [low, high];
     const { left, right, top, bottom } = this.box;
     const values = Array.from({ length: POINTS + 1 }, (_, i) => low + ((high - low) * i) / POINTS);
@@ -64,22 +65,30 @@ class CurvePicture {
     const text = (x, y, anchor, words) => draw(svg, "text", { x, y, "text-anchor": anchor }, words);
     text(left, bottom + 16, "start", end(low, high - low));
     text(right, bottom + 16, "end", end(high, high - low));
-    if (!points.length) return;
-    const [least, most] = span(points.map((p) => p[1]));
     const px = (x) => left + ((right - left) * (x - low)) / (high - low || 1);
-    const py = (y) => bottom - ((bottom - top) * (y - least)) / (most - least);
-    const first = points[0][0], last = points[points.length - 1][0];
     const blocked = (from, to) => to - from > 1e-9 * (high - low) && draw(svg, "rect", { x: px(from), y: top, width: px(to) - px(from), height: bottom - top, class: "blocked" });
+    const shaded = none.length ? `Shaded: ${least(none.map(nobody))} keeps all limits.` : "";
+    if (!points.length) {
+      blocked(low, high);
+      this.key.textContent = shaded;
+      svg.setAttribute("aria-label", `Nowhere along ${name} are all limits kept. ${shaded}`);
+      return;
+    }
+    const rewards = points.map((p) => p[1]);
+    const [lowest, most] = span(rewards);
+    const py = (y) => bottom - ((bottom - top) * (y - lowest)) / (most - lowest);
+    const first = points[0][0], last = points[points.length - 1][0];
     blocked(low, first);
     blocked(last, high);
     const line = (values, kind) => draw(svg, "polyline", { points: values.map(([x, y]) => `${px(x).toFixed(2)},${py(y).toFixed(2)}`).join(" "), class: kind });
     const apart = points.filter((p) => p[2] < Infinity).map((p) => [p[0], Math.min(p[2], most)]);
-    const differs = points.some((p) => p[2] < Infinity && p[2] - p[1] > 0.004 * (most - least));
+    const differs = points.some((p) => p[2] < Infinity && p[2] - p[1] > 0.004 * (most - lowest));
     if (differs) line(apart, "bound");
     line(points, "line");
-    text(left - 6, py(points[0][1]) + 4, "end", end(Math.min(...points.map((p) => p[1])), most - least));
-    const top1 = Math.max(...points.map((p) => p[1]));
-    if (py(points[0][1]) - py(top1) > 14) text(left - 6, py(top1) + 4, "end", end(top1, most - least));
+    const [worst, best] = [Math.min(...rewards), Math.max(...rewards)];
+    const mark = (y) => text(left - 6, py(y) + 4, "end", end(y, best - worst));
+    mark(worst);
+    if (py(worst) - py(best) > 14) mark(best);
     if (own !== null && own >= low && own <= high) {
       draw(svg, "line", { x1: px(own), x2: px(own), y1: top, y2: bottom, class: "own" });
       const late = px(own) > 300;
@@ -90,7 +99,7 @@ class CurvePicture {
       draw(svg, "line", { x1: x, x2: x, y1: py(reward), y2: bottom, class: "drop" });
       draw(svg, "circle", { cx: x, cy: py(reward), r: 6, class: "dot" });
     }
-    this.key.textContent = [differs ? "Dotted: what no policy exceeds." : "", none.length ? `Shaded: ${nobody(none.every(proven))} keeps all limits.` : ""].filter(Boolean).join(" ");
+    this.key.textContent = [differs ? `Dotted: ${limit}.` : "", shaded].filter(Boolean).join(" ");
     svg.setAttribute("aria-label", `Best reward against ${name}${reward === null ? "" : `; at ${show(value)} it is ${show(reward, 5)}`}.`);
   }
 }
@@ -109,25 +118,31 @@ class HeatPicture {
     pressed(this.svg, this.box, (x, y) => choose(this.x.low + x * (this.x.high - this.x.low), this.y.low + y * (this.y.high - this.y.low)));
   }
 
-  // `x` and `y` are { low, high, name }, `at` the best reward at two limits, or null; `proven`: that there is none.
-  fill(x, y, at, proven) {
+  // `x` and `y` are { low, high, name }, `at` the best reward at two limits, or null; `nobody`: who then keeps them.
+  fill(x, y, at, nobody) {
     [this.x, this.y] = [x, y];
     const { left, right, top, bottom } = this.box;
     const side = Array.from({ length: SQUARES }, (_, i) => (i + 0.5) / SQUARES);
     const along = (axis, share) => axis.low + share * (axis.high - axis.low);
     const values = side.map((v) => side.map((u) => at(along(x, u), along(y, v))));
     // Bands of rewards; where there is none, whether that is proven.
-    const kinds = values.map((row, j) => row.map((value, i) => (value === null ? (proven(along(x, side[i]), along(y, side[j])) ? "blocked" : "unknown") : null)));
+    const words = new Set();
+    const kind = (u, v) => {
+      const who = nobody(u, v);
+      words.add(who);
+      return who === OF_PAGE ? "unknown" : "blocked";
+    };
+    const kinds = values.map((row, j) => row.map((value, i) => (value === null ? kind(along(x, side[i]), along(y, side[j])) : null)));
     const there = values.flat().filter((value) => value !== null);
-    const least = Math.min(...there), most = Math.max(...there);
+    const lowest = Math.min(...there), most = Math.max(...there);
     this.cells.replaceChildren();
     const [w, h] = [(right - left) / SQUARES, (bottom - top) / SQUARES];
     values.forEach((row, j) => {
       // Neighbours of one colour are one rectangle.
       for (let i = 0; i < SQUARES; ) {
-        const kind = kinds[j][i] ?? band(row[i], least, most);
+        const kind = kinds[j][i] ?? band(row[i], lowest, most);
         let end = i + 1;
-        while (end < SQUARES && (kinds[j][end] ?? band(row[end], least, most)) === kind) end++;
+        while (end < SQUARES && (kinds[j][end] ?? band(row[end], lowest, most)) === kind) end++;
         const shape = { x: left + i * w, y: bottom - (j + 1) * h, width: (end - i) * w, height: h };
         draw(this.cells, "rect", typeof kind === "string" ? { ...shape, class: kind } : { ...shape, class: "level", "fill-opacity": (0.06 + (0.84 * kind) / (BANDS - 1)).toFixed(3) });
         i = end;
@@ -136,13 +151,17 @@ class HeatPicture {
     this.upright.textContent = `↑ ${y.name}`;
     this.across.textContent = `${x.name} →`;
     this.key.replaceChildren();
-    if (!there.length) return;
-    this.key.append(`Best reward: ${show(least, 3)} `);
+    if (there.length) this.ramp(lowest, most);
+    const proven = least([...words].filter((who) => who !== OF_PAGE));
+    if (proven) this.key.append(`Gray: ${proven} keeps all limits. `);
+    if (words.has(OF_PAGE)) this.key.append(`Pale gray: ${OF_PAGE} ${proven ? "does" : "keeps all limits"}.`);
+  }
+
+  ramp(lowest, most) {
+    this.key.append(`Best reward: ${end(lowest, most - lowest)} `);
     const ramp = put(this.key, "span", { className: "bands", "aria-hidden": "true" });
     for (let k = 0; k < BANDS; k++) put(ramp, "i").style.opacity = (0.06 + (0.84 * k) / (BANDS - 1)).toFixed(3);
-    const met = new Set(kinds.flat());
-    const gray = met.has("blocked") ? " Gray: no policy keeps all limits." : "";
-    this.key.append(` ${show(most, 3)}.${gray}${met.has("unknown") ? " Pale gray: no policy of this page does." : ""}`);
+    this.key.append(` ${end(most, most - lowest)}. `);
   }
 
   move(x, y, text) {
@@ -210,7 +229,7 @@ class TotalsPicture {
     if (inside) {
       const at = px(limit), late = at > 240;
       draw(svg, "line", { x1: at, x2: at, y1: 6, y2: floor, class: "own" });
-      draw(svg, "text", { x: at + (late ? -4 : 4), y: 13, "text-anchor": late ? "end" : "start" }, `limit ${show(limit, 3)}`);
+      draw(svg, "text", { x: at + (late ? -4 : 4), y: 13, "text-anchor": late ? "end" : "start" }, `limit ${end(limit, high - low)}`);
     }
     const words = this.summary(p, limit);
     this.words.textContent = words;
@@ -230,7 +249,7 @@ class TotalsPicture {
     while (at < x.length - 1 && (sum += p[at]) < 0.95 * all - 1e-9) at++;
     const most = this.totals.width ? "At most " : "";
     const above = limit === Infinity ? "" : `${most}${percent(this.above(p, limit))} of episodes are above the limit. `;
-    const worst = `95% are at ${show(x[at])} or less.`;
+    const worst = `95% are at ${show(x[at], digitsWithin(x[at], x[this.last] - x[this.first], 4))} or less.`;
     const grid = this.totals.width ? ` Totals are rounded up by at most ${show(this.totals.width, 2)}.` : "";
     return above + worst + grid;
   }

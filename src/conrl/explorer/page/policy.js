@@ -2,7 +2,9 @@
 // What the policy does: on the map, or as a diagram of the next steps and a table of the most visited states.
 
 const UNIT = 1e-4; // of stored probabilities
-const HARDLY = 1e-5; // units: stands for a stored 0, which is reached, but too seldom to count
+const HARDLY = 1e-26; // units: stands for a stored 0, which is reached, but too seldom to count
+const DUST = 1e-3; // probability: less may be what rounding to units takes of a long list
+const COUNTED = 5e-9; // visits at a step, below which they may be stored as 0
 const RARE = 0.01; // probability of being there below which arrows are pale; the legend says so
 const LISTED = 20;
 const CELL = 40;
@@ -16,10 +18,16 @@ function addTo(found, flat, weight) {
   }
 }
 
+// Expected visits in so many steps.
+function visitsText(visits, steps) {
+  const least = COUNTED * steps;
+  return visits < least ? `<1e${Math.ceil(Math.log10(least))}` : show(visits, 3);
+}
+
 function describe(entry, actions) {
   const shares = [...entry.shares].filter(([, p]) => p >= 0.0005).sort((a, b) => b[1] - a[1]);
   const parts = shares.map(([a, p]) => (p > 0.9995 ? actions[a] : `${actions[a]} (${percent(p)})`));
-  if (entry.ended > 0) parts.push(parts.length ? `ended (${percent(entry.ended / (entry.visits + entry.ended))})` : "ended: nothing more happens");
+  if (entry.ended > 0) parts.push(parts.length ? `ended (${percent(entry.ended / (entry.visits + entry.ended))})` : "ended: it stays there, whatever is done");
   return parts.join(", ");
 }
 
@@ -130,7 +138,7 @@ class PolicyView {
     }
     const steps = this.whole ? Array.from({ length: this.last + 1 }, (_, h) => h) : [this.step];
     const table = this.table(steps);
-    if (this.map) this.map.show(table, this.second(), this.whole, this.step);
+    if (this.map) this.map.show(table, this.second(), this.whole, this.step, this.last + 1);
     if (this.flow) this.flow.show();
     this.showList(table);
   }
@@ -157,16 +165,25 @@ class PolicyView {
     for (const [where, entry] of order) {
       const row = put(body, "tr");
       put(row, "th", { scope: "row", text: this.name(where) });
-      put(row, "td", { text: this.whole ? show(size(entry), 3) : percent(size(entry)) });
+      put(row, "td", { text: this.whole ? visitsText(size(entry), this.last + 1) : percent(size(entry)) });
       put(put(row, "td", { className: "barred" }), "span", { className: "bar" }).style.width = `${(100 * size(entry)) / most}%`;
       put(row, "td", { className: "word", text: describe(entry, this.data.actions) });
     }
-    const sum = (entries) => entries.reduce((all, entry) => all + size(entry), 0);
-    const left = sum([...table.values()]) - sum(order.map(([, entry]) => entry));
-    const words = [];
-    if (table.size > order.length && !this.whole) words.push(`${plural(table.size - order.length, "other place")} with ${percent(left)} together.`);
-    if (!this.places.all) words.push("Of each step the most visited places are counted.");
-    this.rest.textContent = words.join(" ");
+    this.rest.textContent = this.left(table.size - order.length, this.elsewhere(table, order.map(([, entry]) => size(entry))));
+  }
+
+  // The probability of places that are not shown, at one step: of a long list the page holds the most visited ones.
+  elsewhere(table, shown) {
+    const sum = (sizes) => sizes.reduce((all, one) => all + one, 0);
+    if (this.places.all) return sum([...table.values()].map((entry) => entry.visits + entry.ended)) - sum(shown);
+    return 1 - sum(shown) < DUST ? 0 : 1 - sum(shown);
+  }
+
+  left(count, share) {
+    const most = this.places.all ? "" : "Of each step this page holds the most visited places only.";
+    if (this.whole || (this.places.all ? count === 0 : share === 0)) return most;
+    const places = this.places.all ? `${plural(count, "other place")} with ${percent(share)} together.` : `The other ${percent(share)} is in places that are not listed.`;
+    return `${places} ${most}`.trim();
   }
 }
 
@@ -181,6 +198,7 @@ const OTHERS = -1;
 class FlowPicture {
   constructor(parent, view) {
     this.view = view;
+    this.fitted = new Map();
     const figure = put(parent, "figure");
     this.svg = draw(figure, "svg", { class: "flow", role: "img" });
     put(figure, "figcaption", { className: "soft", text: "The likeliest states and where they lead. Heights and widths are probabilities." });
@@ -221,12 +239,13 @@ class FlowPicture {
 
   // The likeliest states of a step, and the others together.
   nodes(step) {
-    const all = [...this.view.table([step])].map(([where, entry]) => ({ where, entry, p: entry.visits + entry.ended }));
+    const table = this.view.table([step]);
+    const all = [...table].map(([where, entry]) => ({ where, entry, p: entry.visits + entry.ended }));
     all.sort((a, b) => b.p - a.p || a.where - b.where);
     const few = all.length <= NODES + 1 ? all : all.slice(0, NODES);
     const found = new Map(few.map(({ where, entry, p }) => [where, { entry, p }]));
-    const left = all.slice(few.length).reduce((sum, { p }) => sum + p, 0);
-    if (left > 0) found.set(OTHERS, { entry: null, p: left });
+    const left = this.view.elsewhere(table, few.map(({ p }) => p));
+    if (all.length > few.length || left > DUST) found.set(OTHERS, { entry: null, p: left });
     return found;
   }
 
@@ -239,7 +258,7 @@ class FlowPicture {
     for (const [key, p] of this.view.rho(step)) {
       const where = Math.floor(key / this.view.width);
       const leads = this.view.places.moves[key];
-      if (!leads) add(where, where, p); // nothing happens any more
+      if (!leads) add(where, where, p); // it has ended
       else for (let i = 0; i < leads.length; i += 2) add(where, leads[i], p * leads[i + 1]);
     }
     const order = [...flows].map(([key, p]) => [...key.split(",").map(Number), p]);
@@ -259,15 +278,41 @@ class FlowPicture {
     }
   }
 
+  // A text of the picture in so much room, cut where it is longer. What fits is remembered: measuring takes time.
+  fit(element, text, room) {
+    const key = `${element.getAttribute("class")} ${Math.round(room)} ${text}`;
+    const long = (words) => {
+      element.textContent = words;
+      return element.getComputedTextLength() > room;
+    };
+    if (!this.fitted.has(key)) {
+      let [fits, not] = [1, text.length + 1]; // characters
+      if (!long(text)) fits = text.length;
+      while (fits < text.length && not - fits > 1) {
+        const middle = Math.floor((fits + not) / 2);
+        if (long(clipped(text, middle))) not = middle;
+        else fits = middle;
+      }
+      this.fitted.set(key, clipped(text, fits));
+    }
+    element.textContent = this.fitted.get(key);
+  }
+
   node(where, node, room) {
     draw(this.svg, "rect", { x: node.x, y: node.y, width: 8, height: Math.max(1.5, node.p * TALL), class: where === OTHERS ? "node others" : "node" });
-    const most = Math.floor((room - 22) / 6.1);
-    const words = draw(this.svg, "text", { x: node.x + 13, y: node.y + 11, class: "place" }, clipped(this.name(where), most - 5));
-    draw(words, "tspan", { class: "chance", dx: 5 }, percent(node.p));
+    const free = room - 20; // without the bar and a gap before the next
+    const text = (y, kind) => draw(this.svg, "text", { x: node.x + 13, y: node.y + y, class: kind });
+    const chance = text(11, "chance");
+    chance.textContent = percent(node.p);
+    const width = chance.getComputedTextLength();
+    const words = text(11, "place");
+    this.fit(words, this.name(where), free - width - 5);
+    chance.setAttribute("x", node.x + 13 + words.getComputedTextLength() + 5);
     draw(words, "title", {}, this.name(where));
     if (!node.entry) return;
     const does = describe(node.entry, this.view.data.actions);
-    const line = draw(this.svg, "text", { x: node.x + 13, y: node.y + 24, class: "does" }, clipped(does, most));
+    const line = text(24, "does");
+    this.fit(line, does, free);
     draw(line, "title", {}, does);
   }
 }
@@ -314,13 +359,13 @@ class GridMap {
     this.cells.set(r * this.columns + c, { visit, title, play });
   }
 
-  show(table, second, whole, step) {
+  show(table, second, whole, step, steps) {
     const most = whole ? Math.max(...[...table.values()].map((e) => Math.max(e.visits, e.ended)), 1e-9) : 1;
     for (const [i, { visit, title, play }] of this.cells) {
       const entry = table.get(i) || { visits: 0, ended: 0, shares: new Map() };
       const there = entry.visits + entry.ended;
       visit.setAttribute("fill-opacity", (0.85 * Math.sqrt(Math.min(1, there / most))).toFixed(3));
-      title.textContent = there > 0 ? `${whole ? show(there, 3) : percent(there)}: ${describe(entry, this.names)}` : "not reached";
+      title.textContent = there > 0 ? `${whole ? visitsText(there, steps) : percent(there)}: ${describe(entry, this.names)}` : "not reached";
       play.replaceChildren();
       const piece = second.get(i) || 0;
       if (piece >= UNIT) {

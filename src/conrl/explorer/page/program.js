@@ -9,23 +9,26 @@
 const PIVOT = 1e-11; // a smaller entry is rounding
 const KEPT = 1e-9; // by how much of its unit a limit may be exceeded, as in Python
 const GREEDY = 300; // pivots by the steepest column; then by the first, which cannot go round in circles
+const MOST_PIVOTS = 20 * GREEDY; // but for rounding
+const EXACT = 1.1e-5; // of what the limits take of the reward, as in Python, and a tenth for rounding
 
 class Program {
   constructor(data) {
     this.rewards = data.rewards;
     this.uses = data.uses;
     this.cuts = data.cuts;
-    this.walls = data.walls;
+    this.held = data.lines.map((_, r) => r).filter((r) => data.lines[r].held);
+    this.walls = [...data.walls].sort((a, b) => this.holds(a) - this.holds(b)); // the best proofs first
     this.n = this.rewards.length;
     const spread = (values) => [Math.min(...values), Math.max(...values)];
     const [least, most] = spread(this.rewards);
-    this.base = least;
+    this.most = most;
     this.gain = most - least || Math.max(1, Math.abs(most));
     this.rows = data.lines.map((line, r) => {
       const [low, high] = spread(this.uses.map((use) => use[r]));
       return { low, unit: high - low || Math.max(1, Math.abs(high)) };
     });
-    this.size = Math.max(...this.rewards.map(Math.abs)) || 1;
+    [this.best, this.leastLoss] = [data.best, data.least_loss];
   }
 
   // Weights, reward, uses and prices at limits h (Infinity for none); null if no mixture of the columns keeps them.
@@ -56,7 +59,7 @@ class Program {
     }
     // First as much weight as the limits allow: all of it, or they cannot be kept.
     for (let j = 0; j < n; j++) T[m * width + j] = -1;
-    this.pivots(T, basis, m, width, n);
+    this.pivots(T, basis, m, width);
     if (T[m * width + width - 1] < 1 - KEPT) return null;
     const slack = n + m - 1;
     for (let i = 0; i < m; i++) {
@@ -66,20 +69,30 @@ class Program {
       for (let j = 1; j < slack; j++) if (Math.abs(T[i * width + j]) > Math.abs(T[i * width + best])) best = j;
       pivot(T, basis, i, best, m, width);
     }
-    // Then the reward.
-    const value = (j) => (j < n ? (this.rewards[j] - this.base) / this.gain : 0);
+    // Then the reward: in units of all that rewards differ by, and then of what they differ by here. A huge penalty
+    // that is not mixed would hide that.
+    const reward = this.climb(T, basis, m, width, slack, this.most, this.gain);
+    const unit = Math.max(1e3 * (this.most - reward), 1e-4 * this.gain);
+    if (unit >= this.gain) return this.answer(T, basis, m, width, active, this.gain);
+    this.climb(T, basis, m, width, slack, reward, unit);
+    return this.answer(T, basis, m, width, active, unit);
+  }
+
+  // The best reward, counted from `zero` in such units.
+  climb(T, basis, m, width, slack, zero, unit) {
+    const value = (j) => (j < this.n ? (this.rewards[j] - zero) / unit : 0);
     for (let j = 0; j < width; j++) {
       let z = j < width - 1 ? -value(j) : 0;
       for (let i = 0; i < m; i++) z += value(basis[i]) * T[i * width + j];
       T[m * width + j] = z;
     }
-    this.pivots(T, basis, m, width, n, slack);
-    return this.answer(T, basis, m, width, active);
+    this.pivots(T, basis, m, width, slack);
+    return zero + unit * T[m * width + width - 1];
   }
 
   // Columns enter while one gains; never `barred`.
-  pivots(T, basis, m, width, n, barred = -1) {
-    for (let count = 0; ; count++) {
+  pivots(T, basis, m, width, barred = -1) {
+    for (let count = 0; count < MOST_PIVOTS; count++) {
       let enter = -1;
       let most = -1e-10;
       for (let j = 0; j < width - 1; j++) {
@@ -103,7 +116,7 @@ class Program {
     }
   }
 
-  answer(T, basis, m, width, active) {
+  answer(T, basis, m, width, active, unit) {
     const weights = [];
     for (let i = 0; i < m; i++) {
       const w = T[i * width + width - 1];
@@ -115,20 +128,31 @@ class Program {
     const prices = this.rows.map(() => 0);
     active.forEach((r, i) => {
       const dual = T[m * width + this.n + i];
-      prices[r] = dual > 1e-9 ? (dual * this.gain) / this.rows[r].unit : 0;
+      prices[r] = dual > 1e-9 ? (dual * unit) / this.rows[r].unit : 0;
     });
     return { weights, prices, reward: mean(weights, (i) => this.rewards[i]), uses: this.rows.map((_, r) => mean(weights, (i) => this.uses[i][r])) };
   }
 
-  // No policy whatever earns more within the limits.
-  upper(h) {
+  // No policy earns more within the limits; `whatever` the quantiles that are held.
+  upper(h, whatever = false) {
     let least = Infinity;
     for (const cut of this.cuts) {
+      if (whatever && this.holds(cut)) continue;
       let bound = cut[0];
       for (let r = 0; r < h.length && bound < Infinity; r++) if (cut[r + 1] > 0) bound += cut[r + 1] * h[r];
       if (bound < least) least = bound;
     }
     return least;
+  }
+
+  // Whether so much more is nothing, against what the limits take of the best reward.
+  exact(reward, more) {
+    return more <= EXACT * Math.max(this.best - reward, this.leastLoss);
+  }
+
+  // Whether a bound is one for policies that keep a CVaR by the quantile that is held.
+  holds(bound) {
+    return this.held.some((r) => bound[r + 1] > 0);
   }
 
   // The rows of a proof that the limits cannot be kept together; null without one.
