@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ Float = NDArray[np.float64]
 
 
 class Greedy:
-    """A planner that cares for reward alone: it would break any budget."""
+    """A planner that cares for reward alone, and says so: it would break any budget."""
 
     name = "greedy"
     problems = (conrl.Linear, conrl.ConcaveConvex, conrl.Knapsack)
@@ -41,7 +41,7 @@ class Greedy:
 
     def plan(self, mdp: conrl.ConstrainedMDP, problem: Any, start: Any = None, relax: bool = False) -> conrl.Plan:
         self.asked.append(problem)
-        return conrl.plan(mdp, conrl.Linear())
+        return replace(conrl.plan(mdp, conrl.Linear()), problem=problem, status="approximate")
 
 
 def exact(costs: Any) -> list[Fraction]:

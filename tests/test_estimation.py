@@ -797,7 +797,7 @@ class Spy:
 
     def plan(self, mdp: conrl.ConstrainedMDP, problem: Any, start: Any = None, relax: bool = False) -> conrl.Plan:
         self.models.append(mdp)
-        return conrl.plan(mdp, conrl.Linear())
+        return dataclasses.replace(conrl.plan(mdp, conrl.Linear()), problem=problem, status="approximate")
 
 
 def planned_in(
