@@ -156,7 +156,7 @@ def load_episodes(
             anyway: `time`, `date`, `datetime`, `timestamp`, and what ends in `_at`, `_time`, `_date` or `_timestamp`.
 
     States and actions are indices if all of them are whole numbers, else texts, numbered by first appearance: `01` is a
-    text, and so are all others beside it. Names that differ only in case, blanks or leading zeros are a `ModelWarning`.
+    text, and so are all others beside it. Names that look alike, such as `01` and `1`, are a `ModelWarning`.
     Episodes are in the order of their numbers, or by first appearance if some are texts. Rows may come in any order;
     the steps of an episode count from 0 (or all from 1) without gaps, and each begins where the one before ended.
     Without a column `step`, the rows of an episode are its steps in the order of the file. The first mistake is raised,

@@ -40,12 +40,6 @@ class Page:
         with atomic_write(file_path(path)) as file:
             file.write(self.html.encode())
 
-    def written(self, path: str | Path | None) -> str:
-        """The page as text; saved too, if there is a path."""
-        if path is not None:
-            self.save(path)
-        return self.html
-
 
 def explore(
     model: ConstrainedMDP | Fleet | Plan | FleetPlan | Frontier,
@@ -99,6 +93,15 @@ def explore(
     scripts = {"script": "\n".join(map(asset, (FRAME, *SCRIPTS, "single.js")))}
     page = fill(asset("explorer.html"), {"title": title or TITLE, "explorer": data}, scripts)
     return Page(page, tuple(slider_names(data)), float(data["error"]))
+
+
+def to_html(given: Plan | FleetPlan | Frontier, path: str | Path | None) -> str:
+    """The page of a result as text; saved too, if there is a path, which is looked at before the work begins."""
+    target = None if path is None else file_path(path)
+    page = explore(given)
+    if target is not None:
+        page.save(target)
+    return page.html
 
 
 def _taken(given: Plan | FleetPlan | Frontier) -> tuple[ConstrainedMDP | Fleet, Problem, list[str]]:

@@ -193,9 +193,9 @@ class FleetPlan(Sheeted, Framed, Drawn):
     def to_html(self, path: str | Path | None = None) -> str:
         """A page with a slider for every shared limit, open at those of the plan (`conrl.explore`); written, if there
         is a path."""
-        from conrl.explorer import explore  # above this layer: the plan hands itself on
+        from conrl.explorer import to_html  # above this layer: the plan hands itself on
 
-        return explore(self).written(path)
+        return to_html(self, path)
 
     def _units_of(self, member: int) -> Int:
         return np.flatnonzero(self.fleet.unit_member == member)

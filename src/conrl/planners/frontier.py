@@ -140,9 +140,9 @@ class Frontier(Sheeted, Framed, Drawn):
     def to_html(self, path: str | Path | None = None) -> str:
         """A page with a slider for every limit, open in the middle of the curve (`conrl.explore`); written, if there
         is a path."""
-        from conrl.explorer import explore  # above this layer: the curve hands itself on
+        from conrl.explorer import to_html  # above this layer: the curve hands itself on
 
-        return explore(self).written(path)
+        return to_html(self, path)
 
     def save(self, path: str) -> None:
         """Write the vertices as CSV: limit, reward and price to the right of each."""

@@ -277,9 +277,9 @@ class Plan(Sheeted, Framed, Drawn):
     def to_html(self, path: str | Path | None = None) -> str:
         """A page with a slider for every limit, open at those of the plan (`conrl.explore`); written, if there is a
         path."""
-        from conrl.explorer import explore  # above this layer: the plan hands itself on
+        from conrl.explorer import to_html  # above this layer: the plan hands itself on
 
-        return explore(self).written(path)
+        return to_html(self, path)
 
     def _same_value(self, one: Policy) -> bool:
         """Whether a policy's own value is that of the mixture to within rounding, and keeps the rows as that does."""
