@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from conrl.episode import Episode
 from conrl.errors import RunError, SpecError
 from conrl.estimation.counts import Counts
-from conrl.estimation.logs import Log, episodes_of, load_episodes, logged
+from conrl.estimation.fitting import logged
+from conrl.estimation.logs import Log, episodes_of, load_episodes
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.reading import default_cost_names
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from conrl._types import Bool, Float, Int
 from conrl.arguments import is_number, read_count, read_seed, setter
-from conrl.episode import Episode, all_fit, check_episode
-from conrl.errors import ModelError, ModelWarning, RunError, SpecError, shown
+from conrl.episode import Episode
+from conrl.errors import ModelError, ModelWarning, SpecError, shown
 from conrl.estimation.log_columns import COLUMNS, COST, read_asked
 from conrl.estimation.log_files import read_table
 from conrl.estimation.log_tables import Table, Texts
@@ -28,8 +28,6 @@ from conrl.io.cells import csv_text
 from conrl.io.files import atomic_write, file_path, reading, write_npz
 from conrl.io.mistakes import Mistakes
 from conrl.io.model_checks import alike, first_lines
-from conrl.matching import log_places
-from conrl.model import Task
 from conrl.model.reading import read_names
 from conrl.notebook import Columns, Framed, Sheet, Sheeted
 from conrl.wording import brief, counted, line
@@ -391,46 +389,3 @@ def log_rows(number: int, episode: Episode) -> list[tuple[Any, ...]]:
         (number, h, states[h], a, *map(float, episode.pay[h]), states[h + 1], int(episode.terminated and h == last))
         for h, a in enumerate(actions)
     ]
-
-
-def logged(task: Task, episodes: str | Path | Log | Iterable[Episode]) -> tuple[Episode, ...]:
-    """Logged episodes that fit a task, by the names of states and actions; `RunError` if one does not.
-
-    Episodes that are not in a log have the task's indices.
-    """
-    log = load_episodes(episodes) if isinstance(episodes, (str, Path)) else episodes
-    log = _lined_up(task, log) if isinstance(log, Log) else episodes_of(log)
-    if all_fit(task, log):
-        return log
-    for i, episode in enumerate(log):
-        try:
-            check_episode(task, episode)
-        except RunError as error:
-            raise RunError(f"episode {i + 1} of the log: {error}") from None
-    return log
-
-
-def _lined_up(task: Task, log: Log) -> tuple[Episode, ...]:
-    """The episodes of a log with the task's numbers."""
-    if tuple(log.cost_names) != tuple(task.cost_names):
-        raise RunError(f"the log has costs {log.cost_names}; the task has {tuple(task.cost_names)}")
-    places: list[Int | None] = []
-    for what, own, names, codes in (
-        ("state", log.state_names, task.state_names, [e.states for e in log.episodes]),
-        ("action", log.action_names, task.action_names, [e.actions for e in log.episodes]),
-    ):
-        if own == names:
-            places.append(None)
-        elif names is None:
-            raise RunError(f"the log has names for its {what}s, and the task has none: make it with {what}_names")
-        else:
-            try:
-                places.append(log_places(own, names, codes, what, "task"))
-            except ModelError as error:
-                raise RunError(str(error)) from None
-    states, actions = places
-    return (
-        log.episodes
-        if states is None and actions is None
-        else tuple(e.renumbered(states, actions) for e in log.episodes)
-    )

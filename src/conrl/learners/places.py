@@ -16,7 +16,8 @@ import numpy as np
 from conrl._types import Array, Arrays, Int
 from conrl.episode import Episode
 from conrl.estimation.counts import Counts
-from conrl.estimation.logs import Log, logged
+from conrl.estimation.fitting import logged
+from conrl.estimation.logs import Log
 from conrl.learners.base import BaseLearner, group, prefixed, saved_count
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.counting import UP
