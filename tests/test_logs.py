@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gymnasium
 import numpy as np
 import polars as pl
 import pytest
@@ -1478,6 +1479,17 @@ def test_a_log_is_lined_up_with_a_task_by_name(names: str, tmp_path: Path) -> No
     assert again.task.state_names == model.state_names
     assert again.prime(log) == 500
     np.testing.assert_allclose(again.model.costs, model.costs, atol=1e-12)
+
+
+def test_an_environment_has_the_names_of_its_model(tmp_path: Path) -> None:
+    """Its observations are the model's states; not where a wrapper changes them."""
+    model, log = numbered(tmp_path)
+    env = conrl.envs.CMDPEnv(model.replace(limits=[1.0]))
+    task = conrl.Task.from_gymnasium(env)
+    assert task.state_names == model.state_names
+    np.testing.assert_allclose(conrl.estimate(log, task=task).costs, model.costs, atol=1e-12)
+    turned = gymnasium.wrappers.TransformObservation(env, lambda s: 2 - s, env.observation_space)
+    assert conrl.Task.from_gymnasium(turned).state_names is None
 
 
 def test_a_log_with_another_state_is_refused(tmp_path: Path) -> None:

@@ -46,6 +46,16 @@ class Declared:
         return cells if isinstance(cells, Cells) and cells.count == self.sizes[0] else None
 
     @property
+    def names(self) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+        """Of states and actions, by the model behind it, where no wrapper changes what is seen or done; else None."""
+        from gymnasium import ActionWrapper, ObservationWrapper  # here: whoever has an environment has it
+
+        changed = any(isinstance(layer, ActionWrapper | ObservationWrapper) for layer in _layers(self.env))
+        if self.mdp is None or changed or self.sizes != (self.mdp.num_states, self.mdp.num_actions):
+            return None, None
+        return self.mdp._names.states, self.mdp._names.actions
+
+    @property
     def sizes(self) -> tuple[int | None, int | None]:
         """How many states and actions; None if they are not numbered from 0."""
         return discrete_size(self.env.observation_space), discrete_size(self.env.action_space)

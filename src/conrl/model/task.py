@@ -158,8 +158,8 @@ class Task:
     ) -> Task:
         """The task of a Gymnasium environment with discrete spaces whose model is unknown.
 
-        The horizon comes from the environment's time limit where it has one; limits, cost names, ranges (else 0 to 1)
-        and cells from the environment or its wrappers where they declare them (`conrl.model.environment`). Without
+        The horizon comes from the environment's time limit where it has one; limits, cost names, ranges (else 0 to 1),
+        cells and names from the environment or its wrappers if they declare them (`conrl.model.environment`). Without
         limits of its own, an environment with cost names has none on any of them. `cost_ranges` is for each cost, or by
         cost name.
         """
@@ -197,4 +197,6 @@ class Task:
             cost_ranges=pay[1:] if cost_ranges is None else cost_ranges,
             can_stop=can_stop,
             cells=own.cells,
+            state_names=own.names[0],
+            action_names=own.names[1],
         )
