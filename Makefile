@@ -15,7 +15,7 @@ endif
 endif
 BIN := $(VENV)/bin
 
-.PHONY: setup demo check test lint types fast tests explore trust fuzz docs bench clean
+.PHONY: setup demo check test lint types fast tests explore trust fuzz docs bench bench-storm clean
 
 setup: $(VENV)/installed
 
@@ -61,6 +61,15 @@ docs: setup
 
 bench: setup
 	$(BIN)/python benchmarks/planning.py
+
+# Storm is under the GPL: in an environment of its own, for this comparison only.
+bench-storm: setup .venv-storm/installed
+	$(BIN)/python benchmarks/storm.py --storm .venv-storm/bin/python
+
+.venv-storm/installed:
+	test -x .venv-storm/bin/python || $(PYTHON) -m venv .venv-storm
+	.venv-storm/bin/python -m pip install --quiet --disable-pip-version-check 'stormpy==2.0.*'
+	@touch $@
 
 clean:
 	rm -rf .venv .venv-* out site

@@ -43,10 +43,11 @@ class Known(conrl.ConRL):
 
     truth: conrl.ConstrainedMDP
 
-    def _model(self, estimate: conrl.ConstrainedMDP, b: Float) -> conrl.ConstrainedMDP:
+    def _model(self, b: Float) -> conrl.ConstrainedMDP:
         return self.truth
 
-    def _of_task(self, policy: Policy) -> Policy:
+    def _played(self, plan: conrl.Plan) -> Policy:
+        policy: Policy = plan.policy
         return policy
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 import conrl
+from conrl.estimation.counts import Counts
 from conrl.planners.allowance import FEASIBILITY
 
 Float = NDArray[np.float64]
@@ -367,6 +368,23 @@ BUILDERS: list[Callable[[], Case]] = []
 def case(build: Callable[[], Case]) -> Callable[[], Case]:
     BUILDERS.append(build)
     return build
+
+
+def deviations(counts: Counts) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The pay of visits that led to one successor scatters around its mean: the sums of products of deviations
+    [P, 1+d, 1+d], over the successors of each pair, and how many numbers they are worth [P] (visits - successors)."""
+    head, following, moments = (counts._arrays[name] for name in ("head", "next", "moments"))
+    width = 1 + counts.task.num_costs
+    rows, columns = np.tril_indices(width)
+    sums, degrees = np.zeros((counts.num_pairs, width, width)), counts.visits.copy()
+    for k in range(counts.num_pairs):
+        link = head[k]
+        while link >= 0:
+            degrees[k] -= 1
+            sums[k, rows, columns] += moments[link]
+            link = following[link]
+        sums[k, columns, rows] = sums[k, rows, columns]
+    return sums, degrees
 
 
 def random_model(

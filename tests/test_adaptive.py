@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bank import deviations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,7 +55,7 @@ def test_noise_is_shrunk_to_the_largest(seed: int, price: float) -> None:
     learner = seen(coins(seed), 15, "bernoulli")
     evidence = conrl.Evidence(learner.counts, 16, np.array([price]))
     w = np.array([1.0, -price])
-    moments, degrees = learner.counts.deviations()
+    moments, degrees = deviations(learner.counts)
     squares = np.array([w @ m @ w for m in moments])
     pooled = squares.sum() / max(degrees.sum(), 1)
     largest = max((q + 2.0 * pooled) / (n + 2.0) for q, n in zip(squares, degrees, strict=True))
@@ -141,7 +142,7 @@ def test_exploring_hopes_for_more_of_what_has_a_floor() -> None:
     task = conrl.Task(1, 2, 4, [np.inf], ["c"], initial=0, cost_ranges=((0.0, 1.0),), reward_range=(0.0, 1.0))
     learner = conrl.ConRL(task, problem=conrl.Linear(None, [4.0]), seed=0)
     learner.prime([conrl.Episode([0] * 5, [0, 1, 0, 1], [1.0, 0, 1, 0], [[0.0], [1.0], [0.0], [1.0]])] * 7)
-    model = learner._model(*learner._believed(1))
+    model = learner._model(learner._believed(1))
     assert model.bonus is not None
     assert model.bonus[:, 1].tolist() == pytest.approx([1.0 / np.sqrt(14.0), 0.0])
     counts, both = learner.counts, conrl.AdaptiveBonus()
@@ -162,7 +163,7 @@ def test_what_is_not_hoped_for_is_within_the_ranges_too() -> None:
     task = conrl.Task(1, 2, 4, [9.0], ["c"], initial=0, cost_ranges=((2.0, 3.0),))
     learner = conrl.ConRL(task, bonus=conrl.ScaledBonus(0.0, 0.0, unvisited=0.0), seed=0)
     learner.prime([conrl.Episode([0] * 5, [0] * 4, [1.0] * 4, [[3.0]] * 4)])
-    model = learner._model(*learner._believed(1))
+    model = learner._model(learner._believed(1))
     assert model.pay[:, 1].tolist() == [3.0, 2.0]
 
 

@@ -29,7 +29,7 @@ COUNTING: Any = conrl.plan(MDP, conrl.Linear(chance={"cost0": (3.0, 1.0)})).poli
 EPISODES = tuple(conrl.Episode([0, 1, 2], [0, 1], [0.1, 0.2], [[0.1, 0.2], [0.3, 0.4]]) for _ in range(2))
 WALK = {"states": [0, 1], "actions": [0], "rewards": [0.5], "costs": [[0.1, 0.2]]}
 TABLE = np.full((3, 4, 2), 0.5)
-PLANNED = {"mdp": MDP, "problem": None, "planner": "column-generation", "tol": 1e-6, "limits": None}
+PLANNED = {"mdp": MDP, "problem": None, "planner": "column-generation", "tol": 1e-6, "limits": None, "threads": None}
 FLEET = conrl.Fleet([(MDP, 2)], [99.0, 99.0])
 FLEET_PLAN = conrl.plan(FLEET)
 UNITS = {"transitions": np.full((3, 2, 2, 2), 0.5), "rewards": np.ones((3, 2, 2)), "costs": np.ones((3, 2, 2, 2))}
@@ -170,6 +170,17 @@ CALLS: dict[str, Call] = {
             "limits": [3.0],
         },
     ),
+    "ConstrainedMDP.from_blocks": Call(
+        conrl.ConstrainedMDP.from_blocks,
+        {
+            "blocks": [([[[0]]], [[[1.0]]], [[1.0]], [[[2.0]]])],
+            "num_states": 1,
+            "num_actions": 1,
+            "horizon": 2,
+            "initial": 0,
+            "limits": [3.0],
+        },
+    ),
     "ConstrainedMDP.with_bonus": Call(MDP.with_bonus, {"b": np.ones((4, 2))}, conrl.plan),
     "ConstrainedMDP.replace": Call(
         MDP.replace,
@@ -207,6 +218,11 @@ CALLS: dict[str, Call] = {
     "Policy": Call(conrl.Policy, {"probabilities": TABLE}, lambda policy: conrl.evaluate(MDP, policy)),
     "Deterministic": Call(
         conrl.Deterministic, {"actions": np.zeros((3, 4), int), "num_actions": 2}, lambda p: conrl.evaluate(MDP, p)
+    ),
+    "SparsePolicy": Call(
+        conrl.SparsePolicy,
+        {"modes": np.zeros((3, 4), int), "places": np.array([2, 5]), "rows": TABLE[0, :2]},
+        lambda p: conrl.evaluate(MDP, p),
     ),
     "Stationary": Call(
         conrl.Stationary, {"probabilities": TABLE[0]}, lambda p: conrl.evaluate(MDP.replace(horizon=conrl.Average()), p)
@@ -361,7 +377,7 @@ CALLS: dict[str, Call] = {
     ),
     "load_learner": Call(conrl.load_learner, {"path": "learner.npz"}),
     "ColumnGeneration": Call(
-        conrl.ColumnGeneration, {"tol": 1e-6, "max_sweeps": 9}, lambda p: conrl.plan(MDP, None, p)
+        conrl.ColumnGeneration, {"tol": 1e-6, "max_sweeps": 9, "threads": 2}, lambda p: conrl.plan(MDP, None, p)
     ),
     "LinearProgram": Call(
         conrl.LinearProgram, {"tol": 1e-6, "method": "simplex", "time_limit": 9.0}, lambda p: conrl.plan(MDP, None, p)
@@ -498,6 +514,7 @@ CALLS: dict[str, Call] = {
     "budget_risk": Call(conrl.budget_risk, {"plan": conrl.plan(MDP, conrl.Knapsack([9.0, 9.0], 5)), "seed": 0}),
     "Plan.component": Call(PLAN.component, {"i": 0}),
     "Policy.act": Call(PLAN.policy.act, {"step": 0, "state": 0, "generator": np.random.default_rng(0)}),
+    "Policy.step_probabilities": Call(PLAN.policy.step_probabilities, {"step": 0}),
     "Policy.occupation": Call(PLAN.policy.occupation, {"mdp": MDP}),
     "Mixture.draw": Call(PLAN.mixture.draw, {"generator": np.random.default_rng(0)}),
     "Mixture.to_markov": Call(PLAN.mixture.to_markov, {"mdp": MDP}),

@@ -80,6 +80,7 @@ def samples() -> dict[str, Any]:
         conrl.PolicyFile.named(plan.policy, mdp),
         conrl.Policy(plan.policy.probabilities),
         plan.component(0),
+        conrl.SparsePolicy(np.zeros((2, 3), dtype=np.int8), [1], [[0.5, 0.5]]),
         plan.mixture,
         conrl.Null(3, 2, 2),
         conrl.Stationary(np.full((2, 2), 0.5)),

@@ -173,9 +173,9 @@ def test_ranges_names_and_ids() -> None:
     [
         (envs.factored, {"states": 0}, "states is 0"),
         (envs.factored, {"horizon": 0}, "horizon is 0"),
-        (envs.factored, {"states": 10**12}, "at most 100,000,000"),
-        (envs.media_streaming, {"buffer": 10**12}, "at most 100,000,000"),
-        (envs.inventory, {"capacity": 10**9}, "at most 100,000,000"),
+        (envs.factored, {"states": 10**12}, "at most 400,000,000"),
+        (envs.media_streaming, {"buffer": 10**12}, "at most 400,000,000"),
+        (envs.inventory, {"capacity": 10**9}, "at most 400,000,000"),
         (envs.factored, {"limits": {"move": 1.0}}, "did you mean 'moves'"),
         (envs.media_streaming, {"buffer": 2.5}, "buffer is 2.5"),
         (envs.media_streaming, {"fast": 1.5}, "fast is 1.5; it must be a probability"),

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from bank import random_model, solve_lp
+from bank import deviations, random_model, solve_lp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -446,7 +446,7 @@ def test_counts_without_deviations_load_as_if_there_were_no_noise() -> None:
     del state["centers"], state["moments"]
     target = example_counts()
     target.load_state(state)
-    assert not target.deviations()[0].any()
+    assert not deviations(target)[0].any()
     assert np.array_equal(target.model().pay, counts.model().pay)
     target.load_state(target.state())
 
@@ -470,7 +470,7 @@ def test_deviations_are_those_around_the_mean_of_each_successor(spec: Spec, offs
         ends = [*e.states[1:-1], counts.end if e.terminated else e.states[-1]] if len(e) else []
         for s, a, t, pay in zip(e.states[:-1], e.actions, ends, moved.pay, strict=True):
             seen.setdefault((int(s), int(a), int(t)), []).append(pay)
-    moments, degrees = counts.deviations()
+    moments, degrees = deviations(counts)
     pairs, visits = counts._pairs(), counts.visits
     expected, links = np.zeros_like(moments), np.zeros(counts.num_pairs, dtype=np.int64)
     for (s, a, _), pays in seen.items():

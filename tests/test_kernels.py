@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -15,6 +17,7 @@ from strategies import Spec, specs
 
 import conrl
 from conrl import kernels
+from conrl.model.transform import by_step
 from conrl.oracles import BackwardInduction
 from conrl.sampling import UNBOUND, Dynamics, draw
 
@@ -65,7 +68,7 @@ def sweep_one(mdp: conrl.ConstrainedMDP, pay: Float, tie: float) -> tuple[Float,
     padded = np.append(pay, -np.inf)[slot_pair]
     values = np.zeros((2, blocks, kernels.LANES))
     choice = np.zeros((reach.rows, kernels.LANES), dtype=np.uint16)
-    kernels.backward(lines, reach.occupied, reach.initial, padded, tie, values, choice)
+    kernels.backward(lines, reach.occupied, padded, tie, values, choice, 0, mdp.horizon, 0, 1)
     n = reach.order.size
     return values[mdp.horizon % 2].reshape(-1)[:n], by_position(mdp, choice.reshape(-1, 1))[:, :, 0]
 
@@ -86,7 +89,8 @@ def sweep_many(mdp: conrl.ConstrainedMDP, pay: Float, tie: Float) -> tuple[Float
     reach, n = mdp.reach, mdp.reach.order.size
     values = np.zeros((2, n, kernels.LANES))
     choice = np.zeros((reach.rows * kernels.LANES, kernels.LANES), dtype=np.uint16)
-    kernels.backward_many(tuple(reach.graph), reach.occupied, reach.initial, pay, tie, values, choice)
+    swept = pay, tie, values, choice, 0, mdp.horizon, 0, 1
+    kernels.backward_many(tuple(reach.graph), reach.occupied, *swept)
     return values[mdp.horizon % 2], by_position(mdp, choice)
 
 
@@ -303,7 +307,8 @@ def test_visits_and_occupations_agree_with_numpy(mdp: conrl.ConstrainedMDP) -> N
         tuple(reach.graph),
         reach.occupied,
         reach.initial,
-        choice.reshape(-1, 1),
+        choice.reshape(-1),
+        1,
         0,
         mu_scratch,
         counts,
@@ -371,16 +376,39 @@ def test_an_outcome_without_probability_never_happens() -> None:
 
 def test_without_a_place_for_the_cache_kernels_are_compiled_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """As for a user who can write neither beside the source nor at home."""
-    plain = numba.njit
 
-    def njit(cache: bool = False, **options: Any) -> Any:
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return plain(**options)
+    def nowhere(function: Any) -> Any:
+        raise RuntimeError("cannot cache function: no locator available")
 
-    monkeypatch.setattr(numba, "njit", njit)
+    monkeypatch.setattr("conrl.kernels.cache.HealingCache", nowhere)
     twice: Any = kernels.compiled(lambda x: 2.0 * x)
     assert twice(21.0) == 42.0
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_garbage_is_collected_after_compiling_as_before(
+    collecting: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))  # where nothing is compiled yet
+    within: list[bool] = []
+    kernel: Any = kernels.compiled(lambda x: x + 1)
+    inner = kernel._compiler.compile
+
+    def compile_and_look(*given: Any) -> Any:
+        within.append(gc.isenabled())
+        return inner(*given)
+
+    kernel._compiler.compile = compile_and_look
+    if not collecting:
+        gc.disable()
+    try:
+        assert kernel(1) == 2
+        with pytest.raises(numba.TypingError):
+            kernel("text")
+        assert within == [False, False]
+        assert gc.isenabled() == collecting
+    finally:
+        gc.enable()
 
 
 @settings(max_examples=40, deadline=None)
@@ -420,3 +448,59 @@ def test_a_block_is_single_episodes_with_the_same_draws(spec: Spec, parts: int, 
         assert count == most
     assert (left == waits - visits).all()
     assert (states[count:] == -1).all()
+
+
+# -- threads --------------------------------------------------------------------------------------------------
+
+
+@each
+def test_threads_that_share_a_sweep_change_no_bit(mdp: conrl.ConstrainedMDP, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One direction and many, policies and whole plans; with more threads than blocks too."""
+    W = directions(8, 7, mdp.num_costs)
+    small = BackwardInduction(mdp)
+    monkeypatch.setattr("conrl.oracles.backward_induction.WORK", 0)
+    alone = BackwardInduction(mdp, 1)
+    expected = alone.support_many(W)
+    assert expected.values.tobytes() == small.support_many(W).values.tobytes()
+    assert np.abs(expected.points - small.support_many(W).points).max() <= 1e-13 * mdp.horizon
+    for threads in (2, 5):
+        shared = BackwardInduction(mdp, threads)
+        assert shared.threads == threads
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(shared.support_many(W)[:3], expected[:3], strict=True))
+        for i, w in enumerate(W):
+            one = shared.support(w)
+            assert (one.value, one.point.tobytes()) == (expected.values[i], expected.points[i].tobytes())
+            assert np.array_equal(shared.policy(w).actions, small.policy(w).actions)
+            assert shared.point_error(w).tobytes() == alone.point_error(w).tobytes()
+    limits = conrl.plan(mdp, conrl.Linear()).costs * 0.97
+    plans = [conrl.plan(mdp, limits=limits, threads=threads) for threads in (1, 3)] if _feasible(mdp, limits) else []
+    for plan in plans[1:]:
+        assert (plan.reward, plan.bound, plan.iterations) == (plans[0].reward, plans[0].bound, plans[0].iterations)
+        assert plan.policy.probabilities.tobytes() == plans[0].policy.probabilities.tobytes()
+
+
+def _feasible(mdp: conrl.ConstrainedMDP, limits: Float) -> bool:
+    try:
+        conrl.plan(mdp, limits=limits)
+    except conrl.InfeasibleError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("kind", ["bonus", "by step", "both"])
+def test_shared_sweeps_of_other_models(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mask = np.random.default_rng(5).random((19, 5)) < 0.4
+    mask[:, 3] = True
+    mdp = random_model(19, 19, 5, 6, 2, available=mask)
+    if kind != "by step":
+        mdp = mdp.with_bonus(np.random.default_rng(6).random((19, 5, 3)))
+    if kind != "bonus":
+        mdp = by_step(mdp)
+    W = directions(9, 11, 2)
+    small = BackwardInduction(mdp).support_many(W)
+    monkeypatch.setattr("conrl.oracles.backward_induction.WORK", 0)
+    one, three = (BackwardInduction(mdp, threads).support_many(W) for threads in (1, 3))
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(one[:3], three[:3], strict=True))
+    assert one.values.tobytes() == small.values.tobytes()
+    assert np.abs(one.points - small.points).max() <= 1e-12
+    assert np.abs(one.means - small.means).max() <= 1e-12

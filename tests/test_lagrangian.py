@@ -364,9 +364,9 @@ def test_one_oracle_is_made_for_one_plan(monkeypatch: pytest.MonkeyPatch) -> Non
     made: list[conrl.ConstrainedMDP] = []
     first = BackwardInduction.__init__
 
-    def counted(self: BackwardInduction, mdp: conrl.ConstrainedMDP) -> None:
+    def counted(self: BackwardInduction, mdp: conrl.ConstrainedMDP, threads: int | None = None) -> None:
         made.append(mdp)
-        first(self, mdp)
+        first(self, mdp, threads)
 
     monkeypatch.setattr(BackwardInduction, "__init__", counted)
     mdp, problem = environment(*MARS[:2])

@@ -20,7 +20,7 @@ MODULES = sorted(p for p in SOURCE.rglob("*.py"))
 LAYERS = [
     {"looks"},
     {"_types", "errors", "registration", "signals", "wording"},
-    {"notebook", "plugins", "sizes"},
+    {"notebook", "plugins", "sizes", "without_numba"},
     {"arguments", "bounds", "kernels", "matching"},
     {"model", "sampling"},
     {"io", "metrics", "targets"},

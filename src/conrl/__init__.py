@@ -47,7 +47,7 @@ _NAMES = {
     "planning": "plan",
     "planners.feasibility": "feasibility",
     "planners.frontier": "frontier",
-    "policy": "Deterministic Mixture Null Policy Stationary",
+    "policy": "Deterministic Mixture Null Policy SparsePolicy Stationary",
     "problem": "ConcaveConvex Knapsack Linear",
     "running": "History learn",
     "policy_file": "PolicyFile",
@@ -114,6 +114,7 @@ __all__ = [  # spelt out: type checkers read no other
     "SafeConRL",
     "ScaledBonus",
     "Simulation",
+    "SparsePolicy",
     "SpecError",
     "SpentPolicy",
     "Stationary",
@@ -205,7 +206,7 @@ if TYPE_CHECKING:
     from conrl.planners.feasibility import feasibility
     from conrl.planners.frontier import frontier
     from conrl.planning import plan
-    from conrl.policy import Deterministic, Mixture, Null, Policy, Stationary
+    from conrl.policy import Deterministic, Mixture, Null, Policy, SparsePolicy, Stationary
     from conrl.policy_file import PolicyFile
     from conrl.policy_loading import load_policy
     from conrl.problem import ConcaveConvex, Knapsack, Linear

@@ -162,6 +162,13 @@ def frozen(array: Array) -> Array:
     return own
 
 
+def sealed(array: Array) -> Array:
+    """The same of an array that nobody else has: not copied if it is contiguous."""
+    own = array if array.flags.c_contiguous else array.copy()
+    own.setflags(write=False)
+    return own
+
+
 def setter(target: object) -> Any:
     """Sets attributes of an object that is immutable, while it is being made."""
     return partial(object.__setattr__, target)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from conrl import kernels
 from conrl._types import Float, Int
 from conrl.arguments import any_array, float_array, read_flag
 from conrl.errors import ModelError, RunError
@@ -179,6 +180,10 @@ def check_episode(task: Task, episode: Episode) -> None:
     if pay.shape[1] != 1 + task.num_costs:
         raise RunError(f"an episode with {pay.shape[1] - 1} costs; the task has {task.num_costs}")
     if not actions.size:
+        return
+    begins = task.initial is None or states[0] == task.initial
+    sizes = task.num_states, task.num_actions
+    if begins and task.available is None and kernels.fits(states, actions, pay, *sizes, task.ranges):
         return
     for what, indices, count in (("state", states, task.num_states), ("action", actions, task.num_actions)):
         if indices.min() < 0 or indices.max() >= count:

@@ -39,6 +39,7 @@ def plan(
     use_unseen: bool = False,
     seed: int = 0,
     report: Callable[[str], None] | None = None,
+    threads: int | None = None,
 ) -> Plan: ...
 @overload
 def plan(
@@ -48,6 +49,7 @@ def plan(
     tol: float | None = None,
     *,
     limits: Limits | Linear | None = None,
+    threads: int | None = None,
 ) -> FleetPlan: ...
 def plan(
     mdp: ConstrainedMDP | Fleet,
@@ -62,6 +64,7 @@ def plan(
     use_unseen: bool = False,
     seed: int = 0,
     report: Callable[[str], None] | None = None,
+    threads: int | None = None,
 ) -> Plan | FleetPlan:
     """The best policy of a model under limits, with a proof of how good it is.
 
@@ -85,6 +88,9 @@ def plan(
         use_unseen: whether a plan with confidence may use pairs that the log never has.
         seed: of what a plan with confidence draws.
         report: told, in a few words, what a plan with confidence is trying, and how large a linear program is.
+        threads: how many work on a large model (from 800,000 transitions on) or a fleet; by default one for
+            each core, and no more than the environment variable NUMBA_NUM_THREADS says. The plan is the same to the bit
+            for any number.
 
     Raises:
         InfeasibleError: no policy keeps the limits; `error.feasibility` says which of them conflict, and how near one
@@ -92,7 +98,7 @@ def plan(
             data would help most.
         RunError: no deterministic policy was found in the time.
     """
-    if confidence is None:
+    if confidence is None and (use_unseen is not False or type(seed) is not int or seed):
         extra = {"use_unseen": read_flag(use_unseen, "use_unseen"), "seed": read_seed(seed) != 0}
         if (name := next((name for name, given in extra.items() if given), None)) is not None:
             raise SpecError(f"{name} goes with confidence; leave it out", key=(name,))
@@ -113,7 +119,8 @@ def plan(
                 f"fleets are planned by {ColumnGeneration.name!r} alone; leave planner out", key=("planner",)
             )
         ours = planner if tol is None else dataclasses.replace(planner, tol=tol)
-        return plan_fleet(mdp, problem, limits, ours.tol, ours.max_sweeps)
+        ours = ours if threads is None else dataclasses.replace(ours, threads=threads)
+        return plan_fleet(mdp, problem, limits, ours.tol, ours.max_sweeps, ours.threads)
     need_model(mdp, "plan")
     if report is not None and not callable(report):
         raise SpecError(f"report is {shown(report)}; it must be a function of a text", key=("report",))
@@ -121,6 +128,7 @@ def plan(
     if confidence is not None:
         usual = isinstance(planner, str) and planner == ColumnGeneration.name
         taken = {"planner": not usual, "tol": tol is not None, "time_limit": time_limit is not None}
+        taken |= {"threads": threads is not None}
         taken |= {"deterministic": read_flag(deterministic, "deterministic")}
         if (name := next((name for name, value in taken.items() if value), None)) is not None:
             raise SpecError(f"confidence has a method of its own; leave {name} out", key=(name,))
@@ -132,13 +140,16 @@ def plan(
             raise SpecError("deterministic=True has a method of its own; leave planner out", key=("planner",))
         if report is not None:
             raise SpecError("deterministic=True has no report of texts; leave report out", key=("report",))
+        if threads is not None:
+            raise SpecError("deterministic=True has a method of its own; leave threads out", key=("threads",))
         return plan_deterministic(mdp, asked, tol, time_limit)
     chosen: Any = read_planner(planner, asked)
-    given = {name: value for name, value in (("tol", tol), ("time_limit", time_limit)) if value is not None}
+    every = (("tol", tol), ("time_limit", time_limit), ("threads", threads))
+    given = {name: value for name, value in every if value is not None}
     if given:
         settings = {f.name for f in dataclasses.fields(chosen)} if dataclasses.is_dataclass(chosen) else set()
         if (name := next((name for name in given if name not in settings), None)) is not None:
-            what = {"tol": "tolerance", "time_limit": "time limit"}[name]
+            what = {"tol": "tolerance", "time_limit": "time limit", "threads": "number of threads"}[name]
             raise SpecError(f"planner {chosen.name!r} has no {what}; leave {name} out", key=(name,))
         chosen = dataclasses.replace(chosen, **given)
     if report is not None:

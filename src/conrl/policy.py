@@ -10,6 +10,7 @@ model it was planned in it has the same value as the Markov policy with the same
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +33,7 @@ from conrl.model.reading import check_sizes, default_cost_names, read_horizon
 from conrl.notebook import Sheet, Sheeted, frame_of
 from conrl.sampling import draw
 
+DENSE = 5 * 10**7  # entries of a table [H, S, A] above which a mixture becomes a `SparsePolicy`: 400 MB
 SUM_TOLERANCE = 1e-9  # how far from 1 the action probabilities of one state may add up
 
 
@@ -89,6 +91,11 @@ class Policy:
         p = self.probabilities[self._index(step, state)]
         return int(draw(p, read_generator(generator).random()))
 
+    def step_probabilities(self, step: int) -> Float:
+        """[S, A]: the probabilities of one step (from 0), without making a table of all."""
+        table: Float = self.probabilities[self._index(step, 0)[0]]
+        return table
+
     def _index(self, step: Any, state: Any) -> tuple[int, int]:
         """Step and state as an index; refuses negative ones, which numpy would count from the end."""
         H, S, _ = self.shape
@@ -120,10 +127,22 @@ class Policy:
 
     def _markov(self, weights: Float, policies: Sequence[Policy], mdp: ConstrainedMDP) -> Policy:
         """The Markov form of a mixture of which this is the heaviest part."""
+        if math.prod(self.shape) > DENSE and not mdp.step_dependent:
+            certain = [policy for policy in policies if isinstance(policy, Deterministic)]
+            if len(certain) == len(policies):
+                return SparsePolicy._mixed(weights, certain, mdp)
+        actions = [policy.actions for policy in policies if type(policy) is Deterministic]
+        if len(actions) == len(policies):
+            for policy in policies:
+                policy.check(mdp)
+            heaviest = next(i for i, policy in enumerate(policies) if policy is self)
+            model, states = (*mdp.graph, mdp.initial, mdp.action), np.arange(mdp.num_states)
+            parts = weights, np.stack(actions), heaviest
+            return Policy._trusted(kernels.mixed_table(*model, *parts, 0, states, states, mdp.num_actions))
+        table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
         rho = np.zeros((mdp.repeats, mdp.num_pairs))
         for weight, policy in zip(weights, policies, strict=True):
             policy.add_occupation(mdp, float(weight), rho)
-        table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
         kernels.markov(mdp.graph.first, mdp.action, rho, self.mode, table)
         return Policy._trusted(table)
 
@@ -208,9 +227,9 @@ class Policy:
 
 
 class Deterministic(Policy):
-    """A deterministic policy: `actions` [H, S]."""
+    """A deterministic policy: `actions` [H, S], in 16 bits, or in 8 where they were given so."""
 
-    actions: NDArray[np.int16]
+    actions: NDArray[np.int16] | NDArray[np.int8]
     num_actions: int
 
     def __init__(self, actions: ArrayLike, num_actions: int) -> None:
@@ -220,10 +239,11 @@ class Deterministic(Policy):
         check_sizes(max(1, table.shape[1]), num_actions)
         if table.size and not (table.min() >= 0 and table.max() < num_actions):
             raise ModelError(f"actions must be in 0..{num_actions - 1}")
-        vars(self).update(vars(Deterministic._trusted_actions(table.astype(np.int16), num_actions)))
+        own: Any = table.astype(np.int8 if table.dtype == np.int8 else np.int16)
+        vars(self).update(vars(Deterministic._trusted_actions(own, num_actions)))
 
     @classmethod
-    def _trusted_actions(cls, actions: NDArray[np.int16], num_actions: int) -> Deterministic:
+    def _trusted_actions(cls, actions: NDArray[np.int16] | NDArray[np.int8], num_actions: int) -> Deterministic:
         """Of a table that is known to hold actions, and that nobody else has."""
         policy = cls.__new__(cls)
         actions.flags.writeable = False
@@ -242,6 +262,11 @@ class Deterministic(Policy):
     def mode(self) -> NDArray[np.integer[Any]]:
         return self.actions
 
+    def step_probabilities(self, step: int) -> Float:
+        table = np.zeros(self.shape[1:])
+        table[np.arange(self.shape[1]), self.actions[self._index(step, 0)[0]]] = 1.0
+        return table
+
     def act(self, step: int, state: int, generator: np.random.Generator) -> int:
         return int(self.actions[self._index(step, state)])
 
@@ -249,15 +274,110 @@ class Deterministic(Policy):
         kernels.occupation_deterministic(*mdp.graph, mdp.initial, mdp.pair_rows, self.actions, weight, rho)
 
     def _check_actions(self, mdp: ConstrainedMDP) -> None:
-        states = np.arange(mdp.num_states)
-        steps = np.arange(mdp.horizon)[:, None] if mdp.step_dependent else 0
-        missing = ~mdp.playable[steps, states, self.actions]
-        if missing.any():
-            h, s = (int(x) for x in np.argwhere(missing)[0])
-            raise _missing_action(mdp, h, s, int(self.actions[h, s]))
+        _check_played(self.actions, mdp)
 
     def _arrays(self) -> dict[str, Any]:
         return {"actions": self.actions, "num_actions": np.int64(self.num_actions)}
+
+
+class SparsePolicy(Policy):
+    """A Markov policy of a large model, by its most likely actions and the places where it mixes.
+
+    `modes` [H, S]: the most likely action, of equal ones the first. `places` [m], rising: step * S + state of those
+    where it mixes, and `rows` [m, A] what it plays there. `probabilities` [H, S, A] is made whenever it is asked for;
+    `step_probabilities(step)` gives those of one step.
+    """
+
+    modes: NDArray[np.integer[Any]]
+    places: Int
+    rows: Float
+
+    def __init__(self, modes: ArrayLike, places: ArrayLike, rows: ArrayLike) -> None:
+        mixed = np.array(float_array(rows, "rows"))
+        at = any_array(places, "places")
+        if mixed.ndim != 2 or at.shape != mixed.shape[:1] or at.dtype.kind not in "iu":
+            raise ModelError(
+                f"places has shape {at.shape} and rows {mixed.shape}; expected whole numbers (m,), and (m, A)"
+            )
+        usual = Deterministic(modes, mixed.shape[1]).actions
+        at = at.astype(np.int64)
+        if at.size and not (at[0] >= 0 and at[-1] < usual.size and (np.diff(at) > 0).all()):
+            raise ModelError(f"places must rise, in 0..{usual.size - 1}")
+        Policy(mixed[None])  # distributions
+        if (mixed.argmax(axis=1) != usual.reshape(-1)[at]).any():
+            raise ModelError("modes are not the most likely actions of rows")
+        vars(self).update(vars(SparsePolicy._trusted_parts(usual, at, mixed)))
+
+    @classmethod
+    def _trusted_parts(cls, modes: NDArray[Any], places: Int, rows: Float) -> SparsePolicy:
+        """Of arrays that are known to make a policy, and that nobody else has."""
+        policy = cls.__new__(cls)
+        for array in (modes, places, rows):
+            array.flags.writeable = False
+        policy.modes, policy.places, policy.rows = modes, places, rows
+        policy.shape = (*modes.shape, rows.shape[1])
+        return policy
+
+    @classmethod
+    def _mixed(cls, weights: Float, policies: Sequence[Deterministic], mdp: ConstrainedMDP) -> SparsePolicy:
+        """The Markov form of a mixture: the same bits as of `Policy._markov`, step by step."""
+        H, S, A = policies[0].shape
+        heaviest = int(np.argmax(weights))
+        modes = np.empty((H, S), dtype=policies[heaviest].actions.dtype)
+        places, rows = [], []
+        now, then = np.tile(mdp.initial, (len(policies), 1)), np.empty((len(policies), S))
+        room = np.empty(S, dtype=np.int64)
+        for h in range(H):
+            played = np.stack([policy.actions[h] for policy in policies])
+            count = kernels.mixed_states(weights, played, now, heaviest, modes[h], room)
+            own = np.empty((count, A))
+            kernels.mixed_rows(weights, played, now, room[:count], modes[h], own)
+            places.append(room[:count] + h * S)
+            rows.append(own)
+            if h + 1 < H:
+                for i in range(len(policies)):
+                    kernels.push(*mdp.graph, mdp.action, played[i], now[i], then[i])
+                now, then = then, now
+        return cls._trusted_parts(modes, np.concatenate(places), np.concatenate(rows))
+
+    @property
+    def probabilities(self) -> Float:
+        table = np.concatenate([self.step_probabilities(h)[None] for h in range(self.shape[0])])
+        table.flags.writeable = False
+        return table
+
+    def step_probabilities(self, step: int) -> Float:
+        h, S = self._index(step, 0)[0], self.shape[1]
+        table = np.zeros(self.shape[1:])
+        table[np.arange(S), self.modes[h]] = 1.0
+        begin, end = np.searchsorted(self.places, (h * S, (h + 1) * S))
+        table[self.places[begin:end] - h * S] = self.rows[begin:end]
+        return table
+
+    @property
+    def mode(self) -> NDArray[np.integer[Any]]:
+        return self.modes
+
+    def act(self, step: int, state: int, generator: np.random.Generator) -> int:
+        h, s = self._index(step, state)
+        place = int(h) * self.shape[1] + int(s)
+        i = int(np.searchsorted(self.places, place))
+        if i == self.places.size or self.places[i] != place:
+            return int(self.modes[h, s])
+        return int(draw(self.rows[i], read_generator(generator).random()))
+
+    def _add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
+        kernels.occupation_sparse(*mdp.graph, mdp.initial, mdp.action, self.modes, self.places, self.rows, weight, rho)
+
+    def _check_actions(self, mdp: ConstrainedMDP) -> None:
+        _check_played(self.modes, mdp)
+        h, s = np.divmod(self.places, self.shape[1])
+        missing = (self.rows > 0.0) & ~mdp.playable[h if mdp.step_dependent else 0, s]
+        for i, a in np.argwhere(missing)[:1].tolist():
+            raise _missing_action(mdp, int(h[i]), int(s[i]), a)
+
+    def _arrays(self) -> dict[str, Any]:
+        return {"modes": self.modes, "places": self.places, "rows": self.rows}
 
 
 class Stationary(Policy):
@@ -449,6 +569,13 @@ class Mixture(Sheeted):
         if len({p.shape for p in self.policies}) != 1:
             raise ModelError("the policies of a mixture must have one shape")
 
+    @classmethod
+    def _known(cls, weights: Float, policies: Sequence[Policy], values: Float) -> Mixture:
+        """Of weights and policies that are known to fit."""
+        mixture = cls.__new__(cls)
+        mixture.weights, mixture.policies, mixture.values = weights, tuple(policies), values
+        return mixture
+
     def __repr__(self) -> str:
         few = f"weights={' '.join(str(self.weights).split())}, " if self.weights.size <= 8 else ""
         return f"Mixture({few}policies={len(self.policies)})"
@@ -521,8 +648,20 @@ def policy_of(arrays: Mapping[str, Any]) -> Policy:
     if "actions" in arrays:
         kind = Stationary.of_actions if arrays["actions"].ndim == 1 else Deterministic
         return kind(arrays["actions"], int(arrays["num_actions"]))
+    if "modes" in arrays:
+        return SparsePolicy(arrays["modes"], arrays["places"], arrays["rows"])
     table = arrays["probabilities"]
     return Stationary(table) if table.ndim == 2 else Policy(table)
+
+
+def _check_played(actions: NDArray[np.integer[Any]], mdp: ConstrainedMDP) -> None:
+    """Refuse actions [H, S] that do not exist."""
+    states = np.arange(mdp.num_states)
+    playable = mdp.playable
+    for h, row in enumerate(actions):
+        missing = np.flatnonzero(~playable[h if mdp.step_dependent else 0, states, row])
+        if missing.size:
+            raise _missing_action(mdp, h, int(missing[0]), int(row[missing[0]]))
 
 
 def _missing_action(mdp: ConstrainedMDP, step: int | None, state: int, action: int) -> ModelError:

@@ -3,7 +3,7 @@ is taken for it.
 
 Two of them are of this machine rather than of the method, and an environment variable raises them:
 
-    CONRL_MAX_TABLE       entries of a policy's table, steps x states (100,000,000)
+    CONRL_MAX_TABLE       entries of a policy, steps x states (400,000,000), or of a table from a file (100,000,000)
     CONRL_MAX_ARCHIVE     bytes that the arrays of a small .npz file may take (268,435,456)
 """
 
@@ -15,7 +15,8 @@ from conrl.errors import ModelError, shown
 
 MAX_HORIZON = 10**7  # steps are computed one after the other, and arrays have an entry for each
 MAX_COSTS = 10**4  # the planner's small program has a row a cost, and solves with (d+1) x (d+1) numbers: 800 MB
-MAX_TABLE = 10**8  # a plan takes 5 bytes an entry; as one Markov policy, 16 bytes and an action
+MAX_POLICY = 4 * 10**8  # entries, steps x states: of large models a byte each, else planning takes 5
+MAX_TABLE = 10**8  # entries of a table of numbers, and states that are counted up: 8 bytes each
 MAX_ARCHIVE = 2**28  # of a small file; one that is at most so many times smaller than its arrays is not small:
 COMPARABLE = 16
 
@@ -32,7 +33,7 @@ def most(variable: str, usual: int) -> int:
 
 def check_table(horizon: int, num_states: int) -> None:
     """Refuse a model whose policies have too many entries: each has an action for every step and state."""
-    bound = most("CONRL_MAX_TABLE", MAX_TABLE)
+    bound = most("CONRL_MAX_TABLE", MAX_POLICY)
     if horizon * num_states > bound:
         raise ModelError(
             f"a policy of {horizon:,} steps in {shown(num_states)} states has {shown(horizon * num_states)} entries; "

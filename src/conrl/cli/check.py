@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from conrl.cli import completion
-from conrl.cli.command import Command, complain, load_numba, show, warn
+from conrl.cli.command import Command, complain, load_kernels, show, warn
 from conrl.cli.file_kinds import KINDS
 from conrl.cli.logs import column, ignore
 from conrl.cli.options import as_json, horizon, limit, normalize, start
@@ -49,7 +49,7 @@ def check(file: str, kind: str | None, as_json: bool, **given: Any) -> int:
 
     Also says what may be meant as it is: names that look alike, states that nothing reaches or that are never left.
     """
-    load_numba()
+    load_kernels()
     from conrl.cli import file_checks, json_records, tables
     from conrl.cli.file_kinds import kind_of
 

@@ -67,11 +67,24 @@ def complain(message: str, code: int) -> int:
     return code
 
 
+def load_kernels() -> None:
+    """Before a command that calls few kernels: they run without numba if their compiled code is on disk."""
+    from conrl import without_numba
+
+    without_numba.begin(_import_numba)
+    _tell_of_compiling()
+
+
 def load_numba() -> None:
+    """Before a command that calls kernels many thousand times."""
+    _import_numba()
+    _tell_of_compiling()
+
+
+def _import_numba() -> None:
     """As numba loads itself, but without a question that takes it a quarter of a second: whether scipy has a BLAS.
 
     numba asks for the sake of `np.convolve`, which no kernel calls. Not for a library to do, only for a program.
-    At a terminal, say so if kernels must be compiled first.
     """
     if "numba" not in sys.modules and "scipy.linalg" not in sys.modules:
         sys.modules["scipy.linalg"] = None  # type: ignore[assignment]  # what is None cannot be imported
@@ -79,6 +92,10 @@ def load_numba() -> None:
             importlib.import_module("numba.np.arraymath")
         finally:
             del sys.modules["scipy.linalg"]
+
+
+def _tell_of_compiling() -> None:
+    """At a terminal, say so if kernels must be compiled first."""
     if sys.stderr.isatty():
         from conrl.kernels.compiling import TELL
 

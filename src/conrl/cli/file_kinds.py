@@ -69,7 +69,7 @@ def _of_arrays(path: Path) -> str:
         return MODEL
     if "episode" in names:
         return LOG
-    return POLICY if names & {"probabilities", "actions", "counted"} else MODEL
+    return POLICY if names & {"probabilities", "actions", "modes", "counted"} else MODEL
 
 
 def _of_columns(path: Path, sheet: str | None) -> str | None:

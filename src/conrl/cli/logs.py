@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from conrl.cli.command import Command, load_numba, show
+from conrl.cli.command import Command, load_kernels, show
 from conrl.cli.options import as_json, assignments, limit, read_limits, repeated
 from conrl.errors import SpecError
 
@@ -87,7 +87,7 @@ def assess(
     as_json: bool,
 ) -> None:
     """What LOG says about POLICY: intervals for reward and costs, how likely limits hold, what to log next."""
-    load_numba()
+    load_kernels()
     from conrl.cli import json_records, tables
     from conrl.estimation.assess import assess
     from conrl.problem import Linear

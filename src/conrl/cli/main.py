@@ -21,7 +21,7 @@ import click
 
 from conrl import __version__
 from conrl.cli import check, explore, learn, logs, plan, running, studies
-from conrl.cli.command import Command, complain, load_numba, show, warnings_said
+from conrl.cli.command import Command, complain, load_kernels, show, warnings_said
 from conrl.cli.options import as_json, imports
 from conrl.errors import ConRLError, InfeasibleError, printable
 from conrl.signals import interruptible_command
@@ -126,7 +126,7 @@ Examples:
 @as_json
 def envs(as_json: bool) -> None:
     """What is built in: sizes, limits, and the optimum within them. And the plug-ins."""
-    load_numba()
+    load_kernels()
     from conrl import planning
     from conrl.cli import json_records, tables
     from conrl.envs import available, make

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from conrl.cli import completion
-from conrl.cli.command import Command, load_numba, show
+from conrl.cli.command import Command, load_kernels, show
 from conrl.cli.logs import check_model_or_log, column, ignore, model_from_log, working
 from conrl.cli.logs import log as logged
 from conrl.cli.options import (
@@ -103,6 +103,13 @@ Exit code 3: no policy keeps the limits.""",
     show_default="60; of a linear program none",
     help="Of --deterministic, or of --planner linear-program.",
 )
+@click.option(
+    "--threads",
+    type=click.IntRange(1),
+    metavar="N",
+    show_default="one for each core",
+    help="Of a large model, or a fleet; the plan is the same for any number.",
+)
 @click.option("--simulate", "played", type=click.IntRange(1, MOST_EPISODES), metavar="N", help="Play N episodes too.")
 @click.option(
     "--seed",
@@ -132,6 +139,7 @@ def plan(
     planner: str,
     deterministic: bool,
     time_limit: float | None,
+    threads: int | None,
     played: int | None,
     seed: int,
     out: tuple[Path, ...],
@@ -143,7 +151,7 @@ def plan(
     A table of reward, bound and gap, and of each cost against its limit with the price of that limit.
     A policy on a map is drawn as arrows.
     """
-    load_numba()
+    load_kernels()
     from conrl.envs.fleet_files import is_fleet_file
 
     check_model_or_log(model, log, columns, ignore)
@@ -157,7 +165,7 @@ def plan(
         if (refused := next((name for name, value in (foreign | own).items() if value), None)) is not None:
             raise SpecError(f"{refused} is not for a fleet; see the table [fleet] and the tables [[unit]] of {model}")
         shared = (limits, floors, per_step)
-        _plan_fleet(model, given["horizon"], shared, given["normalize"], tol, played, seed, as_json)
+        _plan_fleet(model, given["horizon"], shared, given["normalize"], tol, threads, played, seed, as_json)
         return
     from conrl import drawing, evaluation, planners, planning, policy, problem
     from conrl import policy_map as play
@@ -180,11 +188,11 @@ def plan(
     asked: problem.Problem = problem.Linear(mdp.limits, floors, per_step=per_step or None, **given_tails)
     if budgets or episodes is not None or epsilon is not None:
         asked = _knapsack(budgets, episodes, epsilon, {**limits, **floors, **per_step, **given_tails})
-    if deterministic and planner == planners.ColumnGeneration.name and confidence is None:
+    if deterministic and planner == planners.ColumnGeneration.name and confidence is None and threads is None:
         with search_bar(time_limit) as report:
             best = planners.plan_deterministic(mdp, asked, tol, time_limit, report)
     else:
-        sure: dict[str, Any] = {"confidence": confidence, "use_unseen": use_unseen}
+        sure: dict[str, Any] = {"confidence": confidence, "use_unseen": use_unseen, "threads": threads}
         with working("planning with confidence" if confidence is not None else "planning") as tell:
             sure |= {} if confidence is None else {"seed": seed}
             sure |= {"report": tell} if confidence is not None or planner == "linear-program" else {}
@@ -213,6 +221,7 @@ def _plan_fleet(
     typed: tuple[dict[str, float], dict[str, float], dict[str, float]],
     normalize: float | None,
     tol: float | None,
+    threads: int | None,
     runs: int | None,
     seed: int,
     as_json: bool,
@@ -223,7 +232,7 @@ def _plan_fleet(
     from conrl.envs.fleet_files import load_fleet
 
     fleet, names = load_fleet(file, horizon, *typed, normalize=normalize)
-    best = planning.plan(fleet, tol=tol)
+    best = planning.plan(fleet, tol=tol, threads=threads)
     simulation = None if runs is None else fleet.simulate(best, runs, seed)
     record = json_records.fleet_record(file, names, best, simulation)
     show(as_json, record, lambda: tables.fleet_tables(record))
@@ -282,7 +291,7 @@ def frontier(
 
     The limits on the other costs stay as they are, or as --limit says.
     """
-    load_numba()
+    load_kernels()
     from conrl import drawing
     from conrl.cli import json_records, tables
     from conrl.envs import naming

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from conrl.cli.command import Command, load_numba, show
+from conrl.cli.command import Command, load_kernels, show
 from conrl.cli.logs import column, ignore, read_log
 from conrl.cli.options import as_json, read_bounds, read_limits, repeated
 from conrl.errors import SpecError
@@ -51,7 +51,7 @@ def act(
     as_json: bool,
 ) -> None:
     """The action of POLICY at a step and in a state."""
-    load_numba()
+    load_kernels()
     import numpy as np
 
     from conrl.policy_file import PolicyFile
@@ -105,7 +105,7 @@ def monitor(
     as_json: bool,
 ) -> None:
     """Is what LOG says what POLICY promised? Each total against its expectation and its limit."""
-    load_numba()
+    load_kernels()
     from conrl.estimation.monitor import monitor
 
     found = monitor(policy, read_log(log, columns, ignore), alpha=alpha, ranges=ranges)

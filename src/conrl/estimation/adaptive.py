@@ -31,6 +31,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from conrl import kernels
 from conrl._types import Float
 from conrl.arguments import read_flag, read_number, read_positive
 from conrl.errors import SpecError, shown
@@ -74,12 +75,10 @@ class AdaptiveBonus:
             if task.initial is None:
                 b[0] = 0.0  # START pays nothing
             return b
-        H = task.horizon
-        b = ScaledBonus(self.reward / H, self.cost / H)(visits, evidence.episode, task)
-        if self.deviations > 0.0:
-            seen = visits > 0
-            b[seen, 0] += self.deviations * evidence.noise()[seen] / np.sqrt(visits[seen])
-        return b
+        H, noise = task.horizon, evidence.noise() if self.deviations > 0.0 else np.empty(0)
+        scales = self.reward / H, self.cost / H, float(self.deviations)
+        table: Float = kernels.noisy_bonus(visits, *scales, task.spread, noise)
+        return table
 
 
 def is_cube(k: int) -> bool:

@@ -23,7 +23,7 @@ import numpy as np
 
 from conrl import kernels
 from conrl._types import Array, Bool, Float, Int
-from conrl.arguments import frozen
+from conrl.arguments import frozen, sealed
 from conrl.episode import Episode, distinct_steps, unrolled, unrolled_states
 from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.estimation.tally import Tally
@@ -76,7 +76,7 @@ class Counts:
         self._rank = np.where(exists, np.cumsum(exists, axis=1) - 1, -1).astype(np.int16)
         self._place = np.full(S + 2, -1, dtype=np.int64)
         self._sizes = np.zeros(2, dtype=np.int64)  # states seen, links
-        self._capacity = np.zeros(2, dtype=np.int64)  # how many of them the arrays can hold
+        self._capacity = (0, 0)  # how many of them the arrays can hold
         # As `kernels.count_steps` takes them: by place, by pair, by link. They are longer than what they hold.
         self._arrays: dict[str, Array] = {name: np.zeros(n, dtype=np.int64) for name, n in _lengths(0, 0, 0).items()}
         self._arrays |= {name: np.zeros((0, width)) for name in ("sums", "means", "centers")}
@@ -129,29 +129,34 @@ class Counts:
 
     def _count(self, states: Int, actions: Int, pay: Float) -> None:
         """Count steps, in arrays that double when they are full."""
-        most = self._sizes + np.array((states.size, actions.size))
-        if (most > self._capacity).any():
-            self._grow(np.where(most > self._capacity, np.maximum(most, 2 * self._capacity), self._capacity))
+        before, links = self._sizes.tolist()
+        most, capacity = (before + states.size, links + actions.size), self._capacity
+        full = most[0] > capacity[0] or most[1] > capacity[1]
+        if full:
+            self._grow(*(max(m, 2 * c) if m > c else c for m, c in zip(most, capacity, strict=True)))
         counted: list[Any] = [states, actions, pay, self._rank, self._place, *self._arrays.values(), self._sizes]
         kernels.count_steps(*counted)
-        self._measure()
+        if full or self._sizes[0] != before:
+            self._measure()
 
-    def _grow(self, capacity: Int) -> None:
+    def _grow(self, n: int, links: int) -> None:
         """Lengthen the arrays for so many states, with all their actions, and links."""
-        self._capacity = capacity
-        n, links = capacity.tolist()
+        self._capacity = n, links
         for name, length in _lengths(n, n * self._rank.shape[1], links).items():
             array = self._arrays[name]
             self._arrays[name] = np.zeros((length, *array.shape[1:]), dtype=array.dtype)
             self._arrays[name][: array.shape[0]] = array
 
     def _measure(self) -> None:
-        """Update the fields that are read: the arrays, cut to what was seen."""
+        """Update the fields that are read, when new states were seen: the arrays, cut to what was. Copies that models
+        can share where only that changes them, else views."""
         self.num_seen = n = int(self._sizes[0])
-        self.order, self.first = self._arrays["order"][:n], self._arrays["first"][: n + 1]
-        self.num_pairs = P = int(self.first[n])
-        self.action, self.visits, self.means = (self._arrays[name][:P] for name in ("action", "visits", "means"))
+        self.num_pairs = P = int(self._arrays["first"][n])
+        for name, size in (("order", n), ("first", n + 1), ("action", P)):
+            setattr(self, name, sealed(self._arrays[name][:size].copy()))
+        self.visits, self.means = (self._arrays[name][:P] for name in ("visits", "means"))
         self.visits.flags.writeable = False  # of this view
+        self._initial_place = sealed((np.arange(n) == 0).astype(np.float64))  # [n]: the first
         place = int(self._place[self.end])
         self.known = -1 if place < 0 else int(self.first[place])  # the pair of END: there is nothing to learn about it
 
@@ -162,39 +167,32 @@ class Counts:
         arrays, first = self._arrays, self.first
         links = arrays["next"], arrays["successor"], arrays["share"], int(self._sizes[1])
         start, successor, probability = kernels.empirical(first, self.visits, arrays["head"], *links)
-        return Graph(frozen(first), frozen(start), frozen(successor), frozen(probability))
+        return Graph(first, sealed(start), sealed(successor), sealed(probability))
 
     def model(
         self, pay: Float | None = None, bonus: Float | None = None, origin: Origin | None = None
     ) -> ConstrainedMDP:
         """The empirical model of the places, which a learner plans in; `pay` [P, 1+d] replaces the means."""
         task = self.task
-        initial = np.zeros(self.num_seen)
-        initial[0] = 1.0
         return ConstrainedMDP._trusted(
             num_actions=task.num_actions,
             horizon=self.horizon,
             graph=self.graph(),
             action=self.action,
-            pay=self.means if pay is None else pay,
-            initial=initial,
+            pay=sealed(self.means.copy()) if pay is None else pay,
+            initial=self._initial_place,
             limits=np.asarray(task.limits),
             cost_names=tuple(task.cost_names),
-            visits=self.visits,
+            visits=sealed(self.visits.copy()),
             bonus=bonus,
             origin=origin,
         )
 
-    def deviations(self) -> tuple[Float, Int]:
-        """The pay of visits that led to one successor scatters around its mean: the sums of products of deviations
-        [P, 1+d, 1+d], over the successors of each pair, and how many numbers they are worth [P] (visits - successors).
-        """
-        arrays, width = self._arrays, 1 + self.task.num_costs
-        packed, successors = kernels.unexplained(arrays["head"], arrays["next"], arrays["moments"], self.num_pairs)
-        rows, columns = np.tril_indices(width)
-        full = np.empty((self.num_pairs, width, width))
-        full[:, rows, columns] = full[:, columns, rows] = packed
-        return full, self.visits - successors
+    def noise(self, w: Float, pseudo: float) -> Float:
+        """[P]: the deviation of w.pay in one visit, as `Evidence.noise` says."""
+        arrays = self._arrays
+        noise: Float = kernels.noise(arrays["head"], arrays["next"], arrays["moments"], self.visits, w, pseudo)
+        return noise
 
     def squares(self) -> Float:
         """[P, 1+d]: the sums of squared deviations of the pay of all visits of a pair from its mean; at least those,
@@ -263,7 +261,7 @@ class Counts:
                 fresh.unkept = fresh._read_unkept(state["unkept"])
         except (KeyError, IndexError, TypeError, ValueError, OverflowError, ModelError) as error:
             raise RunError(f"these are no counts of the task: {error}") from None
-        fresh._capacity = np.zeros(2, dtype=np.int64)  # the next count lengthens them
+        fresh._capacity = (0, 0)  # the next count lengthens them
         fresh._measure()
         fresh.tally = self.tally
         self.__dict__.update(fresh.__dict__)

@@ -60,10 +60,24 @@ class Evidence:
             raise SpecError(
                 f"better is {shown(better)}; expected 1, -1 or 0 for the reward and each cost", key=("better",)
             )
-        self.model = counts.model() if model is None else model
-        need_model(self.model, "Evidence")
-        if self.model.num_pairs != counts.num_pairs:
-            raise SpecError("model is not that of the counts; leave it out", key=("model",))
+        if model is not None:
+            need_model(model, "Evidence")
+            if model.num_pairs != counts.num_pairs:
+                raise SpecError("model is not that of the counts; leave it out", key=("model",))
+            self.model = model
+
+    @classmethod
+    def _trusted(cls, counts: Counts, episode: int, prices: Float | None, better: Float) -> Evidence:
+        """Of what is known to fit: a learner makes one each episode."""
+        self = cls.__new__(cls)
+        self._counts, self.episode, self.better = counts, episode, better
+        self.prices = None if prices is None else frozen(prices)
+        return self
+
+    @cached_property
+    def model(self) -> ConstrainedMDP:
+        """The empirical model of the states seen, without bonus."""
+        return self._counts.model()
 
     def __repr__(self) -> str:
         prices = "" if self.prices is None else f"prices {totals(self.task.cost_names, self.prices)}"
@@ -98,10 +112,6 @@ class Evidence:
         return w
 
     @cached_property
-    def _scatter(self) -> tuple[Float, Int]:
-        return self._counts.deviations()
-
-    @cached_property
     def variance(self) -> Float:
         """[P, 1+d]: the sample variance of the pay of all visits of a pair, whatever they led to; unbiased, and 0 where
         there are fewer than two."""
@@ -119,17 +129,7 @@ class Evidence:
         read_positive(pseudo, "pseudo", zero=True)
         if w.shape != (1 + self.task.num_costs,):
             raise SpecError(f"w has shape {w.shape}; expected one number for the reward and each cost")
-        moments, degrees = self._scatter
-        squares = np.maximum(np.einsum("i,pij,j->p", w, moments, w), 0.0)
-
-        def shrunk(target: float) -> Float:
-            part: Float = (squares + pseudo * target) / np.maximum(degrees + pseudo, 1.0)
-            return part
-
-        pooled = float(squares.sum() / max(int(degrees.sum()), 1))
-        variance: Float = shrunk(float(shrunk(pooled).max()))
-        deviation: Float = np.sqrt(variance)
-        return deviation
+        return self._counts.noise(w, float(pseudo))
 
     def successors(self) -> tuple[Int, Int]:
         """[P] each: how many states each pair has led to, and how many of them just once."""

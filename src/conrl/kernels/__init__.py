@@ -1,11 +1,12 @@
 """The hot loops: everything that touches each transition of a model at each step, and the only code that is compiled.
 
-`planning` holds backward induction, `policies` what given policies do, `learning` playing and counting episodes,
+`layout` puts a model into the order of work, `planning` holds backward induction, `large` that of large models, `line`
+the whole search within limits on one cost, `policies` what given policies do, `learning` playing and counting episodes,
 `blocks` playing many of them, `continuing` playing without a reset, `optimism` backward induction over intervals of
 transitions, `prudence` several values at once over such intervals, `divergence` intervals by relative entropy,
 `truncated` backward induction with values cut off, `average_reward` value iteration over intervals, `stationary` sweeps
-without a horizon, `changes` what one change of a policy does, `fleets` many processes at once, `ensembles` one policy
-in many models. (A2C's network is compiled by jax, in `conrl.oracles`.)
+without a horizon, `changes` what one change of a policy does, `building` what a model is read from, `fleets` many
+processes at once, `ensembles` one policy in many models. (A2C's network is compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 
@@ -30,13 +31,15 @@ outcome once for all directions. They add in the same order and give the same bi
 `along_many`, which take the pay along a direction: a library's products of matrices and of vectors do not, and the
 policy made for a direction alone would not be the one that was valued together with others.
 
-Nothing here is compiled with fast-math and nothing runs in parallel. Ties between actions go to the lowest
-index: an action replaces an earlier one only if it is better by more than `tie`, while the value passed on is
-always the true maximum, so that a support value is an upper bound and its policy is within H * tie of it.
+Nothing here is compiled with fast-math, and no kernel starts threads: oracles do, over ranges that change no bit. Ties
+between actions go to the lowest index: an action replaces an earlier one only if it is better by more than `tie`, while
+the value passed on is always the true maximum, so that a support value is an upper bound and its policy is within
+H * tie of it.
 """
 
 from conrl.kernels.average_reward import extended_value_iteration, intervals, optimistic
 from conrl.kernels.blocks import play_block
+from conrl.kernels.building import gather_outcomes
 from conrl.kernels.changes import advantages, climb, climb_twice, occupied
 from conrl.kernels.compiling import compiled
 from conrl.kernels.continuing import follow_all, walk
@@ -51,27 +54,51 @@ from conrl.kernels.fleets import (
     safe_policies,
 )
 from conrl.kernels.lanes import LANES, add, every, gather, row
-from conrl.kernels.learning import count_steps, empirical, listed_links, rollout, scattered, sum_up, unexplained
+from conrl.kernels.large import FEW, extent, large_step, large_step_few, mark_next, started
+from conrl.kernels.layout import arranged, in_order, interleave, reachable_by_step
+from conrl.kernels.learning import (
+    believed,
+    count_steps,
+    empirical,
+    fits,
+    listed_links,
+    noise,
+    noisy_bonus,
+    pairwise,
+    rollout,
+    scattered,
+    sum_up,
+    to_go,
+)
+from conrl.kernels.line import CONFLICT, FOUND, FULL, line_search
 from conrl.kernels.optimism import extended_backward, extended_occupation, extended_visits
 from conrl.kernels.planning import (
+    PART,
     along,
     along_blocks,
     along_many,
+    answer,
+    answer_many,
     backward,
     backward_many,
     collected,
+    expected,
+    gathered,
     greedy,
-    interleave,
-    occupied_blocks,
-    reachable,
-    reachable_by_step,
+    many_ways,
     visits,
 )
 from conrl.kernels.policies import (
     actions_of,
     markov,
+    mixed_rows,
+    mixed_states,
+    mixed_table,
+    mixing,
     occupation,
     occupation_deterministic,
+    occupation_sparse,
+    push,
     simulate,
     simulate_stationary,
 )
@@ -93,18 +120,27 @@ from conrl.kernels.stationary import (
 from conrl.kernels.truncated import clipped_greedy, truncated_values
 
 __all__ = [
+    "CONFLICT",
+    "FEW",
+    "FOUND",
+    "FULL",
     "LANES",
+    "PART",
     "actions_of",
     "add",
     "advantages",
     "along",
     "along_blocks",
     "along_many",
+    "answer",
+    "answer_many",
     "apart_backward",
     "apart_values",
     "apply",
+    "arranged",
     "backward",
     "backward_many",
+    "believed",
     "chain_of",
     "climb",
     "climb_twice",
@@ -115,36 +151,54 @@ __all__ = [
     "empirical",
     "ensemble_visits",
     "every",
+    "expected",
     "extended_backward",
     "extended_occupation",
     "extended_value_iteration",
     "extended_visits",
+    "extent",
     "fewer_mixtures",
+    "fits",
     "fleet_starts",
     "fleet_step",
     "fleet_sweep",
     "follow",
     "follow_all",
     "gather",
+    "gather_outcomes",
+    "gathered",
     "greedy",
     "improve",
+    "in_order",
     "interleave",
     "intervals",
     "kl_interval",
     "krylov",
+    "large_step",
+    "large_step_few",
     "later_needs",
+    "line_search",
     "listed_links",
+    "many_ways",
+    "mark_next",
     "markov",
+    "mixed_rows",
+    "mixed_states",
+    "mixed_table",
+    "mixing",
+    "noise",
+    "noisy_bonus",
     "occupation",
     "occupation_deterministic",
+    "occupation_sparse",
     "occupied",
-    "occupied_blocks",
     "optimistic",
     "paid",
+    "pairwise",
     "play_block",
     "policy_values",
     "profile",
-    "reachable",
+    "push",
     "reachable_by_step",
     "reached",
     "relative",
@@ -156,10 +210,11 @@ __all__ = [
     "series",
     "simulate",
     "simulate_stationary",
+    "started",
     "strong",
     "sum_up",
+    "to_go",
     "truncated_values",
-    "unexplained",
     "values_after",
     "visits",
     "walk",

@@ -9,18 +9,24 @@ is compiled again and written anew; what cannot be written is not.
 import hashlib
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
+from conrl.kernels.linking import export
+
 
 class SealedFiles(IndexDataCacheFile):
     """The index and the data files of one function; what is not as it was written counts as not there."""
 
+    function: Any
+
     def save(self, key: Any, data: Any) -> None:
         super().save(key, (key, data))
+        self._export(data)
 
     def load(self, key: Any) -> Any:
         name = self._load_index().get(key)
@@ -28,7 +34,18 @@ class SealedFiles(IndexDataCacheFile):
             return None
         self._check(self._data_path(name))
         saved, data = self._load_data(name)
-        return data if saved == key else None
+        if saved != key:
+            return None
+        self._export(data)
+        return data
+
+    def _export(self, data: Any) -> None:
+        """The same code for programs that run it without numba."""
+        with suppress(Exception):  # of any kind: they load numba then
+            if made := export(self.function, data):
+                made[0].parent.mkdir(parents=True, exist_ok=True)
+                with self._open_for_write(str(made[0])) as file:
+                    file.write(made[1])
 
     def _load_index(self) -> dict[Any, str]:
         try:
@@ -55,6 +72,13 @@ class SealedFiles(IndexDataCacheFile):
             raise ValueError(f"{path} is damaged")
 
 
+@cache
+def sources() -> str:
+    """What tells these kernels from those of any other version: one calls another, whose code is in its own."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()
+
+
 def _digest(path: str) -> bytes:
     return hashlib.sha256(Path(path).read_bytes()).digest()
 
@@ -65,7 +89,9 @@ class HealingCache(FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         name = f"{self._impl.filename_base}.sealed"  # apart from what numba itself would read
-        self._cache_file = SealedFiles(self._cache_path, name, self._impl.locator.get_source_stamp())
+        stamp = self._impl.locator.get_source_stamp(), sources()
+        self._cache_file = SealedFiles(self._cache_path, name, stamp)
+        self._cache_file.function = function
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         try:

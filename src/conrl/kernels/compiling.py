@@ -1,15 +1,15 @@
 """How kernels are compiled: numba, cached on disk, without fast-math."""
 
+import gc
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from importlib import import_module
+from typing import Any, TypeVar, cast
 
-import numba
-from numba.core.compiler_lock import global_compiler_lock
 from numpy.typing import NDArray
 
-from conrl.kernels.cache import HealingCache
+from conrl import without_numba
 
 Array = NDArray[Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,7 +31,38 @@ def compiled(function: F) -> F:
     numba leaves that pass off; it keeps the LANES accumulators of a kernel in vector registers (2 to 4 times faster)
     and reorders no arithmetic.
     """
-    dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    return cast(F, _made(function, lambda: _compiled(function)))
+
+
+def inlined(function: F) -> F:
+    return cast(F, _made(function, lambda: import_module("numba").njit(inline="always")(function)))
+
+
+def emitted(function: Any, checked: Any) -> Any:
+    """An intrinsic function of numba, which says itself what code it is; under bounds checks, `checked` instead."""
+
+    def make() -> Any:
+        import numba
+        from numba.extending import intrinsic
+
+        config: Any = numba.config
+        return numba.njit(inline="always")(checked) if config.BOUNDSCHECK else intrinsic(function)
+
+    return _made(function, make)
+
+
+def _made(function: Any, make: Callable[[], Any]) -> Any:
+    return without_numba.Kernel(function, make) if without_numba.WANTED else make()
+
+
+def _compiled(function: Any) -> Any:
+    import numba
+    from numba.core.compiler_lock import global_compiler_lock
+
+    from conrl.kernels.cache import HealingCache
+
+    # Without numba's wrapper for callers in C, which nobody calls and which takes a twentieth of the time to compile.
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
     with suppress(RuntimeError):  # nowhere to write, neither beside the source nor in the user's home
         dispatcher._cache = HealingCache(function)
     compile_plain = dispatcher.compile
@@ -44,17 +75,16 @@ def compiled(function: F) -> F:
             with global_compiler_lock:  # one thread compiles; another must not see or undo its setting
                 config: Any = numba.config
                 before, config.SLP_VECTORIZE = config.SLP_VECTORIZE, 1
+                collecting = gc.isenabled()
+                gc.disable()  # most of what numba makes stays: looking for garbage in it is a tenth of its time
                 try:
                     return compile_plain(signature)
                 finally:
                     config.SLP_VECTORIZE = before
+                    if collecting:
+                        gc.enable()
         finally:
             slow.cancel()
 
     dispatcher.compile = compile_vectorised
-    return dispatcher  # type: ignore[no-any-return]
-
-
-def inlined(function: F) -> F:
-    dispatcher: Any = numba.njit(inline="always")(function)
-    return dispatcher  # type: ignore[no-any-return]
+    return dispatcher

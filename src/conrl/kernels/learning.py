@@ -1,4 +1,4 @@
-"""One episode played, and one episode counted."""
+"""One episode played, checked and counted, and what the counts say: transitions, noise, pay with its bonus."""
 
 import numpy as np
 
@@ -54,6 +54,20 @@ def rollout(
         s = np.int64(successor[j])
         states[h + 1] = s
     return horizon
+
+
+@compiled
+def to_go(states: Array, actions: Array, rewards: Array, length: int) -> tuple[Array, Array, Array, Array]:
+    """An episode of at most `length` steps as a network is trained on it: states and actions, the rewards to come from
+    each step on, and 1 for each step that was played, [length] each; 0 beyond."""
+    numbers = np.zeros((2, length), np.int32)
+    returns = np.zeros((2, length), np.float32)
+    total = 0.0
+    for h in range(rewards.size - 1, -1, -1):
+        total += rewards[h]
+        numbers[0, h], numbers[1, h] = states[h], actions[h]
+        returns[0, h], returns[1, h] = total, 1.0
+    return numbers[0], numbers[1], returns[0], returns[1]
 
 
 @compiled
@@ -193,18 +207,119 @@ def empirical(
 
 
 @compiled
-def unexplained(head: Array, link_next: Array, link_moments: Array, num_pairs: int) -> tuple[Array, Array]:
-    """Per pair, over its successors: the sums of link_moments [P, (1+d)(2+d)/2], and how many successors [P]."""
-    moments = np.zeros((num_pairs, link_moments.shape[1]))
-    successors = np.zeros(num_pairs, np.int64)
+def noise(head: Array, link_next: Array, link_moments: Array, visits: Array, w: Array, pseudo: float) -> Array:
+    """[P]: the standard deviation of w.pay in one visit of a pair that the successor does not explain.
+
+    The sums M of link_moments give w.M.w, worth visits - successors numbers, and `pseudo` more of the largest variance
+    of any pair, which has itself so many of the mean of all.
+    """
+    num_pairs = visits.size
+    squares = np.empty(num_pairs)
+    worth = np.empty(num_pairs)
+    total = np.empty(link_moments.shape[1])
+    numbers = 0
     for k in range(num_pairs):
+        for m in range(total.size):
+            total[m] = 0.0
+        degrees = visits[k]
         link = head[k]
         while link >= 0:
-            successors[k] += 1
-            for m in range(moments.shape[1]):
-                moments[k, m] += link_moments[link, m]
+            degrees -= 1
+            for m in range(total.size):
+                total[m] += link_moments[link, m]
             link = link_next[link]
-    return moments, successors
+        numbers += degrees
+        worth[k] = max(degrees + pseudo, 1.0)
+        square = 0.0
+        for i in range(w.size):
+            for j in range(w.size):
+                low, high = min(i, j), max(i, j)
+                square += w[i] * total[high * (high + 1) // 2 + low] * w[j]
+        squares[k] = max(square, 0.0)
+    pooled = pairwise(squares) / max(numbers, 1)
+    most = -np.inf
+    for k in range(num_pairs):
+        most = max(most, (squares[k] + pseudo * pooled) / worth[k])
+    for k in range(num_pairs):
+        squares[k] = np.sqrt((squares[k] + pseudo * most) / worth[k])
+    return squares
+
+
+@compiled
+def pairwise(x: Array) -> float:
+    """The sum of x [n] by halves, so that rounding errors hardly add up: to the bit what numpy's `sum` gives."""
+    n = x.size
+    if n > 128:
+        half = n // 2 - n // 2 % 8
+        return pairwise(x[:half]) + pairwise(x[half:])
+    total = 0.0
+    whole = n - n % 8
+    if whole:
+        r = x[:8].copy()
+        for i in range(8, whole):
+            r[i % 8] += x[i]
+        total = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]))
+    for i in range(whole, n):
+        total += x[i]
+    return total
+
+
+@compiled
+def noisy_bonus(visits: Array, reward: float, cost: float, deviations: float, spread: Array, noise: Array) -> Array:
+    """[P, 1+d]: reward or cost times spread [1+d] / sqrt(N), and for the reward deviations * noise [P] / sqrt(N) more;
+    the spread where N = 0."""
+    b = np.empty((visits.size, spread.size))
+    for k in range(visits.size):
+        root = np.sqrt(np.float64(visits[k]))
+        for i in range(spread.size):
+            scaled = (reward if i == 0 else cost) * spread[i] / root
+            b[k, i] = scaled if visits[k] else spread[i]
+        if deviations > 0.0 and visits[k]:
+            b[k, 0] += deviations * noise[k] / root
+    return b
+
+
+@compiled
+def believed(
+    means: Array, visits: Array, b: Array, better: Array, ranges: Array, bounded: bool, begins: int, ends: int
+) -> tuple[Array, Array]:
+    """What pairs are believed to pay, and how much better it may be, [P, 1+d] each, for a bonus b [P, 1+d].
+
+    Caution (b < 0) moves the means against `better` [1+d]. If `bounded`, pairs never visited lie between the ends of
+    `ranges` [1+d, 2], as a middle and half a width: not `begins` and `ends`, the pairs of START and END (-1: none).
+    """
+    num_pairs, width = means.shape
+    pay = means.copy()
+    hopeful = np.empty((num_pairs, width))
+    cautious = False
+    for k in range(num_pairs):
+        for i in range(width):
+            cautious |= b[k, i] < 0.0
+    for k in range(num_pairs):
+        for i in range(width):
+            if cautious:
+                pay[k, i] += min(b[k, i], 0.0) * better[i]
+            hopeful[k, i] = max(b[k, i], 0.0)
+            if bounded and visits[k] == 0 and k != begins and k != ends:
+                low = min(max(pay[k, i] - hopeful[k, i], ranges[i, 0]), ranges[i, 1])
+                high = min(max(pay[k, i] + hopeful[k, i], ranges[i, 0]), ranges[i, 1])
+                pay[k, i], hopeful[k, i] = (low + high) / 2.0, (high - low) / 2.0
+    return pay, hopeful
+
+
+@compiled
+def fits(states: Array, actions: Array, pay: Array, num_states: int, num_actions: int, ranges: Array) -> bool:
+    """Whether an episode has states and actions that there are, and pay [L, 1+d] within `ranges` [1+d, 2]."""
+    for h in range(states.size):
+        if states[h] < 0 or states[h] >= num_states:
+            return False
+    for h in range(actions.size):
+        if actions[h] < 0 or actions[h] >= num_actions:
+            return False
+        for i in range(ranges.shape[0]):
+            if not ranges[i, 0] <= pay[h, i] <= ranges[i, 1]:
+                return False
+    return True
 
 
 @compiled

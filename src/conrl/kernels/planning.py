@@ -1,160 +1,19 @@
-"""Backward induction and the order in which it works; see `conrl.kernels` for the letters."""
+"""Backward induction, and what its policy is worth; see `conrl.kernels` for the letters."""
+
+from typing import Any
 
 import numpy as np
 
-from conrl.kernels.compiling import Array, compiled
-from conrl.kernels.lanes import LANES, Lanes, add, every, gather, pick, put, row
+from conrl.kernels.compiling import Array, compiled, inlined
+from conrl.kernels.lanes import LANES, add, every, gather, pick, put, row
+from conrl.kernels.layout import Graph, Lines, Occupied
 
-Graph = tuple[Array, ...]  # first, start, successor, probability
-Lines = tuple[Array, ...]  # block_first, slot_start, line_successor, line_probability: `interleave`
-Occupied = tuple[Array, ...]  # lo, hi, blocks, at
+Laid = tuple[Any, ...]  # graph, lines, occupied, initial, pay, bonus, slot_pay, slot_bonus, missing, by_step
+Work = tuple[Array, ...]  # scratch: values [2, B, LANES], mu [2, n], counts [P], slots [slots, LANES]
+Many = tuple[Array, ...]  # scratch: values [2, n, LANES], choice [M * LANES, LANES], pay [P, LANES]
 
+PART = 1024  # pairs that are added up by themselves: a long sum loses less if its parts are summed first
 ONE = np.uint64(1)  # unsigned throughout: numba then skips the test for negative indices
-
-
-# -- the order of work ------------------------------------------------------------------------------------
-
-
-@compiled
-def reachable(first: Array, start: Array, successor: Array, initial: Array, horizon: int) -> tuple[Array, Array, Array]:
-    """What the start can lead to: since [S], sizes [steps], members.
-
-    `since` is the step at which a state is first reached, `horizon` if never. The sets of states that can be occupied
-    at steps 0, 1, .. stand one after the other in `members`, sizes[h] of them for step h. A set that repeats is stored
-    once (it then repeats for ever). Once every state has been reached all of them are kept: at most too many.
-    """
-    num_states = first.size - 1
-    since = np.full(num_states, horizon, np.int64)
-    now = initial > 0.0
-    sizes = np.zeros(horizon, np.int64)
-    members = np.empty(num_states, np.int32)
-    used = 0
-    steps = 0  # distinct sets found
-    for h in range(horizon):
-        count = 0
-        for s in range(num_states):
-            if now[s]:
-                count += 1
-                since[s] = min(since[s], h)
-        if used + count > members.size:
-            grown = np.empty(2 * members.size + count, np.int32)
-            for i in range(used):
-                grown[i] = members[i]
-            members = grown
-        for s in range(num_states):
-            if now[s]:
-                members[used] = s
-                used += 1
-        sizes[h] = count
-        steps = h + 1
-        if count == num_states or steps == horizon:
-            break
-        later = np.zeros(num_states, np.bool_)
-        for i in range(used - count, used):
-            s = members[i]
-            for j in range(start[first[s]], start[first[s + 1]]):
-                later[successor[j]] = True
-        same = True
-        for s in range(num_states):
-            if later[s] != now[s]:
-                same = False
-                break
-        if same:
-            break
-        now = later
-    return since, sizes[:steps], members[:used]
-
-
-@compiled
-def occupied_blocks(
-    position: Array, num_blocks: int, sizes: Array, members: Array, horizon: int
-) -> tuple[Array, Array, Array]:
-    """lo [H], hi [H], blocks: blocks[lo[h]:hi[h]], by rising block, hold the states found for step h by `reachable`."""
-    steps = sizes.size
-    lo = np.empty(horizon, np.int64)
-    hi = np.empty(horizon, np.int64)
-    stamp = np.full(num_blocks, -1, np.int64)
-    blocks = np.empty(min(members.size, steps * num_blocks), np.uint32)
-    filled = 0
-    at = 0
-    for h in range(steps):
-        for i in range(at, at + sizes[h]):
-            stamp[position[members[i]] // LANES] = h
-        at += sizes[h]
-        lo[h] = filled
-        for b in range(num_blocks):
-            if stamp[b] == h:
-                blocks[filled] = b
-                filled += 1
-        hi[h] = filled
-    for h in range(steps, horizon):
-        lo[h] = lo[steps - 1]
-        hi[h] = hi[steps - 1]
-    return lo, hi, blocks[:filled].copy()
-
-
-@compiled
-def reachable_by_step(first: Array, start: Array, successor: Array, initial: Array, horizon: int) -> Array:
-    """[H, S]: the states that can be occupied at each step, where every step has pairs of its own."""
-    num_states = initial.size
-    reached = np.zeros((horizon, num_states), np.bool_)
-    for s in range(num_states):
-        reached[0, s] = initial[s] > 0.0
-    for h in range(horizon - 1):
-        for s in range(num_states):
-            if reached[h, s]:
-                node = h * num_states + s
-                for j in range(start[first[node]], start[first[node + 1]]):
-                    reached[h + 1, successor[j]] = True
-    return reached
-
-
-@compiled
-def interleave(graph: Graph) -> tuple[Array, Lines]:
-    """The outcomes of each block side by side; the graph is already in positions.
-
-    slot_pair [slots, LANES]: the pairs in a slot, P for none. block_first [B+1]: slots of block b, one for the first
-    action of its states, one for the second, ..; slot_start [slots+1]: its lines; line_successor (a position) and
-    line_probability [lines, LANES].
-    """
-    first, start, successor, probability = graph
-    total = np.int64(first.size - 1)
-    num_blocks = (total + LANES - 1) // LANES
-    num_pairs = np.int64(start.size - 1)
-    block_first = np.zeros(num_blocks + 1, np.uint64)
-    slots = 0
-    for b in range(num_blocks):
-        most = 0
-        for i in range(b * LANES, min(total, (b + 1) * LANES)):
-            most = max(most, np.int64(first[i + 1]) - np.int64(first[i]))
-        slots += most
-        block_first[b + 1] = slots
-    slot_pair = np.full((slots, LANES), num_pairs, np.int64)
-    slot_start = np.zeros(slots + 1, np.uint64)
-    lines = 0
-    for b in range(num_blocks):
-        begin = np.int64(block_first[b])
-        for slot in range(begin, np.int64(block_first[b + 1])):
-            most = 0
-            for i in range(b * LANES, min(total, (b + 1) * LANES)):
-                k = np.int64(first[i]) + slot - begin
-                if k < np.int64(first[i + 1]):
-                    slot_pair[slot, i - b * LANES] = k
-                    most = max(most, np.int64(start[k + 1]) - np.int64(start[k]))
-            lines += most
-            slot_start[slot + 1] = lines
-    line_successor = np.zeros((lines, LANES), np.uint32)
-    line_probability = np.zeros((lines, LANES))
-    for slot in range(slots):
-        line = np.int64(slot_start[slot])
-        for m in range(LANES):
-            k = slot_pair[slot, m]
-            if k < num_pairs:
-                begin = np.int64(start[k])
-                for j in range(begin, np.int64(start[k + 1])):
-                    line_successor[line + j - begin, m] = successor[j]
-                    line_probability[line + j - begin, m] = probability[j]
-    return slot_pair, (block_first, slot_start, line_successor, line_probability)
 
 
 # -- directions -------------------------------------------------------------------------------------------
@@ -205,24 +64,27 @@ def along_many(pay: Array, bonus: Array, W: Array, sizes: Array, out: Array) -> 
 
 @compiled
 def backward(
-    lines: Lines, occupied: Occupied, initial: Array, pay: Array, tie: float, values: Array, choice: Array
-) -> float:
-    """The value of the start in one direction; fills choice [M, LANES], a row for each step and block to be occupied.
+    lines: Lines, occupied: Occupied, pay: Array, tie: float, values: Array, choice: Array, since: int, until: int,
+    part: int, parts: int,
+) -> None:  # fmt: skip
+    """Steps until-1, .., since of one direction; fills choice [M, LANES], a row for each step and block to be occupied.
 
     pay [slots, LANES]. The rows of step h are at[h], at[h] + 1, .., one for each of blocks[lo[h]:hi[h]].
-    `values` [2, B, LANES] is scratch; values[H % 2] are left as those at the first step.
+    `values` [2, B, LANES] is scratch; values[H % 2] are left as those at the first step. Of the blocks of each step one
+    part of `parts` is done: threads may share a step.
     """
     block_first, slot_start, line_successor, line_probability = lines
     lo, hi, blocks, begin = occupied
     horizon = lo.size
     ties = every(tie)
     zero = every(0.0)
-    for h in range(horizon - 1, -1, -1):
+    for h in range(until - 1, since - 1, -1):
         V = values[(horizon - 1 - h) % 2].reshape(-1)
         W = values[(horizon - h) % 2]
         rows = np.uint64(begin[h]) - np.uint64(lo[h])
         last = h == horizon - 1
-        for i in range(np.uint64(lo[h]), np.uint64(hi[h])):
+        count = hi[h] - lo[h]
+        for i in range(np.uint64(lo[h] + count * part // parts), np.uint64(lo[h] + count * (part + 1) // parts)):
             b = np.uint64(blocks[i])
             best = every(-np.inf)
             chosen = best
@@ -239,18 +101,23 @@ def backward(
                 a += 1.0
             put(W, b, best)
             put(choice, rows + i, at)
-    first_values = values[horizon % 2].reshape(-1)
+
+
+@compiled
+def expected(initial: Array, values: Array) -> float:
+    """What the start expects of values [n]."""
     total = 0.0
     for s in range(initial.size):
         if initial[s] > 0.0:
-            total += initial[s] * first_values[s]
+            total += initial[s] * values[s]
     return total
 
 
 @compiled
 def backward_many(
-    graph: Graph, occupied: Occupied, initial: Array, pay: Array, tie: Array, values: Array, choice: Array
-) -> Lanes:
+    graph: Graph, occupied: Occupied, pay: Array, tie: Array, values: Array, choice: Array, since: int, until: int,
+    part: int, parts: int,
+) -> None:  # fmt: skip
     """The same in LANES directions: pay [P, LANES], tie [LANES], choice [M * LANES, LANES], values [2, n, LANES].
 
     The graph is in positions here: first [n+1], start [P+1], successor [N] and pay follow `order`.
@@ -261,12 +128,13 @@ def backward_many(
     n = np.uint64(first.size - 1)
     ties = (tie[0], tie[1], tie[2], tie[3], tie[4], tie[5], tie[6], tie[7])
     zero = every(0.0)
-    for h in range(horizon - 1, -1, -1):
+    for h in range(until - 1, since - 1, -1):
         V = values[(horizon - 1 - h) % 2]
         W = values[(horizon - h) % 2]
         rows = np.uint64(begin[h]) - np.uint64(lo[h])
         last = h == horizon - 1
-        for i in range(np.uint64(lo[h]), np.uint64(hi[h])):
+        count = hi[h] - lo[h]
+        for i in range(np.uint64(lo[h] + count * part // parts), np.uint64(lo[h] + count * (part + 1) // parts)):
             s0 = np.uint64(blocks[i]) * np.uint64(LANES)
             for s in range(s0, min(n, s0 + np.uint64(LANES))):
                 best = every(-np.inf)
@@ -284,19 +152,13 @@ def backward_many(
                     a += 1.0
                 put(W, s, best)
                 put(choice, (rows + i) * np.uint64(LANES) + s - s0, at)
-    first_values = values[horizon % 2]
-    totals = zero
-    for s in range(initial.size):
-        if initial[s] > 0.0:
-            totals = add(totals, every(initial[s]), row(first_values, s))
-    return totals
 
 
 @compiled
 def visits(
-    graph: Graph, occupied: Occupied, initial: Array, choice: Array, lane: int, mu: Array, counts: Array
+    graph: Graph, occupied: Occupied, initial: Array, choice: Array, lanes: int, lane: int, mu: Array, counts: Array
 ) -> None:
-    """Expected visits to each pair, counts [P], of the greedy policy choice[:, lane] ([M * LANES, lanes]).
+    """Expected visits to each pair, counts [P], of the greedy policy choice[lane::lanes] ([M * LANES * lanes]).
 
     Everything in positions, as in `backward_many`; `mu` [2, n] is scratch.
     """
@@ -323,7 +185,9 @@ def visits(
             for s in range(s0, min(n, s0 + np.uint64(LANES))):
                 x = now[s]
                 if x > 0.0:
-                    k = first[s] + np.uint64(choice[(rows + i) * np.uint64(LANES) + s - s0, lane])
+                    k = first[s] + np.uint64(
+                        choice[((rows + i) * np.uint64(LANES) + s - s0) * np.uint64(lanes) + np.uint64(lane)]
+                    )
                     counts[k] += x
                     if more:
                         for j in range(start[k], start[k + ONE]):
@@ -336,6 +200,7 @@ def collected(
     occupied: Occupied,
     initial: Array,
     choice: Array,
+    lanes: int,
     lane: int,
     mu: Array,
     pay: Array,
@@ -370,7 +235,9 @@ def collected(
                 x = now[s]
                 if x > 0.0:
                     now[s] = 0.0  # a block may hold states of two steps: each is come to once
-                    k = first[s] + np.uint64(choice[(rows + b) * np.uint64(LANES) + s - s0, lane])
+                    k = first[s] + np.uint64(
+                        choice[((rows + b) * np.uint64(LANES) + s - s0) * np.uint64(lanes) + np.uint64(lane)]
+                    )
                     for i in range(size):
                         mean[i] += x * pay[k, i]
                     if bonus.shape[0]:
@@ -381,33 +248,178 @@ def collected(
                             then[successor[j]] += x * probability[j]
 
 
+# -- directions answered ----------------------------------------------------------------------------------
+
+
+@inlined
+def worth(laid: Laid, w: Array, choice: Array, lanes: int, lane: int, work: Work, point: Array, mean: Array) -> None:
+    """The expected totals of the policy choice[lane::lanes], in mean [1+d]; in the best case for w within the bonus, in
+    point [1+d]."""
+    graph, _, occupied, initial, pay, bonus, _, _, _, by_step = laid
+    _, mu, counts, _ = work
+    size = w.size
+    moved = np.zeros(size)
+    if by_step:
+        collected(graph, occupied, initial, choice, lanes, lane, mu, pay, bonus, mean, moved)
+    else:
+        visits(graph, occupied, initial, choice, lanes, lane, mu, counts)
+        part = np.zeros((2, size))
+        for i in range(size):
+            mean[i] = 0.0
+        for k in range(counts.size):
+            x = counts[k]
+            if x > 0.0:
+                for i in range(size):
+                    part[0, i] += x * pay[k, i]
+                if bonus.shape[0]:
+                    for i in range(size):
+                        part[1, i] += x * bonus[k, i]
+            if (k + 1) % PART == 0 or k + 1 == counts.size:
+                for i in range(size):
+                    mean[i] += part[0, i]
+                    moved[i] += part[1, i]
+                    part[0, i] = 0.0
+                    part[1, i] = 0.0
+    for i in range(size):
+        point[i] = mean[i] + np.sign(w[i]) * moved[i] if bonus.shape[0] else mean[i]
+
+
+@inlined
+def tied(w: Array, ties: Array) -> float:
+    """How close to each other actions tie, in a direction: |w| . ties."""
+    tie = 0.0
+    for i in range(w.size):
+        tie += abs(w[i]) * ties[i]
+    return tie
+
+
+@compiled
+def answer(laid: Laid, w: Array, ties: Array, work: Work, choice: Array, point: Array, mean: Array) -> float:
+    """support(w) by `backward`, with the policy that attains it in choice [M, LANES] and its value vectors in point and
+    mean. What is chosen depends on w alone, also where nobody comes."""
+    _, lines, occupied, initial, _, _, slot_pay, slot_bonus, missing, _ = laid
+    values, _, _, slots = work
+    along_blocks(slot_pay, slot_bonus, w, slots)
+    for slot in range(missing.shape[0]):
+        for m in range(LANES):
+            if missing[slot, m]:
+                slots[slot, m] = -np.inf
+    zero = every(0.0)
+    for b in range(values.shape[1]):
+        put(values[0], b, zero)
+        put(values[1], b, zero)
+    horizon = occupied[0].size
+    backward(lines, occupied, slots, tied(w, ties), values, choice, 0, horizon, 0, 1)
+    worth(laid, w, choice.reshape(-1), 1, 0, work, point, mean)
+    return expected(initial, values[horizon % 2].reshape(-1))
+
+
+@compiled
+def gathered(
+    graph: Graph, occupied: Occupied, choice: Array, lanes: int, lane: int, table: Array, Z: Array, since: int,
+    until: int, part: int, parts: int,
+) -> None:  # fmt: skip
+    """Steps until-1, .., since of the expected totals of table [P, c] under the policy of `visits`, by state.
+
+    Backward: a state gathers the totals of its successors, so that threads may share a step, as in `backward`. `Z`
+    [2, n, c] is scratch, at first 0; Z[H % 2] are left as those at the first step.
+    """
+    first, start, successor, probability = graph
+    lo, hi, blocks, begin = occupied
+    horizon = lo.size
+    n, size = np.uint64(first.size - 1), np.uint64(table.shape[1])
+    for h in range(until - 1, since - 1, -1):
+        old, new = Z[(horizon - 1 - h) % 2], Z[(horizon - h) % 2]
+        rows = np.uint64(begin[h]) - np.uint64(lo[h])
+        last = h == horizon - 1
+        count = hi[h] - lo[h]
+        for i in range(np.uint64(lo[h] + count * part // parts), np.uint64(lo[h] + count * (part + 1) // parts)):
+            s0 = np.uint64(blocks[i]) * np.uint64(LANES)
+            for s in range(s0, min(n, s0 + np.uint64(LANES))):
+                at = ((rows + i) * np.uint64(LANES) + s - s0) * np.uint64(lanes) + np.uint64(lane)
+                k = first[s] + np.uint64(choice[at])
+                end = start[k] if last else start[k + ONE]
+                for c in range(size):
+                    x = table[k, c]
+                    for j in range(start[k], end):
+                        x += probability[j] * old[successor[j], c]
+                    new[s, c] = x
+
+
+@compiled
+def many_ways(
+    pay: Array, bonus: Array, directions: Array, ties: Array, gone: Array, values: Array, slots: Array
+) -> Array:
+    """Make ready for `backward_many`: the pay along each of up to LANES directions [m, 1+d], and their ties [LANES].
+
+    `gone` [P] are pairs that are not to be played, or of size 0.
+    """
+    m, size = directions.shape
+    W, sizes, tie = np.zeros((size, LANES)), np.zeros((size, LANES)), np.zeros(LANES)
+    for i in range(m):
+        tie[i] = tied(directions[i], ties)
+        for j in range(size):
+            W[j, i] = directions[i, j]
+            sizes[j, i] = abs(directions[i, j])
+    along_many(pay, bonus, W, sizes, slots)
+    for k in range(gone.size):
+        if gone[k]:
+            put(slots, k, every(-np.inf))
+    zero = every(0.0)
+    for i in range(values.shape[1]):
+        put(values[0], i, zero)
+        put(values[1], i, zero)
+    return tie
+
+
+@compiled
+def answer_many(
+    laid: Laid, directions: Array, ties: Array, gone: Array, work: Work, many: Many, found: Array, points: Array,
+    means: Array,
+) -> None:  # fmt: skip
+    """The answers to up to LANES directions [m, 1+d], bit for bit as by `answer`, in one sweep of `backward_many`.
+
+    `gone` as in `many_ways`; `found` [m] is filled with the values.
+    """
+    graph, _, occupied, initial, pay, bonus, _, _, _, _ = laid
+    values, choice, slots = many
+    horizon = occupied[0].size
+    tie = many_ways(pay, bonus, directions, ties, gone, values, slots)
+    backward_many(graph, occupied, slots, tie, values, choice, 0, horizon, 0, 1)
+    for i in range(directions.shape[0]):
+        found[i] = expected(initial, values[horizon % 2][:, i])
+        worth(laid, directions[i], choice.reshape(-1), LANES, i, work, points[i], means[i])
+
+
 @compiled
 def greedy(first: Array, start: Array, successor: Array, probability: Array, action: Array, pay: Array, tie: float,
            actions: Array) -> None:  # fmt: skip
     """The best actions [H, S] for pay [P], at every step and state, reachable or not; ties as in `backward`."""
-    horizon, num_states = actions.shape
-    stride = num_states if first.size - 1 > num_states else 0
-    V = np.zeros(num_states)
-    W = np.empty(num_states)
+    horizon, size = actions.shape
+    num_states = np.uint64(size)
+    stride = num_states if first.size - 1 > size else np.uint64(0)
+    V = np.zeros(size)
+    W = np.empty(size)
     for h in range(horizon - 1, -1, -1):
         for s in range(num_states):
-            node = h * stride + s
+            node = np.uint64(h) * stride + s
+            begin, end = np.uint64(first[node]), np.uint64(first[node + ONE])
             actions[h, s] = 0
             W[s] = 0.0
-            if first[node] == first[node + 1]:
+            if begin == end:
                 continue  # nobody comes here at this step
             best = -np.inf
             chosen = -np.inf
-            at = first[node]
-            for k in range(first[node], first[node + 1]):
+            at = begin
+            for k in range(begin, end):
                 q = pay[k]
                 if h < horizon - 1:
-                    for j in range(start[k], start[k + 1]):
-                        q += probability[j] * V[successor[j]]
+                    for j in range(np.uint64(start[k]), np.uint64(start[k + ONE])):
+                        q += probability[j] * V[np.uint64(successor[j])]
                 if q > chosen + tie:
                     chosen = q
                     at = k
-                best = max(best, q)
+                best = q if q > best else best
             W[s] = best
             actions[h, s] = action[at]
         V, W = W, V

@@ -10,7 +10,8 @@ import numpy as np
 
 from conrl.kernels.compiling import Array, compiled
 from conrl.kernels.lanes import LANES, add, every, gather, pick, put, row, where
-from conrl.kernels.planning import ONE, Graph, Lines
+from conrl.kernels.layout import Graph, Lines
+from conrl.kernels.planning import ONE
 
 Chain = tuple[Array, ...]  # begin [n+1], column, weight
 

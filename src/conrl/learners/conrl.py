@@ -20,8 +20,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from conrl import kernels
 from conrl._types import Array, Arrays, Float
-from conrl.arguments import LARGEST, frozen, read_choice, read_flag
+from conrl.arguments import LARGEST, read_choice, read_flag, sealed
 from conrl.episode import Episode
 from conrl.errors import ConRLError, InfeasibleError, RunError, SpecError, shown
 from conrl.estimation.adaptive import AdaptiveBonus
@@ -234,12 +235,13 @@ class ConRL(ReplanningLearner):
     def _decide(self) -> Proposal:
         if self.replan == "doubling":
             return super()._decide()
-        plan = self._new_plan()
-        skip, share = self.generator().random(2)
+        plan, whole = self._new_plan(), self.play == "markov"
+        # Where nothing is left to chance, nothing is drawn: the next episode has draws of its own.
+        skip, share = (0.0, 0.0) if whole and plan.skip == 0.0 else self.generator().random(2)
         intended: Policy = self._null
         if skip >= plan.skip:
-            whole = self.play == "markov"
-            intended = self._of_task(plan.policy if whole else plan.component(int(draw(plan.weights, share))))
+            part = None if whole else plan.component(int(draw(plan.weights, share)))
+            intended = self._played(plan) if part is None else self._of_task(part)
         reported = None
         if self.executes == "most-probable" and not isinstance(intended, (Deterministic, Null)):
             reported, intended = intended, intended.most_probable
@@ -247,13 +249,29 @@ class ConRL(ReplanningLearner):
         played, infeasible = self._null if guarded else intended, plan.status == "infeasible"
         return Proposal(played, intended, guarded=guarded, infeasible=infeasible, reported=reported)
 
+    def _played(self, plan: Plan) -> Policy:
+        """The Markov form of a plan as a policy of the task."""
+        parts = [plan.component(i) for i in range(plan.weights.size)]
+        exact = type(self.planner) is ColumnGeneration and not self.task.step_dependent
+        if len(parts) == 1 or not exact or not all(type(part) is Deterministic for part in parts):
+            return self._of_task(parts[0] if len(parts) == 1 else plan.policy)
+        model, counts, H = plan.mdp, self.counts, self.task.horizon
+        actions = np.empty((len(parts), counts.horizon, counts.num_seen), dtype=np.int16)
+        for i, part in enumerate(parts):
+            actions[i] = part.mode
+        mixed = *model.graph, model.initial, model.action, plan.weights, actions, int(plan.weights.argmax())
+        places = counts.horizon - H, counts.order, self._usual[0], self.task.num_actions
+        given: tuple[Any, ...] = mixed + places
+        return Policy._trusted(kernels.mixed_table(*given))
+
     def _plan_lottery(self) -> Lottery:
         plan = self._new_plan()
         self._planned()  # what is planned stays, played or not
         whole = self.play == "markov"
-        parts = [plan.policy] if whole else [plan.component(i) for i in range(plan.weights.size)]
-        weights = np.ones(1) if whole else plan.weights / plan.weights.sum()
-        return Lottery(weights, tuple(map(self._of_task, parts)), infeasible=plan.status == "infeasible")
+        if whole:
+            return Lottery(np.ones(1), (self._played(plan),), infeasible=plan.status == "infeasible")
+        parts = tuple(self._of_task(plan.component(i)) for i in range(plan.weights.size))
+        return Lottery(plan.weights / plan.weights.sum(), parts, infeasible=plan.status == "infeasible")
 
     def _new_plan(self) -> Plan:
         """The plan of the coming episode."""
@@ -272,13 +290,13 @@ class ConRL(ReplanningLearner):
                 problem = Knapsack(np.maximum(self.budget.left, 0.0), K - k + 1)
             else:
                 problem = Knapsack(self.budget.budgets, K, self._epsilon)
-        estimate, b = self._believed(k)
-        plan = self._plan_in(self._model(estimate, b), problem)
+        b = self._believed(k)
+        plan = self._plan_in(self._model(b), problem)
         if (
             plan.status == "infeasible" and (b[:, 1:] < 0.0).any()
         ):  # perhaps by caution alone, where a limit leaves no room
             b[:, 1:] = np.maximum(b[:, 1:], 0.0)
-            plan = self._plan_in(self._model(estimate, b), problem)
+            plan = self._plan_in(self._model(b), problem)
         return plan
 
     def _plan_in(self, model: ConstrainedMDP, problem: Problem) -> Plan:
@@ -290,35 +308,23 @@ class ConRL(ReplanningLearner):
                 return planned(self.planner, model, replace(problem, never={}), None, relax=True)
         return planned(self.planner, model, problem, self._start, relax=True)
 
-    def _believed(self, k: int) -> tuple[ConstrainedMDP, Float]:
-        """The estimate of the places before episode k, and its bonus [P, 1+d] (Algorithm 1, lines 2 and 3)."""
+    def _believed(self, k: int) -> Float:
+        """[P, 1+d]: the bonus of the estimate before episode k (Algorithm 1, line 3)."""
         counts = self.counts
-        estimate = counts.model(origin=Origin(self.task, counts.exists, counts.order.copy(), self.seed))
-        b = self._bonus_table(Evidence(counts, self.primed + k, self._prices, estimate, self._better))
+        b = self._bonus_table(Evidence._trusted(counts, self.primed + k, self._prices, self._better))
         if counts.known >= 0:
             b[counts.known] = 0.0
-        return estimate, b
+        return b
 
-    def _model(self, estimate: ConstrainedMDP, b: Float) -> ConstrainedMDP:
-        """The estimate with its bonus: caution moves what is paid, optimism is left to the planner."""
+    def _model(self, b: Float) -> ConstrainedMDP:
+        """The estimate of the places with its bonus: caution moves what is paid, optimism is left to the planner."""
         counts = self.counts
-        caution, hopeful = np.minimum(b, 0.0), np.maximum(b, 0.0)
-        pay = counts.means + caution * self._better if caution.any() else counts.means
-        if getattr(self.bonus, "bounded", True):
-            pay, hopeful = self._within_ranges(pay, hopeful)
-        return counts.by_outcome(estimate._copy(pay=frozen(pay), bonus=frozen(hopeful)))
-
-    def _within_ranges(self, pay: Float, hopeful: Float) -> tuple[Float, Float]:
-        """The same with pairs never visited between the ends of what is declared, as a middle and half a width."""
-        new = self.counts.visits == 0
-        if self.counts.known >= 0:
-            new[self.counts.known] = False  # neither END
-        if self.counts.start == self.counts.order[0]:
-            new[0] = False  # nor START pays anything
-        low, high = (np.clip(pay[new] + side * hopeful[new], *self.task.ranges.T) for side in (-1.0, 1.0))
-        pay, hopeful = pay.copy(), hopeful.copy()
-        pay[new], hopeful[new] = (low + high) / 2.0, (high - low) / 2.0
-        return pay, hopeful
+        bounded = bool(getattr(self.bonus, "bounded", True))
+        begins = 0 if counts.first_seen == counts.start else -1
+        moves = b, self._better, self.task.ranges, bounded, begins, counts.known
+        pay, hopeful = kernels.believed(counts.means, counts.visits, *moves)
+        origin = Origin(self.task, counts.exists, counts.order, self.seed)
+        return counts.by_outcome(counts.model(sealed(pay), sealed(hopeful), origin))
 
     def _bonus_table(self, evidence: Evidence) -> Float:
         """[P, 1+d]: what the bonus says, checked."""
@@ -339,9 +345,9 @@ class ConRL(ReplanningLearner):
             b = np.repeat(b[:, None], width, axis=1)
         if b.shape != (visits.size, width):
             raise SpecError(f"the bonus has shape {b.shape}; expected ({visits.size},) or ({visits.size}, {width})")
-        wrong = ~(np.abs(b) <= LARGEST)
-        if wrong.any():
-            raise SpecError(f"the bonus has an entry {b[wrong][0]}; it must be finite and at most {LARGEST:g} in size")
+        if not np.abs(b).max() <= LARGEST:
+            wrong = b[~(np.abs(b) <= LARGEST)][0]
+            raise SpecError(f"the bonus has an entry {wrong}; it must be finite and at most {LARGEST:g} in size")
         return b
 
     def _need_lottery(self) -> None:
@@ -402,11 +408,12 @@ class ConRL(ReplanningLearner):
 def _better(rows: Rows, num_costs: int) -> Float:
     """[1+d]: 1 where more is hoped for, the reward and costs that have a floor and no limit, and -1 where less is; 0
     for costs that have both. Optimism moves the estimate that way, and caution the other."""
-    sign = np.concatenate(([1.0], -np.ones(num_costs)))
+    sign = np.full(1 + num_costs, -1.0)
+    sign[0] = 1.0
     floors, limits = set(rows.cost[rows.sign < 0.0].tolist()), set(rows.cost[rows.sign > 0.0].tolist())
     for i in floors:
         sign[1 + i] = 0.0 if i in limits else 1.0
-    return sign
+    return sealed(sign)
 
 
 def _saved_row(state: Arrays, name: str, num_costs: int) -> Float | None:

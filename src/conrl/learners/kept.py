@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from conrl import kernels
 from conrl._types import Array, Float, Int
-from conrl.policy import Deterministic, Null, Policy
+from conrl.policy import Deterministic, Null, Policy, SparsePolicy
 from conrl.spending import SpentPolicy
 
 NULL, DETERMINISTIC, MARKOV, SPENT, SPARSE = range(5)
@@ -29,12 +30,10 @@ class Sparse(NamedTuple):
     def of(cls, policy: Policy) -> Sparse | None:
         """A policy in this form; None where it mixes at too many places."""
         H, S, A = policy.shape
-        table = policy.probabilities.reshape(H * S, A)
-        mode = policy.mode.reshape(-1)
-        at = np.flatnonzero(table[np.arange(H * S), mode] != 1.0)
-        if at.size > SELDOM * H * S:
-            return None
-        return cls(mode.reshape(H, S).astype(np.int16), at, table[at])
+        if isinstance(policy, SparsePolicy) and policy.places.size <= SELDOM * H * S:
+            return cls(policy.modes.astype(np.int16), policy.places, policy.rows)
+        actions, at, rows, count = kernels.mixing(policy.probabilities.reshape(H * S, A), int(SELDOM * H * S))
+        return None if count < 0 else cls(actions.reshape(H, S), at, rows)
 
     def policy(self) -> Policy:
         """The policy again, to the bit."""
@@ -57,8 +56,14 @@ def compact(policy: Kept) -> Kept:
 
 def fingerprint(policy: Kept) -> str:
     """Tells a policy from others, by 16 bytes."""
-    arrays = _arrays(policy)
     digest = hashlib.blake2b(digest_size=16)
+    if isinstance(policy, Sparse):  # of one shape, all that a learner keeps; not in any file
+        for array in policy:
+            digest.update(array.data)
+        return f"sparse {digest.hexdigest()}"
+    arrays = {} if isinstance(policy, Null) else policy._arrays()
+    if isinstance(policy, Deterministic):  # the same, however it is held
+        arrays["actions"] = policy.actions.astype(np.int16, copy=False)
     for name in sorted(arrays):
         array = np.asarray(arrays[name])
         digest.update(f"{name} {array.dtype} {array.shape}".encode())
@@ -122,13 +127,6 @@ def _sparse_policies(state: Mapping[str, Array], shape: tuple[int, int, int]) ->
         if not inside.all() or (part.at < 0).any() or (part.at >= shape[0] * shape[1]).any():
             raise ValueError("a policy mixes, or acts, where there is nothing")
         yield Policy(part.policy().probabilities)
-
-
-def _arrays(kept: Kept) -> dict[str, Any]:
-    """What tells one from another."""
-    if isinstance(kept, Sparse):
-        return kept._asdict()
-    return {} if isinstance(kept, Null) else kept._arrays()
 
 
 def _narrow(actions: NDArray[np.int16]) -> Array:

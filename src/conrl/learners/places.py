@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from conrl._types import Array, Arrays, Int
+from conrl.arguments import sealed
 from conrl.episode import Episode
 from conrl.estimation.counts import Counts
 from conrl.estimation.fitting import logged
@@ -36,6 +37,7 @@ class PlacesLearner(BaseLearner):
         super().__init__(task, problem, seed, keep_policies)
         self.counts = Counts(task)
         self.primed = 0
+        self._usual = sealed(np.argmax(task.mask, axis=2))  # [1, S], or [H, S]: the first action that there is
 
     def _of_task(self, policy: Policy) -> Policy:
         """A policy of the places as one of the task; in states never seen, the first action there is."""
@@ -43,7 +45,6 @@ class PlacesLearner(BaseLearner):
         place = np.flatnonzero(counts.order < counts.start)  # neither START nor END
         seen = counts.order[place]
         begin = counts.horizon - task.horizon  # START takes a step
-        first = np.argmax(task.mask, axis=2)  # [1, S], or [H, S]
         # Where steps are counted apart, a place is a state at one step.
         at: tuple[Any, Any] = (slice(None), seen)
         of: tuple[Any, Any] = (slice(begin, None), place)
@@ -51,14 +52,14 @@ class PlacesLearner(BaseLearner):
             at = np.divmod(seen, task.num_states)
             of = begin + at[0], place
         if isinstance(policy, SpentPolicy):
-            return self._spending(policy, first, begin)
+            return self._spending(policy, self._usual, begin)
         if isinstance(policy, Deterministic):
             actions = np.empty((task.horizon, task.num_states), dtype=np.int16)
-            actions[:] = first
+            actions[:] = self._usual
             actions[at] = policy.actions[of]
             return Deterministic._trusted_actions(actions, task.num_actions)
         table = np.zeros((task.horizon, task.num_states, task.num_actions))
-        np.put_along_axis(table, np.broadcast_to(first, table.shape[:2])[:, :, None], 1.0, axis=2)
+        np.put_along_axis(table, np.broadcast_to(self._usual, table.shape[:2])[:, :, None], 1.0, axis=2)
         table[at] = policy.probabilities[of]
         return Policy._trusted(table)
 

@@ -81,7 +81,7 @@ POLICIES = ("safe",)  # arguments of learners that are policies, stored as array
 _APART = ("features", "available", "state_names", "action_names", "cells")
 _CELLS = "task_cells_"
 # Fields that are younger than descriptions in files, and what those mean; left out where they have that value.
-_UNSAID: dict[str, dict[str, Any]] = {"ScaledBonus": {"bounded": False}}
+_UNSAID: dict[str, dict[str, Any]] = {"ScaledBonus": {"bounded": False}, "ColumnGeneration": {"threads": None}}
 
 
 def describe(part: Any) -> dict[str, Any] | None:

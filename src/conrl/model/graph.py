@@ -54,18 +54,10 @@ class Reach(NamedTuple):
     def of(cls, graph: Graph, initial: Float, horizon: int) -> Reach:
         if graph.first.size - 1 > initial.size:
             return cls._by_step(graph, initial, horizon)
-        since, sizes, members = kernels.reachable(graph.first, graph.start, graph.successor, initial, horizon)
-        # By the step at which a state is first reached; within a step, states with as many actions and outcomes side
-        # by side: less padding.
-        actions, outcomes = np.diff(graph.first), np.diff(graph.start[graph.first])
-        order = np.lexsort((outcomes, actions, since))[: np.count_nonzero(since < horizon)]
-        position = np.zeros(initial.size, dtype=np.uint32)
-        position[order] = np.arange(order.size, dtype=np.uint32)
-        num_blocks = -(-order.size // kernels.LANES)
-        lo, hi, blocks = kernels.occupied_blocks(position, num_blocks, sizes, members, horizon)
-        inner, pairs, _ = graph.part(order, position)
-        most = int(np.diff(inner.start).max()), int(np.bincount(inner.successor).max())
-        return cls(order, pairs, lo, hi, blocks, _rows(lo, hi), inner, initial[order], *most)
+        order, pairs, (lo, hi, blocks, at), inner, start, outcomes, arrivals = kernels.arranged(
+            *graph, initial, horizon
+        )
+        return cls(order, pairs, lo, hi, blocks, at, Graph(*inner), start, outcomes, arrivals)
 
     @classmethod
     def _by_step(cls, graph: Graph, initial: Float, horizon: int) -> Reach:

@@ -103,11 +103,10 @@ class Linear(OnlyGiven):
     _bound: dict[tuple[str, ...], Rows] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        setter(self)("limits", held(self.limits))
-        setter(self)("floors", held(self.floors))
-        setter(self)("per_step", held(self.per_step))
-        for name in (*KINDS, "grid"):
-            setter(self)(name, held(getattr(self, name)))
+        keep = setter(self)
+        for name in ("limits", "floors", "per_step", *KINDS, "grid"):
+            if (given := getattr(self, name)) is not None:
+                keep(name, held(given))
 
     @property
     def on_episodes(self) -> bool:

@@ -21,9 +21,10 @@ from numpy.typing import ArrayLike
 
 from conrl import kernels
 from conrl._types import Array, Bool, Float, Int
-from conrl.arguments import LARGEST, float_array, frozen, is_int, read_flag
+from conrl.arguments import LARGEST, float_array, frozen, is_int, read_flag, sealed
 from conrl.errors import ModelError, SpecError, shown, unknown
 from conrl.model.criteria import Criterion, need_steps
+from conrl.model.from_blocks import Blocks, read_blocks
 from conrl.model.graph import Graph, Reach
 from conrl.model.layout import Layout
 from conrl.model.limits import resolve_limits
@@ -174,7 +175,7 @@ class ConstrainedMDP(Sheeted):
             horizon=steps,
             step_dependent=read.by_step,
             _names=names,
-            action=frozen(read.rows % A),
+            action=sealed(read.rows % A),
             graph=graph,
             pay=pay,
             outcome_pay=outcome_pay,
@@ -217,6 +218,29 @@ class ConstrainedMDP(Sheeted):
         return cls(outcomes, (), None, horizon, **rest)
 
     @classmethod
+    def from_blocks(
+        cls, blocks: Blocks, *, num_states: int, num_actions: int, horizon: int | Criterion, **rest: Any
+    ) -> ConstrainedMDP:
+        """A model from blocks of rows: for one so large that its arrays should not be held twice.
+
+        Args:
+            blocks: an iterable of blocks, or a function without arguments that gives one. Each block is about the next
+                n states, as many as it likes: `(successor, probability, rewards, costs)` with the states that each pair
+                can lead to, `[n, A, k]`, and their probabilities, `[n, A, k]`; rewards `[n, A]`; costs `[n, A, d]` or
+                None. Where pairs have different numbers of successors, `(start, successor, probability, rewards,
+                costs)`: those of pair i = (state within the block) * A + action are `start[i] .. start[i+1]-1`; a pair
+                without any does not exist.
+            num_states, num_actions: the sizes of the whole model.
+            horizon, rest: as in the constructor; `available` is said by `start`.
+
+        A successor that a pair has twice has both probabilities.
+        """
+        if "available" in rest:
+            raise TypeError("from_blocks() takes no 'available': pairs without successors do not exist")
+        outcomes: Any = read_blocks(blocks, num_states, num_actions)
+        return cls(outcomes, (), None, horizon, **rest)
+
+    @classmethod
     def _trusted(
         cls,
         *,
@@ -256,8 +280,8 @@ class ConstrainedMDP(Sheeted):
 
     def _fill(self, **values: object) -> None:
         """Set every attribute, for construction only; what is not given is None."""
-        for name in ConstrainedMDP.__slots__:
-            object.__setattr__(self, name, values.get(name))
+        for name, slot in SLOTS:
+            slot.__set__(self, values.get(name))
         object.__setattr__(self, "num_pairs", self.action.size)
         object.__setattr__(self, "cost_names", self._names.costs)
 
@@ -554,7 +578,7 @@ class ConstrainedMDP(Sheeted):
         return other
 
     def _values(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in ConstrainedMDP.__slots__}
+        return {name: slot.__get__(self) for name, slot in SLOTS}
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (self._values() | {"_derived": {}},)
@@ -583,6 +607,10 @@ class ConstrainedMDP(Sheeted):
             state_names=self._names.states,
             action_names=self._names.actions,
         )
+
+
+# A learner makes a model each episode: what sets an attribute of it, found once.
+SLOTS: tuple[tuple[str, Any], ...] = tuple((name, vars(ConstrainedMDP)[name]) for name in ConstrainedMDP.__slots__)
 
 
 def need_model(mdp: Any, who: str) -> None:

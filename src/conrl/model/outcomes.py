@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from conrl import kernels
 from conrl._types import Array, Float, Int
-from conrl.arguments import LARGEST, any_array, float_array, frozen, is_int, is_sparse
+from conrl.arguments import LARGEST, any_array, float_array, is_int, is_sparse, sealed
 from conrl.errors import ModelError, shown
 from conrl.model.graph import Graph, select
 from conrl.model.reading import ROW_SUM_TOLERANCE, Names, check_sizes, read_available
@@ -47,7 +47,7 @@ class Outcomes(NamedTuple):
         """The sparse structure, once every state has an action and the probabilities of each pair sum to 1."""
         nodes = max(self.steps, 1) * self.num_states
         first = np.searchsorted(self.rows // self.num_actions, np.arange(nodes + 1))
-        graph = Graph(frozen(first), frozen(self.start), frozen(self.successor), frozen(self.probability))
+        graph = Graph(sealed(first), sealed(self.start), sealed(self.successor), sealed(self.probability))
         check_actions(graph, initial, self.steps, names)
         self._check_probabilities(names)
         return graph
@@ -68,11 +68,11 @@ class Outcomes(NamedTuple):
                     f"it must be finite and at most {LARGEST:g} in size"
                 )
         means = [np.add.reduceat(x * self.probability, self.start[:-1]) if apart else x for x, apart in columns]
-        pay = frozen(np.stack(means, axis=1))
+        pay = sealed(np.stack(means, axis=1))
         if not any(apart for _, apart in columns):
             return pay, None
         counts = np.diff(self.start)
-        return pay, frozen(np.stack([x if apart else np.repeat(x, counts) for x, apart in columns], axis=1))
+        return pay, sealed(np.stack([x if apart else np.repeat(x, counts) for x, apart in columns], axis=1))
 
     def _check_probabilities(self, names: Names) -> None:
         """That each is a number of at least 0, and that those of a pair sum to 1."""
@@ -137,7 +137,7 @@ class _Table(NamedTuple):
     by_outcome: bool
     by_step: bool
 
-    def at(self, rows: Int, counts: Int, successor: Int, num_rows: int) -> Float:
+    def at(self, rows: Int, counts: Int, successor: Array, num_rows: int) -> Float:
         """[P] of the pairs with those rows, or [N] of their outcomes, so many of each; `num_rows` of one step."""
         if not self.by_step:
             rows = rows % num_rows
@@ -166,7 +166,7 @@ def read_tables(
     if rows.size < exists.size or rows.size + 1 != entries.start.size:
         start, kept = select(entries.start, rows if moves else rows % (S * A))
         entries = _SparseRows(start.astype(np.int64), entries.column[kept], entries.value[kept])
-    outcomes = np.diff(entries.start), entries.column.astype(np.int64), S * A
+    outcomes = np.diff(entries.start), entries.column, S * A
     return Outcomes(S, A, steps, rows, *entries, [table.at(rows, *outcomes) for table in tables])
 
 
@@ -202,7 +202,7 @@ def _read_transitions(transitions: Any) -> tuple[_SparseRows, int, int, int]:
         entries = np.searchsorted(rows, np.arange(table.shape[0] + 1)), columns, table[rows, columns]
     check_sizes(num_states, num_actions)
     start, column, value = entries
-    read = _SparseRows(start.astype(np.int64), column.astype(np.int32), value)
+    read = _SparseRows(start.astype(np.int64, copy=False), column.astype(np.int32, copy=False), value)
     return read, num_states, num_actions, num_steps
 
 
@@ -245,7 +245,7 @@ def _stacked(matrices: list[Any], what: str, shape: tuple[int, int]) -> sp.csr_a
     return copies[0] if len(copies) == 1 else sp.csr_array(sp.vstack(copies, format="csr"))
 
 
-def _entries(table: sp.csr_array, row: Int, column: Int) -> Float:
+def _entries(table: sp.csr_array, row: Int, column: Array) -> Float:
     """[N]: the entries of a sparse table at so many places; 0 where it has none."""
     if table.nnz == 0:
         return np.zeros(row.size)
@@ -323,12 +323,12 @@ def read_outcomes(
     """
     check_sizes(num_states, num_actions)
     p, m = float_array(outcomes[3], "probability"), float_array(outcomes[4], "pay")
-    s = _read_indices(outcomes[0], "state", p.shape, num_states)
-    a = _read_indices(outcomes[1], "action", p.shape, num_actions)
-    t = _read_indices(outcomes[2], "successor", p.shape, num_states)
+    s = read_indices(outcomes[0], "state", p.shape, num_states).astype(np.int64)
+    a = read_indices(outcomes[1], "action", p.shape, num_actions).astype(np.int64)
+    t = read_indices(outcomes[2], "successor", p.shape, num_states)
     if p.ndim != 1 or m.ndim != 2 or m.shape[0] != p.size or m.shape[1] == 0:
         raise ModelError(f"pay has shape {m.shape} for {p.size} outcomes; expected ({p.size}, 1 + number of costs)")
-    h = np.zeros_like(s) if step is None else _read_indices(step, "step", p.shape, steps)
+    h = np.zeros_like(s) if step is None else read_indices(step, "step", p.shape, steps).astype(np.int64)
     if num_states > p.size and step is None:
         raise ModelError(
             f"{p.size} outcome{'s' * (p.size != 1)} for {shown(num_states)} states: some state {NO_ACTION}"
@@ -351,15 +351,15 @@ def read_outcomes(
     return Outcomes(num_states, num_actions, by_step, rows, start, t.astype(np.int32), p, m.T)
 
 
-def _read_indices(values: ArrayLike, name: str, shape: tuple[int, ...], size: int) -> Int:
-    """[n]: whole numbers in 0..size-1."""
+def read_indices(values: ArrayLike, name: str, shape: tuple[int, ...], size: int) -> Array:
+    """Whole numbers in 0..size-1, of that shape, as given."""
     index = any_array(values, name)
     if index.shape != shape or (index.size and index.dtype.kind not in "iu"):
         raise ModelError(f"{name} has shape {index.shape} and dtype {index.dtype}; expected {math.prod(shape)} indices")
     bad = _outside(index, size)
     if bad is not None:
         raise ModelError(f"{name} index {bad} is not in 0..{size - 1}")
-    return index.astype(np.int64)
+    return index
 
 
 def _outside(index: Array, size: int) -> int | None:

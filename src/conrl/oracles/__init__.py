@@ -10,6 +10,7 @@ from conrl.model.criteria import Average, Discounted, Total
 from conrl.model.fleet import Fleet
 from conrl.oracles.a2c import A2C, A2CSettings
 from conrl.oracles.backward_induction import BackwardInduction
+from conrl.oracles.large import LargeBackwardInduction
 from conrl.oracles.null_action import WithNullAction
 from conrl.oracles.protocols import ModelOracle, Responder, Support, SupportOracle, Supports
 from conrl.oracles.sum import SumOracle
@@ -18,6 +19,7 @@ __all__ = [
     "A2C",
     "A2CSettings",
     "BackwardInduction",
+    "LargeBackwardInduction",
     "ModelOracle",
     "Responder",
     "SumOracle",
@@ -29,14 +31,20 @@ __all__ = [
 ]
 
 
+LARGE = 6_000_000  # transitions from which threads are worth it, and copies are not (benchmarks/large.py)
+
+
 @overload
-def exact_oracle(model: Fleet) -> SumOracle: ...
+def exact_oracle(model: Fleet, threads: int | None = None) -> SumOracle: ...
 @overload
-def exact_oracle(model: Any) -> ModelOracle: ...
-def exact_oracle(model: Any) -> ModelOracle | SumOracle:
-    """The exact oracle of a model, by what kind of model it is: planners ask for it here and know no other."""
+def exact_oracle(model: Any, threads: int | None = None) -> ModelOracle: ...
+def exact_oracle(model: Any, threads: int | None = None) -> ModelOracle | SumOracle:
+    """The exact oracle of a model, by what kind of model it is: planners ask for it here and know no other.
+
+    `threads`: how many a large model or a fleet may be worked on with; by default as many as there are cores.
+    """
     if isinstance(model, Fleet):
-        return SumOracle(model)
+        return SumOracle(model, threads)
     horizon = model.horizon
     if isinstance(horizon, (Discounted, Total)):
         from conrl.oracles.stationary import DiscountedOracle, TotalOracle
@@ -46,4 +54,6 @@ def exact_oracle(model: Any) -> ModelOracle | SumOracle:
         from conrl.oracles.average import AverageOracle
 
         return AverageOracle(model)
-    return BackwardInduction(model)
+    if model.graph.probability.size >= LARGE and not model.step_dependent:
+        return LargeBackwardInduction(model, threads)
+    return BackwardInduction(model, threads)

@@ -16,19 +16,27 @@ The maximiser z is evaluated by a forward pass of the greedy policy, which touch
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import repeat
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conrl import kernels
+from conrl import kernels, without_numba
 from conrl._types import Bool, Float
 from conrl.model import ConstrainedMDP
-from conrl.oracles.protocols import DRIFT, HALF_ULP, TINY, ModelOracle, Supports
+from conrl.oracles.protocols import DRIFT, HALF_ULP, TINY, Edge, LineRows, ModelOracle, Supports
+from conrl.oracles.sum import cores
 from conrl.policy import Deterministic
 
 FEW = 2  # this many directions or fewer are quicker one by one than in one sweep of LANES
+WORK = 800_000  # transitions from which on a step is worth sharing among threads
+PARTS = 2  # shares of a step for each thread: another program may delay one
+ROOM = 256  # columns that a search in one call may meet; it seldom meets 20
 
 
 @dataclass
@@ -41,54 +49,69 @@ class Scratch:
     counts: Float  # [P]
     pay: Float  # [slots, LANES]
 
+    @property
+    def work(self) -> tuple[Float, Float, Float, Float]:
+        """As the kernels read it."""
+        return self.values, self.mu, self.counts, self.pay
+
     @cached_property
-    def many(self) -> tuple[Float, NDArray[np.uint16]]:
-        """Values [2, n, LANES] and choice [M * LANES, LANES] of a sweep for many directions."""
+    def many(self) -> tuple[Float, NDArray[np.uint16], Float]:
+        """Values [2, n, LANES], choice [M * LANES, LANES] and pay [P, LANES] of a sweep for many directions."""
         choice = np.zeros((self.choice.size, kernels.LANES), dtype=np.uint16)
-        return np.zeros((2, self.mu.shape[1], kernels.LANES)), choice
+        return np.zeros((2, self.mu.shape[1], kernels.LANES)), choice, np.empty((self.counts.size, kernels.LANES))
 
 
 class BackwardInduction(ModelOracle):
     """`SupportOracle` of a model, or of its optimistic set if it carries a bonus.
 
     Threads may share one, and no answer depends on another: scratch memory belongs to a call. What calls have given
-    back is used again, as making it takes a twentieth of the time of a small model's answer.
+    back is used again, as making it takes a twentieth of the time of a small model's answer. From WORK transitions on
+    an answer is itself made by `threads`; it has the same bits for any number of them.
     """
 
-    _has_parts = False
-
-    def __init__(self, mdp: ConstrainedMDP) -> None:
+    def __init__(self, mdp: ConstrainedMDP, threads: int | None = None) -> None:
         """Lay out the pay of the reachable pairs as the kernels read it, and count the operations of a total.
 
-        Backward: w.(r, c), then a product and a sum for each outcome, H times. Forward: at most as many sums as
-        outcomes lead to a state, H times, then over the steps and over the pairs.
+        Backward: w.(r, c), then a product and a sum for each outcome, H times, then over the first states. Forward: at
+        most as many sums as outcomes lead to a state, H times, then over the steps and over the pairs, in parts.
         """
         reach, H, more = mdp.reach, mdp.horizon, 4 * mdp.num_costs + 8
-        bonus = None if mdp.bonus is None else mdp.bonus[reach.pairs]
-        backward = H * (reach.outcomes + 1) + reach.order.size + more
-        forward = H * (reach.arrivals + 2) + reach.pairs.size + more
-        super().__init__(mdp, mdp.pay[reach.pairs], bonus, (backward, forward))  # in positions
+        graph = tuple(reach.graph)  # plain tuples: numba reads them faster than named ones
+        self._slot_pair, lines = kernels.interleave(graph)
+        pay, slot_pay = kernels.in_order(self._slot_pair, reach.pairs, mdp.pay)
+        bonus, slot_bonus = np.empty((0, 1 + mdp.num_costs)), np.empty((0, kernels.LANES))  # no rows for none
+        if mdp.bonus is not None:
+            bonus, slot_bonus = kernels.in_order(self._slot_pair, reach.pairs, mdp.bonus)
+        missing = self._slot_pair == reach.pairs.size
+        missing = missing if missing.any() else missing[:0]
+        backward = H * (reach.outcomes + 1) + int(np.count_nonzero(reach.initial)) + more
+        pairs = reach.pairs.size
+        sums = pairs if mdp.step_dependent else min(pairs, kernels.PART) + pairs // kernels.PART + 1
+        forward = H * (reach.arrivals + 2) + sums + more
+        self._shared = reach.graph.probability.size >= WORK  # by size alone: bits must not depend on threads
+        if self._shared:  # the policy is evaluated backward too
+            forward = max(forward, backward)
+        super().__init__(mdp, pay, None if mdp.bonus is None else bonus, (backward, forward))  # in positions
         self._reach = reach
-        # Plain tuples: numba reads them faster than named ones.
-        self._graph, self._occupied = tuple(reach.graph), reach.occupied
-        slot_pair, self._lines = kernels.interleave(self._graph)
-        missing = slot_pair == self._pay.shape[0]
-        self._missing = missing if missing.any() else None
-        self._gone: Bool | None = None  # [P]: pairs that are not to be played (`conrl.oracles.restricted`)
-        self._slot_pair = slot_pair if self._has_parts else None
-        pairs = np.where(missing, 0, slot_pair)
-        self._slot_pay = _lanes(self._pay[pairs])
-        # As the kernels read it: no rows for none.
-        self._pair_bonus: Float = np.empty((0, 1 + self.num_costs)) if bonus is None else bonus
-        self._slot_bonus: Float = np.empty((0, kernels.LANES)) if bonus is None else _lanes(bonus[pairs])
+        own = graph, lines, reach.occupied, reach.initial, pay, bonus, slot_pay, slot_bonus
+        self._laid: tuple[Any, ...] = (*own, missing, mdp.step_dependent)
+        self._gone: Bool = np.zeros(0, dtype=bool)  # [P]: pairs that are not to be played (`conrl.oracles.restricted`)
         self._free: list[Scratch] = []
+        self.threads = cores() if threads is None else threads
 
     def _scratch(self) -> Scratch:
         n = self._reach.order.size
-        values = np.zeros((2, -(-n // kernels.LANES), kernels.LANES))
-        choice = np.zeros((self._reach.rows, kernels.LANES), dtype=np.uint16)
-        pay = np.empty((self._slot_pay.shape[0] // (1 + self.num_costs), kernels.LANES))
+        values = np.empty((2, -(-n // kernels.LANES), kernels.LANES))
+        choice = np.empty((self._reach.rows, kernels.LANES), dtype=np.uint16)
+        pay = np.empty(self._slot_pair.shape)
         return Scratch(values, choice, np.zeros((2, n)), np.zeros(self._pay.shape[0]), pay)
+
+    def _take_scratch(self) -> Scratch:
+        """One that a call has given back, or a new one."""
+        try:
+            return self._free.pop()  # to look first whether there is one would be a race
+        except IndexError:
+            return self._scratch()
 
     def support_many(self, directions: Float) -> Supports:
         """Answers to the rows of `directions` [m, 1+d], up to LANES of them in one sweep."""
@@ -96,27 +119,131 @@ class BackwardInduction(ModelOracle):
         values = np.empty(m)
         points = np.empty((m, 1 + self.num_costs))
         means = np.empty_like(points)
-        try:
-            work = self._free.pop()  # to look first whether there is one would be a race
-        except IndexError:
-            work = self._scratch()
+        work, ties = self._take_scratch(), self._ties
         for begin in range(0, m, kernels.LANES):
             part = slice(begin, min(m, begin + kernels.LANES))
-            if part.stop - part.start > FEW:
-                self._sweep_many(directions[part], work, values[part], points[part], means[part])
-                continue
-            for i in range(part.start, part.stop):
-                values[i] = self._sweep(directions[i], work)
-                choice = work.choice.reshape(-1, 1)
-                self._value_vector(directions[i], choice, 0, work, points[i], means[i])
+            found = values[part], points[part], means[part]
+            if self._shared:
+                self._answer_in_threads(directions[part], work, *found)
+            elif part.stop - part.start > FEW:
+                kernels.answer_many(self._laid, directions[part], ties, self._gone, work.work, work.many, *found)
+            else:
+                for i in range(part.start, part.stop):
+                    values[i] = self._answer(directions[i], work, points[i], means[i])
         self._free.append(work)
         return Supports(values, points, means)
+
+    def _answer(self, w: Float, work: Scratch, point: Float, mean: Float) -> float:
+        """support(w), and who attains it: in `work.choice`, point and mean."""
+        if not self._shared:
+            return float(kernels.answer(self._laid, w, self._ties, work.work, work.choice, point, mean))
+        value = np.empty(1)
+        self._answer_in_threads(w[None], work, value, point[None], mean[None])
+        return float(value[0])
+
+    # -- answers made by several threads ------------------------------------------------------------------
+
+    def _answer_in_threads(self, directions: Float, work: Scratch, found: Float, points: Float, means: Float) -> None:
+        """Answers to up to LANES directions [m, 1+d]; of one alone, with its policy in `work.choice`."""
+        m = directions.shape[0]
+        with ThreadPoolExecutor(self.threads) as pool:
+            if m > FEW:
+                self._sweep_many(pool, directions, work, found)
+                for _ in pool.map(
+                    partial(self._judge, work.many[1], kernels.LANES), range(m), directions, points, means
+                ):
+                    pass
+                return
+            for i in range(m):
+                found[i] = self._sweep(pool, directions[i], work)
+                self._judge(work.choice, 1, 0, directions[i], points[i], means[i], pool)
+
+    def _sweep(self, pool: ThreadPoolExecutor, w: Float, work: Scratch) -> float:
+        _, lines, occupied, initial, _, _, slot_pay, slot_bonus, missing, _ = self._laid
+        kernels.along_blocks(slot_pay, slot_bonus, w, work.pay)
+        if missing.size:
+            work.pay[missing] = -np.inf
+        work.values[:] = 0.0
+        swept = lines, occupied, work.pay, self._tie(w), work.values, work.choice
+        self._share(pool, partial(kernels.backward, *swept))
+        return float(kernels.expected(initial, work.values[self.horizon % 2].reshape(-1)))
+
+    def _sweep_many(self, pool: ThreadPoolExecutor, directions: Float, work: Scratch, found: Float) -> None:
+        graph, _, occupied, initial, pay, bonus, _, _, _, _ = self._laid
+        values, choice, slots = work.many
+        tie = kernels.many_ways(pay, bonus, directions, self._ties, self._gone, values, slots)
+        self._share(pool, partial(kernels.backward_many, graph, occupied, slots, tie, values, choice))
+        for i in range(found.size):
+            found[i] = kernels.expected(initial, values[self.horizon % 2][:, i])
+
+    def _judge(
+        self,
+        choice: NDArray[np.uint16],
+        lanes: int,
+        lane: int,
+        w: Float,
+        point: Float,
+        mean: Float,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> None:
+        """The totals of a policy, into mean, and in the best case for w within the bonus, into point; each step by one
+        thread, or by those of a pool."""
+        graph, _, occupied, initial, pay, bonus, _, _, _, _ = self._laid
+        totals = []
+        for table in (pay, bonus) if bonus.size else (pay,):
+            Z = np.zeros((2, initial.size, w.size))
+            gather = partial(kernels.gathered, graph, occupied, choice.reshape(-1), lanes, lane, table, Z)
+            if pool is None:
+                gather(0, self.horizon, 0, 1)
+            else:
+                self._share(pool, gather)
+            totals.append([kernels.expected(initial, Z[self.horizon % 2][:, i]) for i in range(w.size)])
+        mean[:] = totals[0]
+        point[:] = mean if len(totals) == 1 else mean + np.sign(w) * totals[1]
+
+    def _share(self, pool: ThreadPoolExecutor, sweep: Callable[..., None]) -> None:
+        """All steps, the last first, each in parts that threads share."""
+        parts = PARTS * self.threads
+        for h in range(self.horizon - 1, -1, -1):
+            for _ in pool.map(partial(sweep, h, h + 1), range(parts), repeat(parts)):
+                pass
+
+    def edge(
+        self, a: Float, rows: LineRows, begin: Float, tol: float, most: int, relax: bool, null: bool = False
+    ) -> Edge | None:
+        """By one compiled call; not where threads share each direction, and not in a program that calls few kernels,
+        which would wait for this one to be compiled."""
+        if self._shared or without_numba.WANTED:
+            return None
+        room = min(most, ROOM) + begin.shape[0] + 3
+        values, skips = np.empty(room), np.empty(room, dtype=bool)
+        directions, points, means = np.empty((3, room, a.size))
+        columns = directions, values, points, means, skips
+        choices = np.empty((3, self._reach.rows, kernels.LANES), dtype=np.uint16)
+        work = self._take_scratch()
+        largest = self.horizon * float(np.abs(a) @ self.scale)
+        question = a, tuple(rows), begin, tol, largest, most, relax, columns
+        status, asked, sweeps, r, h, high, low, share, bound, price, *places = kernels.line_search(
+            self._laid, self._ties, null, work.work, choices, *question
+        )
+        self._free.append(work)
+        if status == kernels.FULL:
+            return None
+        made = Supports(values[:asked], points[:asked], means[:asked], skips[:asked] if null else None)
+        if self.mdp._visits is None:
+            policies = partial(self._policy, choices[places[0]]), partial(self._policy, choices[places[1]])
+        else:
+            policies = partial(self.policy, directions[high]), partial(self.policy, directions[low])
+        conflict = status == kernels.CONFLICT
+        found = conflict, asked, sweeps, r, h, high, low, share, bound, price
+        return Edge(*found, directions[:asked], made, policies)
 
     def _largest_totals(self) -> Float:
         """By backward induction on the sizes; upward, as that is rounded too."""
         mdp = self.mdp
         sizes = np.abs(mdp.pay) if mdp.bonus is None else np.abs(mdp.pay) + mdp.bonus
-        values = BackwardInduction(mdp._copy(pay=sizes, bonus=None)).support_many(np.eye(1 + self.num_costs)).values
+        oracle = BackwardInduction(mdp._copy(pay=sizes, bonus=None), self.threads)
+        values = oracle.support_many(np.eye(1 + self.num_costs)).values
         return values * (1.0 + 1e-6)
 
     def support_error(self, w: Float, value: float) -> float:
@@ -132,9 +259,9 @@ class BackwardInduction(ModelOracle):
     def point_error(self, w: Float) -> Float:
         """By what its own policy is paid, in sizes: what an action that it does not play would pay is no error."""
         work = self._scratch()
-        self._sweep(np.asarray(w, dtype=np.float64), work)
-        choice, counts = work.choice.reshape(-1, 1), work.counts
-        kernels.visits(self._graph, self._occupied, self._reach.initial, choice, 0, work.mu, counts)
+        self._answer(np.asarray(w, dtype=np.float64), work, *np.empty((2, 1 + self.num_costs)))
+        choice, counts, reach = work.choice.reshape(-1), work.counts, self._reach
+        kernels.visits(tuple(reach.graph), reach.occupied, reach.initial, choice, 1, 0, work.mu, counts)
         sizes = counts @ np.abs(self._pay)
         if self._bonus is not None:
             sizes += counts @ self._bonus
@@ -151,57 +278,25 @@ class BackwardInduction(ModelOracle):
         An estimate may err on what can be reached: there the policy is greedy everywhere.
         """
         mdp, w = self.mdp, np.asarray(w, dtype=np.float64)
-        actions = np.empty((mdp.horizon, mdp.num_states), dtype=np.int16)
         if mdp._visits is not None:
+            actions = np.empty((mdp.horizon, mdp.num_states), dtype=np.int16)
             kernels.greedy(*mdp.graph, mdp.action, mdp.pay_along(w), self._tie(w), actions)
+            return Deterministic._trusted_actions(actions, mdp.num_actions)
+        work = self._take_scratch()
+        if self._shared:
+            with ThreadPoolExecutor(self.threads) as pool:
+                self._sweep(pool, w, work)
         else:
-            work = self._scratch()  # new: what is played at states that are never reached depends on w alone
-            self._sweep(w, work)
-            choice = work.choice.reshape(-1)
-            kernels.actions_of(mdp.graph.first, mdp.action, self._reach.order, self._occupied, choice, actions)
+            self._answer(w, work, *np.empty((2, w.size)))
+        policy = self._policy(work.choice)
+        self._free.append(work)
+        return policy
+
+    def _policy(self, choice: NDArray[np.uint16]) -> Deterministic:
+        """The policy that a sweep chose, of a model that is no estimate."""
+        mdp = self.mdp
+        actions = np.empty((mdp.horizon, mdp.num_states), dtype=np.int16)
+        kernels.actions_of(
+            mdp.graph.first, mdp.action, self._reach.order, self._reach.occupied, choice.reshape(-1), actions
+        )
         return Deterministic._trusted_actions(actions, mdp.num_actions)
-
-    def _sweep(self, w: Float, work: Scratch) -> float:
-        """support(w), by backward induction over blocks of LANES states; what is chosen is left in `work.choice`."""
-        pay = work.pay
-        kernels.along_blocks(self._slot_pay, self._slot_bonus, w, pay)
-        if self._missing is not None:
-            pay[self._missing] = -np.inf
-        initial = self._reach.initial
-        return kernels.backward(self._lines, self._occupied, initial, pay, self._tie(w), work.values, work.choice)
-
-    def _sweep_many(self, directions: Float, work: Scratch, values: Float, points: Float, means: Float) -> None:
-        """The answers to up to LANES directions [m, 1+d], one backward induction with a direction in each lane."""
-        m = directions.shape[0]
-        W = np.zeros((directions.shape[1], kernels.LANES))
-        W[:, :m] = directions.T
-        pay = np.empty((self._pay.shape[0], kernels.LANES))
-        kernels.along_many(self._pay, self._pair_bonus, W, np.abs(W), pay)
-        if self._gone is not None:
-            pay[self._gone] = -np.inf
-        scratch, choice = work.many
-        ties = np.array([self._tie(w) for w in W.T])
-        values[:] = kernels.backward_many(self._graph, self._occupied, self._reach.initial, pay, ties, scratch, choice)[
-            :m
-        ]
-        for i in range(m):
-            self._value_vector(directions[i], choice, i, work, points[i], means[i])
-
-    def _value_vector(
-        self, w: Float, choice: NDArray[np.uint16], lane: int, work: Scratch, point: Float, mean: Float
-    ) -> None:
-        if self.mdp.step_dependent:
-            moved = np.empty(mean.size)
-            model = self._graph, self._occupied, self._reach.initial
-            kernels.collected(*model, choice, lane, work.mu, self._pay, self._pair_bonus, mean, moved)
-            point[:] = mean if self._bonus is None else mean + np.sign(w) * moved
-            return
-        counts = work.counts
-        kernels.visits(self._graph, self._occupied, self._reach.initial, choice, lane, work.mu, counts)
-        mean[:] = counts @ self._pay
-        point[:] = mean if self._bonus is None else mean + np.sign(w) * (counts @ self._bonus)
-
-
-def _lanes(table: Float) -> Float:
-    """[slots * (1+d), LANES] of a table [slots, LANES, 1+d]."""
-    return np.ascontiguousarray(np.moveaxis(table, 2, 1)).reshape(-1, kernels.LANES)

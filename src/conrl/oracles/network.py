@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from conrl._types import Array, Float32
 from conrl.errors import SpecError
 
+FEW = 7  # right-hand sides for which OpenBLAS solves a triangular system on one thread
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 
@@ -111,13 +112,17 @@ def _orthogonal(generator: np.random.Generator, rows: int, columns: int) -> Arra
 
 @lru_cache
 def _by_cholesky() -> Any:
-    """X -> X L^-T with X'X = LL': the orthogonal factor of X, in one compiled pass."""
+    """X -> X L^-T with X'X = LL': the orthogonal factor of X, in one compiled pass.
+
+    FEW rows at a time: for more, the library behind jax starts threads, which wait for each other on a busy machine.
+    """
     jax, _ = import_jax()
-    jnp = jax.numpy
+    jnp, solve = jax.numpy, jax.scipy.linalg.solve_triangular
 
     def factor(x: Any) -> Any:
         lower = jnp.linalg.cholesky(x.T @ x)
-        return jax.scipy.linalg.solve_triangular(lower, x.T, lower=True).T
+        parts = jnp.pad(x, ((0, -x.shape[0] % FEW), (0, 0))).reshape(-1, FEW, x.shape[1])
+        return jax.lax.map(lambda part: solve(lower, part.T, lower=True).T, parts).reshape(-1, x.shape[1])[: x.shape[0]]
 
     return jax.jit(factor)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from conrl._types import Float
-from conrl.oracles.protocols import Rounding, SupportOracle, Supports
+from conrl.oracles.protocols import Edge, LineRows, Rounding, SupportOracle, Supports
 from conrl.policy import Policy
 
 
@@ -37,6 +37,11 @@ class WithNullAction(SupportOracle):
         points[skips] = 0.0
         means[skips] = 0.0
         return Supports(np.maximum(values, 0.0), points, means, skips)
+
+    def edge(
+        self, a: Float, rows: LineRows, begin: Float, tol: float, most: int, relax: bool, null: bool = True
+    ) -> Edge | None:
+        return self.inner.edge(a, rows, begin, tol, most, relax, null=True)
 
     def policy(self, w: Float) -> Policy:
         """What is played where the episode is not skipped."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from conrl._types import Arrays, Bool, Float
+from conrl._types import Arrays, Bool, Float, Int
 from conrl.model import ConstrainedMDP
 from conrl.policy import Policy
 
@@ -33,6 +33,15 @@ class Support(NamedTuple):
         return self.make_policy()
 
 
+class LineRows(NamedTuple):
+    """R rows on one cost:  sign * z[1 + cost] <= bound, of which `aim` is how far they may be exceeded."""
+
+    cost: Int  # [R]
+    sign: Float  # [R]
+    bound: Float  # [R]
+    aim: Float  # [R]
+
+
 class Supports(NamedTuple):
     """Answers to m directions, without their policies."""
 
@@ -40,6 +49,28 @@ class Supports(NamedTuple):
     points: Float  # [m, 1+d]
     means: Float  # [m, 1+d]
     skips: Bool | None = None  # [m]: which of them the null action gives; None where there is none
+
+
+class Edge(NamedTuple):
+    """The optimum within rows on one cost: `share` of the column `high`, which exceeds the bound `h` of row `r`, and
+    the rest of `low`, which does not; `high` alone, if `low` is -1.
+
+    In a conflict no column keeps row r: `bound` is by how much each exceeds it.
+    """
+
+    conflict: bool
+    asked: int
+    sweeps: int
+    r: int
+    h: float
+    high: int
+    low: int
+    share: float
+    bound: float
+    price: float
+    directions: Float  # [asked, 1+d]
+    columns: Supports  # the answers to them
+    make_policies: tuple[Callable[[], Policy], Callable[[], Policy]]  # of high and low
 
 
 class Rounding(NamedTuple):
@@ -90,6 +121,13 @@ class SupportOracle(Protocol):
         """A deterministic policy that attains support(w)."""
         ...
 
+    def edge(
+        self, a: Float, rows: LineRows, begin: Float, tol: float, most: int, relax: bool, null: bool = False
+    ) -> Edge | None:
+        """The whole search of `conrl.planners.column_generation.line` in one call, with at most so many sweeps; None
+        where an oracle has none. With `null`, an episode may be skipped."""
+        return None
+
 
 @runtime_checkable
 class Responder(Protocol):
@@ -124,14 +162,15 @@ class ModelOracle(SupportOracle):
     `operations`: how many of them, one after the other, lead from the pay to a support value, and to a point.
     """
 
+    _tie_unit = TIE
+
     def __init__(self, mdp: ConstrainedMDP, pay: Float, bonus: Float | None, operations: tuple[int, int]) -> None:
         self.mdp, self.num_costs = mdp, mdp.num_costs
         self.horizon: Any = mdp.horizon  # an oracle of a model without a horizon replaces it
         self._pay, self._bonus = pay, bonus
         self._operations = operations
-        scale: Float = np.abs(pay).max(axis=0)
+        scale: Float = np.maximum(np.abs(pay.min(axis=0)), np.abs(pay.max(axis=0)))  # no copy as large as the pay
         self.scale = scale if bonus is None else scale + bonus.max(axis=0)
-        self._tie_unit = TIE
 
     @property
     def box(self) -> tuple[Float, Float]:
@@ -140,9 +179,13 @@ class ModelOracle(SupportOracle):
         H = self.horizon
         return H * (self._pay - spread).min(axis=0), H * (self._pay + spread).max(axis=0)
 
+    @property
+    def _ties(self) -> Float:
+        """[1+d]: actions that are |w| . this close to each other tie, and the one with the lowest index is taken."""
+        return np.asarray(self._tie_unit * self.horizon * self.scale)
+
     def _tie(self, w: Float) -> float:
-        """Actions this close to each other tie, and the one with the lowest index is taken."""
-        return float(self._tie_unit * self.horizon * (np.abs(w) @ self.scale))
+        return sum((abs(x) * tie for x, tie in zip(w.tolist(), self._ties.tolist(), strict=True)), 0.0)
 
     def rounding(self, sharp: bool = False) -> Rounding:
         """Each total is a sum of products, so that it is off by at most (operations on the way) x 2^-53 x (the expected

@@ -16,7 +16,6 @@ class Whole(BackwardInduction):
     """The exact oracle of a model, of which parts can be made; its largest totals are computed once for all of them."""
 
     _totals: Float | None = None
-    _has_parts = True
 
     def _largest_totals(self) -> Float:
         if self._totals is None:
@@ -38,7 +37,8 @@ class _Part(BackwardInduction):
         vars(self).update(vars(whole))
         self._whole = whole
         self._gone = gone
-        self._missing = np.append(gone, True)[whole._slot_pair]
+        missing = np.append(gone, True)[whole._slot_pair]
+        self._laid = (*whole._laid[:-2], missing, whole._laid[-1])
 
     def _largest_totals(self) -> Float:
         return self._whole._largest_totals()

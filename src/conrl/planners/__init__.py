@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, Protocol, TypeVar, overload, runtime_checkable
 
 import numpy as np
@@ -108,8 +108,16 @@ def register(given: Any) -> Any:
     return PLUGINS.decorator(given)
 
 
+@cache
+def _usual(name: str) -> Any:
+    """One of our own as it comes; it cannot be changed, so one is enough."""
+    return PLANNERS[name]()
+
+
 def make_planner(name: Any, **settings: Any) -> Any:
     """The planner of that name, with its settings."""
+    if not settings and isinstance(name, str) and name in PLANNERS:
+        return _usual(name)
     kind = PLUGINS.find(name, key=("planner",))
     if name in PLANNERS:
         return kind(**settings)

@@ -25,8 +25,9 @@ from conrl.evaluation import evaluate
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import need_steps
 from conrl.oracles import ModelOracle, exact_oracle
-from conrl.planners.column_generation.cones import CVXPY, Cones, expressions, import_cvxpy
+from conrl.planners.column_generation.cones import Cones, expressions, import_cvxpy
 from conrl.planners.column_generation.convex import lagrangian_bound
+from conrl.planners.column_generation.functions import CVXPY
 from conrl.planners.feasibility import find_separation, separated
 from conrl.planners.linear_program import flow_rows, markov_policy, or_least_violating
 from conrl.planners.result import Plan, certify

@@ -289,13 +289,13 @@ class FleetPlan(Sheeted, Framed, Drawn):
 # -- planning ---------------------------------------------------------------------------------------------
 
 
-def plan_fleet(fleet: Fleet, problem: Any, limits: Any, tol: float, max_sweeps: int) -> FleetPlan:
+def plan_fleet(fleet: Fleet, problem: Any, limits: Any, tol: float, max_sweeps: int, threads: int | None) -> FleetPlan:
     """The best policies of a fleet within its limits, or within others: a `Linear`, or limits as it takes them."""
     upper, lower = fleet.limits, fleet.floors
     if problem is not None or limits is not None:
         upper, lower = _read_problem(as_problem(problem, None, limits), fleet)
     rows = fleet.rows(upper, lower)
-    oracle = exact_oracle(fleet)
+    oracle = exact_oracle(fleet, threads)
     try:
         best = maximise(oracle, np.eye(1 + oracle.num_costs)[0], rows, tol=tol, max_sweeps=max_sweeps)
     except Conflict as conflict:

@@ -235,7 +235,7 @@ class Plan(Sheeted, Framed, Drawn):
     def mixture(self) -> Mixture:
         """Weights, policies and their value vectors; from column generation at most d+1 (d+2 for
         `ConcaveConvex`), all deterministic."""
-        return Mixture(self.weights, [self.component(i) for i in range(self.weights.size)], self.values)
+        return Mixture._known(self.weights, [self.make_policy(i) for i in range(self.weights.size)], self.values)
 
     def component(self, i: int) -> Policy:
         """One of the policies that are mixed, without making the others."""
@@ -326,8 +326,7 @@ def certify(bound: float, objective: float, tolerance: float, bought: float) -> 
 
 def split_prices(rows: Rows, multipliers: Float, num_costs: int) -> tuple[Float, Float]:
     """Multipliers of rows as prices [d] of limits and of floors."""
-    prices, floor_prices = np.zeros(num_costs), np.zeros(num_costs)
-    upper = rows.sign > 0.0
-    prices[rows.cost[upper]] = multipliers[upper]
-    floor_prices[rows.cost[~upper]] = multipliers[~upper]
-    return prices, floor_prices
+    prices = np.zeros(num_costs), np.zeros(num_costs)
+    for i, sign, multiplier in zip(rows.cost.tolist(), rows.sign.tolist(), multipliers.tolist(), strict=True):
+        prices[sign < 0.0][i] = multiplier
+    return prices

@@ -102,12 +102,13 @@ class ModelWorld:
 
     def value(self, policy: Policy | Mixture) -> Float:
         """The exact value, computed once for each policy: learners report the same one again and again."""
-        if policy not in self._values:
+        value = self._values.get(policy)
+        if value is None:
             parts = parts_of(policy)
             for part in parts:
                 self._check(part.policy)
-            self._values[policy] = expected_totals(self.mdp, parts)
-        return self._values[policy]
+            value = self._values[policy] = expected_totals(self.mdp, parts)
+        return value
 
     def play(self, policy: Policy, generator: np.random.Generator, room: Room = UNBOUND) -> Episode:
         mdp = self.mdp

@@ -13,8 +13,7 @@ costs), [lo, hi] a box that holds all of them, J the number of constraints.
 from __future__ import annotations
 
 import inspect
-import itertools
-import threading
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -22,18 +21,39 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conrl._types import Float
-from conrl.arguments import is_sparse
 from conrl.errors import ConRLError, SpecError
+from conrl.planners.column_generation.functions import CVXPY, Function
 
-Function = Callable[..., Any]
+Users = Callable[..., Any]
 
 # Clarabel's tolerance, and whether it scales the rows itself; the next if one fails. The gap shows what it missed.
 ATTEMPTS = ((1e-10, True), (1e-8, True), (1e-8, False), (1e-7, False))
 SOLVED = ("Solved", "AlmostSolved")
 REMEDY = "bring rewards and costs nearer to 1 in size"
 LARGE, LOST = 30.0, 1e300  # from this size on a function is large; where it is undefined
+STEP = 1e-8  # of a difference, in units of y
 EXCESS = 1e-8  # of what it compares, by which a constraint may be exceeded
 EXCESS_OF_UNIT = 1e-11  # and of its unit on top: constraints such as c^2 <= 0 compare nothing
+
+
+class Matrix(NamedTuple):
+    """A sparse matrix by columns, as Clarabel reads it: in lists, which it takes faster than SciPy's arrays."""
+
+    data: list[float]
+    indices: list[int]
+    indptr: list[int]
+    shape: tuple[int, int]
+    has_canonical_format: bool = True  # rows rise within a column, none twice
+
+    @classmethod
+    def of(cls, matrix: Any) -> Matrix:
+        """Of a matrix of SciPy's."""
+        import scipy.sparse as sp
+
+        table = sp.csc_matrix(matrix)
+        table.sum_duplicates()
+        rows, columns = table.shape
+        return cls(table.data.tolist(), table.indices.tolist(), table.indptr.tolist(), (rows, columns))
 
 
 class Answer(NamedTuple):
@@ -47,15 +67,10 @@ class Answer(NamedTuple):
     status: str  # in Clarabel's words
 
 
-# CVXPY numbers its variables with one counter, and computes an expression from what its variables hold at that moment:
-# one thread at a time. The cone data that is solved afterwards is never changed, and needs no lock.
-CVXPY = threading.RLock()
-
-
 class Cones:
     """(1) for one objective, a list of constraints and one box. Threads may share one."""
 
-    def __init__(self, objective: Function, constraints: Sequence[Function], lo: Float, hi: Float) -> None:
+    def __init__(self, objective: Users, constraints: Sequence[Users], lo: Float, hi: Float) -> None:
         """Compile (1) by CVXPY: A, b and the cones K as Clarabel reads them, and which columns y, s and t are.
 
         Below A come the rows that a mixture adds:  y - sum x z = 0,  sum x = 1,  t <= allowed.
@@ -71,34 +86,38 @@ class Cones:
         with CVXPY:
             y, s = cp.Variable(lo.size, name="y"), cp.Variable(name="s")
             t = cp.Variable(self.count, name="t") if self.count else None
-            self._y = y
-            self._f, self._g = expressions(objective, constraints, cp.multiply(self.unit, y), y)
+            f, gs = expressions(objective, constraints, cp.multiply(self.unit, y), y)
+            self._f, self._g = Function(f, y), [Function(g, y) for g in gs]
             self.doubtful, self.t_unit = self._sizes(lo, hi)
-            rows = [y >= lo / self.unit, y <= hi / self.unit, s <= self._f]
-            rows += [g / self.t_unit[j] <= t[j] for j, g in enumerate(self._g)] if t is not None else []
+            rows = [y >= lo / self.unit, y <= hi / self.unit, s <= f]
+            rows += [g / self.t_unit[j] <= t[j] for j, g in enumerate(gs)] if t is not None else []
             goal = cp.Maximize(s - cp.sum(t) if t is not None else s)
             data = cp.Problem(goal, rows).get_problem_data(cp.CLARABEL)[0]
         at = data["param_prob"].var_id_to_col
-        self.A = sp.csc_matrix(data["A"])
-        self.b = np.asarray(data["b"], dtype=np.float64)
+        A = sp.csc_matrix(data["A"])
+        self.A = Matrix.of(A)
+        self.b = np.asarray(data["b"], dtype=np.float64).tolist()
         self.K = list(dims_to_solver_cones(data["dims"]))
         self.y = at[y.id] + np.arange(lo.size)
         self.s = int(at[s.id])
         self.t = at[t.id] + np.arange(self.count) if t is not None else np.zeros(0, dtype=np.int64)
         self.rows = lo.size + 1 + self.count  # of a mixture
-        below = sp.lil_matrix((self.rows, self.A.shape[1]))
+        below = sp.lil_matrix((self.rows, A.shape[1]))
         below[np.arange(lo.size), self.y] = 1.0
         below[lo.size + 1 + np.arange(self.count), self.t] = 1.0
-        self._with_rows = sp.csc_matrix(sp.vstack((self.A, below)))
+        self._with_rows = Matrix.of(sp.vstack((A, below)))
+        self._below = range(A.shape[0], A.shape[0] + self.rows)
+        origin = self.value(np.zeros(lo.size))[1]
+        self._at_origin = np.where(np.isfinite(origin), origin, np.nan)
 
     @property
     def num_variables(self) -> int:
-        return int(self.A.shape[1])
+        return self.A.shape[1]
 
     def value(self, y: Float) -> tuple[float, Float]:
         """f(y) and every g_j(y), as CVXPY computes them; nan where undefined."""
-        f, *gs = _values([self._f, *self._g], self._y, y / self.unit)
-        return f, np.array(gs)
+        at = y / self.unit
+        return self._f(at), np.array([g(at) for g in self._g])
 
     def _sizes(self, lo: Float, hi: Float) -> tuple[bool, Float]:
         """Whether functions are large, and a unit for each g_j: its size where that is small throughout the box. Never
@@ -116,20 +135,28 @@ class Cones:
         constraint, and twice that of a square. To first order, rounding of y moves g_j by |dg_j / dy| . rounding.
         `of_box`: and in proportion to what y moves in the box.
         """
-        with CVXPY, np.errstate(all="ignore"):
-            self._y.value = y / self.unit
-            slopes = np.abs([_gradient(g, self._y) for g in self._g]).reshape(self.count, self.size)
+        at = y / self.unit
+        slopes = np.abs([g.slopes(at) for g in self._g]).reshape(self.count, self.size)
         size = np.abs(y) / self.unit
         moved = 4.0 * (slopes @ (rounding / self.unit)) + of_box * slopes.sum(axis=1)
         allowed: Float = kept * (slopes @ size) + EXCESS_OF_UNIT * self.t_unit + moved
         return allowed
 
-    def over_box(self, w: Float, mu: Float, objective: float = 1.0) -> float:
+    def surely_allowed(self, excess: Float) -> bool:
+        """Whether constraints g [J] are no larger than `allowance`, as far as can be told without slopes.
+
+        g_j is convex, so that g_j(y) - g_j(0) is at most the sum over i of |dg_j / dy_i| |y_i|.
+        """
+        least = np.fmax(0.99 * EXCESS * (excess - self._at_origin), 0.0) + 0.99 * EXCESS_OF_UNIT * self.t_unit
+        return bool((excess <= least).all())
+
+    def over_box(self, w: Float, mu: Float, objective: float = 1.0, near: Float | None = None) -> float:
         """The maximum of f(y) - mu.g(y) - w.y over the box (with `objective` 0, without f), rounded up; inf if Clarabel
         is not sure.
 
         The largest of Clarabel's two sides and of the function's value at its answer, plus its tolerance. Where
-        functions are large, Clarabel has been seen to be wrong and sure of it: there we climb on from its answer.
+        functions are large, Clarabel has been seen to be wrong and sure of it: there we climb on from its answer, or
+        from a point `near` [1+d] the summit if that is higher.
         """
         cost = np.zeros(self.num_variables)
         cost[self.s] = -objective
@@ -138,12 +165,15 @@ class Cones:
         scale = max(1.0, float(np.abs(cost).max()))
         if not np.isfinite(scale):
             return np.inf
-        answer = _clarabel(self.A, self.b, cost / scale, self.K)
+        answer = _clarabel(self.A, self.b, (cost / scale).tolist(), self.K)
         if str(answer.status) != "Solved":
             return np.inf
         v = np.array(answer.x)
         y = v[self.y] * self.unit
-        here = self._climb(w, mu, objective, y) if self.doubtful else self._at(w, mu, objective, y)
+        if self.doubtful:
+            here = self._climb(w, mu, objective, [y] if near is None else [y, near])
+        else:
+            here = self._at(w, mu, objective, y)
         largest = scale * max(-float(answer.obj_val), -float(answer.obj_val_dual))
         size = objective * abs(float(v[self.s])) + float(np.abs(cost[self.y]) @ np.abs(v[self.y]))
         return max(largest, here if np.isfinite(here) else largest) + ATTEMPTS[0][0] * max(1.0, size)
@@ -152,16 +182,30 @@ class Cones:
         f, g = self.value(y)
         return objective * f - float(mu @ g) - float(w @ y)
 
-    def _climb(self, w: Float, mu: Float, objective: float, y: Float) -> float:
-        """The highest that L-BFGS-B finds from y on; the function is concave, so that there is one summit."""
-        from scipy.optimize import minimize
+    def _climb(self, w: Float, mu: Float, objective: float, starts: list[Float]) -> float:
+        """The highest that L-BFGS-B finds from the highest start; the function is concave: there is one summit.
+
+        Slopes are differences, taken here: SciPy takes as long to prepare one as the function takes to compute.
+        """
+        from scipy.optimize import fmin_l_bfgs_b
+
+        price, ends = w * self.unit, list(zip(self.lo / self.unit, self.hi / self.unit, strict=True))
+        signed = [(objective, self._f), *zip((-mu).tolist(), self._g, strict=True)]
 
         def depth(x: Float) -> float:
-            value = self._at(w, mu, objective, x * self.unit)
-            return -value if np.isfinite(value) else LOST
+            value = sum([sign * function(x) for sign, function in signed]) - float(price @ x)
+            return -value if math.isfinite(value) else LOST
 
-        ends = list(zip(self.lo / self.unit, self.hi / self.unit, strict=True))
-        return -float(minimize(depth, y / self.unit, method="L-BFGS-B", bounds=ends).fun)
+        def depth_and_slopes(x: Float) -> tuple[float, Float]:
+            here, slopes = depth(x), np.empty(x.size)
+            for i, (_, most) in enumerate(ends):
+                aside = x.copy()
+                aside[i] += STEP if x[i] + STEP <= most else -STEP
+                slopes[i] = (depth(aside) - here) / (aside[i] - x[i])
+            return here, slopes
+
+        start = min((y / self.unit for y in starts), key=depth)
+        return -float(fmin_l_bfgs_b(depth_and_slopes, start, bounds=ends)[1])
 
     def over_mixtures(self, cost: Float, points: Float, more: Float, more_cost: Float, allowed: float) -> Answer:
         """Minimise over (1) and x, u >= 0 with  y = sum_i x_i z_i + more u,  sum x = 1,  t <= allowed.
@@ -170,54 +214,42 @@ class Cones:
         u; `allowed` is in units of t.
         """
         import clarabel
-        import scipy.sparse as sp
 
         n, base = points.shape[0], self.A.shape[0]
-        extra = n + more.shape[1]
-        block = np.zeros((extra, self.rows + 1))  # one row a column of the matrix: rows below the cones, then x, u >= 0
-        block[:n, : self.size] = -points / self.unit
-        block[:n, self.size] = 1.0
-        block[n:, : self.size] = -more.T
-        block[:, -1] = -1.0
-        indices = np.empty(block.shape, dtype=np.int32)  # the row of each entry
-        indices[:, :-1] = base + np.arange(self.rows)
-        indices[:, -1] = base + self.rows + np.arange(extra)
-        inner = self._with_rows
-        matrix = sp.csc_matrix(
-            (
-                np.concatenate((inner.data, block.reshape(-1))),
-                np.concatenate((inner.indices, indices.reshape(-1))),
-                np.concatenate(
-                    (inner.indptr, inner.indptr[-1] + block.shape[1] * np.arange(1, extra + 1, dtype=np.int32))
-                ),
-            ),
-            shape=(base + self.rows + extra, self.num_variables + extra),
-        )
-        right = np.concatenate((self.b, np.zeros(self.size), [1.0], np.full(self.count, allowed), np.zeros(extra)))
+        extra, end = n + more.shape[1], base + self.rows
+        data, indices, indptr = [*self._with_rows.data], [*self._with_rows.indices], [*self._with_rows.indptr]
+        nothing = [0.0] * self.count
+        for column in (-points / self.unit).tolist():  # the rows below the cones, then those of x, u >= 0
+            data += (*column, 1.0, *nothing, -1.0)
+        for column in (-more.T).tolist():
+            data += (*column, 0.0, *nothing, -1.0)
+        for i in range(extra):
+            indices += (*self._below, end + i)
+            indptr.append(len(self._with_rows.data) + (self.rows + 1) * (i + 1))
+        matrix = Matrix(data, indices, indptr, (end + extra, self.num_variables + extra))
+        right = [*self.b, *[0.0] * self.size, 1.0, *[allowed] * self.count, *[0.0] * extra]
         K = [*self.K, clarabel.ZeroConeT(self.size + 1), clarabel.NonnegativeConeT(self.count + extra)]
-        answer = _clarabel(matrix, right, np.concatenate((cost, np.zeros(n), more_cost)), K)
+        answer = _clarabel(matrix, right, [*cost.tolist(), *[0.0] * n, *more_cost.tolist()], K)
         kind = str(answer.status)
-        x, z = np.array(answer.x), np.array(answer.z)[base : base + self.rows]
+        x, z = np.array(answer.x), np.array(answer.z[base:end])
         w, mu = z[: self.size] / self.unit, np.maximum(z[self.size + 1 :], 0.0) / self.t_unit
         return Answer(kind in SOLVED, x[: cost.size], x[cost.size :], w, mu, kind)
 
 
-def _clarabel(A: Any, b: Float, q: Float, K: list[Any]) -> Any:
+def _clarabel(A: Matrix, b: list[float], q: list[float], K: list[Any]) -> Any:
     import clarabel
 
     answer = None
     for tolerance, equilibrate in ATTEMPTS:
-        answer = clarabel.DefaultSolver(_no_quadratic(q.size), q, A, b, K, _settings(tolerance, equilibrate)).solve()
+        answer = clarabel.DefaultSolver(_no_quadratic(len(q)), q, A, b, K, _settings(tolerance, equilibrate)).solve()
         if str(answer.status) in ("Solved", "PrimalInfeasible"):
             break
     return answer
 
 
 @lru_cache
-def _no_quadratic(size: int) -> Any:
-    import scipy.sparse as sp
-
-    return sp.csc_matrix((size, size))
+def _no_quadratic(size: int) -> Matrix:
+    return Matrix([], [], [0] * (size + 1), (size, size))
 
 
 @lru_cache
@@ -232,7 +264,7 @@ def _settings(tolerance: float, equilibrate: bool) -> Any:
     return settings
 
 
-def expressions(objective: Function, constraints: Sequence[Function], y: Any, variable: Any) -> tuple[Any, list[Any]]:
+def expressions(objective: Users, constraints: Sequence[Users], y: Any, variable: Any) -> tuple[Any, list[Any]]:
     """f and every g_j of a CVXPY expression y in a variable, with their curvature checked."""
     cp = import_cvxpy()
     f = _expression(cp, objective, _arguments(objective, y), "objective", variable)
@@ -246,13 +278,14 @@ def expressions(objective: Function, constraints: Sequence[Function], y: Any, va
 
 
 def evaluator(
-    objective: Function, constraints: Sequence[Function], size: int
+    objective: Users, constraints: Sequence[Users], size: int
 ) -> tuple[Callable[[Float], float], Callable[[Float], list[float]]]:
     """f and all g_j as functions of a value vector [size]; nan where undefined."""
     with CVXPY:
         y = import_cvxpy().Variable(size)
         f, gs = expressions(objective, constraints, y, y)
-    return lambda point: _values([f], y, point)[0], lambda point: _values(gs, y, point)
+        value, others = Function(f, y), [Function(g, y) for g in gs]
+    return value, lambda point: [g(point) for g in others]
 
 
 def import_cvxpy() -> Any:
@@ -265,7 +298,7 @@ def import_cvxpy() -> Any:
     return cvxpy
 
 
-def _arguments(objective: Function, y: Any) -> tuple[Any, ...]:
+def _arguments(objective: Users, y: Any) -> tuple[Any, ...]:
     """The reward, and the costs too for a function of two arguments."""
     try:
         signature = inspect.signature(objective)
@@ -279,7 +312,7 @@ def _arguments(objective: Function, y: Any) -> tuple[Any, ...]:
     return (y[0], y[1:]) if len(needed) == 2 else (y[0],)
 
 
-def _expression(cp: Any, function: Function, arguments: tuple[Any, ...], what: str, variable: Any) -> Any:
+def _expression(cp: Any, function: Users, arguments: tuple[Any, ...], what: str, variable: Any) -> Any:
     """What the user's function makes of CVXPY expressions, as a scalar expression."""
     try:
         result = function(*arguments)
@@ -298,32 +331,3 @@ def _expression(cp: Any, function: Function, arguments: tuple[Any, ...], what: s
     if expression.size != 1:
         raise SpecError(f"{what} has shape {expression.shape}; it must be a single number")
     return expression if expression.shape == () else cp.reshape(expression, (), order="C")
-
-
-def _gradient(expression: Any, variable: Any) -> Float:
-    """[size]: a subgradient where the variable is, by differences where CVXPY has none; 0 where nothing is defined."""
-    try:
-        gradient = expression.grad.get(variable)
-    except NotImplementedError:
-        return _differences(expression, variable)
-    if gradient is None:
-        return np.zeros(variable.size)
-    table = np.asarray(gradient.todense() if is_sparse(gradient) else gradient, dtype=np.float64).reshape(-1)
-    return np.where(np.isfinite(table), table, 0.0)
-
-
-def _differences(expression: Any, variable: Any) -> Float:
-    """The steeper of the two sides: at a kink both count."""
-    at, slopes = np.array(variable.value), np.zeros(variable.size)
-    for i, sign in itertools.product(range(variable.size), (1.0, -1.0)):
-        step = 1e-6 * max(abs(at[i]), 1e-6)
-        aside, here = (_values([expression], variable, x)[0] for x in (at + sign * step * np.eye(at.size)[i], at))
-        slopes[i] = max(slopes[i], np.nan_to_num(abs(aside - here) / step))
-    return slopes
-
-
-def _values(expressions: Sequence[Any], variable: Any, at: Float) -> list[float]:
-    """Of expressions in a variable, which is left there; nan where undefined."""
-    with CVXPY, np.errstate(all="ignore"):
-        variable.value = at
-        return [float("nan") if (value := e.value) is None else float(value) for e in expressions]

@@ -38,6 +38,10 @@ from conrl.planners.result import certify
 
 ALLOWED = (1e-10, 1e-9, 1e-8)  # by how much a constraint may be exceeded, in its size; more only if less finds nothing
 APART = 1e-9  # a distance, in widths of the box, that counts as none
+EPSILON = 2.0**-50  # what a few products may be off by
+ALMOST = 1e-4  # a difference of prices
+ENCLOSING = 1e-5  # weight of a point that counts as mixed, while closing in
+CLOSER, CLOSE = 3, 1e-6  # directions without a master, and what ends them: a gain this small in widths of the box
 NO_WEIGHT = 1e-9  # weight of a point that is left out of the mixture
 
 
@@ -79,6 +83,8 @@ class _ConvexSearch(Search):
         self.cones = cones
         self.tol = tol
         self.allowed = ALLOWED[0]  # what the master may exceed a constraint by; more where it finds nothing
+        self._edge: tuple[Float, float] | None = None  # (1, -price) that brought nothing new, and its support
+        self._last: tuple[bytes, float] = b"", 0.0  # the value vector looked at last, and what `_over` said of it
 
     def tolerance(self, objective: float) -> float:
         """What is allowed between the bound and the objective."""
@@ -104,18 +110,63 @@ class _ConvexSearch(Search):
                     self._approach()
                 continue
             w, mu = answer.w, answer.mu
-            inside = float((np.array(self.columns.points) @ w).max())
-            before = len(self.columns.points)
-            value, _ = self.ask_one(w)
             objective = float(answer.v[self.cones.s])
             tolerance = self.tolerance(objective)
+            mixed = answer.v[self.cones.y] * self.cones.unit
+            here = self._along_edge(w, mu, mixed)
+            if here < bound:
+                bound, best = here, mu
+            if bound - objective <= tolerance:
+                return self._finish(answer.more, len(self.columns.points), bound, best)
+            inside = float((np.array(self.columns.points) @ w).max())
+            before = len(self.columns.points)
+            value, point = self.ask_one(w)
             last = len(self.columns.points) == before or self.exhausted
             if last or value - inside <= 10.0 * tolerance:  # else (2) cannot be small enough yet
-                here = value + rounding_of(self.oracle, w) + self.cones.over_box(w, mu)
+                here = self._bound(w, value, mu, mixed)
                 if here < bound:
                     bound, best = here, mu
                 if last or bound - objective <= tolerance:
                     return self._finish(answer.more, before, bound, best)
+            if self.cones.size == 2:
+                self._close_in(answer.more[:before], float(mixed[1]), point)
+
+    def _bound(self, w: Float, support: float, mu: Float, mixed: Float) -> float:
+        """Eq. (2), rounded outward; its maximum over the box is near the mixture's value vector."""
+        return support + rounding_of(self.oracle, w) + self.cones.over_box(w, mu, near=mixed)
+
+    def _along_edge(self, w: Float, mu: Float, mixed: Float) -> float:
+        """Eq. (2) at the edge asked for last, in the length of w, if it is almost w: no sweep is needed. Else inf."""
+        edge, self._edge = self._edge, None
+        if edge is None or w[0] <= 0.0 or np.abs(w - w[0] * edge[0]).max() > ALMOST * w[0]:
+            return np.inf
+        w = w[0] * edge[0]
+        rounded = EPSILON * self.oracle.horizon * float(np.abs(w) @ self.oracle.scale)  # of the two products
+        return self._bound(w, w[0] * edge[1] + rounded, mu, mixed)
+
+    def _close_in(self, weights: Float, cost: float, point: Float) -> None:
+        """With one cost, new points around that of the master's mixture, which stays the same where it is a limit.
+
+        `weights` are those of the points before the new one, `point` [2]. It and one of the two points that are mixed
+        enclose that cost. The line through them is the next direction: the master would give the same, at three times
+        the price of a small model's answer.
+        """
+        mixed = [self.columns.points[i] for i in np.flatnonzero(weights > ENCLOSING)]
+        if len(mixed) != 2:
+            return
+        low, high = sorted(mixed, key=lambda z: float(z[1]))
+        for _ in range(CLOSER):
+            low, high = (point, high) if point[1] <= cost else (low, point)
+            price = (high[0] - low[0]) / (high[1] - low[1]) if high[1] > low[1] else np.inf
+            if not np.isfinite(price) or self.sweeps + 1 >= self.max_sweeps:  # one is the master's
+                return
+            count, along = len(self.columns.points), np.array([1.0, -price])
+            value, point = self.ask_one(along)
+            if len(self.columns.points) == count:
+                self._edge = along, value
+                return
+            if value - (low[0] - price * low[1]) <= CLOSE * self.cones.unit[0]:
+                return
 
     def _master(self, allowed: float | None = None) -> Answer:
         cost = np.zeros(self.cones.num_variables)
@@ -207,7 +258,14 @@ class _ConvexSearch(Search):
 
     def _over(self, y: Float) -> float:
         """By how much a value vector breaks a constraint, in its unit; 0 if it breaks none."""
+        if self._last[0] != y.tobytes():
+            self._last = y.tobytes(), self._excess(y)
+        return self._last[1]
+
+    def _excess(self, y: Float) -> float:
         excess = self.cones.value(y)[1]
+        if self.cones.surely_allowed(excess):
+            return 0.0
         broken = ~(excess <= self.cones.allowance(y, self.oracle.rounding().point))  # what is no number is broken
         return float(np.nan_to_num(excess[broken] / self.cones.t_unit[broken], nan=np.inf).max(initial=0.0))
 
@@ -215,33 +273,41 @@ class _ConvexSearch(Search):
         """A mixture from the master's weights, its gap certified, its constraints not checked."""
         chosen = np.flatnonzero(x[:count] > NO_WEIGHT)
         points = np.array([self.columns.points[i] for i in chosen])
-        mean = x[chosen] @ points / x[chosen].sum()
-        bought = float(multipliers @ self.cones.allowance(mean, self.oracle.rounding().point))
-        weights, objective = self._fewest(x[chosen] / x[chosen].sum(), points, bound, bought)
+        weights = x[chosen] / x[chosen].sum()
+        mean = weights @ points
+        weights, objective = self._fewest(weights, points, bound, multipliers)
         if not np.isfinite(objective):  # f is defined only where the constraints are exceeded a little
             raise Separated(0.0, self._nearest(np.maximum(x[:count], 0.0)))
         kept = weights > 0.0
         weights, points = weights[kept], points[kept]
-        bound, converged = certify(bound, objective, self.tolerance(objective), bought)
+        bound, converged = self._certify(bound, objective, multipliers, mean)
         return self.mixture(
             weights, points, objective=objective, bound=bound, multipliers=multipliers, converged=converged
         )
 
-    def _fewest(self, weights: Float, points: Float, bound: float, bought: float) -> tuple[Float, float]:
+    def _certify(self, bound: float, objective: float, multipliers: Float, mean: Float) -> tuple[float, bool]:
+        """`certify`; what the constraints' allowance may buy at `mean` is found only where it counts."""
+        tolerance = self.tolerance(objective)
+        if objective - bound <= tolerance:
+            return certify(bound, objective, tolerance, 0.0)
+        bought = float(multipliers @ self.cones.allowance(mean, self.oracle.rounding().point))
+        return certify(bound, objective, tolerance, bought)
+
+    def _fewest(self, weights: Float, points: Float, bound: float, multipliers: Float) -> tuple[Float, float]:
         """A mixture of fewer points as good as this one, and its objective.
 
         The points that matter lie on a face of Z, so that d+1 are enough, but on it only to the solver's precision:
         ask for less and less until the answer stands.
         """
+        mean = weights @ points
         for small in (1e-5, 1e-7, NO_WEIGHT):
             fewer = np.where(weights > small, weights, 0.0)
             fewer = reduce_mixture(fewer / fewer.sum(), points, 0.01 * small)
-            fewer = _same_mean(fewer, points, weights @ points)
+            fewer = _same_mean(fewer, points, mean)
             objective = self.cones.value(fewer @ points)[0]
-            proven = certify(bound, objective, self.tolerance(objective), bought)[1]
-            if proven and self._over(fewer @ points) == 0.0:
+            if self._certify(bound, objective, multipliers, mean)[1] and self._over(fewer @ points) == 0.0:
                 return fewer, objective
-        return weights, self.cones.value(weights @ points)[0]
+        return weights, self.cones.value(mean)[0]
 
 
 def _same_mean(weights: Float, points: Float, mean: Float) -> Float:

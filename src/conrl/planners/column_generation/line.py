@@ -14,10 +14,56 @@ the mixture's own gain.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from conrl._types import Arrays, Float
+from conrl.oracles.protocols import LineRows
 from conrl.planners.column_generation.search import Conflict, Optimum, RowSearch
+from conrl.policy import Policy
+
+
+def at_once(search: RowSearch, start: Arrays | None) -> Optimum | None:
+    """What `one_cost`, or `one_row` with a start, or no rows at all come to, if the oracle finds it in one call.
+
+    Where rounding must be looked at point by point, none does. The other points that it met become columns only if
+    somebody needs them.
+    """
+    rows, R = search.rows, search.rows.size
+    if search.allowance.by_point or (start is not None and start["directions"].shape[0] > 2):
+        return None
+    begin = np.empty((0, search.a.size)) if start is None else start["directions"]
+    limited = LineRows(rows.cost, rows.sign, rows.bound, search.allowance.aim)
+    edge = search.oracle.edge(search.a, limited, begin, search.tol, search.max_sweeps, search.relax)
+    if edge is None:
+        return None
+    search.asked += edge.asked
+    search.sweeps += edge.sweeps
+    multipliers = np.zeros(R)
+    if edge.conflict:
+        multipliers[edge.r] = 1.0
+        raise Conflict(multipliers, edge.bound)
+    if edge.low >= 0:
+        multipliers[edge.r] = edge.price
+    relaxed = None
+    if search.relax and R:
+        relaxed = rows.bound.copy()
+        relaxed[edge.r] = edge.h
+    policies: tuple[Callable[[], Policy], ...] = edge.make_policies
+    if edge.share == 1.0 or edge.low < 0:
+        weights, chosen, policies = np.ones(1), [edge.high], policies[:1]
+    elif edge.share == 0.0:
+        weights, chosen, policies = np.ones(1), [edge.low], policies[1:]
+    else:
+        weights, chosen = np.array([edge.share, 1.0 - edge.share]), [edge.high, edge.low]
+    _, points, means, skips = edge.columns
+    skipped = np.zeros(len(chosen), dtype=bool) if skips is None else skips[chosen]
+    mixture = weights, points[chosen], means[chosen], edge.directions[chosen], skipped
+    proven = search.certificate(weights, mixture[1], edge.bound, multipliers, relaxed)
+    if search.shared or not proven["accepted"]:
+        search.keep(edge.directions, edge.columns)
+    return Optimum(*mixture, search.asked, search.exhausted, search.oracle, **proven, policies=policies)
 
 
 def one_cost(search: RowSearch) -> Optimum:

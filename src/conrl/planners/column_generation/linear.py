@@ -25,7 +25,7 @@ import numpy as np
 
 from conrl._types import Arrays, Float
 from conrl.oracles.protocols import SupportOracle
-from conrl.planners.column_generation.line import one_cost, one_row
+from conrl.planners.column_generation.line import at_once, one_cost, one_row
 from conrl.planners.column_generation.master import Unsolved
 from conrl.planners.column_generation.search import Columns, Optimum, RowSearch
 from conrl.planners.column_generation.several import in_fractions, several_costs
@@ -49,10 +49,9 @@ def maximise(
     `start`: `directions` [n, 1+d] and `multipliers` [R] that did well on a similar set; one for other rows is not used.
     `relax`: where the rows cannot be kept, exceed all of them by the least amount (in units of each row) possible.
     """
-    columns = Columns() if columns is None else columns
     search = RowSearch(oracle, columns, max_sweeps, a, rows, tol, relax)
     if rows.size == 0:
-        return no_rows(search)
+        return at_once(search, None) or no_rows(search)
     if start is not None and not (
         start.keys() >= {"directions", "multipliers"}
         and start["multipliers"].shape == (rows.size,)
@@ -61,10 +60,9 @@ def maximise(
     ):
         start = None
     try:
-        if start is not None and rows.size == 1:
-            optimum = one_row(search, start)
-        elif (rows.cost == rows.cost[0]).all() and not (relax and rows.size > 1):
-            optimum = one_cost(search)
+        if (rows.cost == rows.cost[0]).all() and not (relax and rows.size > 1):
+            begin = start if rows.size == 1 else None
+            optimum = at_once(search, begin) or (one_cost(search) if begin is None else one_row(search, begin))
         else:
             optimum = several_costs(search, start)
     except Unsolved:

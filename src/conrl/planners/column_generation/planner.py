@@ -26,6 +26,7 @@ from conrl.planners.result import Checked, Plan, check_arrays, split_prices
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, Rows
 
 LARGEST_BOX = 8.0  # times what is needed: a larger box costs precision
+MOST_THREADS = 1024
 CONVEX_TOLERANCE = 1e-7  # the least that is asked of the convex master, which is solved by an interior point method
 
 
@@ -35,17 +36,21 @@ class ColumnGeneration:
     total.
 
     In the concave-convex setting the tolerance is at least 1e-7. `max_sweeps` bounds the work; a plan that stops there
-    says so in its status.
+    says so in its status. `threads`: how many work on a large model or a fleet, by default one for each core; the plan
+    is the same to the bit for any number.
     """
 
     tol: float = 1e-9
     max_sweeps: int = 1000
+    threads: int | None = None
     name = "column-generation"
     problems = (Linear, ConcaveConvex, Knapsack)
 
     def __post_init__(self) -> None:
         read_positive(self.tol, "tol")
         read_count(self.max_sweeps, "max_sweeps")
+        if self.threads is not None:
+            read_count(self.threads, "threads", most=MOST_THREADS)
 
     def plan(self, mdp: ConstrainedMDP, problem: Problem, start: Arrays | None = None, relax: bool = False) -> Plan:
         """The best policy within the limits.
@@ -57,7 +62,7 @@ class ColumnGeneration:
         model, rows = problem.bind(mdp)
         if start is not None:
             _check_start(start, model.num_costs)
-        oracle = exact_oracle(model)
+        oracle = exact_oracle(model, self.threads)
         box = None
         if isinstance(problem, ConcaveConvex):
             box = _box(np.stack(oracle.box), start)
@@ -71,11 +76,13 @@ class ColumnGeneration:
         status = "optimal" if best.converged else "iteration limit" if best.exhausted else "inaccurate"
         mean = best.weights @ best.means
         # Columns that skip the episode add up to `skip`, the others are the policies. If all skip, any policy will do.
-        skipped = best.skips
-        played = ~skipped if not skipped.all() else np.arange(skipped.size) == 0
-        directions, values = best.directions[played], best.means[played]
-        if skipped.all() and isinstance(best.oracle, WithNullAction):
-            values = best.oracle.inner.support_many(directions).means  # of the policy, not of skipping it
+        skipped = best.skips.tolist()
+        places, weights, values, skip = list(range(len(skipped))), best.weights, best.means, 0.0
+        if any(skipped):
+            places = [i for i in places if not skipped[i]] or [0]
+            weights, values, skip = weights[places], values[places], float(weights[best.skips].sum())
+            if skipped[places[0]] and isinstance(best.oracle, WithNullAction):
+                values = best.oracle.inner.support_many(best.directions[:1]).means  # of the policy, not of skipping it
         remembered = {"directions": best.directions, "multipliers": best.multipliers}
         if box is not None:
             remembered["box"] = box
@@ -90,10 +97,10 @@ class ColumnGeneration:
             prices=prices[0],
             floor_prices=prices[1],
             iterations=best.asked,
-            weights=best.weights[played] / best.weights[played].sum(),
+            weights=weights / weights.sum(),
             values=values,
-            make_policy=lambda i: best.oracle.policy(directions[i]),
-            skip=float(best.weights[skipped].sum()),
+            make_policy=lambda i: best.policy(places[i]),
+            skip=skip,
             start={name: frozen(array) for name, array in remembered.items()},
             checked=checked,
         ).of(mdp)

@@ -9,15 +9,18 @@ A column is a point z of the set Z of value vectors, together with the direction
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from conrl._types import Bool, Float
-from conrl.oracles.protocols import SupportOracle
+from conrl.oracles.protocols import SupportOracle, Supports
 from conrl.planners.allowance import Allowance
 from conrl.planners.result import certify
+from conrl.policy import Policy
 from conrl.problem import Rows
 
 
@@ -40,6 +43,11 @@ class Optimum:
     keeps: bool = False  # checked: it keeps every row within its allowance; relaxed ones, as relaxed
     accepted: bool = False  # it keeps every row, and its gap is closed or no sweep is left
     allowance: Float | None = None  # [R]: by how much each row may be exceeded
+    policies: tuple[Callable[[], Policy], ...] | None = None  # [n], where they were kept
+
+    def policy(self, i: int) -> Policy:
+        """What attains point i."""
+        return self.oracle.policy(self.directions[i]) if self.policies is None else self.policies[i]()
 
 
 class Conflict(Exception):
@@ -84,8 +92,13 @@ class Search:
         """
         self.asked += directions.shape[0]
         self.sweeps += 1
-        values, points, means, skips = self.oracle.support_many(directions)
-        columns = self.columns
+        found = self.oracle.support_many(directions)
+        self.keep(directions, found)
+        return found.values, found.points
+
+    def keep(self, directions: Float, found: Supports) -> None:
+        """Make columns of the new ones among the answers to directions [m, 1+d]."""
+        columns, (_, points, means, skips) = self.columns, found
         for i, point in enumerate(points):
             key = point.tobytes()
             if key not in columns.index:
@@ -94,7 +107,6 @@ class Search:
                 columns.points.append(point)
                 columns.means.append(means[i])
                 columns.skips.append(skips is not None and bool(skips[i]))
-        return values, points
 
     def ask_one(self, direction: Float) -> tuple[float, Float]:
         """The support value and the point of one direction."""
@@ -122,12 +134,19 @@ class RowSearch(Search):
     """A search for the maximum of (1), to a tolerance. With `relax`, rows that cannot be kept may be exceeded."""
 
     def __init__(
-        self, oracle: SupportOracle, columns: Columns, max_sweeps: int, a: Float, rows: Rows, tol: float, relax: bool
+        self,
+        oracle: SupportOracle,
+        columns: Columns | None,
+        max_sweeps: int,
+        a: Float,
+        rows: Rows,
+        tol: float,
+        relax: bool,
     ) -> None:
-        super().__init__(oracle, columns, max_sweeps)
+        super().__init__(oracle, columns or Columns(), max_sweeps)
+        self.shared = columns is not None  # whether somebody else wants to know which points were met
         self.a = a
         self.rows = rows
-        self.G = rows.matrix(oracle.num_costs)
         self.tol = tol
         self.relax = relax
         self.allowance = Allowance(oracle, rows)
@@ -157,6 +176,11 @@ class RowSearch(Search):
             error += weight * self._errors[i]
         return self.allowance.of(error)
 
+    @cached_property
+    def G(self) -> Float:
+        """[R, 1+d]: the rows as a matrix."""
+        return self.rows.matrix(self.oracle.num_costs)
+
     @property
     def grain(self) -> Float:
         """[R]: how finely rows can be told apart: what the mixture looked at last is allowed."""
@@ -173,26 +197,31 @@ class RowSearch(Search):
     def optimum(
         self, weights: Float, points: Float, bound: float, multipliers: Float, relaxed: Float | None = None
     ) -> Optimum:
-        """A mixture and a bound as the answer: the bound rounded outward, the mixture checked against every row.
+        """A mixture of columns and a bound as the answer, as `certificate` says."""
+        return self.mixture(weights, points, **self.certificate(weights, points, bound, multipliers, relaxed))
+
+    def certificate(
+        self, weights: Float, points: Float, bound: float, multipliers: Float, relaxed: Float | None = None
+    ) -> dict[str, Any]:
+        """What is proven of a mixture: the bound rounded outward, the mixture checked against every row.
 
         `relaxed` [R]: what the rows are checked against instead of h. A mixture that is no number keeps none.
         """
+        mean = weights @ points
         objective = float(weights @ (points @ self.a))
         tolerance = self.tolerance(objective)
         bound += self.allowance.outward(self.a, multipliers, tolerance)
         self._last = allowed = self.allowed(points, weights)
         stated = allowed.stated
         bound, converged = certify(bound, objective, tolerance, float(multipliers @ stated))
-        over = self.G @ (weights @ points) - (self.rows.bound if relaxed is None else relaxed)
-        keeps = bool((over <= allowed.computed).all())
-        return self.mixture(
-            weights,
-            points,
-            objective=objective,
-            bound=bound,
-            multipliers=multipliers,
-            converged=converged,
-            keeps=keeps,
-            accepted=keeps and (converged or self.exhausted),
-            allowance=stated,
-        )
+        over = self.rows.sign * mean[1 + self.rows.cost] - (self.rows.bound if relaxed is None else relaxed)
+        keeps = all((over <= allowed.computed).tolist())
+        return {
+            "objective": objective,
+            "bound": bound,
+            "multipliers": multipliers,
+            "converged": converged,
+            "keeps": keeps,
+            "accepted": keeps and (converged or self.exhausted),
+            "allowance": stated,
+        }

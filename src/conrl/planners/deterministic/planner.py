@@ -13,7 +13,7 @@ from conrl.errors import InfeasibleError, RunError, SpecError
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import need_steps
 from conrl.model.transform import by_step
-from conrl.oracles import BackwardInduction, exact_oracle
+from conrl.oracles import BackwardInduction, LargeBackwardInduction, exact_oracle
 from conrl.oracles.restricted import Whole
 from conrl.planners.column_generation.search import Conflict
 from conrl.planners.deterministic.tree import Clock, Report, Tree
@@ -49,7 +49,7 @@ def plan_deterministic(
     need_steps(mdp.horizon, "deterministic=True")
     model, rows = problem.bind(mdp)
     exact = exact_oracle(model)
-    if type(exact) is not BackwardInduction or model.bonus is not None:
+    if not isinstance(exact, (BackwardInduction, LargeBackwardInduction)) or model.bonus is not None:
         raise SpecError(
             "deterministic=True takes models without a bonus and with known probabilities", key=("deterministic",)
         )
