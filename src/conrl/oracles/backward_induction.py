@@ -88,7 +88,7 @@ class BackwardInduction(ModelOracle):
         pairs = reach.pairs.size
         sums = pairs if mdp.step_dependent else min(pairs, kernels.PART) + pairs // kernels.PART + 1
         forward = H * (reach.arrivals + 2) + sums + more
-        self._shared = reach.graph.probability.size >= WORK  # by size alone: bits must not depend on threads
+        self._shared = self.curved = reach.graph.probability.size >= WORK  # by size: bits must not depend on threads
         if self._shared:  # the policy is evaluated backward too
             forward = max(forward, backward)
         super().__init__(mdp, pay, None if mdp.bonus is None else bonus, (backward, forward))  # in positions

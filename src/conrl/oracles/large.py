@@ -55,6 +55,8 @@ class LargeBackwardInduction(ModelOracle):
     Threads may share one: memory belongs to a call.
     """
 
+    curved = True
+
     def __init__(self, mdp: ConstrainedMDP, threads: int | None = None) -> None:
         """Find what can be occupied at each step, and the range of the pay of all that can ever be."""
         assert not mdp.step_dependent

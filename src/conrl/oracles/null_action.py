@@ -18,6 +18,7 @@ class WithNullAction(SupportOracle):
     def __init__(self, inner: SupportOracle) -> None:
         self.inner = inner
         self.num_costs, self.horizon, self.scale = inner.num_costs, inner.horizon, inner.scale
+        self.curved = inner.curved
 
     def support_error(self, w: Float, value: float) -> float:
         return self.inner.support_error(w, value)

@@ -90,6 +90,7 @@ class SupportOracle(Protocol):
     num_costs: int
     horizon: float  # how many steps count, so that |z_i| <= horizon * scale_i
     scale: Float  # [1+d]: the largest size of each coordinate's pay in one step
+    curved: bool = False  # whether the vertices of Z lie so close that its surface bends like that of a smooth body
 
     def rounding(self, sharp: bool = False) -> Rounding:
         """How far answers may be off; `sharp`: with the largest expected totals, at the price of a sweep."""
