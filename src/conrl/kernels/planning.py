@@ -322,12 +322,12 @@ def gathered(
     """Steps until-1, .., since of the expected totals of table [P, c] under the policy of `visits`, by state.
 
     Backward: a state gathers the totals of its successors, so that threads may share a step, as in `backward`. `Z`
-    [2, n, c] is scratch, at first 0; Z[H % 2] are left as those at the first step.
+    [2, n, c or one more, so that it is even] is scratch, at first 0; Z[H % 2] are left as those at the first step.
     """
     first, start, successor, probability = graph
     lo, hi, blocks, begin = occupied
     horizon = lo.size
-    n, size = np.uint64(first.size - 1), np.uint64(table.shape[1])
+    n, size = np.uint64(first.size - 1), table.shape[1]
     for h in range(until - 1, since - 1, -1):
         old, new = Z[(horizon - 1 - h) % 2], Z[(horizon - h) % 2]
         rows = np.uint64(begin[h]) - np.uint64(lo[h])
@@ -339,11 +339,13 @@ def gathered(
                 at = ((rows + i) * np.uint64(LANES) + s - s0) * np.uint64(lanes) + np.uint64(lane)
                 k = first[s] + np.uint64(choice[at])
                 end = start[k] if last else start[k + ONE]
-                for c in range(size):
-                    x = table[k, c]
+                for c in range(0, size, 2):  # two sums side by side: neither waits for the other
+                    x, y = table[k, c], table[k, c + 1] if c + 1 < size else 0.0
                     for j in range(start[k], end):
-                        x += probability[j] * old[successor[j], c]
-                    new[s, c] = x
+                        t = successor[j]
+                        x += probability[j] * old[t, c]
+                        y += probability[j] * old[t, c + 1]
+                    new[s, c], new[s, c + 1] = x, y
 
 
 @compiled

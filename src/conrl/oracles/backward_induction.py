@@ -191,7 +191,7 @@ class BackwardInduction(ModelOracle):
         graph, _, occupied, initial, pay, bonus, _, _, _, _ = self._laid
         totals = []
         for table in (pay, bonus) if bonus.size else (pay,):
-            Z = np.zeros((2, initial.size, w.size))
+            Z = np.zeros((2, initial.size, w.size + w.size % 2))
             gather = partial(kernels.gathered, graph, occupied, choice.reshape(-1), lanes, lane, table, Z)
             if pool is None:
                 gather(0, self.horizon, 0, 1)
