@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from pathlib import Path
 from types import FunctionType
 from typing import Any, cast
@@ -18,7 +21,9 @@ import numpy as np
 import pytest
 from launch import PATIENCE, launch
 from test_cache import DAMAGE
+from test_kernels import models
 
+import conrl
 from conrl import kernels, without_numba
 from conrl.kernels import compiling, linking
 from conrl.kernels.cache import HealingCache
@@ -385,6 +390,73 @@ def test_numba_may_be_loaded_afterwards(monkeypatch: pytest.MonkeyPatch) -> None
     launch([sys.executable, "-c", PLAN])
     done = launch([sys.executable, "-c", BOTH])
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+INTERPRETED = """
+import sys
+from conrl import without_numba
+without_numba.begin(lambda: None)
+import conrl
+compiled, interpreted = without_numba.load, []
+def load(function, kinds):
+    if function.__module__ == "conrl.kernels.layout":
+        interpreted.append(function.__name__)
+        raise FileNotFoundError
+    return compiled(function, kinds)
+without_numba.load = load
+plan = conrl.plan(conrl.envs.mars_rover(rock_reward=1))
+assert "numba" not in sys.modules
+print(*interpreted, plan.reward.hex(), plan.bound.hex())
+"""
+
+
+@writable
+def test_what_is_little_work_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it load numba; and the plan is the same."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    launch([sys.executable, "-c", PLAN])
+    done = launch([sys.executable, "-c", INTERPRETED])
+    plan = conrl.plan(conrl.envs.mars_rover(rock_reward=1))
+    names = "arranged reachable occupied_blocks interleave in_order"
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{names} {plan.reward.hex()} {plan.bound.hex()}\n"
+
+
+INTERPRETABLE = ["arranged", "interleave", "in_order", "actions_of", "occupation_deterministic"]
+
+
+def test_python_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all kernels that may be interpreted, for all kinds of models."""
+    met: set[str] = set()
+
+    def both(name: str, run: Any) -> Callable[..., Any]:
+        function = run.py_func
+        names = {key: getattr(value, "py_func", value) for key, value in function.__globals__.items()}
+        ran = without_numba.Kernel(FunctionType(function.__code__, names, name), never, lambda *_: 0)
+
+        def call(*args: Any) -> Any:
+            met.add(name)
+            mine = deepcopy(args)
+            with warnings.catch_warnings(action="error"):
+                found = ran(*mine)
+            expected = run(*args)
+            assert same(found, expected) or found is expected is None
+            assert pickle.dumps(mine) == pickle.dumps(deepcopy(args))
+            return expected
+
+        return call
+
+    for name in INTERPRETABLE:
+        monkeypatch.setattr(kernels, name, both(name, getattr(kernels, name)))
+    for mdp in [*models(), conrl.envs.pricing_hours()]:
+        conrl.plan(mdp, dict.fromkeys(mdp.cost_names, 1000000.0)).policy.occupation(mdp)
+    assert met == set(INTERPRETABLE)
+
+
+def test_what_becomes_much_work_is_left_to_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(without_numba, "LITTLE", 10)
+    ran = without_numba.Kernel(cast(FunctionType, twice), lambda: lambda x: "numba", lambda x: x)
+    assert [ran(x) for x in (4, 5, 1, 1, 0)] == [8, 10, 2, "numba", "numba"]
 
 
 def test_code_for_one_value_is_not_that_for_all(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

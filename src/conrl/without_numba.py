@@ -39,6 +39,7 @@ SIZE = struct.Struct("<Q")
 UNPICKLE = "numba_unpickle"  # of the functions that compiled code calls, the one that is not numba's own
 SCALARS = {np.dtype(kind).type: np.dtype(kind).str for kind in "?bhilBHILfd"} | {bool: "|b1", float: "<f8"}
 MANY = 20_000  # calls of one kernel that take longer together than loading numba
+LITTLE = 200_000  # turns of the loops of one kernel that take Python no longer than numba takes to compile it
 LOCK = threading.Lock()
 BEFORE_NUMBA: list[Callable[[], None]] = []  # called once each
 
@@ -64,11 +65,17 @@ def possible() -> bool:
 
 
 class Kernel:
-    """A compiled function that needs numba only for types of arguments it has no file for."""
+    """A compiled function that needs numba only for types of arguments it has no file for.
 
-    def __init__(self, function: FunctionType, make: Callable[[], Any]) -> None:
+    If it is known how much `work` a call is, at most, not even then: Python runs the function itself, up to LITTLE in
+    all. It gives the same bits.
+    """
+
+    def __init__(self, function: FunctionType, make: Callable[[], Any], work: Callable[..., int] | None = None) -> None:
         self.py_func = function
         self._make = make
+        self._work = work
+        self._done = 0
         self._dispatcher: Any = None
         self._runs: dict[str, Any] = {}
         self._calls = 0
@@ -80,7 +87,14 @@ class Kernel:
             with suppress(Exception):  # of any kind: numba compiles what cannot be read
                 kinds = kinds_of(args)
                 run = self._runs.get(kinds) or self._loaded(kinds)
+            if run is None and self._work is not None:
+                self._done += self._work(*args)
+                run = self._interpreted if self._done <= LITTLE else None
         return (run or self.numba())(*args, **named)
+
+    def _interpreted(self, *args: Any) -> Any:
+        with np.errstate(all="ignore"):  # as compiled code does
+            return _as_compiled(self.py_func(*args))
 
     def _loaded(self, kinds: str) -> Any:
         with LOCK:  # another thread may have loaded it meanwhile
@@ -97,6 +111,13 @@ class Kernel:
                 if isinstance(value, Kernel):
                     names[name] = value.numba()
         return self._dispatcher
+
+
+def _as_compiled(value: Any) -> Any:
+    """With Python's numbers for numpy's."""
+    if isinstance(value, tuple):
+        return tuple(map(_as_compiled, value))
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def kinds_of(values: Iterable[Any]) -> str:

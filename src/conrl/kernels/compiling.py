@@ -34,8 +34,21 @@ def compiled(function: F) -> F:
     return cast(F, _made(function, lambda: _compiled(function)))
 
 
+def interpreted_if_little(work: Callable[..., int]) -> Callable[[F], F]:
+    """As `compiled`; but a program that runs without numba does not wait for it where `work`, of the arguments, is
+    little: about as much as the turns of all its loops. Not for kernels that call what is `emitted`."""
+
+    def decorated(function: F) -> F:
+        return cast(F, _made(function, lambda: _compiled(function), work))
+
+    return decorated
+
+
 def inlined(function: F) -> F:
-    return cast(F, _made(function, lambda: import_module("numba").njit(inline="always")(function)))
+    def make() -> Any:
+        return import_module("numba").njit(inline="always")(function)
+
+    return cast(F, _made(function, make, lambda *_: 0))  # the kernel that it is a part of knows how much work it is
 
 
 def emitted(function: Any, checked: Any) -> Any:
@@ -51,8 +64,8 @@ def emitted(function: Any, checked: Any) -> Any:
     return _made(function, make)
 
 
-def _made(function: Any, make: Callable[[], Any]) -> Any:
-    return without_numba.Kernel(function, make) if without_numba.WANTED else make()
+def _made(function: Any, make: Callable[[], Any], work: Callable[..., int] | None = None) -> Any:
+    return without_numba.Kernel(function, make, work) if without_numba.WANTED else make()
 
 
 def _compiled(function: Any) -> Any:

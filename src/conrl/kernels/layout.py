@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from conrl.kernels.compiling import Array, compiled, inlined
+from conrl.kernels.compiling import Array, compiled, inlined, interpreted_if_little
 from conrl.kernels.lanes import LANES
 
 Graph = tuple[Array, ...]  # first, start, successor, probability
@@ -108,7 +108,7 @@ def reachable_by_step(first: Array, start: Array, successor: Array, initial: Arr
     return reached
 
 
-@compiled
+@interpreted_if_little(lambda graph: LANES * (graph[0].size + graph[1].size + graph[2].size))
 def interleave(graph: Graph) -> tuple[Array, Lines]:
     """The outcomes of each block side by side; the graph is already in positions.
 
@@ -156,7 +156,9 @@ def interleave(graph: Graph) -> tuple[Array, Lines]:
     return slot_pair, (block_first, slot_start, line_successor, line_probability)
 
 
-@compiled
+@interpreted_if_little(
+    lambda first, start, successor, probability, initial, horizon: (horizon + 5) * (first.size + successor.size)
+)
 def arranged(
     first: Array, start: Array, successor: Array, probability: Array, initial: Array, horizon: int
 ) -> tuple[Any, ...]:
@@ -228,7 +230,7 @@ def arranged(
     return order, pairs, (lo, hi, blocks, at), graph, new_initial, most, most_arrivals
 
 
-@compiled
+@interpreted_if_little(lambda slot_pair, pairs, table: (slot_pair.size + pairs.size) * (1 + table.shape[1]))
 def in_order(slot_pair: Array, pairs: Array, table: Array) -> tuple[Array, Array]:
     """The rows `pairs` of a table [.., 1+d], and those of each slot side by side, [slots * (1+d), LANES]; where a slot
     has none, the first pair's."""

@@ -5,7 +5,7 @@ Passes over a model count with unsigned numbers: to ask whether an index is nega
 
 import numpy as np
 
-from conrl.kernels.compiling import Array, compiled
+from conrl.kernels.compiling import Array, compiled, interpreted_if_little
 from conrl.kernels.lanes import LANES
 
 U = np.uint64
@@ -49,7 +49,11 @@ def occupation(
         now, then = then, now
 
 
-@compiled
+@interpreted_if_little(
+    lambda first, start, successor, probability, initial, pair_index, actions, weight, rho: (
+        actions.shape[0] * (initial.size + successor.size)
+    )
+)
 def occupation_deterministic(
     first: Array,
     start: Array,
@@ -193,7 +197,9 @@ def occupation_sparse(
         now, then = then, now
 
 
-@compiled
+@interpreted_if_little(
+    lambda first, action, order, occupied, choice, actions: actions.size + choice.size + actions.shape[0]
+)
 def actions_of(
     first: Array, action: Array, order: Array, occupied: tuple[Array, ...], choice: Array, actions: Array
 ) -> None:
