@@ -34,6 +34,7 @@ def fresh(function: Callable[..., Any] = twice) -> Any:
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))  # numba may read its settings again
     return tmp_path / "cache"
 
 
