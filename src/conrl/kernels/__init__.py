@@ -83,10 +83,10 @@ from conrl.kernels.planning import (
     backward_many,
     collected,
     expected,
-    gathered,
     greedy,
     many_ways,
     visits,
+    worth,
 )
 from conrl.kernels.policies import (
     actions_of,
@@ -166,7 +166,6 @@ __all__ = [
     "follow_all",
     "gather",
     "gather_outcomes",
-    "gathered",
     "greedy",
     "improve",
     "in_order",
@@ -218,4 +217,5 @@ __all__ = [
     "values_after",
     "visits",
     "walk",
+    "worth",
 ]

@@ -251,7 +251,7 @@ def collected(
 # -- directions answered ----------------------------------------------------------------------------------
 
 
-@inlined
+@compiled
 def worth(laid: Laid, w: Array, choice: Array, lanes: int, lane: int, work: Work, point: Array, mean: Array) -> None:
     """The expected totals of the policy choice[lane::lanes], in mean [1+d]; in the best case for w within the bonus, in
     point [1+d]."""
@@ -312,40 +312,6 @@ def answer(laid: Laid, w: Array, ties: Array, work: Work, choice: Array, point: 
     backward(lines, occupied, slots, tied(w, ties), values, choice, 0, horizon, 0, 1)
     worth(laid, w, choice.reshape(-1), 1, 0, work, point, mean)
     return expected(initial, values[horizon % 2].reshape(-1))
-
-
-@compiled
-def gathered(
-    graph: Graph, occupied: Occupied, choice: Array, lanes: int, lane: int, table: Array, Z: Array, since: int,
-    until: int, part: int, parts: int,
-) -> None:  # fmt: skip
-    """Steps until-1, .., since of the expected totals of table [P, c] under the policy of `visits`, by state.
-
-    Backward: a state gathers the totals of its successors, so that threads may share a step, as in `backward`. `Z`
-    [2, n, c or one more, so that it is even] is scratch, at first 0; Z[H % 2] are left as those at the first step.
-    """
-    first, start, successor, probability = graph
-    lo, hi, blocks, begin = occupied
-    horizon = lo.size
-    n, size = np.uint64(first.size - 1), table.shape[1]
-    for h in range(until - 1, since - 1, -1):
-        old, new = Z[(horizon - 1 - h) % 2], Z[(horizon - h) % 2]
-        rows = np.uint64(begin[h]) - np.uint64(lo[h])
-        last = h == horizon - 1
-        count = hi[h] - lo[h]
-        for i in range(np.uint64(lo[h] + count * part // parts), np.uint64(lo[h] + count * (part + 1) // parts)):
-            s0 = np.uint64(blocks[i]) * np.uint64(LANES)
-            for s in range(s0, min(n, s0 + np.uint64(LANES))):
-                at = ((rows + i) * np.uint64(LANES) + s - s0) * np.uint64(lanes) + np.uint64(lane)
-                k = first[s] + np.uint64(choice[at])
-                end = start[k] if last else start[k + ONE]
-                for c in range(0, size, 2):  # two sums side by side: neither waits for the other
-                    x, y = table[k, c], table[k, c + 1] if c + 1 < size else 0.0
-                    for j in range(start[k], end):
-                        t = successor[j]
-                        x += probability[j] * old[t, c]
-                        y += probability[j] * old[t, c + 1]
-                    new[s, c], new[s, c + 1] = x, y
 
 
 @compiled

@@ -89,8 +89,6 @@ class BackwardInduction(ModelOracle):
         sums = pairs if mdp.step_dependent else min(pairs, kernels.PART) + pairs // kernels.PART + 1
         forward = H * (reach.arrivals + 2) + sums + more
         self._shared = self.curved = reach.graph.probability.size >= WORK  # by size: bits must not depend on threads
-        if self._shared:  # the policy is evaluated backward too
-            forward = max(forward, backward)
         super().__init__(mdp, pay, None if mdp.bonus is None else bonus, (backward, forward))  # in positions
         self._reach = reach
         own = graph, lines, reach.occupied, reach.initial, pay, bonus, slot_pay, slot_bonus
@@ -144,19 +142,28 @@ class BackwardInduction(ModelOracle):
     # -- answers made by several threads ------------------------------------------------------------------
 
     def _answer_in_threads(self, directions: Float, work: Scratch, found: Float, points: Float, means: Float) -> None:
-        """Answers to up to LANES directions [m, 1+d]; of one alone, with its policy in `work.choice`."""
+        """Answers to up to LANES directions [m, 1+d]; of one alone, with its policy in `work.choice`.
+
+        A sweep is shared. What a policy visits is added up across states, by one thread, which takes half the time that
+        two take to gather its totals backward; of several policies, each by one.
+        """
         m = directions.shape[0]
         with ThreadPoolExecutor(self.threads) as pool:
             if m > FEW:
                 self._sweep_many(pool, directions, work, found)
-                for _ in pool.map(
-                    partial(self._judge, work.many[1], kernels.LANES), range(m), directions, points, means
-                ):
+                for _ in pool.map(partial(self._judge, work), range(m), directions, points, means):
                     pass
                 return
             for i in range(m):
                 found[i] = self._sweep(pool, directions[i], work)
-                self._judge(work.choice, 1, 0, directions[i], points[i], means[i], pool)
+                own = work.choice.reshape(-1), 1, 0, work.work
+                kernels.worth(self._laid, directions[i], *own, points[i], means[i])
+
+    def _judge(self, work: Scratch, lane: int, w: Float, point: Float, mean: Float) -> None:
+        """The value of one of the policies of a sweep for many directions; others may be judged at the same time."""
+        mu, counts = np.zeros_like(work.mu), np.zeros_like(work.counts)
+        own = work.many[1].reshape(-1), kernels.LANES, lane, (work.values, mu, counts, work.pay)
+        kernels.worth(self._laid, w, *own, point, mean)
 
     def _sweep(self, pool: ThreadPoolExecutor, w: Float, work: Scratch) -> float:
         _, lines, occupied, initial, _, _, slot_pay, slot_bonus, missing, _ = self._laid
@@ -175,31 +182,6 @@ class BackwardInduction(ModelOracle):
         self._share(pool, partial(kernels.backward_many, graph, occupied, slots, tie, values, choice))
         for i in range(found.size):
             found[i] = kernels.expected(initial, values[self.horizon % 2][:, i])
-
-    def _judge(
-        self,
-        choice: NDArray[np.uint16],
-        lanes: int,
-        lane: int,
-        w: Float,
-        point: Float,
-        mean: Float,
-        pool: ThreadPoolExecutor | None = None,
-    ) -> None:
-        """The totals of a policy, into mean, and in the best case for w within the bonus, into point; each step by one
-        thread, or by those of a pool."""
-        graph, _, occupied, initial, pay, bonus, _, _, _, _ = self._laid
-        totals = []
-        for table in (pay, bonus) if bonus.size else (pay,):
-            Z = np.zeros((2, initial.size, w.size + w.size % 2))
-            gather = partial(kernels.gathered, graph, occupied, choice.reshape(-1), lanes, lane, table, Z)
-            if pool is None:
-                gather(0, self.horizon, 0, 1)
-            else:
-                self._share(pool, gather)
-            totals.append([kernels.expected(initial, Z[self.horizon % 2][:, i]) for i in range(w.size)])
-        mean[:] = totals[0]
-        point[:] = mean if len(totals) == 1 else mean + np.sign(w) * totals[1]
 
     def _share(self, pool: ThreadPoolExecutor, sweep: Callable[..., None]) -> None:
         """All steps, the last first, each in parts that threads share."""
