@@ -34,6 +34,7 @@ from conrl.oracles.sum import cores
 from conrl.policy import Deterministic
 
 FEW = 2  # this many directions or fewer are quicker one by one than in one sweep of LANES
+MANY = 100_000  # transitions from which on Z looks smooth
 WORK = 800_000  # transitions from which on a step is worth sharing among threads
 PARTS = 2  # shares of a step for each thread: another program may delay one
 ROOM = 256  # columns that a search in one call may meet; it seldom meets 20
@@ -88,7 +89,9 @@ class BackwardInduction(ModelOracle):
         pairs = reach.pairs.size
         sums = pairs if mdp.step_dependent else min(pairs, kernels.PART) + pairs // kernels.PART + 1
         forward = H * (reach.arrivals + 2) + sums + more
-        self._shared = self.curved = reach.graph.probability.size >= WORK  # by size: bits must not depend on threads
+        transitions = reach.graph.probability.size
+        self.curved = transitions >= MANY
+        self._shared = transitions >= WORK  # by size: bits must not depend on threads
         super().__init__(mdp, pay, None if mdp.bonus is None else bonus, (backward, forward))  # in positions
         self._reach = reach
         own = graph, lines, reach.occupied, reach.initial, pay, bonus, slot_pay, slot_bonus

@@ -1,78 +1,105 @@
-"""The next slope to ask for, where the best gain bends like a curve.
+"""The next multipliers to ask for, where the best gain bends like a smooth surface.
 
-best(x) of `line.py` is piecewise linear. If the model is large, its vertices lie so close that it is a curve to the eye
-of the search: the chord's answer then lies half-way between the ends, wherever the limit h is, and each direction does
-no more than halve the interval.
+The bound (2) of `linear.py` is a convex function of the multipliers, and the answer to any of them tells its value and
+its slope there,
 
-Letters: the ends under < h < over, each the answer to a slope, `low` and `high`. Of the slope between them three things
-are known: at the ends it is low and high, and its mean is that of the chord. The quadratic that agrees,
+    D(lambda) = support(a - G'lambda) + lambda.h,    slope  h - u,    u = G z the use of the answer.
 
-    slope(t) = low (1 - t) + high t + bend t (1 - t),    bend = 6 (chord - (low + high) / 2)
+It is piecewise linear. If the model is large, the pieces are so small that it is a smooth surface to the eye of the
+search, and the master problem, which knows tangents only, does not see how it bends. Around the least value known, at
+b, it is taken to be the quadratic
 
-at x = under + t (over - under), says which slope has its answer near any x. Asked for the slope at h, the oracle
-answers with a point close to h, on either side. Now one end is near and the other far, so that the next one is aimed as
-far beyond h, to the other side.
+    D(b + x) = D(b) + x.(h - u_b) + x.M x / 2,    M symmetric,
 
-Where it is wrong, chords go on as ever: it is trusted once it has foretold where the answer to a chord lies, and as
-long as it pays. The gap of a curve is in proportion to (over - h) (h - under), which a chord makes a fourth.
+that best agrees with the values and slopes at the nearest multipliers that were asked. Where its slope is 0 the answer
+uses just what the limits allow, and D is least: Newton's method.
+
+If one row binds, the mixture is of one answer on each side of h, and the gap in proportion to both distances. So the
+aim is a little to the side of the farther one: an answer on the other side would leave that one in place.
+
+Where it is wrong, the search goes on as ever: an aim must halve the gap, or the next direction is not aimed.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+import numpy as np
 
-GOOD = 0.1  # of the interval: how well the answer to a chord must be foretold
-FALL = 4.0  # by which (over - h) (h - under) must fall
-ONE_SIDED = 4.0  # how many times as far from h one end may be as the other
+from conrl._types import Bool, Float
+
+NEAREST = 2  # how many times as many multipliers as rows are looked at
+FADING = 1.5  # the weight of a slope falls like distance to this power, that of a value by one more
+TOO_NEAR = 1e-9  # of the farthest one that is looked at: closer together, slopes differ by rounding
+FLAT = 1e-3  # of the largest curvature: where it bends less, or the other way, how far to go is not known
+ASIDE = 0.03  # how far from h, of the distance of the farther end
+MOST = 12  # rows that bind: the curvature has half their square of entries
+FALL = 2.0  # by which an aim must divide the gap
 
 
-@dataclass
-class Curve:
-    """A search's view of best(x) around h, from the slopes that its ends are answers to; nan where not known."""
+class Surface:
+    """What is known of D: its values and slopes at the multipliers that were asked, in units of the rows."""
 
-    h: float
-    high: float = math.nan
-    low: float = math.nan
-    trusted: bool = False
-    foretold: float = math.nan  # the use of the answer, if a chord was asked
-    failures: int = 0
-    chords: int = 0  # how many have to be asked before it is trusted again: as many as there were failures
+    def __init__(self, h: Float, unit: Float) -> None:
+        self.h, self.unit = h, unit
+        self._at: list[Float] = []  # [R]
+        self._over: list[Float] = []  # [R]: u - h
+        self._values: list[float] = []
 
-    def slope(self, chord: float, over: float, under: float) -> float:
-        """The slope to ask for: that of the chord, unless the curve is trusted."""
-        fall, bend = self.low - self.high, 6.0 * (chord - 0.5 * (self.low + self.high))
-        self.foretold = math.nan
-        if not (fall > 0.0 and abs(bend) <= fall):  # not known, or no slope that falls all the way
-            self.trusted = False
-        elif self.trusted:
-            below, above, aim = self.h - under, over - self.h, self.h
-            if ONE_SIDED * below < above:
-                aim += below
-            elif ONE_SIDED * above < below:
-                aim -= above
-            t = min(max((aim - under) / (over - under), 0.0), 1.0)
-            return min(max(self.low - (fall - bend) * t - bend * t * t, self.high), self.low)
-        else:  # where the quadratic is `chord`: the root that lies between the ends
-            rest = self.low - chord
-            root = math.sqrt(max((fall - bend) ** 2 + 4.0 * bend * rest, 0.0))
-            self.foretold = under + (over - under) * 2.0 * rest / (fall - bend + root)
-        return chord
+    def learn(self, multipliers: Float, use: Float, value: float) -> None:
+        """What the answer to some multipliers uses, and D there."""
+        self._at.append(multipliers * self.unit)
+        self._over.append((use - self.h) / self.unit)
+        self._values.append(value)
 
-    def learn(self, slope: float, use: float, before: tuple[float, float], now: tuple[float, float]) -> None:
-        """What the answer to `slope` uses; the ends (over, under) before it and with it."""
-        if now[0] != before[0]:
-            self.high = slope
-        if now[1] != before[1]:
-            self.low = slope
-        if self.trusted:
-            self.trusted = FALL * self._spread(*now) <= self._spread(*before)
-            if not self.trusted:
-                self.failures += 1
-                self.chords = self.failures
-        else:
-            self.chords = max(self.chords - 1, 0)
-            self.trusted = not self.chords and abs(use - self.foretold) <= GOOD * (before[0] - before[1])
+    @np.errstate(all="ignore")  # numbers near the largest double: what comes of them is looked at
+    def aim(self, binding: Bool, uses: Float) -> Float | None:
+        """Where D is expected to be least, or None if that cannot be told; `uses` [n, R] are those of the mixture.
 
-    def _spread(self, over: float, under: float) -> float:
-        return (over - self.h) * (self.h - under)
+        Rows that neither the master takes to be `binding` [R] nor the best multipliers so far keep the multiplier 0.
+        """
+        best = int(np.argmin(self._values))
+        center, over = self._at[best], self._over[best]
+        rows = binding | (center > 0.0)
+        n = int(np.count_nonzero(rows))
+        steps = np.array(self._at)[:, rows] - center[rows]
+        distance = np.abs(steps).max(axis=1, initial=0.0)
+        near = np.argsort(distance, kind="stable")[: 1 + NEAREST * n]
+        near = near[distance[near] > TOO_NEAR * distance[near].max()]
+        if not 0 < n <= MOST or near.size < n:
+            return None
+        size = distance[near].max()
+        bends = (over - np.array(self._over)[near])[:, rows]  # of the slope, from the center on
+        rises = np.array(self._values)[near] - self._values[best] + steps[near] @ over[rows]
+        M = _curvature(steps[near] / size, bends, rises / size)
+        if M is None:
+            return None
+        goal = 0.0
+        if n == 1:
+            ends = ((uses - self.h) / self.unit)[:, rows]
+            goal = ASIDE * float(ends[np.abs(ends).argmax(), 0])
+        aimed = center.copy()
+        aimed[rows] = np.maximum(center[rows] + size * np.linalg.solve(M, over[rows] - goal), 0.0)
+        aimed /= self.unit
+        return aimed if np.isfinite(aimed).all() else None
+
+
+def _curvature(x: Float, bends: Float, rises: Float) -> Float | None:
+    """The symmetric M [n, n] with M x = bends [m, n] and x.M x / 2 = rises [m] as nearly as can be; x [m, n].
+
+    None unless it bends upward in every direction.
+    """
+    n = x.shape[1]
+    basis = np.zeros((n * (n + 1) // 2, n, n))
+    i, j = np.triu_indices(n)
+    each = np.arange(i.size)
+    basis[each, i, j] = basis[each, j, i] = 1.0
+    distance = np.abs(x).max(axis=1)
+    weight = (distance.min() / distance) ** FADING
+    slopes = np.einsum("qij,mj->miq", basis, x)
+    values = 0.5 * np.einsum("miq,mi->mq", slopes, x)
+    system = np.vstack(((slopes * weight[:, None, None]).reshape(-1, i.size), values * (weight / distance)[:, None]))
+    target = np.concatenate(((bends * weight[:, None]).ravel(), rises * weight / distance))
+    if not (np.isfinite(system).all() and np.isfinite(target).all()):
+        return None
+    M = np.tensordot(np.linalg.lstsq(system, target, rcond=None)[0], basis, 1)
+    least, *_, most = np.linalg.eigvalsh(M) if n > 1 else (M[0, 0], M[0, 0])
+    return np.asarray(M) if least > FLAT * most > 0.0 else None

@@ -20,7 +20,6 @@ import numpy as np
 
 from conrl._types import Arrays, Float
 from conrl.oracles.protocols import LineRows
-from conrl.planners.column_generation.aiming import Curve
 from conrl.planners.column_generation.search import Conflict, Optimum, RowSearch
 from conrl.policy import Policy
 
@@ -80,7 +79,7 @@ def one_cost(search: RowSearch) -> Optimum:
         return search.optimum(np.ones(1), free[None], value, np.zeros(search.rows.size))
     r = int(np.argmax(np.where(over > aim, over, -np.inf)))
     least, h = _least(search, r)
-    return _close_in(search, r, h, free, least, beyond=0.0)
+    return _close_in(search, r, h, free, least)
 
 
 def one_row(search: RowSearch, start: Arrays) -> Optimum:
@@ -118,14 +117,12 @@ def _least(search: RowSearch, r: int) -> tuple[Float, float]:
     return least, max(h, float(g @ least))
 
 
-def _close_in(search: RowSearch, r: int, h: float, high: Float, low: Float, beyond: float = np.nan) -> Optimum:
-    """Close in on the edge of Z that passes g.z = h, from a point beyond it, the answer to the slope `beyond` if that
-    is known, and one within.
+def _close_in(search: RowSearch, r: int, h: float, high: Float, low: Float) -> Optimum:
+    """Close in on the edge of Z that passes g.z = h, from a point beyond it and one within.
 
     A point that exceeds h by the row's `aim` at most is within: an edge no wider than rounding has no slope.
     """
     bound, price = np.inf, 0.0
-    curve = Curve(h, high=beyond) if search.oracle.curved else None
     relaxed = search.rows.bound.copy()
     if search.relax:
         relaxed[r] = h
@@ -134,21 +131,16 @@ def _close_in(search: RowSearch, r: int, h: float, high: Float, low: Float, beyo
         value, _ = search.ask_one(search.a)
         return search.optimum(np.ones(1), high[None], value, np.zeros(search.rows.size), relaxed)
     while True:
-        slope = chord = max(gain_over - gain_under, 0.0) / (over - under)
+        slope = max(gain_over - gain_under, 0.0) / (over - under)
         share = min(max((h - under) / (over - under), 0.0), 1.0)
         objective = share * gain_over + (1.0 - share) * gain_under
-        if curve is not None:
-            if search.is_closed(bound, objective):  # one end came near, and the bound was proven before
-                break
-            slope = curve.slope(chord, over, under)
         value, point = search.ask_one(search.a - slope * search.G[r])
         if value + slope * h < bound:
             bound, price = value + slope * h, slope
         use, gain = _use_and_gain(search, point, r)
-        stalled = slope == chord and (use, gain) in ((over, gain_over), (under, gain_under))
+        stalled = (use, gain) in ((over, gain_over), (under, gain_under))
         if stalled or search.exhausted or search.is_closed(bound, objective):
             break
-        ends = over, under
         if use > h + search.allowed(point).aim[r]:
             high, over, gain_over = point, use, gain
         else:
@@ -156,8 +148,6 @@ def _close_in(search: RowSearch, r: int, h: float, high: Float, low: Float, beyo
         if over <= under:  # both are within, and the new one gains more
             share = 0.0
             break
-        if curve is not None:
-            curve.learn(slope, use, ends, (over, under))
     multipliers = np.zeros(search.rows.size)
     multipliers[r] = price
     weights, points = np.array([share, 1.0 - share]), np.stack((high, low))

@@ -11,7 +11,8 @@ the columns found so far, and its multipliers are the next direction. The two me
 is a polytope. Column generation for constrained MDPs: Yost and Washburn (2000), "The LP/POMDP marriage".
 
 One search (`search.py`) and three ways to go on with it, by what the rows are on: `no_rows`, one cost (`line.py`, where
-the master is a line), and several (`several.py`, where it is a small LP).
+the master is a line), and several (`several.py`, where it is a small LP). Large models are searched as by several rows
+even if there is one, since only that search looks at how Z bends (`aiming.py`).
 
 Nothing that a solver says is believed. The mixture is checked against every row, and (2) is rounded outward by what
 the oracle proves about its own rounding (`conrl.planners.allowance`). An answer that breaks a row, or a gap that does
@@ -60,7 +61,8 @@ def maximise(
     ):
         start = None
     try:
-        if (rows.cost == rows.cost[0]).all() and not (relax and rows.size > 1):
+        alone = (rows.cost == rows.cost[0]).all() and not (relax and rows.size > 1)
+        if alone and not oracle.curved:
             begin = start if rows.size == 1 else None
             optimum = at_once(search, begin) or (one_cost(search) if begin is None else one_row(search, begin))
         else:

@@ -7,21 +7,33 @@ one sweep. With the multipliers lambda of that program (u.lambda = 1 for the uni
 
 and where this is positive it proves that the rows cannot be kept (Farkas). Then the objective is pursued. The
 multipliers tried are a mean of the master's and the best so far (Wentges 1997), which takes half the steps of the
-master's alone when there are many rows; each gives the bound (2) of `linear.py`, and a new column or none.
+master's alone when there are many rows; each gives the bound (2) of `linear.py`, and a new column or none. In large
+models those that Newton's method asks for come first (`aiming.py`).
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from conrl._types import Arrays, Float
 from conrl.errors import RunError
+from conrl.planners.column_generation.aiming import FALL, Surface
 from conrl.planners.column_generation.fractions import RationalMaster
 from conrl.planners.column_generation.master import Master
 from conrl.planners.column_generation.search import Conflict, Optimum, RowSearch
 
 SMOOTHING = 0.7  # share of the best multipliers so far in those tried next; 0.5 to 0.85 measured much alike
 MIXING = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0])  # weight of the objective while becoming feasible
+
+
+class Asked(NamedTuple):
+    """Multipliers and the answer to a - G'multipliers."""
+
+    multipliers: Float  # [R]
+    value: float
+    point: Float  # [1+d]
 
 
 def several_costs(search: RowSearch, start: Arrays | None) -> Optimum:
@@ -37,9 +49,9 @@ def several_costs(search: RowSearch, start: Arrays | None) -> Optimum:
     if start is not None:
         directions = np.vstack((directions, a - start["multipliers"] @ G, start["directions"]))
     values, points = search.ask(directions)
-    bound, best = float(values[0]), np.zeros(h.size)
+    none = np.zeros(h.size)
     if (G @ points[0] - h <= search.allowed(points[0]).aim).all():
-        return search.optimum(np.ones(1), points[:1], bound, best)
+        return search.optimum(np.ones(1), points[:1], float(values[0]), none)
     least = -values[1:first] - h
     each = zip(np.eye(h.size), -G, values[1:first].tolist(), strict=True)
     proof = np.array([search.allowance.proof(*row) for row in each])
@@ -50,11 +62,10 @@ def several_costs(search: RowSearch, start: Arrays | None) -> Optimum:
     unit, gain_unit = _units(search, points[:first])
     master = Master(h, unit, gain_unit)
     kept = _become_feasible(search, master, gain_unit)
+    asked = [Asked(none, float(values[0]), points[0])]
     if start is not None:
-        dual_bound = float(values[first]) + float(start["multipliers"] @ _limits(search, kept))
-        if dual_bound < bound:
-            bound, best = dual_bound, start["multipliers"]
-    return _improve(search, master, kept, bound, best)
+        asked.append(Asked(start["multipliers"], float(values[first]), points[first]))
+    return _improve(search, master, kept, asked)
 
 
 def in_fractions(search: RowSearch) -> Optimum:
@@ -73,7 +84,7 @@ def in_fractions(search: RowSearch) -> Optimum:
     for exceeded in (0.0, 1.0):
         master = RationalMaster(h + exceeded * aim, unit if search.relax else aim)
         kept = _become_feasible(search, master, gain_unit)
-        optimum = _improve(search, master, kept, float(values[0]), np.zeros(h.size))
+        optimum = _improve(search, master, kept, [Asked(np.zeros(h.size), float(values[0]), points[0])])
         if optimum.keeps and (best is None or optimum.bound - optimum.objective < best.bound - best.objective):
             best = optimum
         if best is not None and best.accepted:
@@ -134,31 +145,43 @@ def _become_feasible(search: RowSearch, master: Master | RationalMaster, gain_un
     return master.bound + max(violation, 0.0) * master.unit
 
 
-def _improve(search: RowSearch, master: Master | RationalMaster, kept: Float, bound: float, best: Float) -> Optimum:
+def _improve(search: RowSearch, master: Master | RationalMaster, kept: Float, asked: list[Asked]) -> Optimum:
     """Close the gap between the master's mixture, which keeps the bounds `kept` [R], and the least bound.
 
-    `bound` is the least so far, at the multipliers `best` [R]. The next are  share * best + (1 - share) * master's;
-    where they bring no new column the master's own are asked, and if those bring none either, the master is optimal.
+    `asked`: some multipliers and their answers. The next are where the surface is aimed at or
+    share * best + (1 - share) * master's, the best so far being those of the least bound; where these bring no new
+    column the master's own are asked, and if those bring none either, the master is optimal. With one row they are
+    asked at once: those of a chord, which ends the search if it is an edge.
     """
     limits = _limits(search, kept)
-    share = SMOOTHING
+    surface = Surface(limits, master.unit)
+    bound, best = np.inf, asked[0].multipliers
+    stuck, more = limits.size == 1, True
+    before = np.inf  # the gap that an aim was to make smaller; inf if the last direction was none
     while True:
+        for multipliers, value, point in asked:
+            value += float(multipliers @ limits)
+            surface.learn(multipliers, search.G @ point, value)
+            if value < bound:
+                bound, best = value, multipliers
         weights, multipliers, _ = _solve(search, master)
         objective = master.gain(weights)
-        if search.is_closed(bound, objective) or search.exhausted:
+        gap = bound - objective
+        if search.is_closed(bound, objective) or search.exhausted or not more:
             break
-        tried = share * best + (1.0 - share) * multipliers
-        before = len(search.columns.points)
-        value, _ = search.ask_one(search.a - tried @ search.G)
-        value += float(tried @ limits)
-        if value < bound:
-            bound, best = value, tried
-        if len(search.columns.points) > before:
-            share = SMOOTHING
-        elif share > 0.0:
-            share = 0.0
-        else:
-            break
+        aimed = None
+        if search.oracle.curved and FALL * gap <= before:
+            mixed = [search.columns.points[i] for i in np.flatnonzero(weights)]
+            aimed = surface.aim(multipliers > 0.0, np.array(mixed) @ search.G.T)
+        before = np.inf if aimed is None else gap
+        share = 0.0 if stuck else SMOOTHING
+        tried = share * best + (1.0 - share) * multipliers if aimed is None else aimed
+        count = len(search.columns.points)
+        asked = [Asked(tried, *search.ask_one(search.a - tried @ search.G))]
+        if len(search.columns.points) > count:
+            stuck = limits.size == 1
+        elif aimed is None:
+            stuck, more = True, share > 0.0
     chosen = np.flatnonzero(weights > 0.0)
     points = np.array([search.columns.points[i] for i in chosen])
     polished = master.polished(weights[chosen], points @ search.G.T, kept)
