@@ -157,7 +157,7 @@ def _improve(search: RowSearch, master: Master | RationalMaster, kept: Float, as
     surface = Surface(limits, master.unit)
     bound, best = np.inf, asked[0].multipliers
     stuck, more = limits.size == 1, True
-    before = np.inf  # the gap that an aim was to make smaller; inf if the last direction was none
+    before, failed, plain = np.inf, 0, 0  # the gap before the last aim; how many did not pay; directions to go without
     while True:
         for multipliers, value, point in asked:
             value += float(multipliers @ limits)
@@ -169,11 +169,15 @@ def _improve(search: RowSearch, master: Master | RationalMaster, kept: Float, as
         gap = bound - objective
         if search.is_closed(bound, objective) or search.exhausted or not more:
             break
+        if before < np.inf:
+            failed = failed + 1 if FALL * gap > before else max(failed - 1, 0)
+            plain = failed if FALL * gap > before else 0
         aimed = None
-        if search.oracle.curved and FALL * gap <= before:
+        if search.oracle.curved and plain == 0:
             mixed = [search.columns.points[i] for i in np.flatnonzero(weights)]
             aimed = surface.aim(multipliers > 0.0, np.array(mixed) @ search.G.T)
         before = np.inf if aimed is None else gap
+        plain = max(plain - 1, 0)
         share = 0.0 if stuck else SMOOTHING
         tried = share * best + (1.0 - share) * multipliers if aimed is None else aimed
         count = len(search.columns.points)
