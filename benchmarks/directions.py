@@ -5,7 +5,8 @@
 
 Models of 4 actions, 5 successors and 30 steps, random (from state 0) and local (at most two states up or down, from
 anywhere), to an absolute gap of 1e-6. The limits are half-way between the costs of the policy with the least sum of
-costs and of the one with the largest reward. Each cell has one number a seed. No times: they do not depend on the machine.
+costs and of the one with the largest reward. Each cell has one number a seed. No times: they do not depend on the
+machine.
 """
 
 from __future__ import annotations
