@@ -17,6 +17,7 @@ from commands import refused
 from launch import launch
 from numba.core.caching import IndexDataCacheFile
 
+import conrl
 from conrl import kernels
 from conrl.kernels import compiling
 from conrl.kernels.cache import HealingCache
@@ -190,3 +191,20 @@ def test_the_end_of_a_file_is_no_interruption(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr("conrl.envs.naming.model", ends)
     assert refused("plan", "mars-rover") == "what was being read ended too soon: Ran out of input"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("NUMBA_NUM_THREADS", "two", "NUMBA_NUM_THREADS is 'two'"),
+        ("NUMBA_NUM_THREADS", "0", "NUMBA_NUM_THREADS is '0'"),
+        ("NUMBA_NUM_THREADS", "1.5", "NUMBA_NUM_THREADS is '1.5'"),
+        ("NUMBA_DISABLE_JIT", "1", "NUMBA_DISABLE_JIT is set"),
+    ],
+)
+def test_settings_of_numba_that_make_no_sense_are_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(conrl.SpecError, match=why):
+        compiling.check_settings()

@@ -17,8 +17,11 @@ from strategies import Spec, specs
 
 import conrl
 from conrl import kernels, oracles, policy
+from conrl.model import from_blocks
 from conrl.oracles import BackwardInduction, LargeBackwardInduction, large
 from conrl.oracles.sum import cores
+from conrl.policy_json import plain
+from conrl.running.worlds import ModelWorld
 
 some = settings(max_examples=60, deadline=None)
 
@@ -190,6 +193,8 @@ def test_threads_are_refused_where_nothing_is_shared() -> None:
         conrl.plan(mdp, planner="linear-program", threads=2)
     with pytest.raises(conrl.SpecError, match="leave threads out"):
         conrl.plan(mdp, deterministic=True, threads=2)
+    with pytest.raises(conrl.SpecError, match="leave threads out"):
+        conrl.plan(mdp.replace(horizon=conrl.Discounted(0.9)), [0.3], threads=2)
 
 
 # -- policies ---------------------------------------------------------------------------------------------
@@ -227,6 +232,57 @@ def test_the_sparse_markov_form_is_the_dense_one(spec: Spec) -> None:
         for s in range(mdp.num_states):
             draws = [[p.act(h, s, np.random.default_rng(i)) for i in range(5)] for p in (sparse, dense)]
             assert draws[0] == draws[1]
+
+
+def misfits() -> Iterator[tuple[conrl.ConstrainedMDP, list[conrl.Policy], str]]:
+    """Mixtures that do not fit a model of 4 steps, 6 states and 3 actions, one of which is missing."""
+    rng = np.random.default_rng(0)
+    available = np.ones((6, 3), dtype=bool)
+    available[2, 1] = False
+    mdp = conrl.ConstrainedMDP(rng.dirichlet(np.ones(6), (6, 3)), rng.random((6, 3)), None, 4, available=available)
+    for H, S, A in ((4, 3, 3), (4, 9, 3), (4, 6, 5), (9, 6, 3)):
+        yield mdp, [conrl.Deterministic(np.full((H, S), A - 1), A)] * 2, "has shape"
+    missing = np.zeros((4, 6), dtype=int)
+    yield mdp, [conrl.Deterministic(missing, 3), conrl.Deterministic(np.where(np.eye(4, 6, 2), 1, 0), 3)], "not exist"
+    discounted = mdp.replace(horizon=conrl.Discounted(0.9))
+    yield discounted, [conrl.Deterministic(missing, 3)] * 2, "Stationary"
+
+
+@pytest.mark.parametrize("dense", [10**9, -1])
+def test_mixtures_that_do_not_fit_the_model_are_refused(dense: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels would read beyond their arrays."""
+    monkeypatch.setattr(policy, "DENSE", dense)
+    for mdp, parts, why in misfits():
+        with pytest.raises(conrl.ModelError, match=why):
+            conrl.Mixture([0.5, 0.5], parts).to_markov(mdp)
+
+
+def test_the_sparse_form_has_room_for_every_part_s_actions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The heaviest part may be in bytes, and others not."""
+    monkeypatch.setattr(policy, "DENSE", -1)
+    mdp = conrl.ConstrainedMDP(np.ones((1, 200, 1)), np.arange(200.0)[None], None, 1)
+    parts = [conrl.Deterministic(np.zeros((1, 1), np.int8), 200), *[conrl.Deterministic([[150]], 200)] * 2]
+    sparse = conrl.Mixture([0.4, 0.3, 0.3], parts).to_markov(mdp)
+    assert sparse.mode.tolist() == [[150]]
+    assert conrl.evaluate(mdp, sparse).reward == pytest.approx(90.0)
+
+
+def test_one_place_of_a_sparse_policy_needs_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To act, to play an episode and to write a file."""
+    monkeypatch.setattr(policy, "DENSE", -1)
+    mdp = conrl.envs.mars_rover(rock_reward=1.0)
+    plan = conrl.plan(mdp)
+    sparse = plan.mixture.to_markov(mdp)
+    dense = conrl.Policy(sparse.probabilities)
+    monkeypatch.setattr(policy.SparsePolicy, "probabilities", property(lambda self: pytest.fail("a table was made")))
+    file, usual = conrl.PolicyFile.named(sparse, mdp), conrl.PolicyFile.named(dense, mdp)
+    for h, s in np.ndindex(30, 64):
+        assert file.choices(h, mdp.state_names[s]) == usual.choices(h, mdp.state_names[s])
+        assert sparse.step_probabilities(h)[s].tobytes() == sparse._row(h, s).tobytes()
+    assert plain(sparse) == plain(dense)
+    world = ModelWorld(mdp, mdp.task)
+    totals = [world.play(sparse, np.random.default_rng(seed)).costs.sum() for seed in range(300)]
+    assert np.mean(totals) == pytest.approx(0.3, abs=0.15)
 
 
 def test_compact_policies_are_saved_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -403,6 +459,18 @@ def test_what_is_no_block_is_refused(blocks: Any, why: str) -> None:
 def test_blocks_say_themselves_what_is_available() -> None:
     with pytest.raises(TypeError, match="available"):
         Rows(2).made(Rows(2).blocks(5), available=None)
+
+
+def test_blocks_may_be_empty_and_unlike() -> None:
+    """A first block whose state leads everywhere does not claim memory for all others to do so, too."""
+    S = 3_000
+    hub = np.arange(S)[None, None], np.full((1, 1, S), 1.0 / S), np.ones((1, 1)), None
+    rest = np.zeros((S - 1, 1, 1), dtype=int), np.ones((S - 1, 1, 1)), np.ones((S - 1, 1)), None
+    none = np.zeros((0, 1, 2), dtype=int), np.zeros((0, 1, 2)), np.zeros((0, 1)), None
+    mdp = conrl.ConstrainedMDP.from_blocks([none, hub, none, rest], num_states=S, num_actions=1, horizon=3)
+    assert mdp.graph.probability.size == 2 * S - 1
+    grown = from_blocks._grown(np.empty(0), 10**6, 10**6)
+    assert grown.size <= from_blocks.STEP * from_blocks.LEAST
 
 
 def test_few_directions_are_four() -> None:

@@ -266,3 +266,12 @@ def test_reprs_say_what_it_is() -> None:
     assert repr(conrl.Policy([[[1.0]]])) == "Policy(steps=1, states=1, actions=1)"
     plan = conrl.plan(still([0.0, 1.0], [0.0, 2.0], 1), conrl.Linear([0.5]))
     assert "policies=2" in repr(plan.mixture)
+
+
+def test_a_stationary_policy_does_the_same_at_every_step() -> None:
+    for policy in (conrl.Stationary([[0.2, 0.8], [1.0, 0.0]]), conrl.Stationary.of_actions([1, 0], 2)):
+        assert policy.step_probabilities(0).tolist() == policy.step_probabilities(7).tolist()
+        assert policy.step_probabilities(3).shape == (2, 2)
+        assert policy._row(5, 1).tolist() == [1.0, 0.0]
+        with pytest.raises(conrl.ModelError, match="steps count from 0"):
+            policy.step_probabilities(-1)

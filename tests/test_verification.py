@@ -250,3 +250,21 @@ def test_a_rare_catastrophe_counts_in_a_constraint_too() -> None:
             assert limit < 1e-3  # beyond what the solver can tell
             continue
         assert found.costs[0] <= limit * (1.0 + 1e-4) + 2e-11
+
+
+@pytest.mark.parametrize("cost", [1e-300, 1e-200, 1e-160, 5e-324])
+@pytest.mark.parametrize("reward", [1e9, 1e140])
+def test_prices_beyond_the_largest_double_end_in_one_line(reward: float, cost: float) -> None:
+    mdp = conrl.ConstrainedMDP(np.ones((1, 3, 1)), [[0.0, reward, reward / 3]], [[[0.0], [cost], [cost / 5]]], 2)
+    twice = conrl.ConstrainedMDP(np.ones((1, 2, 1)), [[0.0, reward]], [[[0.0, 0.0], [cost, 2 * cost]]], 2)
+    one, several = conrl.Linear([cost / 3]), conrl.Linear([cost, cost])
+    said = ""
+    for model, problem in ((mdp, one), (mdp, conrl.Knapsack([cost], 2)), (twice, several)):
+        try:
+            plan = conrl.plan(model, problem)
+        except conrl.RunError as error:
+            said = str(error)
+        else:
+            assert np.isfinite([plan.reward, plan.bound, *plan.costs, *plan.prices]).all()
+            assert plan.bound >= plan.reward
+    assert said == "" or said.endswith("measure them in units nearer to each other")

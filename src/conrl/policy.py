@@ -88,8 +88,12 @@ class Policy:
 
     def act(self, step: int, state: int, generator: np.random.Generator) -> int:
         """Draw the action for a step (from 0) and a state."""
-        p = self.probabilities[self._index(step, state)]
-        return int(draw(p, read_generator(generator).random()))
+        return int(draw(self._row(*self._index(step, state)), read_generator(generator).random()))
+
+    def _row(self, step: int, state: int) -> Float:
+        """[A]: what is done at a step in a state that the policy has."""
+        row: Float = self.probabilities[step, state]
+        return row
 
     def step_probabilities(self, step: int) -> Float:
         """[S, A]: the probabilities of one step (from 0), without making a table of all."""
@@ -127,22 +131,20 @@ class Policy:
 
     def _markov(self, weights: Float, policies: Sequence[Policy], mdp: ConstrainedMDP) -> Policy:
         """The Markov form of a mixture of which this is the heaviest part."""
-        if math.prod(self.shape) > DENSE and not mdp.step_dependent:
-            certain = [policy for policy in policies if isinstance(policy, Deterministic)]
-            if len(certain) == len(policies):
+        for policy in policies:
+            policy.check(mdp)
+        certain = [policy for policy in policies if isinstance(policy, Deterministic)]
+        if len(certain) == len(policies):
+            if math.prod(self.shape) > DENSE and not mdp.step_dependent:
                 return SparsePolicy._mixed(weights, certain, mdp)
-        actions = [policy.actions for policy in policies if type(policy) is Deterministic]
-        if len(actions) == len(policies):
-            for policy in policies:
-                policy.check(mdp)
             heaviest = next(i for i, policy in enumerate(policies) if policy is self)
             model, states = (*mdp.graph, mdp.initial, mdp.action), np.arange(mdp.num_states)
-            parts = weights, np.stack(actions), heaviest
+            parts = weights, np.stack([policy.actions for policy in certain]), heaviest
             return Policy._trusted(kernels.mixed_table(*model, *parts, 0, states, states, mdp.num_actions))
         table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
         rho = np.zeros((mdp.repeats, mdp.num_pairs))
         for weight, policy in zip(weights, policies, strict=True):
-            policy.add_occupation(mdp, float(weight), rho)
+            policy._add_occupation(mdp, float(weight), rho)
         kernels.markov(mdp.graph.first, mdp.action, rho, self.mode, table)
         return Policy._trusted(table)
 
@@ -270,6 +272,11 @@ class Deterministic(Policy):
     def act(self, step: int, state: int, generator: np.random.Generator) -> int:
         return int(self.actions[self._index(step, state)])
 
+    def _row(self, step: int, state: int) -> Float:
+        row = np.zeros(self.num_actions)
+        row[self.actions[step, state]] = 1.0
+        return row
+
     def _add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
         kernels.occupation_deterministic(*mdp.graph, mdp.initial, mdp.pair_rows, self.actions, weight, rho)
 
@@ -323,7 +330,7 @@ class SparsePolicy(Policy):
         """The Markov form of a mixture: the same bits as of `Policy._markov`, step by step."""
         H, S, A = policies[0].shape
         heaviest = int(np.argmax(weights))
-        modes = np.empty((H, S), dtype=policies[heaviest].actions.dtype)
+        modes = np.empty((H, S), dtype=np.result_type(*(policy.actions for policy in policies)))
         places, rows = [], []
         now, then = np.tile(mdp.initial, (len(policies), 1)), np.empty((len(policies), S))
         room = np.empty(S, dtype=np.int64)
@@ -360,11 +367,21 @@ class SparsePolicy(Policy):
 
     def act(self, step: int, state: int, generator: np.random.Generator) -> int:
         h, s = self._index(step, state)
-        place = int(h) * self.shape[1] + int(s)
+        i = self._mixes(h, s)
+        return int(self.modes[h, s]) if i < 0 else int(draw(self.rows[i], read_generator(generator).random()))
+
+    def _row(self, step: int, state: int) -> Float:
+        i = self._mixes(step, state)
+        row = np.zeros(self.shape[2]) if i < 0 else self.rows[i].copy()
+        if i < 0:
+            row[self.modes[step, state]] = 1.0
+        return row
+
+    def _mixes(self, step: int, state: int) -> int:
+        """Which of `places` this is, -1 for none."""
+        place = int(step) * self.shape[1] + int(state)
         i = int(np.searchsorted(self.places, place))
-        if i == self.places.size or self.places[i] != place:
-            return int(self.modes[h, s])
-        return int(draw(self.rows[i], read_generator(generator).random()))
+        return i if i < self.places.size and self.places[i] == place else -1
 
     def _add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
         kernels.occupation_sparse(*mdp.graph, mdp.initial, mdp.action, self.modes, self.places, self.rows, weight, rho)
@@ -446,13 +463,27 @@ class Stationary(Policy):
 
     def act(self, step: int, state: int, generator: np.random.Generator) -> int:
         """Draw the action for a state; the step does not matter."""
+        h, s = self._index(step, state)
+        return (
+            int(draw(self._row(h, s), read_generator(generator).random()))
+            if self.actions is None
+            else int(self.actions[s])
+        )
+
+    def _index(self, step: Any, state: Any) -> tuple[int, int]:
         if not (is_int(step) and step >= 0):
             raise ModelError(f"step is {shown(step)}; steps count from 0")
         if not (is_int(state) and 0 <= state < self.shape[1]):
             raise ModelError(f"state is {shown(state)}; the policy has states 0..{self.shape[1] - 1}")
-        if self.actions is not None:
-            return int(self.actions[state])
-        return int(draw(self.probabilities[state], read_generator(generator).random()))
+        return step, state
+
+    def step_probabilities(self, step: int) -> Float:
+        self._index(step, 0)
+        return self.probabilities
+
+    def _row(self, step: int, state: int) -> Float:
+        row: Float = self.probabilities[state]
+        return row
 
     def occupation(self, mdp: ConstrainedMDP) -> Float:
         """[S, A]: discounted visits, expected visits, or the share of steps in the long run, by the criterion."""

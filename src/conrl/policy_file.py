@@ -40,7 +40,7 @@ from conrl.model.digest import digest
 from conrl.model.limits import Linear, resolve_limits
 from conrl.model.mdp import need_model
 from conrl.notebook import Columns, Framed, Sheet, Sheeted
-from conrl.policy import Mixture, Policy, Stationary, mixed_columns
+from conrl.policy import Mixture, Policy, mixed_columns
 from conrl.policy_json import check_entries, plain, read_plain
 from conrl.sampling import draw
 from conrl.spending import SpentPolicy
@@ -154,7 +154,7 @@ class PolicyFile(Sheeted, Framed):
             policy = policy.at(_counted(policy, spent))
         elif spent is not None:
             raise SpecError("the policy does not act on what was spent; leave it out", key=("spent",))
-        row = policy.probabilities[place] if isinstance(policy, Stationary) else policy.probabilities[step, place]
+        row = policy._row(step, place)
         return {self.action_names[a]: float(row[a]) for a in np.flatnonzero(row).tolist()}
 
     def act(

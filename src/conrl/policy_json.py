@@ -49,10 +49,11 @@ def _rows(policy: Policy) -> list[list[Any]]:
     if actions is not None:
         rows: list[list[Any]] = np.atleast_2d(actions).tolist()
         return rows
-    table = policy.probabilities.reshape(policy.shape)
-    rows = policy.mode.reshape(table.shape[:2]).tolist()
-    for h, i in np.argwhere((table > 0.0).sum(axis=2) > 1).tolist():
-        rows[h][i] = [[a, float(table[h, i, a])] for a in np.flatnonzero(table[h, i]).tolist()]
+    rows = policy.mode.reshape(policy.shape[:2]).tolist()
+    for h in range(policy.shape[0]):
+        table = policy.step_probabilities(h)
+        for i in np.flatnonzero((table > 0.0).sum(axis=1) > 1).tolist():
+            rows[h][i] = [[a, float(table[i, a])] for a in np.flatnonzero(table[i]).tolist()]
     return rows
 
 

@@ -213,12 +213,13 @@ def _surroundings() -> list[Any]:
     files = [__file__, *map(str, kernels), *(module.__file__ for module in extensions())]
     processor = [binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(), binding.get_process_triple()]
     versions = [sys.version, np.__version__, llvmlite.__version__, (home / "_version.py").read_text()]
-    return [*versions, *processor, [[file, *_stamp(str(file))] for file in files]]
+    return [*versions, *processor, [[file, _stamp(str(file))] for file in files]]
 
 
-def _stamp(file: str) -> tuple[int, int]:
-    found = os.stat(file)
-    return found.st_mtime_ns, found.st_size
+@cache
+def _stamp(file: str) -> str:
+    """Of its content: that a file was written at some time says little, and nothing in a reproducible build."""
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
 
 def addresses(names: Iterable[str]) -> dict[str, int]:

@@ -127,6 +127,7 @@ def log(file: str, columns: Mapping[str, str] | None = None, ignore: tuple[str, 
 def policy(file: str) -> FileCheck:
     """A policy: all mistakes of a table, the first of JSON and of arrays."""
     from conrl.io.policy_tables import find_policy
+    from conrl.policy import Stationary
     from conrl.policy_file import PolicyFile
     from conrl.policy_loading import load_policy
 
@@ -148,7 +149,8 @@ def policy(file: str) -> FileCheck:
             for what, names in (("state", states), ("action", actions)):
                 warnings += [f"{file}: {told}" for told in alike(what, names)]
         else:
-            shape = np.shape(load_policy(path).probabilities)
+            loaded = load_policy(path)
+            shape = loaded.shape[1:] if isinstance(loaded, Stationary) else loaded.shape
     except ModelError as error:
         return _first(POLICY, error)
     steps = shape[0] if len(shape) == 3 else None

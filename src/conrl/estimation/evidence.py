@@ -26,6 +26,8 @@ NO_CEILING = np.inf
 class Evidence:
     """The counts before an episode, and what follows from them. Nothing here may be changed.
 
+    Arrays may be views of what the learner goes on counting in: copy what is to be kept beyond the call.
+
     Args:
         counts: what was seen.
         episode: the number of the coming episode, from 1; logged ones count.

@@ -258,7 +258,8 @@ def _odd(file: PolicyFile, log: Log, episodes: list[Episode], cost: Int) -> Odd:
 def _plays(policy: Any, state: Any, action: Any, costs: Float) -> Any:
     """[L]: whether a policy may play these actions, one step after the other."""
     if not isinstance(policy, SpentPolicy):
-        return policy.probabilities[np.arange(state.size), state, action] > 0.0
+        played = zip(range(state.size), state.tolist(), action.tolist(), strict=True)
+        return np.array([policy._row(h, s)[a] > 0.0 for h, s, a in played], dtype=bool)
     counter, total, fine = policy.counter, policy.counter.start, []
     for h, (s, a) in enumerate(zip(state.tolist(), action.tolist(), strict=True)):
         node = policy._node(s, total)

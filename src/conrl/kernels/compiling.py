@@ -1,6 +1,7 @@
 """How kernels are compiled: numba, cached on disk, without fast-math."""
 
 import gc
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,6 +11,7 @@ from typing import Any, TypeVar, cast
 from numpy.typing import NDArray
 
 from conrl import without_numba
+from conrl.errors import SpecError
 
 Array = NDArray[Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -17,6 +19,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 PATIENCE = 0.6  # seconds of compiling before the user is told
 TELL: list[Callable[[], None]] = []  # called once, when kernels are being compiled
+
+
+def check_settings() -> None:
+    """Refuse what numba would end in a traceback for, or what leaves nothing compiled."""
+    text = os.environ.get("NUMBA_NUM_THREADS", "")
+    if text and not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) > 0):
+        raise SpecError(f"the environment variable NUMBA_NUM_THREADS is {text!r}; expected a whole number of 1 or more")
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        raise SpecError("the environment variable NUMBA_DISABLE_JIT is set: nothing would be compiled; unset it")
+
+
+check_settings()
 
 
 def tell_once() -> None:

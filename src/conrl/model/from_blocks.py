@@ -20,6 +20,7 @@ from conrl.model.outcomes import Outcomes, read_indices
 from conrl.model.reading import check_sizes
 
 SPARE = 1.02  # room for so many times what the blocks so far suggest
+STEP, LEAST = 8, 1 << 20  # but not more than so many times what there was, or this many
 
 Blocks = Iterable[tuple[Any, ...]] | Callable[[], Iterable[tuple[Any, ...]]]
 
@@ -48,7 +49,7 @@ def read_blocks(blocks: Blocks, num_states: int, num_actions: int) -> Outcomes:
             pay = np.empty((0, paid.shape[1]))
         if paid.shape[1] != pay.shape[1]:
             raise ModelError(f"{where} has {paid.shape[1] - 1} costs; those before it have {pay.shape[1] - 1}")
-        share = SPARE * S / (states + n)
+        share = SPARE * S / max(1, states + n)
         successors = _grown(successors, end + successor.size, share)
         probabilities = _grown(probabilities, end + successor.size, share)
         starts = _grown(starts, pairs + own.size + 1, share)
@@ -102,16 +103,18 @@ def _read_block(block: Any, where: str, S: int, A: int) -> tuple[Int, Array, Flo
     t = read_indices(t, "successor", p.shape, S)
     paid = np.empty((n * A, 1 + c.shape[2]))
     paid[:, 0] = r.reshape(-1)
-    paid[:, 1:] = c.reshape(n * A, -1)
+    paid[:, 1:] = c.reshape(n * A, c.shape[2])
     return start, t.reshape(-1), np.ascontiguousarray(p).reshape(-1), paid, own
 
 
 def _grown(array: Any, size: int, share: float) -> Any:
     """An array with room for `size` rows: at least, and `share` times that if it must grow.
 
-    Memory of this size is moved to where there is room by the system, not copied, and takes none until it is filled.
+    Memory of this size is moved to where there is room by the system, not copied. Blocks need not be alike, so
+    that it is not believed at once that all of them are as large as the first.
     """
     if array.shape[0] >= size:
         return array
-    array.resize((max(size, int(size * share)), *array.shape[1:]), refcheck=False)
+    most = STEP * max(array.shape[0], LEAST)
+    array.resize((max(size, min(int(size * share), most)), *array.shape[1:]), refcheck=False)
     return array

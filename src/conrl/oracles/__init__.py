@@ -6,7 +6,8 @@ exact oracle only for its support function: max over z in Z of w.z, a z that att
 
 from typing import Any, overload
 
-from conrl.model.criteria import Average, Discounted, Total
+from conrl.errors import SpecError
+from conrl.model.criteria import Average, Criterion, Discounted, Total
 from conrl.model.fleet import Fleet
 from conrl.oracles.a2c import A2C, A2CSettings
 from conrl.oracles.backward_induction import BackwardInduction
@@ -46,6 +47,8 @@ def exact_oracle(model: Any, threads: int | None = None) -> ModelOracle | SumOra
     if isinstance(model, Fleet):
         return SumOracle(model, threads)
     horizon = model.horizon
+    if threads is not None and isinstance(horizon, Criterion):
+        raise SpecError("threads are for models with a number of steps; leave threads out", key=("threads",))
     if isinstance(horizon, (Discounted, Total)):
         from conrl.oracles.stationary import DiscountedOracle, TotalOracle
 

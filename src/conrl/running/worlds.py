@@ -23,7 +23,7 @@ from conrl.learners.budget import sum_up
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.environment import discrete_size, outermost
 from conrl.plugins import theirs
-from conrl.policy import Deterministic, Mixture, Null, Policy
+from conrl.policy import Deterministic, Mixture, Null, Policy, SparsePolicy
 from conrl.sampling import UNBOUND, Dynamics, Room, draw
 from conrl.spending import Player
 
@@ -115,8 +115,8 @@ class ModelWorld:
         if isinstance(policy, Null):
             return Episode.null(mdp.num_costs)
         self._check(policy)
-        if policy.acts_on_spent:
-            return self._play_counting(policy, generator, room)
+        if policy.acts_on_spent or isinstance(policy, SparsePolicy):
+            return self._play_steps(policy, generator, room)
         H = mdp.horizon
         uniform = generator.random((H + 1, 2))
         table = policy.actions[:, :, None] if isinstance(policy, Deterministic) else policy.probabilities
@@ -128,8 +128,8 @@ class ModelWorld:
         stopped = played < H
         return Episode._of(states[: played + 1], actions[:played], pay[:played], stopped=stopped)
 
-    def _play_counting(self, policy: Policy, generator: np.random.Generator, room: Room) -> Episode:
-        """One episode, step by step, of a policy that acts on what was spent."""
+    def _play_steps(self, policy: Policy, generator: np.random.Generator, room: Room) -> Episode:
+        """One episode, step by step: of a policy that acts on what was spent, or that has no table of all steps."""
         mdp, dynamics = self.mdp, self.dynamics
         player, meter = Player(policy, generator), Meter(room)
         states = [int(draw(mdp.initial, generator.random()))]

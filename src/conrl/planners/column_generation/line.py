@@ -20,7 +20,7 @@ import numpy as np
 
 from conrl._types import Arrays, Float
 from conrl.oracles.protocols import LineRows
-from conrl.planners.column_generation.search import Conflict, Optimum, RowSearch
+from conrl.planners.column_generation.search import Conflict, Optimum, RowSearch, check_numbers
 from conrl.policy import Policy
 
 
@@ -38,6 +38,7 @@ def at_once(search: RowSearch, start: Arrays | None) -> Optimum | None:
     edge = search.oracle.edge(search.a, limited, begin, search.tol, search.max_sweeps, search.relax)
     if edge is None:
         return None
+    check_numbers(edge.directions)
     search.asked += edge.asked
     search.sweeps += edge.sweeps
     multipliers = np.zeros(R)

@@ -25,6 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from conrl._types import Arrays, Float
+from conrl.errors import RunError
 from conrl.oracles.protocols import SupportOracle
 from conrl.planners.column_generation.line import at_once, one_cost, one_row
 from conrl.planners.column_generation.master import Unsolved
@@ -51,6 +52,18 @@ def maximise(
     `relax`: where the rows cannot be kept, exceed all of them by the least amount (in units of each row) possible.
     """
     search = RowSearch(oracle, columns, max_sweeps, a, rows, tol, relax)
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            return _found(search, start)
+    except (FloatingPointError, OverflowError):
+        raise RunError(
+            "rewards and costs differ by so much that a price is no number; measure them in units nearer to each other"
+        ) from None
+
+
+def _found(search: RowSearch, start: Arrays | None) -> Optimum:
+    """The optimum, by the method that the rows and the oracle ask for; by fractions where doubles do not decide."""
+    oracle, a, rows, relax = search.oracle, search.a, search.rows, search.relax
     if rows.size == 0:
         return at_once(search, None) or no_rows(search)
     if start is not None and not (

@@ -70,6 +70,12 @@ class Columns:
     index: dict[bytes, int] = field(default_factory=dict)  # of a point, by its bits
 
 
+def check_numbers(directions: Float) -> None:
+    """Refuse directions that are none, as they come of multipliers beyond the largest double."""
+    if not np.isfinite(directions).all():
+        raise OverflowError
+
+
 class Search:
     """An oracle, the columns that it has given, and how much was asked of it."""
 
@@ -90,6 +96,7 @@ class Search:
 
         New points become columns.
         """
+        check_numbers(directions)
         self.asked += directions.shape[0]
         self.sweeps += 1
         found = self.oracle.support_many(directions)
