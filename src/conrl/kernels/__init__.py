@@ -73,6 +73,7 @@ from conrl.kernels.learning import (
 from conrl.kernels.line import CONFLICT, FOUND, FULL, line_search
 from conrl.kernels.optimism import extended_backward, extended_occupation, extended_visits
 from conrl.kernels.planning import (
+    FORKS,
     PART,
     along,
     along_blocks,
@@ -85,8 +86,10 @@ from conrl.kernels.planning import (
     expected,
     greedy,
     many_ways,
+    visited,
     visits,
     worth,
+    worth_of,
 )
 from conrl.kernels.policies import (
     actions_of,
@@ -122,6 +125,7 @@ from conrl.kernels.truncated import clipped_greedy, truncated_values
 __all__ = [
     "CONFLICT",
     "FEW",
+    "FORKS",
     "FOUND",
     "FULL",
     "LANES",
@@ -215,7 +219,9 @@ __all__ = [
     "to_go",
     "truncated_values",
     "values_after",
+    "visited",
     "visits",
     "walk",
     "worth",
+    "worth_of",
 ]

@@ -12,6 +12,7 @@ Laid = tuple[Any, ...]  # graph, lines, occupied, initial, pay, bonus, slot_pay,
 Work = tuple[Array, ...]  # scratch: values [2, B, LANES], mu [2, n], counts [P], slots [slots, LANES]
 Many = tuple[Array, ...]  # scratch: values [2, n, LANES], choice [M * LANES, LANES], pay [P, LANES]
 
+FORKS = 2  # parts of a forward pass that threads share; four take a tenth longer on two cores
 PART = 1024  # pairs that are added up by themselves: a long sum loses less if its parts are summed first
 ONE = np.uint64(1)  # unsigned throughout: numba then skips the test for negative indices
 
@@ -195,6 +196,38 @@ def visits(
 
 
 @compiled
+def visited(
+    graph: Graph, occupied: Occupied, choice: Array, lanes: int, lane: int, mu: Array, counts: Array, h: int, fork: int
+) -> None:
+    """One of the FORKS parts of step h of `visits`, for threads: they do not share what they write.
+
+    `mu` [2, FORKS, n]: where a state's mass comes from several forks, in their order; what was read is 0 again.
+    """
+    first, start, successor, probability = graph
+    lo, hi, blocks, begin = occupied
+    n = np.uint64(first.size - 1)
+    now, then = mu[h % 2], mu[(h + 1) % 2, fork]
+    more = h + 1 < lo.size
+    rows = np.uint64(begin[h]) - np.uint64(lo[h])
+    count = hi[h] - lo[h]
+    for i in range(np.uint64(lo[h] + count * fork // FORKS), np.uint64(lo[h] + count * (fork + 1) // FORKS)):
+        s0 = np.uint64(blocks[i]) * np.uint64(LANES)
+        for s in range(s0, min(n, s0 + np.uint64(LANES))):
+            x = 0.0
+            for f in range(FORKS):
+                x += now[f, s]
+                now[f, s] = 0.0
+            if x > 0.0:
+                k = first[s] + np.uint64(
+                    choice[((rows + i) * np.uint64(LANES) + s - s0) * np.uint64(lanes) + np.uint64(lane)]
+                )
+                counts[k] += x
+                if more:
+                    for j in range(start[k], start[k + ONE]):
+                        then[successor[j]] += x * probability[j]
+
+
+@compiled
 def collected(
     graph: Graph,
     occupied: Occupied,
@@ -251,37 +284,51 @@ def collected(
 # -- directions answered ----------------------------------------------------------------------------------
 
 
+@inlined
+def summed(pay: Array, bonus: Array, w: Array, counts: Array, point: Array, mean: Array) -> None:
+    """What visits counts [P] are paid, as `worth` says it."""
+    size = w.size
+    moved, part = np.zeros(size), np.zeros((2, size))
+    for i in range(size):
+        mean[i] = 0.0
+    for k in range(counts.size):
+        x = counts[k]
+        if x > 0.0:
+            for i in range(size):
+                part[0, i] += x * pay[k, i]
+            if bonus.shape[0]:
+                for i in range(size):
+                    part[1, i] += x * bonus[k, i]
+        if (k + 1) % PART == 0 or k + 1 == counts.size:
+            for i in range(size):
+                mean[i] += part[0, i]
+                moved[i] += part[1, i]
+                part[0, i] = 0.0
+                part[1, i] = 0.0
+    for i in range(size):
+        point[i] = mean[i] + np.sign(w[i]) * moved[i] if bonus.shape[0] else mean[i]
+
+
+@compiled
+def worth_of(pay: Array, bonus: Array, w: Array, counts: Array, point: Array, mean: Array) -> None:
+    """`worth`, of visits that are known."""
+    summed(pay, bonus, w, counts, point, mean)
+
+
 @compiled
 def worth(laid: Laid, w: Array, choice: Array, lanes: int, lane: int, work: Work, point: Array, mean: Array) -> None:
     """The expected totals of the policy choice[lane::lanes], in mean [1+d]; in the best case for w within the bonus, in
     point [1+d]."""
     graph, _, occupied, initial, pay, bonus, _, _, _, by_step = laid
     _, mu, counts, _ = work
-    size = w.size
-    moved = np.zeros(size)
     if by_step:
+        moved = np.zeros(w.size)
         collected(graph, occupied, initial, choice, lanes, lane, mu, pay, bonus, mean, moved)
+        for i in range(w.size):
+            point[i] = mean[i] + np.sign(w[i]) * moved[i] if bonus.shape[0] else mean[i]
     else:
         visits(graph, occupied, initial, choice, lanes, lane, mu, counts)
-        part = np.zeros((2, size))
-        for i in range(size):
-            mean[i] = 0.0
-        for k in range(counts.size):
-            x = counts[k]
-            if x > 0.0:
-                for i in range(size):
-                    part[0, i] += x * pay[k, i]
-                if bonus.shape[0]:
-                    for i in range(size):
-                        part[1, i] += x * bonus[k, i]
-            if (k + 1) % PART == 0 or k + 1 == counts.size:
-                for i in range(size):
-                    mean[i] += part[0, i]
-                    moved[i] += part[1, i]
-                    part[0, i] = 0.0
-                    part[1, i] = 0.0
-    for i in range(size):
-        point[i] = mean[i] + np.sign(w[i]) * moved[i] if bonus.shape[0] else mean[i]
+        summed(pay, bonus, w, counts, point, mean)
 
 
 @inlined

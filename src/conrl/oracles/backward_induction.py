@@ -56,6 +56,11 @@ class Scratch:
         return self.values, self.mu, self.counts, self.pay
 
     @cached_property
+    def forks(self) -> Float:
+        """[2, FORKS, n]: what `visited` adds up in; 0 before a call and after it."""
+        return np.zeros((2, kernels.FORKS, self.mu.shape[1]))
+
+    @cached_property
     def many(self) -> tuple[Float, NDArray[np.uint16], Float]:
         """Values [2, n, LANES], choice [M * LANES, LANES] and pay [P, LANES] of a sweep for many directions."""
         choice = np.zeros((self.choice.size, kernels.LANES), dtype=np.uint16)
@@ -85,13 +90,14 @@ class BackwardInduction(ModelOracle):
             bonus, slot_bonus = kernels.in_order(self._slot_pair, reach.pairs, mdp.bonus)
         missing = self._slot_pair == reach.pairs.size
         missing = missing if missing.any() else missing[:0]
-        backward = H * (reach.outcomes + 1) + int(np.count_nonzero(reach.initial)) + more
-        pairs = reach.pairs.size
-        sums = pairs if mdp.step_dependent else min(pairs, kernels.PART) + pairs // kernels.PART + 1
-        forward = H * (reach.arrivals + 2) + sums + more
         transitions = reach.graph.probability.size
         self.curved = transitions >= MANY
         self._shared = transitions >= WORK  # by size: bits must not depend on threads
+        backward = H * (reach.outcomes + 1) + int(np.count_nonzero(reach.initial)) + more
+        pairs = reach.pairs.size
+        sums = pairs if mdp.step_dependent else min(pairs, kernels.PART) + pairs // kernels.PART + 1
+        forks = kernels.FORKS if self._shared else 0
+        forward = H * (reach.arrivals + 2 + forks) + sums + more
         super().__init__(mdp, pay, None if mdp.bonus is None else bonus, (backward, forward))  # in positions
         self._reach = reach
         own = graph, lines, reach.occupied, reach.initial, pay, bonus, slot_pay, slot_bonus
@@ -145,28 +151,43 @@ class BackwardInduction(ModelOracle):
     # -- answers made by several threads ------------------------------------------------------------------
 
     def _answer_in_threads(self, directions: Float, work: Scratch, found: Float, points: Float, means: Float) -> None:
-        """Answers to up to LANES directions [m, 1+d]; of one alone, with its policy in `work.choice`.
-
-        A sweep is shared. What a policy visits is added up across states, by one thread, which takes half the time that
-        two take to gather its totals backward; of several policies, each by one.
-        """
+        """Answers to up to LANES directions [m, 1+d]; of one alone, with its policy in `work.choice`."""
         m = directions.shape[0]
         with ThreadPoolExecutor(self.threads) as pool:
             if m > FEW:
                 self._sweep_many(pool, directions, work, found)
-                for _ in pool.map(partial(self._judge, work), range(m), directions, points, means):
-                    pass
+                for i in range(m):
+                    self._judge(pool, work, work.many[1], kernels.LANES, i, directions[i], points[i], means[i])
                 return
             for i in range(m):
                 found[i] = self._sweep(pool, directions[i], work)
-                own = work.choice.reshape(-1), 1, 0, work.work
-                kernels.worth(self._laid, directions[i], *own, points[i], means[i])
+                self._judge(pool, work, work.choice, 1, 0, directions[i], points[i], means[i])
 
-    def _judge(self, work: Scratch, lane: int, w: Float, point: Float, mean: Float) -> None:
-        """The value of one of the policies of a sweep for many directions; others may be judged at the same time."""
-        mu, counts = np.zeros_like(work.mu), np.zeros_like(work.counts)
-        own = work.many[1].reshape(-1), kernels.LANES, lane, (work.values, mu, counts, work.pay)
-        kernels.worth(self._laid, w, *own, point, mean)
+    def _judge(
+        self,
+        pool: ThreadPoolExecutor,
+        work: Scratch,
+        choice: NDArray[np.uint16],
+        lanes: int,
+        lane: int,
+        w: Float,
+        point: Float,
+        mean: Float,
+    ) -> None:
+        """The value of a policy. What it visits is added up forward, in a fixed number of forks that meet again at the
+        next step: its totals, backward, would take longer. Where each step has pairs of its own, by one thread."""
+        graph, _, occupied, initial, pay, bonus, *_, by_step = self._laid
+        of = choice.reshape(-1), lanes, lane
+        if by_step:
+            kernels.worth(self._laid, w, *of, work.work, point, mean)
+            return
+        work.counts[:] = 0.0
+        work.forks[0, 0] = initial
+        for h in range(self.horizon):
+            fork = partial(kernels.visited, graph, occupied, *of, work.forks, work.counts, h)
+            for _ in pool.map(fork, range(kernels.FORKS)):
+                pass
+        kernels.worth_of(pay, bonus, w, work.counts, point, mean)
 
     def _sweep(self, pool: ThreadPoolExecutor, w: Float, work: Scratch) -> float:
         _, lines, occupied, initial, _, _, slot_pay, slot_bonus, missing, _ = self._laid
