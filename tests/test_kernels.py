@@ -302,7 +302,7 @@ def test_visits_and_occupations_agree_with_numpy(mdp: conrl.ConstrainedMDP) -> N
         kept = reach.blocks[reach.lo[h] : reach.hi[h]]
         choice[reach.at[h] : reach.at[h] + kept.size] = padded.reshape(-1, kernels.LANES)[kept]
     counts = np.full(reach.pairs.size, np.nan)
-    mu_scratch = np.full((2, n), np.nan)
+    mu_scratch = np.zeros((2, 1, n))
     kernels.visits(
         tuple(reach.graph),
         reach.occupied,
@@ -313,6 +313,7 @@ def test_visits_and_occupations_agree_with_numpy(mdp: conrl.ConstrainedMDP) -> N
         mu_scratch,
         counts,
     )
+    assert not mu_scratch.any()
     by_pair = np.zeros(mdp.num_pairs)
     by_pair[reach.pairs] = counts
     assert np.abs(by_pair - truth.sum(axis=0)[mdp.pair_state, mdp.action]).max() <= 1e-13

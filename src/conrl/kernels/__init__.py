@@ -73,7 +73,6 @@ from conrl.kernels.learning import (
 from conrl.kernels.line import CONFLICT, FOUND, FULL, line_search
 from conrl.kernels.optimism import extended_backward, extended_occupation, extended_visits
 from conrl.kernels.planning import (
-    FORKS,
     PART,
     along,
     along_blocks,
@@ -125,7 +124,6 @@ from conrl.kernels.truncated import clipped_greedy, truncated_values
 __all__ = [
     "CONFLICT",
     "FEW",
-    "FORKS",
     "FOUND",
     "FULL",
     "LANES",

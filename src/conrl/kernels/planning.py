@@ -9,10 +9,9 @@ from conrl.kernels.lanes import LANES, add, every, gather, pick, put, row
 from conrl.kernels.layout import Graph, Lines, Occupied
 
 Laid = tuple[Any, ...]  # graph, lines, occupied, initial, pay, bonus, slot_pay, slot_bonus, missing, by_step
-Work = tuple[Array, ...]  # scratch: values [2, B, LANES], mu [2, n], counts [P], slots [slots, LANES]
+Work = tuple[Array, ...]  # scratch: values [2, B, LANES], mu [2, 1, n], counts [P], slots [slots, LANES]
 Many = tuple[Array, ...]  # scratch: values [2, n, LANES], choice [M * LANES, LANES], pay [P, LANES]
 
-FORKS = 2  # parts of a forward pass that threads share; four take a tenth longer on two cores
 PART = 1024  # pairs that are added up by themselves: a long sum loses less if its parts are summed first
 ONE = np.uint64(1)  # unsigned throughout: numba then skips the test for negative indices
 
@@ -156,65 +155,27 @@ def backward_many(
 
 
 @compiled
-def visits(
-    graph: Graph, occupied: Occupied, initial: Array, choice: Array, lanes: int, lane: int, mu: Array, counts: Array
-) -> None:
-    """Expected visits to each pair, counts [P], of the greedy policy choice[lane::lanes] ([M * LANES * lanes]).
-
-    Everything in positions, as in `backward_many`; `mu` [2, n] is scratch.
-    """
-    first, start, successor, probability = graph
-    lo, hi, blocks, begin = occupied
-    horizon = lo.size
-    n = np.uint64(first.size - 1)
-    for k in range(counts.size):
-        counts[k] = 0.0
-    for s in range(n):
-        mu[0, s] = initial[s]
-    for h in range(horizon):
-        now = mu[h % 2]
-        then = mu[(h + 1) % 2]
-        more = h + 1 < horizon
-        if more:
-            for i in range(np.uint64(lo[h + 1]), np.uint64(hi[h + 1])):
-                s0 = np.uint64(blocks[i]) * np.uint64(LANES)
-                for s in range(s0, min(n, s0 + np.uint64(LANES))):
-                    then[s] = 0.0
-        rows = np.uint64(begin[h]) - np.uint64(lo[h])
-        for i in range(np.uint64(lo[h]), np.uint64(hi[h])):
-            s0 = np.uint64(blocks[i]) * np.uint64(LANES)
-            for s in range(s0, min(n, s0 + np.uint64(LANES))):
-                x = now[s]
-                if x > 0.0:
-                    k = first[s] + np.uint64(
-                        choice[((rows + i) * np.uint64(LANES) + s - s0) * np.uint64(lanes) + np.uint64(lane)]
-                    )
-                    counts[k] += x
-                    if more:
-                        for j in range(start[k], start[k + ONE]):
-                            then[successor[j]] += x * probability[j]
-
-
-@compiled
 def visited(
     graph: Graph, occupied: Occupied, choice: Array, lanes: int, lane: int, mu: Array, counts: Array, h: int, fork: int
 ) -> None:
-    """One of the FORKS parts of step h of `visits`, for threads: they do not share what they write.
+    """Step h of `visits`, or a part of it: in `mu` [2, F, n], each of F forks has room of its own for what it sends on.
 
-    `mu` [2, FORKS, n]: where a state's mass comes from several forks, in their order; what was read is 0 again.
+    Threads may share a step so. Where a state's mass comes from several forks, they are added in their order; what was
+    read is 0 again.
     """
     first, start, successor, probability = graph
     lo, hi, blocks, begin = occupied
     n = np.uint64(first.size - 1)
+    forks = mu.shape[1]
     now, then = mu[h % 2], mu[(h + 1) % 2, fork]
     more = h + 1 < lo.size
     rows = np.uint64(begin[h]) - np.uint64(lo[h])
     count = hi[h] - lo[h]
-    for i in range(np.uint64(lo[h] + count * fork // FORKS), np.uint64(lo[h] + count * (fork + 1) // FORKS)):
+    for i in range(np.uint64(lo[h] + count * fork // forks), np.uint64(lo[h] + count * (fork + 1) // forks)):
         s0 = np.uint64(blocks[i]) * np.uint64(LANES)
         for s in range(s0, min(n, s0 + np.uint64(LANES))):
             x = 0.0
-            for f in range(FORKS):
+            for f in range(forks):
                 x += now[f, s]
                 now[f, s] = 0.0
             if x > 0.0:
@@ -225,6 +186,22 @@ def visited(
                 if more:
                     for j in range(start[k], start[k + ONE]):
                         then[successor[j]] += x * probability[j]
+
+
+@compiled
+def visits(
+    graph: Graph, occupied: Occupied, initial: Array, choice: Array, lanes: int, lane: int, mu: Array, counts: Array
+) -> None:
+    """Expected visits to each pair, counts [P], of the greedy policy choice[lane::lanes] ([M * LANES * lanes]).
+
+    Everything in positions, as in `backward_many`; `mu` [2, 1, n] is scratch, 0 before and after.
+    """
+    for k in range(counts.size):
+        counts[k] = 0.0
+    for s in range(initial.size):
+        mu[0, 0, s] = initial[s]
+    for h in range(occupied[0].size):
+        visited(graph, occupied, choice, lanes, lane, mu, counts, h, 0)
 
 
 @compiled
@@ -244,7 +221,7 @@ def collected(
     """The expected totals of pay [P, 1+d] under the policy of `visits`, in mean [1+d], and those of bonus in moved.
 
     For models whose steps have pairs of their own: a pair is played at one step only, so that nothing is gained by
-    adding up visits first, and most pairs need not be looked at. `mu` [2, n] is scratch; bonus may have no rows.
+    adding up visits first, and most pairs need not be looked at. `mu` as there; bonus may have no rows.
     """
     first, start, successor, probability = graph
     lo, hi, blocks, begin = occupied
@@ -255,11 +232,10 @@ def collected(
         mean[i] = 0.0
         moved[i] = 0.0
     for s in range(n):
-        mu[0, s] = initial[s]
-        mu[1, s] = 0.0
+        mu[0, 0, s] = initial[s]
     for h in range(horizon):
-        now = mu[h % 2]
-        then = mu[(h + 1) % 2]
+        now = mu[h % 2, 0]
+        then = mu[(h + 1) % 2, 0]
         more = h + 1 < horizon
         rows = np.uint64(begin[h]) - np.uint64(lo[h])
         for b in range(np.uint64(lo[h]), np.uint64(hi[h])):

@@ -36,6 +36,7 @@ from conrl.policy import Deterministic
 FEW = 2  # this many directions or fewer are quicker one by one than in one sweep of LANES
 MANY = 100_000  # transitions from which on Z looks smooth
 WORK = 800_000  # transitions from which on a step is worth sharing among threads
+FORKS = 2  # parts of a step forward that threads share; four take a tenth longer on two cores
 PARTS = 2  # shares of a step for each thread: another program may delay one
 ROOM = 256  # columns that a search in one call may meet; it seldom meets 20
 
@@ -46,7 +47,7 @@ class Scratch:
 
     values: Float  # [2, B, LANES]
     choice: NDArray[np.uint16]  # [M, LANES]: a row for each step and block that can be occupied then
-    mu: Float  # [2, n]
+    mu: Float  # [2, forks, n]: 0 but while visits are added up
     counts: Float  # [P]
     pay: Float  # [slots, LANES]
 
@@ -56,15 +57,10 @@ class Scratch:
         return self.values, self.mu, self.counts, self.pay
 
     @cached_property
-    def forks(self) -> Float:
-        """[2, FORKS, n]: what `visited` adds up in; 0 before a call and after it."""
-        return np.zeros((2, kernels.FORKS, self.mu.shape[1]))
-
-    @cached_property
     def many(self) -> tuple[Float, NDArray[np.uint16], Float]:
         """Values [2, n, LANES], choice [M * LANES, LANES] and pay [P, LANES] of a sweep for many directions."""
         choice = np.zeros((self.choice.size, kernels.LANES), dtype=np.uint16)
-        return np.zeros((2, self.mu.shape[1], kernels.LANES)), choice, np.empty((self.counts.size, kernels.LANES))
+        return np.zeros((2, self.mu.shape[2], kernels.LANES)), choice, np.empty((self.counts.size, kernels.LANES))
 
 
 class BackwardInduction(ModelOracle):
@@ -96,8 +92,8 @@ class BackwardInduction(ModelOracle):
         backward = H * (reach.outcomes + 1) + int(np.count_nonzero(reach.initial)) + more
         pairs = reach.pairs.size
         sums = pairs if mdp.step_dependent else min(pairs, kernels.PART) + pairs // kernels.PART + 1
-        forks = kernels.FORKS if self._shared else 0
-        forward = H * (reach.arrivals + 2 + forks) + sums + more
+        self._forks = FORKS if self._shared and not mdp.step_dependent else 1
+        forward = H * (reach.arrivals + 1 + self._forks) + sums + more
         super().__init__(mdp, pay, None if mdp.bonus is None else bonus, (backward, forward))  # in positions
         self._reach = reach
         own = graph, lines, reach.occupied, reach.initial, pay, bonus, slot_pay, slot_bonus
@@ -111,7 +107,7 @@ class BackwardInduction(ModelOracle):
         values = np.empty((2, -(-n // kernels.LANES), kernels.LANES))
         choice = np.empty((self._reach.rows, kernels.LANES), dtype=np.uint16)
         pay = np.empty(self._slot_pair.shape)
-        return Scratch(values, choice, np.zeros((2, n)), np.zeros(self._pay.shape[0]), pay)
+        return Scratch(values, choice, np.zeros((2, self._forks, n)), np.zeros(self._pay.shape[0]), pay)
 
     def _take_scratch(self) -> Scratch:
         """One that a call has given back, or a new one."""
@@ -176,16 +172,16 @@ class BackwardInduction(ModelOracle):
     ) -> None:
         """The value of a policy. What it visits is added up forward, in a fixed number of forks that meet again at the
         next step: its totals, backward, would take longer. Where each step has pairs of its own, by one thread."""
-        graph, _, occupied, initial, pay, bonus, *_, by_step = self._laid
+        graph, _, occupied, initial, pay, bonus, *_ = self._laid
         of = choice.reshape(-1), lanes, lane
-        if by_step:
+        if self._forks == 1:
             kernels.worth(self._laid, w, *of, work.work, point, mean)
             return
         work.counts[:] = 0.0
-        work.forks[0, 0] = initial
+        work.mu[0, 0] = initial
         for h in range(self.horizon):
-            fork = partial(kernels.visited, graph, occupied, *of, work.forks, work.counts, h)
-            for _ in pool.map(fork, range(kernels.FORKS)):
+            fork = partial(kernels.visited, graph, occupied, *of, work.mu, work.counts, h)
+            for _ in pool.map(fork, range(self._forks)):
                 pass
         kernels.worth_of(pay, bonus, w, work.counts, point, mean)
 
@@ -266,8 +262,9 @@ class BackwardInduction(ModelOracle):
         """By what its own policy is paid, in sizes: what an action that it does not play would pay is no error."""
         work = self._scratch()
         self._answer(np.asarray(w, dtype=np.float64), work, *np.empty((2, 1 + self.num_costs)))
-        choice, counts, reach = work.choice.reshape(-1), work.counts, self._reach
-        kernels.visits(tuple(reach.graph), reach.occupied, reach.initial, choice, 1, 0, work.mu, counts)
+        counts, reach = work.counts, self._reach
+        mu = np.zeros((2, 1, reach.order.size))
+        kernels.visits(tuple(reach.graph), reach.occupied, reach.initial, work.choice.reshape(-1), 1, 0, mu, counts)
         sizes = counts @ np.abs(self._pay)
         if self._bonus is not None:
             sizes += counts @ self._bonus
