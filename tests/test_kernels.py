@@ -301,19 +301,10 @@ def test_visits_and_occupations_agree_with_numpy(mdp: conrl.ConstrainedMDP) -> N
         padded[:n] = chosen[h]
         kept = reach.blocks[reach.lo[h] : reach.hi[h]]
         choice[reach.at[h] : reach.at[h] + kept.size] = padded.reshape(-1, kernels.LANES)[kept]
-    counts = np.full(reach.pairs.size, np.nan)
-    mu_scratch = np.zeros((2, 1, n))
-    kernels.visits(
-        tuple(reach.graph),
-        reach.occupied,
-        reach.initial,
-        choice.reshape(-1),
-        1,
-        0,
-        mu_scratch,
-        counts,
-    )
-    assert not mu_scratch.any()
+    counts, mu = np.zeros(reach.pairs.size), np.zeros((2, 1, n))
+    mu[0, 0] = reach.initial
+    kernels.visits(tuple(reach.graph), reach.occupied, choice.reshape(-1), 1, 0, mu, counts, 0, mdp.horizon, 0)
+    assert not mu.any()
     by_pair = np.zeros(mdp.num_pairs)
     by_pair[reach.pairs] = counts
     assert np.abs(by_pair - truth.sum(axis=0)[mdp.pair_state, mdp.action]).max() <= 1e-13

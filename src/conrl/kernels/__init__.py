@@ -85,10 +85,8 @@ from conrl.kernels.planning import (
     expected,
     greedy,
     many_ways,
-    visited,
     visits,
     worth,
-    worth_of,
 )
 from conrl.kernels.policies import (
     actions_of,
@@ -217,9 +215,7 @@ __all__ = [
     "to_go",
     "truncated_values",
     "values_after",
-    "visited",
     "visits",
     "walk",
     "worth",
-    "worth_of",
 ]

@@ -155,53 +155,42 @@ def backward_many(
 
 
 @compiled
-def visited(
-    graph: Graph, occupied: Occupied, choice: Array, lanes: int, lane: int, mu: Array, counts: Array, h: int, fork: int
-) -> None:
-    """Step h of `visits`, or a part of it: in `mu` [2, F, n], each of F forks has room of its own for what it sends on.
+def visits(
+    graph: Graph, occupied: Occupied, choice: Array, lanes: int, lane: int, mu: Array, counts: Array, since: int,
+    until: int, fork: int,
+) -> None:  # fmt: skip
+    """Steps since, .., until-1 of the greedy policy choice[lane::lanes] ([M * LANES * lanes]): add the expected visits
+    to each pair to counts [P].
 
-    Threads may share a step so. Where a state's mass comes from several forks, they are added in their order; what was
-    read is 0 again.
+    Everything in positions, as in `backward_many`. mu[since % 2, 0] [n] is who is there at first. In `mu` [2, F, n]
+    each of F forks has room of its own for what it sends on, so that threads may share a step, a fork each; with one,
+    many steps are one call. Where a state's mass comes from several forks, they are added in their order. What was read
+    is 0 again, and at the end all is.
     """
     first, start, successor, probability = graph
     lo, hi, blocks, begin = occupied
     n = np.uint64(first.size - 1)
     forks = mu.shape[1]
-    now, then = mu[h % 2], mu[(h + 1) % 2, fork]
-    more = h + 1 < lo.size
-    rows = np.uint64(begin[h]) - np.uint64(lo[h])
-    count = hi[h] - lo[h]
-    for i in range(np.uint64(lo[h] + count * fork // forks), np.uint64(lo[h] + count * (fork + 1) // forks)):
-        s0 = np.uint64(blocks[i]) * np.uint64(LANES)
-        for s in range(s0, min(n, s0 + np.uint64(LANES))):
-            x = 0.0
-            for f in range(forks):
-                x += now[f, s]
-                now[f, s] = 0.0
-            if x > 0.0:
-                k = first[s] + np.uint64(
-                    choice[((rows + i) * np.uint64(LANES) + s - s0) * np.uint64(lanes) + np.uint64(lane)]
-                )
-                counts[k] += x
-                if more:
-                    for j in range(start[k], start[k + ONE]):
-                        then[successor[j]] += x * probability[j]
-
-
-@compiled
-def visits(
-    graph: Graph, occupied: Occupied, initial: Array, choice: Array, lanes: int, lane: int, mu: Array, counts: Array
-) -> None:
-    """Expected visits to each pair, counts [P], of the greedy policy choice[lane::lanes] ([M * LANES * lanes]).
-
-    Everything in positions, as in `backward_many`; `mu` [2, 1, n] is scratch, 0 before and after.
-    """
-    for k in range(counts.size):
-        counts[k] = 0.0
-    for s in range(initial.size):
-        mu[0, 0, s] = initial[s]
-    for h in range(occupied[0].size):
-        visited(graph, occupied, choice, lanes, lane, mu, counts, h, 0)
+    for h in range(since, until):
+        now, then = mu[h % 2], mu[(h + 1) % 2, fork]
+        more = h + 1 < lo.size
+        rows = np.uint64(begin[h]) - np.uint64(lo[h])
+        count = hi[h] - lo[h]
+        for i in range(np.uint64(lo[h] + count * fork // forks), np.uint64(lo[h] + count * (fork + 1) // forks)):
+            s0 = np.uint64(blocks[i]) * np.uint64(LANES)
+            for s in range(s0, min(n, s0 + np.uint64(LANES))):
+                x = 0.0
+                for f in range(forks):
+                    x += now[f, s]
+                    now[f, s] = 0.0
+                if x > 0.0:
+                    k = first[s] + np.uint64(
+                        choice[((rows + i) * np.uint64(LANES) + s - s0) * np.uint64(lanes) + np.uint64(lane)]
+                    )
+                    counts[k] += x
+                    if more:
+                        for j in range(start[k], start[k + ONE]):
+                            then[successor[j]] += x * probability[j]
 
 
 @compiled
@@ -260,51 +249,44 @@ def collected(
 # -- directions answered ----------------------------------------------------------------------------------
 
 
-@inlined
-def summed(pay: Array, bonus: Array, w: Array, counts: Array, point: Array, mean: Array) -> None:
-    """What visits counts [P] are paid, as `worth` says it."""
-    size = w.size
-    moved, part = np.zeros(size), np.zeros((2, size))
-    for i in range(size):
-        mean[i] = 0.0
-    for k in range(counts.size):
-        x = counts[k]
-        if x > 0.0:
-            for i in range(size):
-                part[0, i] += x * pay[k, i]
-            if bonus.shape[0]:
-                for i in range(size):
-                    part[1, i] += x * bonus[k, i]
-        if (k + 1) % PART == 0 or k + 1 == counts.size:
-            for i in range(size):
-                mean[i] += part[0, i]
-                moved[i] += part[1, i]
-                part[0, i] = 0.0
-                part[1, i] = 0.0
-    for i in range(size):
-        point[i] = mean[i] + np.sign(w[i]) * moved[i] if bonus.shape[0] else mean[i]
-
-
 @compiled
-def worth_of(pay: Array, bonus: Array, w: Array, counts: Array, point: Array, mean: Array) -> None:
-    """`worth`, of visits that are known."""
-    summed(pay, bonus, w, counts, point, mean)
-
-
-@compiled
-def worth(laid: Laid, w: Array, choice: Array, lanes: int, lane: int, work: Work, point: Array, mean: Array) -> None:
+def worth(
+    laid: Laid, w: Array, choice: Array, lanes: int, lane: int, work: Work, counted: bool, point: Array, mean: Array
+) -> None:
     """The expected totals of the policy choice[lane::lanes], in mean [1+d]; in the best case for w within the bonus, in
-    point [1+d]."""
+    point [1+d]. `counted`: its visits are known, in `work`."""
     graph, _, occupied, initial, pay, bonus, _, _, _, by_step = laid
     _, mu, counts, _ = work
+    size = w.size
+    moved = np.zeros(size)
     if by_step:
-        moved = np.zeros(w.size)
         collected(graph, occupied, initial, choice, lanes, lane, mu, pay, bonus, mean, moved)
-        for i in range(w.size):
-            point[i] = mean[i] + np.sign(w[i]) * moved[i] if bonus.shape[0] else mean[i]
     else:
-        visits(graph, occupied, initial, choice, lanes, lane, mu, counts)
-        summed(pay, bonus, w, counts, point, mean)
+        if not counted:
+            for k in range(counts.size):
+                counts[k] = 0.0
+            for s in range(initial.size):
+                mu[0, 0, s] = initial[s]
+            visits(graph, occupied, choice, lanes, lane, mu, counts, 0, occupied[0].size, 0)
+        part = np.zeros((2, size))
+        for i in range(size):
+            mean[i] = 0.0
+        for k in range(counts.size):
+            x = counts[k]
+            if x > 0.0:
+                for i in range(size):
+                    part[0, i] += x * pay[k, i]
+                if bonus.shape[0]:
+                    for i in range(size):
+                        part[1, i] += x * bonus[k, i]
+            if (k + 1) % PART == 0 or k + 1 == counts.size:
+                for i in range(size):
+                    mean[i] += part[0, i]
+                    moved[i] += part[1, i]
+                    part[0, i] = 0.0
+                    part[1, i] = 0.0
+    for i in range(size):
+        point[i] = mean[i] + np.sign(w[i]) * moved[i] if bonus.shape[0] else mean[i]
 
 
 @inlined
@@ -333,7 +315,7 @@ def answer(laid: Laid, w: Array, ties: Array, work: Work, choice: Array, point: 
         put(values[1], b, zero)
     horizon = occupied[0].size
     backward(lines, occupied, slots, tied(w, ties), values, choice, 0, horizon, 0, 1)
-    worth(laid, w, choice.reshape(-1), 1, 0, work, point, mean)
+    worth(laid, w, choice.reshape(-1), 1, 0, work, False, point, mean)
     return expected(initial, values[horizon % 2].reshape(-1))
 
 
@@ -379,7 +361,7 @@ def answer_many(
     backward_many(graph, occupied, slots, tie, values, choice, 0, horizon, 0, 1)
     for i in range(directions.shape[0]):
         found[i] = expected(initial, values[horizon % 2][:, i])
-        worth(laid, directions[i], choice.reshape(-1), LANES, i, work, points[i], means[i])
+        worth(laid, directions[i], choice.reshape(-1), LANES, i, work, False, points[i], means[i])
 
 
 @compiled

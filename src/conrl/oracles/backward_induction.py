@@ -172,18 +172,16 @@ class BackwardInduction(ModelOracle):
     ) -> None:
         """The value of a policy. What it visits is added up forward, in a fixed number of forks that meet again at the
         next step: its totals, backward, would take longer. Where each step has pairs of its own, by one thread."""
-        graph, _, occupied, initial, pay, bonus, *_ = self._laid
-        of = choice.reshape(-1), lanes, lane
-        if self._forks == 1:
-            kernels.worth(self._laid, w, *of, work.work, point, mean)
-            return
-        work.counts[:] = 0.0
-        work.mu[0, 0] = initial
-        for h in range(self.horizon):
-            fork = partial(kernels.visited, graph, occupied, *of, work.mu, work.counts, h)
-            for _ in pool.map(fork, range(self._forks)):
-                pass
-        kernels.worth_of(pay, bonus, w, work.counts, point, mean)
+        graph, _, occupied, initial, *_ = self._laid
+        of, counted = (choice.reshape(-1), lanes, lane), self._forks > 1
+        if counted:
+            work.counts[:] = 0.0
+            work.mu[0, 0] = initial
+            for h in range(self.horizon):
+                share = partial(kernels.visits, graph, occupied, *of, work.mu, work.counts, h, h + 1)
+                for _ in pool.map(share, range(self._forks)):
+                    pass
+        kernels.worth(self._laid, w, *of, work.work, counted, point, mean)
 
     def _sweep(self, pool: ThreadPoolExecutor, w: Float, work: Scratch) -> float:
         _, lines, occupied, initial, _, _, slot_pay, slot_bonus, missing, _ = self._laid
@@ -262,9 +260,11 @@ class BackwardInduction(ModelOracle):
         """By what its own policy is paid, in sizes: what an action that it does not play would pay is no error."""
         work = self._scratch()
         self._answer(np.asarray(w, dtype=np.float64), work, *np.empty((2, 1 + self.num_costs)))
-        counts, reach = work.counts, self._reach
+        reach, counts = self._reach, np.zeros(work.counts.size)
         mu = np.zeros((2, 1, reach.order.size))
-        kernels.visits(tuple(reach.graph), reach.occupied, reach.initial, work.choice.reshape(-1), 1, 0, mu, counts)
+        mu[0, 0] = reach.initial
+        of = work.choice.reshape(-1), 1, 0
+        kernels.visits(tuple(reach.graph), reach.occupied, *of, mu, counts, 0, self.horizon, 0)
         sizes = counts @ np.abs(self._pay)
         if self._bonus is not None:
             sizes += counts @ self._bonus
