@@ -25,6 +25,7 @@ LAYERS = [
     {"model", "sampling"},
     {"io", "metrics", "targets"},
     {"envs", "episode", "policy", "problem"},
+    {"mixture", "stationary_policy"},
     {"spending"},
     {"evaluation", "oracles", "policy_json", "policy_map"},
     {"episode_totals"},

@@ -430,7 +430,7 @@ def test_numbers_in_another_order_are_names(tmp_path: Path) -> None:
 
 def test_a_table_of_numbers_tells_all_actions(tmp_path: Path) -> None:
     """Also those that are never played, or not in the order of their numbers."""
-    for policy in (conrl.Deterministic([[2, 1], [0, 2]], 4), conrl.policy.Stationary(np.eye(4)[[2, 0]])):
+    for policy in (conrl.Deterministic([[2, 1], [0, 2]], 4), conrl.Stationary(np.eye(4)[[2, 0]])):
         policy.save(tmp_path / "n.csv")
         again = conrl.load_policy(tmp_path / "n.csv")
         assert again.shape == policy.shape

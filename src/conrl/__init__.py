@@ -47,7 +47,9 @@ _NAMES = {
     "planning": "plan",
     "planners.feasibility": "feasibility",
     "planners.frontier": "frontier",
-    "policy": "Deterministic Mixture Null Policy SparsePolicy Stationary",
+    "mixture": "Mixture",
+    "policy": "Deterministic Null Policy SparsePolicy",
+    "stationary_policy": "Stationary",
     "problem": "ConcaveConvex Knapsack Linear",
     "running": "History learn",
     "policy_file": "PolicyFile",
@@ -186,6 +188,7 @@ if TYPE_CHECKING:
         SafeConRL,
         load_learner,
     )
+    from conrl.mixture import Mixture
     from conrl.model import ConstrainedMDP, Task
     from conrl.model.cells import Cells
     from conrl.model.criteria import Average, Discounted, Total
@@ -206,12 +209,13 @@ if TYPE_CHECKING:
     from conrl.planners.feasibility import feasibility
     from conrl.planners.frontier import frontier
     from conrl.planning import plan
-    from conrl.policy import Deterministic, Mixture, Null, Policy, SparsePolicy, Stationary
+    from conrl.policy import Deterministic, Null, Policy, SparsePolicy
     from conrl.policy_file import PolicyFile
     from conrl.policy_loading import load_policy
     from conrl.problem import ConcaveConvex, Knapsack, Linear
     from conrl.running import History, learn
     from conrl.spending import SpentPolicy
+    from conrl.stationary_policy import Stationary
     from conrl.theory.risk import BudgetRisk, budget_risk
 
 

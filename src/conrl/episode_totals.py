@@ -15,12 +15,13 @@ from conrl._types import Float
 from conrl.arguments import is_number
 from conrl.errors import ModelError, SpecError, shown
 from conrl.evaluation import parts_of, unwrapped
+from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP
 from conrl.model.counting import Counter, TooManyTotals, simplest
 from conrl.model.mdp import need_model
 from conrl.model.tracking import Tracked, track, track_as
 from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
-from conrl.policy import Deterministic, Mixture, Null, Policy
+from conrl.policy import Deterministic, Null, Policy
 from conrl.spending import SpentPolicy
 from conrl.wording import line, short
 

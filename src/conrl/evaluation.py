@@ -18,15 +18,17 @@ from conrl._types import Float, Int
 from conrl.arguments import is_int, is_number, read_count, setter
 from conrl.envs.stepping import Step, costs_in, costs_of, play
 from conrl.errors import ModelError, RunError, SpecError, shown
+from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Average, Discounted
 from conrl.model.limits import resolve_limits, rounding_slack
 from conrl.model.mdp import need_model
 from conrl.model.reading import default_cost_names
 from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
-from conrl.policy import Mixture, Policy, Stationary
+from conrl.policy import Policy
 from conrl.sampling import Dynamics, draw
 from conrl.spending import Player
+from conrl.stationary_policy import Stationary
 from conrl.wording import brief, counted, line, totals
 
 if TYPE_CHECKING:

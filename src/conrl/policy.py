@@ -1,17 +1,9 @@
-"""Policies: Markov (probabilities [H, S, A]), deterministic (actions [H, S]), stationary ([S, A]) and mixtures of them.
-
-Steps count from 0. A mixture draws one component at the start of an episode and plays it to the end. In the
-model it was planned in it has the same value as the Markov policy with the same occupation measure rho,
-
-    pi(a | s, h) = rho(h, s, a) / sum_a' rho(h, s, a')
-
-(Altman 1999, Theorem 6.1), which `Mixture.to_markov` computes; in another model the two may differ.
-"""
+"""Policies of episodes: Markov (probabilities [H, S, A]) and deterministic (actions [H, S]). Steps count from 0."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,15 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from conrl import kernels
 from conrl._types import Bool, Float, Int
 from conrl.arguments import any_array, float_array, is_int, read_generator
-from conrl.errors import ModelError, shown
+from conrl.errors import ModelError
 from conrl.io.cells import csv_text
 from conrl.io.files import atomic_write, file_path, write_npz
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
 from conrl.model.mdp import need_model
-from conrl.model.occupation import occupation, recurrent
-from conrl.model.reading import check_sizes, default_cost_names, read_horizon
-from conrl.notebook import Sheet, Sheeted, frame_of
+from conrl.model.reading import check_sizes, read_horizon
+from conrl.notebook import frame_of
 from conrl.sampling import draw
 
 DENSE = 5 * 10**7  # entries of a table [H, S, A] above which a mixture becomes a `SparsePolicy`: 400 MB
@@ -168,7 +159,7 @@ class Policy:
         played = (self.probabilities > 0.0) & ~mdp.playable
         if played.any():
             h, s, a = (int(x) for x in np.argwhere(played)[0])
-            raise _missing_action(mdp, h, s, a)
+            raise missing_action(mdp, h, s, a)
 
     def save(self, path: str | Path, mdp: ConstrainedMDP | None = None) -> None:
         """Write the policy: `.npz` (arrays) or `.csv` (step,state,action,probability; positive ones only).
@@ -391,169 +382,10 @@ class SparsePolicy(Policy):
         h, s = np.divmod(self.places, self.shape[1])
         missing = (self.rows > 0.0) & ~mdp.playable[h if mdp.step_dependent else 0, s]
         for i, a in np.argwhere(missing)[:1].tolist():
-            raise _missing_action(mdp, int(h[i]), int(s[i]), a)
+            raise missing_action(mdp, int(h[i]), int(s[i]), a)
 
     def _arrays(self) -> dict[str, Any]:
         return {"modes": self.modes, "places": self.places, "rows": self.rows}
-
-
-class Stationary(Policy):
-    """A policy that does the same at every step: `probabilities` [S, A], for models without a horizon.
-
-    `actions` [S], where it is deterministic, else None. Its `shape` is that of a policy of one step.
-    """
-
-    actions: NDArray[np.int16] | None
-
-    def __init__(self, probabilities: ArrayLike) -> None:
-        table = float_array(probabilities, "policy")
-        if table.ndim != 2:
-            raise ModelError(f"policy has shape {table.shape}; a stationary one has (S, A)")
-        vars(self).update(vars(Policy(table[None])), actions=None)
-
-    @classmethod
-    def of_actions(cls, actions: ArrayLike, num_actions: int) -> Stationary:
-        """The deterministic one that plays actions [S]."""
-        table = any_array(actions, "actions")
-        if table.ndim != 1:
-            raise ModelError(f"actions has shape {table.shape}; those of a stationary policy have (S,)")
-        return cls._trusted_actions(Deterministic(table[None], num_actions).actions[0].copy(), num_actions)
-
-    @classmethod
-    def _trusted_actions(cls, actions: NDArray[np.int16], num_actions: int) -> Stationary:
-        policy = cls.__new__(cls)
-        actions.flags.writeable = False
-        policy.actions, policy.shape = actions, (1, actions.size, num_actions)
-        return policy
-
-    @property
-    def most_probable(self) -> Policy:
-        return Stationary.of_actions(self.mode, self.shape[2])
-
-    @classmethod
-    def _trusted(cls, table: Float) -> Stationary:
-        policy = cls.__new__(cls)
-        table.flags.writeable = False
-        policy._probabilities, policy.shape, policy.actions = table[None], (1, *table.shape), None
-        return policy
-
-    @cached_property
-    def _probabilities(self) -> Float:  # type: ignore[override]
-        """[1, S, A]; made of the actions when first asked for."""
-        assert self.actions is not None
-        table = np.zeros(self.shape)
-        table[0, np.arange(self.actions.size), self.actions] = 1.0
-        table.flags.writeable = False
-        return table
-
-    @property
-    def probabilities(self) -> Float:
-        """[S, A]."""
-        table: Float = self._probabilities[0]
-        return table
-
-    def __repr__(self) -> str:
-        return f"Stationary(states={self.shape[1]}, actions={self.shape[2]})"
-
-    @property
-    def mode(self) -> NDArray[np.integer[Any]]:
-        """[S]: the most likely action, of equal ones the first."""
-        table: Int = np.argmax(self.probabilities, axis=1)
-        return table if self.actions is None else self.actions
-
-    def act(self, step: int, state: int, generator: np.random.Generator) -> int:
-        """Draw the action for a state; the step does not matter."""
-        h, s = self._index(step, state)
-        return (
-            int(draw(self._row(h, s), read_generator(generator).random()))
-            if self.actions is None
-            else int(self.actions[s])
-        )
-
-    def _index(self, step: Any, state: Any) -> tuple[int, int]:
-        if not (is_int(step) and step >= 0):
-            raise ModelError(f"step is {shown(step)}; steps count from 0")
-        if not (is_int(state) and 0 <= state < self.shape[1]):
-            raise ModelError(f"state is {shown(state)}; the policy has states 0..{self.shape[1] - 1}")
-        return step, state
-
-    def step_probabilities(self, step: int) -> Float:
-        self._index(step, 0)
-        return self.probabilities
-
-    def _row(self, step: int, state: int) -> Float:
-        row: Float = self.probabilities[state]
-        return row
-
-    def occupation(self, mdp: ConstrainedMDP) -> Float:
-        """[S, A]: discounted visits, expected visits, or the share of steps in the long run, by the criterion."""
-        need_model(mdp, "occupation")
-        rho = np.zeros((1, mdp.num_pairs))
-        self.add_occupation(mdp, 1.0, rho)
-        full = np.zeros((mdp.num_states, mdp.num_actions))
-        full[mdp.pair_state, mdp.action] = rho[0]
-        return full
-
-    def _add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
-        rho[0] += weight * occupation(mdp, self._shares(mdp))
-
-    def _markov(self, weights: Float, policies: Sequence[Policy], mdp: ConstrainedMDP) -> Policy:
-        """The stationary policy of the sum of the occupations: not always of the same value (`Plan.policy`)."""
-        rho = np.zeros((1, mdp.num_pairs))
-        for weight, policy in zip(weights, policies, strict=True):
-            policy.add_occupation(mdp, float(weight), rho)
-        table = np.zeros((1, mdp.num_states, mdp.num_actions))
-        kernels.markov(mdp.graph.first, mdp.action, rho, self.mode.reshape(1, -1), table)
-        return Stationary._trusted(table[0])
-
-    def stays(self, mdp: ConstrainedMDP) -> NDArray[np.bool_]:
-        """[S]: the states that the policy comes to and keeps coming back to."""
-        self.check(mdp)
-        return recurrent(mdp, self._shares(mdp))
-
-    def _shares(self, mdp: ConstrainedMDP) -> Float:
-        """[P]: how likely each pair is in its state."""
-        if self.actions is None:
-            shares: Float = self.probabilities[mdp.pair_state, mdp.action]
-        else:
-            shares = (self.actions[mdp.pair_state] == mdp.action).astype(np.float64)
-        return shares
-
-    def check(self, mdp: ConstrainedMDP) -> None:
-        """Refuse a model with a horizon, one of another shape, and actions that do not exist in it."""
-        if not isinstance(mdp.horizon, Criterion):
-            raise ModelError(
-                f"the policy is stationary, and the model has {mdp.horizon} steps; "
-                "give the model a criterion, such as mdp.replace(horizon=conrl.Discounted(0.95))"
-            )
-        if self.shape[1:] != (mdp.num_states, mdp.num_actions):
-            raise ModelError(
-                f"policy has {self.shape[1]} states and {self.shape[2]} actions; the model has "
-                f"{mdp.num_states} and {mdp.num_actions}"
-            )
-        if mdp.num_pairs < mdp.num_states * mdp.num_actions:
-            played = (self.probabilities > 0.0) & ~mdp.available
-            if played.any():
-                s, a = (int(x) for x in np.argwhere(played)[0])
-                raise _missing_action(mdp, None, s, a)
-
-    def _columns(self, mdp: ConstrainedMDP | None) -> dict[str, Any]:
-        visits = None if mdp is None else self.occupation(mdp).sum(axis=1)[None]
-        columns = self._entries(mdp, self._probabilities, visits)
-        del columns["step"]
-        return columns
-
-    def _table(
-        self, states: Sequence[str], actions: Sequence[str], reached: NDArray[np.bool_] | None
-    ) -> list[list[Any]]:
-        table = self.probabilities
-        played = [[states[s], actions[a], float(table[s, a])] for s, a in np.argwhere(table > 0.0)]
-        return [["state", "action", "probability"], *played]
-
-    def _arrays(self) -> dict[str, Any]:
-        if self.actions is not None:
-            return {"actions": self.actions, "num_actions": np.int64(self.shape[2])}
-        return {"probabilities": self.probabilities}
 
 
 class Null(Policy):
@@ -581,76 +413,6 @@ class Null(Policy):
         pass
 
 
-class Mixture(Sheeted):
-    """Policies with weights; one is drawn at the start of each episode.
-
-    `values` [n, 1+d], where known, are the value vectors (reward, costs) of the components.
-    """
-
-    def __init__(self, weights: ArrayLike, policies: Sequence[Policy], values: ArrayLike | None = None) -> None:
-        self.weights = np.array(float_array(weights, "weights"))
-        if not isinstance(policies, (list, tuple)) or not all(isinstance(policy, Policy) for policy in policies):
-            raise ModelError(f"policies is {shown(policies)}; expected a list of policies")
-        self.policies: tuple[Policy, ...] = tuple(policies)
-        self.values = None if values is None else np.array(float_array(values, "values"))
-        if self.weights.shape != (len(self.policies),) or not self.policies:
-            raise ModelError(f"{self.weights.size} weights for {len(self.policies)} policies")
-        if not (self.weights >= 0.0).all() or abs(self.weights.sum() - 1.0) > SUM_TOLERANCE:
-            raise ModelError(f"weights {self.weights} must be at least 0 and sum to 1")
-        if len({p.shape for p in self.policies}) != 1:
-            raise ModelError("the policies of a mixture must have one shape")
-
-    @classmethod
-    def _known(cls, weights: Float, policies: Sequence[Policy], values: Float) -> Mixture:
-        """Of weights and policies that are known to fit."""
-        mixture = cls.__new__(cls)
-        mixture.weights, mixture.policies, mixture.values = weights, tuple(policies), values
-        return mixture
-
-    def __repr__(self) -> str:
-        few = f"weights={' '.join(str(self.weights).split())}, " if self.weights.size <= 8 else ""
-        return f"Mixture({few}policies={len(self.policies)})"
-
-    def _sheet(self) -> Sheet:
-        columns: dict[str, Any] = {"policy": np.arange(len(self.policies)), "weight": self.weights}
-        if self.values is not None:
-            columns |= dict(zip(("reward", *default_cost_names(self.values.shape[1] - 1)), self.values.T, strict=True))
-        return Sheet(f"Mixture of {len(self.policies)} policies, one drawn for each episode", columns)
-
-    def to_frame(self, mdp: ConstrainedMDP | None = None, library: str | None = None) -> Any:
-        """A data frame: that of each policy (`Policy.to_frame`), after its number `policy` and its `weight`."""
-        if mdp is not None:
-            need_model(mdp, "to_frame")
-            for policy in self.policies:
-                policy.check(mdp)
-        return frame_of(mixed_columns(self.weights, [policy._columns(mdp) for policy in self.policies]), library)
-
-    def draw(self, generator: np.random.Generator) -> Policy:
-        """The component to play in one episode."""
-        return self.policies[int(draw(self.weights, read_generator(generator).random()))]
-
-    def to_markov(self, mdp: ConstrainedMDP) -> Policy:
-        """The Markov policy with the same occupation measure in `mdp`; where nobody comes, the heaviest part's
-        most likely action."""
-        need_model(mdp, "to_markov")
-        if len(self.policies) == 1:
-            return self.policies[0]
-        heaviest = self.policies[int(np.argmax(self.weights))]
-        counting = next((policy for policy in self.policies if policy.acts_on_spent), heaviest)
-        return counting._markov(self.weights, self.policies, mdp)
-
-
-def mixed_columns(weights: Float, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The columns of several policies, one below the other."""
-    sizes = [len(part["probability"]) for part in parts]
-    own = {"policy": np.repeat(np.arange(len(parts)), sizes), "weight": np.repeat(weights, sizes)}
-    titles = list(dict.fromkeys(title for part in parts for title in part))
-    return own | {
-        title: [x for part, size in zip(parts, sizes, strict=True) for x in part.get(title, [np.nan] * size)]
-        for title in titles
-    }
-
-
 def _told(mdp: ConstrainedMDP) -> Bool | None:
     """[H, S]: what a file says something about; None if about everything."""
     ends = mdp._log is not None and mdp._log.end >= 0
@@ -674,17 +436,6 @@ def _named(names: Sequence[str], places: Int) -> list[str]:
     return [names[i] for i in places.tolist()]
 
 
-def policy_of(arrays: Mapping[str, Any]) -> Policy:
-    """The policy that `Policy._arrays` gave."""
-    if "actions" in arrays:
-        kind = Stationary.of_actions if arrays["actions"].ndim == 1 else Deterministic
-        return kind(arrays["actions"], int(arrays["num_actions"]))
-    if "modes" in arrays:
-        return SparsePolicy(arrays["modes"], arrays["places"], arrays["rows"])
-    table = arrays["probabilities"]
-    return Stationary(table) if table.ndim == 2 else Policy(table)
-
-
 def _check_played(actions: NDArray[np.integer[Any]], mdp: ConstrainedMDP) -> None:
     """Refuse actions [H, S] that do not exist."""
     states = np.arange(mdp.num_states)
@@ -692,10 +443,10 @@ def _check_played(actions: NDArray[np.integer[Any]], mdp: ConstrainedMDP) -> Non
     for h, row in enumerate(actions):
         missing = np.flatnonzero(~playable[h if mdp.step_dependent else 0, states, row])
         if missing.size:
-            raise _missing_action(mdp, h, int(missing[0]), int(row[missing[0]]))
+            raise missing_action(mdp, h, int(missing[0]), int(row[missing[0]]))
 
 
-def _missing_action(mdp: ConstrainedMDP, step: int | None, state: int, action: int) -> ModelError:
+def missing_action(mdp: ConstrainedMDP, step: int | None, state: int, action: int) -> ModelError:
     then = "" if step is None else f" at step {step}"
     return ModelError(
         f"policy plays action {mdp.action_name(action)!r} in state {mdp.state_name(state)!r}{then}; "

@@ -33,6 +33,7 @@ from conrl.episode_totals import extremes
 from conrl.errors import ModelError, SpecError, shown, unknown
 from conrl.evaluation import parts_of, unwrapped
 from conrl.io.files import atomic_write, file_path, parse_json, read_bytes
+from conrl.mixture import Mixture, mixed_columns
 from conrl.model import ConstrainedMDP
 from conrl.model.counting import EXACT
 from conrl.model.criteria import Average, Criterion, Discounted, Total
@@ -40,7 +41,7 @@ from conrl.model.digest import digest
 from conrl.model.limits import Linear, resolve_limits
 from conrl.model.mdp import need_model
 from conrl.notebook import Columns, Framed, Sheet, Sheeted
-from conrl.policy import Mixture, Policy, mixed_columns
+from conrl.policy import Policy
 from conrl.policy_json import check_entries, plain, read_plain
 from conrl.sampling import draw
 from conrl.spending import SpentPolicy

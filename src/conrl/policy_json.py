@@ -24,9 +24,10 @@ from conrl._types import Float, Int
 from conrl.arguments import is_int, is_number
 from conrl.errors import ModelError, shown, unknown
 from conrl.model.counting import DOWN, EXACT, UP, Counter
-from conrl.policy import Deterministic, Null, Policy, Stationary
+from conrl.policy import Deterministic, Null, Policy
 from conrl.sizes import MAX_TABLE, most
 from conrl.spending import SpentPolicy
+from conrl.stationary_policy import Stationary
 
 ROUNDING = {"exact": EXACT, "up": UP, "down": DOWN}
 PART = ("weight", "steps", "spent")

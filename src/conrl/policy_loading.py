@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ from conrl.errors import ModelError, shown
 from conrl.io.files import about, file_path, read_npz, reading
 from conrl.io.policy_tables import PolicyTable, read_policy_table
 from conrl.matching import places_of, same_places
+from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
 from conrl.model.mdp import need_model
-from conrl.policy import Mixture, Policy, Stationary, policy_of
+from conrl.policy import Deterministic, Policy, SparsePolicy
 from conrl.policy_file import SELDOM, PolicyFile
 from conrl.spending import SpentPolicy
+from conrl.stationary_policy import Stationary
 
 
 def load_policy(path: str | Path, mdp: ConstrainedMDP | None = None) -> Any:
@@ -129,3 +132,14 @@ def _in_model(table: PolicyTable, mdp: ConstrainedMDP) -> Policy:
         step = "" if timeless else f"step {come[0][0]}, "
         raise ModelError(f"it says nothing about {step}state {mdp.state_name(int(come[0][1]))!r}, where it comes to")
     return policy
+
+
+def policy_of(arrays: Mapping[str, Any]) -> Policy:
+    """The policy that `Policy._arrays` gave."""
+    if "actions" in arrays:
+        kind = Stationary.of_actions if arrays["actions"].ndim == 1 else Deterministic
+        return kind(arrays["actions"], int(arrays["num_actions"]))
+    if "modes" in arrays:
+        return SparsePolicy(arrays["modes"], arrays["places"], arrays["rows"])
+    table = arrays["probabilities"]
+    return Stationary(table) if table.ndim == 2 else Policy(table)

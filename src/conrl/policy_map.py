@@ -16,9 +16,10 @@ import numpy as np
 
 from conrl._types import Bool, Float, Int
 from conrl.errors import SpecError
+from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP
 from conrl.model.layout import Layout
-from conrl.policy import Mixture, Policy
+from conrl.policy import Policy
 
 StyledRow = list[tuple[str, str]]  # pieces of text, each with a style in rich's words
 

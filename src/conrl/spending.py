@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from conrl import policy as plain
 from conrl._types import Bool, Float, Int
 from conrl.arguments import float_array, frozen, read_generator
 from conrl.errors import ModelError
+from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP
 from conrl.model.counting import DOWN, UP, Counter, Total
 from conrl.model.tracking import Tracked, track_as
@@ -212,7 +212,7 @@ class SpentPolicy(Policy):
             )
         tracked = self.tracked(mdp)
         inner = [policy.over(tracked) for policy in policies if isinstance(policy, SpentPolicy)]
-        return SpentPolicy.of(tracked, plain.Mixture(weights, inner).to_markov(tracked.model()))
+        return SpentPolicy.of(tracked, Mixture(weights, inner).to_markov(tracked.model()))
 
     # -- files --------------------------------------------------------------------------------------------
 

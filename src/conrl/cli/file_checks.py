@@ -127,9 +127,9 @@ def log(file: str, columns: Mapping[str, str] | None = None, ignore: tuple[str, 
 def policy(file: str) -> FileCheck:
     """A policy: all mistakes of a table, the first of JSON and of arrays."""
     from conrl.io.policy_tables import find_policy
-    from conrl.policy import Stationary
     from conrl.policy_file import PolicyFile
     from conrl.policy_loading import load_policy
+    from conrl.stationary_policy import Stationary
 
     path = Path(file)
     warnings: list[str] = []

@@ -167,11 +167,12 @@ def plan(
         shared = (limits, floors, per_step)
         _plan_fleet(model, given["horizon"], shared, given["normalize"], tol, threads, played, seed, as_json)
         return
-    from conrl import drawing, evaluation, planners, planning, policy, problem
+    from conrl import drawing, evaluation, planners, planning, problem
     from conrl import policy_map as play
     from conrl.cli import json_records, tables
     from conrl.cli.terminal import search_bar
     from conrl.envs import naming
+    from conrl.mixture import Mixture
     from conrl.policy_file import SELDOM
     from conrl.theory.risk import budget_risk
 
@@ -197,7 +198,7 @@ def plan(
             sure |= {} if confidence is None else {"seed": seed}
             sure |= {"report": tell} if confidence is not None or planner == "linear-program" else {}
             best = planning.plan(mdp, asked, planner, tol, deterministic=deterministic, time_limit=time_limit, **sure)
-    if any(path.suffix in TABLES for path in out) and isinstance(best.policy, policy.Mixture):
+    if any(path.suffix in TABLES for path in out) and isinstance(best.policy, Mixture):
         why = best.message.partition("; ")[2]
         raise SpecError(f"--out: {why}, and no table holds it; write .json, or use a horizon or a discount")
     if any(path.suffix in TABLES for path in out) and best.skip > SELDOM:
@@ -210,7 +211,7 @@ def plan(
         else:
             best.save(path)
     record = json_records.plan_record(str(log if model is None else model), best, simulation, risk)
-    one = "" if best.weights.size == 1 or isinstance(best.policy, policy.Mixture) else MARKOV
+    one = "" if best.weights.size == 1 or isinstance(best.policy, Mixture) else MARKOV
     wrote = [f"wrote {path}{one if path.suffix in (*TABLES, JSON) else ''}" for path in out]
     show(as_json, record, lambda: [*tables.plan_tables(record, best), *wrote])
 

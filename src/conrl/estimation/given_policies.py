@@ -20,10 +20,11 @@ from conrl.evaluation import parts_of, unwrapped
 from conrl.io.files import file_path
 from conrl.io.policy_tables import read_policy_table
 from conrl.matching import log_names, places_of
+from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
 from conrl.planners import Plan
-from conrl.policy import Mixture, Policy
+from conrl.policy import Policy
 from conrl.policy_file import PolicyFile, start_of
 from conrl.policy_loading import load_policy
 from conrl.problem import Linear

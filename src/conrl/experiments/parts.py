@@ -26,13 +26,14 @@ from conrl.estimation.adaptive import AdaptiveBonus
 from conrl.estimation.bonuses import BernsteinBonus, ScaledBonus, TheoryBonus
 from conrl.io import is_model_file
 from conrl.learners.adapted import Kind
+from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.environment import declared
 from conrl.model.reading import default_cost_names
 from conrl.oracles import A2C, A2CSettings
 from conrl.planners import ColumnGeneration, Lagrangian, make_planner
 from conrl.plugins import load_function
-from conrl.policy import Mixture, Policy
+from conrl.policy import Policy
 from conrl.policy_loading import load_policy
 from conrl.problem import Linear
 

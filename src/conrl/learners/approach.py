@@ -9,8 +9,9 @@ import numpy as np
 
 from conrl._types import Array, Arrays, Float, Float32
 from conrl.errors import SpecError
+from conrl.mixture import Mixture
 from conrl.oracles.a2c import stationary
-from conrl.policy import Mixture, Policy
+from conrl.policy import Policy
 from conrl.targets import Cone, ConvexSet
 
 POSITIVE = 1e-9  # a product up to here is a positive response, and a mixture so near is in the target

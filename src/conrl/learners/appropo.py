@@ -39,10 +39,10 @@ from conrl.learners.actor_critic import ActorCriticLearner
 from conrl.learners.approach import POSITIVE, Answers, Game
 from conrl.learners.base import Proposal, saved_count
 from conrl.learners.saving import GIVEN
+from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.limits import Limits, resolve_limits
 from conrl.oracles.a2c import A2CSettings
-from conrl.policy import Mixture
 from conrl.problem import Linear
 from conrl.sampling import DRAW, randomness
 from conrl.targets import Box, ConvexSet, distance

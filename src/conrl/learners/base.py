@@ -19,9 +19,10 @@ from conrl.estimation.logs import Log
 from conrl.learners.budget import Budget
 from conrl.learners.executed import Executed
 from conrl.learners.saving import describe, save_learner
+from conrl.mixture import Mixture
 from conrl.model import Task
 from conrl.model.limits import Limits
-from conrl.policy import Mixture, Null, Policy
+from conrl.policy import Null, Policy
 from conrl.problem import Linear, Problem, Rows, as_problem
 from conrl.sampling import DRAW, UNBOUND, Room, randomness
 from conrl.wording import counted, line

@@ -33,12 +33,13 @@ from conrl.learners.base import Proposal, group, prefixed
 from conrl.learners.budget import Budget, sum_up
 from conrl.learners.replanning import Lottery, ReplanningLearner
 from conrl.learners.saving import describe
+from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.limits import Limits
 from conrl.model.mdp import Origin
 from conrl.model.tails import NEVER, Tail
 from conrl.planners import ColumnGeneration, Lagrangian, Plan, Planner, planned, read_planner
-from conrl.policy import Deterministic, Mixture, Null, Policy
+from conrl.policy import Deterministic, Null, Policy
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, Rows
 from conrl.sampling import UNBOUND, Room, draw
 

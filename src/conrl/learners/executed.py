@@ -8,7 +8,8 @@ import numpy as np
 
 from conrl._types import Array
 from conrl.learners.kept import Kept, Sparse, compact, fingerprint, restored, stored
-from conrl.policy import Mixture, Policy
+from conrl.mixture import Mixture
+from conrl.policy import Policy
 
 
 class Executed:

@@ -35,9 +35,9 @@ from conrl.arguments import frozen
 from conrl.learners.dope import MOST_BONUS, PessimisticLearner
 from conrl.learners.optimistic import log_factor
 from conrl.learners.replanning import Lottery
+from conrl.mixture import Mixture
 from conrl.oracles import exact_oracle
 from conrl.planners.column_generation.search import Conflict
-from conrl.policy import Mixture
 
 
 class OptPessLP(PessimisticLearner):

@@ -30,7 +30,8 @@ from conrl.estimation.logs import Log
 from conrl.learners.base import Proposal, group, prefixed
 from conrl.learners.kept import restored, stored
 from conrl.learners.places import PlacesLearner
-from conrl.policy import Mixture, Policy
+from conrl.mixture import Mixture
+from conrl.policy import Policy
 from conrl.sampling import DRAW, draw, randomness
 
 REPLANS = ("episode", "doubling")

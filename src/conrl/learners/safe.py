@@ -21,8 +21,9 @@ from conrl.learners.optimistic import OptimisticLearner
 from conrl.learners.replanning import ReplanningLearner
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.limits import Limits, resolve_limits
-from conrl.policy import Deterministic, Null, Policy, Stationary
+from conrl.policy import Deterministic, Null, Policy
 from conrl.problem import Problem, Rows
+from conrl.stationary_policy import Stationary
 
 
 class SafeLearner(ReplanningLearner, OptimisticLearner):

@@ -34,7 +34,8 @@ from conrl.model import Task
 from conrl.model.cells import Cells
 from conrl.oracles import A2C, A2CSettings
 from conrl.planners import ColumnGeneration, ConvexProgram, Lagrangian, LinearProgram
-from conrl.policy import Policy, policy_of
+from conrl.policy import Policy
+from conrl.policy_loading import policy_of
 from conrl.problem import Knapsack, Linear
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from conrl.model.reduction import Components, Reachable, Rows, collapsed, end_co
 from conrl.oracles.policy_iteration import LONG, Best, PolicyIteration, certified_steps, quickest, toward
 from conrl.oracles.protocols import ModelOracle, Rounding, Supports
 from conrl.oracles.stationary import spread
-from conrl.policy import Stationary
+from conrl.stationary_policy import Stationary
 
 SWEEPS = 64  # of value iteration before a policy is solved for; twice as many each time
 MOST_SWEEPS = 2_000_000  # in all; what is left between the bound and the value is in the gap

@@ -21,7 +21,7 @@ from conrl.model.criteria import Discounted
 from conrl.model.reduction import Components, Reachable, Reduced, collapsed, discounted, end_components
 from conrl.oracles.policy_iteration import LONG, Best, PolicyIteration, certified_steps, quickest, toward
 from conrl.oracles.protocols import ModelOracle, Rounding, Supports
-from conrl.policy import Stationary
+from conrl.stationary_policy import Stationary
 
 
 class StationaryOracle(ModelOracle):

@@ -30,6 +30,7 @@ from conrl import kernels
 from conrl._types import Float, Int
 from conrl.arguments import frozen, is_int
 from conrl.errors import RunError, SpecError, shown
+from conrl.mixture import Mixture
 from conrl.model.fleet import Fleet
 from conrl.model.limits import Linear, resolve_limits
 from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
@@ -40,7 +41,7 @@ from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict, Optimum
 from conrl.planners.feasibility import infeasible
 from conrl.planners.result import MESSAGES, Checked, Row, certify, limited_totals, rows_kept
-from conrl.policy import Deterministic, Mixture, Policy
+from conrl.policy import Deterministic, Policy
 from conrl.problem import Rows, as_problem
 from conrl.wording import line, totals
 

@@ -42,8 +42,9 @@ from conrl.planners.allowance import Allowance
 from conrl.planners.column_generation.planner import ColumnGeneration
 from conrl.planners.feasibility import find_conflict, infeasible
 from conrl.planners.result import Checked, Plan, certify, split_prices
-from conrl.policy import Policy, Stationary
+from conrl.policy import Policy
 from conrl.problem import Knapsack, Linear, Problem, Rows
+from conrl.stationary_policy import Stationary
 
 LONGEST = 1e9  # seconds: a longer time limit is none
 STATIONARY = 1e-7  # of the size of a total, by which HiGHS' measure and its policy may differ

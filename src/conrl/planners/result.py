@@ -14,12 +14,13 @@ from conrl._types import Arrays, Float
 from conrl.arguments import is_int, read_flag
 from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.io.files import file_path
+from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Average, Criterion, Total
 from conrl.model.limits import resolve_limits, rows_of
 from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
 from conrl.planners.basis import Basis, basis, seen_steps
-from conrl.policy import Mixture, Policy
+from conrl.policy import Policy
 from conrl.policy_file import SELDOM, file_of
 from conrl.problem import Knapsack, Linear, Problem, Rows
 from conrl.wording import totals

@@ -14,10 +14,10 @@ import numpy as np
 
 from conrl._types import Float, Int
 from conrl.drawing import plain
+from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
 from conrl.plots.panels import COLOURS, OTHERS
-from conrl.policy import Mixture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -24,8 +24,9 @@ from conrl.arguments import read_count, read_seed
 from conrl.errors import SpecError
 from conrl.evaluation import Part, parts_of
 from conrl.learners.base import Proposal, check_learner, optional
+from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP
-from conrl.policy import Mixture, Null, Policy
+from conrl.policy import Null, Policy
 from conrl.running.loop import make_world
 from conrl.running.worlds import ModelWorld
 from conrl.sampling import DRAW, WORLD, Dynamics, draw, randomness

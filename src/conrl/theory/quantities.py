@@ -23,11 +23,12 @@ from conrl._types import Float
 from conrl.errors import ModelError, SpecError
 from conrl.evaluation import evaluate
 from conrl.metrics import Regret
+from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import need_steps
 from conrl.model.limits import resolve_limits
 from conrl.model.mdp import need_stationary
-from conrl.policy import Mixture, Policy
+from conrl.policy import Policy
 from conrl.wording import OnlyGiven
 
 Scalar = Callable[[float], float]
