@@ -80,9 +80,8 @@ class ConvexProgram:
         further = 0.0
         for _ in range(FURTHER):
             found = self._solve(mdp, problem, oracle, cones, further)
-            if cones.inside(found.moved) or not np.isfinite(outside := cones.outside(found.moved)):
+            if cones.inside(found.moved) or not np.isfinite(further := cones.further(found.moved, further)):
                 break
-            further += 2.0 * outside
         policy, value, moved = found.policy, found.value, found.moved
         objective, constraints = cones.value(moved)
         if not np.isfinite(objective):

@@ -26,7 +26,7 @@ from conrl.planners.column_generation.functions import CVXPY, Function, room
 ATTEMPTS = ((1e-10, True), (1e-8, True), (1e-8, False), (1e-7, False))
 SOLVED = ("Solved", "AlmostSolved")
 REMEDY = "bring rewards and costs nearer to 1 in size"
-FURTHER = 3  # attempts to be inside the domain
+FURTHER = 5  # attempts to be inside the domain, each with four times the margin at least
 LARGE, LOST = 30.0, 1e300  # from this size on a function is large; where it is undefined
 BESIDE = 0.01  # what a variable of a solved program is off by, very generously
 ROUNDED = 2.0**-46  # what the sums of a bound are off by, generously
@@ -130,9 +130,9 @@ class Cones:
         asked for."""
         return Cones(self._asked, narrowed=True)
 
-    def outside(self, y: Float) -> float:
-        """By how much y misses the domain, at most 0 inside; nan if even that is undefined."""
-        return float(self.narrowed.value(y)[1][self.count :].max())
+    def further(self, y: Float, so_far: float) -> float:
+        """How far from the edge of the domain to look where what was found `so_far` from it, y, is outside."""
+        return max(4.0 * so_far, 2.0 * float(self.narrowed.value(y)[1][self.count :].max()))
 
     def _sizes(self, lo: Float, hi: Float) -> tuple[bool, Float]:
         """Whether functions are large, and a unit for each g_j: its size where that is small throughout the box. Never
@@ -195,11 +195,11 @@ class Cones:
         """An upper bound on  max of -cost.v  over (1), which is attained near v, for multipliers z in the dual of K.
 
         With  r = A^T z + cost,  -cost.v <= b.z - r.v  holds at any v that is allowed. Clarabel keeps z in its cone, and
-        r small. Where y is we know: in the box. Of each other variable we take it that it is at most its size at the
-        answer, plus what Clarabel's answer is beside the maximum by.
+        r small. Where y is we know: in the box. Of each other variable we take it that it is at most twice its size at
+        the answer (there may be several), plus what Clarabel's answer is beside one by.
         """
         missing = cost + self._transposed @ z
-        most = np.abs(v) + BESIDE
+        most = 2.0 * np.abs(v) + BESIDE
         least = -most
         least[self.y], most[self.y] = self.lo / self.unit, self.hi / self.unit
         added = float(np.maximum(-missing * least, -missing * most).sum())

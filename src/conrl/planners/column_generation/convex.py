@@ -267,7 +267,7 @@ class _ConvexSearch(Search):
             weights, points = self._chosen(x, count)
             if self.cones.inside(y := weights @ points):
                 break
-            narrowed, further = self.cones.narrowed, further + 2.0 * self.cones.outside(y)
+            narrowed, further = self.cones.narrowed, self.cones.further(y, further)
             self._program = narrowed, -further / narrowed.t_unit[self.cones.count :]
             if not (np.isfinite(further) and (again := self._master()).solved):
                 break
