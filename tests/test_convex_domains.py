@@ -79,7 +79,7 @@ def test_a_bound_is_above_the_maximum_however_coarse_clarabel_is(
 ) -> None:
     """The maximum over the box of f(y) - mu g(y) - w.y, where it is known."""
     cones = Cones(Expressions(lambda x: -cp.exp(-8.0 * x), [lambda c: cp.abs(c[0])], np.array([0.0, -1.0]), np.ones(2)))
-    monkeypatch.setattr(clarabels, "ATTEMPTS", (attempt,))
+    monkeypatch.setattr(clarabels, "FINER", (attempt,))
     for price in np.geomspace(1e-3, 7.0, 20):
         x = min(-np.log(price / 8.0) / 8.0, 1.0)  # 8 exp(-8 x) = price, or the end of the box
         best = -np.exp(-8.0 * x) - price * x

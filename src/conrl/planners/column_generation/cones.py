@@ -24,6 +24,7 @@ from conrl.planners.column_generation.functions import CVXPY, Function, room
 
 # Clarabel's tolerance, and whether it scales the rows itself; the next if one fails. The gap shows what it missed.
 ATTEMPTS = ((1e-10, True), (1e-8, True), (1e-8, False), (1e-7, False))
+FINER = ((1e-12, True), *ATTEMPTS)  # for bounds, as what is missing of a proof is added to them
 SOLVED = ("Solved", "AlmostSolved")
 REMEDY = "bring rewards and costs nearer to 1 in size"
 FURTHER = 5  # attempts to be inside the domain, each with four times the margin at least
@@ -180,7 +181,7 @@ class Cones:
         scale = max(1.0, float(np.abs(cost).max()))
         if not np.isfinite(scale):
             return np.inf
-        answer = _clarabel(self.A, self.b, (cost / scale).tolist(), self.K)
+        answer = _clarabel(self.A, self.b, (cost / scale).tolist(), self.K, FINER)
         if str(answer.status) != "Solved":
             return np.inf
         y = np.array(answer.x)[self.y] * self.unit
@@ -264,11 +265,13 @@ class Cones:
         return Answer(kind in SOLVED, x[: cost.size], x[cost.size :], w, mu, kind)
 
 
-def _clarabel(A: Matrix, b: list[float], q: list[float], K: list[Any]) -> Any:
+def _clarabel(
+    A: Matrix, b: list[float], q: list[float], K: list[Any], attempts: tuple[tuple[float, bool], ...] = ATTEMPTS
+) -> Any:
     import clarabel
 
     answer = None
-    for tolerance, equilibrate in ATTEMPTS:
+    for tolerance, equilibrate in attempts:
         answer = clarabel.DefaultSolver(_no_quadratic(len(q)), q, A, b, K, _settings(tolerance, equilibrate)).solve()
         if str(answer.status) in ("Solved", "PrimalInfeasible"):
             break
