@@ -28,6 +28,7 @@ from conrl.oracles import BackwardInduction
 from conrl.planners import ColumnGeneration, LinearProgram
 from conrl.planners.column_generation.cones import Cones
 from conrl.planners.column_generation.convex import maximise_convex
+from conrl.planners.column_generation.expressions import Expressions
 from conrl.planners.column_generation.search import Optimum
 from conrl.planners.convex_program import full_program
 
@@ -139,7 +140,7 @@ def convex_plans() -> None:
     rows = []
     for name, f, g in questions:
         problem = conrl.ConcaveConvex(f, g)
-        cones = Cones(f, (g,), *BackwardInduction(rover).box)
+        cones = Cones(Expressions(f, (g,), *BackwardInduction(rover).box))
 
         def plan(cones: Cones = cones) -> Optimum:
             fresh = rover.replace(horizon=rover.horizon)

@@ -578,9 +578,10 @@ def test_proportional_fairness_although_no_cheapest_policy_serves_everybody() ->
 
 
 def test_sqrt_where_only_zero_can_be_had() -> None:
+    """The slope there is infinite, and the bound's multiplier 2e6: Clarabel's error counts that often."""
     plan = conrl.plan(NOTHING_TO_GAIN, conrl.ConcaveConvex(cp.sqrt))
     assert plan.objective == pytest.approx(0.0, abs=1e-6)
-    assert 0.0 <= plan.gap <= GAP
+    assert 0.0 <= plan.gap <= 1e-5
 
 
 # -- infeasible -----------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from conrl.planners.column_generation.cones import EXCESS, Cones
+from conrl.planners.column_generation.expressions import Expressions
 from conrl.planners.column_generation.functions import Function
 
 Float = NDArray[np.float64]
@@ -61,6 +62,8 @@ def by_cvxpy(expression: Any, variable: Any, at: Float) -> tuple[float, Float | 
             found = expression.grad.get(variable)
         except NotImplementedError:
             found = None
+        if any(np.max(condition.residual) > 0.0 for condition in expression.domain):
+            value = None  # CVXPY's arithmetic goes on: 1 / -2 is a number
     slopes = None if found is None else np.asarray(found.todense() if hasattr(found, "todense") else found)
     return float("nan") if value is None else float(value), None if slopes is None else slopes.reshape(-1)
 
@@ -92,6 +95,21 @@ def test_slopes_where_cvxpy_has_none_are_differences() -> None:
     np.testing.assert_allclose(function.slopes(np.array([3.0, 4.0])), [0.6, 0.8], rtol=1e-5)
 
 
+def test_slopes_where_those_of_cvxpy_fail_are_differences() -> None:
+    """Of the largest so far CVXPY makes a table of the wrong shape, and of log_sum_exp inf / inf."""
+    y = cp.Variable(2)
+    largest = Function(cp.sum(cp.cummax(y)), y)
+    np.testing.assert_allclose(largest.slopes(np.array([3.0, 1.0])), [2.0, 0.0], rtol=1e-5)
+    exponential = Function(cp.log_sum_exp(1000.0 * y), y)
+    np.testing.assert_allclose(exponential.slopes(np.array([3.0, 1.0])), [1000.0, 0.0], rtol=1e-5)
+
+
+def test_what_never_moves_loosens_no_constraint() -> None:
+    """However steep it is along a cost that is always the same."""
+    asked = Expressions(lambda x: x, [lambda c: 5e11 * c[0] + c[1]], np.zeros(3), np.array([1.0, 0.0, 1.0]))
+    assert Cones(asked).allowance(np.array([0.5, 0.0, 0.0]), np.zeros(3), 1e-6, 1e-8) <= 1e-7
+
+
 def _refuse(at: Float) -> Float | None:
     raise NotImplementedError
 
@@ -108,7 +126,7 @@ CONSTRAINTS = [
 
 
 def test_what_is_allowed_without_slopes_is_allowed_with_them() -> None:
-    cones = Cones(lambda x: x, CONSTRAINTS, np.zeros(3), np.full(3, 2.0))
+    cones = Cones(Expressions(lambda x: x, CONSTRAINTS, np.zeros(3), np.full(3, 2.0)))
     sure = 0
     for at in np.random.default_rng(1).uniform(0.0, 1.0, (50, 3)):
         g = cones.value(at)[1]
@@ -125,6 +143,6 @@ def test_what_is_allowed_without_slopes_is_allowed_with_them() -> None:
 
 
 def test_a_linear_constraint_is_sure_up_to_its_share_of_the_limit() -> None:
-    cones = Cones(lambda x: x, [lambda c: c[0] - 0.3], np.zeros(2), np.ones(2))
+    cones = Cones(Expressions(lambda x: x, [lambda c: c[0] - 0.3], np.zeros(2), np.ones(2)))
     assert cones.surely_allowed(np.array([0.9 * EXCESS * 0.3]))
     assert not cones.surely_allowed(np.array([1.1 * EXCESS * 0.3]))

@@ -12,6 +12,7 @@ from conrl.envs import random_cmdp
 from conrl.oracles import BackwardInduction
 from conrl.planners.column_generation.cones import Answer, Cones
 from conrl.planners.column_generation.convex import maximise_convex
+from conrl.planners.column_generation.expressions import Expressions
 
 cp: Any = cvxpy  # its functions are not typed
 LIMIT = 12.0
@@ -30,7 +31,7 @@ QUESTIONS: dict[str, tuple[Any, list[Any]]] = {
 def test_bounds_hold_however_few_sweeps_there_are(name: str, seed: int) -> None:
     """A bound of a search that was cut short lies above what a longer one has found, and no sweep is too many."""
     mdp = random_cmdp(40, 3, 3, 1, seed=seed)
-    cones = Cones(*QUESTIONS[name], *BackwardInduction(mdp).box)
+    cones = Cones(Expressions(*QUESTIONS[name], *BackwardInduction(mdp).box))
     best = maximise_convex(BackwardInduction(mdp), cones, tol=1e-9, max_sweeps=1000)
     for most in (3, 4, 5, 6, 8, 12):
         oracle = Counting(mdp)
@@ -62,7 +63,7 @@ def test_most_directions_need_no_master(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(Cones, "over_mixtures", counted)
     mdp = random_cmdp(200, 4, 5, 1, seed=0)
-    cones = Cones(lambda r: cp.sqrt(1.0 + r), [lambda c: c[0] - LIMIT], *BackwardInduction(mdp).box)
+    cones = Cones(Expressions(*QUESTIONS["a limit"], *BackwardInduction(mdp).box))
     found = maximise_convex(BackwardInduction(mdp), cones, tol=1e-7, max_sweeps=1000)
     assert found.converged
     assert np.abs(found.weights @ found.points[:, 1] - LIMIT) <= 1e-6

@@ -19,6 +19,7 @@ from conrl.kernels import compiling
 from conrl.oracles import BackwardInduction, Supports
 from conrl.oracles.extended import ExtendedBackwardInduction
 from conrl.planners.column_generation.cones import Cones
+from conrl.planners.column_generation.expressions import Expressions
 
 THREADS = 8
 
@@ -156,7 +157,7 @@ def test_threads_plan_convex_problems_at_once(planner: str) -> None:
 def test_threads_evaluate_the_functions_of_a_convex_problem() -> None:
     import cvxpy as cp
 
-    cones = Cones(lambda x: -cp.square(x), [lambda y: cp.sum(y)], np.zeros(3), np.ones(3))
+    cones = Cones(Expressions(lambda x: -cp.square(x), [lambda y: cp.sum(y)], np.zeros(3), np.ones(3)))
 
     def value(x: float) -> Callable[[], Any]:
         return lambda: cones.value(np.array([x, 2.0 * x, 3.0 * x]))

@@ -159,7 +159,7 @@ def test_a_broken_constraint_is_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
     assert conrl.plan(rover, problem).costs[0] == pytest.approx(0.2, abs=1e-7)
     honest = Cones.over_mixtures
 
-    def generous(self: Cones, cost: Float, points: Float, more: Float, more_cost: Float, allowed: float) -> Any:
+    def generous(self: Cones, cost: Float, points: Float, more: Float, more_cost: Float, allowed: Float) -> Any:
         return honest(self, cost, points, more, more_cost, allowed + 0.5)
 
     monkeypatch.setattr(Cones, "over_mixtures", generous)

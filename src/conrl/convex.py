@@ -195,7 +195,7 @@ def closeness(target: ArrayLike, norm: float | str = 2) -> JointObjective:
 
 def _cvxpy() -> Any:
     # Here: this module is read without CVXPY, and without numba.
-    from conrl.planners.column_generation.cones import import_cvxpy
+    from conrl.planners.column_generation.expressions import import_cvxpy
 
     return import_cvxpy()
 

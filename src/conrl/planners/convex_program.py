@@ -14,26 +14,39 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from conrl._types import Arrays
+from conrl._types import Arrays, Float
 from conrl.arguments import read_positive
 from conrl.errors import RunError
 from conrl.evaluation import evaluate
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import need_steps
 from conrl.oracles import ModelOracle, exact_oracle
-from conrl.planners.column_generation.cones import Cones, expressions, import_cvxpy
+from conrl.planners.column_generation.cones import FURTHER, Cones
 from conrl.planners.column_generation.convex import lagrangian_bound
-from conrl.planners.column_generation.functions import CVXPY
+from conrl.planners.column_generation.expressions import Expressions, expressions, import_cvxpy
+from conrl.planners.column_generation.functions import CVXPY, room
 from conrl.planners.feasibility import find_separation, separated
 from conrl.planners.linear_program import flow_rows, markov_policy, or_least_violating
 from conrl.planners.result import Plan, certify
+from conrl.policy import Policy
 from conrl.problem import ConcaveConvex, Problem
 
 CLARABEL_EXCESS, OF_BOX = 1e-6, 1e-8  # of what it compares, and of the box: what Clarabel may exceed a constraint by
+
+
+class Solved(NamedTuple):
+    """What Clarabel found."""
+
+    policy: Policy
+    value: Float  # [1+d], of the policy
+    moved: Float  # [1+d], within the bonus of it
+    w: Float  # [1+d]: the multiplier of the rows that tie y to the measure
+    mu: Float  # [J]: of the constraints
+    iterations: int
 
 
 @dataclass(frozen=True)
@@ -63,30 +76,20 @@ class ConvexProgram:
         """
         need_steps(mdp.horizon, "the planner 'convex-program'")
         oracle = exact_oracle(mdp)
-        cones = Cones(problem.objective, problem.constraints, *oracle.box)
-        cp = import_cvxpy()
-        program, rho, y, link, limits = full_program(mdp, problem)
-        try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore", UserWarning)  # "may be inaccurate": the gap says how much
-                program.solve(solver=cp.CLARABEL)
-        except cp.error.SolverError as error:  # seen with exponential cones (log, exp) from some 1,000 variables on
-            raise self._unsolved(oracle, problem, cones, str(error)) from None
-        if program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
-            raise self._unsolved(oracle, problem, cones, program.status)
-        measure = np.maximum(np.asarray(rho.value), 0.0).reshape(mdp.repeats, mdp.num_pairs)
-        policy = markov_policy(mdp, measure)
-        value = evaluate(mdp, policy).value
-        moved = np.asarray(y.value) if mdp.bonus is not None else value
+        cones = Cones(Expressions(problem.objective, problem.constraints, *oracle.box))
+        further = 0.0
+        for _ in range(FURTHER):
+            found = self._solve(mdp, problem, oracle, cones, further)
+            if cones.inside(found.moved) or not np.isfinite(further := cones.further(found.moved, further)):
+                break
+        policy, value, moved = found.policy, found.value, found.moved
         objective, constraints = cones.value(moved)
         if not np.isfinite(objective):
             raise self._unsolved(oracle, problem, cones, "the objective is not finite")
         allowed = cones.allowance(moved, oracle.rounding().point, CLARABEL_EXCESS, OF_BOX)
         if not (constraints <= allowed).all():
             raise self._unsolved(oracle, problem, cones, f"a constraint is exceeded by {constraints.max():.3g}")
-        tied = [np.asarray(row.dual_value, dtype=np.float64) for row in link]
-        w = tied[0] if len(tied) == 1 else tied[0] - tied[1]
-        mu = np.array([max(float(np.asarray(g.dual_value).item()), 0.0) for g in limits])
+        w, mu = found.w, found.mu
         bound = min(lagrangian_bound(oracle, cones, sign * w, mu) for sign in (1.0, -1.0))
         bound, proven = certify(bound, objective, self.tol * max(1.0, abs(objective)), float(mu @ allowed))
         if bound < objective:
@@ -101,10 +104,37 @@ class ConvexProgram:
             bound=bound,
             prices=mu,
             floor_prices=np.zeros(mdp.num_costs),
-            iterations=int(program.solver_stats.num_iters or 0),
+            iterations=found.iterations,
             weights=np.ones(1),
             values=value[None],
             make_policy=lambda i: policy,
+        )
+
+    def _solve(
+        self, mdp: ConstrainedMDP, problem: ConcaveConvex, oracle: ModelOracle, cones: Cones, further: float
+    ) -> Solved:
+        """The program solved, so far inside the domain of its functions."""
+        cp = import_cvxpy()
+        program, rho, y, link, limits = full_program(mdp, problem, further)
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore", UserWarning)  # "may be inaccurate": the gap says how much
+                program.solve(solver=cp.CLARABEL)
+        except cp.error.SolverError as error:  # seen with exponential cones (log, exp) from some 1,000 variables on
+            raise self._unsolved(oracle, problem, cones, str(error)) from None
+        if program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+            raise self._unsolved(oracle, problem, cones, program.status)
+        measure = np.maximum(np.asarray(rho.value), 0.0).reshape(mdp.repeats, mdp.num_pairs)
+        policy = markov_policy(mdp, measure)
+        value = evaluate(mdp, policy).value
+        tied = [np.asarray(row.dual_value, dtype=np.float64) for row in link]
+        return Solved(
+            policy,
+            value,
+            moved=np.asarray(y.value) if mdp.bonus is not None else value,
+            w=tied[0] if len(tied) == 1 else tied[0] - tied[1],
+            mu=np.array([max(float(np.asarray(g.dual_value).item()), 0.0) for g in limits]),
+            iterations=int(program.solver_stats.num_iters or 0),
         )
 
     def _unsolved(self, oracle: ModelOracle, problem: ConcaveConvex, cones: Cones, why: str) -> Exception:
@@ -114,19 +144,25 @@ class ConvexProgram:
         return RunError(f"Clarabel found no solution of the full program ({why}); use column generation")
 
 
-def full_program(mdp: ConstrainedMDP, problem: ConcaveConvex) -> tuple[Any, Any, Any, Any, list[Any]]:
-    """The CVXPY problem, its rho [H * P] and y [1+d], the rows that tie them, and the constraints' rows."""
+def full_program(
+    mdp: ConstrainedMDP, problem: ConcaveConvex, further: float = 0.0
+) -> tuple[Any, Any, Any, Any, list[Any]]:
+    """The CVXPY problem, its rho [H * P] and y [1+d], the rows that tie them, and the constraints' rows.
+
+    y is so far inside the domain of the functions.
+    """
     cp = import_cvxpy()
     flow, right = flow_rows(mdp)
     steps, d = mdp.repeats, mdp.num_costs
     rho = cp.Variable(steps * mdp.num_pairs, nonneg=True)
     y = cp.Variable(1 + d)
     mean = np.tile(mdp.pay, (steps, 1)).T @ rho
-    objective, constraints = expressions(problem.objective, problem.constraints, y, y)
+    objective, constraints = expressions(problem.objective, problem.constraints, y)
     if mdp.bonus is None:
         tie = [y == mean]
     else:
         slack = np.tile(mdp.bonus, (steps, 1)).T @ rho
         tie = [y - mean <= slack, mean - y <= slack]
     limits = [g <= 0.0 for g in constraints]
-    return cp.Problem(cp.Maximize(objective), [flow @ rho == right, *tie, *limits]), rho, y, tie, limits
+    inside = [r >= further for r in map(room, (objective, *constraints)) if r is not None and further > 0.0]
+    return cp.Problem(cp.Maximize(objective), [flow @ rho == right, *tie, *limits, *inside]), rho, y, tie, limits

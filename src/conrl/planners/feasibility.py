@@ -28,6 +28,7 @@ from conrl.notebook import Framed, Sheet, Sheeted
 from conrl.oracles import ModelOracle, SupportOracle, exact_oracle
 from conrl.planners.column_generation.cones import Cones
 from conrl.planners.column_generation.convex import Separated, maximise_convex
+from conrl.planners.column_generation.expressions import Expressions
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Columns, Conflict
 from conrl.problem import ConcaveConvex, Linear, Rows, as_problem
@@ -162,7 +163,7 @@ def separated(oracle: ModelOracle, problem: ConcaveConvex, apart: Separated) -> 
     kept = list(range(len(problem.constraints)))
     for j in list(kept):
         fewer = [k for k in kept if k != j]
-        cones = Cones(problem.objective, [problem.constraints[k] for k in fewer], *oracle.box)
+        cones = Cones(Expressions(problem.objective, [problem.constraints[k] for k in fewer], *oracle.box))
         if (without := find_separation(oracle, cones)) is not None:
             kept, apart = fewer, without
     names = tuple(f"constraint {j + 1}" for j in kept) or ("the objective's domain",)

@@ -29,7 +29,7 @@ from conrl.model import ConstrainedMDP
 from conrl.model.limits import resolve_limits
 from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
 from conrl.planners import Plan
-from conrl.planners.column_generation.cones import evaluator
+from conrl.planners.column_generation.expressions import evaluator
 from conrl.planners.long_run import LongRun, long_run_optimum
 from conrl.planning import plan
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, read_margin, tightened

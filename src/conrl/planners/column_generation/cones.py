@@ -12,25 +12,25 @@ costs), [lo, hi] a box that holds all of them, J the number of constraints.
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from conrl._types import Float
-from conrl.errors import ConRLError, SpecError
-from conrl.planners.column_generation.functions import CVXPY, Function
-
-Users = Callable[..., Any]
+from conrl.planners.column_generation.expressions import Expressions, import_cvxpy
+from conrl.planners.column_generation.functions import CVXPY, Function, room
 
 # Clarabel's tolerance, and whether it scales the rows itself; the next if one fails. The gap shows what it missed.
 ATTEMPTS = ((1e-10, True), (1e-8, True), (1e-8, False), (1e-7, False))
+FINER = ((1e-12, True), *ATTEMPTS)  # for bounds, as what is missing of a proof is added to them
 SOLVED = ("Solved", "AlmostSolved")
 REMEDY = "bring rewards and costs nearer to 1 in size"
+FURTHER = 5  # attempts to be inside the domain, each with four times the margin at least
 LARGE, LOST = 30.0, 1e300  # from this size on a function is large; where it is undefined
+BESIDE = 0.01  # what a variable of a solved program is off by, very generously
+ROUNDED = 2.0**-46  # what the sums of a bound are off by, generously
 STEP = 1e-8  # of a difference, in units of y
 EXCESS = 1e-8  # of what it compares, by which a constraint may be exceeded
 EXCESS_OF_UNIT = 1e-11  # and of its unit on top: constraints such as c^2 <= 0 compare nothing
@@ -70,7 +70,7 @@ class Answer(NamedTuple):
 class Cones:
     """(1) for one objective, a list of constraints and one box. Threads may share one."""
 
-    def __init__(self, objective: Users, constraints: Sequence[Users], lo: Float, hi: Float) -> None:
+    def __init__(self, asked: Expressions, narrowed: bool = False) -> None:
         """Compile (1) by CVXPY: A, b and the cones K as Clarabel reads them, and which columns y, s and t are.
 
         Below A come the rows that a mixture adds:  y - sum x z = 0,  sum x = 1,  t <= allowed.
@@ -79,14 +79,14 @@ class Cones:
         import scipy.sparse as sp
         from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
 
-        self.size = lo.size
-        self.count = len(constraints)
-        self.lo, self.hi = lo, hi
-        self.unit = np.where(hi > lo, hi - lo, 1.0)
+        self._asked = asked
+        self.lo, self.hi, self.unit, y = asked.lo, asked.hi, asked.unit, asked.y
+        lo, hi = self.lo, self.hi
         with CVXPY:
-            y, s = cp.Variable(lo.size, name="y"), cp.Variable(name="s")
-            t = cp.Variable(self.count, name="t") if self.count else None
-            f, gs = expressions(objective, constraints, cp.multiply(self.unit, y), y)
+            f, gs = asked.checked()
+            gs += [-r for r in map(room, (f, *gs)) if r is not None] if narrowed else []
+            self.size, self.count = lo.size, len(gs)
+            s, t = cp.Variable(name="s"), cp.Variable(self.count, name="t") if gs else None
             self._f, self._g = Function(f, y), [Function(g, y) for g in gs]
             self.doubtful, self.t_unit = self._sizes(lo, hi)
             rows = [y >= lo / self.unit, y <= hi / self.unit, s <= f]
@@ -105,6 +105,7 @@ class Cones:
         below = sp.lil_matrix((self.rows, A.shape[1]))
         below[np.arange(lo.size), self.y] = 1.0
         below[lo.size + 1 + np.arange(self.count), self.t] = 1.0
+        self._transposed = A.T.tocsr()
         self._with_rows = Matrix.of(sp.vstack((A, below)))
         self._below = range(A.shape[0], A.shape[0] + self.rows)
         origin = self.value(np.zeros(lo.size))[1]
@@ -118,6 +119,21 @@ class Cones:
         """f(y) and every g_j(y), as CVXPY computes them; nan where undefined."""
         at = y / self.unit
         return self._f(at), np.array([g(at) for g in self._g])
+
+    def inside(self, y: Float) -> bool:
+        """Whether y is where f and every g_j are defined."""
+        at = y / self.unit
+        return all(function.inside(at) >= 0.0 for function in (self._f, *self._g))
+
+    @cached_property
+    def narrowed(self) -> Cones:
+        """The same with the conditions of the domain as further constraints, so that a distance from its edge can be
+        asked for."""
+        return Cones(self._asked, narrowed=True)
+
+    def further(self, y: Float, so_far: float) -> float:
+        """How far from the edge of the domain to look where what was found `so_far` from it, y, is outside."""
+        return max(4.0 * so_far, 2.0 * float(self.narrowed.value(y)[1][self.count :].max()))
 
     def _sizes(self, lo: Float, hi: Float) -> tuple[bool, Float]:
         """Whether functions are large, and a unit for each g_j: its size where that is small throughout the box. Never
@@ -133,12 +149,12 @@ class Cones:
 
         In proportion to what the constraint compares: the sum over i of |dg_j / dy_i| |y_i| is the limit of a linear
         constraint, and twice that of a square. To first order, rounding of y moves g_j by |dg_j / dy| . rounding.
-        `of_box`: and in proportion to what y moves in the box.
+        `of_box`: and in proportion to what moving y in the box moves it by.
         """
         at = y / self.unit
         slopes = np.abs([g.slopes(at) for g in self._g]).reshape(self.count, self.size)
         size = np.abs(y) / self.unit
-        moved = 4.0 * (slopes @ (rounding / self.unit)) + of_box * slopes.sum(axis=1)
+        moved = 4.0 * (slopes @ (rounding / self.unit)) + of_box * (slopes @ ((self.hi - self.lo) / self.unit))
         allowed: Float = kept * (slopes @ size) + EXCESS_OF_UNIT * self.t_unit + moved
         return allowed
 
@@ -154,9 +170,9 @@ class Cones:
         """The maximum of f(y) - mu.g(y) - w.y over the box (with `objective` 0, without f), rounded up; inf if Clarabel
         is not sure.
 
-        The largest of Clarabel's two sides and of the function's value at its answer, plus its tolerance. Where
-        functions are large, Clarabel has been seen to be wrong and sure of it: there we climb on from its answer, or
-        from a point `near` [1+d] the summit if that is higher.
+        The larger of what Clarabel's dual proves and of the function's value at its answer. Where functions are large,
+        Clarabel has been seen to be wrong and sure of it: there we climb on from its answer, or from a point `near`
+        [1+d] the summit if that is higher.
         """
         cost = np.zeros(self.num_variables)
         cost[self.s] = -objective
@@ -165,18 +181,31 @@ class Cones:
         scale = max(1.0, float(np.abs(cost).max()))
         if not np.isfinite(scale):
             return np.inf
-        answer = _clarabel(self.A, self.b, (cost / scale).tolist(), self.K)
+        answer = _clarabel(self.A, self.b, (cost / scale).tolist(), self.K, FINER)
         if str(answer.status) != "Solved":
             return np.inf
-        v = np.array(answer.x)
-        y = v[self.y] * self.unit
+        y = np.array(answer.x)[self.y] * self.unit
         if self.doubtful:
             here = self._climb(w, mu, objective, [y] if near is None else [y, near])
         else:
             here = self._at(w, mu, objective, y)
-        largest = scale * max(-float(answer.obj_val), -float(answer.obj_val_dual))
-        size = objective * abs(float(v[self.s])) + float(np.abs(cost[self.y]) @ np.abs(v[self.y]))
-        return max(largest, here if np.isfinite(here) else largest) + ATTEMPTS[0][0] * max(1.0, size)
+        proven = scale * self._proven(cost / scale, np.array(answer.x), np.array(answer.z))
+        return max(proven, here) if np.isfinite(here) else proven
+
+    def _proven(self, cost: Float, v: Float, z: Float) -> float:
+        """An upper bound on  max of -cost.v  over (1), which is attained near v, for multipliers z in the dual of K.
+
+        With  r = A^T z + cost,  -cost.v <= b.z - r.v  holds at any v that is allowed. Clarabel keeps z in its cone, and
+        r small. Where y is we know: in the box. Of each other variable we take it that it is at most twice its size at
+        the answer (there may be several), plus what Clarabel's answer is beside one by.
+        """
+        missing = cost + self._transposed @ z
+        most = 2.0 * np.abs(v) + BESIDE
+        least = -most
+        least[self.y], most[self.y] = self.lo / self.unit, self.hi / self.unit
+        added = float(np.maximum(-missing * least, -missing * most).sum())
+        size = np.abs(self.b)
+        return float(z @ self.b) + added + ROUNDED * float(np.abs(z) @ size + np.abs(cost) @ np.abs(v))
 
     def _at(self, w: Float, mu: Float, objective: float, y: Float) -> float:
         f, g = self.value(y)
@@ -207,11 +236,11 @@ class Cones:
         start = min((y / self.unit for y in starts), key=depth)
         return -float(fmin_l_bfgs_b(depth_and_slopes, start, bounds=ends)[1])
 
-    def over_mixtures(self, cost: Float, points: Float, more: Float, more_cost: Float, allowed: float) -> Answer:
+    def over_mixtures(self, cost: Float, points: Float, more: Float, more_cost: Float, allowed: Float) -> Answer:
         """Minimise over (1) and x, u >= 0 with  y = sum_i x_i z_i + more u,  sum x = 1,  t <= allowed.
 
-        points [n, 1+d] are the z_i, `more` [1+d, m] what else may move y, in units of y; `cost` is of v, `more_cost` of
-        u; `allowed` is in units of t.
+        points [n, 1+d] are the z_i, `more` [1+d, n'] what else may move y, in units of y; `cost` is of v, `more_cost`
+        of u; `allowed` [J] is in units of t.
         """
         import clarabel
 
@@ -227,7 +256,7 @@ class Cones:
             indices += (*self._below, end + i)
             indptr.append(len(self._with_rows.data) + (self.rows + 1) * (i + 1))
         matrix = Matrix(data, indices, indptr, (end + extra, self.num_variables + extra))
-        right = [*self.b, *[0.0] * self.size, 1.0, *[allowed] * self.count, *[0.0] * extra]
+        right = [*self.b, *[0.0] * self.size, 1.0, *allowed.tolist(), *[0.0] * extra]
         K = [*self.K, clarabel.ZeroConeT(self.size + 1), clarabel.NonnegativeConeT(self.count + extra)]
         answer = _clarabel(matrix, right, [*cost.tolist(), *[0.0] * n, *more_cost.tolist()], K)
         kind = str(answer.status)
@@ -236,11 +265,13 @@ class Cones:
         return Answer(kind in SOLVED, x[: cost.size], x[cost.size :], w, mu, kind)
 
 
-def _clarabel(A: Matrix, b: list[float], q: list[float], K: list[Any]) -> Any:
+def _clarabel(
+    A: Matrix, b: list[float], q: list[float], K: list[Any], attempts: tuple[tuple[float, bool], ...] = ATTEMPTS
+) -> Any:
     import clarabel
 
     answer = None
-    for tolerance, equilibrate in ATTEMPTS:
+    for tolerance, equilibrate in attempts:
         answer = clarabel.DefaultSolver(_no_quadratic(len(q)), q, A, b, K, _settings(tolerance, equilibrate)).solve()
         if str(answer.status) in ("Solved", "PrimalInfeasible"):
             break
@@ -262,72 +293,3 @@ def _settings(tolerance: float, equilibrate: bool) -> Any:
     settings.equilibrate_enable = equilibrate
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
     return settings
-
-
-def expressions(objective: Users, constraints: Sequence[Users], y: Any, variable: Any) -> tuple[Any, list[Any]]:
-    """f and every g_j of a CVXPY expression y in a variable, with their curvature checked."""
-    cp = import_cvxpy()
-    f = _expression(cp, objective, _arguments(objective, y), "objective", variable)
-    if not f.is_concave():
-        raise SpecError(f"the objective is {f.curvature.lower()}, not concave: {f}")
-    gs = [_expression(cp, g, (y[1:],), f"constraint {j + 1}", variable) for j, g in enumerate(constraints)]
-    for j, g in enumerate(gs):
-        if not g.is_convex():
-            raise SpecError(f"constraint {j + 1} is {g.curvature.lower()}, not convex: {g}")
-    return f, gs
-
-
-def evaluator(
-    objective: Users, constraints: Sequence[Users], size: int
-) -> tuple[Callable[[Float], float], Callable[[Float], list[float]]]:
-    """f and all g_j as functions of a value vector [size]; nan where undefined."""
-    with CVXPY:
-        y = import_cvxpy().Variable(size)
-        f, gs = expressions(objective, constraints, y, y)
-        value, others = Function(f, y), [Function(g, y) for g in gs]
-    return value, lambda point: [g(point) for g in others]
-
-
-def import_cvxpy() -> Any:
-    """CVXPY, or what to install."""
-    try:
-        import clarabel  # noqa: F401
-        import cvxpy
-    except ImportError as error:
-        raise SpecError(f"concave-convex problems need the extra: pip install 'conrl[convex]' ({error})") from None
-    return cvxpy
-
-
-def _arguments(objective: Users, y: Any) -> tuple[Any, ...]:
-    """The reward, and the costs too for a function of two arguments."""
-    try:
-        signature = inspect.signature(objective)
-    except (TypeError, ValueError):
-        return (y[0],)
-    needed = [
-        p
-        for p in signature.parameters.values()
-        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
-    ]
-    return (y[0], y[1:]) if len(needed) == 2 else (y[0],)
-
-
-def _expression(cp: Any, function: Users, arguments: tuple[Any, ...], what: str, variable: Any) -> Any:
-    """What the user's function makes of CVXPY expressions, as a scalar expression."""
-    try:
-        result = function(*arguments)
-        expression = result if isinstance(result, cp.Expression) else cp.Constant(result)
-    except ConRLError:
-        raise
-    except Exception as error:
-        raise SpecError(f"{what} failed on a CVXPY expression: {type(error).__name__}: {error}") from error
-    if result is None:
-        raise SpecError(f"{what} returns None; it must return a CVXPY expression")
-    numbers = [np.asarray(c.value, dtype=np.float64) for c in expression.constants() if c.value is not None]
-    if not all(np.isfinite(n).all() for n in numbers):
-        raise SpecError(f"{what} holds a number that is not finite: {expression}")
-    if any(v.id != variable.id for v in expression.variables()):
-        raise SpecError(f"{what} has variables of its own; it must be a function of what it is given")
-    if expression.size != 1:
-        raise SpecError(f"{what} has shape {expression.shape}; it must be a single number")
-    return expression if expression.shape == () else cp.reshape(expression, (), order="C")

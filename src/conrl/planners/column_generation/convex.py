@@ -32,7 +32,8 @@ import numpy as np
 from conrl._types import Arrays, Float
 from conrl.errors import RunError
 from conrl.oracles.protocols import SupportOracle
-from conrl.planners.column_generation.cones import REMEDY, Answer, Cones
+from conrl.planners.column_generation.cones import FURTHER, REMEDY, Answer, Cones
+from conrl.planners.column_generation.mixing import reduce_mixture, same_mean
 from conrl.planners.column_generation.search import Columns, Optimum, Search
 from conrl.planners.result import certify
 
@@ -83,6 +84,7 @@ class _ConvexSearch(Search):
         self.cones = cones
         self.tol = tol
         self.allowed = ALLOWED[0]  # what the master may exceed a constraint by; more where it finds nothing
+        self._program = cones, np.zeros(0)  # of the master, and what it may exceed its further constraints by
         self._edge: tuple[Float, float] | None = None  # (1, -price) that brought nothing new, and its support
         self._last: tuple[bytes, float] = b"", 0.0  # the value vector looked at last, and what `_over` said of it
 
@@ -169,11 +171,12 @@ class _ConvexSearch(Search):
                 return
 
     def _master(self, allowed: float | None = None) -> Answer:
-        cost = np.zeros(self.cones.num_variables)
-        cost[self.cones.s] = -1.0
-        nothing = np.zeros((self.cones.size, 0))
-        allowed = self.allowed if allowed is None else allowed
-        return self.cones.over_mixtures(cost, np.array(self.columns.points), nothing, np.zeros(0), allowed)
+        cones, rooms = self._program
+        cost = np.zeros(cones.num_variables)
+        cost[cones.s] = -1.0
+        nothing = np.zeros((cones.size, 0))
+        most = np.append(np.full(self.cones.count, self.allowed if allowed is None else allowed), rooms)
+        return cones.over_mixtures(cost, np.array(self.columns.points), nothing, np.zeros(0), most)
 
     def _approach(self) -> None:
         """New points until some mixture is as good as allowed."""
@@ -183,7 +186,7 @@ class _ConvexSearch(Search):
         while True:
             count = len(self.columns.points)
             points = np.array(self.columns.points)
-            answer = self.cones.over_mixtures(nothing, points, apart, price, self.allowed)
+            answer = self.cones.over_mixtures(nothing, points, apart, price, np.full(self.cones.count, self.allowed))
             if not answer.solved:
                 if "Infeasible" not in answer.status:
                     raise RunError(f"Clarabel ended as {answer.status}; {REMEDY}")
@@ -244,9 +247,10 @@ class _ConvexSearch(Search):
 
     def _finish(self, x: Float, count: int, bound: float, multipliers: Float) -> Optimum:
         """The answer, checked; one that breaks a constraint is solved for again, with a margin for Clarabel's error."""
+        x, count = self._in_domain(x, count)
         optimum = self._optimum(x, count, bound, multipliers)
         over = self._over(optimum.weights @ optimum.points)
-        if over > 0.0:
+        if 0.0 < over < np.inf:
             again = self._master(-2.0 * over)
             if again.solved:
                 optimum = self._optimum(again.more, len(self.columns.points), bound, multipliers)
@@ -255,6 +259,26 @@ class _ConvexSearch(Search):
             raise RunError(f"the mixture found breaks a constraint by {over:.3g} of its size; {REMEDY}")
         # A bound below the objective is Clarabel's error: nothing is proven.
         return replace(optimum, bound=np.inf if optimum.bound < optimum.objective else optimum.bound)
+
+    def _in_domain(self, x: Float, count: int) -> tuple[Float, int]:
+        """The weights of `count` points, or of a mixture further inside the domain if Clarabel's error puts this one
+        outside."""
+        further = 0.0
+        for _ in range(FURTHER):
+            weights, points = self._chosen(x, count)
+            if self.cones.inside(y := weights @ points):
+                break
+            narrowed, further = self.cones.narrowed, self.cones.further(y, further)
+            self._program = narrowed, -further / narrowed.t_unit[self.cones.count :]
+            if not (np.isfinite(further) and (again := self._master()).solved):
+                break
+            x, count = again.more, len(self.columns.points)
+        return x, count
+
+    def _chosen(self, x: Float, count: int) -> tuple[Float, Float]:
+        """The points with weight, of `count`: weights that add up to 1, and value vectors."""
+        chosen = np.flatnonzero(x[:count] > NO_WEIGHT)
+        return x[chosen] / x[chosen].sum(), np.array([self.columns.points[i] for i in chosen])
 
     def _over(self, y: Float) -> float:
         """By how much a value vector breaks a constraint, in its unit; 0 if it breaks none."""
@@ -271,9 +295,7 @@ class _ConvexSearch(Search):
 
     def _optimum(self, x: Float, count: int, bound: float, multipliers: Float) -> Optimum:
         """A mixture from the master's weights, its gap certified, its constraints not checked."""
-        chosen = np.flatnonzero(x[:count] > NO_WEIGHT)
-        points = np.array([self.columns.points[i] for i in chosen])
-        weights = x[chosen] / x[chosen].sum()
+        weights, points = self._chosen(x, count)
         mean = weights @ points
         weights, objective = self._fewest(weights, points, bound, multipliers)
         if not np.isfinite(objective):  # f is defined only where the constraints are exceeded a little
@@ -303,43 +325,8 @@ class _ConvexSearch(Search):
         for small in (1e-5, 1e-7, NO_WEIGHT):
             fewer = np.where(weights > small, weights, 0.0)
             fewer = reduce_mixture(fewer / fewer.sum(), points, 0.01 * small)
-            fewer = _same_mean(fewer, points, mean)
+            fewer = same_mean(fewer, points, mean)
             objective = self.cones.value(fewer @ points)[0]
             if self._certify(bound, objective, multipliers, mean)[1] and self._over(fewer @ points) == 0.0:
                 return fewer, objective
         return weights, self.cones.value(mean)[0]
-
-
-def _same_mean(weights: Float, points: Float, mean: Float) -> Float:
-    """The active weights again, so that the costs are those of `mean` to rounding."""
-    active = np.flatnonzero(weights > 0.0)
-    from_cost = 1 if active.size < points.shape[1] + 1 else 0  # on a face the costs fix the reward
-    system = np.vstack((points[active, from_cost:].T, np.ones(active.size)))
-    exact = np.asarray(np.linalg.lstsq(system, np.append(mean[from_cost:], 1.0), rcond=None)[0], dtype=np.float64)
-    if exact.min() < 0.0:
-        return weights
-    again = np.zeros(weights.size)
-    again[active] = exact / float(exact.sum())
-    return again
-
-
-def reduce_mixture(weights: Float, points: Float, precision: float) -> Float:
-    """The same mean from fewer points (Caratheodory): follow directions that leave it until a weight vanishes.
-
-    A direction counts as leaving it if it moves it by no more than `precision` in proportion.
-    """
-    weights = weights.copy()
-    while True:
-        active = np.flatnonzero(weights > 0.0)
-        system = np.vstack((points[active].T, np.ones(active.size)))
-        scale = np.maximum(np.abs(system).max(axis=1, keepdims=True), 1e-300)
-        _, sizes, directions = np.linalg.svd(system / scale)
-        if active.size <= sizes.size and sizes[active.size - 1] > precision * sizes[0]:
-            return weights / float(weights.sum())
-        step = directions[-1]
-        shrinking = step < 0.0 if (step < 0.0).any() else step > 0.0
-        step = step if (step < 0.0).any() else -step
-        ratio = np.min(weights[active][shrinking] / -step[shrinking])
-        moved = weights[active] + ratio * step
-        moved[np.argmin(np.where(shrinking, moved, np.inf))] = 0.0
-        weights[active] = np.maximum(moved, 0.0)

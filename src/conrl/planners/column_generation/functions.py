@@ -6,12 +6,16 @@ follow by the chain rule in the same pass. The derivative of an affine atom is a
 make a matrix anew each time, which takes longer than all the rest of a small plan.
 
 What cannot be listed (parameters, atoms with a way of their own to find their value) is asked of CVXPY itself.
+
+The arithmetic of some atoms goes on outside their domain: 1/y and y^3 are only meant for y >= 0. So the domain is asked
+for too, as a concave function that is below 0 outside of it.
 """
 
 from __future__ import annotations
 
 import itertools
 import threading
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -67,6 +71,8 @@ class Function:
         with CVXPY:
             self._plain = self._is_plain(expression)
             self._last = self._place(expression) if self._plain else 0
+            distance = room(expression)
+            self._room = None if distance is None else Function(distance, variable)
 
     def _is_plain(self, expression: Any) -> bool:
         """Whether every atom finds its value from its arguments' alone."""
@@ -83,13 +89,21 @@ class Function:
         if key not in self._listed:
             places = [self._place(argument) for argument in expression.args] if expression.variables() else []
             self._listed[key] = len(self._before)
-            self._before.append(None if places else expression.value)
+            self._before.append(None if places else copy(expression.value))  # whoever gave it may change it
             if places:
                 self._atoms.append((self._listed[key], Atom(expression, places)))
         return self._listed[key]
 
     def __call__(self, at: Float) -> float:
         """Its value; nan where undefined."""
+        return self._anywhere(at) if self.inside(at) >= 0.0 else float("nan")
+
+    def inside(self, at: Float) -> float:
+        """At least 0 in the domain, and below 0 outside; inf if there is no outside."""
+        return float("inf") if self._room is None else self._room(at)
+
+    def _anywhere(self, at: Float) -> float:
+        """Its value by the atoms' arithmetic, in the domain or not."""
         with np.errstate(all="ignore"):
             if self._plain:
                 return float(self._values(at)[self._last])
@@ -106,13 +120,17 @@ class Function:
         return values
 
     def slopes(self, at: Float) -> Float:
-        """[n]: a subgradient, by differences where CVXPY has none; 0 where nothing is defined."""
+        """[n]: a subgradient, by differences where CVXPY has none or fails; 0 where nothing is defined."""
         try:
             with np.errstate(all="ignore"):
                 found = self._chain(at) if self._plain else self._gradient(at)
-        except NotImplementedError:
+        except (NotImplementedError, ValueError, IndexError, ArithmeticError):  # some atoms' own gradients are wrong
             return self._differences(at)
-        return np.zeros(at.size) if found is None else np.where(np.isfinite(found), found, 0.0)
+        if found is None:
+            return np.zeros(at.size)
+        if np.isnan(found).any():  # inf / inf, in the slopes of log_sum_exp
+            return self._differences(at)
+        return np.where(np.isfinite(found), found, 0.0)
 
     def _chain(self, at: Float) -> Float | None:
         """The slopes by the chain rule; None where undefined."""
@@ -142,6 +160,22 @@ class Function:
             aside = self(at + sign * step * np.eye(at.size)[i])
             slopes[i] = max(slopes[i], np.nan_to_num(abs(aside - here) / step))
         return slopes
+
+
+def room(expression: Any) -> Any:
+    """A concave expression that is at least 0 where an expression is defined; None if it is defined everywhere."""
+    import cvxpy as cp
+    from cvxpy.constraints import PSD, Inequality
+
+    must = []  # be at least 0
+    for condition in expression.domain:
+        if isinstance(condition, Inequality):
+            must.append(-condition.expr)
+        elif isinstance(condition, PSD):
+            must.append(cp.lambda_min(condition.args[0]))
+        # Matrices that must be symmetric are: nothing else says so in a convex expression.
+    least = [cp.min(x) for x in must if x.is_concave() and not x.is_nonneg()]
+    return cp.min(cp.hstack(least)) if least else None
 
 
 def _dense(table: Any) -> Float:

@@ -19,6 +19,7 @@ from conrl.model import ConstrainedMDP
 from conrl.oracles import ModelOracle, SupportOracle, WithNullAction, exact_oracle
 from conrl.planners.column_generation.cones import Cones
 from conrl.planners.column_generation.convex import Separated, maximise_convex
+from conrl.planners.column_generation.expressions import Expressions
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict, Optimum
 from conrl.planners.feasibility import infeasible, separated
@@ -126,7 +127,7 @@ class ColumnGeneration:
         self, oracle: ModelOracle, problem: ConcaveConvex, box: Float, start: Arrays | None, relax: bool
     ) -> tuple[Optimum, bool]:
         """The best f of the value vectors with every g_j <= 0; if there are none, what comes nearest, and True."""
-        cones = _compile(problem.objective, problem.constraints, box.tobytes(), box.shape[1])
+        cones = _compile(Expressions(problem.objective, problem.constraints, *box))
         tol = max(self.tol, CONVEX_TOLERANCE)
         try:
             return maximise_convex(oracle, cones, tol=tol, max_sweeps=self.max_sweeps, start=start), False
@@ -168,6 +169,5 @@ def _box(needed: Float, start: Arrays | None) -> Float:
 
 
 @lru_cache(maxsize=8)
-def _compile(objective: Any, constraints: tuple[Any, ...], box: bytes, size: int) -> Cones:
-    lo, hi = np.frombuffer(box).reshape(2, size)
-    return Cones(objective, constraints, lo, hi)
+def _compile(asked: Expressions) -> Cones:
+    return Cones(asked)
