@@ -147,3 +147,15 @@ def test_models_that_are_aimed_at_have_the_same_bits_for_any_number_of_threads(m
         mdp = random_model(costs, 40, 3, 8, costs)
         plans = [conrl.plan(mdp.replace(horizon=8), dict.fromkeys(mdp.cost_names, 4.0), threads=n) for n in (1, 2, 3)]
         assert len({(p.reward, p.bound, p.costs.tobytes(), p.policy.probabilities.tobytes()) for p in plans}) == 1
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_at_the_least_that_is_possible_nothing_is_aimed(seed: int) -> None:
+    """There the bound is flat in the multipliers; the price is what a little more would gain."""
+    mdp = random_cmdp(300, 4, 5, 1, seed=seed, horizon=6)
+    rows = conrl.Linear([0.0]).rows(mdp)
+    one, other = (ask(WithNullAction(taken(mdp, large)), rows) for large in (False, True))
+    assert isinstance(one, Optimum)
+    assert isinstance(other, Optimum)
+    assert other.multipliers == pytest.approx(one.multipliers, rel=1e-9)
+    assert other.asked <= one.asked

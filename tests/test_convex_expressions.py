@@ -112,3 +112,13 @@ def test_the_same_functions_are_compiled_once() -> None:
     conrl.plan(PLAY, conrl.ConcaveConvex(reward, lambda c: cp.square(c[0]) - 0.31))
     after = compiled._compile.cache_info()
     assert (after.misses, after.hits) == (before.misses, before.hits + 2)
+
+
+def test_what_is_no_atom_is_compiled_anew() -> None:
+    """And has a value of its own where it is not defined."""
+    mdp = conrl.envs.random_cmdp(6, 3, 4, 2, seed=1)
+    limit = conrl.plan(mdp, [16.0, 1e3]).reward
+    indicator = conrl.ConcaveConvex(lambda r, c: r - cp.transforms.indicator([c[0] <= 16]))
+    found = conrl.plan(mdp, indicator)
+    assert found.reward == pytest.approx(limit, abs=1e-6)
+    assert found.costs[0] <= 16.0 + 1e-6

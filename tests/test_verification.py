@@ -268,3 +268,14 @@ def test_prices_beyond_the_largest_double_end_in_one_line(reward: float, cost: f
             assert np.isfinite([plan.reward, plan.bound, *plan.costs, *plan.prices]).all()
             assert plan.bound >= plan.reward
     assert said == "" or said.endswith("measure them in units nearer to each other")
+
+
+def test_the_order_of_a_master_in_fractions_may_overflow() -> None:
+    """Its prices, in units of what a limit of 0 may be exceeded by, only say which column is looked at first."""
+    P = [[[0.14, 0.86], [0.01, 0.99]], [[0.01, 0.99], [0.03, 0.97]]]
+    costs = [[[0, 0], [0, 0.398]], [[0, 0], [0.6492, 0.0002]]]
+    long = conrl.Discounted(0.999)
+    plan = conrl.plan(conrl.ConstrainedMDP(P, [[0.93, 0.02], [0.86, 0.91]], costs, long, limits=[0.0, 0.0]))
+    assert plan.status == "optimal"
+    assert plan.reward == pytest.approx(860.8841207635, rel=1e-11)
+    assert (plan.costs <= 1e-300).all()

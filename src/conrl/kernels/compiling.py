@@ -23,7 +23,7 @@ TELL: list[Callable[[], None]] = []  # called once, when kernels are being compi
 
 def check_settings() -> None:
     """Refuse what numba would end in a traceback for, or what leaves nothing compiled."""
-    text = os.environ.get("NUMBA_NUM_THREADS", "")
+    text = os.environ.get("NUMBA_NUM_THREADS", "").strip()
     if text and not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) > 0):
         raise SpecError(f"the environment variable NUMBA_NUM_THREADS is {text!r}; expected a whole number of 1 or more")
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):

@@ -83,6 +83,7 @@ def import_cvxpy() -> Any:
 
 def fingerprint(traced: Sequence[Any], variable: Any) -> tuple[Any, ...]:
     """What tells expressions from all that compute something else. What is of an unknown kind equals nothing."""
+    from cvxpy.atoms.atom import Atom
     from cvxpy.expressions.expression import Expression
 
     told: list[Any] = []  # of each expression, what it takes before it
@@ -97,7 +98,7 @@ def fingerprint(traced: Sequence[Any], variable: Any) -> tuple[Any, ...]:
 
     def _atom(atom: Any) -> Any:
         kind = type(atom)
-        if not kind.__module__.startswith("cvxpy.") or kind.__module__ in UNTOLD:
+        if not isinstance(atom, Atom) or not kind.__module__.startswith("cvxpy.") or kind.__module__ in UNTOLD:
             return object()
         return kind, atom.shape, tuple(map(place, atom.args)), setting(atom.get_data())
 

@@ -167,8 +167,12 @@ def room(expression: Any) -> Any:
     import cvxpy as cp
     from cvxpy.constraints import PSD, Inequality
 
+    try:
+        conditions = list(expression.domain)
+    except (AttributeError, TypeError):  # of an `indicator`, which has a method of this name: its value is inf outside
+        return None
     must = []  # be at least 0
-    for condition in expression.domain:
+    for condition in conditions:
         if isinstance(condition, Inequality):
             must.append(-condition.expr)
         elif isinstance(condition, PSD):

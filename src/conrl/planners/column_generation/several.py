@@ -25,6 +25,7 @@ from conrl.planners.column_generation.master import Master
 from conrl.planners.column_generation.search import Conflict, Optimum, RowSearch
 
 SMOOTHING = 0.7  # share of the best multipliers so far in those tried next; 0.5 to 0.85 measured much alike
+EDGE = 1e-4  # of a row's unit: so near to the least that it can use, Z has an edge, and prices have no end
 MIXING = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0])  # weight of the objective while becoming feasible
 
 
@@ -65,7 +66,8 @@ def several_costs(search: RowSearch, start: Arrays | None) -> Optimum:
     asked = [Asked(none, float(values[0]), points[0])]
     if start is not None:
         asked.append(Asked(start["multipliers"], float(values[first]), points[first]))
-    return _improve(search, master, kept, asked)
+    aims = search.oracle.curved and bool((-least > EDGE * unit).all())
+    return _improve(search, master, kept, asked, aims)
 
 
 def in_fractions(search: RowSearch) -> Optimum:
@@ -84,7 +86,7 @@ def in_fractions(search: RowSearch) -> Optimum:
     for exceeded in (0.0, 1.0):
         master = RationalMaster(h + exceeded * aim, unit if search.relax else aim)
         kept = _become_feasible(search, master, gain_unit)
-        optimum = _improve(search, master, kept, [Asked(np.zeros(h.size), float(values[0]), points[0])])
+        optimum = _improve(search, master, kept, [Asked(np.zeros(h.size), float(values[0]), points[0])], False)
         if optimum.keeps and (best is None or optimum.bound - optimum.objective < best.bound - best.objective):
             best = optimum
         if best is not None and best.accepted:
@@ -145,10 +147,12 @@ def _become_feasible(search: RowSearch, master: Master | RationalMaster, gain_un
     return master.bound + max(violation, 0.0) * master.unit
 
 
-def _improve(search: RowSearch, master: Master | RationalMaster, kept: Float, asked: list[Asked]) -> Optimum:
+def _improve(
+    search: RowSearch, master: Master | RationalMaster, kept: Float, asked: list[Asked], aims: bool
+) -> Optimum:
     """Close the gap between the master's mixture, which keeps the bounds `kept` [R], and the least bound.
 
-    `asked`: some multipliers and their answers. The next are where the surface is aimed at or
+    `asked`: some multipliers and their answers. The next are where the surface is aimed at, if it `aims`, or
     share * best + (1 - share) * master's, the best so far being those of the least bound; where these bring no new
     column the master's own are asked, and if those bring none either, the master is optimal. With one row they are
     asked at once: those of a chord, which ends the search if it is an edge.
@@ -173,7 +177,7 @@ def _improve(search: RowSearch, master: Master | RationalMaster, kept: Float, as
             failed = failed + 1 if FALL * gap > before else max(failed - 1, 0)
             plain = failed if FALL * gap > before else 0
         aimed = None
-        if search.oracle.curved and plain == 0:
+        if aims and plain == 0:
             mixed = [search.columns.points[i] for i in np.flatnonzero(weights)]
             aimed = surface.aim(multipliers > 0.0, np.array(mixed) @ search.G.T)
         before = np.inf if aimed is None else gap
