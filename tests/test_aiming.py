@@ -15,7 +15,7 @@ from test_line import ask, with_some_bonus
 import conrl
 from conrl.envs import random_cmdp
 from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
-from conrl.planners.column_generation.aiming import Surface
+from conrl.planners.column_generation.aiming import Pace, Surface
 from conrl.planners.column_generation.search import Optimum
 
 
@@ -135,9 +135,33 @@ def test_where_it_does_not_bend_nothing_is_aimed_at() -> None:
     for surface in (plane, twice, wild):
         surface.learn(np.array([0.3, 0.4]), np.array([2.0, 3.0]), -1.1)
         assert surface.aim(binding, h[None]) is None
-    many = Surface(np.ones(13), np.ones(13))
-    many.learn(np.ones(13), np.ones(13), 1.0)
-    assert many.aim(np.ones(13, dtype=bool), np.ones((1, 13))) is None
+    plane.learn(np.zeros(2), np.array([2.0, 3.0]), -9.0)  # now the best of all
+    assert plane.aim(~binding, h[None]) is None
+
+
+@pytest.mark.parametrize(("rows", "aims"), [(12, True), (13, False)])
+def test_more_than_twelve_rows_are_too_many(rows: int, aims: bool) -> None:
+    c, D, slope = quadratic(rows, 0)
+    h, rng = np.ones(rows), np.random.default_rng(0)
+    surface = Surface(h, h)
+    for _ in range(rows + 1):
+        x = c + rng.uniform(-0.5, 0.5, rows)
+        surface.learn(x, h - slope(x), D(x))
+    assert (surface.aim(np.ones(rows, dtype=bool), h[None]) is not None) == aims
+
+
+def test_after_n_aims_that_did_not_pay_n_directions_are_plain() -> None:
+    pace = Pace()
+    assert pace.ready(8.0)
+    pace.before = 8.0
+    assert pace.ready(4.0)  # it was halved
+    for plain in (1, 2, 3):
+        pace.before = 4.0
+        assert [pace.ready(3.0) for _ in range(plain + 1)] == [False] * plain + [True]
+    pace.before = 3.0
+    assert pace.ready(1.0)
+    pace.before = 1.0
+    assert [pace.ready(1.0) for _ in range(4)] == [False, False, False, True]
 
 
 def test_models_that_are_aimed_at_have_the_same_bits_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ from conrl.policy import Deterministic
 FEW = 2  # this many directions or fewer are quicker one by one than in one sweep of LANES
 MANY = 100_000  # transitions from which on Z looks smooth
 WORK = 800_000  # transitions from which on a step is worth sharing among threads
-FORKS = 2  # parts of a step forward that threads share; four take a tenth longer on two cores
+FORKS = 2  # parts of a step forward that threads share; each is read at every state of the next step
 PARTS = 2  # shares of a step for each thread: another program may delay one
 ROOM = 256  # columns that a search in one call may meet; it seldom meets 20
 

@@ -17,10 +17,13 @@ uses just what the limits allow, and D is least: Newton's method.
 If one row binds, the mixture is of one answer on each side of h, and the gap in proportion to both distances. So the
 aim is a little to the side of the farther one: an answer on the other side would leave that one in place.
 
-Where it is wrong, the search goes on as ever: an aim must halve the gap, or the next direction is not aimed.
+Where it is wrong, the search goes on as ever: an aim must halve the gap, and after n that did not, n directions are not
+aimed (`Pace`).
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,6 +36,27 @@ FLAT = 1e-3  # of the largest curvature: where it bends less, or the other way, 
 ASIDE = 0.03  # how far from h, of the distance of the farther end
 MOST = 12  # rows that bind: the curvature has half their square of entries
 FALL = 2.0  # by which an aim must divide the gap
+
+
+@dataclass
+class Pace:
+    """When to aim, by what aims did to the gap."""
+
+    before: float = np.inf  # the gap that the last direction was aimed at; inf if it was not aimed
+    failed: int = 0  # aims that did not pay, less those that did
+    plain: int = 0  # directions to go that are not aimed
+
+    def ready(self, gap: float) -> bool:
+        """Whether the next direction may be aimed, now that the gap is `gap`; then `before` is to be set."""
+        if self.before < np.inf:
+            paid = FALL * gap <= self.before
+            self.failed = max(self.failed - 1, 0) if paid else self.failed + 1
+            self.plain = 0 if paid else self.failed
+        self.before = np.inf
+        if self.plain:
+            self.plain -= 1
+            return False
+        return True
 
 
 class Surface:

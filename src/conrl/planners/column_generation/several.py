@@ -19,7 +19,7 @@ import numpy as np
 
 from conrl._types import Arrays, Float
 from conrl.errors import RunError
-from conrl.planners.column_generation.aiming import FALL, Surface
+from conrl.planners.column_generation.aiming import Pace, Surface
 from conrl.planners.column_generation.fractions import RationalMaster
 from conrl.planners.column_generation.master import Master
 from conrl.planners.column_generation.search import Conflict, Optimum, RowSearch
@@ -158,10 +158,9 @@ def _improve(
     asked at once: those of a chord, which ends the search if it is an edge.
     """
     limits = _limits(search, kept)
-    surface = Surface(limits, master.unit)
+    surface, pace = Surface(limits, master.unit), Pace()
     bound, best = np.inf, asked[0].multipliers
     stuck, more = limits.size == 1, True
-    before, failed, plain = np.inf, 0, 0  # the gap before the last aim; how many did not pay; directions to go without
     while True:
         for multipliers, value, point in asked:
             value += float(multipliers @ limits)
@@ -173,15 +172,11 @@ def _improve(
         gap = bound - objective
         if search.is_closed(bound, objective) or search.exhausted or not more:
             break
-        if before < np.inf:
-            failed = failed + 1 if FALL * gap > before else max(failed - 1, 0)
-            plain = failed if FALL * gap > before else 0
         aimed = None
-        if aims and plain == 0:
+        if aims and pace.ready(gap):
             mixed = [search.columns.points[i] for i in np.flatnonzero(weights)]
             aimed = surface.aim(multipliers > 0.0, np.array(mixed) @ search.G.T)
-        before = np.inf if aimed is None else gap
-        plain = max(plain - 1, 0)
+            pace.before = np.inf if aimed is None else gap
         share = 0.0 if stuck else SMOOTHING
         tried = share * best + (1.0 - share) * multipliers if aimed is None else aimed
         count = len(search.columns.points)
