@@ -57,7 +57,8 @@ fuzz: setup
 	$(BIN)/python tests/fuzz.py --cases 20000
 
 docs: setup
-	$(BIN)/python docs/build.py site
+	$(BIN)/sphinx-build --quiet --fail-on-warning --conf-dir docs --doctree-dir out/doctrees . site
+	@echo "The first page is site/index.html"
 
 bench: setup
 	$(BIN)/python benchmarks/planning.py
