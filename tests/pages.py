@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from commands import said
 from launch import launch
 
 ROOT = Path(__file__).parents[1]
@@ -56,7 +57,8 @@ def run_commands(text: str, folder: Path) -> None:
         if (in_clone and not IS_SET_UP) or (command.startswith("node ") and shutil.which("node") is None):
             continue
         done = shell(command, ROOT if in_clone else folder)
-        printed = done.stdout + done.stderr
+        printed = done.stdout + said(done.stderr)
         assert done.returncode == expected, f"{command}\n{printed}"
-        if shown:
+        if not in_clone or shown:
+            assert shown.strip() != "...", f"{command} shows nothing of what it prints"
             assert doctest.OutputChecker().check_output(shown, printed, FLAGS), f"{command}\n{printed}"

@@ -1,4 +1,4 @@
-"""The documentation: every block runs and prints what is shown, and where it prints nothing, nothing is shown."""
+"""The documentation: every block runs and prints what is shown, and nothing where nothing is shown."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from conrl import registration as _registration  # makes gymnasium.make("conrl/MarsRover-v0") work
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 # Where the public names are, by module.
 _NAMES = {
