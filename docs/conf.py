@@ -46,6 +46,7 @@ MENU = {
     "Stories": [f"docs/stories/{path.stem}" for path in sorted((ROOT / "docs" / "stories").glob("*.md"))],
     "Understand": [
         "docs/mathematics",
+        "docs/wider-world",
         "docs/paper",
         "docs/results",
         "docs/environments",
