@@ -28,6 +28,7 @@ MENU = {
         "docs/how-to/storm",
         "docs/how-to/plug-ins",
         "docs/how-to/hours",
+        "docs/how-to/large-models",
         "docs/how-to/discounting",
         "docs/how-to/single-episodes",
         "docs/how-to/fleets",

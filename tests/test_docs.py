@@ -20,7 +20,9 @@ def test_every_block_is_run_or_is_a_file() -> None:
     """A fence without a language, or with another one, would be shown and never tried."""
     for name, text in PAGES.items():
         for language in re.findall(r"^```([^\n]*)\n.*?^```$", text, flags=re.DOTALL | re.MULTILINE):
-            assert re.fullmatch(r"\{eval-rst\}|python|console|(csv|drn|js|python|toml) [\w.-]+", language), f"{name}: ```{language}"
+            assert re.fullmatch(r"\{eval-rst\}|python|console|(csv|drn|js|python|toml) [\w.-]+", language), (
+                f"{name}: ```{language}"
+            )
 
 
 def test_the_pages_with_code_are_found() -> None:
