@@ -6,10 +6,13 @@ is appended to it here and names every page.
 
 from __future__ import annotations
 
+import html
+import re
 import shutil
 from itertools import pairwise
 from pathlib import Path
 
+from docutils import nodes
 from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon.docstring import GoogleDocstring
@@ -127,6 +130,14 @@ def add_menu(app: Sphinx, name: str, source: list[str]) -> None:
             source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n"
 
 
+def break_names(app: Sphinx, tree: nodes.document, name: str) -> None:
+    """Long names in tables may be broken behind an underscore or a dot; what is copied has no such breaks."""
+    for cell in tree.findall(nodes.entry):
+        for code in cell.findall(nodes.literal):
+            text = re.sub(r"(?<=[a-z])([._])(?=[a-zA-Z])", r"\1<wbr>", html.escape(code.astext()))
+            code.children = [nodes.raw("", text, format="html")]
+
+
 def name_start(app: Sphinx, error: Exception | None) -> None:
     """A server shows index.html."""
     if error is None:
@@ -141,5 +152,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("autodoc-process-docstring", read_docstring)
     app.connect("sphinx-click-process-epilog", read_examples)
     app.connect("source-read", add_menu)
+    app.connect("doctree-resolved", break_names)
     app.connect("build-finished", name_start)
     return {"parallel_read_safe": True}
