@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from fuzz import DOORS, attempt, cases
+from fuzz import attempt, cases
+from fuzzing.doors import DOORS
 
 SHARE = 400
 

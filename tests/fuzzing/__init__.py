@@ -1,0 +1,1 @@
+"""Doors for `fuzz.py`: everything that takes something from outside, by subject."""
