@@ -13,10 +13,13 @@ from conrl import kernels
 from conrl._types import Float, Int
 from conrl.episode import Episode, check_episode
 from conrl.learners.kept import Sparse
+from conrl.planners import Planner
 from conrl.sampling import randomness
 
 
-def learned(unknown_start: bool, missing: bool, d: int, episodes: int = 25) -> conrl.ConRL:
+def learned(
+    unknown_start: bool, missing: bool, d: int, episodes: int = 25, planner: Planner | None = None
+) -> conrl.ConRL:
     """A learner after some episodes: it has START if the first state is unknown, and END if some of them terminated."""
     mask = np.ones((7, 3), dtype=bool)
     mask[2, 1] = mask[4, 0] = not missing
@@ -24,7 +27,7 @@ def learned(unknown_start: bool, missing: bool, d: int, episodes: int = 25) -> c
     if unknown_start:
         mdp = mdp.replace(initial=np.full(7, 1.0 / 7.0))
     mdp = mdp.replace(limits=0.6 * conrl.evaluate(mdp, conrl.plan(mdp, limits=None)).costs)
-    learner = conrl.ConRL(mdp.task, seed=1)
+    learner = conrl.ConRL(mdp.task, seed=1, planner=planner)
     conrl.learn(mdp, learner, episodes, seed=1)
     if unknown_start:
         pay = np.broadcast_to(learner.task.ranges.mean(axis=1), (1, 1 + d))
@@ -35,8 +38,11 @@ def learned(unknown_start: bool, missing: bool, d: int, episodes: int = 25) -> c
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("unknown_start", [False, True])
-def test_what_is_played_is_the_markov_form_of_the_plan(unknown_start: bool, missing: bool, d: int) -> None:
-    learner, mixed = learned(unknown_start, missing, d), 0
+@pytest.mark.parametrize("planner", [conrl.ColumnGeneration(), conrl.Lagrangian(10, 0.2)])
+def test_what_is_played_is_the_markov_form_of_the_plan(
+    planner: Planner, unknown_start: bool, missing: bool, d: int
+) -> None:
+    learner, mixed = learned(unknown_start, missing, d, planner=planner), 0
     for k in range(30):
         plan = learner._plan_for(30 + k)
         played = learner._played(plan)

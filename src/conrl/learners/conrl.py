@@ -38,7 +38,7 @@ from conrl.model import ConstrainedMDP, Task
 from conrl.model.limits import Limits
 from conrl.model.mdp import Origin
 from conrl.model.tails import NEVER, Tail
-from conrl.planners import ColumnGeneration, Lagrangian, Plan, Planner, planned, read_planner
+from conrl.planners import ColumnGeneration, Lagrangian, Plan, Planner, is_ours, planned, read_planner
 from conrl.policy import Deterministic, Null, Policy
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, Rows
 from conrl.sampling import UNBOUND, Room, draw
@@ -253,8 +253,9 @@ class ConRL(ReplanningLearner):
     def _played(self, plan: Plan) -> Policy:
         """The Markov form of a plan as a policy of the task."""
         parts = [plan.component(i) for i in range(plan.weights.size)]
-        exact = type(self.planner) is ColumnGeneration and not self.task.step_dependent
-        if len(parts) == 1 or not exact or not all(type(part) is Deterministic for part in parts):
+        certain = all(type(part) is Deterministic for part in parts)
+        # In one call, which trusts the actions of a plan: in that of another's planner some may not exist.
+        if len(parts) == 1 or not certain or self.task.step_dependent or not is_ours(self.planner):
             return self._of_task(parts[0] if len(parts) == 1 else plan.policy)
         model, counts, H = plan.mdp, self.counts, self.task.horizon
         actions = np.empty((len(parts), counts.horizon, counts.num_seen), dtype=np.int16)

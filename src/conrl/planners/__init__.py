@@ -108,6 +108,11 @@ def register(given: Any) -> Any:
     return PLUGINS.decorator(given)
 
 
+def is_ours(planner: Any) -> bool:
+    """Whether a planner is one of our own, whose plans are right as they are: whatever reads them checks no more."""
+    return type(planner) in OURS
+
+
 @cache
 def _usual(name: str) -> Any:
     """One of our own as it comes; it cannot be changed, so one is enough."""
@@ -128,7 +133,7 @@ def make_planner(name: Any, **settings: Any) -> Any:
 def read_planner(given: str | Planner, problem: Problem) -> Planner:
     """The planner that was named or given, if it can plan such a problem."""
     planner: Planner = make_planner(given) if isinstance(given, str) else given
-    if type(planner) not in OURS:
+    if not is_ours(planner):
         _check_protocol(planner, problem)
     if not isinstance(problem, planner.problems):
         able = [name for name, kind in PLANNERS.items() if isinstance(problem, kind.problems)]
@@ -167,7 +172,7 @@ def planned(
 
 
 def _answer(planner: Planner, mdp: ConstrainedMDP, problem: Problem, start: Arrays | None, relax: bool) -> Plan:
-    if type(planner) in OURS:
+    if is_ours(planner):
         return planner.plan(mdp, problem, start=start, relax=relax)
     with theirs(f"planner {planner.name!r} failed", passing=(InfeasibleError, MemoryError)):
         answer = planner.plan(mdp, problem, start=start, relax=relax)
