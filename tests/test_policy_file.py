@@ -23,7 +23,7 @@ from pages import ROOT, write_files
 import conrl
 from conrl._types import Float
 from conrl.episode_totals import extremes
-from conrl.evaluation import parts_of
+from conrl.mixture import parts_of
 from conrl.model.digest import digest
 
 PAGE = (ROOT / "docs" / "how-to" / "running-systems.md").read_text()

@@ -14,8 +14,8 @@ import numpy as np
 from conrl._types import Float
 from conrl.arguments import is_number
 from conrl.errors import ModelError, SpecError, shown
-from conrl.evaluation import parts_of, unwrapped
-from conrl.mixture import Mixture
+from conrl.evaluation import unwrapped
+from conrl.mixture import Mixture, parts_of
 from conrl.model import ConstrainedMDP
 from conrl.model.counting import Counter, TooManyTotals, simplest
 from conrl.model.mdp import need_model

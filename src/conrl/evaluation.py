@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,7 @@ from conrl._types import Float, Int
 from conrl.arguments import is_int, is_number, read_count, setter
 from conrl.envs.stepping import Step, costs_in, costs_of, play
 from conrl.errors import ModelError, RunError, SpecError, shown
-from conrl.mixture import Mixture
+from conrl.mixture import Mixture, Part, parts_of
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Average, Discounted
 from conrl.model.limits import resolve_limits, rounding_slack
@@ -81,13 +81,6 @@ class Evaluation(Sheeted, Framed, Drawn):
         return Sheet("Evaluation", self._columns())
 
 
-class Part(NamedTuple):
-    """A policy, and how often it is played."""
-
-    weight: float
-    policy: Policy
-
-
 def evaluate(mdp: ConstrainedMDP, policy: Any) -> Evaluation:
     """The exact expected reward and costs of a policy under the mean model (a bonus is not counted).
 
@@ -109,13 +102,6 @@ def expected_totals(mdp: ConstrainedMDP, parts: Iterable[Part]) -> Float:
         policy._add_occupation(mdp, weight, rho)
     value: Float = rho[0] @ mdp.pay
     return value
-
-
-def parts_of(policy: Policy | Mixture) -> list[Part]:
-    """The policies that are played, each with its weight."""
-    if isinstance(policy, Policy):
-        return [Part(1.0, policy)]
-    return list(map(Part, policy.weights.tolist(), policy.policies))
 
 
 def unwrapped(given: Any) -> tuple[Policy | Mixture, float, Any]:

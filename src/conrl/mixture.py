@@ -10,7 +10,7 @@ In the model it was planned in, a mixture has the same value as the Markov polic
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -83,6 +83,20 @@ class Mixture(Sheeted):
         heaviest = self.policies[int(np.argmax(self.weights))]
         counting = next((policy for policy in self.policies if policy.acts_on_spent), heaviest)
         return counting._markov(self.weights, self.policies, mdp)
+
+
+class Part(NamedTuple):
+    """A policy, and how often it is played."""
+
+    weight: float
+    policy: Policy
+
+
+def parts_of(policy: Policy | Mixture) -> list[Part]:
+    """The policies that are played, each with its weight."""
+    if isinstance(policy, Policy):
+        return [Part(1.0, policy)]
+    return list(map(Part, policy.weights.tolist(), policy.policies))
 
 
 def mixed_columns(weights: Float, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

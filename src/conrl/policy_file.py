@@ -31,9 +31,9 @@ from conrl._types import Float
 from conrl.arguments import is_int, is_number, read_generator
 from conrl.episode_totals import extremes
 from conrl.errors import ModelError, SpecError, shown, unknown
-from conrl.evaluation import parts_of, unwrapped
+from conrl.evaluation import unwrapped
 from conrl.io.files import atomic_write, file_path, parse_json, read_bytes
-from conrl.mixture import Mixture, mixed_columns
+from conrl.mixture import Mixture, mixed_columns, parts_of
 from conrl.model import ConstrainedMDP
 from conrl.model.counting import EXACT
 from conrl.model.criteria import Average, Criterion, Discounted, Total

@@ -16,7 +16,7 @@ import numpy as np
 
 from conrl._types import Bool, Float, Int
 from conrl.errors import SpecError
-from conrl.mixture import Mixture
+from conrl.mixture import Mixture, parts_of
 from conrl.model import ConstrainedMDP
 from conrl.model.layout import Layout
 from conrl.policy import Policy
@@ -75,9 +75,8 @@ def grid_layout(mdp: ConstrainedMDP) -> Layout:
 def _play(mdp: ConstrainedMDP, policy: Policy | Mixture, cell: Int, count: int, ended: Bool) -> Play:
     """Counted in `cell` [S], of so many; -1 for nowhere. In states that have `ended` [S] only arrivals count."""
     rho = np.zeros((1, mdp.num_pairs))
-    parts = zip(policy.weights, policy.policies, strict=True) if isinstance(policy, Mixture) else [(1.0, policy)]
-    for weight, part in parts:
-        part.add_occupation(mdp, float(weight), rho)
+    for weight, part in parts_of(policy):
+        part.add_occupation(mdp, weight, rho)
     visits, source = rho[0], mdp.pair_state
     live = ~ended[source] & (cell[source] >= 0)
     table = np.zeros((count, mdp.num_actions))

@@ -16,11 +16,11 @@ from conrl._types import Float, Int
 from conrl.episode import Episode
 from conrl.errors import ModelError, SpecError
 from conrl.estimation.logs import Log
-from conrl.evaluation import parts_of, unwrapped
+from conrl.evaluation import unwrapped
 from conrl.io.files import file_path
 from conrl.io.policy_tables import read_policy_table
 from conrl.matching import log_names, places_of
-from conrl.mixture import Mixture
+from conrl.mixture import Mixture, parts_of
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
 from conrl.planners import Plan

@@ -11,7 +11,8 @@ from conrl.arguments import frozen, read_count, read_seed
 from conrl.episode import Episode
 from conrl.errors import SpecError
 from conrl.estimation.logs import Log
-from conrl.evaluation import parts_of, unwrapped
+from conrl.evaluation import unwrapped
+from conrl.mixture import parts_of
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import need_steps
 from conrl.model.mdp import need_model

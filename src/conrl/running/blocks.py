@@ -22,9 +22,8 @@ from conrl import kernels
 from conrl._types import Float, Int
 from conrl.arguments import read_count, read_seed
 from conrl.errors import SpecError
-from conrl.evaluation import Part, parts_of
 from conrl.learners.base import Proposal, check_learner, optional
-from conrl.mixture import Mixture
+from conrl.mixture import Mixture, Part, parts_of
 from conrl.model import ConstrainedMDP
 from conrl.policy import Null, Policy
 from conrl.running.loop import make_world

@@ -18,9 +18,9 @@ from conrl.arguments import needs
 from conrl.envs.stepping import Step, costs_in, costs_of, play
 from conrl.episode import Episode
 from conrl.errors import ModelError, RunError, SpecError, shown
-from conrl.evaluation import expected_totals, parts_of
+from conrl.evaluation import expected_totals
 from conrl.learners.budget import sum_up
-from conrl.mixture import Mixture
+from conrl.mixture import Mixture, parts_of
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.environment import discrete_size, outermost
 from conrl.plugins import theirs

@@ -23,7 +23,7 @@ from conrl._types import Float
 from conrl.errors import ModelError, SpecError
 from conrl.evaluation import evaluate
 from conrl.metrics import Regret
-from conrl.mixture import Mixture
+from conrl.mixture import Mixture, parts_of
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import need_steps
 from conrl.model.limits import resolve_limits
@@ -262,9 +262,8 @@ def _errors(model: ConstrainedMDP, truth: ConstrainedMDP, policy: Policy) -> Flo
 def _expected_errors(model: ConstrainedMDP, truth: ConstrainedMDP, policy: Policy | Mixture) -> Float:
     """[1+d]: E^{pi,p*}[ sum_h |Bell| ]; of a mixture, the mean over its parts, each with its own Bell."""
     _same_shape(model, truth)
-    parts = zip(policy.weights, policy.policies, strict=True) if isinstance(policy, Mixture) else [(1.0, policy)]
     total = np.zeros(1 + truth.num_costs)
-    for weight, part in parts:
+    for weight, part in parts_of(policy):
         total += weight * np.einsum("hsa,hsam->m", part.occupation(truth), np.abs(_errors(model, truth, part)))
     return total
 
