@@ -179,3 +179,25 @@ def test_ward_log() -> None:
     assert earned < numbers(text, "Log(episodes=2000")[-1]
     assert kept < 0.2
     assert reward > 10.0
+
+
+def test_drone_reserve() -> None:
+    """The story's table, and that its model is the one of the example."""
+    page = (EXAMPLES.parent / "docs" / "stories" / "drone.md").read_text(encoding="utf-8")
+    assert f"```csv drone.csv\n{(EXAMPLES / 'drone.csv').read_text(encoding='utf-8')}```" in page
+    text = run("drone_reserve.py")
+    names = ("expected:", "chance:", "chance and never:", "CVaR:", "never:")
+    found = [numbers(text, name) for name in names]
+    told = [
+        [float(x) for x in re.findall(r"\d+\.?\d*", " ".join(row))]
+        for row in re.findall(r"^\|[^|]*\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|$", page, re.MULTILINE)
+        if row[0].strip() not in ("reward", "---")
+    ]
+    assert told == [[reward, *tail] for reward, _, *tail in found]
+    assert found[0][2:4] == [39.32, 9.62]
+    assert max(row[-1] for row in found[2:]) == 100.0
+    assert numbers(text, "mean of the worst 5%:")[:2] == [114.9, 80.0]
+    assert numbers(text, "an expected limit as safe as the chance:") == [48.5, 56.92, 1.0]
+    assert numbers(text, "risk 1%: reward") == [70.39, 3.88]
+    assert numbers(text, "risk 5%: reward") == [79.09, 0.72]
+    assert numbers(text, "10,000 flights of chance and never:") == [89.0, 100.0]
