@@ -1017,6 +1017,9 @@ def test_frozen_lake_as_its_dynamics_say() -> None:
         ({"seen": 0, "first": 1}, "an episode began in state 1; the task says 0"),
         pytest.param({"cost": "much"}, "cost"),
         pytest.param({"reward": "much"}, "reward"),
+        ({"cost": 10**400}, "no numbers"),
+        ({"reward": 10**5000}, "not a number"),
+        ({"reward": [1.0, [2.0]]}, "not a number; wrap it in conrl.envs.MultiObjective"),
     ],
 )
 def test_environments_that_misbehave(odd: dict[str, Any], message: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from conrl._types import Float
-from conrl.errors import RunError
+from conrl.errors import RunError, shown
 from conrl.plugins import theirs
 
 if TYPE_CHECKING:
@@ -73,14 +73,16 @@ def answer_of(method: str, answer: Any, count: int) -> tuple[Any, ...]:
     """What `reset` (2 parts) or `step` (5) answered, once it is what Gymnasium says; older interfaces answer less."""
     if not isinstance(answer, tuple) or len(answer) != count or not isinstance(answer[-1], Mapping):
         what = "(observation, info)" if count == 2 else "(observation, reward, terminated, truncated, info)"
-        raise RunError(f"the environment's {method} must give {what}, info a dictionary; it gave {str(answer)[:200]}")
+        raise RunError(f"the environment's {method} must give {what}, info a dictionary; it gave {shown(answer, 200)}")
     return answer
 
 
 def state_of(env: gymnasium.Env[Any, Any], observation: Any) -> int:
     """The state that an observation is."""
-    if not env.observation_space.contains(observation):
-        raise RunError(f"the environment gave the observation {observation!r}, which is not in its space")
+    with theirs("the environment's observation space failed"):
+        known = env.observation_space.contains(observation)
+    if not known:
+        raise RunError(f"the environment gave the observation {shown(observation)}, which is not in its space")
     return int(observation)
 
 
@@ -88,17 +90,18 @@ def flag_of(given: Any, what: str) -> bool:
     """Whether an episode is over."""
     try:
         return bool(given)
-    except ValueError:
-        raise RunError(f"the environment gave {what} {given!r}; it must be True or False") from None
+    except Exception:  # arrays of several, and objects of somebody's own
+        raise RunError(f"the environment gave {what} {shown(given)}; it must be True or False") from None
 
 
 def reward_of(given: Any) -> float:
     """A finite reward."""
     try:
         number = float(given)
-    except (TypeError, ValueError):
-        hint = "; wrap it in conrl.envs.MultiObjective, which says what is the reward" if np.size(given) > 1 else ""
-        raise RunError(f"the environment gave the reward {given!r}, which is not a number{hint}") from None
+    except (TypeError, ValueError, OverflowError):
+        several = isinstance(given, (list, tuple)) or (isinstance(given, np.ndarray) and given.size > 1)
+        hint = "; wrap it in conrl.envs.MultiObjective, which says what is the reward" if several else ""
+        raise RunError(f"the environment gave the reward {shown(given)}, which is not a number{hint}") from None
     if not np.isfinite(number):
         raise RunError(f"the environment gave the reward {number}; it must be finite")
     return number
@@ -113,8 +116,8 @@ def costs_of(given: Any, count: int | None) -> Float:
     """[d]: finite costs, so many of them where that is known."""
     try:
         costs = np.atleast_1d(np.asarray(given, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise RunError(f"the environment gave the costs {given!r}, which are no numbers") from None
+    except (TypeError, ValueError, OverflowError):
+        raise RunError(f"the environment gave the costs {shown(given)}, which are no numbers") from None
     if costs.ndim != 1 or (count is not None and costs.size != count):
         wanted = "numbers in a row" if count is None else f"{count} of them"
         raise RunError(f"the environment gave costs of shape {costs.shape}; expected {wanted}")
