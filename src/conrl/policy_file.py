@@ -293,8 +293,8 @@ class PolicyFile(Sheeted, Framed):
 
 def start_of(mdp: ConstrainedMDP) -> str | None:
     """The state that every episode of a model begins in; None if there are several."""
-    first = np.flatnonzero(mdp.initial == 1.0)
-    return mdp.state_name(int(first[0])) if first.size else None
+    first = mdp._only_start
+    return None if first is None else mdp.state_name(first)
 
 
 def _counted(policy: SpentPolicy, spent: Any) -> tuple[Fraction, ...]:

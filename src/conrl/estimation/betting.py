@@ -30,24 +30,24 @@ STEPS = 24  # halvings when an end of an interval is searched
 CHUNK = 4096  # observations at a time
 
 
-class Evidence(NamedTuple):
-    """What the observations say against a mean."""
+class Capital(NamedTuple):
+    """What betting against a mean has earned: what the observations say against it."""
 
     most: float  # the largest capital so far, as a natural logarithm; at least 0
     when: int | None  # number of observations after which it first reached the bar; None: it has not
 
 
-def against(x: Float, mean: float, least: float, bar: float, whole: bool = True) -> Evidence:
-    """Evidence that the mean of x [n] is above `mean`, no value being below `least`; `bar` is a logarithm.
+def against(x: Float, mean: float, least: float, bar: float, whole: bool = True) -> Capital:
+    """The capital of bets that the mean of x [n] is above `mean`, no value being below `least`; `bar` is a logarithm.
 
     A mean at its least end is refuted by any value above it. Unless `whole`, it stops where the bar is reached.
     """
     if x.size and x.min() < least:
         raise SpecError(f"an observation is {x.min():g}, and none can be below {least:g}")
     if mean < least or (mean == least and (x > least).any()):
-        return Evidence(np.inf, 1 + int(np.argmax(x > mean)) if x.size else 0)
+        return Capital(np.inf, 1 + int(np.argmax(x > mean)) if x.size else 0)
     if mean == least:
-        return Evidence(0.0, None)
+        return Capital(0.0, None)
     capital, most, when = np.zeros(BETS.size), 0.0, None
     for begin in range(0, x.size, CHUNK):
         growth = np.log1p(BETS * ((x[begin : begin + CHUNK, None] - mean) / (mean - least)))
@@ -60,7 +60,7 @@ def against(x: Float, mean: float, least: float, bar: float, whole: bool = True)
             when = begin + 1 + int(np.argmax(total >= bar))
             if not whole:
                 break
-    return Evidence(most, when)
+    return Capital(most, when)
 
 
 def interval(x: Float, least: float, most: float, alpha: float) -> tuple[float, float]:

@@ -138,10 +138,7 @@ def _ends(mdp: ConstrainedMDP) -> tuple[Float, Float]:
     if mdp._log is not None and mdp._log.ranges is not None:
         low, high = mdp._log.ranges.T
         return low, high
-    low, high = mdp._realised()
-    if mdp._ranges is not None:
-        low, high = np.fmin(low, mdp._ranges[:, 0]), np.fmax(high, mdp._ranges[:, 1])
-    return low, high
+    return mdp._possible()
 
 
 def usable(posterior: Posterior, unseen: bool) -> Part:

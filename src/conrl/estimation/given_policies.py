@@ -149,7 +149,7 @@ def started(
     if played.start is None:
         return model, episodes
     state = int(places_of([played.start], model.state_names, "state")[0])
-    if model.initial[state] == 1.0:
+    if model._only_start == state:
         return model, episodes
     return model.replace(initial=state), [e for e in episodes if len(e) and e.states[0] == state]
 

@@ -46,7 +46,7 @@ def _lost(mdp: ConstrainedMDP) -> str | None:
         return "a model that depends on the step; put the step into the state, or save it as .npz or .csv"
     if mdp.varies.any():
         return "pay that varies by outcome; save its means with means=True, or save it as .npz or .csv"
-    if (mdp.initial == 1.0).sum() != 1:
+    if mdp._only_start is None:
         return f"a distribution over first states; choose one with mdp.replace(initial={int(np.argmax(mdp.initial))})"
     if REWARD in mdp.cost_names:
         return f"a cost called {REWARD!r}, which is what the reward is called there; give the cost another name"

@@ -484,9 +484,22 @@ class ConstrainedMDP(Sheeted):
         """[.., 1+d]: what is paid, by outcome if that is known, else by pair."""
         return self.pay if self.outcome_pay is None else self.outcome_pay
 
+    @property
+    def _only_start(self) -> int | None:
+        """The state that every episode begins in; None if there are several."""
+        known = np.flatnonzero(self.initial == 1.0)
+        return int(known[0]) if known.size else None
+
     def _realised(self) -> tuple[Float, Float]:
         """[1+d] each: the least and the most that an outcome pays."""
         return self._paid.min(axis=0), self._paid.max(axis=0)
+
+    def _possible(self) -> tuple[Float, Float]:
+        """[1+d] each: the least and the most that a step may pay: what an outcome pays, and what was declared."""
+        low, high = self._realised()
+        if self._ranges is not None:
+            low, high = np.fmin(low, self._ranges[:, 0]), np.fmax(high, self._ranges[:, 1])
+        return low, high
 
     @property
     def counts(self) -> Int | None:
@@ -587,17 +600,14 @@ class ConstrainedMDP(Sheeted):
     def task(self) -> Task:
         """What a learner may know of this model: sizes, limits, ranges; never the transitions."""
         need_steps(self.horizon, "a learner")
-        low, high = self._realised()
-        if self._ranges is not None:
-            low, high = np.fmin(low, self._ranges[:, 0]), np.fmax(high, self._ranges[:, 1])
-        known = np.flatnonzero(self.initial == 1.0)
+        low, high = self._possible()
         return Task(
             num_states=self.num_states,
             num_actions=self.num_actions,
             horizon=self.horizon,
             limits=self.limits if self.limits is not None else np.full(self.num_costs, np.inf),
             cost_names=self.cost_names,
-            initial=int(known[0]) if known.size else None,
+            initial=self._only_start,
             reward_range=(float(low[0]), float(high[0])),
             cost_ranges=tuple((float(x), float(y)) for x, y in zip(low[1:], high[1:], strict=True)),
             features=self.features,

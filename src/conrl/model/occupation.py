@@ -20,6 +20,7 @@ from conrl._types import Bool, Float, Int
 from conrl.errors import ModelError, RunError
 from conrl.model.chains import HALF_ULP, Chain
 from conrl.model.criteria import Discounted, Total
+from conrl.model.graph import select
 from conrl.model.mdp import ConstrainedMDP
 
 RESIDUAL = 24.0 * HALF_ULP  # times the expected steps, each of which may add as much
@@ -90,22 +91,14 @@ def _in_proportion(rows: Rows) -> Rows:
     return begin, column, weight / np.bincount(origin, weights=weight, minlength=begin.size - 1)[origin]
 
 
-def _part(rows: Rows, states: Int, number: Int) -> Rows:
-    """The rows of some states."""
-    begin, column, weight = rows
-    sizes = begin[states + 1] - begin[states]
-    new = np.concatenate(([0], np.cumsum(sizes)))
-    members = np.arange(new[-1]) + np.repeat(begin[states] - new[:-1], sizes)
-    return new, number[column[members]], weight[members]
-
-
 def within(rows: Rows, states: Int) -> Rows:
     """The rows and columns of some states; what leads elsewhere is left out."""
     number = np.full(rows[0].size - 1, -1)
     number[states] = np.arange(states.size)
-    begin, column, weight = _part(rows, states, number)
+    begin, members = select(rows[0], states)
+    column, weight = number[rows[1][members]], rows[2][members]
     kept = column >= 0
-    origin = np.repeat(np.arange(states.size), np.diff(begin))[kept]
+    origin = np.repeat(np.arange(states.size), np.diff(begin).astype(np.int64))[kept]
     return np.searchsorted(origin, np.arange(states.size + 1)), column[kept], weight[kept]
 
 

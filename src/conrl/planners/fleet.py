@@ -40,7 +40,7 @@ from conrl.planners.basis import seen_steps
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict, Optimum
 from conrl.planners.feasibility import infeasible
-from conrl.planners.result import MESSAGES, Checked, Row, certify, limited_totals, rows_kept
+from conrl.planners.result import MESSAGES, Checked, Row, certify, limited_totals, rows_kept, split_prices
 from conrl.policy import Deterministic, Policy
 from conrl.problem import Rows, as_problem
 from conrl.wording import line, totals
@@ -342,10 +342,7 @@ def _split(fleet: Fleet, best: Optimum, rows: Rows, tol: float, upper: Float, lo
     bound, closed = certify(best.bound, float(total[0]), tolerance, float(best.multipliers @ stated))
     status = "optimal" if closed else "iteration limit" if best.exhausted else "inaccurate"
     d, H = fleet.num_costs, fleet.horizon
-    prices, floor_prices = np.zeros(oracle.num_costs), np.zeros(oracle.num_costs)
-    limit = rows.sign > 0.0
-    prices[rows.cost[limit]] = best.multipliers[limit]
-    floor_prices[rows.cost[~limit]] = best.multipliers[~limit]
+    prices, floor_prices = split_prices(rows, best.multipliers, oracle.num_costs)
     types = fleet.num_types
     by_type = np.zeros((types, 1 + d))
     np.add.at(by_type, fleet.member_type, counts[:, None] * value[:, : 1 + d])
