@@ -162,6 +162,11 @@ class Counts:
 
     # -- reading ------------------------------------------------------------------------------------------
 
+    @property
+    def pair_state(self) -> Int:
+        """[P]: the state of each pair of the places."""
+        return np.repeat(self.order, np.diff(self.first))
+
     def graph(self) -> Graph:
         """The empirical transitions between places."""
         arrays, first = self._arrays, self.first
@@ -228,7 +233,7 @@ class Counts:
         """Go on from what `Tally.state` gave; it must add up to these counts, which are loaded already."""
         if self.tally is not None:
             visits = np.zeros(self.exists.shape, dtype=np.int64)
-            visits[np.repeat(self.order, np.diff(self.first)), self.action] = self.visits
+            visits[self.pair_state, self.action] = self.visits
             self.tally.load_state(state, self._place >= 0, visits)
 
     # -- saving -------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from conrl.io import is_model_file, model_stem
 from conrl.io.cells import split_header
 from conrl.io.files import alone, atomic_write, parse_json, reading, refuse_links
 from conrl.learners.adapted import as_learner
+from conrl.learners.arrays import group, prefixed
 from conrl.learners.base import optional
 from conrl.learners.saving import DAMAGED, learner_arrays, learner_of, made_arrays, read_sealed, write_sealed
 from conrl.model import ConstrainedMDP
@@ -192,7 +193,7 @@ class RunFiles:
         if not self.resumes:
             self._write_progress(history.to_csv().encode())
             return
-        arrays = learner_arrays(learner) | {f"history_{name}": array for name, array in history.state().items()}
+        arrays = learner_arrays(learner) | prefixed("history_", history.state())
         settings = {name: value for name, value in self.config.items() if name != "episodes"}  # more continue it
         arrays["run"] = np.array(json.dumps(settings, sort_keys=True))
         write_sealed(self.checkpoint, arrays, follow=False)
@@ -212,7 +213,7 @@ class RunFiles:
 def _resumed(arrays: dict[str, Array], history: History, given: dict[str, Any]) -> Any:
     """The learner that a checkpoint of this run holds, and its history into `history`; refuses what does not agree."""
     learner = learner_of(arrays, given)
-    history.load_state({k.removeprefix("history_"): a for k, a in arrays.items() if k.startswith("history_")})
+    history.load_state(group(arrays, "history_"))
     if len(history) != learner.episodes:
         raise RunError("the history and the learner are of different lengths")
     if learner.budget is not None:

@@ -9,7 +9,8 @@ from conrl._types import Array, Arrays, Float
 from conrl.arguments import read_choice
 from conrl.episode import Episode
 from conrl.errors import SpecError, shown
-from conrl.learners.base import BaseLearner, group, prefixed
+from conrl.learners.arrays import group, prefixed
+from conrl.learners.base import BaseLearner
 from conrl.learners.saving import GIVEN, describe
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.limits import Limits

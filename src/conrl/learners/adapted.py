@@ -31,7 +31,8 @@ from conrl._types import Array, Arrays, Float
 from conrl.arguments import float_array, read_count, read_seed
 from conrl.episode import Episode, check_episode
 from conrl.errors import ModelError, RunError, SpecError, shown
-from conrl.learners.base import NEEDED, Learner, Proposal, check_learner, group, prefixed, saved_count
+from conrl.learners.arrays import group, prefixed, saved_count
+from conrl.learners.base import NEEDED, Learner, Proposal, check_learner
 from conrl.learners.saving import GIVEN, describe, save_learner
 from conrl.model import ConstrainedMDP, Task
 from conrl.planners.result import check_arrays

@@ -37,7 +37,8 @@ from conrl.errors import RunError, SpecError, shown
 from conrl.evaluation import evaluate
 from conrl.learners.actor_critic import ActorCriticLearner
 from conrl.learners.approach import POSITIVE, Answers, Game
-from conrl.learners.base import Proposal, saved_count
+from conrl.learners.arrays import saved_count
+from conrl.learners.base import Proposal
 from conrl.learners.saving import GIVEN
 from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP, Task

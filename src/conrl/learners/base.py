@@ -16,6 +16,7 @@ from conrl.arguments import float_array, read_count, read_flag, read_seed
 from conrl.episode import Episode, check_episode
 from conrl.errors import RunError, SpecError, shown
 from conrl.estimation.logs import Log
+from conrl.learners.arrays import group, prefixed, saved_count
 from conrl.learners.budget import Budget
 from conrl.learners.executed import Executed
 from conrl.learners.saving import describe, save_learner
@@ -349,21 +350,3 @@ class BaseLearner(ABC):
         shape = (self.task.horizon, self.task.num_states, self.task.num_actions)
         self._executed = Executed.load(group(state, "policy_"), shape)
         self._proposal = None
-
-
-def saved_count(state: Arrays, name: str) -> int:
-    """A whole number of at least 0."""
-    array = state[name]
-    if array.shape != () or array.dtype.kind not in "iu" or array < 0:
-        raise RunError(f"{name} is {array}; it must be a whole number of at least 0")
-    return int(array)
-
-
-def group(state: Arrays, prefix: str) -> dict[str, Array]:
-    """The arrays whose names begin so, without the prefix."""
-    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
-
-
-def prefixed(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
-    """The opposite of `group`: the same arrays, with a prefix to their names."""
-    return {f"{prefix}{name}": array for name, array in state.items()}

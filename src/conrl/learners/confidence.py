@@ -88,7 +88,7 @@ def confidence(
     if more:
         model = _with_elsewhere(model)
     visits = np.append(counts.visits, np.zeros(more, dtype=np.int64))
-    state = np.append(np.repeat(counts.order, np.diff(counts.first)), np.zeros(more, dtype=np.int64))
+    state = np.append(counts.pair_state, np.zeros(more, dtype=np.int64))
     moves, pays = state != counts.end, state < counts.start
     if endless and not unseen:
         moves[-1] = pays[-1] = False  # ELSEWHERE is END

@@ -29,9 +29,10 @@ from conrl.estimation.adaptive import AdaptiveBonus
 from conrl.estimation.bonuses import Bonus, ScaledBonus, by_visits
 from conrl.estimation.evidence import Evidence
 from conrl.estimation.tally import Tally
-from conrl.learners.base import Proposal, group, prefixed
+from conrl.learners.arrays import group, prefixed
+from conrl.learners.base import Proposal
 from conrl.learners.budget import Budget, sum_up
-from conrl.learners.replanning import Lottery, ReplanningLearner
+from conrl.learners.replanning import PLAYS, Lottery, ReplanningLearner
 from conrl.learners.saving import describe
 from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP, Task
@@ -44,7 +45,6 @@ from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, Rows
 from conrl.sampling import UNBOUND, Room, draw
 
 EXECUTES = ("policy", "most-probable")
-PLAYS = ("markov", "mixture")
 
 
 class ConRL(ReplanningLearner):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from conrl import kernels
 from conrl._types import Array, Float, Int
+from conrl.learners.arrays import group, prefixed
 from conrl.policy import Deterministic, Null, Policy, SparsePolicy
 from conrl.spending import SpentPolicy
 
@@ -85,7 +86,7 @@ def stored(policies: Sequence[Kept]) -> dict[str, Array]:
     if (kinds == MARKOV).any():
         arrays["tables"] = np.stack([p.probabilities for p in kept if isinstance(p, Policy) and _kind(p) == MARKOV])
     for i, policy in enumerate(p for p in kept if isinstance(p, SpentPolicy)):
-        arrays |= {f"spent{i}_{name}": np.asarray(array) for name, array in policy._arrays().items()}
+        arrays |= prefixed(f"spent{i}_", {name: np.asarray(array) for name, array in policy._arrays().items()})
     return arrays
 
 
@@ -102,8 +103,7 @@ def restored(state: Mapping[str, Array], shape: tuple[int, int, int]) -> tuple[P
         elif kind == SPARSE:
             policy = next(sparse)
         elif kind == SPENT:
-            prefix = f"spent{next(spending)}_"
-            policy = SpentPolicy._read({n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)})
+            policy = SpentPolicy._read(group(state, f"spent{next(spending)}_"))
         elif kind in (MARKOV, NULL):
             policy = Policy(next(tables)) if kind == MARKOV else Null(*shape)
         else:

@@ -47,7 +47,7 @@ import numpy as np
 from conrl.arguments import read_choice
 from conrl.learners.confidence import Confidence, confidence, pay_intervals, transition_radii
 from conrl.learners.optimistic import OptimisticLearner
-from conrl.learners.replanning import Lottery
+from conrl.learners.replanning import PLAYS, Lottery
 from conrl.learners.warm import WarmLearner
 from conrl.model import Task
 from conrl.model.limits import Limits
@@ -57,8 +57,6 @@ from conrl.policy import Policy
 from conrl.problem import Problem, Rows
 
 __all__ = ["OptCMDP", "pay_intervals", "transition_radii"]
-
-PLAYS = ("markov", "mixture")
 
 
 class OptCMDP(WarmLearner, OptimisticLearner):

@@ -42,7 +42,7 @@ class OptimisticLearner(PlacesLearner):
     def _unknown(self) -> tuple[Bool, Bool]:
         """[P] each: pairs whose transitions are to be learned (all but that of END), and whose reward and costs are
         (not that of START either)."""
-        state = np.repeat(self.counts.order, np.diff(self.counts.first))
+        state = self.counts.pair_state
         return state != self.counts.end, state < self.counts.start
 
     def _saved_table(self, state: Arrays, name: str) -> Float:

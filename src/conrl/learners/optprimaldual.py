@@ -146,7 +146,7 @@ class OptPrimalDual(OptimisticLearner):
         task, counts = self.task, self.counts
         table = np.empty((task.horizon, task.num_states, task.num_actions))
         table[:] = task.mask / task.mask.sum(axis=2, keepdims=True)
-        state = np.repeat(counts.order, np.diff(counts.first))
+        state = counts.pair_state
         pair = np.flatnonzero(state < counts.start)
         seen, begin, likely = state[pair], counts.horizon - task.horizon, self._probabilities()
         if task.step_dependent:

@@ -19,7 +19,8 @@ from conrl.episode import Episode
 from conrl.estimation.counts import Counts
 from conrl.estimation.fitting import logged
 from conrl.estimation.logs import Log
-from conrl.learners.base import BaseLearner, group, prefixed, saved_count
+from conrl.learners.arrays import group, prefixed, saved_count
+from conrl.learners.base import BaseLearner
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.counting import UP
 from conrl.model.limits import Limits

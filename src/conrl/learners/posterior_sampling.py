@@ -193,7 +193,7 @@ class PosteriorSampling(PlacesLearner):
         """How many states a pair may lead to, and the least of them [P], as states of the counts."""
         S, offset = self.task.num_states, np.zeros(self.counts.num_pairs, dtype=np.int64)
         if self.task.step_dependent:
-            state = np.repeat(self.counts.order, np.diff(self.counts.first))
+            state = self.counts.pair_state
             after = np.minimum(state // S + 1, self.task.horizon - 1)  # after the last step as in the last
             offset = np.where(state == self.counts.start, 0, after) * S
         return S, offset
@@ -213,7 +213,7 @@ class PosteriorSampling(PlacesLearner):
         repeats = visits - np.bincount(seen.pair, minlength=P)[:, None]
         is_settled = (generator.random((P, low.size)) * (repeats + 4.0) < repeats + 2.0) & (visits > 0) & ~scattered
         pay = np.clip(np.where(is_settled, settled, loose), low, high)
-        pay[np.repeat(counts.order, np.diff(counts.first)) >= counts.start] = 0.0  # START and END
+        pay[counts.pair_state >= counts.start] = 0.0  # START and END
         return np.vstack((pay, new[P:])) if self._elsewhere else pay
 
     # -- deciding -----------------------------------------------------------------------------------------

@@ -27,7 +27,8 @@ from conrl.arguments import any_array, float_array, read_choice, read_count
 from conrl.episode import Episode, check_episode
 from conrl.errors import ModelError, RunError
 from conrl.estimation.logs import Log
-from conrl.learners.base import Proposal, group, prefixed
+from conrl.learners.arrays import group, prefixed
+from conrl.learners.base import Proposal
 from conrl.learners.kept import restored, stored
 from conrl.learners.places import PlacesLearner
 from conrl.mixture import Mixture
@@ -35,6 +36,7 @@ from conrl.policy import Policy
 from conrl.sampling import DRAW, draw, randomness
 
 REPLANS = ("episode", "doubling")
+PLAYS = ("markov", "mixture")  # what is played of a plan: its Markov form, or one of the policies that it mixes
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +117,7 @@ class ReplanningLearner(PlacesLearner):
     @property
     def _real(self) -> Any:
         """[P]: the pairs of the task's own states, not those of START and END."""
-        return np.repeat(self.counts.order, np.diff(self.counts.first)) < self.counts.start
+        return self.counts.pair_state < self.counts.start
 
     @property
     def policy(self) -> Mixture:
@@ -149,7 +151,7 @@ class ReplanningLearner(PlacesLearner):
         if self.replan == "doubling":
             then, real = self._grown_then(), self._real
             left = np.maximum(then, 1) - (counts.visits - then)
-            table[np.repeat(counts.order, np.diff(counts.first))[real], counts.action[real]] = left[real]
+            table[counts.pair_state[real], counts.action[real]] = left[real]
         return table.reshape(task.horizon, task.num_states, -1) if task.step_dependent else table
 
     def draws(self, count: int) -> Int:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from conrl._types import Array, Arrays, Float
+from conrl._types import Array, Arrays, Bool, Float, Int
 from conrl.arguments import frozen
 from conrl.errors import SpecError, shown
-from conrl.learners.base import saved_count
+from conrl.learners.arrays import saved_count
 from conrl.learners.confidence import Confidence, confidence
 from conrl.learners.kept import fingerprint
 from conrl.learners.optimistic import OptimisticLearner
@@ -121,7 +121,7 @@ class SafeLearner(ReplanningLearner, OptimisticLearner):
         task, counts = self.task, self.counts
         begin = counts.horizon - task.horizon  # START takes a step
         likely = np.ones((counts.horizon, model.num_pairs))
-        state = np.repeat(counts.order, np.diff(counts.first))
+        state = counts.pair_state
         pair = np.flatnonzero(state < counts.start)
         seen, action = state[pair], counts.action[pair]
         if task.step_dependent:
@@ -193,6 +193,6 @@ class SafeLearner(ReplanningLearner, OptimisticLearner):
         return {"safe": self.safe}
 
 
-def _first_of(first: Any, pair: Any) -> Any:
+def _first_of(first: Int, pair: Int) -> Bool:
     """[n]: whether each of these pairs is the first of its place."""
     return np.isin(pair, first[:-1])

@@ -54,7 +54,7 @@ import numpy as np
 from conrl._types import Array, Arrays, Float
 from conrl.arguments import frozen, read_choice, read_number, read_positive
 from conrl.errors import SpecError
-from conrl.learners.base import group, prefixed
+from conrl.learners.arrays import group, prefixed
 from conrl.learners.confidence import RADII
 from conrl.learners.kept import restored, stored
 from conrl.learners.replanning import Lottery

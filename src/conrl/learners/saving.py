@@ -30,6 +30,7 @@ from conrl.errors import ConRLError, ModelError, RunError, SpecError, shown
 from conrl.estimation.adaptive import AdaptiveBonus
 from conrl.estimation.bonuses import BernsteinBonus, ScaledBonus, TheoryBonus
 from conrl.io.files import Reader, atomic_write, file_path, parse_json, read_npz, reading, write_npz
+from conrl.learners.arrays import group, prefixed
 from conrl.model import Task
 from conrl.model.cells import Cells
 from conrl.oracles import A2C, A2CSettings
@@ -127,7 +128,7 @@ def rebuild(description: dict[str, Any], **more: Any) -> Any:
 
 def learner_arrays(learner: Learner) -> dict[str, Array]:
     """A learner as arrays."""
-    return made_arrays(learner) | {f"state_{name}": np.asarray(array) for name, array in learner.state().items()}
+    return made_arrays(learner) | prefixed("state_", {n: np.asarray(array) for n, array in learner.state().items()})
 
 
 def made_arrays(learner: Learner) -> dict[str, Array]:
@@ -140,9 +141,9 @@ def made_arrays(learner: Learner) -> dict[str, Array]:
     apart = {f"task_{name}": vars(learner.task)[name] for name in _APART[:-1]}
     arrays |= {name: np.asarray(array) for name, array in apart.items() if array is not None}
     if learner.task.cells is not None:
-        arrays |= {f"{_CELLS}{name}": array for name, array in learner.task.cells.arrays().items()}
+        arrays |= prefixed(_CELLS, learner.task.cells.arrays())
     for part, policy in policies_apart(learner).items():
-        arrays |= {f"{part}_{name}": np.asarray(array) for name, array in policy._arrays().items()}
+        arrays |= prefixed(f"{part}_", {name: np.asarray(array) for name, array in policy._arrays().items()})
     return arrays
 
 
@@ -224,8 +225,7 @@ def learner_of(arrays: dict[str, Array], given: dict[str, Any]) -> Any:
     if kind is None:
         raise ModelError(f"its learner {shown(name)} is unknown; if it is a plug-in, import the module that it is in")
     apart: dict[str, Any] = {name: arrays[f"task_{name}"] for name in _APART if f"task_{name}" in arrays}
-    cells = {name.removeprefix(_CELLS): array for name, array in arrays.items() if name.startswith(_CELLS)}
-    if cells:
+    if cells := group(arrays, _CELLS):
         apart["cells"] = Cells.from_arrays(**cells)
     task = rebuild(config.pop("task"), **apart)
     parts = dict(kind.unsaid) | {name: value for name, value in given.items() if name in kind.unsaid}
@@ -242,11 +242,10 @@ def learner_of(arrays: dict[str, Array], given: dict[str, Any]) -> Any:
         if name not in config and name not in kind.unsaid:
             raise SpecError(f"{name} is no part of this learner")
     for name in set(POLICIES) & config.keys() - given.keys():
-        prefix = f"{name}_"
-        parts[name] = policy_of({k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)})
+        parts[name] = policy_of(group(arrays, f"{name}_"))
     learner = kind(task, **parts)
     for name in set(POLICIES) & config.keys() - given.keys():
         if learner.config()[name] != config[name]:
             raise ModelError(f"its policy {name} is not the one that its config describes")
-    learner.load_state({k.removeprefix("state_"): a for k, a in arrays.items() if k.startswith("state_")})
+    learner.load_state(group(arrays, "state_"))
     return learner

@@ -40,7 +40,8 @@ from conrl.arguments import read_positive, read_preset
 from conrl.episode import Episode, check_episode
 from conrl.errors import RunError, SpecError
 from conrl.estimation.counts import Counts
-from conrl.learners.base import BaseLearner, Pause, Proposal, group, prefixed
+from conrl.learners.arrays import group, prefixed
+from conrl.learners.base import BaseLearner, Pause, Proposal
 from conrl.learners.objectives import Objective, Penalised, read_objective
 from conrl.learners.saving import GIVEN
 from conrl.model import Task

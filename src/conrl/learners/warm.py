@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from conrl._types import Array, Arrays, Float
-from conrl.learners.base import group, prefixed
+from conrl.learners.arrays import group, prefixed
 from conrl.learners.replanning import ReplanningLearner
 from conrl.oracles.protocols import SupportOracle
 from conrl.planners.column_generation.linear import maximise
