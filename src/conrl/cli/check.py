@@ -10,8 +10,7 @@ from conrl.cli import completion
 from conrl.cli.command import Command, complain, load_kernels, show, warn
 from conrl.cli.file_kinds import KINDS
 from conrl.cli.logs import column, ignore
-from conrl.cli.options import as_json, horizon, limit, normalize, start
-from conrl.cli.studies import allow_import
+from conrl.cli.options import allow_import, as_json, horizon, limit, normalize, start
 
 MOST = 50  # mistakes that are listed
 

@@ -25,9 +25,9 @@ class Command(click.Command):
             if option := self.option_of(error.key):
                 error.args = (f"{option}: {error}",)
             if isinstance(error, InfeasibleError) and context.params.get("as_json"):
-                from conrl.cli import json_records
+                from conrl.cli import json_records, plan_records
 
-                click.echo(json_records.to_json(json_records.infeasible_record(error)))
+                click.echo(json_records.to_json(plan_records.infeasible_record(error)))
             raise
 
     def option_of(self, key: tuple[str, ...]) -> str:
@@ -58,10 +58,12 @@ def warnings_said() -> Iterator[None]:
 
 
 def warn(message: str) -> None:
+    """A line on stderr about what may be a mistake."""
     click.echo(f"Warning: {printable(' '.join(message.split()))}", err=True)
 
 
 def complain(message: str, code: int) -> int:
+    """A line on stderr about what went wrong; the exit code is handed on."""
     line = printable(" ".join(message.split()))
     click.echo(f"Error: {line}", err=True)
     return code

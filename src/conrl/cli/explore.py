@@ -9,21 +9,21 @@ import click
 
 from conrl.cli import completion
 from conrl.cli.command import Command, load_numba, show
-from conrl.cli.logs import check_model_or_log, column, ignore, model_from_log, working
+from conrl.cli.logs import check_model_or_log, column, ignore, model_from_log
 from conrl.cli.logs import log as logged
 from conrl.cli.options import (
     as_json,
     chance,
     check_files,
     cvar,
+    floor,
     given_options,
     imports,
     never,
+    one_model_only,
     read_criterion,
-    read_limits,
-    repeated,
+    refuse_for_fleet,
 )
-from conrl.errors import SpecError
 
 
 @click.command(
@@ -51,7 +51,7 @@ Exit code 3: no policy keeps the limits.""",
 @column
 @ignore
 @given_options
-@click.option("--floor", "floors", help="Least expected total of a cost.", **repeated(read_limits))
+@floor
 @never
 @chance
 @cvar
@@ -82,6 +82,7 @@ def explore(
     check_model_or_log(model, log, columns, ignore)
     check_files((out,), (".html",))
     load_numba()
+    from conrl.cli.terminal import working
     from conrl.envs import naming
     from conrl.envs.fleet_files import is_fleet_file, load_fleet
     from conrl.explorer import explore as page_of
@@ -91,11 +92,7 @@ def explore(
     asked = {name: entries for name, entries in {"floors": floors, **tails}.items() if entries}
     with working("exploring"):
         if model is not None and is_fleet_file(model):
-            own = {"--set": given["settings"], "--start": given["start"], "--discount": given["discount"] is not None}
-            own |= {"--average": given["average"], "--total": given["total"]}
-            own |= {f"--{name}": entries for name, entries in tails.items()}
-            if (refused := next((name for name, value in own.items() if value), None)) is not None:
-                raise SpecError(f"{refused} is not for a fleet; see the table [fleet] of {model}")
+            refuse_for_fleet(model, one_model_only(given) | {f"--{name}": entries for name, entries in tails.items()})
             fleet, names = load_fleet(model, given["horizon"], limits, floors, normalize=given["normalize"])
             page = page_of(fleet, title=model, types=names)
         else:

@@ -13,6 +13,7 @@ from conrl.cli.options import (
     as_json,
     chance,
     cvar,
+    floor,
     horizon,
     imports,
     limit,
@@ -60,7 +61,7 @@ Ctrl-C or SIGTERM stops after the episode being played, with everything saved (e
 @never
 @chance
 @cvar
-@click.option("--floor", "floors", help="Least expected total of a cost.", **repeated(read_limits))
+@floor
 @click.option("--budget", "budgets", help="Total of a cost over all episodes: never exceeded.", **repeated(read_limits))
 @click.option(
     "--epsilon",
@@ -121,7 +122,7 @@ def learn(
     interrupted, even killed, is continued by the same command, to the same result.
     """
     load_numba()
-    from conrl.cli import json_records, tables
+    from conrl.cli import run_records, run_tables
     from conrl.experiments.jobs import Job, Run
 
     if given["budgets"] and any(given[name] for name in ("limits", "floors", "never", "chance", "cvar")):
@@ -154,11 +155,11 @@ def learn(
 
     history = run.play(not as_json, count)
     before = len(history) - played
-    record = json_records.learn_record(job.env, job.algorithm, job.seed, history)
+    record = run_records.learn_record(job.env, job.algorithm, job.seed, history)
     said = f"wrote {run.directory}, continued after episode {before}" if before else f"wrote {run.directory}"
     said = said if played else f"{run.directory} was finished before: nothing was played"
     wrote = [] if run.directory is None else [said]
-    show(as_json, record, lambda: [*tables.learn_tables(record, history), *wrote])
+    show(as_json, record, lambda: [*run_tables.learn_tables(record, history), *wrote])
     if history.interrupted:
         again = "continues it" if run.learner.resumes else "plays it from its first episode: its learner has no state"
         hint = "" if out is None else f"; the same command {again}"

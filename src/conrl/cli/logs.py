@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from conrl.cli.command import Command, load_kernels, show
-from conrl.cli.options import as_json, assignments, limit, read_limits, repeated
+from conrl.cli.options import as_json, assignments, floor, limit, repeated
 from conrl.errors import SpecError
 
 if TYPE_CHECKING:
@@ -37,19 +36,6 @@ def read_log(path: Path | str, columns: Mapping[str, str], ignored: tuple[str, .
     return load_episodes(path, columns=dict(columns) or None, ignore=ignored)
 
 
-@contextmanager
-def working(what: str) -> Iterator[Callable[[str], None]]:
-    """Say at a terminal what is being tried, in one line that goes away."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda text: None
-        return
-    with console.status(what) as status:
-        yield lambda text: status.update(f"{what}: {text}")
-
-
 @click.command(
     cls=Command,
     epilog="""\b
@@ -67,7 +53,7 @@ better in it than it is; use conrl plan --log LOG --confidence 0.95 for that."""
 @click.argument("policy", type=click.Path(path_type=Path))
 @click.argument("log", type=click.Path(path_type=Path))
 @limit
-@click.option("--floor", "floors", help="Least expected total of a cost.", **repeated(read_limits))
+@floor
 @column
 @ignore
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
@@ -88,7 +74,7 @@ def assess(
 ) -> None:
     """What LOG says about POLICY: intervals for reward and costs, how likely limits hold, what to log next."""
     load_kernels()
-    from conrl.cli import json_records, tables
+    from conrl.cli import log_records, log_tables
     from conrl.estimation.assess import assess
     from conrl.problem import Linear
 
@@ -97,8 +83,8 @@ def assess(
         raise SpecError(f"{log} holds no step; nothing is known")
     asked = Linear(limits or None, floors or None) if limits or floors else None  # else those of the policy's file
     result = assess(policy, found, asked, level=level, draws=draws, seed=seed)
-    record = json_records.assess_record(str(policy), str(log), result)
-    show(as_json, record, lambda: tables.assess_tables(record))
+    record = log_records.assess_record(str(policy), str(log), result)
+    show(as_json, record, lambda: log_tables.assess_tables(record))
 
 
 def check_model_or_log(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +111,7 @@ def repeated(read: Callable[..., dict[str, Any]]) -> dict[str, Any]:
 limit = click.option(
     "--limit", "limits", help="Limit on an expected total cost; inf for none.", **repeated(read_limits)
 )
+floor = click.option("--floor", "floors", help="Least expected total of a cost.", **repeated(read_limits))
 never = click.option("--never", help="What no single episode may exceed.", **repeated(read_limits))
 chance = click.option(
     "--chance",
@@ -167,6 +168,10 @@ imports = click.option(
     help="A module with plug-ins, to import first; may be repeated.",
 )
 
+allow_import = click.option(
+    "--allow-import", is_flag=True, help="Import the modules that a study names, such as import = [MODULE]."
+)
+
 GIVEN = (limit, horizon, discount, average, total, parameter, start, normalize)  # what makes a model of its name
 
 
@@ -189,6 +194,18 @@ def model_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def refuse_for_fleet(file: str, given: Mapping[str, Any]) -> None:
+    """Refuse options that a fleet does not have; `given` has their values by their names."""
+    if (refused := next((name for name, value in given.items() if value), None)) is not None:
+        raise SpecError(f"{refused} is not for a fleet; see the table [fleet] and the tables [[unit]] of {file}")
+
+
+def one_model_only(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a model that a fleet does not have, by their names."""
+    options = {"--set": given["settings"], "--start": given["start"], "--discount": given["discount"] is not None}
+    return options | {"--average": given["average"], "--total": given["total"]}
 
 
 def read_criterion(given: dict[str, Any]) -> dict[str, Any]:

@@ -9,18 +9,21 @@ import click
 
 from conrl.cli import completion
 from conrl.cli.command import Command, load_kernels, show
-from conrl.cli.logs import check_model_or_log, column, ignore, model_from_log, working
+from conrl.cli.logs import check_model_or_log, column, ignore, model_from_log
 from conrl.cli.logs import log as logged
 from conrl.cli.options import (
     chance,
     check_files,
     cvar,
+    floor,
     model_options,
     never,
+    one_model_only,
     read_criterion,
     read_limits,
     read_share,
     read_threshold,
+    refuse_for_fleet,
     repeated,
 )
 from conrl.errors import SpecError
@@ -77,7 +80,7 @@ Exit code 3: no policy keeps the limits.""",
 @click.option("--confidence", type=float, metavar="P", help="Keep the limits with this probability. Of --log.")
 @click.option("--use-unseen", is_flag=True, help="Use pairs that the log never has too. Of --confidence.")
 @model_options
-@click.option("--floor", "floors", help="Least expected total of a cost.", **repeated(read_limits))
+@floor
 @click.option("--per-step", help="Limit on the expected cost of every single step.", **repeated(read_limits))
 @never
 @chance
@@ -160,17 +163,15 @@ def plan(
         foreign |= {"--never": never, "--chance": chance, "--cvar": cvar, "--grid": grid}
         foreign |= {"--deterministic": deterministic, "--time-limit": time_limit is not None}
         foreign |= {"--confidence": confidence is not None, "--use-unseen": use_unseen}
-        own = {"--planner": planner != "column-generation", "--set": given["settings"], "--start": given["start"]}
-        own |= {"--discount": given["discount"] is not None, "--average": given["average"], "--total": given["total"]}
-        if (refused := next((name for name, value in (foreign | own).items() if value), None)) is not None:
-            raise SpecError(f"{refused} is not for a fleet; see the table [fleet] and the tables [[unit]] of {model}")
+        foreign |= {"--planner": planner != "column-generation"}
+        refuse_for_fleet(model, foreign | one_model_only(given))
         shared = (limits, floors, per_step)
         _plan_fleet(model, given["horizon"], shared, given["normalize"], tol, threads, played, seed, as_json)
         return
     from conrl import drawing, evaluation, planners, planning, problem
     from conrl import policy_map as play
-    from conrl.cli import json_records, tables
-    from conrl.cli.terminal import search_bar
+    from conrl.cli import plan_records, plan_tables
+    from conrl.cli.terminal import search_bar, working
     from conrl.envs import naming
     from conrl.mixture import Mixture
     from conrl.policy_file import SELDOM
@@ -210,10 +211,10 @@ def plan(
             drawing.save_figure(drawing.policy_figure(best), path)
         else:
             best.save(path)
-    record = json_records.plan_record(str(log if model is None else model), best, simulation, risk)
+    record = plan_records.plan_record(str(log if model is None else model), best, simulation, risk)
     one = "" if best.weights.size == 1 or isinstance(best.policy, Mixture) else MARKOV
     wrote = [f"wrote {path}{one if path.suffix in (*TABLES, JSON) else ''}" for path in out]
-    show(as_json, record, lambda: [*tables.plan_tables(record, best), *wrote])
+    show(as_json, record, lambda: [*plan_tables.plan_tables(record, best), *wrote])
 
 
 def _plan_fleet(
@@ -229,14 +230,14 @@ def _plan_fleet(
 ) -> None:
     """`conrl plan fleet.toml`: a plan of many units with shared limits; --simulate plays it with the guard."""
     from conrl import planning
-    from conrl.cli import json_records, tables
+    from conrl.cli import plan_records, plan_tables
     from conrl.envs.fleet_files import load_fleet
 
     fleet, names = load_fleet(file, horizon, *typed, normalize=normalize)
     best = planning.plan(fleet, tol=tol, threads=threads)
     simulation = None if runs is None else fleet.simulate(best, runs, seed)
-    record = json_records.fleet_record(file, names, best, simulation)
-    show(as_json, record, lambda: tables.fleet_tables(record))
+    record = plan_records.fleet_record(file, names, best, simulation)
+    show(as_json, record, lambda: plan_tables.fleet_tables(record))
 
 
 def _knapsack(
@@ -294,7 +295,7 @@ def frontier(
     """
     load_kernels()
     from conrl import drawing
-    from conrl.cli import json_records, tables
+    from conrl.cli import plan_records, plan_tables
     from conrl.envs import naming
     from conrl.planners.frontier import frontier
 
@@ -313,5 +314,5 @@ def frontier(
             drawing.save_figure(drawing.frontier_figure(curve), path)
         else:
             curve.save(str(path))
-    record = json_records.frontier_record(model, curve)
-    show(as_json, record, lambda: [*tables.frontier_tables(record, curve), *(f"wrote {path}" for path in out)])
+    record = plan_records.frontier_record(model, curve)
+    show(as_json, record, lambda: [*plan_tables.frontier_tables(record, curve), *(f"wrote {path}" for path in out)])

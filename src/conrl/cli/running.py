@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -106,59 +105,11 @@ def monitor(
 ) -> None:
     """Is what LOG says what POLICY promised? Each total against its expectation and its limit."""
     load_kernels()
+    from conrl.cli import log_records, log_tables
     from conrl.estimation.monitor import monitor
 
     found = monitor(policy, read_log(log, columns, ignore), alpha=alpha, ranges=ranges)
-    totals = [{**w._asdict(), "verdict": w.verdict} for w in found.totals]
-    record: dict[str, Any] = {
-        "policy": str(policy),
-        "log": str(log),
-        "alarm": found.alarm,
-        "alpha": found.alpha,
-        "episodes": found.episodes,
-        "skip": found.skip,
-        "left_out": found.left_out,
-        "totals": totals,
-        "odd": found.odd._asdict(),
-    }
-    show(as_json, record, lambda: _monitor_tables(record))
+    record = log_records.monitor_record(str(policy), str(log), found)
+    show(as_json, record, lambda: log_tables.monitor_tables(record))
     if found.alarm:
         context.exit(NOT_AS_PROMISED)
-
-
-def _monitor_tables(record: dict[str, Any]) -> list[Any]:
-    """What was promised beside what happened, and what is odd."""
-    from rich.text import Text
-
-    from conrl.cli.tables import brief, titled
-    from conrl.cli.terminal import Numbers, words
-
-    facts, odd = words(), record["odd"]
-    verdict = "not as promised" if record["alarm"] else "as promised" if record["episodes"] else "nothing has ended yet"
-    facts.add_row("verdict", Text(verdict, "bold"))
-    facts.add_row("episodes", f"{record['episodes']:,}")
-    if record["left_out"]:
-        facts.add_row("left out", f"{record['left_out']:,} episodes: the first that has not ended, and all after it")
-    if odd["steps"]:
-        text = f"{odd['steps']:,} of {odd['of']:,} steps; first in {odd['first']}"
-        facts.add_row("not the policy", Text(f"{text}. What follows is about what was played", "yellow"))
-    table = Numbers("an episode", "promised", "limit", "mean", "from", "to", "evidence", "verdict")
-    for row in record["totals"]:
-        bounds = ((sign, row[key]) for sign, key in (("<=", "limit"), (">=", "floor")) if row[key] is not None)
-        numbers = (brief(None if math.isnan(row[key]) else row[key]) for key in ("mean", "low", "high"))
-        limit = ", ".join(f"{sign} {brief(bound)}" for sign, bound in bounds)
-        table.add_row(row["name"], brief(row["promised"]), limit, *numbers, _odds(row["odds"]), row["verdict"])
-    level = f"{100 * (1 - record['alpha']):g}%"
-    note = f"from, to: means that are not refuted. All of this holds at all times at once, with probability {level}."
-    if record["skip"]:
-        note += f" {record['skip']:.1%} of all episodes are skipped; limits are those of an episode that is played."
-    return [
-        Text(f"{record['policy']} in {record['log']}", "bold"),
-        facts,
-        titled("what was promised", table, [Text(note)]),
-    ]
-
-
-def _odds(odds: float) -> str:
-    """How unlikely what was seen is, if the promise is kept."""
-    return "" if odds < 10.0 else "1 in a million" if odds > 1e6 else f"1 in {odds:,.0f}"

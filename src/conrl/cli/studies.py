@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from conrl.cli.command import show
-from conrl.cli.options import as_json, imports
+from conrl.cli.command import complain, show
+from conrl.cli.options import allow_import, as_json, imports
 from conrl.errors import RunError, SpecError
 
 if TYPE_CHECKING:
@@ -27,11 +27,6 @@ QUICK_DOPE = 10_000  # of every learner
 
 _workers = click.option("--workers", type=click.IntRange(1), metavar="N", help="Local processes. [default: all cores]")
 _dask = click.option("--dask", metavar="ADDRESS", help="A Dask scheduler, such as tcp://127.0.0.1:8786.")
-
-
-allow_import = click.option(
-    "--allow-import", is_flag=True, help="Import the modules that a study names, such as import = [MODULE]."
-)
 
 
 def read_spec(path: Path, allow_import: bool = False) -> Spec:
@@ -64,13 +59,11 @@ def tell(spec: Spec, outcome: Outcome, out: Path) -> int:
         last = next((line for line in reversed(text.splitlines()) if line.strip()), "")
         click.echo(f"Failed: {job.env_name} {job.name} seed {job.seed}: {' '.join(last.split())}", err=True)
     if outcome.interrupted:
-        click.echo("Error: interrupted; run the same command to resume", err=True)
-        return 130
+        return complain("interrupted; run the same command to resume", 130)
     if outcome.failed:
         count = len(outcome.failed)
         runs = "run" if count == 1 else "runs"
-        click.echo(f"Error: {count} {runs} failed; failed.txt in a run's directory has the traceback", err=True)
-        return FAILED
+        return complain(f"{count} {runs} failed; failed.txt in a run's directory has the traceback", FAILED)
     return 0
 
 
@@ -130,8 +123,8 @@ def reproduce(figure: str, quick: bool, out: Path | None, workers: int | None, d
 def reproduce_figure(figure: str, quick: bool, directory: Path, workers: int | None, dask: str | None) -> int:
     """The paper's figures."""
     from conrl.experiments import builtin_spec, load
-    from conrl.experiments.analysis import import_polars
     from conrl.experiments.figures import save_study_figure
+    from conrl.experiments.summaries import import_polars
 
     import_polars()  # what the summary needs is missed now, not after half an hour
     full = builtin_spec(figure)
@@ -203,8 +196,7 @@ def tune(spec: Path, out: Path, workers: int | None, allow_import: bool) -> int:
         with counting() as listener:
             trials = search(study, out, workers, listener)
     except KeyboardInterrupt:
-        click.echo("Error: interrupted; run the same command to resume", err=True)
-        return 130
+        return complain("interrupted; run the same command to resume", 130)
     best = " and best.json" if any(trial.state == "complete" for trial in trials) else ""
     terminal.show(*study_tables.tuning_tables(trials), *([f"wrote {out / 'trials.csv'}{best}"] if trials else []))
     return FAILED if any(trial.state == "failed" for trial in trials) else 0
@@ -241,7 +233,7 @@ def report(
     as_json: bool,
 ) -> None:
     """One self-contained HTML page of all runs under DIRECTORY."""
-    from conrl.cli import json_records, study_tables
+    from conrl.cli import study_records, study_tables
     from conrl.drawing import PICTURES
     from conrl.experiments import load
     from conrl.experiments.report import write_report
@@ -272,7 +264,7 @@ def report(
 
         export(study, tensorboard)
         wrote.append(tensorboard)
-    record = json_records.study_record(study, wrote)
+    record = study_records.study_record(study, wrote)
     show(as_json, record, lambda: [*study_tables.study_tables(record), *(f"wrote {path}" for path in wrote)])
     for line in study.unreadable:
         click.echo(f"left out: {line}", err=True)

@@ -73,6 +73,17 @@ def search_bar(seconds: float | None) -> Iterator[Callable[[float | None, float,
         yield report
 
 
+@contextmanager
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """Say at a terminal what is being tried, in one line that goes away."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda text: None
+        return
+    with console.status(what) as status:
+        yield lambda text: status.update(f"{what}: {text}")
+
+
 class Numbers:
     """A table: names to the left, numbers to the right; below each other where the terminal is too narrow."""
 

@@ -1,0 +1,266 @@
+"""What plans, plans of fleets and frontiers come to, for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from conrl.cli.json_records import Record
+from conrl.cli.tables import ALL_ROWS, Parts, brief, precise, titled
+from conrl.cli.terminal import Numbers, can_print, columns, words
+from conrl.errors import SpecError
+from conrl.planners import Frontier, Plan
+from conrl.planners.basis import seen_steps
+from conrl.policy_map import percent, policy_legend, policy_text, state_play
+from conrl.problem import Knapsack
+from conrl.wording import counted
+
+MOST_STEPS = 48  # of a table by step
+EACH_PART = 5  # to so many at the start, around the limit and at the end
+ASCII = str.maketrans("↑↓←→█·⋮", "^v<>#..")
+
+
+def plan_tables(record: Record, plan: Plan) -> Parts:
+    """The certificate, costs, budgets, mixture and simulation, as far as there are any, and what the policy does."""
+    title = f"{record['model']}: {record['states']} states, {record['actions']} actions, "
+    title += record.get("criterion") or f"{record['horizon']} steps"
+    parts: Parts = [Text(title, "bold"), _certificate(record, plan)]
+    if record["costs"]:
+        parts += [_costs_table(record["costs"]), *_excess(record["rows"])]
+    parts += _steps_tables(record.get("per_step", {}))
+    if "single_episodes" in record:
+        parts.append(_tails_table(record["single_episodes"]))
+    budgets = {name: row for name, row in record.get("budgets", {}).items() if math.isfinite(row["budget"])}
+    if budgets:
+        parts.append(_budgets_table(budgets))
+    if len(record["mixture"]) > 1:
+        parts.append(_mixture_table(record["mixture"]))
+    if "simulation" in record:
+        parts.append(_simulation_table(record["simulation"]))
+    return [*parts, _policy_part(plan)]
+
+
+def fleet_tables(record: Record) -> Parts:
+    """The certificate of a fleet's plan, what is shared, what each type gets, and the simulation if there is one."""
+    types = record["types"]
+    title = f"{record['fleet']}: {record['units']:,} units of {len(types)} types, {record['horizon']} steps"
+    facts = words()
+    facts.add_row("reward", Text(precise(record["reward"]), "bold"))
+    facts.add_row("bound", precise(record["bound"]))
+    facts.add_row("gap", f"{record['gap']:.1e}")
+    status = record["status"]
+    facts.add_row("status", Text(f"{status}: {record['message']}", "" if status == "optimal" else "yellow"))
+    mixing = len(record["mixed"])
+    facts.add_row("mixing", f"{mixing:,} of {record['units']:,} units; every other has one deterministic policy")
+    parts: Parts = [Text(title, "bold"), facts]
+    if record["costs"]:
+        parts += [_costs_table(record["costs"]), *_excess(record["rows"])]
+    parts += _steps_tables(record["per_step"])
+    names = list(record["costs"])
+    shares = Numbers("model", "units", "policies", "reward", *names)
+    for entry in types:
+        numbers = (brief(entry["reward"]), *(brief(entry["costs"][name]) for name in names))
+        shares.add_row(entry["model"], f"{entry['units']:,}", str(len(entry["policies"])), *numbers)
+    parts.append(titled("what each type earns and spends, all its units together", shares))
+    if "simulation" in record:
+        parts.append(_fleet_simulation_table(record["simulation"]))
+    return parts
+
+
+def _fleet_simulation_table(simulation: Record) -> Group:
+    table = Numbers("total", "mean", "± s.e.", "largest", "runs above the limit")
+    mean, error = simulation["mean"], simulation["standard_error"]
+    table.add_row("reward", brief(mean["reward"]), f"{error['reward']:.2g}", "", "")
+    for name, exceed in simulation["exceed"].items():
+        above = "" if math.isnan(exceed) else percent(exceed)
+        largest = precise(simulation["largest"][name])
+        table.add_row(name, brief(mean["costs"][name]), f"{error['costs'][name]:.2g}", largest, above)
+    share = simulation["share_of_bound"]
+    of_bound = "" if math.isnan(share) else f"; the reward is {100.0 * share:.2f}% of the bound"
+    title = f"{simulation['runs']} guarded runs: {simulation['refused']:.4g} actions refused in each{of_bound}"
+    return titled(title, table)
+
+
+def _certificate(record: Record, plan: Plan) -> Table:
+    facts = words()
+    facts.add_row("reward", Text(precise(record["reward"]), "bold"))
+    if plan.mdp.bonus is not None:
+        facts.add_row("objective", f"{precise(record['objective'])}  (optimistic: the model carries a bonus)")
+    if isinstance(plan.problem, Knapsack):
+        facts.add_row("skip", f"{percent(record['skip'])} of episodes; reward and costs are the mean over all episodes")
+    if record["bound"] is not None:
+        facts.add_row("bound", precise(record["bound"]))
+        facts.add_row("gap", f"{record['gap']:.1e}")
+    if plan.confidence is not None:
+        facts.add_row("confidence", Text(f"{plan.confidence.probability:.3f}, {plan.confidence.asked:g} asked", "bold"))
+        plain = precise(plan.confidence.plain, 6) if math.isfinite(plan.confidence.plain) else "unknown"
+        facts.add_row("without", f"reward {plain} is what the estimate promises without caution")
+    if plan.deterministic:
+        facts.add_row("kind", "one deterministic policy; bound and gap are to the best of all deterministic policies")
+    status = record["status"]
+    facts.add_row(
+        "status", Text(f"{status}: {record['message']}", "" if status in ("optimal", "confident") else "yellow")
+    )
+    return facts
+
+
+def _costs_table(costs: Record) -> Numbers:
+    floored = any(math.isfinite(cost["floor"]) for cost in costs.values())
+    table = Numbers("cost", "expected", "limit", "price", *(("floor", "floor price") if floored else ()))
+    for name, cost in costs.items():
+        floor = (precise(cost["floor"]), brief(cost["floor_price"])) if floored else ()
+        table.add_row(name, precise(cost["value"]), precise(cost["limit"]), brief(cost["price"]), *floor)
+    return table
+
+
+def _steps_tables(per_step: Record) -> Parts:
+    """What each step costs, by cost."""
+    parts: Parts = []
+    for name, steps in per_step.items():
+        table = Numbers("step", name, "limit", "price")
+        for step in steps[:MOST_STEPS]:
+            table.add_row(str(step["step"]), brief(step["value"]), precise(step["limit"]), brief(step["price"]))
+        left = len(steps) - MOST_STEPS
+        parts.append(titled(f"{name} of each step", table, [Text(f"and {left} more steps", "dim")] if left > 0 else ()))
+    return parts
+
+
+def _tails_table(rows: Sequence[Record]) -> Group:
+    table = Numbers("single episodes", "value", "price")
+    for row in rows:
+        table.add_row(row["name"], precise(row["value"]), brief(row["price"]))
+    return titled("the policy acts on what was spent so far", table)
+
+
+def _excess(rows: Sequence[Record]) -> Iterator[Text]:
+    """What exceeds its bound, however little."""
+    over = [row for row in rows if row["excess"] > 0.0]
+    if over:
+        rounding = all(row["excess"] <= row["allowance"] for row in over)
+        listed = ", ".join(f"{row['name']} by {row['excess']:.1e}" for row in over)
+        yield Text(f"exceeded{' within rounding' if rounding else ''}: {listed}", "dim" if rounding else "yellow")
+
+
+def _budgets_table(budgets: Record) -> Group:
+    table = Numbers("budget", "total", "expected", "runs that exceed it")
+    for name, row in budgets.items():
+        error = "" if math.isnan(row["standard_error"]) else f" ± {percent(row['standard_error'])}"
+        table.add_row(name, precise(row["budget"]), precise(row["expected"]), f"about {percent(row['exceed'])}{error}")
+    one = next(iter(budgets.values()))
+    episodes = counted(one["episodes"], "episode")
+    title = f"budgets for {episodes}: kept in expectation only ({one['method']}, without a guard)"
+    return titled(title, table, _means_note([name for name, row in budgets.items() if row["pays_means"]]))
+
+
+def _mixture_table(mixture: Sequence[Record]) -> Group:
+    table = Numbers("policy", "weight", "reward", *mixture[0]["costs"])
+    heaviest = sorted(range(len(mixture)), key=lambda i: -mixture[i]["weight"])[:ALL_ROWS]  # a heuristic may mix dozens
+    for i in sorted(heaviest):
+        part = mixture[i]
+        table.add_row(str(i + 1), f"{part['weight']:.6f}", *map(precise, (part["reward"], *part["costs"].values())))
+    if len(mixture) > ALL_ROWS:
+        table.add_row(f"({len(mixture) - ALL_ROWS} lighter)")
+    return titled(f"a mixture of {len(mixture)} policies: each episode plays one of them", table)
+
+
+def _simulation_table(simulation: Record) -> Group:
+    quantiles = simulation["quantiles"]
+    shares = ("median" if q == "0.5" else f"{100 * float(q):g}%" for q in quantiles)
+    short = simulation["fall_short"]
+    floored = not all(map(math.isnan, short.values()))
+    table = Numbers("total", "mean", "± s.e.", *shares, "above its limit", *(["below its floor"] if floored else []))
+    measures = (simulation["mean"], simulation["standard_error"], *quantiles.values())
+    table.add_row("reward", *(f"{measure['reward']:.4g}" for measure in measures), "", *([""] if floored else []))
+    for name, exceed in simulation["exceed"].items():
+        costs = (f"{measure['costs'][name]:.4g}" for measure in measures)
+        outside = (exceed, short[name]) if floored else (exceed,)
+        table.add_row(name, *costs, *("" if math.isnan(share) else percent(share) for share in outside))
+    floor = ", and below the floor" if floored else ""
+    title = f"{counted(simulation['episodes'], 'simulated episode')}: mean, quantiles, share above the limit{floor}"
+    return titled(title, table, _means_note(simulation["pays_means"]))
+
+
+def _means_note(names: Sequence[str]) -> list[Text]:
+    why = "the model has one amount for each state and action; if real pay varies, the tails are wider than shown"
+    return [Text(f"{', '.join(names)}: {why}", "italic dim")] if names else []
+
+
+def _policy_part(plan: Plan) -> Group:
+    """The policy on the model's map or, without one, state by state."""
+    note = Text("most played action over the episode, and any other with more than 10%", "italic dim")
+    try:
+        rows = policy_text(plan.mdp, plan.mixture, columns())
+    except SpecError:
+        return Group(_states_table(plan), note)
+    signs = {} if can_print("↑█·") else ASCII
+    lines = [
+        Text.assemble(
+            *((text.translate(signs), style) for text, style in row),
+            no_wrap=True,
+            overflow="ignore",  # a map that is too wide is wrapped by the terminal itself, not cut
+        )
+        for row in rows
+    ]
+    legend = policy_legend(plan.mdp, ends=any("%" in text for row in rows for text, _ in row))
+    return Group("", *lines, Text(legend.translate(signs), "dim"), note)
+
+
+def _states_table(plan: Plan) -> Group:
+    mdp = plan.mdp
+    done = state_play(mdp, plan.mixture)
+    order = np.argsort(-done.visits, kind="stable")
+    order = order[done.visits[order] > 0.0]
+    more = f", the {ALL_ROWS} most visited of {order.size}" if order.size > ALL_ROWS else ""
+    table = Numbers("state", "visits", "actions")
+    for s in order[:ALL_ROWS].tolist():
+        shown = [f"{mdp.action_name(a)} {percent(done.shares[s, a])}" for a in done.actions(s)]
+        table.add_row(mdp.state_name(s), f"{done.visits[s]:.4g}", ", ".join(shown))
+    played = ", in an episode that is played" if plan.skip > 0.0 else ""
+    return titled(f"what is done where, as shares over the steps of an episode{played}{more}", table)
+
+
+def frontier_tables(record: Record, curve: Frontier) -> Parts:
+    """The vertices of the curve, and what it says at the model's own limit."""
+    vertices, own = record["vertices"], record["own_limit"]
+    others = curve.rows(math.inf).names  # the limits that stay as they are
+    held = f", with {', '.join(others)}" if others else ""
+    table = Numbers("vertex", "limit", "reward", "price")
+    before = -1
+    for i in _chosen([vertex["limit"] for vertex in vertices], own and own["limit"]):
+        if i > before + 1:
+            table.add_row(f"({i - before - 1} more)")
+        vertex = vertices[i]
+        table.add_row(str(i + 1), precise(vertex["limit"]), precise(vertex["reward"]), brief(vertex["price"]))
+        before = i
+    error = "" if record["complete"] else f"not complete: the true curve is at most {record['error']:.1e} higher"
+    parts: Parts = [
+        Text(f"{record['model']}: the best reward against the limit on {record['cost']}{held}", "bold"),
+        titled(f"{counted(len(vertices), 'vertex', 'vertices')}, {error or 'complete'}", table),
+        f"Infeasible below {precise(vertices[0]['limit'])}; flat from {precise(vertices[-1]['limit'])} on. "
+        "A price is the gain per unit of the limit up to the next vertex.",
+    ]
+    if curve.mdp._visits is not None:
+        parts.append(f"The model is {seen_steps(curve.mdp)}; the curve is exact for it alone.")
+    if own and own["feasible"]:
+        best = f"reward {precise(own['reward'])}, price {brief(own['price'])}"
+        parts.append(f"At the model's limit {precise(own['limit'])}: {best}.")
+    elif own:
+        parts.append(f"The model's limit {precise(own['limit'])} is infeasible.")
+    return parts
+
+
+def _chosen(limits: Sequence[float], limit: float | None) -> list[int]:
+    """The vertices to list: all, or the first, the last and those around the model's limit."""
+    size = len(limits)
+    if size <= ALL_ROWS:
+        return list(range(size))
+    chosen = {*range(EACH_PART), *range(size - EACH_PART, size)}
+    if limit is not None:
+        at = int(np.searchsorted(limits, limit))
+        chosen |= {i for i in range(at - EACH_PART // 2 - 1, at + EACH_PART // 2 + 1) if 0 <= i < size}
+    return sorted(chosen)
