@@ -855,6 +855,7 @@ HOSTILE = {
     "no XML": ("nothing", "not a readable Excel workbook"),
     "cut": (SHEET.format("<row><c><v>1")[:150], "not a readable Excel workbook"),
     "entities": (f'<!DOCTYPE x [<!ENTITY a "aaaa">]>{SHEET.format("")}', "declares a document type"),
+    "entities in UTF-16": (f'<!DOCTYPE x [<!ENTITY a "aaaa">]>{SHEET.format("")}', "declares a document type"),
     "a wrong text": (SHEET.format('<row><c t="s"><v>99</v></c></row>'), "not a readable Excel workbook"),
     "nothing": (SHEET.format(""), "is empty; expected a header"),
 }
@@ -864,16 +865,17 @@ HOSTILE = {
 def test_hostile_workbooks(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workbooks, "MAX_CELLS", 10**6)
     text, message = HOSTILE[case]
-    path = repacked(workbook(tmp_path / "m.xlsx", GOOD), sheet1=text.encode())
+    path = repacked(workbook(tmp_path / "m.xlsx", GOOD), sheet1=text.encode("utf-16" if "UTF-16" in case else "utf-8"))
     with pytest.raises(ModelError, match=message) as caught:
         load(path)
+    assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
 
 
 def test_bombs_and_archives_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = repacked(workbook(tmp_path / "m.xlsx", GOOD), sheet1=b" " * 10**7)
     monkeypatch.setenv("CONRL_MAX_ARCHIVE", "1000000")
-    assert "it would take" in told(path)
+    assert "m.xlsx: it would take" in told(path)
     monkeypatch.delenv("CONRL_MAX_ARCHIVE")
     for data in (b"", b"PK\x03\x04", b"state,action\n", b"\xd0\xcf\x11\xe0 an old workbook"):
         path.write_bytes(data)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from conrl.errors import ModelError, shown, unknown
 from conrl.io.cells import to_cell
 from conrl.io.csv_files import table_of
-from conrl.io.files import atomic_write, check_entry
+from conrl.io.files import about, atomic_write, check_entry
 from conrl.io.numerals import Cell
 from conrl.io.sheets import CHUNK, BrokenRow, Row, stop
 from conrl.model import ConstrainedMDP
@@ -119,7 +119,8 @@ def _shown(value: Any) -> Cell:
 def open_workbook(path: Path, sheet: str | None) -> Workbook:
     """A sheet of a workbook, the first unless it is named."""
     with path.open("rb") as handle, _damage(path):
-        formulas = _check_archive(handle)
+        with about(path):
+            formulas = _check_archive(handle)
         book = _loaded(path, handle)
         names = [one.title for one in book.worksheets]
     if not names:
@@ -192,11 +193,11 @@ def _check_xml(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bool:
     formulas, kept = False, b""
     with archive.open(entry) as stream:
         while block := stream.read(BLOCK):
-            text = kept + block
+            text = kept + block.replace(b"\0", b"")  # UTF-16 has one beside each letter of a tag
             if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
                 raise ModelError(f"its part {entry.filename} declares a document type, which no workbook does")
             formulas |= b"<f>" in text or b"<f " in text or b"<f/" in text or b":f>" in text or b":f " in text
-            kept = block[-16:]
+            kept = text[-16:]
     return formulas
 
 
