@@ -541,6 +541,8 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "episode": lambda: conrl.Episode([0, 1], [0], [HUGE], [[1.0]]),
     "target": lambda: conrl.targets.Box("x", [1.0]),
     "near": lambda: conrl.convex.near([HUGE], 1.0),
+    "name": lambda: conrl.envs.make("mars-rover").cost_index(10**5000),
+    "environment": lambda: conrl.envs.make(10**5000),  # type: ignore[arg-type]
 }
 
 

@@ -118,10 +118,11 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> str:
     options = list(known)
     if (near := nearest(name, options)) is not None:
         return f"unknown {kind} {name!r}; did you mean {near!r}?"
+    given = repr(name) if isinstance(name, str) else shown(name)  # a text as it is: blanks may be what is wrong
     if not options:
-        return f"unknown {kind} {name!r}; there is none here"
+        return f"unknown {kind} {given}; there is none here"
     more = f", and {len(options) - MOST_LISTED:,} more" if len(options) > MOST_LISTED else ""
-    return f"unknown {kind} {name!r}; known: {', '.join(options[:MOST_LISTED])}{more}"
+    return f"unknown {kind} {given}; known: {', '.join(options[:MOST_LISTED])}{more}"
 
 
 def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:
