@@ -24,7 +24,7 @@ from collections import Counter
 from pathlib import Path
 
 import fuzzing
-from fuzzing.doors import DOORS, Broken
+from fuzzing.doors import DOORS, ENDED, Broken
 from launch import limited
 
 SECONDS = 60  # of work
@@ -69,20 +69,26 @@ def main() -> int:
     todo = [(door, case) for door, case in cases(options.cases) if door in doors]
     if options.case is not None:
         todo = [(door, options.case) for door in doors]
-    begun, found = time.monotonic(), Counter[str]()
+    begun, found = time.monotonic(), {door: Counter[str]() for door in doors}
     wrong = []
     for done, (door, case) in enumerate(todo, start=1):
+        ENDED.clear()
         problem = attempt(door, case)
-        found[door] += 1
+        found[door].update(ENDED, cases=1)
         if problem is not None:
             wrong.append((door, case))
             sys.stderr.write(f"--door {door} --case {case}\n{problem}\n\n")
         if done % 1000 == 0:
             sys.stderr.write(f"{done} of {len(todo)}, {len(wrong)} broken, {time.monotonic() - begun:.0f} s\n")
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    sys.stdout.write(
-        json.dumps({"cases": dict(found), "broken": len(wrong), "first": wrong[:10], "peak MiB": round(most)}) + "\n"
-    )
+    record = {
+        "doors": found,
+        "cases": len(todo),
+        "broken": len(wrong),
+        "first": wrong[:10],
+        "peak MiB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "minutes": round((time.monotonic() - begun) / 60, 1),
+    }
+    sys.stdout.write(json.dumps(record) + "\n")
     return 1 if wrong else 0
 
 

@@ -7,6 +7,7 @@ import os
 import random
 import re
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +33,7 @@ class Door(NamedTuple):
 
 
 DOORS: dict[str, Door] = {}
+ENDED = Counter[str]()  # how many commands and calls did what was asked, and how many refused it
 
 
 def door(name: str, weight: int) -> Callable[[Work], Work]:
@@ -52,9 +54,10 @@ class Broken(AssertionError):
 def command(*words: Any) -> str:
     """Run the command line here; anything but a documented end is broken. What it printed."""
     before = _files()
-    done = CliRunner().invoke(cli, [str(word) for word in words])
+    done = CliRunner().invoke(cli, [str(word).replace("\0", "") for word in words])  # no shell passes a NUL
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise Broken("".join(traceback.format_exception(done.exception)))
+    ENDED["refused" if done.exit_code in (2, 3) else "done"] += 1
     if done.exit_code not in CODES:
         raise Broken(f"exit code {done.exit_code}: {done.stderr}")
     if "Traceback" in done.stderr or any(len(line) > LONGEST for line in done.stderr.splitlines()):
@@ -63,7 +66,8 @@ def command(*words: Any) -> str:
         raise Broken(f"prints {odd!r}, which a terminal may obey: {done.output[:2000]!r}")
     if done.exit_code in (2, 3):
         lines = [line for line in done.stderr.splitlines() if line.strip() and not PROGRESS.fullmatch(line)]
-        if not lines or not all(line.startswith("Error: ") or line.startswith("Warning: ") for line in lines):
+        kinds = {line.partition(": ")[0] for line in lines}
+        if "Error" not in kinds or kinds - {"Error", "Warning"}:
             raise Broken(f"more than its line: {done.stderr[:2000]!r}")
         if words[0] not in WRITING and (after := _files()) != before:
             raise Broken(f"exit code {done.exit_code}, and files were written: {after - before}")
@@ -95,6 +99,8 @@ def call(work: Callable[[], Any], *allowed: type[BaseException]) -> None:
     good: tuple[type[BaseException], ...] = (conrl.ConRLError, *allowed)
     try:
         work()
+        ENDED["done"] += 1
     except good as error:
+        ENDED["refused"] += 1
         if not str(error).strip():
             raise Broken(f"an error without words: {error!r}") from error

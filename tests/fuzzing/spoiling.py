@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ ODD = (
     *("\x00", "\ufeff", "'", '"', ",", "\n", "\r\n", "../../etc/passwd", "%s%n", "=1+1", "<script>", "x" * 5000),
     *("true", "null", "[]", "{}", "0x10", "1_000", "é", "\U0001f600", "9" * 400, "-0.0", "e\u0301", "\ud800"),
     *("1e1000000000", "9" * 5000, "[" * 2000, "a." * 80, "=cmd|'/c calc'!A0", "'=x", "+1-1", "@", "\t"),
+    *("\x1b[31mred", "\x07", "\x85", "\u2028", "\u202etxt", "\u00a0", "#REF!", "1,5", "1.234,5", "70%", "1e", "+-1"),
 )
 
 
@@ -72,8 +74,10 @@ def odd_count(r: random.Random) -> Any:
 
 
 def mutate(text: str, r: random.Random) -> bytes:
-    """A few changes to a text: cells, lines, bytes."""
+    """A few changes to a text: cells, lines, bytes; or one change after which it may well make sense."""
     data = text
+    if r.random() < 0.4:
+        return _shuffled(data, r).encode("utf-8", "surrogatepass")
     for _ in range(r.randint(1, 4)):
         lines = data.split("\n")
         at = r.randrange(len(lines))
@@ -98,6 +102,25 @@ def mutate(text: str, r: random.Random) -> bytes:
     if r.random() < 0.2:
         found = flipped(bytes(found), r)
     return bytes(found)
+
+
+def _shuffled(text: str, r: random.Random) -> str:
+    """The same with a cell of another line, with two lines in each other's place, or with another number."""
+    lines = text.split("\n")
+    one, other = r.randrange(len(lines)), r.randrange(len(lines))
+    sign = next((sign for sign in (",", ";", "\t", "=") if sign in lines[one]), " ")
+    cells, others = lines[one].split(sign), lines[other].split(sign)
+    at = r.randrange(len(cells))
+    kind = r.randrange(3)
+    if kind == 0:
+        lines[one], lines[other] = lines[other], lines[one]
+    elif kind == 1 and at < len(others):
+        cells[at] = others[at]
+        lines[one] = sign.join(cells)
+    else:
+        number = r.choice(("0", "1", "2", "-1", "0.5", "1e-12", "1e9", "1e300", "0.30000000001", " 1 ", "+1"))
+        lines[one] = re.sub(r"(?<![\w.])-?\d+(\.\d+)?(?![\w.])", number, lines[one], count=r.choice((1, 1, 2)))
+    return "\n".join(lines)
 
 
 def flipped(data: bytes, r: random.Random) -> bytearray:
