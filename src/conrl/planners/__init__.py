@@ -16,7 +16,8 @@ from conrl.planners.column_generation.planner import ColumnGeneration
 from conrl.planners.convex_program import ConvexProgram
 from conrl.planners.deterministic.planner import plan_deterministic
 from conrl.planners.feasibility import Feasibility
-from conrl.planners.fleet import FleetPlan, plan_fleet
+from conrl.planners.fleet import plan_fleet
+from conrl.planners.fleet_plan import FleetPlan
 from conrl.planners.frontier import Frontier
 from conrl.planners.lagrangian import Lagrangian, Trace
 from conrl.planners.linear_program import LinearProgram

@@ -10,284 +10,30 @@ over their answers j has basic solutions in which at most R units mix in all. On
 found is reached by moves that keep all rows (`kernels.fewer_mixtures`). It is valued anew from the units and checked
 against every row; if rounding has spoiled it, the mixture stays as it was found. Of c units of one type, whole numbers
 play each policy and what is left over mixes.
-
-A mixing unit draws its policy for itself. If instead each of them settles on one of its policies, the expectation may
-exceed a limit by what these few units may cost more: `FleetPlan.rounding`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from conrl import kernels
-from conrl._types import Float, Int
-from conrl.arguments import frozen, is_int
-from conrl.errors import RunError, SpecError, shown
-from conrl.mixture import Mixture
+from conrl._types import Float
+from conrl.arguments import frozen
+from conrl.errors import RunError, SpecError
 from conrl.model.fleet import Fleet
 from conrl.model.limits import Linear, resolve_limits
-from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
 from conrl.oracles import SumOracle, exact_oracle
 from conrl.planners.allowance import Allowance
-from conrl.planners.basis import seen_steps
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict, Optimum
 from conrl.planners.feasibility import infeasible
-from conrl.planners.result import MESSAGES, Checked, Row, certify, limited_totals, rows_kept, split_prices
-from conrl.policy import Deterministic, Policy
+from conrl.planners.fleet_plan import FleetPlan, Mix, Split
+from conrl.planners.result import Checked, certify, split_prices
 from conrl.problem import Rows, as_problem
-from conrl.wording import line, totals
-
-
-class Part(NamedTuple):
-    """Units of one type that do the same."""
-
-    units: int
-    policy: Policy | Mixture  # a mixture is drawn anew by each unit
-    value: Float  # [1+d]: the expected reward and costs of one of them
-
-
-class Mix(NamedTuple):
-    """A unit that mixes: which of the columns, and how likely each."""
-
-    unit: int  # the rank among the units of its member
-    columns: tuple[int, ...]
-    weights: tuple[float, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Who plays which column. Members with more than one policy are in `parts`; of the others all units play `main`."""
-
-    main: NDArray[np.int32]  # [M]
-    parts: dict[int, list[tuple[int, int]]]  # member: (column, how many units), before those that mix
-    mixes: dict[int, list[Mix]]  # member: its units that mix
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FleetPlan(Sheeted, Framed, Drawn):
-    """The best policies found for the units of a fleet, with the certificate.
-
-    `reward` and `costs` are expected totals of the whole fleet, `bound` a proven upper bound on the reward within the
-    limits, `gap` their difference. `prices[i]` >= 0 is the gain in reward per unit of limit i, `floor_prices[i]` the
-    loss per unit of floor i; `step_prices` the same of limits per step, by cost name. `shares` [types, d] is what each
-    type (each unit, in a stack) is expected to spend and `rewards` [types] what it earns. `mixed` are the units that
-    mix; every other has one deterministic policy. `policy(unit)` and `parts(type)` make the policies.
-
-    As a data frame: `total` ("reward", the name of a cost, then limits on single steps), `value`, `limit`, `price`,
-    `floor`, `floor_price`.
-    """
-
-    fleet: Fleet
-    status: str  # a key of MESSAGES
-    reward: float
-    costs: Float  # [d]
-    bound: float
-    prices: Float  # [d]
-    floor_prices: Float  # [d]
-    iterations: int  # directions asked of the oracle
-    limits: Float  # [d]: that it was planned for; inf for none
-    floors: Float  # [d]
-    rewards: Float  # [types]
-    shares: Float  # [types, d]
-    step_costs: dict[str, Float]  # expected costs of each step, of those limited so
-    step_prices: dict[str, Float]
-    rounding: Float  # [R]: by how much rows may be exceeded if mixing units settle on one policy
-    checked: Checked
-    oracle: SumOracle
-    directions: Float  # [n, 1 + ...]: of the columns
-    split: Split
-
-    def __repr__(self) -> str:
-        value = totals(("reward", *self.fleet.cost_names), (self.reward, *self.costs))
-        units = f"{self.fleet.num_units:,} units: {value}, gap {self.gap:.1e}, {self.status}"
-        return line(self, units, seen_steps(self.fleet))
-
-    def _columns(self) -> Columns:
-        names, value = self.fleet.cost_names, (self.reward, *self.costs)
-        table = limited_totals(names, value, (self.limits, self.floors), (self.prices, self.floor_prices))
-        for k, i in enumerate(self.fleet.step_costs):
-            name, H = names[i], self.fleet.horizon
-            limits = np.where(np.isfinite(self.fleet.step_limits[k]), self.fleet.step_limits[k], np.nan)
-            rows = {
-                "total": [f"{name} at step {h}" for h in range(H)],
-                "value": self.step_costs[name].tolist(),
-                "limit": limits.tolist(),
-                "price": self.step_prices[name].tolist(),
-            }
-            for title in table:
-                table[title] += rows.get(title, [np.nan] * H)
-        return table
-
-    def _sheet(self) -> Sheet:
-        title = f"Plan of a fleet of {self.fleet.num_units:,} units: {self.status}, gap {self.gap:.1e}"
-        return Sheet(title, self._columns(), (self.message,))
-
-    @property
-    def objective(self) -> float:
-        """What was maximised: the reward."""
-        return self.reward
-
-    @property
-    def gap(self) -> float:
-        """bound - reward: the most by which anything within the limits could do better."""
-        return self.bound - self.reward
-
-    @property
-    def message(self) -> str:
-        """What the status means and, where something is wrong, the remedy; and whether models are only estimates."""
-        return "; ".join(filter(None, (MESSAGES[self.status], seen_steps(self.fleet))))
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        """The limits, then the floors: value, bound, price, excess and allowance."""
-        return rows_kept(self.checked)
-
-    @property
-    def mixed(self) -> tuple[int, ...]:
-        """The units that mix policies, by number."""
-        found = []
-        for member, mixes in self.split.mixes.items():
-            units = self._units_of(member)
-            found += [int(units[mix.unit]) for mix in mixes]
-        return tuple(sorted(found))
-
-    def policy(self, unit: int) -> Policy | Mixture:
-        """The policy of one unit."""
-        if not is_int(unit) or not 0 <= unit < self.fleet.num_units:
-            raise SpecError(
-                f"unit is {shown(unit)}; the fleet has the units 0..{self.fleet.num_units - 1}", key=("unit",)
-            )
-        member = int(self.fleet.unit_member[unit])
-        if member not in self.split.parts:
-            return self._policy(member, int(self.split.main[member]))
-        rank = int(np.searchsorted(self._units_of(member), unit))
-        for column, count in self.split.parts[member]:
-            if rank < count:
-                return self._policy(member, column)
-            rank -= count
-        return self._mixture(member, self.split.mixes[member][rank])
-
-    def parts(self, type: int) -> list[Part]:
-        """What the units of a type do: how many of them play which policy."""
-        if not is_int(type) or not 0 <= type < self.fleet.num_types:
-            raise SpecError(
-                f"type is {shown(type)}; the fleet has the types 0..{self.fleet.num_types - 1}", key=("type",)
-            )
-        found = []
-        for member in np.flatnonzero(self.fleet.member_type == type).tolist():
-            whole = [(int(self.split.main[member]), int(self.fleet.counts[member]))]
-            for column, count in self.split.parts.get(member, whole):
-                found.append(Part(count, self._policy(member, column), self._value(member, column)))
-            for mix in self.split.mixes.get(member, []):
-                value = np.asarray(mix.weights) @ np.array([self._value(member, j) for j in mix.columns])
-                found.append(Part(1, self._mixture(member, mix), value))
-        return found
-
-    def to_html(self, path: str | Path | None = None) -> str:
-        """A page with a slider for every shared limit, open at those of the plan (`conrl.explore`); written, if there
-        is a path."""
-        from conrl.explorer import to_html  # above this layer: the plan hands itself on
-
-        return to_html(self, path)
-
-    def _units_of(self, member: int) -> Int:
-        return np.flatnonzero(self.fleet.unit_member == member)
-
-    def _mixture(self, member: int, mix: Mix) -> Mixture:
-        values = np.array([self._value(member, j) for j in mix.columns])
-        return Mixture(mix.weights, [self._policy(member, j) for j in mix.columns], values)
-
-    def _value(self, member: int, column: int) -> Float:
-        """[1+d]: of one unit of a member."""
-        stack, rank = self._place(member)
-        part = self.fleet.stacks[stack]
-        states = part.starts[rank]
-        actions = self._actions(stack, rank, column)
-        block, lane = divmod(int(part.kind[rank]), kernels.LANES)
-        p, x = part.probability[block, :, lane], part.pay[block, :, :, lane]
-        total, mu = np.zeros(x.shape[0]), states
-        for h in range(self.fleet.horizon):
-            pairs = part.pairs(h, actions[h])
-            total = total + x[:, pairs] @ mu
-            then = np.zeros_like(mu)
-            for s in np.flatnonzero(mu):
-                mine = slice(part.start[pairs[s]], part.start[pairs[s] + 1])
-                np.add.at(then, part.successor[mine], mu[s] * p[mine])
-            mu = then
-        return total
-
-    def _place(self, member: int) -> tuple[int, int]:
-        """The stack of a member, and its number there."""
-        for i, stack in enumerate(self.fleet.stacks):
-            if member < stack.members:
-                return i, member
-            member -= stack.members
-        raise IndexError(member)
-
-    def _actions(self, stack: int, rank: int, column: int) -> NDArray[np.uint16]:
-        """[H, S]: the choices of a member among the actions of each state."""
-        part = self.fleet.stacks[stack]
-        rows = np.full(part.members, -1, dtype=np.int64)
-        rows[rank] = 0
-        table: NDArray[np.uint16] = np.zeros((1, self.fleet.horizon, part.num_states), dtype=np.uint16)
-        self.oracle.choices(stack, self.directions[column], rows, table)
-        return table.reshape(table.shape[1:])
-
-    def _policy(self, member: int, column: int) -> Deterministic:
-        stack, rank = self._place(member)
-        part = self.fleet.stacks[stack]
-        choices = self._actions(stack, rank, column)
-        actions = np.stack([part.action[part.pairs(h, choice)] for h, choice in enumerate(choices)])
-        return Deterministic(actions, part.num_actions)
-
-    def tables(self, stack: int, members: Int) -> tuple[NDArray[np.uint16], Int, list[tuple[int, Int, Float]]]:
-        """What a simulation plays: choices [T, H, S], and the row of each unit of a stack, whose members are given.
-
-        Units that mix are listed with their rows and the weights of these.
-        """
-        part = self.fleet.stacks[stack]
-        offset = sum(other.members for other in self.fleet.stacks[:stack])
-        known: dict[tuple[int, int], int] = {}  # the row of a member and column, of members with several policies
-
-        def at(rank: int, column: int) -> int:
-            return known.setdefault((rank, column), part.members + len(known))
-
-        choice = members.copy()
-        mixing: list[tuple[int, Int, Float]] = []
-        several = [m - offset for m in self.split.parts if 0 <= m - offset < part.members]
-        for rank in several:
-            units = np.flatnonzero(members == rank)
-            begin = 0
-            for column, count in self.split.parts[rank + offset]:
-                choice[units[begin : begin + count]] = at(rank, column)
-                begin += count
-            for mix in self.split.mixes.get(rank + offset, []):
-                rows = np.array([at(rank, j) for j in mix.columns])
-                mixing.append((int(units[mix.unit]), rows, np.array(mix.weights)))
-        table = np.zeros((part.members + len(known), self.fleet.horizon, part.num_states), dtype=np.uint16)
-        main = self.split.main[offset : offset + part.members]
-        for column, direction in enumerate(self.directions):
-            alone = np.where(main == column, np.arange(part.members), -1)
-            alone[several] = -1
-            shared = np.full(part.members, -1, dtype=np.int64)
-            for (rank, j), row in known.items():
-                if j == column:
-                    shared[rank] = row
-            for rows in (alone, shared):
-                if (rows >= 0).any():
-                    self.oracle.choices(stack, direction, rows, table)
-        return table, choice, mixing
-
-
-# -- planning ---------------------------------------------------------------------------------------------
 
 
 def plan_fleet(fleet: Fleet, problem: Any, limits: Any, tol: float, max_sweeps: int, threads: int | None) -> FleetPlan:
