@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 
 import conrl
 from conrl.cli.main import main
-from conrl.experiments import RunRecord, Study, analysis, load, parse_spec, run_study
-from conrl.experiments.analysis import spaced
+from conrl.experiments import RunRecord, Study, environments, load, parse_spec, run_study
+from conrl.experiments.curves import spaced
 from conrl.experiments.report import contents
 from conrl.metrics import NEAR, OVER, WINDOW
 
@@ -359,7 +359,7 @@ def test_what_is_asked_twice_of_a_model_is_planned_once(tmp_path: Path, monkeypa
         return call
 
     for name in ("best_plan", "best_average"):
-        monkeypatch.setattr(analysis, name, counted(name, getattr(analysis, name)))
+        monkeypatch.setattr(environments, name, counted(name, getattr(environments, name)))
     budgets = {"kind": "Knapsack", "budgets": [6.0], "episodes": 60, "epsilon": 0.1}
     for i, learner in enumerate(["conrl", "ucbvi", "conrl", "tfw-ucrl2", "tfw-ucrl2"]):
         problem = budgets if i == 2 else None

@@ -21,7 +21,7 @@ from conrl.experiments import Event, Job, Run, Spec, builtin_spec, dope, parse_s
 from conrl.experiments.block_runs import BASELINE, BLOCKS, CURVE, Curve, marks, read_curve, write_curve
 from conrl.experiments.dope import Arm
 from conrl.experiments.execution import execute
-from conrl.experiments.jobs import Worlds
+from conrl.experiments.worlds import Worlds
 
 TWO = """\
 name = "dope"

@@ -36,7 +36,7 @@ from conrl.learners.base import NEEDED, OPTIONAL, BaseLearner
 from conrl.learners.saving import write_sealed
 from conrl.problem import Problem
 from conrl.running import GymnasiumWorld, ModelWorld, loop
-from conrl.running.history import Row
+from conrl.running.rows import Row
 from conrl.running.worlds import with_coins
 from conrl.signals import interruptible
 

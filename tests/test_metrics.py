@@ -27,8 +27,8 @@ from conrl.learners.ucbvi import UCBVI
 from conrl.metrics import Scores
 from conrl.model.transform import reachable_part, single_episode
 from conrl.problem import tightened
-from conrl.running.history import Row
 from conrl.running.progress import facts
+from conrl.running.rows import Row
 
 NAN, INF = float("nan"), float("inf")
 EDGE = 1e-7  # of a size: by which made-up numbers miss the edges of a definition, so that rounding decides nothing

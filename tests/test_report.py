@@ -16,7 +16,8 @@ from test_analysis import write_run
 
 from conrl.envs import box, make, mars_rover
 from conrl.experiments import Study, load
-from conrl.experiments.analysis import Environment, Failure
+from conrl.experiments.analysis import Failure
+from conrl.experiments.environments import Environment
 from conrl.experiments.records import RunRecord
 from conrl.experiments.report import contents, explorer, render, write_report
 from conrl.explorer import subject

@@ -32,11 +32,11 @@ from launch import PATIENCE, alive, children, launch, launched, strike, wait_unt
 
 import conrl
 from conrl.cli.main import main
-from conrl.experiments import Event, Job, Run, Spec, load, load_spec, parse_spec, parts, processes, run_study
+from conrl.experiments import Event, Job, Run, Spec, load, load_spec, parse_spec, processes, run_study
 from conrl.experiments.execution import execute
-from conrl.experiments.jobs import Worlds
 from conrl.experiments.processes import ONE_THREAD
 from conrl.experiments.view import watching
+from conrl.experiments.worlds import WorldFields, Worlds, made_world
 
 SMALL = """\
 name = "small"
@@ -135,13 +135,12 @@ def cli(spec: str, out: Path, *options: str) -> Result:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the worlds that are made, as they are."""
     names: list[str] = []
-    world = parts.world
 
-    def counted(asked: parts.WorldFields) -> Any:
+    def counted(asked: WorldFields) -> Any:
         names.append(asked.env)
-        return world(asked)
+        return made_world(asked)
 
-    monkeypatch.setattr(parts, "world", counted)
+    monkeypatch.setattr("conrl.experiments.worlds.made_world", counted)
     return names
 
 

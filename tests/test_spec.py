@@ -20,9 +20,9 @@ import conrl
 from conrl.cli.main import main
 from conrl.cli.studies import read_spec
 from conrl.experiments import Job, Run, Spec, SpecMistakes, builtin_spec, load_spec, parse_spec
-from conrl.experiments.jobs import Worlds
 from conrl.experiments.spec import LARGEST_FILE
 from conrl.experiments.toml_lines import Lines
+from conrl.experiments.worlds import Worlds
 
 BUILT_IN = sorted(p.name.removesuffix(".toml") for p in (resources.files("conrl.experiments") / "specs").iterdir())
 

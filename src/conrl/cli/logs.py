@@ -102,7 +102,7 @@ def model_from_log(
     path: Path, columns: Mapping[str, str], ignored: tuple[str, ...], given: Mapping[str, Any], missing: bool
 ) -> Any:
     """The estimate of a log, with what the options of a model say: horizon, limits, first state."""
-    from conrl.envs.naming import state_of
+    from conrl.envs.naming import with_start
     from conrl.estimation.estimate import estimate
     from conrl.model.criteria import Criterion
 
@@ -118,4 +118,4 @@ def model_from_log(
     model = estimate(log, horizon=max(longest, steps or 1), limits=limits, unvisited=kind)
     if horizon is not None:
         model = model.replace(horizon=horizon)
-    return model if given["start"] is None else model.replace(initial=state_of(model, given["start"]))
+    return with_start(model, given["start"])

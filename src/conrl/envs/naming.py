@@ -68,6 +68,11 @@ def about(name: str, settings: Mapping[str, Any]) -> Iterator[None]:
         raise
 
 
+def with_start(mdp: ConstrainedMDP, start: str | None) -> ConstrainedMDP:
+    """The model with the state of this name, or index, as the first; as it is where none is named."""
+    return mdp if start is None else mdp.replace(initial=state_of(mdp, start))
+
+
 def with_limits(mdp: ConstrainedMDP, limits: dict[str, float]) -> ConstrainedMDP:
     """The model with these limits in the place of its own."""
     if not limits:

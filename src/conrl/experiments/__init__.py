@@ -1,8 +1,10 @@
 """Studies: many runs on disk, resumable, locked, never lost; what came of them as tables, figures and a report."""
 
 from conrl.errors import SpecMistakes
-from conrl.experiments.analysis import Curve, Environment, Failure, Study
+from conrl.experiments.analysis import Failure, Study
 from conrl.experiments.comparison import Aggregate, Comparison, Profile
+from conrl.experiments.curves import Curve
+from conrl.experiments.environments import Environment
 from conrl.experiments.execution import Event
 from conrl.experiments.jobs import Job, Run
 from conrl.experiments.loading import load

@@ -1,19 +1,16 @@
-"""What came of a study: curves over trajectories and a table, with intervals over seeds.
+"""What came of a study: its runs, and what follows from them, with intervals over seeds.
 
 The unit is a seed: a mean, a standard deviation or an interval is over runs, never over episodes. Intervals are those
-of `conrl.experiments.statistics`: there are none of fewer than 3 seeds. Algorithms that use different numbers of
-trajectories are read off at common numbers of them.
+of `conrl.experiments.statistics`: there are none of fewer than 3 seeds.
 
 Reward and cost are smoothed values, *cumulative* is the realised cost summed over all trajectories so far; these words
-and the others of the table are defined in `conrl.metrics`. Algorithms are compared, over environments too, in
-`conrl.experiments.comparison`.
+and the others of the tables are defined in `conrl.metrics`. Here is what was asked for: `environments` says what runs
+are held against, `curves` and `summaries` compute curves and tables, `comparison` compares algorithms.
 """
 
 from __future__ import annotations
 
-import sys
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -23,96 +20,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from conrl._types import Float, Int
-from conrl.envs import naming
-from conrl.errors import ConRLError, InfeasibleError, ModelWarning, RunError, SpecError, shown, unknown
+from conrl._types import Int
+from conrl.errors import SpecError, unknown
 from conrl.experiments import comparison
 from conrl.experiments.comparison import Aggregate, Comparison, Profile, Table
+from conrl.experiments.curves import Curve, curves_of
+from conrl.experiments.environments import Environment, apart, best_rewards, environment_of
 from conrl.experiments.measures import COMPARED, Measure, Numbers, compared, of_costs, of_run
 from conrl.experiments.records import RunRecord
-from conrl.experiments.statistics import over_seeds
-from conrl.experiments.store import digest
+from conrl.experiments.summaries import COLUMNS, LONG, frame, import_polars, long_rows_of, rows_of
 from conrl.io.cells import csv_text, to_cell
 from conrl.io.files import atomic_write
 from conrl.metrics import MARGIN
-from conrl.model import ConstrainedMDP, transform
-from conrl.model.limits import resolve_limits
 from conrl.notebook import Columns, Framed, Sheet, Sheeted
-from conrl.planners import Plan
-from conrl.plugins import MODULE, load_function
-from conrl.problem import Linear
-from conrl.running.history import best_average, best_plan
-from conrl.wording import counted, line, listed, short, totals
+from conrl.wording import counted, line, listed, short
 
 if TYPE_CHECKING:
     import polars
     from matplotlib.axes import Axes
 
 
-# Of the table.
-COLUMNS: dict[str, type] = {
-    **dict.fromkeys(("environment", "algorithm"), str),
-    **dict.fromkeys(("seeds", "episodes"), int),
-    **dict.fromkeys(("reward", "reward_std", "reward_low", "reward_high"), float),
-    "cost_name": str,
-    **dict.fromkeys(("cost", "cost_std", "cost_low", "cost_high", "limit", "floor", "cumulative"), float),
-    **dict.fromkeys(("violations", "violating", "strong_violation", "excess_slope", "solved"), float),
-    "solved_seeds": int,
-    **dict.fromkeys(("regret", "safe_regret", "strong_regret"), float),
-    **dict.fromkeys(("last_iterate_reward", "last_iterate_shortfall"), float),
-    **dict.fromkeys(("last_iterate_cost", "last_iterate_excess"), float),
-    **dict.fromkeys(("average_policy_reward", "average_policy_cost"), float),
-}
-# Of the long table.
-LONG: dict[str, type] = {
-    **dict.fromkeys(("environment", "algorithm"), str),
-    "seed": int,
-    **dict.fromkeys(("metric", "cost_name"), str),
-    "value": float,
-}
-# The numbers of several runs become their mean; these, their median.
-OF_RUNS = (
-    *("regret", "safe_regret", "strong_regret", "solved"),
-    *("last_iterate_reward", "last_iterate_shortfall", "average_policy_reward"),
-)
-OF_COSTS = (
-    *("cumulative", "violations", "violating", "strong_violation", "excess_slope"),
-    *("last_iterate_cost", "last_iterate_excess", "average_policy_cost"),
-)
-MEDIANS = ("solved", "excess_slope")
 # Of a study in a notebook: columns of the table, and their titles.
 SHOWN = {
     **{name: name for name in ("environment", "algorithm", "seeds", "episodes", "reward")},
     "cost_name": "of cost",
     **{name: name for name in ("cost", "limit", "floor", "violations", "solved", "regret")},
 }
-
-
-@dataclass(frozen=True, eq=False)
-class Environment:
-    """Where runs were played; `mdp` and `optimum` are None where they cannot be known.
-
-    `limits` and `floors` are the environment's own, and `optimum` is the best policy within them. An algorithm with
-    budgets, or with limits on single episodes, has a problem of its own: its numbers are in its own rows. Where no
-    algorithm has the environment's problem, it is the one that they all have; if they have several, there are no limits
-    and no optimum here.
-    """
-
-    name: str
-    title: str
-    mdp: ConstrainedMDP | None
-    cost_names: tuple[str, ...]
-    limits: Float  # [d]; inf for none
-    floors: Float  # [d]; -inf for none
-    optimum: Plan | None
-    unknown: str = ""  # why nothing is compared with a model that there was, or nothing with one optimum
-
-    def __repr__(self) -> str:
-        bounded = [i for i in range(len(self.cost_names)) if np.isfinite(self.floors[i])]
-        floors = totals([self.cost_names[i] for i in bounded], self.floors[bounded])
-        limits = f"limits {totals(self.cost_names, self.limits)}" if self.cost_names else ""
-        best = "" if self.optimum is None else f"optimum {self.optimum.reward:.6g}"
-        return line(self, self.name, limits, f"floors {floors}" if floors else "", best)
 
 
 @dataclass(frozen=True)
@@ -127,33 +60,6 @@ class Failure:
     def __repr__(self) -> str:
         lines = self.traceback.strip().splitlines()
         return line(self, self.environment, self.algorithm, f"seed {self.seed}", lines[-1] if lines else "")
-
-
-@dataclass(frozen=True, eq=False)
-class Curve(Framed):
-    """One measure of one algorithm over trajectories: mean, standard deviation and interval over seeds, [n] each.
-
-    The interval, low and high, is nan where there are too few seeds. As a data frame: `trajectories`, `mean`, `std`,
-    `low`, `high`.
-    """
-
-    environment: str
-    algorithm: str
-    measure: str  # "reward", "cost" or "cumulative"
-    cost: str | None
-    x: Float
-    mean: Float
-    std: Float
-    low: Float
-    high: Float
-    seeds: int
-
-    def __repr__(self) -> str:
-        what = self.measure if self.cost is None else f"{self.measure} {self.cost}"
-        return line(self, self.environment, self.algorithm, what, f"{self.x.size} points", counted(self.seeds, "seed"))
-
-    def _columns(self) -> Columns:
-        return {"trajectories": self.x, "mean": self.mean, "std": self.std, "low": self.low, "high": self.high}
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,49 +125,11 @@ class Study(Sheeted, Framed):
         """By name, with the true optimum where the model is known."""
         order = dict.fromkeys([*self._environments, *(run.environment for run in self.runs)])
         played = {run.environment for run in self.runs}
-        return {name: self._environment(name) for name in order if name in played}
-
-    def _environment(self, name: str) -> Environment:
-        """Where runs were played, with the problem that stands for it."""
-        runs = self._in(name)
-        reference = _reference(runs)
-        asked = next((run for run in runs if run.problem is not None), None) if reference is None else reference
-        names, d = runs[0].cost_names, len(runs[0].cost_names)
-        limits, floors = np.full(d, np.inf), np.full(d, -np.inf)
-        mdp = best = None
-        unknown = ""
-        if reference is None:
-            unknown = "there is no one limit or optimum: each algorithm has a problem of its own"
-        else:
-            limits, floors = reference.limits, reference.floors
-        if asked is not None and asked.problem is not None:
-            try:
-                model = self._model(asked).replace(limits=dict(zip(names, limits.tolist(), strict=True)))
-                best = best_plan(model, asked.problem) if reference is not None else None
-                mdp = model
-            except (ConRLError, KeyError, TypeError, ValueError) as error:
-                if "model" in asked.config:
-                    why = _plugin(asked) or " ".join(str(error).split())
-                    unknown = f"nothing is compared with the model: {why}"
-        title = str(self._environments.get(name, {}).get("title", name))
-        return Environment(name, title, mdp, names, limits, floors, best, unknown)
-
-    def _model(self, run: RunRecord) -> ConstrainedMDP:
-        """What a run was played in: the model is made again from the study's file, or else from the run's. One that is
-        not what every run there was played in is refused."""
-        about = self._environments.get(run.environment, {})
-        settings = dict(about.get("settings", run.config.get("settings") or {}))
-        settings["horizon"] = about.get("horizon") or run.config["learner"]["task"]["horizon"]
-        name = str(about.get("env", run.config.get("env", run.environment)))
-        if (cost := about.get("cost", run.config.get("cost"))) is not None:
-            settings |= {"cost": load_function(cost, "cost", allowed=False), "cost_names": run.cost_names}
-        start, within = (about.get(key, run.config.get(key)) for key in ("start", "normalize"))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ModelWarning)  # said when it was played
-            model = naming.model(name, None, start, settings, {}, installed=False, normalize=within)
-        if not all(_was_played(model, other) for other in self._in(run.environment)):
-            raise RunError("it is another one than was played")
-        return model
+        return {
+            name: environment_of(name, self._environments.get(name, {}), self._in(name))
+            for name in order
+            if name in played
+        }
 
     def _in(self, environment: str) -> list[RunRecord]:
         """All runs in an environment."""
@@ -269,10 +137,7 @@ class Study(Sheeted, Framed):
 
     def apart(self, environment: str) -> list[str]:
         """The algorithms that have another problem there than the environment shows: limits or budgets of their own."""
-        runs = self._in(environment)
-        reference = _reference(runs)
-        own = None if reference is None else _question(reference, continuing=False)
-        found = {run.algorithm for run in runs if _question(run, continuing=False) != own}
+        found = apart(self._in(environment))
         return [name for name in self.algorithms if name in found]
 
     @property
@@ -321,27 +186,12 @@ class Study(Sheeted, Framed):
         return self._best(MARGIN)
 
     def _best(self, margin: float) -> dict[tuple[str, str], float]:
-        """By environment and algorithm, where it is known; a question asked twice of a model is planned once.
-
-        One algorithm's budgets do not limit the others: each is compared with what its own problem allows.
-        """
-        optima: dict[tuple[str, str], float] = {}
-        for env in self.environments.values():
-            if env.mdp is None:
-                continue
-            runs = [run for run in self._in(env.name) if run.problem is not None]
-            planned: dict[tuple[Any, ...], float | None] = {}
-            reference = _reference(self._in(env.name))
-            if not margin and env.optimum is not None and reference is not None:
-                planned[_question(reference, continuing=False)] = env.optimum.reward
-            for run in runs:
-                question = _question(run, run.continuing)
-                if question not in planned:
-                    planned[question] = _best_reward(env.mdp, run, margin)
-                reward = planned[question]
-                if reward is not None:
-                    optima.setdefault((env.name, run.algorithm), reward)
-        return optima
+        """By environment and algorithm, where it is known."""
+        return {
+            (env.name, algorithm): reward
+            for env in self.environments.values()
+            for algorithm, reward in best_rewards(env, self._in(env.name), margin).items()
+        }
 
     def curves(
         self,
@@ -362,55 +212,16 @@ class Study(Sheeted, Framed):
         """
         if environment not in {run.environment for run in self.runs}:
             raise SpecError(f"no runs in {environment!r}; there are some in {', '.join(self.environments)}")
-        curves = []
-        for algorithm, runs in self.played(environment).items():
-            least = min(run.episodes for run in runs)  # the longest part that all seeds have
-            x = spaced(least, points, log) if at is None else _common(at, least)
-            tables = (run.smoothed(run.values, run.episodes) if average else run.smooth for run in runs)
-            sums = (np.cumsum(run.costs, axis=0) for run in runs)
-            values = np.stack([np.hstack(both)[x - 1] for both in zip(tables, sums, strict=True)])  # [seeds, n, 1+2d]
-            costs = [(measure, name) for measure in ("cost", "cumulative") for name in runs[0].cost_names]
-            for i, (measure, name) in enumerate([("reward", None), *costs]):
-                curves.append(_curve(environment, algorithm, measure, name, x, values[:, :, i]))
-        return curves
+        return curves_of(environment, self.played(environment), points, average, log, at)
 
     def rows(self) -> list[dict[str, Any]]:
         """One for each environment, algorithm and cost, by the names of `COLUMNS`: numbers of runs, as means over
         seeds."""
-        return [row for name in self.environments for row in self._rows(name)]
+        return [row for name in self.environments for row in rows_of(name, self.played(name), self._numbers)]
 
     def summary(self) -> polars.DataFrame:
         """The same as a table."""
-        return _frame(self.rows(), COLUMNS)
-
-    def _rows(self, environment: str) -> Iterator[dict[str, Any]]:
-        """Of each algorithm, a row for each cost."""
-        for algorithm, runs in self.played(environment).items():
-            final = np.stack([run.final for run in runs])
-            spread = np.stack((final.mean(axis=0), _deviation(final), *over_seeds(final)[1:]))  # [4, 1+d]
-            whole, costs = zip(*(self._numbers(run) for run in runs), strict=True)
-            found = _together(whole, OF_RUNS)
-            row = dict.fromkeys(COLUMNS) | {
-                "environment": environment,
-                "algorithm": algorithm,
-                "seeds": len(runs),
-                "episodes": max(run.episodes for run in runs),
-                **_spread("reward", spread[:, 0]),
-                **found,
-                # The median over all seeds: a seed that did not solve it counts as longer than any.
-                "solved": None if found["solved"] is None else _finite(found["solved"]),
-                "solved_seeds": sum(one["solved"] not in (None, np.inf) for one in whole),
-            }
-            for i, name in enumerate(runs[0].cost_names):
-                yield row | {
-                    "cost_name": name,
-                    **_spread("cost", spread[:, 1 + i]),
-                    "limit": _finite(runs[0].limits[i]),
-                    "floor": _finite(runs[0].floors[i]),
-                    **_together([each[name] for each in costs], OF_COSTS),
-                }
-            if not runs[0].cost_names:
-                yield row
+        return frame(self.rows(), COLUMNS)
 
     def save_csv(self, path: str | Path, follow: bool = True) -> None:
         """The table as CSV; `follow`: as in `conrl.io.files.atomic_write`."""
@@ -428,19 +239,13 @@ class Study(Sheeted, Framed):
 
     def long_rows(self) -> Iterator[dict[str, Any]]:
         """One for each number of each run that has begun, by the names of `LONG`; what is unknown has no row."""
-        for environment in self.environments:
-            for runs in self.played(environment).values():
-                for run in runs:
-                    whole, costs = self._numbers(run)
-                    about = {"environment": environment, "algorithm": run.algorithm, "seed": run.seed}
-                    for cost, numbers in ((None, whole), *costs.items()):
-                        for metric, value in numbers.items():
-                            if value is not None:
-                                yield about | {"metric": metric, "cost_name": cost, "value": value}
+        for name in self.environments:
+            for runs in self.played(name).values():
+                yield from long_rows_of(name, runs, self._numbers)
 
     def to_long(self) -> polars.DataFrame:
         """The same as a table: a row for each environment, algorithm, seed and metric."""
-        return _frame(list(self.long_rows()), LONG)
+        return frame(list(self.long_rows()), LONG)
 
     def save_long(self, path: str | Path, follow: bool = True) -> None:
         """The same as CSV; `follow`: as in `conrl.io.files.atomic_write`."""
@@ -496,117 +301,3 @@ class Study(Sheeted, Framed):
     def _asked(self, measure: str | None) -> dict[Measure, Table]:
         """The tables of one measure, or of all."""
         return self._tables if measure is None else {compared(measure): self.scores(measure)}
-
-
-def _reference(runs: Sequence[RunRecord]) -> RunRecord | None:
-    """Of the runs in an environment one whose problem stands for it: one that has the environment's own or, if none
-    has, any if all have the same; None if they have several."""
-    own = next((run for run in runs if _has_own_problem(run)), None)
-    return runs[0] if own is None and len({_question(run, continuing=False) for run in runs}) == 1 else own
-
-
-def _has_own_problem(run: RunRecord) -> bool:
-    """Whether a run has no other problem than its environment: the limits and floors there, on expected totals."""
-    if not isinstance(run.problem, Linear) or run.problem.on_episodes:
-        return False
-    given = run.config.get("learner", {}).get("task", {}).get("limits")
-    try:
-        return given is None or np.array_equal(resolve_limits(given, run.cost_names, "limits"), run.limits)
-    except ConRLError:
-        return False
-
-
-def _question(run: RunRecord, continuing: bool) -> tuple[Any, ...]:
-    """Tells apart what runs in one environment ask of its model: under budgets, episodes may also be skipped."""
-    more = ("per_step", "never", "chance", "cvar", "grid")
-    finer = repr([getattr(run.problem, name, None) for name in more])
-    return continuing, type(run.problem), run.limits.tobytes(), run.floors.tobytes(), finer
-
-
-def _plugin(run: RunRecord) -> str:
-    """What to import for the model of a run, if that is of a plug-in which is not loaded; its files import nothing."""
-    plugins = run.config.get("plugins")
-    about = plugins.get("environment") or plugins.get("cost") if isinstance(plugins, dict) else None
-    module = about.get("module") if isinstance(about, dict) else None
-    if not isinstance(module, str) or not MODULE.fullmatch(module) or module in sys.modules:
-        return ""
-    return f"it is of the plug-in {module}, and a file loads none; say --import {module} (in Python import it first)"
-
-
-def _was_played(mdp: ConstrainedMDP, run: RunRecord) -> bool:
-    """Whether a run was played in this model, as far as its settings tell."""
-    if "model" not in run.config:
-        return True
-    world = transform.reachable_part(transform.single_episode(mdp)) if run.continuing else mdp
-    return bool(digest(world) == run.config["model"])
-
-
-def _best_reward(mdp: ConstrainedMDP, run: RunRecord, margin: float = 0.0) -> float | None:
-    """The most that a run could earn in an episode, within its limits or budgets; None if no policy keeps them."""
-    assert run.problem is not None
-    try:
-        if run.continuing:
-            endless = transform.reachable_part(transform.single_episode(mdp))
-            return best_average(endless, run.problem, margin).reward
-        return best_plan(mdp, run.problem, margin).reward
-    except (InfeasibleError, RunError):
-        return None
-
-
-def _finite(x: float) -> float | None:
-    return float(x) if np.isfinite(x) else None
-
-
-def _spread(name: str, numbers: Float) -> dict[str, float | None]:
-    """Mean, deviation and interval; without the latter where there are too few seeds."""
-    keys = (name, f"{name}_std", f"{name}_low", f"{name}_high")
-    return {key: _finite(x) for key, x in zip(keys, numbers.tolist(), strict=True)}
-
-
-def _together(runs: Sequence[Numbers], keys: Sequence[str]) -> Numbers:
-    """The numbers of several runs as one; None if one of them is unknown."""
-    found: Numbers = {}
-    for key in keys:
-        column = [x for one in runs if (x := one[key]) is not None]
-        whole = np.median if key in MEDIANS else np.mean
-        found[key] = float(whole(column)) if len(column) == len(runs) else None
-    return found
-
-
-def _frame(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, type]) -> polars.DataFrame:
-    pl = import_polars()
-    schema = {name: {str: pl.String, int: pl.Int64, float: pl.Float64}[kind] for name, kind in columns.items()}
-    table: polars.DataFrame = pl.DataFrame(rows, schema=schema, orient="row")
-    return table
-
-
-def spaced(episodes: int, points: int, log: bool = False) -> Int:
-    """At most so many numbers of trajectories, the first and the last among them."""
-    numbers = np.geomspace(1, episodes, points) if log else np.linspace(1, episodes, points)
-    return np.unique(np.round(numbers).astype(np.int64))
-
-
-def _common(at: Sequence[int] | Int, episodes: int) -> Int:
-    numbers = np.asarray(at)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or (numbers.size and numbers.min() < 1):
-        raise SpecError(f"at is {shown(at)}; it must be numbers of trajectories, from 1")
-    return numbers[numbers <= episodes].astype(np.int64)
-
-
-def _curve(environment: str, algorithm: str, measure: str, cost: str | None, at: Int, y: Float) -> Curve:
-    x = at.astype(np.float64)
-    low, high = over_seeds(y)[1:]
-    return Curve(environment, algorithm, measure, cost, x, y.mean(axis=0), _deviation(y), low, high, len(y))
-
-
-def _deviation(values: Float) -> Float:
-    """The standard deviation over the first axis (seeds); 0 for one seed."""
-    return values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
-
-
-def import_polars() -> Any:
-    try:
-        import polars
-    except ImportError as error:
-        raise SpecError(f"tables need the extra: pip install 'conrl[report]' ({error})") from None
-    return polars

@@ -12,7 +12,8 @@ from typing import Any
 
 from conrl.errors import RunError, SpecError
 from conrl.experiments.execution import EPISODES, Event, Listener, Play, execute
-from conrl.experiments.jobs import Job, Worlds
+from conrl.experiments.jobs import Job
+from conrl.experiments.worlds import Worlds
 
 
 def import_distributed() -> Any:

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from conrl.errors import ConRLError, ModelWarning, RunError
-from conrl.experiments.jobs import Job, Run, Worlds
+from conrl.experiments.jobs import Job, Run
 from conrl.experiments.store import FAILED, played
+from conrl.experiments.worlds import Worlds
 from conrl.io.files import atomic_write, refuse_links
 from conrl.wording import ROOM, counted, cut, line
 

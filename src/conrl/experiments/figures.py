@@ -17,7 +17,8 @@ import numpy as np
 
 from conrl.drawing import INK, plain, save_figure
 from conrl.errors import SpecError, shown, unknown
-from conrl.experiments.analysis import Curve, Study
+from conrl.experiments.analysis import Study
+from conrl.experiments.curves import Curve
 from conrl.metrics import WINDOW
 from conrl.model.limits import ROUNDING
 from conrl.plots.panels import new_axes

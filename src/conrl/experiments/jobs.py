@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,16 +20,15 @@ from conrl.envs import registry
 from conrl.errors import ConRLError, InfeasibleError, RunError, SpecError, under
 from conrl.experiments import parts
 from conrl.experiments.store import learn_on_disk, run_directory, settings_of
-from conrl.io import is_model_file, model_path
+from conrl.experiments.worlds import WorldFields, Worlds, cost_function
 from conrl.io.files import read_bytes, refuse_links
 from conrl.learners.adapted import Kind
-from conrl.model import ConstrainedMDP, Task, transform
+from conrl.model import ConstrainedMDP, Task
 from conrl.model.tails import KINDS
 from conrl.plugins import MAIN, Source, import_modules, is_function_name, load_function
 from conrl.problem import Knapsack, Linear, Problem
 from conrl.running import History, learn
 from conrl.running.loop import make_world
-from conrl.running.worlds import with_coins
 from conrl.wording import OnlyGiven, counted, line
 
 if TYPE_CHECKING:
@@ -90,9 +87,9 @@ class Job(OnlyGiven):
         return self.env_name, self.name
 
     @property
-    def world_fields(self) -> parts.WorldFields:
+    def world_fields(self) -> WorldFields:
         """What its world is made from."""
-        return parts.WorldFields(**{name: vars(self)[name] for name in parts.WorldFields._fields})
+        return WorldFields(**{name: vars(self)[name] for name in WorldFields._fields})
 
     def directory(self, out: str | Path) -> Path:
         """Where the run is kept."""
@@ -162,53 +159,6 @@ def portable(job: Job, knows_main: bool) -> Job:
     return replace(job, imports=tuple(modules))
 
 
-class Worlds:
-    """The models that runs are played in, each made once; of large ones only the latest are kept.
-
-    Models do not change, so that runs share them. An environment that publishes no model has a state of its own, and
-    is made for each run.
-    """
-
-    MOST = 10_000_000  # outcomes of all models together, unless one alone has more
-
-    def __init__(self) -> None:
-        self._models: dict[str, ConstrainedMDP] = {}
-
-    @staticmethod
-    def key(job: Job) -> str:
-        """What a job's world depends on, the order of its costs included; of a file, when it was last written too."""
-        kind = parts.algorithm(job.algorithm)
-        stamp = None
-        if is_model_file(job.env):
-            with suppress(OSError):
-                status = os.stat(model_path(job.env))
-                stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
-        asked = [*job.world_fields, stamp, kind.continuing, job.pay == "bernoulli"]
-        return json.dumps(asked, default=repr)
-
-    def of(self, job: Job) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
-        """What a job's learner meets, and what it may know of it."""
-        key = self.key(job)
-        if (kept := self._models.get(key)) is not None:
-            return kept, kept.task
-        world, task = parts.world(job.world_fields)
-        continuing = parts.algorithm(job.algorithm).continuing
-        if not isinstance(world, ConstrainedMDP):
-            if continuing:
-                why = "learns from one unending episode, for which the model must be known"
-                raise SpecError(f"{job.algorithm} {why}", key=("algorithm",))
-            return world, task
-        world = with_coins(world) if job.pay == "bernoulli" else world
-        if continuing:
-            with under("algorithm"):
-                world = transform.reachable_part(transform.single_episode(world))
-        self._models[key] = world
-        for oldest in list(self._models)[:-1]:
-            if sum(model.graph.probability.size for model in list(self._models.values())) > self.MOST:
-                self._models.pop(oldest, None)  # threads may share these
-        return world, world.task
-
-
 class Run:
     """One run: its job and, as soon as they are asked for, its world, learner and history. It is played once.
 
@@ -270,7 +220,7 @@ class Run:
         """The function that gives the costs of an environment's steps; None where it is a model, or has its own."""
         if self.job.cost is None or self.truth is not None:
             return None
-        return parts.cost_function(self.job.cost, self.job.allow_import)
+        return cost_function(self.job.cost, self.job.allow_import)
 
     @cached_property
     def learner(self) -> Any:

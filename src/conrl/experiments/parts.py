@@ -1,175 +1,39 @@
-"""What plain values stand for: a world to learn in, an algorithm and its parts.
+"""What plain values stand for: an algorithm and its parts, such as planners, bonuses and safe policies.
 
 The command line and the specs of studies hold texts, numbers and tables of them; here they become objects, or a
-`SpecError` that names the culprit.
+`SpecError` that names the culprit. (`conrl.experiments.worlds` does the same for what is learned.)
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-import math
 import re
-import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from conrl import learners, planners
-from conrl.arguments import float_array, is_number
-from conrl.envs import naming
-from conrl.envs.registry import PLUGINS, PREFIX, REGISTRY, open_gymnasium, open_plugin, split_parameters
+from conrl.arguments import is_number
 from conrl.errors import ConRLError, InfeasibleError, SpecError, shown, under, unknown
 from conrl.estimation.adaptive import AdaptiveBonus
 from conrl.estimation.bonuses import BernsteinBonus, ScaledBonus, TheoryBonus
-from conrl.io import is_model_file
 from conrl.learners.adapted import Kind
 from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP, Task
-from conrl.model.environment import declared
-from conrl.model.reading import default_cost_names
 from conrl.oracles import A2C, A2CSettings
 from conrl.planners import ColumnGeneration, Lagrangian, make_planner
-from conrl.plugins import load_function
 from conrl.policy import Policy
 from conrl.policy_loading import load_policy
 from conrl.problem import Linear
-
-if TYPE_CHECKING:
-    import gymnasium
 
 Table = Mapping[str, Any]
 PROVEN = {"theory": TheoryBonus, "bernstein": BernsteinBonus}  # bonuses by a word, with a probability
 NAMED: dict[str, Any] = {**PROVEN, "adaptive": AdaptiveBonus, "scaled": ScaledBonus}
 SAFE, SHARE = "safe", "safe_share"  # options of the algorithms that start from a safe policy
-NO_COST = "cost is for Gymnasium environments; a model has costs of its own"
 ABOVE = 1e-6  # of a limit: what the safe policy of a study is said to cost more than it does
-
-
-class WorldFields(NamedTuple):
-    """What a world is made from, in plain values: the fields of `Job` of the same names."""
-
-    env: str
-    horizon: int | None
-    start: str | None
-    normalize: float | None
-    settings: dict[str, Any]
-    limits: dict[str, float]
-    reward_range: tuple[float, float] | None
-    cost_ranges: dict[str, tuple[float, float]]
-    cost: str | None
-    allow_import: bool
-
-
-def world(asked: WorldFields) -> tuple[ConstrainedMDP | gymnasium.Env[Any, Any], Task]:
-    """What is to be learned: a model to sample or, of a Gymnasium environment that publishes none, the environment."""
-    met = mdp = None
-    if naming.is_gymnasium(asked.env) and asked.normalize is None:
-        try:
-            met = _opened(asked)
-        except ConRLError as error:
-            error.key = error.key or ("env",)
-            raise
-    elif asked.env not in REGISTRY and PLUGINS.knows(asked.env) and asked.normalize is None:
-        with naming.about(asked.env, asked.settings):
-            made, left = open_plugin(asked.env, naming.with_horizon(asked.settings, asked.horizon))
-            if isinstance(made, ConstrainedMDP):
-                start = None if asked.start is None else naming.state_of(made, asked.start)
-                mdp = naming.with_limits(made if start is None else made.replace(initial=start), asked.limits)
-        if not isinstance(made, ConstrainedMDP):
-            met = _environment(made, left, asked)
-    if met is not None:
-        return met
-    if mdp is None:
-        mdp = _model(asked)
-    elif asked.cost is not None:
-        raise SpecError(NO_COST, key=("cost",))
-    mdp = mdp.replace(reward_range=asked.reward_range, cost_ranges=asked.cost_ranges or None)
-    return mdp, mdp.task
-
-
-def _model(asked: WorldFields) -> ConstrainedMDP:
-    """A model by name; one of Gymnasium with the costs that a function gives it."""
-    settings = asked.settings
-    if asked.cost is not None:
-        if asked.env in REGISTRY or is_model_file(asked.env):
-            raise SpecError(NO_COST, key=("cost",))
-        names = _cost_names(asked)
-        settings = {**settings, "cost": cost_function(asked.cost, asked.allow_import)}
-        settings |= {"cost_names": names} if names else {}
-    wanted = (asked.env, asked.horizon, asked.start, settings, asked.limits, asked.allow_import)
-    return naming.model(*wanted, normalize=asked.normalize)
-
-
-def _cost_names(asked: WorldFields) -> tuple[str, ...]:
-    """The names of costs that come without any, in their order: that of the table, limits or ranges, with all of them.
-
-    Refused where the two tables do not agree on that order.
-    """
-    longer, shorter = sorted((tuple(asked.limits), tuple(asked.cost_ranges)), key=len, reverse=True)
-    if tuple(name for name in longer if name in shorter) != shorter:
-        orders = f"limits ({', '.join(asked.limits)}) and cost_ranges ({', '.join(asked.cost_ranges)})"
-        raise SpecError(
-            f"{orders} do not agree on the order of the costs; name all in one table, in the order in which they come",
-            key=("cost_ranges",),
-        )
-    return longer
-
-
-def cost_function(name: str, allowed: bool) -> Callable[..., Any]:
-    """The function of a step that `cost` names: `module:function`."""
-    with under("cost"):
-        return load_function(name, "cost", allowed)
-
-
-def _opened(asked: WorldFields) -> tuple[gymnasium.Env[Any, Any], Task] | None:
-    """An environment that Gymnasium registered, as `_environment`."""
-    ours, theirs = split_parameters(naming.with_horizon(asked.settings, asked.horizon))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        made = open_gymnasium(asked.env.removeprefix(PREFIX), theirs, asked.allow_import)
-    return _environment(made, ours, asked)
-
-
-def _environment(
-    made: gymnasium.Env[Any, Any], ours: dict[str, Any], asked: WorldFields
-) -> tuple[gymnasium.Env[Any, Any], Task] | None:
-    """A Gymnasium environment that publishes no model, and its task; None if it does publish one.
-
-    `ours`: the parameters that are not the environment's own."""
-    limits, cost_ranges = asked.limits, asked.cost_ranges
-    own = declared(made)
-    if own.dynamics is not None or own.mdp is not None:
-        made.close()
-        return None
-    for key in ours.keys() - {"horizon"}:
-        raise SpecError("an environment without a published model takes no such parameter", key=("settings", key))
-    if asked.start is not None:
-        raise SpecError("the environment itself says where an episode starts", key=("start",))
-    own_limits = (
-        () if own.cost_limits is None else tuple(float_array(own.cost_limits, "cost_limits").reshape(-1).tolist())
-    )
-    names = own.cost_names or (default_cost_names(len(own_limits)) if own_limits else _cost_names(asked))
-    if own_limits and len(own_limits) != len(names):
-        raise SpecError(f"the environment has {len(own_limits)} cost_limits for {len(names)} cost_names")
-    if asked.cost is not None and not names:
-        raise SpecError("what cost gives has no name; set limits, such as { fall = 0.3 }, or inf", key=("cost",))
-    for field, given in (("limits", limits), ("cost_ranges", cost_ranges)):
-        for cost in given:
-            if cost not in names:
-                raise SpecError(unknown("cost", cost, names), key=(field, cost))
-    bounds = dict(zip(names, own_limits, strict=bool(own_limits))) | limits
-    task = Task.from_gymnasium(
-        made,
-        horizon=ours.get("horizon"),
-        limits=[bounds.get(cost, math.inf) for cost in names],
-        cost_names=names,
-        reward_range=asked.reward_range,
-        cost_ranges=cost_ranges,
-    )
-    return made, task
 
 
 def algorithm(name: str) -> Any:

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from conrl.experiments.execution import EPISODES, Event, Listener, Play, execute
-from conrl.experiments.jobs import Job, Worlds
+from conrl.experiments.jobs import Job
+from conrl.experiments.worlds import Worlds
 from conrl.signals import STOP, postponed
 
 ATTEMPTS = 5  # of a run whose workers are lost

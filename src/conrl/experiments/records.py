@@ -19,7 +19,7 @@ from conrl.learners.saving import rebuild
 from conrl.metrics import Scores
 from conrl.notebook import Columns, Framed
 from conrl.problem import Knapsack, Linear
-from conrl.running.history import episode_bounds
+from conrl.running.optima import episode_bounds
 from conrl.wording import counted, line
 
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from conrl import metrics
 from conrl.errors import ConRLError, SpecError
-from conrl.experiments.analysis import Environment, Study
+from conrl.experiments.analysis import Study
+from conrl.experiments.environments import Environment
 from conrl.experiments.loading import load
 from conrl.experiments.measures import COMPARED
 from conrl.experiments.statistics import CONFIDENCE, LEAST_SEEDS, RESAMPLES

@@ -26,9 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from conrl.errors import ConRLError, RunError, SpecError, unknown
-from conrl.experiments.jobs import Job, Run, Worlds
+from conrl.experiments.jobs import Job, Run
 from conrl.experiments.spec import Mistake, Spec
 from conrl.experiments.store import read_json, write_json
+from conrl.experiments.worlds import Worlds
 from conrl.io import is_model_file
 
 SAMPLERS = ("grid", "random", "tpe")

@@ -31,7 +31,7 @@ from typing import Any
 
 from conrl.arguments import is_int
 from conrl.errors import ConRLError, SpecError, SpecMistakes, shown, unknown
-from conrl.experiments.jobs import Job, Run, Worlds
+from conrl.experiments.jobs import Job, Run
 from conrl.experiments.parts import SAFE
 from conrl.experiments.spec_keys import (
     ALGORITHM,
@@ -45,6 +45,7 @@ from conrl.experiments.spec_keys import (
 )
 from conrl.experiments.store import environment_directory, safe_name
 from conrl.experiments.toml_lines import Lines
+from conrl.experiments.worlds import Worlds
 from conrl.io import is_model_file, model_path
 from conrl.io.files import parse_toml, read_bytes
 from conrl.plugins import import_module

@@ -158,6 +158,11 @@ def over_seeds(values: Float) -> Band:
     return Band(*(x.reshape(values.shape[1:]) for x in bootstrap((len(values),), lambda w: w @ flat)))
 
 
+def deviation(values: Float) -> Float:
+    """The standard deviation over the first axis (seeds); 0 for one seed."""
+    return values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
+
+
 def _estimate(sizes: tuple[int, ...], statistic: Callable[[Float], Float]) -> Estimate:
     """One number; an interval that has no width, or differs by rounding alone, is none."""
     value, low, high = (float(x) for x in bootstrap(sizes, statistic))

@@ -25,7 +25,7 @@ from conrl.learners.base import Learner, Pause
 from conrl.model import ConstrainedMDP
 from conrl.model.transform import absorbing
 from conrl.policy import Deterministic
-from conrl.running.history import Row
+from conrl.running.rows import Row
 from conrl.running.worlds import ModelWorld, World
 from conrl.sampling import WORLD, draw, randomness
 

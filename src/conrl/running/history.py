@@ -11,11 +11,10 @@ violations are those of what was executed. `conrl.metrics` defines the words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -30,42 +29,11 @@ from conrl.model.limits import resolve_limits
 from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
 from conrl.planners import Plan
 from conrl.planners.column_generation.expressions import evaluator
-from conrl.planners.long_run import LongRun, long_run_optimum
-from conrl.planning import plan
-from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, read_margin, tightened
+from conrl.planners.long_run import LongRun
+from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, read_margin
+from conrl.running.optima import best_average, best_plan, episode_bounds
+from conrl.running.rows import FLAGS, SHOWN, Row, column, lines_of, named_numbers, rows_of, titles_of
 from conrl.wording import counted, line, totals
-
-# Columns that hold [d] numbers, or [1+d]: value vectors.
-EXTRA = {"costs": 0, "unguarded": 0, "prices": 0, "expected": 1, "reported": 1, "mixture": 1}
-
-
-FLAGS = ("steps", "skipped", "guarded", "infeasible")
-SHOWN = ("reported", "mixture")  # values of other policies than the one played, where there are any
-# How to read a column of a `Row` from an array; the others may be unknown.
-READERS: dict[str, Callable[..., Any]] = {
-    "reward": float,
-    "costs": np.asarray,
-    "steps": int,
-    "skipped": bool,
-    "guarded": bool,
-    "infeasible": bool,
-}
-
-
-class Row(NamedTuple):
-    """One episode."""
-
-    reward: float
-    costs: Float  # [d]
-    expected: Float | None  # [1+d]: of the executed policy; None where unknown
-    unguarded: Float | None  # [d]: what it would have cost without the guard; None where unknown
-    steps: int
-    skipped: bool = False  # the null action was played, by plan or by the guard
-    guarded: bool = False  # the guard changed what was played
-    infeasible: bool = False  # the estimated limits could not be kept
-    prices: Float | None = None  # [d]: the multipliers or prices of the limits that it was decided with
-    reported: Float | None = None  # [1+d]: of what the learner showed; None: of what it played, or nothing yet
-    mixture: Float | None = None  # [1+d]: of its result so far; None where it has none
 
 
 class History(Sheeted, Framed, Drawn):
@@ -183,11 +151,7 @@ class History(Sheeted, Framed, Drawn):
         """One column of all rows as an array, built once for each length."""
         table = self._tables.get(name)
         if table is None or len(table) != len(self._rows):
-            rows = self._rows.copy()
-            column, width = Row._fields.index(name), len(self.cost_names) + EXTRA.get(name, 0)
-            unknown = np.full(width, np.nan)
-            values = [unknown if row[column] is None else row[column] for row in rows]
-            table = self._tables[name] = np.array(values).reshape((len(rows), width) if name in EXTRA else len(rows))
+            table = self._tables[name] = column(self._rows.copy(), name, len(self.cost_names))
         return table
 
     @property
@@ -459,37 +423,19 @@ class History(Sheeted, Framed, Drawn):
     # -- files --------------------------------------------------------------------------------------------
 
     @property
-    def _titles(self) -> dict[str, list[str]]:
-        """What the columns of a `Row` are called in files; those that are written."""
-        total = ["reward", *(f"cost_{name}" for name in self.cost_names)]
-        titles = {"reward": total[:1], "costs": total[1:], "expected": [f"expected_{title}" for title in total]}
-        titles |= {name: [name] for name in FLAGS}
-        titles["prices"] = [f"price_{name}" for name in self.cost_names]
-        return titles | {name: [f"{name}_{title}" for title in total] for name in ("reported", "mixture")}
-
-    @property
     def latest(self) -> dict[str, float]:
         """The newest episode, by the names that `to_csv` gives to the columns, without what is unknown: for `after` of
         `learn`, and as quick after a million episodes as after one. Empty before the first."""
         if not self._rows:
             return {}
-        row = self._rows[-1]._asdict()
-        found: dict[str, float] = {}
-        for name, titles in self._titles.items():
-            if row[name] is not None:
-                found |= dict(zip(titles, map(float, np.atleast_1d(row[name])), strict=True))
-        return found
+        return named_numbers(self._rows[-1], titles_of(self.cost_names))
 
     def to_csv(self) -> str:
         """One row an episode, counted from 1; no times, so that equal runs give equal bytes."""
         known = {"expected": self.mdp is not None, "prices": self.prices is not None}
-        known |= {name: self._optional(name) is not None for name in ("reported", "mixture")}
-        titles = {name: own for name, own in self._titles.items() if known.get(name, True)}
-        table: list[list[Any]] = [["episode", *chain(*titles.values())]]
-        for k, row in enumerate(self._rows):
-            values = row._asdict()
-            table.append([k + 1, *chain(*(_cells(values[name], len(titles[name])) for name in titles))])
-        return csv_text(table)
+        known |= {name: self._optional(name) is not None for name in SHOWN}
+        titles = {name: own for name, own in titles_of(self.cost_names).items() if known.get(name, True)}
+        return csv_text(lines_of(self._rows, titles))
 
     def save(self, path: str | Path) -> None:
         """Write `to_csv` to a file, whole or not at all."""
@@ -502,62 +448,5 @@ class History(Sheeted, Framed, Drawn):
 
     def load_state(self, state: Mapping[str, Array]) -> None:
         """Go on from what `state` gave."""
-        if missing := sorted(set(Row._fields) - state.keys()):
-            raise RunError(f"the history has no column {missing[0]!r}")
-        columns = [state[name] for name in Row._fields]
-        if len({column.shape[0] for column in columns}) != 1:
-            raise RunError("the columns of the history have different lengths")
-        self._rows, self._tables, self._scores, self._regret = [], {}, None, None
-        for values in zip(*columns, strict=True):
-            row = dict(zip(Row._fields, values, strict=True))
-            self.append(Row(**{name: READERS.get(name, _known)(value) for name, value in row.items()}))
-
-
-def episode_bounds(problem: Problem | None, cost_names: tuple[str, ...]) -> tuple[Float, Float]:
-    """Limits [d] and floors [d] on the expected cost of one episode; inf and -inf for none."""
-    limits = floors = None
-    if isinstance(problem, Linear):
-        limits, floors = problem.limits, problem.floors
-    upper, lower = resolve_limits(limits, cost_names, "limits"), resolve_limits(floors, cost_names, "floors")
-    if isinstance(problem, Knapsack):
-        upper = resolve_limits(problem.budgets, cost_names, "budgets") / problem.episodes
-    return upper, lower
-
-
-def best_plan(mdp: ConstrainedMDP, problem: Problem, margin: float = 0.0) -> Plan:
-    """What a run in a model is compared with: no part of a budget is held back, but bounds are kept with a margin."""
-    asked = _within(problem, mdp, margin)
-    try:
-        return plan(mdp, Knapsack(asked.budgets, asked.episodes) if isinstance(asked, Knapsack) else asked)
-    except InfeasibleError as error:
-        raise (InfeasibleError(_too_wide(margin, error), error.feasibility) if margin else error) from None
-
-
-def best_average(mdp: ConstrainedMDP, problem: Problem, margin: float = 0.0) -> LongRun:
-    """The same of one unending episode: the best long-run average."""
-    try:
-        return long_run_optimum(mdp, episode_bounds(_within(problem, mdp, margin), mdp.cost_names)[0])
-    except RunError as error:
-        raise (RunError(_too_wide(margin, error)) if margin else error) from None
-
-
-def _within(problem: Problem, mdp: ConstrainedMDP, margin: float) -> Problem:
-    """The problem with every bound moved to the safe side; functions have no bounds to move."""
-    return tightened(problem, mdp, margin) if margin and not isinstance(problem, ConcaveConvex) else problem
-
-
-def _too_wide(margin: float, error: Exception) -> str:
-    return f"no policy keeps every limit with a margin of {margin:g} of its size; take a smaller margin ({error})"
-
-
-def _known(value: Float) -> Float | None:
-    return None if np.isnan(value).all() else value
-
-
-def _cells(value: Any, count: int) -> list[Any]:
-    """One entry of a row: numbers with all their digits, flags as 0 or 1; so many empty cells where it is unknown."""
-    if value is None:
-        return [""] * count
-    if isinstance(value, (int, np.integer, np.bool_)):
-        return [int(value)]
-    return [repr(float(x)) for x in np.atleast_1d(value)]
+        self._rows = rows_of(state)
+        self._tables, self._scores, self._regret = {}, None, None

@@ -21,8 +21,9 @@ from conrl.plugins import theirs
 from conrl.policy import Null
 from conrl.problem import Problem, as_problem
 from conrl.running.continuing import play_trajectory
-from conrl.running.history import History, Row
+from conrl.running.history import History
 from conrl.running.progress import show_progress
+from conrl.running.rows import Row
 from conrl.running.worlds import GymnasiumWorld, ModelWorld, Sampler, World
 from conrl.sampling import WORLD, randomness
 from conrl.signals import interruptible
