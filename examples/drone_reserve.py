@@ -51,8 +51,8 @@ def main() -> None:
     totals = {name: conrl.distribution(drone, plan, "energy") for name, plan in plans.items()}
     for name, plan in plans.items():
         x = totals[name]
-        often = f"reserve used in {100 * x.exceed(RESERVE):.2f}%, down in {100 * x.exceed(EMPTY):.2f}%"
-        print(f"{name}: reward {plan.reward:.2f}, mean {x.mean:.1f}, {often}, at worst {x.most:.0f}")
+        risks = f"reserve used in {100 * x.exceed(RESERVE):.2f}%, down in {100 * x.exceed(EMPTY):.2f}%"
+        print(f"{name}: reward {plan.reward:.2f}, mean {x.mean:.1f}, {risks}, at worst {x.most:.0f}")
         print("  prices: " + ", ".join(f"{row.name}: {row.price:.2f}" for row in plan.rows))
     loose, tight = (totals[name].cvar(0.95) for name in ("expected", "CVaR"))
     print(f"mean of the worst 5%: {loose:.1f} with the expected limit, {tight:.1f} with that on the CVaR")

@@ -201,3 +201,20 @@ def test_drone_reserve() -> None:
     assert numbers(text, "risk 1%: reward") == [70.39, 3.88]
     assert numbers(text, "risk 5%: reward") == [79.09, 0.72]
     assert numbers(text, "10,000 flights of chance and never:") == [89.0, 100.0]
+
+
+def test_pump_watch() -> None:
+    """The story's numbers; its model and its station are those of the example."""
+    page = (EXAMPLES.parent / "docs" / "stories" / "pump.md").read_text(encoding="utf-8")
+    for language, name in (("csv", "pump.csv"), ("python", "station.py")):
+        assert f"```{language} {name}\n{(EXAMPLES / 'pump' / name).read_text(encoding='utf-8')}```" in page
+    text = run("pump_watch.py")
+    assert numbers(text, "promised:") == [5.98, 0.2]
+    assert "day 200, before the change: reward -6.140 as promised; overflow 0.200 as promised\n" in text
+    assert "day 248: reward -6.641 lower than promised (since episode 248); overflow 0.262 as promised\n" in text
+    assert numbers(text, "alarm ") == [48.0, 311.0]
+    assert numbers(text, "the old policy by 90 days by hand:") == [0.035]
+    assert numbers(text, "in truth it has") == [0.536]
+    assert numbers(text, "promised now:") == [10.0, 0.082]
+    assert numbers(text, "in truth:") == [9.97, 0.139, 9.7]
+    assert "day 538: reward -10.095 as promised; overflow 0.125 as promised\n" in text
