@@ -617,7 +617,31 @@ def test_what_a_planner_does_wrong_is_told_with_its_name() -> None:
         (lambda: 1 / 0, "planner 'wrong' failed: ZeroDivisionError: division by zero (test_plugins.py:"),
         (lambda: None, "planner 'wrong' returned None; it must return a conrl.Plan"),
         (lambda: conrl.plan(MDP), "planner 'wrong' returned a plan of another model: (steps, states, actions, costs)"),
-        (lambda: replace(conrl.plan(mdp), reward=np.nan), "planner 'wrong' returned a plan of reward and costs [nan, "),
+        (
+            lambda: replace(conrl.plan(mdp), costs=np.array([np.nan])),
+            "planner 'wrong' returned a plan of reward and costs [",
+        ),
+        (
+            lambda: replace(conrl.plan(mdp), reward=np.nan),
+            "planner 'wrong' returned a plan whose reward is nan; expected a ",
+        ),
+        (
+            lambda: replace(conrl.plan(mdp), reward="x"),
+            "planner 'wrong' returned a plan whose reward is 'x'; expected a ",
+        ),
+        (
+            lambda: replace(conrl.plan(mdp), costs=3),
+            "planner 'wrong' returned a plan whose costs is 3; expected an array of 1",
+        ),
+        (
+            lambda: replace(conrl.plan(mdp), mdp=int),
+            "planner 'wrong' returned a plan whose mdp is <class 'int'>; expected a",
+        ),
+        (
+            lambda: replace(conrl.plan(mdp), status="fine"),
+            "planner 'wrong' returned a plan whose status is 'fine'; expected",
+        ),
+        (lambda: replace(conrl.plan(mdp), values=np.ones(2)), "planner 'wrong' returned a plan whose values is array("),
     ):
         with pytest.raises(conrl.ConRLError, match=f"^{re.escape(message)}"):
             conrl.plan(mdp, planner=Wrong(answer))
@@ -629,6 +653,45 @@ def test_what_a_planner_does_wrong_is_told_with_its_name() -> None:
         conrl.plan(mdp, planner=wrong)
     with pytest.raises(conrl.SpecError, match=r"len cannot be given a name: AttributeError"):
         planners.register("len")(len)
+
+
+def test_errors_that_say_too_much_or_nothing_are_told_in_a_line() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    class Fails:
+        name = "fails"
+        problems: Any = (conrl.Linear,)
+
+        def __init__(self, error: Exception) -> None:
+            self.error = error
+
+        def plan(self, mdp: Any, problem: Any, start: Any = None, relax: bool = False) -> Any:
+            raise self.error
+
+    for error, message in ((RuntimeError("x" * 50_000), "RuntimeError: x{497}\\.\\.\\. "), (Mute(), "Mute ")):
+        with pytest.raises(conrl.RunError, match=rf"^planner 'fails' failed: {message}\(test_plugins.py:\d+\)$"):
+            conrl.plan(envs.box(), planner=Fails(error))
+
+
+def test_what_refuses_to_be_looked_at_is_told_in_a_line() -> None:
+    class Closed:
+        def __getattribute__(self, name: str) -> Any:
+            if name == "__class__":
+                return object.__getattribute__(self, name)
+            raise RuntimeError(f"no {name}")
+
+    with pytest.raises(
+        conrl.SpecError, match=r"^environment 'closed' cannot be registered: RuntimeError: no __qualname"
+    ):
+        envs.register("closed")(Closed())
+    try:
+        envs.register("open")(Closed)
+        with pytest.raises(conrl.SpecError, match=r"^open: RuntimeError: no step"):
+            envs.make("open")
+    finally:
+        ENVIRONMENTS.remove("open")
 
 
 @pytest.mark.parametrize(
@@ -1124,6 +1187,20 @@ def test_an_entry_point_may_lead_to_what_another_module_defines(
     assert refused("learn", "box", "--algorithm", "three").endswith("algorithm 'three' is 3; register its class")
     with pytest.raises(conrl.SpecError, match="a file loads none"):
         ENVIRONMENTS.find("odd", installed=False)
+
+
+def test_a_package_with_damaged_entry_points_breaks_nothing_else(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = package(tmp_path / "more", "pack_damaged", {ENVS: {"other": "pack_damaged:pump"}}, PLAIN)
+    monkeypatch.syspath_prepend(folder)
+    (points,) = folder.glob("*.dist-info/entry_points.txt")
+    for damaged in (b"[conrl.environments]\nno sign of equality\n", b"[conrl.environments]\n\xff = x:y\n"):
+        points.write_bytes(damaged)
+        assert envs.make("pump").num_states == 2
+        (line,) = json.loads(run("envs", "--json").stdout)["broken"]
+        assert "pack_damaged" in line
+        assert "its entry points cannot be read: " in line
 
 
 def test_two_packages_with_one_name(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

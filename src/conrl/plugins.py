@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from conrl.errors import ConRLError, RunError, SpecError, shown, unknown
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+    from importlib.metadata import EntryPoint, EntryPoints
     from types import FrameType
 
 T = TypeVar("T")
@@ -41,6 +41,7 @@ GROUPS = {"environment": "conrl.environments", "algorithm": "conrl.learners", "p
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 POINT = re.compile(rf"{MODULE.pattern}\s*:\s*{MODULE.pattern}\s*(\[.*\])?")  # of a package: MODULE:NAME [EXTRAS]
+MOST_TOLD = 500  # letters of a message that is not ours
 MAIN = "__main__"  # the program itself; a worker knows it as __mp_main__
 _PERMITTED = {MAIN}  # modules that the user had imported as plug-ins, or that registered one
 
@@ -149,7 +150,7 @@ class Registry(Generic[T]):
 
     def plugins(self) -> tuple[dict[str, T], list[str]]:
         """All plug-ins, loaded, by name; and a line for each entry point that cannot be."""
-        broken = []
+        broken = _unreadable()
         for point in self._points():
             if point.name in self.built_in:
                 broken.append(f"{self.kind} {point.name!r} of {_package(point)}: the name is built in")
@@ -175,7 +176,8 @@ class Registry(Generic[T]):
     def add(self, thing: Any, name: str | None = None, point: EntryPoint | None = None) -> None:
         """Register an object, by default under its own name: `pump_station` and `PumpStation` are pump-station."""
         package = None if point is None else _package(point)
-        source = source_of(thing, package)
+        with theirs(f"{self.kind} {shown(name)} cannot be registered", SpecError):
+            source = source_of(thing, package)
         if point is not None and _top(source.module) != _top(point.module):  # made by or defined in another package
             source = source_of_point(point)
         entry = self._entries.get(name) if isinstance(name, str) else None
@@ -234,7 +236,37 @@ class Registry(Generic[T]):
 def _entry_points(kind: str) -> Iterable[EntryPoint]:
     from importlib.metadata import entry_points  # here: it takes a twentieth of a second to load
 
-    return entry_points(group=GROUPS[kind])
+    try:
+        return entry_points(group=GROUPS[kind])
+    except Exception:  # of a package whose list of them is damaged: all others are still there
+        return [point for points in _by_package()[0] for point in points.select(group=GROUPS[kind])]
+
+
+def _by_package() -> tuple[list[EntryPoints], list[str]]:
+    """The entry points of each package, and a line for each whose list of them cannot be read."""
+    from importlib.metadata import distributions
+
+    found: dict[str, EntryPoints] = {}
+    broken = []
+    for package in distributions():
+        where = f"the package in {shown(str(getattr(package, '_path', package)), 200)}"
+        try:
+            points = package.entry_points
+            found.setdefault(str(package.name), points)  # the first on the path is the one that is imported
+        except Exception as error:
+            broken.append(f"{where}: its entry points cannot be read: {reason(error)}")
+    return list(found.values()), broken
+
+
+def _unreadable() -> list[str]:
+    """A line for each package whose entry points cannot be read."""
+    from importlib.metadata import entry_points
+
+    try:
+        entry_points()
+    except Exception:
+        return _by_package()[1]
+    return []
 
 
 def entry_names(kind: str) -> list[str]:
@@ -244,7 +276,12 @@ def entry_names(kind: str) -> list[str]:
 
 def _package(point: EntryPoint) -> str:
     """The package that an entry point belongs to, with its version."""
-    return "an unknown package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
+    if point.dist is None:
+        return "an unknown package"
+    try:
+        return f"{point.dist.name} {point.dist.version}"
+    except Exception:  # what describes the package is damaged
+        return "a package without a readable description"
 
 
 def source_of_point(point: EntryPoint) -> Source:
@@ -364,7 +401,12 @@ def theirs(
 
 def reason(error: BaseException) -> str:
     """What went wrong in code that is not ours, in one line: the kind, the message, and the file and line."""
-    text = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
+    try:
+        words = " ".join(str(error).split())
+    except Exception:  # of a class of their own
+        words = ""
+    words = words if len(words) <= MOST_TOLD else words[: MOST_TOLD - 3] + "..."
+    text = f"{type(error).__name__}: {words}".removesuffix(": ")
     ours = {Path(__file__).parent, Path(importlib.__file__).parent}
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen")]
     foreign = [f for f in frames if not ours & set(Path(f.filename).parents) and f.filename != contextlib.__file__]

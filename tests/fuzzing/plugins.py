@@ -220,7 +220,7 @@ def learner(r: random.Random, folder: Path) -> None:
     def use() -> None:
         way = r.randrange(4)
         if way == 0:
-            conrl.learn(box, kind(box.task), 3, seed=0)
+            conrl.learn(box, _made(kind, box.task), 3, seed=0)
         elif way == 1:
             command(
                 "learn",

@@ -178,9 +178,10 @@ def open_plugin(
     _check_parameters(entry, own | foreign)
     with theirs(f"{name}{_with(own)}", SpecError):
         made = entry.factory(**own)
+        fits = isinstance(made, ConstrainedMDP) or all(hasattr(made, each) for each in ("step", "reset", "unwrapped"))
     if isinstance(made, ConstrainedMDP):
         _check_parameters(entry, left)  # a model is complete
-    elif not all(hasattr(made, method) for method in ("step", "reset", "unwrapped")):
+    elif not fits:
         raise SpecError(f"{name} made {shown(made)}; it must make a ConstrainedMDP or a Gymnasium environment")
     else:
         with theirs(f"{name} does not say what its spaces are", SpecError):

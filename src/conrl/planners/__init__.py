@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar, overload, runtime_checkable
 import numpy as np
 
 from conrl._types import Arrays
+from conrl.arguments import is_number
 from conrl.errors import InfeasibleError, SpecError, shown
 from conrl.model import ConstrainedMDP
 from conrl.planners.column_generation.planner import ColumnGeneration
@@ -21,7 +22,7 @@ from conrl.planners.fleet_plan import FleetPlan
 from conrl.planners.frontier import Frontier
 from conrl.planners.lagrangian import Lagrangian, Trace
 from conrl.planners.linear_program import LinearProgram
-from conrl.planners.result import Plan, check_arrays
+from conrl.planners.result import MESSAGES, Checked, Plan, check_arrays
 from conrl.planners.single_episodes import plan_episodes
 from conrl.plugins import Registry, check_problems, named, theirs
 from conrl.problem import ConcaveConvex, Linear, Problem
@@ -179,6 +180,7 @@ def _answer(planner: Planner, mdp: ConstrainedMDP, problem: Problem, start: Arra
         answer = planner.plan(mdp, problem, start=start, relax=relax)
     if not isinstance(answer, Plan):
         raise SpecError(f"planner {planner.name!r} returned {shown(answer)}; it must return a conrl.Plan")
+    _check_parts(planner, answer)
     own, asked = ((m.horizon, m.num_states, m.num_actions, m.cost_names) for m in (answer.mdp, mdp))
     if own != asked:
         raise SpecError(
@@ -186,12 +188,42 @@ def _answer(planner: Planner, mdp: ConstrainedMDP, problem: Problem, start: Arra
             f"it was asked about {asked}"
         )
     if not np.isfinite([answer.reward, *answer.costs]).all():
-        paid = [answer.reward, *np.asarray(answer.costs).tolist()]
+        paid = [answer.reward, *answer.costs.tolist()]
         raise SpecError(f"planner {planner.name!r} returned a plan of reward and costs {paid}; they must be finite")
     _check_kept(planner, answer, mdp, problem)
     if answer.start is not None:
         check_arrays(answer.start, f"the start that planner {planner.name!r} returned")
     return answer
+
+
+def _check_parts(planner: Planner, answer: Plan) -> None:
+    """Refuse a plan that has something else in the place of its parts."""
+    model, n = answer.mdp, np.size(answer.weights) if isinstance(answer.weights, np.ndarray) else 0
+    d = model.num_costs if isinstance(model, ConstrainedMDP) else 0
+    parts = {
+        "mdp": (isinstance(model, ConstrainedMDP), "a model"),
+        "status": (isinstance(answer.status, str) and answer.status in MESSAGES, f"one of {', '.join(MESSAGES)}"),
+        "reward": (is_number(answer.reward), "a number"),
+        "objective": (is_number(answer.objective), "a number"),
+        "bound": (isinstance(answer.bound, (int, float, type(None))), "a number or None"),
+        "skip": (is_number(answer.skip) and 0.0 <= answer.skip <= 1.0, "a probability"),
+        "costs": (_is_array(answer.costs, d), f"an array of {d} numbers"),
+        "weights": (n > 0 and _is_array(answer.weights, n), "an array of numbers"),
+        "values": (_is_array(answer.values, n, 1 + d), f"an array of {n} x {1 + d} numbers"),
+        "prices": (_is_array(answer.prices, *np.shape(answer.prices)[:1]), "an array of numbers"),
+        "floor_prices": (_is_array(answer.floor_prices, *np.shape(answer.floor_prices)[:1]), "an array of numbers"),
+        "make_policy": (callable(answer.make_policy), "a function"),
+        "checked": (answer.checked is None or isinstance(answer.checked, Checked), "Checked or None"),
+    }
+    for part, (sound, wanted) in parts.items():
+        if not sound:
+            given = shown(getattr(answer, part))
+            raise SpecError(f"planner {planner.name!r} returned a plan whose {part} is {given}; expected {wanted}")
+
+
+def _is_array(given: Any, *shape: int) -> bool:
+    """Whether it is an array of floats of that shape."""
+    return isinstance(given, np.ndarray) and given.dtype.kind == "f" and given.shape == shape
 
 
 def _check_kept(planner: Planner, answer: Plan, mdp: ConstrainedMDP, problem: Problem) -> None:
@@ -205,7 +237,7 @@ def _check_kept(planner: Planner, answer: Plan, mdp: ConstrainedMDP, problem: Pr
         return
     rows = problem.bind(mdp)[1]
     rows = rows.select(rows.cost < mdp.num_costs)  # those of single steps are on costs that the plan does not list
-    value = np.asarray(answer.costs)[rows.cost]
+    value = answer.costs[rows.cost]
     size = np.maximum(np.abs(rows.bound), np.abs(mdp.pay[:, 1:]).max(axis=0)[rows.cost])
     for i in np.flatnonzero(rows.sign * value > rows.bound + KEPT * size):
         raise SpecError(
