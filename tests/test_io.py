@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import stat
 import struct
+import subprocess
+import sys
 import tempfile
 import tracemalloc
 import warnings
@@ -17,6 +20,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from launch import launched
 from numpy.typing import NDArray
 
 from conrl.errors import ModelError, ModelWarning
@@ -734,6 +738,53 @@ def test_atomic_write(tmp_path: Path) -> None:
             raise error
         assert path.read_bytes() == b"one"
         assert os.listdir(tmp_path) == ["x.bin"]
+
+
+WRITE = """
+import sys, time
+from conrl.io.files import atomic_write
+with atomic_write("x.bin") as handle:
+    handle.write(bytes(1 << 20))
+    handle.flush()
+    print("writing", flush=True)
+    time.sleep(1800)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="files without a name are of Linux")
+def test_a_killed_writer_leaves_nothing(tmp_path: Path) -> None:
+    try:
+        os.close(os.open(tmp_path, os.O_TMPFILE | os.O_RDWR))
+    except OSError as error:
+        pytest.skip(f"this disk has no files without a name: {error}")
+    (tmp_path / "x.bin").write_bytes(b"one")
+    with launched([sys.executable, "-c", WRITE], cwd=tmp_path, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "writing\n"
+        process.kill()
+        process.wait()
+    assert os.listdir(tmp_path) == ["x.bin"]
+    assert (tmp_path / "x.bin").read_bytes() == b"one"
+
+
+@pytest.mark.parametrize("reason", [errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL])
+def test_atomic_write_on_a_disk_without_unnamed_files(
+    reason: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.open
+
+    def refuse(path: Any, flags: int, *rest: Any, **more: Any) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(reason, "not here")
+        return real(path, flags, *rest, **more)
+
+    monkeypatch.setattr(os, "O_TMPFILE", 0o20200000, raising=False)
+    monkeypatch.setattr(os, "open", refuse)
+    with atomic_write(tmp_path / "x.bin") as handle:
+        handle.write(b"one")
+        assert len(os.listdir(tmp_path)) == 1
+    assert os.listdir(tmp_path) == ["x.bin"]
+    assert (tmp_path / "x.bin").read_bytes() == b"one"
 
 
 def test_atomic_write_permissions_and_links(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ deeply that reading or writing it would exhaust the stack.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -34,6 +35,7 @@ PathLike = str | os.PathLike[str]
 
 DEFLATE_RATIO = 1032  # deflate cannot shrink further, so a larger claim is a lie
 NUMBER, TEXT = 8, 56  # bytes that an entry takes at least: as a 64-bit number; as a Python text, on top of its letters
+OPEN_FILES = "/proc/self/fd"  # of this process, by number
 MAX_DEPTH = 50  # of tables and lists within each other in JSON or TOML
 TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 # `tomllib` takes quadratic time for a.b.c...; a part begins where no letter stands before it, so that this is linear.
@@ -58,9 +60,10 @@ def atomic_write(path: PathLike, follow: bool = True) -> Iterator[BinaryIO]:
     """A binary file that takes the place of `path` only when the block ends well.
 
     It is written beside its destination, synced and renamed; on any failure nothing is left behind and what stood
-    there before stays. What the system refuses (`OSError`) is raised as a `ModelError`. A link that the user names is
-    followed and stays a link; one that lies in a directory of ours (`follow=False`) is replaced, as it may come from
-    elsewhere and lead anywhere.
+    there before stays. Where the system can, it has no name until it is whole, so that not even a killed process leaves
+    one. What the system refuses (`OSError`) is raised as a `ModelError`. A link that the user names is followed and
+    stays a link; one that lies in a directory of ours (`follow=False`) is replaced, as it may come from elsewhere and
+    lead anywhere.
     """
     target = Path(os.path.realpath(path)) if follow else Path(path)
     temporary = target.with_name(f".conrl-{secrets.token_hex(8)}.tmp")
@@ -69,10 +72,13 @@ def atomic_write(path: PathLike, follow: bool = True) -> Iterator[BinaryIO]:
         if target.is_dir() and not link:
             raise ModelError(f"cannot write {path}: it is a directory")
         # Not `tempfile`: its files are private, these get the permissions that any new file gets.
-        with open(temporary, "x+b") as handle:
+        handle, unnamed = _new_file(temporary)
+        with handle:
             yield handle
             handle.flush()
-            os.fsync(handle.fileno())
+            os.fsync(number := handle.fileno())
+            if unnamed:  # Python follows the link to the open file only if it is told a directory to start from
+                os.link(f"{OPEN_FILES}/{number}", temporary, src_dir_fd=number, follow_symlinks=True)
         if not link:
             with suppress(FileNotFoundError):
                 shutil.copymode(target, temporary)
@@ -85,6 +91,17 @@ def atomic_write(path: PathLike, follow: bool = True) -> Iterator[BinaryIO]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _new_file(path: Path) -> tuple[BinaryIO, bool]:
+    """A file in the directory of `path`, and whether it still has no name: such a one goes with its process."""
+    if hasattr(os, "O_TMPFILE") and os.path.isdir(OPEN_FILES):
+        try:
+            return open(os.open(path.parent, os.O_TMPFILE | os.O_RDWR, 0o666), "w+b"), True
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):  # old kernels, and some disks
+                raise
+    return open(path, "x+b"), False
 
 
 def _sync_directory(directory: Path) -> None:
