@@ -31,7 +31,7 @@ _NAMES = {
     "estimation.monitor": "Monitoring monitor",
     "estimation.sampled": "sample_log",
     "explorer": "Page explore",
-    "evaluation": "Evaluation Simulation evaluate simulate",
+    "evaluation": "Evaluation evaluate",
     "io": "load_model save_model",
     "io.checking": "ModelCheck check_model",
     "learners": "ApproPO ConRL DOPE OptCMDP OptPessLP OptPrimalDual PosteriorSampling RCPO SafeConRL TFWUCRL2 UCBVI "
@@ -54,6 +54,7 @@ _NAMES = {
     "running": "History learn",
     "policy_file": "PolicyFile",
     "policy_loading": "load_policy",
+    "simulation": "Simulation simulate",
     "spending": "SpentPolicy",
     "theory.risk": "BudgetRisk budget_risk",
 }
@@ -170,7 +171,7 @@ if TYPE_CHECKING:
     from conrl.estimation.logs import Log, load_episodes, save_episodes
     from conrl.estimation.monitor import Monitoring, monitor
     from conrl.estimation.sampled import sample_log
-    from conrl.evaluation import Evaluation, Simulation, evaluate, simulate
+    from conrl.evaluation import Evaluation, evaluate
     from conrl.explorer import Page, explore
     from conrl.io import load_model, save_model
     from conrl.io.checking import ModelCheck, check_model
@@ -214,6 +215,7 @@ if TYPE_CHECKING:
     from conrl.policy_loading import load_policy
     from conrl.problem import ConcaveConvex, Knapsack, Linear
     from conrl.running import History, learn
+    from conrl.simulation import Simulation, simulate
     from conrl.spending import SpentPolicy
     from conrl.stationary_policy import Stationary
     from conrl.theory.risk import BudgetRisk, budget_risk

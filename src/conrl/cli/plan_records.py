@@ -10,12 +10,12 @@ import numpy as np
 from conrl._types import Float
 from conrl.cli.json_records import Record, named_numbers, size_record, value_record
 from conrl.errors import InfeasibleError
-from conrl.evaluation import Simulation
 from conrl.model import ConstrainedMDP
 from conrl.model.fleet_simulation import FleetSimulation
 from conrl.model.limits import read_step_limits, resolve_limits
 from conrl.planners import FleetPlan, Frontier, Plan
 from conrl.problem import Knapsack, Linear
+from conrl.simulation import Simulation
 from conrl.theory.risk import BudgetRisk
 
 QUANTILES = (0.05, 0.5, 0.95)

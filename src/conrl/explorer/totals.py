@@ -14,12 +14,12 @@ import numpy as np
 
 from conrl._types import Float
 from conrl.episode_totals import last_totals, policy_over
-from conrl.evaluation import simulate
 from conrl.explorer.places import sparse
 from conrl.explorer.subject import LIMIT, Subject
 from conrl.explorer.surface import Column
 from conrl.model.counting import TooManyTotals
 from conrl.model.tracking import track
+from conrl.simulation import simulate
 
 BINS, FEWEST = 200, 40  # values of a total that a page holds
 ENTRIES = 100_000  # of all columns and costs together

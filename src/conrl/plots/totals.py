@@ -12,9 +12,10 @@ from conrl.drawing import CURVE, INK, MARK, plain
 from conrl.episode_totals import Distribution
 from conrl.estimation.assess import Assessment
 from conrl.estimation.monitor import Monitoring
-from conrl.evaluation import Evaluation, Simulation
+from conrl.evaluation import Evaluation
 from conrl.model.fleet_simulation import FleetSimulation
 from conrl.plots.panels import FLOOR, LIMIT, MEAN, MOST_PANELS, NAME, dress, new_axes, panels, tell_rest
+from conrl.simulation import Simulation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

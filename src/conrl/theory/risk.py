@@ -17,12 +17,12 @@ import numpy as np
 
 from conrl._types import Float
 from conrl.errors import SpecError
-from conrl.evaluation import simulate
 from conrl.model.limits import rounding_slack
 from conrl.model.reading import default_cost_names
 from conrl.notebook import Sheet, html_of
 from conrl.planners.result import Plan
 from conrl.problem import Knapsack
+from conrl.simulation import simulate
 from conrl.wording import line, totals
 
 STEPS = 2_000_000  # to simulate: some tenths of a second
