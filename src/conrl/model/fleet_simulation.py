@@ -1,18 +1,7 @@
-"""A fleet's plan played, with a guard that never lets it spend more than its budgets.
+"""A fleet's plan played, under a guard that never lets it spend more than its budgets (`conrl.model.fleet_guard`).
 
-For each unit, step h and state s, a *safe* policy is the one with the least worst case of its costs to go (weighed by
-the limits; of several, one that earns most); rho_h(s) is that worst case, cost by cost: zero where some action is free.
-The guard keeps
-
-    spent so far + sum over units of rho(where they are) <= limit                                              (1)
-
-An action is played if (1) still holds after its worst outcome; else the unit does what is safe, after which (1) always
-holds, by the definition of rho. At the start (1) is checked for the worst first states, and refused if it fails. Limits
-per step are kept the same way, with the worst case of the safe policy at each later step in place of rho.
-
-The books are exact: costs are counted in quanta, powers of two that are as small as 63 bits allow, each rounded up,
-limits rounded down. So no rounding breaks a budget, and what does not round (whole numbers, quarters) uses it up
-exactly. Units take turns in going first, from run to run and from step to step.
+Units take turns in going first, from run to run and from step to step. Costs are counted in whole quanta, with the
+guard or without.
 """
 
 from __future__ import annotations
@@ -26,20 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conrl import kernels
-from conrl._types import Bool, Float, Int
+from conrl._types import Float, Int
 from conrl.arguments import read_count, read_flag, read_seed
 from conrl.errors import SpecError
+from conrl.model.fleet_guard import UNGUARDED, Books, Safe, books_of, check_start, safe_policies
 from conrl.model.stack import Stack
 from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
 from conrl.wording import counted, line, totals
 
 if TYPE_CHECKING:
     from conrl.model.fleet import Fleet
-
-FREE = 2**62  # quanta that are never reached: no limit
-BITS = 61
-MOST_LATER = 2**31  # bytes of the table of what may be needed step by step
-PART = 4096  # units whose safe policies are made at a time
 
 
 class Totals(NamedTuple):
@@ -143,26 +128,12 @@ class Played(NamedTuple):
     mixing: list[tuple[int, Int, Float]]
     reward: Float  # [D, K or P, LANES]
     paid: Float  # [D, d, K or P, LANES]: costs in quanta
-    safe: NDArray[np.uint16]
-    reserve: Int
-    later: Int
-
-
-class Books(NamedTuple):
-    """Limits in quanta."""
-
-    quantum: Float  # [d]
-    columns: Int  # [c]: the costs that are limited in any way
-    limit: Int  # [c]
-    steps: Int  # [n]: the costs that are limited step by step
-    step_limit: Int  # [n, H]
-
-    @property
-    def bind(self) -> bool:
-        return bool((self.limit < FREE).any() or (self.step_limit < FREE).any())
+    safe: Safe
 
 
 class Run(NamedTuple):
+    """What one run came to."""
+
     reward: float
     spent: Int  # [d], quanta
     stepped: Int  # [H, n]
@@ -180,10 +151,10 @@ def simulate_fleet(fleet: Fleet, plan: Any, runs: Any, seed: Any, guard: Any, th
     count, first = read_count(runs, "runs", most=2**31 - 1), read_seed(seed)
     guarded = read_flag(guard, "guard")
     workers = plan.oracle.threads if threads is None else read_count(threads, "threads", most=1024)
-    books = _books(fleet, plan.limits)
+    books = books_of(fleet, plan.limits)
     stacks = _prepare(fleet, plan, books, guarded)
     if guarded:
-        _check_start(fleet, stacks, books)
+        check_start(fleet, [(part.stack, part.safe) for part in stacks], books)
 
     def one(run: int) -> Run:
         return _run(fleet, stacks, books, guarded and books.bind, np.random.default_rng([first, run]))
@@ -209,55 +180,8 @@ def simulate_fleet(fleet: Fleet, plan: Any, runs: Any, seed: Any, guard: Any, th
     )
 
 
-# -- before the runs --------------------------------------------------------------------------------------
-
-
-def _books(fleet: Fleet, limits: Float) -> Books:
-    """Quanta so small that H steps of all units, at the largest cost, are 2^61 of them at most."""
-    largest = np.zeros(fleet.num_costs)
-    for stack in fleet.stacks:
-        sizes = np.abs(stack.paid[:, 1:, _reached(stack)]).max(axis=2)  # [D, d, LANES]
-        largest += fleet.horizon * np.einsum("bl,bil->i", stack.count, sizes[stack.data])
-    exponent = np.where(largest > 0.0, np.frexp(largest * (1.0 + 1e-9))[1], 0) - BITS
-    quantum = np.ldexp(1.0, np.maximum(exponent, -1000))
-    limited = {int(i) for i in np.flatnonzero(np.isfinite(limits))} | set(fleet.step_costs)
-    columns, steps = (np.array(sorted(x), dtype=np.int64) for x in (limited, fleet.step_costs))
-    return Books(
-        quantum,
-        columns,
-        _quanta(limits[columns], quantum[columns]),
-        steps,
-        _quanta(fleet.step_limits, quantum[steps][:, None]),
-    )
-
-
-def _reached(stack: Stack) -> Int:
-    """The pairs, or outcomes where costs are by outcome, of states that some unit can come to."""
-    pairs = np.arange(stack.action.size)
-    if not stack.by_step:
-        found: Bool = np.asarray((stack.starts > 0.0).any(axis=0))
-        node = np.repeat(np.arange(stack.num_states), np.diff(stack.first))
-        origin = np.repeat(node, np.diff(stack.start))
-        while True:
-            more = found.copy()
-            more[stack.successor[found[origin]]] = True
-            if (more == found).all():
-                break
-            found = more
-        pairs = np.flatnonzero(found[node])
-    if stack.outcome_pay is None:
-        return pairs
-    return np.flatnonzero(np.isin(np.repeat(np.arange(stack.action.size), np.diff(stack.start)), pairs))
-
-
-def _quanta(limits: Float, quantum: Float) -> Int:
-    """Limits rounded down to quanta; FREE for one that nothing can reach."""
-    with np.errstate(over="ignore"):  # a limit of 1e300 is none
-        number = np.floor(np.clip(limits / quantum, -float(FREE), float(FREE)))
-    return number.astype(np.int64)
-
-
 def _prepare(fleet: Fleet, plan: Any, books: Books, guarded: bool) -> list[Played]:
+    """What the runs share, stack by stack."""
     members = fleet.unit_member
     found, begin, offset = [], 0, 0
     sizes = (fleet.num_units,) if fleet.sizes is None else fleet.sizes
@@ -265,95 +189,11 @@ def _prepare(fleet: Fleet, plan: Any, books: Books, guarded: bool) -> list[Playe
         member = members[begin : begin + units] - offset
         table, choice, mixing = plan.tables(i, member)
         paid = np.ceil(stack.paid[:, 1:] / books.quantum[None, :, None, None])
-        safe = _safe(fleet, stack, paid, books) if guarded and books.bind else (NO_CHOICE, NO_RESERVE, NO_LATER)
+        safe = safe_policies(fleet, stack, paid, books) if guarded and books.bind else UNGUARDED
         reward = np.ascontiguousarray(stack.paid[:, 0])
-        found.append(
-            Played(stack, begin, units, member, stack.kind[member], table, choice, mixing, reward, paid, *safe)
-        )
+        found.append(Played(stack, begin, units, member, stack.kind[member], table, choice, mixing, reward, paid, safe))
         begin, offset = begin + units, offset + stack.members
     return found
-
-
-NO_CHOICE = np.zeros((0, 0, 0), dtype=np.uint16)
-NO_RESERVE = np.zeros((0, 0, 0, 0), dtype=np.int64)
-NO_LATER = np.zeros((0, 0, 0, 0, 0), dtype=np.int64)
-
-
-def _safe(fleet: Fleet, stack: Stack, paid: Float, books: Books) -> tuple[NDArray[np.uint16], Int, Int]:
-    """The safe policies of the kinds of a stack, and what they may need; empty where that is nothing."""
-    H, S, K, c, n = fleet.horizon, stack.num_states, stack.kinds, books.columns.size, books.steps.size
-    weights = np.zeros((H, c))
-    for k, i in enumerate(books.columns):
-        if books.limit[k] < FREE:
-            weights[:, k] += 1.0 / max(1.0, abs(float(books.limit[k])))
-        for m in np.flatnonzero(books.steps == i):
-            bind = books.step_limit[m] < FREE
-            weights[bind, k] += 1.0 / np.maximum(1.0, np.abs(books.step_limit[m, bind].astype(np.float64)))
-    pattern = stack.first, stack.start, stack.successor, stack.shift
-    at_step = np.searchsorted(books.columns, books.steps)
-    safe = np.zeros((K, H, S), dtype=np.uint16)
-    reserve, later = NO_RESERVE, NO_LATER
-    for begin in range(0, K, PART):
-        end = min(K, begin + PART)
-        blocks = slice(begin // kernels.LANES, -(-end // kernels.LANES))
-        part = np.zeros((end - begin, H + 1, S, c), dtype=np.int64)
-        needs = np.zeros((end - begin, H, S, c), dtype=np.int64)
-        p, x, gain = stack.probability[blocks], paid[blocks], np.ascontiguousarray(stack.pay[blocks, 0])
-        kernels.safe_policies(
-            pattern, p, gain, x, stack.outcome_pay is not None, books.columns, weights, end - begin, safe[begin:end],
-            part, needs,
-        )  # fmt: skip
-        if part.any():
-            if not reserve.size:
-                reserve = np.zeros((K, H + 1, S, c), dtype=np.int64)
-            reserve[begin:end] = part
-        if n and needs[..., at_step].any():
-            if 8 * K * H * S * n * H > MOST_LATER:
-                raise SpecError(
-                    f"the guard of limits per step would need {8 * K * H * S * n * H:,} bytes here, as units cannot do "
-                    "without these costs; use fewer units or steps, or guard=False"
-                )
-            if not later.size:
-                later = np.zeros((K, H, S, n, H), dtype=np.int64)
-            chosen = np.ascontiguousarray(needs[..., at_step])
-            kernels.later_needs(pattern, p, safe[begin:end].astype(np.int64), chosen, end - begin, later[begin:end])
-    return safe, reserve, later
-
-
-def _check_start(fleet: Fleet, stacks: list[Played], books: Books) -> None:
-    """Refuse budgets that even the safe policies may exceed."""
-    needed = [0] * books.columns.size
-    steps = [[0] * fleet.horizon for _ in books.steps]
-    for part in stacks:
-        possible, kind, counts = part.stack.starts > 0.0, part.stack.kind, part.stack.counts.astype(np.int64)
-        if part.reserve.size:
-            for i in range(len(needed)):
-                most = np.where(possible, part.reserve[kind, 0, :, i], np.iinfo(np.int64).min).max(axis=1)
-                needed[i] += int(sum((counts * most).tolist()))
-        if part.later.size:
-            for i, row in enumerate(steps):
-                for h in range(fleet.horizon):
-                    most = np.where(possible, part.later[kind, 0, :, i, h], np.iinfo(np.int64).min).max(axis=1)
-                    row[h] += int(sum((counts * most).tolist()))
-
-    def check(name: str, need: int, limit: int, quantum: float) -> None:
-        if need > limit:
-            raise SpecError(
-                f"the guard cannot promise {name} <= {limit * quantum:.10g}: in the worst case its careful policies, "
-                f"which weigh all limits together, need {need * quantum:.10g}; raise the limit, or simulate with "
-                "guard=False",
-                key=("guard",),
-            )
-
-    for i, column in enumerate(books.columns):
-        check(fleet.cost_names[column], needed[i], int(books.limit[i]), float(books.quantum[column]))
-    for i, column in enumerate(books.steps):
-        for h in range(fleet.horizon):
-            name = f"{fleet.cost_names[column]} at step {h + fleet.step}"
-            check(name, steps[i][h], int(books.step_limit[i, h]), float(books.quantum[column]))
-
-
-# -- one run ----------------------------------------------------------------------------------------------
 
 
 def _run(fleet: Fleet, stacks: list[Played], books: Books, guarded: bool, generator: np.random.Generator) -> Run:
@@ -367,10 +207,10 @@ def _run(fleet: Fleet, stacks: list[Played], books: Books, guarded: bool, genera
     for part in stacks:
         at = np.zeros(part.units, dtype=np.int64)
         kernels.fleet_starts(part.stack.initial, part.member, key, part.begin, at)
-        if guarded and part.reserve.size:
-            committed += part.reserve[part.kind, 0, at].sum(axis=0)
-        if guarded and part.later.size:
-            ahead += part.later[part.kind, 0, at].sum(axis=0)
+        if guarded and part.safe.reserve.size:
+            committed += part.safe.reserve[part.kind, 0, at].sum(axis=0)
+        if guarded and part.safe.later.size:
+            ahead += part.safe.later[part.kind, 0, at].sum(axis=0)
         states.append(at)
         choice = part.choice
         if part.mixing:
@@ -386,8 +226,8 @@ def _run(fleet: Fleet, stacks: list[Played], books: Books, guarded: bool, genera
             earned, replaced = kernels.fleet_step(
                 (stack.first, stack.start, stack.successor, stack.shift), stack.probability, part.reward, part.paid,
                 stack.outcome_pay is not None, part.kind, choices[i], part.table, h, begin, end, key,
-                (h + 1) * N + part.begin, states[i], guarded, books.columns, books.limit, part.safe, part.reserve,
-                books.steps, books.step_limit, part.later, committed, ahead, spent, stepped[h],
+                (h + 1) * N + part.begin, states[i], guarded, books.columns, books.limit, part.safe.choice,
+                part.safe.reserve, books.steps, books.step_limit, part.safe.later, committed, ahead, spent, stepped[h],
             )  # fmt: skip
             rewards.append(earned)
             refused += replaced
