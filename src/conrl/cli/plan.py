@@ -168,13 +168,14 @@ def plan(
         shared = (limits, floors, per_step)
         _plan_fleet(model, given["horizon"], shared, given["normalize"], tol, threads, played, seed, as_json)
         return
-    from conrl import drawing, evaluation, planners, planning, problem
+    from conrl import drawing, planners, planning, problem
     from conrl import policy_map as play
     from conrl.cli import plan_records, plan_tables
     from conrl.cli.terminal import search_bar, working
     from conrl.envs import naming
     from conrl.mixture import Mixture
     from conrl.policy_file import SELDOM
+    from conrl.simulation import simulate
     from conrl.theory.risk import budget_risk
 
     check_files(out, (*drawing.PICTURES, *TABLES, JSON))
@@ -204,7 +205,7 @@ def plan(
         raise SpecError(f"--out: {why}, and no table holds it; write .json, or use a horizon or a discount")
     if any(path.suffix in TABLES for path in out) and best.skip > SELDOM:
         raise SpecError(f"--out: {best.skip:.1%} of all episodes are skipped, which no table says; write .json")
-    simulation = None if played is None else evaluation.simulate(mdp, best, played, seed)
+    simulation = None if played is None else simulate(mdp, best, played, seed)
     risk = budget_risk(best, seed) if isinstance(asked, problem.Knapsack) else None
     for path in out:
         if path.suffix in drawing.PICTURES:
