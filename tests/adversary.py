@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TextIO
 
+import adversary_wider
 import numpy as np
 from contract import Problem, Truth, attempt, judge, judge_feasibility, judge_frontier
 from exact import Model, total
@@ -418,15 +419,18 @@ def _examine_frontier(spec: Spec, limited: conrl.ConstrainedMDP) -> list[str]:
     return complaints + judge_frontier(Truth(limited, conrl.Linear(some)), curve, limits)
 
 
+WIDER = "wider"  # in the place of a planner: the kinds of `adversary_wider`
+
+
 def _numbered(job: tuple[int, str]) -> tuple[int, str, str, list[str], float]:
     number, planner = job
     begin = time.perf_counter()
-    spec = case(number)
+    kind = adversary_wider.kind_of(number) if planner == WIDER else case(number).kind
     try:
-        ended, complaints = examine(spec, planner)
+        ended, complaints = adversary_wider.examine(number) if planner == WIDER else examine(case(number), planner)
     except Exception as error:  # the harness itself: shown, never passed over
         ended, complaints = "harness", [f"the harness failed: {type(error).__name__}: {error}"]
-    return number, spec.kind, ended, complaints, time.perf_counter() - begin
+    return number, kind, ended, complaints, time.perf_counter() - begin
 
 
 def run(numbers: range, workers: int, planner: str) -> Iterator[tuple[int, str, str, list[str], float]]:
@@ -449,13 +453,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--planner", default="column-generation")
+    parser.add_argument("--wider", action="store_true", help="the models of adversary_wider")
     parser.add_argument("--show", action="store_true", help="print each spec as well")
     options = parser.parse_args(arguments)
+    planner = WIDER if options.wider else options.planner
     begin, done, broken = time.perf_counter(), 0, 0
-    table: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
+    table: dict[str, Counter[str]] = {kind: Counter() for kind in (adversary_wider.KINDS if options.wider else KINDS)}
     slowest = (0.0, -1)
     for number, kind, ended, complaints, seconds in run(
-        range(options.first, options.first + options.models), options.workers, options.planner
+        range(options.first, options.first + options.models), options.workers, planner
     ):
         done += 1
         table[kind][ended] += 1
@@ -465,7 +471,7 @@ def main(arguments: list[str] | None = None) -> int:
             table[kind]["broken"] += 1
         for complaint in complaints:
             say(f"case {number} ({kind}): {complaint}")
-        if options.show:
+        if options.show and not options.wider:
             say(f"case {number}: {dataclasses.asdict(case(number))}")
         if done % 100 == 0:
             rate = done / (time.perf_counter() - begin)

@@ -928,6 +928,16 @@ def test_limits_per_step_where_actions_are_missing() -> None:
     assert conrl.simulate(mdp, plan, 100).rewards.size == 100
 
 
+def test_a_chance_of_what_an_episode_begins_above_is_named_as_it_was_asked() -> None:
+    """It was called `P(cost > -3) - 1 <= -0.8`."""
+    earning = conrl.ConstrainedMDP([[[1.0]]], [[1.0]], [[[-1.0]]], 2)
+    with pytest.raises(conrl.InfeasibleError) as refused:
+        conrl.plan(earning, conrl.Linear(chance={"cost": (-3, 0.2)}))
+    assert str(refused.value) == "infeasible: P(cost > -3) <= 0.2 cannot be kept"
+    assert refused.value.feasibility.conflict == ("P(cost > -3) <= 0.2",)
+    assert refused.value.feasibility.violation == pytest.approx(0.8)
+
+
 def test_a_never_below_zero() -> None:
     mdp = conrl.ConstrainedMDP(np.ones((1, 2, 1)), [[0.0, 1.0]], [[[-1.0], [1.0]]], 4)
     plan = conrl.plan(mdp, conrl.Linear(never={"cost": -1}))

@@ -552,7 +552,8 @@ class _Search:
         whatever = "" if alone else ", whatever the quantile"
         message = f"infeasible: {' and '.join(names)} {verb}{whatever}"
         text = str(errors[0])
-        if alone and "; " in text and not self.cvars and not needed:
+        shifted = any(crossing.offset for crossing in self.crossings)  # what is near is then told of P - 1
+        if alone and "; " in text and not self.cvars and not needed and not shifted:
             message += text[text.index("; ") :]
         proven = np.array(list(shares.values())) if alone and first.multipliers is not None else None
         least, greatest = extremes(exact_oracle(self.asked.user))
@@ -560,9 +561,13 @@ class _Search:
         return InfeasibleError(message, proof)
 
     def _own_names(self, name: str) -> list[str]:
-        """What the user calls a row of the tracked model; that of an excess is a CVaR of its cost."""
-        words = zip(self.cvars, self.asked.names(CVAR), strict=True)
-        mine = [word for tail, word in words if name.startswith(f"E max({self.asked.mdp.cost_names[tail.cost]} - ")]
+        """What the user calls a row of the tracked model: that of an excess is a CVaR of its cost, that of a crossing
+        a chance."""
+        costs = self.asked.mdp.cost_names
+        begins = [f"E max({costs[tail.cost]} - " for tail in self.cvars]
+        begins += [f"{column.name} <= " for column in _distinct(self.crossings, costs)]
+        words = zip(begins, (*self.asked.names(CVAR), *self.asked.names(CHANCE)), strict=True)
+        mine = [word for begin, word in words if name.startswith(begin)]
         return mine[:1] or [name]
 
     def _needed(self) -> list[str]:
