@@ -326,7 +326,7 @@ def test_files_that_cannot_be_written_are_named_before_anything_is(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     page = ("report", study.directory, "--out", "page.html")
-    assert refused(*page, "--profiles", "p.jpg") == "--profiles p.jpg: a picture is written as .png, .pdf, .svg"
+    assert refused(*page, "--profiles", "p.jpg") == "--profiles p.jpg: the name must end in one of .png .pdf .svg"
     assert "there is no directory" in refused(*page, "--long", "missing/long.csv")
     assert "it is a directory" in refused(*page, "--long", tmp_path)
 

@@ -103,7 +103,7 @@ def _fleet() -> tuple[conrl.Fleet, Any]:
 def fleet_simulation(r: random.Random, folder: Path) -> None:
     """Fleets of groups that are none, looked at where they never are, and played with plans of others."""
     fleet, plan = _fleet()
-    groups = r.choice(
+    groups: Any = r.choice(
         (
             *([(machine(), odd_number(r))], [(odd_number(r), 2)], [machine()], odd_number(r), []),
             *([(machine(), 2), (conrl.envs.box(), 1)], [(machine(conrl.Discounted(0.9)), 2)], [(machine(), 2)]),

@@ -214,3 +214,119 @@ def names(r: random.Random, folder: Path) -> None:
         conrl.plan(made).policy.save(folder / "p.csv", made)
 
     call(work)
+
+
+def _block(r: random.Random, n: int, S: int, A: int, d: int, kind: int) -> tuple[Any, ...]:
+    """Some states of a model: in rows of so many successors, or with the start of each pair."""
+    g = np.random.default_rng(r.randrange(2**32))
+    if kind == 0:
+        T = g.integers(0, S, (n, A, 2))
+        return T, np.full((n, A, 2), 0.5), g.random((n, A)), g.random((n, A, d))
+    start = np.arange(n * A + 1, dtype=np.int64) * 2
+    return start, g.integers(0, S, 2 * n * A), np.full(2 * n * A, 0.5), g.random((n, A)), g.random((n, A, d))
+
+
+def _lie(array: Any, r: random.Random) -> Any:
+    """An array that is something else than it seemed."""
+    kinds: tuple[Callable[[], Any], ...] = (
+        lambda: odd_number(r),
+        lambda: array[:-1],
+        lambda: array[None],
+        lambda: array.astype(r.choice((np.int8, np.float32, bool, "U5", object))),
+        lambda: np.zeros((0,) * r.randint(0, 4)),
+        lambda: -array,
+        lambda: array * r.choice((2, 0, 10**6)),
+        lambda: array.tolist(),
+    )
+    return r.choice(kinds)()
+
+
+@door("blocks", 3)
+def blocks(r: random.Random, folder: Path) -> None:
+    """`from_blocks` of blocks that lie, and `from_outcomes` of lists that do, with steps and without."""
+    S, A, d, horizon = r.randint(1, 5), r.randint(1, 3), r.choice((0, 1, 1, 2)), r.choice((1, 3, 10))
+    length: Any = r.choice((horizon, horizon, conrl.Discounted(0.9), conrl.Average(), conrl.Total(), odd_number(r)))
+    given: list[Any] = []
+    left = S
+    while left:
+        n = r.randint(1, left)
+        given.append(_block(r, n, S, A, d, r.randrange(2)))
+        left -= n
+    for _ in range(r.choice((0, 1, 1, 2))):
+        at = r.randrange(len(given))
+        if r.random() < 0.8 and isinstance(given[at], tuple):
+            block = list(given[at])
+            part = r.randrange(len(block))
+            block[part] = _lie(np.asarray(block[part]), r)
+            given[at] = tuple(block)
+        else:
+            given[at] = r.choice((odd_number(r), (), given[at][:2] if isinstance(given[at], tuple) else None))
+    if r.random() < 0.2:
+        given = r.choice((given[:-1], given * 2, []))
+    error = r.choice((None, None, None, ValueError("the source broke")))
+
+    def read() -> Any:
+        yield from given
+        if error is not None:
+            raise error
+
+    def work() -> None:
+        with np.errstate(all="ignore"):
+            source: Any = r.choice((given, read, read(), given, odd_number(r)))
+            states, actions = r.choice((S, S, S, S + 1, odd_number(r))), r.choice((A, A, A, A + 1, odd_number(r)))
+            made = conrl.ConstrainedMDP.from_blocks(source, num_states=states, num_actions=actions, horizon=length)
+        conrl.plan(made)
+
+    def outcomes() -> None:
+        count = 2 * S * A
+        pairs = np.repeat(np.arange(S * A), 2)
+        parts: dict[str, Any] = {
+            "state": pairs // A,
+            "action": pairs % A,
+            "successor": np.arange(count) % S,
+            "probability": np.full(count, 0.5),
+            "pay": np.ones((count, 1 + d)),
+        }
+        if r.random() < 0.5:
+            parts = {name: np.concatenate([part] * horizon) for name, part in parts.items()}
+            parts["step"] = np.repeat(np.arange(horizon), count)
+        for name in r.sample(list(parts), r.choice((0, 1, 1, 2))):
+            parts[name] = _lie(np.asarray(parts[name]), r)
+        conrl.plan(conrl.ConstrainedMDP.from_outcomes(**parts, num_states=S, num_actions=A, horizon=length))
+
+    call(r.choice((work, work, outcomes)), ValueError if error is not None else conrl.ConRLError)
+
+
+@door("criteria", 3)
+def criteria(r: random.Random, folder: Path) -> None:
+    """Models without a horizon, as they come: asked for plans, curves, values and plays."""
+    given = arrays(r)
+    given["horizon"] = r.choice((conrl.Discounted(r.choice((0.5, 0.999, 0.0))), conrl.Average(), conrl.Total()))
+    d = given["costs"].shape[-1] if isinstance(given.get("costs"), np.ndarray) and given["costs"].ndim else 0
+    limits: Any = r.choice(([r.choice((0.1, 1.0, 5.0))] * d, [odd_number(r)] * d, None))
+
+    def work() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = conrl.ConstrainedMDP(**given)
+        kind = r.randrange(5)
+        if kind == 0:
+            conrl.frontier(made, max_vertices=5)
+            return
+        if kind == 1:
+            conrl.feasibility(made, limits)
+            return
+        plan = conrl.plan(made, limits)
+        if plan.gap > 1e-5 * max(1.0, abs(plan.objective)) and plan.status == "optimal":
+            raise Broken(f"gap {plan.gap} of {plan.objective}")
+        if kind == 2:
+            found = conrl.evaluate(made, plan.policy)
+            if not np.isfinite(found.reward):
+                raise Broken(f"a plan pays {found.reward}")
+        elif kind == 3:
+            conrl.simulate(made, plan, 2, steps=r.choice((3, odd_number(r))))
+        elif kind == 4:
+            plan.save(folder / "p.json")
+            conrl.PolicyFile.load(folder / "p.json")
+
+    call(work, TypeError)  # a name that is no argument is Python's own error

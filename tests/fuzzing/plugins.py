@@ -28,7 +28,11 @@ ERRORS: tuple[Callable[[], BaseException], ...] = (
         lambda: conrl.SpecError("of ours"),
         lambda: TypeError(),
     ),
-    *(lambda: conrl.InfeasibleError("none"), lambda: OverflowError("big"), lambda: ImportError("no", name="x")),
+    *(
+        lambda: conrl.InfeasibleError("none", conrl.Feasibility(False, np.zeros(0), np.zeros(0), None, ())),
+        lambda: OverflowError("big"),
+        lambda: ImportError("no", name="x"),
+    ),
     *(
         lambda: RuntimeError("\x1b[31m red \x00"),
         lambda: RuntimeError("x" * 50_000),
@@ -71,7 +75,7 @@ def nonsense(r: random.Random) -> Any:
     return r.choice(
         (
             *(odd_number(r), odd(r), None, [], {}, (), _Odd(), object(), int, np.zeros((2, 2)), lambda *a, **k: None),
-            *(box, conrl.Deterministic([[0]], 1), conrl.Stationary([[1.0]]), conrl.Linear([0.1]), (x for x in ())),
+            *(box, conrl.Deterministic([[0]], 1), conrl.Stationary([[1.0]]), conrl.Linear([0.1]), iter(())),
             *({"a": _Odd()}, {"x": np.array([None])}),
             *({"": np.zeros(1)}, {"a/b": np.zeros(2)}, {0: 1}, {"x": [[1], [2, 3]]}, {"x": np.nan}),
         )

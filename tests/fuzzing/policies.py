@@ -189,7 +189,7 @@ def use(r: random.Random, path: Path) -> None:
     elif kind in (1, 2):
         table = path.with_name("log.csv")
         conrl.save_episodes(table, log())
-        options = (
+        options: tuple[tuple[str, ...], ...] = (
             (),
             (),
             ("--json",),

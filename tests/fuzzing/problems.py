@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import conrl
-from fuzzing.doors import call, command, door
+from fuzzing.doors import Broken, call, command, door
 from fuzzing.spoiling import TIMES, odd, odd_count, odd_flag, odd_number
 
 
@@ -69,3 +69,60 @@ def numbers(r: random.Random, folder: Path) -> None:
         lambda: conrl.Episode([0, odd_number(r)], [0], [odd_number(r)], [[odd_number(r)]]),
     )
     call(r.choice(kinds), TypeError)
+
+
+@cache
+def _models() -> tuple[conrl.ConstrainedMDP, ...]:
+    """Small ones: the box, one with several costs, one by step, and one without a horizon."""
+    several = conrl.envs.random_cmdp(4, 2, 3, 2, horizon=4)
+    stepped = conrl.envs.make("pricing-hours", horizon=6)
+    return conrl.envs.box(), several, stepped, several.replace(horizon=conrl.Discounted(0.8))
+
+
+def _bounds(mdp: conrl.ConstrainedMDP, r: random.Random) -> Any:
+    """Something like limits: by name, in order, or nonsense."""
+    x = r.choice((0, 0.1, 1, 2.5, 10, odd_number(r)))
+    name = r.choice((*mdp.cost_names, *mdp.cost_names, odd(r)))
+    return r.choice(({name: x}, {name: x}, [x] * mdp.num_costs, None, None, x, {name: [x] * 4}))
+
+
+@door("problems", 4)
+def problems(r: random.Random, folder: Path) -> None:
+    """All that a problem may ask for at once, asked of every kind of model by everything that plans."""
+    mdp = r.choice(_models())
+    name = r.choice((*mdp.cost_names, *mdp.cost_names, odd(r)))
+    levels = r.choice((0.9, 0.5, 1.0, odd_number(r))), r.choice((0.05, 0.5, odd_number(r)))
+    amounts = r.choice((0, 1, 2.5, odd_number(r))), r.choice((1, 4, odd_number(r)))
+    parts: dict[str, Any] = {
+        "limits": _bounds(mdp, r),
+        "floors": r.choice((None, None, _bounds(mdp, r))),
+        "per_step": r.choice((None, {name: amounts[0]}, {name: [amounts[0]] * r.choice((4, 6, 10, 3))}, odd_number(r))),
+        "never": r.choice((None, {name: amounts[0]}, _bounds(mdp, r))),
+        "chance": r.choice((None, {name: (amounts[0], levels[1])}, {name: [(0, 0.5), (1, levels[1])]}, odd_number(r))),
+        "cvar": r.choice((None, {name: (levels[0], amounts[1])}, {name: odd_number(r)}, [odd_number(r)])),
+        "grid": r.choice((None, None, 0.5, {name: 0.25}, odd_number(r), {name: odd_number(r)})),
+    }
+    for part in r.sample(list(parts), 4):
+        parts[part] = None
+
+    def work() -> None:
+        problem = conrl.Linear(**parts)
+        kind = r.randrange(8)
+        if kind == 0:
+            conrl.frontier(mdp, r.choice((*mdp.cost_names, None, 0)), limits=problem, max_vertices=4)
+        elif kind == 1:
+            conrl.feasibility(mdp, problem)
+        elif kind == 2:
+            conrl.plan(mdp, problem, r.choice(("linear-program", "lagrangian", "convex-program", odd(r))))
+        elif kind == 3:
+            conrl.plan(mdp, problem, deterministic=True, time_limit=0.1)
+        elif kind == 4:
+            conrl.learn(mdp, conrl.ConRL(mdp.task, problem=problem), 1, seed=0)
+        else:
+            plan = conrl.plan(mdp, problem)
+            for row in plan.rows:
+                if row.excess > row.allowance and plan.status in ("optimal", "bracketed"):
+                    raise Broken(f"{row.name} is exceeded by {row.excess}")
+            conrl.simulate(mdp, plan, 2, steps=None if isinstance(mdp.horizon, int) else 4)
+
+    call(work)

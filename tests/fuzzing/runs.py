@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -105,18 +106,22 @@ def checkpoint(r: random.Random, folder: Path) -> None:
     call(work)
 
 
+@cache
+def run_files() -> dict[str, bytes]:
+    """The files of a sound run of two episodes."""
+    with tempfile.TemporaryDirectory() as made:
+        command("learn", "box", "--episodes", 2, "--out", made)
+        where = Path(made) / "box" / "conrl" / "seed-000"
+        return {path.name: path.read_bytes() for path in where.iterdir()}
+
+
 @door("run-directory", 2)
 def run_directory(r: random.Random, folder: Path) -> None:
     """A run's files damaged between two starts; and the study that reads them."""
-    if "run" not in _KEPT:
-        with tempfile.TemporaryDirectory() as made:
-            command("learn", "box", "--episodes", 2, "--out", made)
-            where = Path(made) / "box" / "conrl" / "seed-000"
-            _KEPT["run"] = {path.name: path.read_bytes() for path in where.iterdir()}
     where = folder / "box" / "conrl" / "seed-000"
     where.mkdir(parents=True)
     hit = r.choice(("config.json", "checkpoint.npz", "progress.csv"))
-    for name, data in _KEPT["run"].items():
+    for name, data in run_files().items():
         if name == hit:
             if r.random() < 0.1:
                 continue

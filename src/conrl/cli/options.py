@@ -224,17 +224,22 @@ def read_criterion(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_files(paths: Iterable[Path], suffixes: tuple[str, ...]) -> None:
-    """Find out before any work whether the files can be written."""
+    """Find out before any work whether the files of --out can be written."""
     seen = set()
     for path in paths:
-        if path.suffix not in suffixes:
-            raise SpecError(f"--out {path}: the name must end in one of {' '.join(suffixes)}")
-        if path.is_dir():
-            raise SpecError(f"--out {path}: it is a directory; name a file")
-        if not path.parent.is_dir():
-            raise SpecError(f"--out {path}: there is no directory {path.parent}")
-        if not os.access(path.parent, os.W_OK):
-            raise SpecError(f"--out {path}: no permission to write in {path.parent}")
+        check_file("--out", path, suffixes)
         if path in seen:
             raise SpecError(f"--out {path} is given twice")
         seen.add(path)
+
+
+def check_file(option: str, path: Path, suffixes: tuple[str, ...] | None = None) -> None:
+    """Find out before any work whether the file that an option names can be written; None: with any suffix."""
+    if suffixes is not None and path.suffix not in suffixes:
+        raise SpecError(f"{option} {path}: the name must end in one of {' '.join(suffixes)}")
+    if path.is_dir():
+        raise SpecError(f"{option} {path}: it is a directory; name a file")
+    if not path.parent.is_dir():
+        raise SpecError(f"{option} {path}: there is no directory {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise SpecError(f"{option} {path}: no permission to write in {path.parent}")

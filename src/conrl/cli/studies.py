@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from conrl.cli.command import complain, show
-from conrl.cli.options import allow_import, as_json, imports
+from conrl.cli.options import allow_import, as_json, check_file, imports
 from conrl.errors import RunError, SpecError
+from conrl.wording import counted
 
 if TYPE_CHECKING:
     from conrl.experiments import Outcome, Spec, Study
@@ -50,7 +51,7 @@ def play(spec: Spec, out: Path, workers: int | None, dask: str | None, manner: M
 
 def tell(spec: Spec, outcome: Outcome, out: Path) -> int:
     """Say what came of a study."""
-    parts = [f"{outcome.finished} run{'' if outcome.finished == 1 else 's'} played"]
+    parts = [f"{counted(outcome.finished, 'run')} played"]
     if outcome.before:
         parts.append(f"{outcome.before} were finished before")
     click.echo(f"{spec.name}: {', '.join(parts)}, of {outcome.runs}; in {out}")
@@ -61,9 +62,9 @@ def tell(spec: Spec, outcome: Outcome, out: Path) -> int:
     if outcome.interrupted:
         return complain("interrupted; run the same command to resume", 130)
     if outcome.failed:
-        count = len(outcome.failed)
-        runs = "run" if count == 1 else "runs"
-        return complain(f"{count} {runs} failed; failed.txt in a run's directory has the traceback", FAILED)
+        return complain(
+            f"{counted(len(outcome.failed), 'run')} failed; failed.txt in a run's directory has the traceback", FAILED
+        )
     return 0
 
 
@@ -238,13 +239,10 @@ def report(
     from conrl.experiments import load
     from conrl.experiments.report import write_report
 
-    for path in (out, table, long, profiles):  # before any of them is written
-        if path is not None and not path.absolute().parent.is_dir():
-            raise SpecError(f"{path}: there is no directory {path.parent}")
-        if path is not None and path.is_dir():
-            raise SpecError(f"{path}: it is a directory; name a file")
-    if profiles is not None and profiles.suffix not in PICTURES:
-        raise SpecError(f"--profiles {profiles}: a picture is written as {', '.join(PICTURES)}")
+    named = {"--out": out, "--csv": table, "--long": long, "--profiles": profiles}
+    for option, path in named.items():  # before any of them is written
+        if path is not None:
+            check_file(option, path, PICTURES if path is profiles else None)
     if tensorboard is not None and tensorboard.exists() and not tensorboard.is_dir():
         raise SpecError(f"--tensorboard {tensorboard}: it is a file; name a directory")
     study = load(directory)
