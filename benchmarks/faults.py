@@ -515,9 +515,7 @@ def undisturbed(command: Command, folder: Path) -> tuple[Files, Files, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="What faults lose.")
     parser.add_argument("--times", type=int, default=20, help="how often each fault is done")
-    parser.add_argument(
-        "--command", action="append", help="only this one; repeated", choices=COMMANDS
-    )
+    parser.add_argument("--command", action="append", help="only this one; repeated", choices=COMMANDS)
     parser.add_argument("--fault", action="append", help="only faults whose name has this in it; repeated")
     parser.add_argument("--workers", type=int, default=2, help="tries at a time")
     options = parser.parse_args()

@@ -613,6 +613,9 @@ def test_what_a_planner_does_wrong_is_told_with_its_name() -> None:
             return self.answer()
 
     mdp = envs.box()
+    text: Any = "x"
+    number: Any = 3
+    kind: Any = int
     for answer, message in (
         (lambda: 1 / 0, "planner 'wrong' failed: ZeroDivisionError: division by zero (test_plugins.py:"),
         (lambda: None, "planner 'wrong' returned None; it must return a conrl.Plan"),
@@ -626,15 +629,15 @@ def test_what_a_planner_does_wrong_is_told_with_its_name() -> None:
             "planner 'wrong' returned a plan whose reward is nan; expected a ",
         ),
         (
-            lambda: replace(conrl.plan(mdp), reward="x"),
+            lambda: replace(conrl.plan(mdp), reward=text),
             "planner 'wrong' returned a plan whose reward is 'x'; expected a ",
         ),
         (
-            lambda: replace(conrl.plan(mdp), costs=3),
+            lambda: replace(conrl.plan(mdp), costs=number),
             "planner 'wrong' returned a plan whose costs is 3; expected an array of 1",
         ),
         (
-            lambda: replace(conrl.plan(mdp), mdp=int),
+            lambda: replace(conrl.plan(mdp), mdp=kind),
             "planner 'wrong' returned a plan whose mdp is <class 'int'>; expected a",
         ),
         (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, overload
 
 from conrl.arguments import read_flag, read_seed
@@ -98,10 +98,10 @@ def plan(
             data would help most.
         RunError: no deterministic policy was found in the time.
     """
+    usual = isinstance(planner, str) and planner == ColumnGeneration.name
     if confidence is None and (use_unseen is not False or type(seed) is not int or seed):
         extra = {"use_unseen": read_flag(use_unseen, "use_unseen"), "seed": read_seed(seed) != 0}
-        if (name := next((name for name, given in extra.items() if given), None)) is not None:
-            raise SpecError(f"{name} goes with confidence; leave it out", key=(name,))
+        _leave_out("{name} goes with confidence; leave it out", extra)
     if isinstance(mdp, Fleet):
         if confidence is not None:
             raise SpecError("confidence is not for fleets; plan without it", key=("confidence",))
@@ -112,48 +112,48 @@ def plan(
                 "nearly all units of a fleet have one deterministic policy; leave deterministic and time_limit out",
                 key=("deterministic",),
             )
-        if isinstance(planner, str) and planner == ColumnGeneration.name:
-            planner = ColumnGeneration()
-        if not isinstance(planner, ColumnGeneration):
+        if not usual and not isinstance(planner, ColumnGeneration):
             raise SpecError(
                 f"fleets are planned by {ColumnGeneration.name!r} alone; leave planner out", key=("planner",)
             )
-        ours = planner if tol is None else dataclasses.replace(planner, tol=tol)
-        ours = ours if threads is None else dataclasses.replace(ours, threads=threads)
+        ours = _with_settings(ColumnGeneration() if usual else planner, tol=tol, threads=threads)
         return plan_fleet(mdp, problem, limits, ours.tol, ours.max_sweeps, ours.threads)
     need_model(mdp, "plan")
     if report is not None and not callable(report):
         raise SpecError(f"report is {shown(report)}; it must be a function of a text", key=("report",))
     asked = as_problem(problem, mdp.limits, limits)
+    given = {"planner": not usual, "tol": tol is not None, "time_limit": time_limit is not None}
+    given |= {"threads": threads is not None, "deterministic": read_flag(deterministic, "deterministic")}
     if confidence is not None:
-        usual = isinstance(planner, str) and planner == ColumnGeneration.name
-        taken = {"planner": not usual, "tol": tol is not None, "time_limit": time_limit is not None}
-        taken |= {"threads": threads is not None}
-        taken |= {"deterministic": read_flag(deterministic, "deterministic")}
-        if (name := next((name for name, value in taken.items() if value), None)) is not None:
-            raise SpecError(f"confidence has a method of its own; leave {name} out", key=(name,))
+        _leave_out("confidence has a method of its own; leave {name} out", given)
         from conrl.estimation.confident import plan_confident  # here: few plans need it
 
         return plan_confident(mdp, asked, confidence, unseen=use_unseen, seed=seed, report=report)
-    if read_flag(deterministic, "deterministic"):
-        if not (isinstance(planner, str) and planner == ColumnGeneration.name):
-            raise SpecError("deterministic=True has a method of its own; leave planner out", key=("planner",))
-        if report is not None:
-            raise SpecError("deterministic=True has no report of texts; leave report out", key=("report",))
-        if threads is not None:
-            raise SpecError("deterministic=True has a method of its own; leave threads out", key=("threads",))
+    if given["deterministic"]:
+        others = {"planner": given["planner"], "threads": given["threads"], "report": report is not None}
+        _leave_out("deterministic=True has a method of its own; leave {name} out", others)
         return plan_deterministic(mdp, asked, tol, time_limit)
-    chosen: Any = read_planner(planner, asked)
-    every = (("tol", tol), ("time_limit", time_limit), ("threads", threads))
-    given = {name: value for name, value in every if value is not None}
-    if given:
-        settings = {f.name for f in dataclasses.fields(chosen)} if dataclasses.is_dataclass(chosen) else set()
-        if (name := next((name for name in given if name not in settings), None)) is not None:
-            what = {"tol": "tolerance", "time_limit": "time limit", "threads": "number of threads"}[name]
-            raise SpecError(f"planner {chosen.name!r} has no {what}; leave {name} out", key=(name,))
-        chosen = dataclasses.replace(chosen, **given)
+    chosen = _with_settings(read_planner(planner, asked), tol=tol, time_limit=time_limit, threads=threads)
     if report is not None:
         if not hasattr(chosen, "reporting"):
             raise SpecError("report goes with confidence or planner='linear-program'; leave it out", key=("report",))
         chosen = chosen.reporting(report)
     return planned(chosen, mdp, asked)
+
+
+def _leave_out(refusal: str, given: Mapping[str, bool]) -> None:
+    """Refuse the first argument that was given; `refusal` has a place for its name."""
+    if (name := next((name for name, is_given in given.items() if is_given), None)) is not None:
+        raise SpecError(refusal.format(name=name), key=(name,))
+
+
+def _with_settings(planner: Any, **settings: Any) -> Any:
+    """A planner with the settings that are not None, if it has them."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    if not given:
+        return planner
+    known = {f.name for f in dataclasses.fields(planner)} if dataclasses.is_dataclass(planner) else set()
+    if (name := next((name for name in given if name not in known), None)) is not None:
+        what = {"tol": "tolerance", "time_limit": "time limit", "threads": "number of threads"}[name]
+        raise SpecError(f"planner {planner.name!r} has no {what}; leave {name} out", key=(name,))
+    return dataclasses.replace(planner, **given)

@@ -28,7 +28,7 @@ from conrl.arguments import float_array, frozen, read_generator
 from conrl.errors import ModelError
 from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP
-from conrl.model.counting import DOWN, UP, Counter, Total
+from conrl.model.counting import DOWN, UP, Counter, Spent
 from conrl.model.tracking import Tracked, track_as
 from conrl.policy import Deterministic, Policy
 from conrl.sampling import draw
@@ -57,7 +57,7 @@ class SpentPolicy(Policy):
         self,
         counter: Counter,
         state: Int,
-        spent: Sequence[Total],
+        spent: Sequence[Spent],
         inner: Policy,
         first_actions: Int,
         tracked: Tracked | None = None,
@@ -113,7 +113,7 @@ class SpentPolicy(Policy):
             )
         return self._act(*self._index(step, state), generator, self.counter.total_of(spent))
 
-    def _act(self, step: int, state: int, generator: np.random.Generator, total: Total) -> int:
+    def _act(self, step: int, state: int, generator: np.random.Generator, total: Spent) -> int:
         node = self._node(state, total)
         if node < 0:
             return int(self.first_actions[min(step, self.first_actions.shape[0] - 1), state])
@@ -122,14 +122,14 @@ class SpentPolicy(Policy):
         return int(draw(self.inner.probabilities[step, node], read_generator(generator).random()))
 
     @cached_property
-    def _nodes(self) -> list[dict[Total, int]]:
+    def _nodes(self) -> list[dict[Spent, int]]:
         """[S]: the combinations of each state, by what is spent."""
-        found: list[dict[Total, int]] = [{} for _ in range(self.shape[1])]
+        found: list[dict[Spent, int]] = [{} for _ in range(self.shape[1])]
         for node, (state, total) in enumerate(zip(self.state.tolist(), self.spent, strict=True)):
             found[state][total] = node
         return found
 
-    def _node(self, state: int, total: Total) -> int:
+    def _node(self, state: int, total: Spent) -> int:
         """The combination that is acted on; -1 in a state that has none."""
         known = self._nodes[state]
         node = known.get(total)
@@ -325,7 +325,7 @@ def _whole_numbers(array: Any, what: str, low: int, high: int) -> NDArray[np.int
     return array.astype(np.int64)
 
 
-def _less(total: Total) -> Total:
+def _less(total: Spent) -> Spent:
     return tuple(-x for x in total)
 
 

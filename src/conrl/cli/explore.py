@@ -24,6 +24,7 @@ from conrl.cli.options import (
     read_criterion,
     refuse_for_fleet,
 )
+from conrl.wording import counted
 
 
 @click.command(
@@ -116,8 +117,9 @@ def explore(
 def _lines(record: dict[str, Any], size: int) -> list[str]:
     """What was written, and how exact it is."""
     some = ", ".join(record["sliders"])
-    plural = "s" * (len(record["sliders"]) != 1)
     error = record["error"]
     exact = f"at most {error:.2g} below the best reward" if error else "exact"
     exact += " where it was tried"
-    return [f"wrote {record['wrote']}, {size / 1e3:,.0f} kB: {len(record['sliders'])} slider{plural} ({some}), {exact}"]
+    return [
+        f"wrote {record['wrote']}, {size / 1e3:,.0f} kB: {counted(len(record['sliders']), 'slider')} ({some}), {exact}"
+    ]

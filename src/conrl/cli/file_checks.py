@@ -16,6 +16,7 @@ import numpy as np
 from conrl.cli.file_kinds import FLEET, LOG, MODEL, POLICY, STUDY
 from conrl.errors import ConRLError, ModelError, SpecError
 from conrl.io.model_checks import alike
+from conrl.wording import counted
 
 LISTED = 5  # names that a line has
 
@@ -120,7 +121,7 @@ def log(file: str, columns: Mapping[str, str] | None = None, ignore: tuple[str, 
         "actions": int(seen["action"].size),
         "costs": own.cost_names,
     }
-    title = f"a log of {n:,} episode{'s' * (n != 1)}, {steps:,} step{'s' * (steps != 1)}"
+    title = f"a log of {counted(n, 'episode')}, {counted(steps, 'step')}"
     return FileCheck(LOG, (), 0, found.warnings, notes, title, facts, record)
 
 

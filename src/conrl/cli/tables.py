@@ -15,6 +15,7 @@ from rich.text import Text
 
 from conrl.cli.json_records import Record
 from conrl.cli.terminal import Numbers, words
+from conrl.wording import counted
 
 if TYPE_CHECKING:
     from conrl.cli.file_checks import FileCheck
@@ -49,9 +50,7 @@ def check_tables(name: str, found: FileCheck, guessed: bool) -> Parts:
     """What is in a file, and what to look at again; or how many mistakes it has, and what it was taken for."""
     if found.count:
         doubt = "; if it is something else, say so with --as" if guessed else ""
-        return [
-            Text(f"{name}: {found.count:,} mistake{'s' * (found.count > 1)}, read as a {found.kind}{doubt}", "bold")
-        ]
+        return [Text(f"{name}: {counted(found.count, 'mistake')}, read as a {found.kind}{doubt}", "bold")]
     facts = words()
     for what, fact in found.facts.items():
         facts.add_row(what, fact)

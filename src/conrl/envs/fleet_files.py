@@ -23,6 +23,7 @@ from conrl.arguments import is_int, is_number
 from conrl.envs import naming
 from conrl.errors import ConRLError, SpecError, shown, unknown
 from conrl.io.files import parse_toml, read_bytes
+from conrl.io.mistakes import told_of_others
 from conrl.model.fleet import Fleet
 
 LARGEST_FILE = 1 << 20
@@ -63,9 +64,7 @@ def load_fleet(
     """The fleet of a file; a horizon, limits, floors and `normalize` given here replace the file's."""
     found = find_fleet(path, horizon, normalize)
     if found.mistakes:
-        others = len(found.mistakes) - 1
-        more = f"; {others} more mistake{'s' * (others > 1)}: conrl check {path} lists them" if others else ""
-        raise SpecError(f"{found.mistakes[0]}{more}")
+        raise SpecError(f"{found.mistakes[0]}{told_of_others(len(found.mistakes) - 1, path)}")
     groups, own = found.groups, found.shared
     with _within(path):
         fleet = Fleet(groups, *(own[key] or None for key in SHARED))

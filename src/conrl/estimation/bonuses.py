@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from conrl import bounds
 from conrl._types import Array, Float, Int
-from conrl.arguments import any_array, needs, read_count, read_delta, read_flag, takes
-from conrl.errors import SpecError, shown
+from conrl.arguments import LARGEST, any_array, needs, read_count, read_delta, read_flag, takes
+from conrl.errors import ConRLError, SpecError, shown
 from conrl.estimation.evidence import Evidence
 from conrl.model import Task
 
@@ -38,6 +38,30 @@ def by_visits(bonus: Bonus) -> bool:
         return any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(bonus).parameters.values())
     except ValueError:
         return True
+
+
+def bonus_table(bonus: Bonus, evidence: Evidence, told_visits: bool) -> Float:
+    """[P, 1+d]: what a bonus says of the evidence, checked; `told_visits` is what `by_visits` says of it."""
+    told = (evidence.visits, evidence.episode, evidence.task) if told_visits else (evidence,)
+    try:
+        given = bonus(*told)
+    except ConRLError:
+        raise
+    except (AttributeError, TypeError, ValueError) as error:
+        raise SpecError(f"the bonus failed: {error}") from error
+    try:
+        b = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise SpecError(f"the bonus did not return numbers: {error}") from None
+    n, width = evidence.visits.size, 1 + evidence.task.num_costs
+    if b.ndim == 1:
+        b = np.repeat(b[:, None], width, axis=1)
+    if b.shape != (n, width):
+        raise SpecError(f"the bonus has shape {b.shape}; expected ({n},) or ({n}, {width})")
+    if not np.abs(b).max() <= LARGEST:
+        wrong = b[~(np.abs(b) <= LARGEST)][0]
+        raise SpecError(f"the bonus has an entry {wrong}; it must be finite and at most {LARGEST:g} in size")
+    return b
 
 
 def _asked(visits: Any, task: Any) -> Array:

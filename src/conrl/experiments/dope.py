@@ -23,7 +23,7 @@ from conrl._types import Float
 from conrl.drawing import INK, save_figure
 from conrl.errors import RunError
 from conrl.experiments.block_runs import CURVE, Curve, read_curve
-from conrl.experiments.figures import LETTERS, STYLES
+from conrl.experiments.figures import LETTERS, STYLES, frame, seeds_text
 from conrl.experiments.spec import Spec
 from conrl.io.cells import csv_text
 from conrl.io.files import atomic_write, refuse_links
@@ -190,10 +190,7 @@ def _dress(axes: Axes, label: str) -> None:
     axes.set_ylabel(label)
     axes.set_yscale("symlog", linthresh=1.0)
     axes.set_ylim(bottom=-0.1, top=max(10.0, axes.get_ylim()[1]))
-    axes.tick_params(labelsize=8)
-    axes.grid(color="#dddddd", linewidth=0.5)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    frame(axes)
 
 
 def _name_the_safe(axes: Axes, arms: Sequence[Arm]) -> None:
@@ -205,9 +202,7 @@ def _name_the_safe(axes: Axes, arms: Sequence[Arm]) -> None:
 
 
 def _caption(arms: Sequence[Arm]) -> str:
-    seeds = {len(arm.curves) for arm in arms}
-    few, many = min(seeds), max(seeds)
-    count = f"{many} seed{'s' if many > 1 else ''}" if few == many else f"{few} to {many} seeds"
+    count = seeds_text(len(arm.curves) for arm in arms)
     return (
         f"Median and quartiles over {count}. Exact values of what is executed; regret and violation are sums of the "
         "positive parts of optimum - reward and cost - limit over all episodes so far."

@@ -8,7 +8,7 @@ drawn in the same way, a column for each environment. Lines differ in colour (Ok
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conrl.drawing import INK, plain, save_figure
-from conrl.errors import SpecError, shown, unknown
+from conrl.errors import SpecError, unknown
 from conrl.experiments.analysis import Study
 from conrl.experiments.curves import Curve
 from conrl.metrics import WINDOW
 from conrl.model.limits import ROUNDING
-from conrl.plots.panels import new_axes
+from conrl.plots.panels import check_axes, new_axes
 from conrl.wording import counted
 
 if TYPE_CHECKING:
@@ -71,10 +71,7 @@ def study_figure(study: Study, note: str = "") -> Figure:
 
 def draw_measure(study: Study, ax: Axes | None, environment: str | None, measure: str, cost: str | None) -> Axes:
     """One panel: a measure of every algorithm in an environment (`Study.plot`)."""
-    from matplotlib.axes import Axes
-
-    if ax is not None and not isinstance(ax, Axes):
-        raise SpecError(f"ax is {shown(ax)}; it must be axes of matplotlib, such as plt.gca()", key=("ax",))
+    check_axes(ax)
     names = list(study.environments)
     environment = names[0] if environment is None and names else environment
     if environment not in names:
@@ -93,7 +90,7 @@ def draw_measure(study: Study, ax: Axes | None, environment: str | None, measure
     if not curves:
         raise SpecError("the study has no finished episodes to draw")
     ax = ax or new_axes(6.4, 4.0)
-    styles = {name: STYLES[i % len(STYLES)] for i, name in enumerate(study.algorithms)}
+    styles = styles_of(study)
     column = Column(environment, study.environments[environment].title, study.algorithms)
     least = _least(study, column, cost)
     for curve in curves:
@@ -104,6 +101,11 @@ def draw_measure(study: Study, ax: Axes | None, environment: str | None, measure
     ax.set_xlabel("trajectories")
     ax.legend(fontsize=8, frameon=False)
     return ax
+
+
+def styles_of(study: Study) -> dict[str, tuple[str, Any, str]]:
+    """Color, dashes and mark of each algorithm."""
+    return {name: STYLES[i % len(STYLES)] for i, name in enumerate(study.algorithms)}
 
 
 def save_study_figure(study: Study, stem: str | Path, note: str = "") -> list[Path]:
@@ -174,7 +176,7 @@ def _draw_column(
     curves = study.curves(column.environment, 300, column.average, log=column.average)
     costs = study.environments[column.environment].cost_names
     named = any(k > 0 for _, k in rows)  # several costs: each panel says which
-    styles = {name: STYLES[i % len(STYLES)] for i, name in enumerate(study.algorithms)}
+    styles = styles_of(study)
     lines, last = {}, panels[0]
     for axes, (measure, k) in zip(panels, rows, strict=True):
         if measure != "reward" and k >= len(costs):
@@ -263,9 +265,7 @@ def _mark(axes: Axes, y: float, text: str, style: Any = "--", above: bool = True
 def _dress(axes: Axes, column: Column, measure: str, label: str, least: float | None) -> None:
     """Label, grid and scales of a panel; where there is a least value, the axis begins there."""
     axes.set_ylabel(plain(label))
-    axes.tick_params(labelsize=8)
-    axes.grid(color="#dddddd", linewidth=0.5)
-    axes.set_axisbelow(True)
+    frame(axes)
     if column.average:
         axes.set_xscale("log")
     else:
@@ -273,21 +273,33 @@ def _dress(axes: Axes, column: Column, measure: str, label: str, least: float | 
         axes.xaxis.set_major_formatter(_thousands)
     if measure == "cumulative" and axes.get_ylim()[1] >= 10_000:
         axes.yaxis.set_major_formatter(_thousands)
-    axes.spines[["top", "right"]].set_visible(False)
     if least is not None:
         axes.set_ylim(bottom=least)
     else:
         axes.margins(y=0.12)
 
 
+def frame(axes: Axes) -> None:
+    """Grid, frame and small numbers of a panel."""
+    axes.tick_params(labelsize=8)
+    axes.grid(color="#dddddd", linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
 def _thousands(value: float, _: float) -> str:
     return f"{value / 1000:g}k" if abs(value) >= 1000 else f"{value:g}"
 
 
+def seeds_text(counts: Iterable[int]) -> str:
+    """How many seeds there are, from the fewest to the most."""
+    known = list(counts)
+    few, many = min(known), max(known)
+    return counted(many, "seed") if few == many else f"{few} to {many} seeds"
+
+
 def _caption(study: Study, columns: Sequence[Column], note: str) -> str:
-    seeds = {len(study.select(c.environment, a)) for c in columns for a in c.algorithms}
-    few, many = min(seeds), max(seeds)
-    count = counted(many, "seed") if few == many else f"{few} to {many} seeds"
+    count = seeds_text(len(study.select(c.environment, a)) for c in columns for a in c.algorithms)
     what = f"Mean and standard deviation over {count}."
     values = f"Reward and cost: exact values of the executed policies, means of the last {WINDOW}."
     shown = {run.algorithm for run in study.runs if run.reported is not None}

@@ -18,7 +18,7 @@ from conrl.drawing import INK, plain
 from conrl.errors import SpecError, unknown
 from conrl.experiments.analysis import Study
 from conrl.experiments.comparison import Profile
-from conrl.experiments.figures import LETTERS, STYLES
+from conrl.experiments.figures import LETTERS, frame, styles_of
 from conrl.experiments.measures import COMPARED, compared
 from conrl.experiments.statistics import CONFIDENCE, LEAST_SEEDS, RESAMPLES
 
@@ -82,9 +82,9 @@ def _shown(study: Study, measures: Sequence[str] | None, environment: str | None
 
 def _panel(axes: Axes, study: Study, profiles: Sequence[Profile]) -> dict[str, Any]:
     """The profiles of one measure; returns a line of each algorithm."""
-    lines = {}
+    lines, styles = {}, styles_of(study)
     for profile in profiles:
-        colour, dashes, _ = STYLES[study.algorithms.index(profile.algorithm) % len(STYLES)]
+        colour, dashes, _ = styles[profile.algorithm]
         if not np.isnan(profile.low).any():
             axes.fill_between(profile.x, profile.low, profile.high, step="post", color=colour, alpha=0.15, linewidth=0)
         (line,) = axes.step(profile.x, profile.share, where="post", color=colour, linestyle=dashes, linewidth=1.6)
@@ -104,10 +104,7 @@ def _panel(axes: Axes, study: Study, profiles: Sequence[Profile]) -> dict[str, A
         axes.set_xscale("symlog", linthresh=LINEAR)
         axes.set_xlim(-0.1 * LINEAR, max(float(profiles[0].x[-1]), LINEAR))
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
-    axes.tick_params(labelsize=8)
-    axes.grid(color="#dddddd", linewidth=0.5)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    frame(axes)
     return lines
 
 

@@ -66,7 +66,7 @@ def _basis(subject: Subject, columns: list[Column]) -> dict[str, Any]:
     for column in columns:
         used = np.zeros((1, model.num_pairs))
         if not column.skip:
-            column.oracle.policy(column.direction).add_occupation(model, 1.0, used)
+            column.policy.add_occupation(model, 1.0, used)
         found.append([rounded(x) for x in known_by(model._visits, np.where(known, 0.0, used[0]))])
     return {"steps": int(user._visits.sum()), "seldom": SELDOM, "columns": found}
 

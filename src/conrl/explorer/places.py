@@ -55,7 +55,7 @@ class Places:
 
     def most_columns(self, most: int) -> int:
         """How many columns a page has room for, by the places that can be reached at each step."""
-        each = [self.count] if self.steps is None else _reachable(self.user, self.steps)
+        each: Any = [self.count] if self.steps is None else self.user.reached.sum(axis=1)
         entries = int(np.minimum(each, min(self.count, MOST_LISTED)).sum())
         return max(min(ENTRIES // max(entries, 1), most), 2 * FEWEST)
 
@@ -68,7 +68,7 @@ class Places:
         for column in columns:
             rho = np.zeros((self.model.repeats, self.model.num_pairs))
             if not column.skip:
-                column.oracle.policy(column.direction).add_occupation(self.model, 1.0, rho)
+                column.policy.add_occupation(self.model, 1.0, rho)
             tables = [self._listed(*self._step(rho, h), most) for h in range(every)]
             places = np.add.reduce(tables).reshape(self.count, self.actions).sum(axis=1)
             grain = np.repeat(_grain(places / every), self.actions)
@@ -130,21 +130,6 @@ class Places:
             found[str(key)] = [x for s, q in zip(where.tolist(), p.tolist(), strict=True) for x in (s, round(q, 6))]
             self.named.update(where.tolist())
         return found
-
-
-def _reachable(mdp: ConstrainedMDP, steps: int) -> list[int]:
-    """How many states the start can lead to at each step."""
-    if mdp.step_dependent:
-        return [int(row.sum()) for row in mdp.reached]
-    source, now, counts = np.repeat(mdp.pair_state, np.diff(mdp.graph.start)), mdp.initial > 0.0, []
-    for _ in range(steps):
-        counts.append(int(now.sum()))
-        then = np.zeros_like(now)
-        then[mdp.graph.successor[now[source]]] = True
-        if np.array_equal(then, now):  # from here on it stays
-            return counts + counts[-1:] * (steps - len(counts))
-        now = then
-    return counts
 
 
 def _layout(mdp: ConstrainedMDP) -> Layout | None:

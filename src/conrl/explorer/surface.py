@@ -27,6 +27,7 @@ from conrl.oracles import SupportOracle
 from conrl.planners.allowance import Allowance
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Columns, Conflict, Optimum
+from conrl.policy import Policy
 
 TOL = 1e-9  # of the plans, as `conrl.plan` has it
 ROUNDING = 1e-9  # of a row's unit: what is no nearer to a wall is beyond it
@@ -44,6 +45,11 @@ class Column:
     direction: Float  # [1+D]
     skip: bool  # the null action
     oracle: SupportOracle
+
+    @property
+    def policy(self) -> Policy:
+        """The policy, made anew; of the null action one that nobody plays."""
+        return self.oracle.policy(self.direction)
 
 
 @dataclass(eq=False)
@@ -83,8 +89,7 @@ class Bounds:
         self.conflict = Conflict(np.zeros(0), 0.0)  # the last one
         self.plans, self.work = 0, 0.0
         self.sweep = _work(subject)
-        bare = type(self.rows)(self.rows.cost, self.rows.sign, np.zeros(self.rows.size), self.rows.cost_names)
-        self.allowance = Allowance(self.oracle, bare)
+        self.allowance = Allowance(self.oracle, self.rows.at(np.zeros(self.rows.size)))
         ends = self.oracle.support_many(np.vstack((self.a, -self.G)))
         self.least = -ends.values[1:]
         uses = ends.points @ self.G.T
@@ -115,8 +120,7 @@ class Bounds:
         """Plan at h and keep what that tells; None, with a wall more, if h cannot be kept."""
         self.plans += 1
         finite = np.isfinite(h)
-        rows = self.rows.select(finite)
-        rows = type(rows)(rows.cost, rows.sign, h[finite], rows.cost_names)
+        rows = self.rows.at(h).select(finite)
         before = len(self.met.points)
         try:
             best = maximise(self.oracle, self.a, rows, tol=TOL, columns=self.met)
@@ -199,19 +203,15 @@ class Bounds:
 
     def upper(self, h: Float) -> float:
         """The least cut; a cut with a price on a row that h does not limit says nothing."""
-        finite = np.isfinite(h)
-        cuts = np.array(self.surface.cuts)
-        cuts = cuts[(cuts[:, 1:][:, ~finite] == 0.0).all(axis=1)]
-        if not cuts.size:
+        heads, slopes = telling(self.surface.cuts, h)
+        if not heads.size:
             return np.inf
-        return float((cuts[:, 0] + cuts[:, 1:][:, finite] @ h[finite]).min())
+        return float((heads + slopes @ h[np.isfinite(h)]).min())
 
     def walled(self, h: Float) -> bool:
         """Whether it is proven that h cannot be kept."""
-        walls = np.array(self.surface.walls)
-        finite = np.isfinite(h)
-        walls = walls[(walls[:, 1:][:, ~finite] == 0.0).all(axis=1)]
-        return bool((walls[:, 1:][:, finite] @ h[finite] < walls[:, 0] - ROUNDING).any())
+        heads, slopes = telling(self.surface.walls, h)
+        return bool((slopes @ h[np.isfinite(h)] < heads - ROUNDING).any())
 
     def gap(self, h: Float) -> Gap:
         """How far the bounds are apart at h; 0 where nothing is feasible."""
@@ -229,6 +229,15 @@ class Bounds:
         The reward itself is no measure: an amount that is in all rewards makes it large, and so does a penalty.
         """
         return np.maximum(self.surface.best - reward, self.surface.least_loss)
+
+
+def telling(known: list[Float], h: Float) -> tuple[Float, Float]:
+    """Of cuts or walls [1+R] those that say something about h, without a price on a row that h does not limit: their
+    first numbers, and their prices of the rows that it limits."""
+    finite = np.isfinite(h)
+    table = np.array(known)
+    table = table[(table[:, 1:][:, ~finite] == 0.0).all(axis=1)]
+    return table[:, 0], table[:, 1:][:, finite]
 
 
 def _work(subject: Subject) -> float:

@@ -17,7 +17,7 @@ from conrl._types import Float, Int
 from conrl.errors import RunError
 from conrl.explorer.spread import Spread
 from conrl.explorer.subject import FIXED, Subject
-from conrl.explorer.surface import TOL, Bounds, Gap, Surface
+from conrl.explorer.surface import TOL, Bounds, Gap, Surface, telling
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict
 from conrl.planners.feasibility import infeasible
@@ -116,10 +116,9 @@ class _Survey(Bounds):
         """The least bound of a row that can be kept together with the others."""
         finite = np.isfinite(others)
         finite[r] = False
-        rows = self.rows.select(finite)
+        rows = self.rows.at(others).select(finite)
         if not rows.size:
             return float(self.least[r])
-        rows = type(rows)(rows.cost, rows.sign, others[finite], rows.cost_names)
         try:
             best = maximise(self.oracle, -self.G[r], rows, tol=TOL, columns=self.met)
         except (Conflict, RunError):
@@ -143,11 +142,10 @@ class _Survey(Bounds):
         surface, h = self.surface, self.surface.opening.copy()
         h[r] = 0.0
         finite = np.isfinite(h)
-        cuts = np.array(surface.cuts)
-        cuts = cuts[(cuts[:, 1:][:, ~finite] == 0.0).all(axis=1)]
-        heights = cuts[:, 0] + cuts[:, 1:][:, finite] @ h[finite]
+        heads, slopes = telling(surface.cuts, h)
+        own = slopes[:, int(finite[:r].sum())]
         found = []
-        for x in _breaks(heights, cuts[:, 1 + r], float(surface.low[r]), float(surface.high[r])):
+        for x in _breaks(heads + slopes @ h[finite], own, float(surface.low[r]), float(surface.high[r])):
             h[r] = x
             found.append((self.gap(h), x))
         return found

@@ -75,7 +75,7 @@ def _exact(subject: Subject, cost: int, columns: list[Column]) -> list[Totals] |
         if column.skip:
             found.append((np.zeros(1), np.ones(1)))
             continue
-        p = last_totals(tracked, policy_over(column.oracle.policy(column.direction), tracked))[order]
+        p = last_totals(tracked, policy_over(column.policy, tracked))[order]
         found.append((values[order][p > 0.0], p[p > 0.0]))
     return found
 
@@ -92,7 +92,7 @@ def _simulated(subject: Subject, columns: list[Column]) -> list[Float]:
         if column.skip:
             found.append(np.zeros((EPISODES, model.num_costs)))
         else:
-            found.append(simulate(model, column.oracle.policy(column.direction), EPISODES, seed=0).costs)
+            found.append(simulate(model, column.policy, EPISODES, seed=0).costs)
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from conrl._types import Bool, Int
+from conrl._types import Int
 from conrl.errors import ModelError
 from conrl.io import NPZ, load, model_path
 from conrl.io.files import PathLike
@@ -16,7 +16,8 @@ from conrl.io.mistakes import cut
 from conrl.io.model_checks import alike
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
-from conrl.wording import line
+from conrl.model.transform import absorbing, reached_states
+from conrl.wording import counted, line
 
 NAMED = 5  # states that a note names
 
@@ -38,7 +39,7 @@ class ModelCheck:
 
     def __repr__(self) -> str:
         if self.count:
-            return line(self, f"{self.count} mistake{'s' * (self.count != 1)}", self.mistakes[0])
+            return line(self, counted(self.count, "mistake"), self.mistakes[0])
         return line(self, "no mistakes", *self.warnings[:1], *self.notes[:1])
 
     def __bool__(self) -> bool:
@@ -99,39 +100,16 @@ def _alike_arrays(path: PathLike, mdp: ConstrainedMDP) -> Iterator[str]:
 def _notes(mdp: ConstrainedMDP, has_horizon: bool) -> Iterator[str]:
     """What may be meant as it is."""
     if not mdp.step_dependent:
-        lost = np.flatnonzero(~_reached(mdp))
+        lost = np.flatnonzero(~reached_states(mdp))
         if lost.size:
             yield f"nothing leads from the start to {_listed(mdp, lost)}"
-        ends = np.flatnonzero(_absorbing(mdp))
+        ends = np.flatnonzero(absorbing(mdp))
         if ends.size:
             yield f"once there, nothing leads out of {_listed(mdp, ends)}"
     if not has_horizon:
         yield "the file holds no horizon; give one to plan, such as --horizon 20"
     if mdp.limits is None and mdp.num_costs:
         yield f"the file holds no limits; give some to plan, such as --limit {mdp.cost_names[0]}=1"
-
-
-def _reached(mdp: ConstrainedMDP) -> Bool:
-    """[S]: whether some policy comes there, in however many steps."""
-    first, start, successor, _ = mdp.graph
-    reached = mdp.initial > 0.0
-    waiting = np.flatnonzero(reached).tolist()
-    while waiting:
-        s = waiting.pop()
-        new = np.unique(successor[start[first[s]] : start[first[s + 1]]])
-        new = new[~reached[new]]
-        reached[new] = True
-        waiting += new.tolist()
-    return reached
-
-
-def _absorbing(mdp: ConstrainedMDP) -> Bool:
-    """[S]: whether every action stays."""
-    graph = mdp.graph
-    pair = np.repeat(np.arange(mdp.num_pairs), np.diff(graph.start))
-    leaves = np.zeros(mdp.num_states, dtype=bool)
-    leaves[mdp.pair_state[pair[graph.successor != mdp.pair_state[pair]]]] = True
-    return ~leaves
 
 
 def _listed(mdp: ConstrainedMDP, states: Int) -> str:

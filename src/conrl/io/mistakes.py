@@ -9,6 +9,7 @@ import numpy as np
 
 from conrl._types import Int
 from conrl.errors import ModelError
+from conrl.wording import counted
 
 KEPT = 1_000  # mistakes of a file that are kept; the others are counted
 WHOLE = 2**62  # the line of a mistake that is on none: it comes last
@@ -58,9 +59,12 @@ class Mistakes:
         """Raise the first one, and say how many others there are."""
         if not self:
             return
-        others = self.count - 1
-        more = f"; {others} more mistake{'s' * (others > 1)}: conrl check {self.label} lists them" if others else ""
-        raise ModelError(f"{self.told(1)[0]}{more}")
+        raise ModelError(f"{self.told(1)[0]}{told_of_others(self.count - 1, self.label)}")
+
+
+def told_of_others(count: int, label: str) -> str:
+    """What follows the first mistake of a file, where there are so many others."""
+    return f"; {counted(count, 'more mistake')}: conrl check {label} lists them" if count else ""
 
 
 def cut(texts: Iterable[str], most: int) -> list[str]:

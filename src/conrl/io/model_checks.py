@@ -21,6 +21,7 @@ from conrl.io.mistakes import Mistakes
 from conrl.io.model_rows import Names, Rows
 from conrl.looks import difference, look
 from conrl.model.reading import ROW_SUM_TOLERANCE
+from conrl.wording import counted
 
 ROUNDING = (0.01, 0.05)  # sums that are so near to 1 may be rounded: --normalize is proposed
 ALIKE = 5  # pairs of names that are named
@@ -105,7 +106,7 @@ def check_sums(rows: Rows, pairs: Pairs, names: Names, mistakes: Mistakes) -> No
             continue
         seen.add((line, pair + what))
         then = "" if rows.step is None else f"step {rows.step[row]}, "
-        lines = "1 row" if pairs.rows[k] == 1 else f"{pairs.rows[k]} rows"
+        lines = counted(int(pairs.rows[k]), "row")
         if total > 1.0 and k in twice:
             one, two = twice[k]
             line = int(rows.line[two])

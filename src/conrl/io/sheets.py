@@ -21,6 +21,7 @@ from typing import NamedTuple, NoReturn, Protocol, TextIO
 
 from conrl.errors import ModelError
 from conrl.io.numerals import Cell, Marks
+from conrl.wording import counted
 
 SEPARATORS = ",;\t|"
 CHUNK = 2_000  # rows that are held as texts at a time
@@ -220,7 +221,7 @@ def fits(row: list[Cell], width: int, optional: int) -> bool:
 
 def misfit(row: Sequence[Cell], width: int) -> str:
     """What to say of a row with too few or too many cells."""
-    fields = f"{len(row)} field{'s' * (len(row) != 1)}; the header has {width}"
+    fields = f"{counted(len(row), 'field')}; the header has {width}"
     hint = " (if commas are decimal, separate the columns by semicolons; put quotes around texts with commas)"
     return fields + hint * (len(row) > width)
 

@@ -4,7 +4,7 @@ Before an episode it must be certain that its worst case fits: H times the large
 ranges. If not, the null action is played for the whole episode. Where an episode can be stopped (`Task.can_stop`), the
 same is asked step by step instead, with the worst step. Books are kept in rational numbers, which the sums of floating
 point numbers are: no rounding breaks a budget, and none keeps an episode from being played that fits. Within an episode
-sums are rounded up where they are not exact.
+sums are rounded up where they are not exact. A limit that no episode may exceed (`never`) is kept in the same way.
 
 The books are one entry an episode, what it cost exactly; what was spent is their sum and is stored nowhere, so that no
 file can claim another. An entry is kept as floating point numbers x_1, x_2, ... that add up to it exactly: x_1 is the
@@ -14,14 +14,17 @@ sum of the episode's costs rounded once, which is what a history holds, x_2 what
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from conrl._types import Bool, Float, Int
-from conrl.errors import RunError
+from conrl.errors import RunError, SpecError
 from conrl.model import Task
+from conrl.model.tails import NEVER, Tail
+from conrl.sampling import UNBOUND, Room
 
 
 def sum_up(a: Float, b: Float) -> Float:
@@ -142,6 +145,31 @@ class Budget:
         many = primed * self._horizon
         if not ((many * low - rounding <= logged) & (logged <= many * high + rounding)).all():
             raise RunError("the books do not add up to the costs that were counted")
+
+
+def never_room(task: Task, tails: Sequence[Tail]) -> Room:
+    """What limits that no episode may exceed leave one episode, and what one step can cost, [d] each; empty if there is
+    none."""
+    nevers = [tail for tail in tails if tail.kind == NEVER]
+    if not nevers:
+        return UNBOUND
+    if not task.can_stop:
+        raise SpecError(
+            "never is kept by ending an episode before a step that might exceed it; that needs a task with "
+            "can_stop=True",
+            key=("never",),
+        )
+    left = np.full(task.num_costs, np.inf)
+    for tail in nevers:
+        if tail.limit < 0.0:
+            name = task.cost_names[tail.cost]
+            raise SpecError(
+                f"never[{name!r}] is {tail.limit:g}: an episode that is ended at once costs 0, so that ending it "
+                "keeps no limit below 0",
+                key=("never", name),
+            )
+        left[tail.cost] = min(left[tail.cost], tail.limit)
+    return left, task.ranges[1:, 1].copy()
 
 
 def exact_total(costs: Float) -> Float:

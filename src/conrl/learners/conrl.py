@@ -13,7 +13,6 @@ Caution (a negative bonus) moves the estimate itself: it cannot be part of the o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -22,27 +21,26 @@ from numpy.typing import ArrayLike
 
 from conrl import kernels
 from conrl._types import Array, Arrays, Float
-from conrl.arguments import LARGEST, read_choice, read_flag, sealed
+from conrl.arguments import read_choice, read_flag, sealed
 from conrl.episode import Episode
-from conrl.errors import ConRLError, InfeasibleError, RunError, SpecError, shown
+from conrl.errors import InfeasibleError, RunError, SpecError, shown
 from conrl.estimation.adaptive import AdaptiveBonus
-from conrl.estimation.bonuses import Bonus, ScaledBonus, by_visits
+from conrl.estimation.bonuses import Bonus, ScaledBonus, bonus_table, by_visits
 from conrl.estimation.evidence import Evidence
 from conrl.estimation.tally import Tally
 from conrl.learners.arrays import group, prefixed
 from conrl.learners.base import Proposal
-from conrl.learners.budget import Budget, sum_up
+from conrl.learners.budget import Budget, never_room, sum_up
 from conrl.learners.replanning import PLAYS, Lottery, ReplanningLearner
 from conrl.learners.saving import describe
 from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.limits import Limits
 from conrl.model.mdp import Origin
-from conrl.model.tails import NEVER, Tail
 from conrl.planners import ColumnGeneration, Lagrangian, Plan, Planner, is_ours, planned, read_planner
 from conrl.policy import Deterministic, Null, Policy
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, Rows
-from conrl.sampling import UNBOUND, Room, draw
+from conrl.sampling import Room, draw
 
 EXECUTES = ("policy", "most-probable")
 
@@ -175,33 +173,10 @@ class ConRL(ReplanningLearner):
                         key=("problem",),
                     )
                 self.counts.tally = Tally(counted)
-        self._room = self._never_room(tails)
+        self._room = never_room(self.task, tails)
         self.budget = budget
         self._epsilon = epsilon
         self._better = _better(rows, self.task.num_costs)
-
-    def _never_room(self, tails: Sequence[Tail]) -> Room:
-        """What one episode may cost, and what one step can, [d] each; empty if there is no limit of this kind."""
-        nevers = [tail for tail in tails if tail.kind == NEVER]
-        if not nevers:
-            return UNBOUND
-        if not self.task.can_stop:
-            raise SpecError(
-                "never is kept by ending an episode before a step that might exceed it; that needs a task with "
-                "can_stop=True",
-                key=("never",),
-            )
-        left = np.full(self.task.num_costs, np.inf)
-        for tail in nevers:
-            if tail.limit < 0.0:
-                name = self.task.cost_names[tail.cost]
-                raise SpecError(
-                    f"never[{name!r}] is {tail.limit:g}: an episode that is ended at once costs 0, so that ending it "
-                    "keeps no limit below 0",
-                    key=("never", name),
-                )
-            left[tail.cost] = min(left[tail.cost], tail.limit)
-        return left, self.task.ranges[1:, 1].copy()
 
     def _learn(self, episode: Episode, proposal: Proposal) -> None:
         super()._learn(episode, proposal)
@@ -313,7 +288,8 @@ class ConRL(ReplanningLearner):
     def _believed(self, k: int) -> Float:
         """[P, 1+d]: the bonus of the estimate before episode k (Algorithm 1, line 3)."""
         counts = self.counts
-        b = self._bonus_table(Evidence._trusted(counts, self.primed + k, self._prices, self._better))
+        evidence = Evidence._trusted(counts, self.primed + k, self._prices, self._better)
+        b = bonus_table(self.bonus, evidence, self._by_visits)
         if counts.known >= 0:
             b[counts.known] = 0.0
         return b
@@ -327,30 +303,6 @@ class ConRL(ReplanningLearner):
         pay, hopeful = kernels.believed(counts.means, counts.visits, *moves)
         origin = Origin(self.task, counts.exists, counts.order, self.seed)
         return counts.by_outcome(counts.model(sealed(pay), sealed(hopeful), origin))
-
-    def _bonus_table(self, evidence: Evidence) -> Float:
-        """[P, 1+d]: what the bonus says, checked."""
-        visits = evidence.visits
-        told = (visits, evidence.episode, evidence.task) if self._by_visits else (evidence,)
-        try:
-            given = self.bonus(*told)
-        except ConRLError:
-            raise
-        except (AttributeError, TypeError, ValueError) as error:
-            raise SpecError(f"the bonus failed: {error}") from error
-        try:
-            b = np.array(given, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise SpecError(f"the bonus did not return numbers: {error}") from None
-        width = 1 + self.task.num_costs
-        if b.ndim == 1:
-            b = np.repeat(b[:, None], width, axis=1)
-        if b.shape != (visits.size, width):
-            raise SpecError(f"the bonus has shape {b.shape}; expected ({visits.size},) or ({visits.size}, {width})")
-        if not np.abs(b).max() <= LARGEST:
-            wrong = b[~(np.abs(b) <= LARGEST)][0]
-            raise SpecError(f"the bonus has an entry {wrong}; it must be finite and at most {LARGEST:g} in size")
-        return b
 
     def _need_lottery(self) -> None:
         if self.replan != "doubling":

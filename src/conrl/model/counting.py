@@ -32,7 +32,7 @@ MOST_TOTALS = 10_000  # distinct totals (of all counted costs together) that are
 EXACT, UP, DOWN = 0, 1, -1  # how costs are rounded to units
 NEAR = Fraction(1, 10**6)  # of a unit: how far off a multiple of it an amount from outside may be, by rounding
 
-Total = tuple[int, ...]  # what was spent of each counted cost, in its unit
+Spent = tuple[int, ...]  # what was spent of each counted cost, in its unit
 
 
 class TooManyTotals(Exception):
@@ -92,11 +92,11 @@ class Counter:
     rounding: tuple[int, ...]  # EXACT, UP or DOWN
 
     @property
-    def start(self) -> Total:
+    def start(self) -> Spent:
         """Nothing is spent before the first step; a cap below that is reached at once."""
         return self.add((0,) * len(self.costs), (0,) * len(self.costs))
 
-    def add(self, total: Total, more: Total) -> Total:
+    def add(self, total: Spent, more: Spent) -> Spent:
         return tuple(
             a + b if cap is None else min(a + b, cap) for a, b, cap in zip(total, more, self.caps, strict=True)
         )
@@ -115,7 +115,7 @@ class Counter:
             )
         return count.numerator
 
-    def read(self, costs: Any) -> Total:
+    def read(self, costs: Any) -> Spent:
         """The costs [d] of one step, all of the model's or only those that are counted, in units."""
         given = np.asarray(costs, dtype=np.float64).reshape(-1)
         if given.size <= max(self.costs) or not np.isfinite(given).all():
@@ -130,10 +130,10 @@ class Counter:
             return round(count)
         return self.in_units(i, amount)
 
-    def amounts(self, total: Total) -> tuple[Fraction, ...]:
+    def amounts(self, total: Spent) -> tuple[Fraction, ...]:
         return tuple(count * unit for count, unit in zip(total, self.units, strict=True))
 
-    def total_of(self, spent: Any) -> Total:
+    def total_of(self, spent: Any) -> Spent:
         """Amounts in units: one number, a list in the order of `names`, or by name."""
         exact = self.listed(spent)
         return self.add(tuple(self._measured(i, x) for i, x in enumerate(exact)), (0,) * len(self.names))
@@ -198,9 +198,9 @@ def counter_for(
 class Totals:
     """The totals that come up, each with a number, and what they become with the next cost."""
 
-    def __init__(self, counter: Counter, steps: Sequence[Total], most: float = MOST_TOTALS) -> None:
+    def __init__(self, counter: Counter, steps: Sequence[Spent], most: float = MOST_TOTALS) -> None:
         self.counter, self.steps, self.most = counter, steps, most
-        self.values: list[Total] = [counter.start]
+        self.values: list[Spent] = [counter.start]
         self._index = {counter.start: 0}
         self._after: dict[int, int] = {}
 

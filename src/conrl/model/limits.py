@@ -64,6 +64,10 @@ class Rows:
     def select(self, keep: Any) -> Rows:
         return Rows(self.cost[keep], self.sign[keep], self.bound[keep], self.cost_names)
 
+    def at(self, bound: Float) -> Rows:
+        """The same costs from the same sides with other bounds [R]."""
+        return Rows(self.cost, self.sign, bound, self.cost_names)
+
     def same_costs(self, cost: Int, sign: Float) -> bool:
         """Whether these rows limit those costs from those sides, whatever the bounds."""
         return np.array_equal(self.cost, cost) and np.array_equal(self.sign, sign)

@@ -24,7 +24,7 @@ import numpy as np
 
 from conrl._types import Bool, Float, Index, Int
 from conrl.arguments import frozen
-from conrl.model.counting import Counter, Total, Totals, classes_of, counter_for
+from conrl.model.counting import Counter, Spent, Totals, classes_of, counter_for
 from conrl.model.criteria import need_steps
 from conrl.model.graph import Graph, select
 from conrl.model.reading import Names
@@ -52,7 +52,7 @@ class Tracked:
 
     base: ConstrainedMDP
     counter: Counter
-    totals: tuple[Total, ...]  # those that come up, in units
+    totals: tuple[Spent, ...]  # those that come up, in units
     state: Int  # [n]
     total: Int  # [n]: the number of the total
     first: Int  # [n+1], or [H*n+1] where every step has pairs of its own
@@ -122,9 +122,9 @@ class Tracked:
         return Column(name, _amounts(paid, unit)[which], float(int(over[0]) * unit))
 
     @property
-    def _steps(self) -> list[Total]:
+    def _steps(self) -> list[Spent]:
         """The classes of costs, in units."""
-        steps: list[Total] = self._made["steps"]
+        steps: list[Spent] = self._made["steps"]
         return steps
 
     @property
@@ -283,7 +283,7 @@ def track_as(mdp: ConstrainedMDP, counter: Counter, most: float = np.inf) -> Tra
     return build(mdp, counter, steps, which, most)
 
 
-def build(mdp: ConstrainedMDP, counter: Counter, steps: list[Total], which: Int, most: float) -> Tracked:
+def build(mdp: ConstrainedMDP, counter: Counter, steps: list[Spent], which: Int, most: float) -> Tracked:
     """Breadth first, a step of the episode at a time; `which` [N] is the class of each outcome's costs in `steps`."""
     need_steps(mdp.horizon, "counting what an episode costs")
     totals = Totals(counter, steps, most)

@@ -20,7 +20,7 @@ from conrl._types import Array, Bool, Float, Index, Int
 from conrl.arguments import frozen, is_int
 from conrl.errors import ModelError, shown
 from conrl.model.criteria import need_steps
-from conrl.model.graph import Graph
+from conrl.model.graph import Graph, select
 from conrl.model.layout import Layout
 from conrl.model.mdp import ConstrainedMDP, need_model, need_stationary
 from conrl.model.reading import new_name
@@ -77,7 +77,7 @@ def reachable_part(mdp: ConstrainedMDP) -> ConstrainedMDP:
     >>> reachable_part(single_episode(box())).num_states
     60
     """
-    keep = _reached(mdp)
+    keep = reached_states(mdp)
     part, pairs, outcomes = mdp.graph.part(np.flatnonzero(keep), np.cumsum(keep, dtype=np.int32) - 1)
     first, start = part.first.astype(np.int64), part.start.astype(np.int64)
     graph = Graph(frozen(first), frozen(start), frozen(part.successor), frozen(part.probability))
@@ -99,17 +99,17 @@ def reachable_part(mdp: ConstrainedMDP) -> ConstrainedMDP:
     )
 
 
-def _reached(mdp: ConstrainedMDP) -> Bool:
+def reached_states(mdp: ConstrainedMDP) -> Bool:
     """[S]: states that some policy comes to, in however many steps."""
-    source = np.repeat(mdp.pair_state, np.diff(mdp.graph.start))
-    some = mdp.graph.probability > 0.0
+    first, start, successor, probability = mdp.graph
     reached = mdp.initial > 0.0
-    while True:
-        more = reached.copy()
-        more[mdp.graph.successor[some & reached[source]]] = True
-        if (more == reached).all():
-            return reached
-        reached = more
+    new: Index = np.flatnonzero(reached)
+    while new.size:  # each state is looked at once
+        outcomes = select(start, select(first, new)[1])[1]
+        after = np.unique(successor[outcomes[probability[outcomes] > 0.0]])
+        new = after[~reached[after]]
+        reached[new] = True
+    return reached
 
 
 def rolled(

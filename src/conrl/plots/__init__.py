@@ -11,7 +11,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from conrl.errors import SpecError, shown
+from conrl.errors import SpecError
+from conrl.plots.panels import check_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,11 +36,7 @@ PAINTERS = {
 
 def draw(thing: Any, ax: Axes | None = None) -> Axes:
     """Draw a result onto axes of matplotlib, by default those of a new figure; gives the axes back."""
-    if ax is not None:
-        from matplotlib.axes import Axes
-
-        if not isinstance(ax, Axes):
-            raise SpecError(f"ax is {shown(ax)}; it must be axes of matplotlib, such as plt.gca()", key=("ax",))
+    check_axes(ax)
     name = next((kind.__name__ for kind in type(thing).__mro__ if kind.__name__ in PAINTERS), None)
     if name is None:
         raise SpecError(f"there is no picture of a {type(thing).__name__}")

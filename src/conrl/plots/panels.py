@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from conrl.drawing import CURVE, MARK
+from conrl.errors import SpecError, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,6 +18,14 @@ OTHERS = "#999999"
 LIMIT: dict[str, Any] = {"color": MARK, "linestyle": "--", "linewidth": 1.2}
 FLOOR: dict[str, Any] = {"color": MARK, "linestyle": ":", "linewidth": 1.4}
 MEAN: dict[str, Any] = {"color": CURVE, "linewidth": 1.4}
+
+
+def check_axes(ax: Any) -> None:
+    """Refuse what was given to draw on and is no axes; None is a new figure."""
+    from matplotlib.axes import Axes
+
+    if ax is not None and not isinstance(ax, Axes):
+        raise SpecError(f"ax is {shown(ax)}; it must be axes of matplotlib, such as plt.gca()", key=("ax",))
 
 
 def new_axes(width: float = 6.4, height: float = 3.6) -> Axes:
