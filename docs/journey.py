@@ -96,7 +96,7 @@ def planned(mdp: conrl.ConstrainedMDP, row: str) -> list[Stop]:
             (3, 1),
         ),
         Stop(
-            "a share of a fleet's",
+            "shared by a fleet",
             ("model/fleet.py", "planners/fleet.py", "oracles/sum.py"),
             f"{shared.costs[1]:,.0f} for {MACHINES} machines; {CREWS} repairs\n"
             f"a step: one more is worth {shared.prices[1]:.3f}",
