@@ -16,7 +16,7 @@ from pages import ROOT
 
 import conrl
 
-TOO_WIDE = """() => [...document.querySelectorAll("pre, dt.sig")]
+TOO_WIDE = """() => [...document.querySelectorAll("pre, dt.sig, .table-wrapper")]
   .filter((block) => block.scrollWidth > block.clientWidth + 1).map((block) => block.textContent.slice(0, 80))"""
 
 
