@@ -54,7 +54,7 @@ trust: setup
 	$(BIN)/python tests/adversary.py --models 10000 --workers 2
 
 fuzz: setup
-	$(BIN)/python tests/fuzz.py --cases 20000
+	$(BIN)/python tests/fuzz.py --cases 30000
 
 docs: setup
 	$(BIN)/sphinx-build --quiet --fail-on-warning --conf-dir docs --doctree-dir out/doctrees . site

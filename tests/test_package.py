@@ -163,7 +163,7 @@ def test_a_plan_loads_only_what_it_needs() -> None:
 
 def test_version_is_the_one_installed() -> None:
     assert importlib.metadata.version("conrl") == conrl.__version__
-    assert f"({conrl.__version__})" in (SOURCE.parents[1] / "CHANGELOG.md").read_text()
+    assert f"\n## {conrl.__version__} (" in (SOURCE.parents[1] / "CHANGELOG.md").read_text()
 
 
 def test_what_is_printed_at_a_prompt_is_one_line(tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
-import numpy as np
-
 LONGEST = 155  # characters of a line
 ROOM = 72  # characters for the totals of one object
 SHORT = 32  # characters of one name
@@ -84,6 +82,8 @@ def brief(value: Any) -> str:
     if isinstance(value, (list, tuple, set, frozenset)):
         inner = _few([brief(x) for x in _first(value)], len(value))
         return f"({inner}{',' * (len(value) == 1)})" if isinstance(value, tuple) else f"[{inner}]"
+    import numpy as np  # not above: `conrl --help` needs words, and starts without it
+
     if isinstance(value, np.ndarray) and value.ndim:
         flat = _few([brief(x) for x in value.ravel()[:FEW].tolist()], value.size)
         return f"[{flat}]" if value.ndim == 1 else f"array of {' x '.join(map(str, value.shape))}"

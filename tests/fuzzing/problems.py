@@ -75,7 +75,7 @@ def numbers(r: random.Random, folder: Path) -> None:
 def _models() -> tuple[conrl.ConstrainedMDP, ...]:
     """Small ones: the box, one with several costs, one by step, and one without a horizon."""
     several = conrl.envs.random_cmdp(4, 2, 3, 2, horizon=4)
-    stepped = conrl.envs.make("pricing-hours", horizon=6)
+    stepped = conrl.envs.make("pricing-hours", traffic=[0.5] * 6, worth=[0.0] * 6)
     return conrl.envs.box(), several, stepped, several.replace(horizon=conrl.Discounted(0.8))
 
 

@@ -178,7 +178,7 @@ def _outcomes(own: Declared, name: str, num_states: int, num_actions: int) -> li
                 for p, t, reward, terminated in pairs[a]:
                     if p != 0.0:
                         outcomes.append(Outcome(s, int(a), float(p), int(t), float(reward), bool(terminated)))
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
         raise ModelError(
             f"{name}: P does not hold lists of (probability, next state, reward, terminated) "
             f"by state and action: {error!r}"
