@@ -79,7 +79,7 @@ def _of_arrays(path: Path) -> Policy:
             return SpentPolicy._read(arrays) if "counted" in arrays else policy_of(arrays)
         except KeyError as error:
             raise ModelError(f"{path}: not a policy file: no array {error}") from None
-        except (ModelError, TypeError, ValueError, IndexError, AttributeError, ZeroDivisionError) as error:
+        except (ModelError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
             raise ModelError(f"{path}: not a policy file: {error}") from None
 
 

@@ -59,6 +59,8 @@ class Commands(click.Group):
         except (MemoryError, OverflowError) as error:
             reason = str(error).rstrip(".") or "out of memory"
             code = complain(f"too large for this machine: {reason}; make the model or the horizon smaller", 2)
+        except UnicodeEncodeError as error:
+            code = complain(f"{error.object!r}: {error.reason}; no file has such a name", 2)
         except OSError as error:
             name = f"{error.filename}: " if error.filename else ""
             code = complain(f"{name}{error.strerror or error}", 2)

@@ -160,7 +160,9 @@ def _fewer(answers: Float, weight: Float, counts: Float, best: Optimum, rows: Ro
     unit = np.where(unit > 0.0, unit, np.maximum(np.abs(rows.bound), 1.0))
     slack[slack <= 1e-9 * np.abs(rows.bound) + 1e-12 * unit] = 0.0  # tight: it stays where it is
     few = weight.copy()
-    kernels.fewer_mixtures(np.ascontiguousarray(gain), np.ascontiguousarray(use / unit), slack / unit, few)
+    with np.errstate(over="ignore"):  # a bound that is so far away does not bind
+        room = slack / unit
+    kernels.fewer_mixtures(np.ascontiguousarray(gain), np.ascontiguousarray(use / unit), room, few)
     few /= few.sum(axis=1, keepdims=True)
     return few
 
