@@ -29,10 +29,7 @@ def any_array(values: Any, what: str, of: str = "") -> Array:
     if type(values) is np.ndarray:
         return values
     if is_masked(values) or (isinstance(values, (list, tuple)) and any(map(is_masked, values))):
-        raise ModelError(
-            f"{what} is a masked array, whose mask would be ignored; pass {what}.filled(0) or other numbers, "
-            "and leave out actions with `available`"
-        )
+        raise _masked(what)
     try:
         return np.asarray(values)
     except (TypeError, ValueError, OverflowError) as error:
@@ -43,10 +40,20 @@ def float_array(values: Any, what: str) -> Float:
     array = any_array(values, what, " of numbers")
     try:
         if array.dtype.kind not in "fiub":
-            array = array.astype(object).astype(np.float64)
+            array = array.astype(object)
+            if any(map(is_masked, array.flat)):
+                raise _masked(what)
+            array = array.astype(np.float64)
         return np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise ModelError(f"{what} is not an array of numbers: {error}") from None
+
+
+def _masked(what: str) -> ModelError:
+    return ModelError(
+        f"{what} is a masked array, whose mask would be ignored; pass {what}.filled(0) or other numbers, "
+        "and leave out actions with `available`"
+    )
 
 
 def is_masked(values: Any) -> bool:

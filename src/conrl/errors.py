@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 MOST_LISTED = 30  # names in a message
+MOST_SHOWN = 60  # characters of a value in a message
 
 
 class ConRLError(Exception):
@@ -116,9 +117,9 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> str:
     "unknown planner 'colum-generation'; did you mean 'column-generation'?"
     """
     options = list(known)
+    given = repr(name) if isinstance(name, str) and len(name) <= MOST_SHOWN else shown(name)  # with all its blanks
     if (near := nearest(name, options)) is not None:
-        return f"unknown {kind} {name!r}; did you mean {near!r}?"
-    given = repr(name) if isinstance(name, str) else shown(name)  # a text as it is: blanks may be what is wrong
+        return f"unknown {kind} {given}; did you mean {near!r}?"
     if not options:
         return f"unknown {kind} {given}; there is none here"
     more = f", and {len(options) - MOST_LISTED:,} more" if len(options) > MOST_LISTED else ""
@@ -146,7 +147,7 @@ def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str | No
     return folded[near[0]] if near else None
 
 
-def shown(value: object, most: int = 60) -> str:
+def shown(value: object, most: int = MOST_SHOWN) -> str:
     """A value as shown in a message: on one line, of at most `most` characters.
 
     >>> shown(10**400)

@@ -254,7 +254,7 @@ def blocks(r: random.Random, folder: Path) -> None:
         left -= n
     for _ in range(r.choice((0, 1, 1, 2))):
         at = r.randrange(len(given))
-        if r.random() < 0.8 and isinstance(given[at], tuple):
+        if r.random() < 0.8 and isinstance(given[at], tuple) and given[at]:
             block = list(given[at])
             part = r.randrange(len(block))
             block[part] = _lie(np.asarray(block[part]), r)

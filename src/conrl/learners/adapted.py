@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 from conrl._types import Array, Arrays, Float
 from conrl.arguments import float_array, read_count, read_seed
 from conrl.episode import Episode, check_episode
-from conrl.errors import ModelError, RunError, SpecError, shown
+from conrl.errors import ConRLError, ModelError, RunError, SpecError, shown
 from conrl.learners.arrays import group, prefixed, saved_count
 from conrl.learners.base import NEEDED, Learner, Proposal, check_learner
 from conrl.learners.saving import GIVEN, describe, save_learner
@@ -352,7 +352,9 @@ def as_learner(given: Any, env: Any, episodes: int = 0, undeclared: bool = False
     seen = read_own(given, "episodes", kind, episodes)
     try:
         seed, seen = None if seed is None else read_seed(seed), read_count(seen, "episodes", 0)
-        problem = as_problem(read_own(given, "problem", kind), task.limits)
+        own = read_own(given, "problem", kind)
+        with theirs(f"{kind}: its problem cannot be read", passing=(MemoryError, ConRLError)):
+            problem = as_problem(own, task.limits)
         if not (isinstance(problem, Linear) and problem.on_episodes):
             problem.bind(task)
     except (ModelError, SpecError) as error:

@@ -154,7 +154,7 @@ def _check_protocol(planner: Any, problem: Problem) -> None:
         )
     try:
         inspect.signature(planner.plan).bind(None, problem, start=None, relax=True)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # other arguments; or a built-in type that does not tell
         raise SpecError(
             f"planner {planner.name!r}: {error}; its plan must be plan(mdp, problem, start=None, relax=False)"
         ) from None
