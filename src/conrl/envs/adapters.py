@@ -22,7 +22,7 @@ from gymnasium import wrappers
 from numpy.typing import ArrayLike
 
 from conrl._types import Float
-from conrl.arguments import takes
+from conrl.arguments import is_masked, takes
 from conrl.envs.gymnasium_env import CMDPEnv
 from conrl.envs.stepping import costs_of
 from conrl.envs.toy_text import describe, refusal
@@ -176,6 +176,8 @@ def _outcomes(own: Declared, name: str, num_states: int, num_actions: int) -> li
             pairs = own.dynamics[s]
             for a in sorted(pairs) if isinstance(pairs, Mapping) else range(num_actions):
                 for p, t, reward, terminated in pairs[a]:
+                    if any(map(is_masked, (p, t, reward, terminated))):
+                        raise TypeError("a masked number is none")
                     if p != 0.0:
                         outcomes.append(Outcome(s, int(a), float(p), int(t), float(reward), bool(terminated)))
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:

@@ -16,12 +16,13 @@ import numpy as np
 from gymnasium import spaces
 
 from conrl._types import Float
-from conrl.arguments import is_int, is_list, read_choice, read_count, read_seed
-from conrl.errors import ModelError, SpecError, shown, unknown
+from conrl.arguments import float_array, is_int, is_list, read_choice, read_count, read_seed
+from conrl.errors import ModelError, RunError, SpecError, shown, unknown
 from conrl.model.cells import Cells
 
 WAYS = ("range", "quantiles")
 LONGEST = 10_000  # steps of random play in an episode that does not end
+MOST_BINS = 10**6  # of one dimension; how many cells there may be in all is for `Cells` to say
 ENDLESS = 1e30  # an end as far out as this is none: Gymnasium's own environments write 3.4e38 for infinity
 
 
@@ -80,7 +81,7 @@ def discretize(
         if not is_int(wanted):
             edges.append(wanted)
             continue
-        count = read_count(wanted, f"bins of dimension {called[j]!r}")
+        count = read_count(wanted, f"bins of dimension {called[j]!r}", most=MOST_BINS)
         if count == 1:
             edges.append([])
         elif by == "quantiles":
@@ -140,12 +141,18 @@ def _random_play(env: gymnasium.Env[Any, Any], episodes: int, seed: int) -> Floa
     """[n, D]: all observations of some episodes in which actions are drawn at random."""
     env.action_space.seed(seed)
     seen: list[Float] = []
+
+    def see(observation: Any) -> None:
+        point = float_array(observation, "an observation of random play")
+        if point.shape != env.observation_space.shape:
+            raise RunError(f"the environment gave the observation {shown(observation)}; it is not in its space")
+        seen.append(point.reshape(-1))
+
     for k in range(episodes):
-        observation, _ = env.reset(seed=seed if k == 0 else None)
-        seen.append(np.asarray(observation, dtype=np.float64).reshape(-1))
+        see(env.reset(seed=seed if k == 0 else None)[0])
         for _ in range(LONGEST):
             observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
-            seen.append(np.asarray(observation, dtype=np.float64).reshape(-1))
+            see(observation)
             if terminated or truncated:
                 break
     return np.stack(seen)

@@ -41,9 +41,9 @@ class MultiObjective(gymnasium.Wrapper[Any, Any, Any, Any]):
             raise SpecError(f"MultiObjective needs a Gymnasium environment, not {type(env).__name__}")
         super().__init__(env)
         space: Any = getattr(env.unwrapped, "reward_space", None)
-        size = None if space is None or len(space.shape) != 1 else int(space.shape[0])
-        if size is None:
-            raise SpecError(f"{env} has no vector of rewards: env.unwrapped.reward_space is {shown(space)}")
+        if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
+            raise SpecError(f"{shown(env)} has no vector of rewards: env.unwrapped.reward_space is {shown(space)}")
+        size = int(space.shape[0])
         if not isinstance(costs, (Mapping, type(None))) or not isinstance(signs, (Mapping, type(None))):
             raise SpecError('costs and signs are mappings by the name of a cost, such as costs={"time": 1}')
         named = dict(costs or {})
