@@ -34,14 +34,20 @@ ZERO, ONE = Fraction(0), Fraction(1)
 
 @cache
 def simplest(x: float) -> Fraction:
-    """The rational with the smallest denominator that rounds to a double: of which denominators up to n are enough?"""
+    """The rational with the smallest denominator within 2^-50 of a double's size, or that rounds to it: of which
+    denominators up to n are enough?"""
     exact = Fraction(x)
+
+    def near(most: int) -> bool:
+        found = exact.limit_denominator(most)
+        return float(found) == x or abs(found - exact) < abs(exact) / 2**50
+
     few, many = 0, 1
-    while float(exact.limit_denominator(many)) != x:
+    while not near(many):
         few, many = many, 2 * many
     while many - few > 1:
         middle = (few + many) // 2
-        few, many = (few, middle) if float(exact.limit_denominator(middle)) == x else (middle, many)
+        few, many = (few, middle) if near(middle) else (middle, many)
     return exact.limit_denominator(many)
 
 

@@ -1,10 +1,12 @@
 """What was spent, counted exactly: simplest rationals, units, and the totals that can come up.
 
-A cost is a double, and 0.1 + 0.1 + 0.1 is not 0.3 in doubles. So each cost is read as the simplest rational that rounds
-to its double (the one with the smallest denominator, found in the Stern-Brocot tree): 0.1 is 1/10. The costs of a model
-are then whole multiples of one unit u, the largest rational that divides them all, and a total is a whole number of
-units. Nothing is rounded, and no tolerance decides whether a total is above a threshold. (Amounts that are told while a
-policy acts may be off a multiple by a millionth of a unit: they say which multiple is meant.)
+A cost is a double, and 0.1 + 0.1 + 0.1 is not 0.3 in doubles. Nor is 3 * 0.1, and costs and thresholds are computed by
+people's programs. So each is read as the simplest rational near its double: the one with the smallest denominator among
+those within 2^-50 of its size, a few units in the last place, found in the Stern-Brocot tree. 0.1 is 1/10, and
+0.30000000000000004 is 3/10. The costs of a model are then whole multiples of one unit u, the largest rational that
+divides them all, and a total is a whole number of units. From there on nothing is rounded, and no tolerance decides
+whether a total is above a threshold. (Amounts that are told while a policy acts may be off a multiple by a millionth of
+a unit: they say which multiple is meant.)
 
 Where no cost is negative, a total above the largest threshold stays above it: it is counted as the first whole number
 of units above (the `cap`). With negative costs the whole range is carried.
@@ -30,6 +32,7 @@ from conrl.errors import ModelError, shown, unknown
 
 MOST_TOTALS = 10_000  # distinct totals (of all counted costs together) that are counted exactly; beyond, a grid
 EXACT, UP, DOWN = 0, 1, -1  # how costs are rounded to units
+ROUNDED = Fraction(1, 2**50)  # of a double: how far off what was meant it may be
 NEAR = Fraction(1, 10**6)  # of a unit: how far off a multiple of it an amount from outside may be, by rounding
 
 Spent = tuple[int, ...]  # what was spent of each counted cost, in its unit
@@ -40,20 +43,30 @@ class TooManyTotals(Exception):
 
 
 def simplest(x: float) -> Fraction:
-    """The rational with the smallest denominator among those that round to a double.
+    """The rational with the smallest denominator near a double: within what rounding may have done to it.
 
-    >>> simplest(0.1) * 3 == simplest(0.3)
+    >>> simplest(0.1) * 3 == simplest(0.3) == simplest(3 * 0.1)
     True
     """
     x = float(x)
     if x.is_integer():
         return Fraction(int(x))
-    size = abs(x)
-    exact = Fraction(size)
-    low = (exact + Fraction(math.nextafter(size, 0.0))) / 2
-    high = (exact + Fraction(math.nextafter(size, math.inf))) / 2
-    found = _between(low, high)
+    exact = Fraction(abs(x))
+    off = max(exact * ROUNDED, Fraction(math.ulp(x)) / 2)  # the second where doubles are coarser: next to 0
+    few = _between(exact - off, exact + off).denominator
+    found = Fraction(round(exact * few), few)  # the nearest of them
     return found if x > 0.0 else -found
+
+
+def meant(x: float) -> float:
+    """The double nearest to the simplest rational near a double.
+
+    >>> meant(3 * 0.1)
+    0.3
+    """
+    while (near := float(simplest(x))) != x:  # denominators fall
+        x = near
+    return x
 
 
 def _between(low: Fraction, high: Fraction) -> Fraction:

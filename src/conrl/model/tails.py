@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from conrl.arguments import LARGEST, is_list, is_number
 from conrl.errors import ModelError, shown, unknown
-from conrl.model.counting import simplest
+from conrl.model.counting import meant, simplest
 
 NEVER, CHANCE, CVAR = "never", "chance", "cvar"
 KINDS = (NEVER, CHANCE, CVAR)
@@ -108,16 +108,16 @@ def _tail(kind: str, cost: int, entry: Any, name: str) -> Tail:
     if kind == NEVER:
         if not _is_amount(entry):
             raise wrong(f"expected one number, as {_EXAMPLES[kind]}")
-        return Tail(kind, cost, float(entry), 0.0)
+        return Tail(kind, cost, meant(entry), 0.0)
     if not (is_list(entry) and not isinstance(entry, str) and len(entry) == 2 and all(map(_is_amount, entry))):
         raise wrong(f"expected two numbers, as {_EXAMPLES[kind]}")
     first, second = map(float, entry)
     if kind == CHANCE:
         if not 0.0 <= second <= 1.0:
             raise wrong(f"the second number is a probability, as in {_EXAMPLES[kind]}")
-        return Tail(kind, cost, first, second)
+        return Tail(kind, cost, meant(first), second)
     if not 0.0 <= first < 1.0:
         raise wrong(f"the first number is a level in [0, 1), as in {_EXAMPLES[kind]}")
     if first > HIGHEST_LEVEL:
         raise wrong("the worst millionth of episodes is less than can be told apart; use never")
-    return Tail(kind, cost, second, first)
+    return Tail(kind, cost, meant(second), first)
