@@ -19,10 +19,10 @@ from conrl.envs import naming
 from conrl.errors import ConRLError, InfeasibleError, ModelWarning, RunError
 from conrl.experiments.records import RunRecord
 from conrl.experiments.store import digest
+from conrl.foreign import MODULE, load_function
 from conrl.model import ConstrainedMDP, transform
 from conrl.model.limits import resolve_limits
 from conrl.planners import Plan
-from conrl.plugins import MODULE, load_function
 from conrl.problem import Linear
 from conrl.running.optima import best_average, best_plan
 from conrl.wording import line, totals

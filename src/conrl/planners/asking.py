@@ -10,11 +10,11 @@ import numpy as np
 from conrl._types import Arrays
 from conrl.arguments import is_number
 from conrl.errors import InfeasibleError, SpecError, shown
+from conrl.foreign import theirs
 from conrl.model import ConstrainedMDP
 from conrl.planners.registry import Planner, is_ours
 from conrl.planners.result import MESSAGES, Checked, Plan, check_arrays
 from conrl.planners.single_episodes import plan_episodes
-from conrl.plugins import theirs
 from conrl.problem import ConcaveConvex, Linear, Problem
 
 USUAL_TOLERANCE = 1e-9  # where a planner has none of its own

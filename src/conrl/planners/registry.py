@@ -9,13 +9,14 @@ from typing import Any, Protocol, TypeVar, overload, runtime_checkable
 
 from conrl._types import Arrays
 from conrl.errors import SpecError, shown
+from conrl.foreign import theirs
 from conrl.model import ConstrainedMDP
 from conrl.planners.column_generation.planner import ColumnGeneration
 from conrl.planners.convex_program import ConvexProgram
 from conrl.planners.lagrangian import Lagrangian
 from conrl.planners.linear_program import LinearProgram
 from conrl.planners.result import Plan
-from conrl.plugins import Registry, check_problems, named, theirs
+from conrl.plugins import Registry, check_problems, named
 from conrl.problem import Problem
 
 F = TypeVar("F")
