@@ -45,7 +45,7 @@ from typing import ClassVar
 import numpy as np
 
 from conrl.arguments import read_choice
-from conrl.learners.confidence import Confidence, confidence, pay_intervals, transition_radii
+from conrl.learners.confidence import Confidence, confidence
 from conrl.learners.optimistic import OptimisticLearner
 from conrl.learners.replanning import PLAYS, Lottery
 from conrl.learners.warm import WarmLearner
@@ -55,8 +55,6 @@ from conrl.oracles.extended import ExtendedBackwardInduction
 from conrl.planners.column_generation.search import Conflict
 from conrl.policy import Policy
 from conrl.problem import Problem, Rows
-
-__all__ = ["OptCMDP", "pay_intervals", "transition_radii"]
 
 
 class OptCMDP(WarmLearner, OptimisticLearner):
