@@ -40,7 +40,7 @@ from conrl.model.criteria import Average, Criterion, Discounted, Total
 from conrl.model.digest import digest
 from conrl.model.limits import Linear, resolve_limits
 from conrl.model.mdp import need_model
-from conrl.notebook import Columns, Framed, Sheet, Sheeted
+from conrl.notebook import Columns, Display, Displayed, Framed
 from conrl.policy import Policy
 from conrl.policy_json import check_entries, plain, read_plain
 from conrl.sampling import draw
@@ -65,7 +65,7 @@ class Promise(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PolicyFile(Sheeted, Framed):
+class PolicyFile(Displayed, Framed):
     """A policy with all that a running system needs: `act` takes and gives names.
 
     As a data frame: `step`, `state`, `action`, `probability` as of `Policy.to_frame`, by name; where one of several
@@ -100,15 +100,15 @@ class PolicyFile(Sheeted, Framed):
             part["action"] = [self.action_names[i] for i in part["action"].tolist()]
         return parts[0] if len(parts) == 1 else mixed_columns(self.weights, parts)
 
-    def _sheet(self) -> Sheet:
+    def _display(self) -> Display:
         title = f"Policy of {len(self.state_names)} states and {len(self.action_names)} actions, horizon {self.horizon}"
         notes = () if self.basis is None else (f"rests on {self.basis}",)
         if self.promise is None:
-            return Sheet(title, {}, ("nothing is promised", *notes))
+            return Display(title, {}, ("nothing is promised", *notes))
         names = ("reward", *self.cost_names)
         columns = {"total": names, "promised": self.promise.value, "least": self.promise.least}
         bounds = {what[:-1]: [(getattr(self, what) or {}).get(name) for name in names] for what in BOUNDS}
-        return Sheet(title, {**columns, "most": self.promise.most, **bounds}, notes)
+        return Display(title, {**columns, "most": self.promise.most, **bounds}, notes)
 
     @property
     def components(self) -> tuple[Policy, ...]:

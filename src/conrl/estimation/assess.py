@@ -35,7 +35,7 @@ from conrl.evaluation import Evaluation
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import Limits, resolve_limits
 from conrl.model.mdp import need_model
-from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
+from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.planners import Plan
 from conrl.planners.basis import SELDOM, Basis, leaning
 from conrl.policy import Policy
@@ -76,7 +76,7 @@ class Kept(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Assessment(Sheeted, Framed, Drawn):
+class Assessment(Displayed, Framed, Plotted):
     """What a log says about a policy.
 
     `mean`, `low` and `high` are expectations of an episode and the ends of their intervals, at `level`; `draws` [n,
@@ -113,9 +113,9 @@ class Assessment(Sheeted, Framed, Drawn):
         mean, low, high = self.mean, self.low, self.high
         return {"total": mean.names, "mean": mean.value, "low": low.value, "high": high.value}
 
-    def _sheet(self) -> Sheet:
+    def _display(self) -> Display:
         kept = [f"{limit.name} holds with probability {limit.probability:.3f}" for limit in self.limits]
-        return Sheet(f"Assessment, intervals at {100 * self.level:g}%", self._columns(), (*kept, self.message))
+        return Display(f"Assessment, intervals at {100 * self.level:g}%", self._columns(), (*kept, self.message))
 
     @property
     def mean(self) -> Evaluation:

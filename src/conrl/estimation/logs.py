@@ -29,12 +29,12 @@ from conrl.io.files import atomic_write, file_path, reading, write_npz
 from conrl.io.mistakes import Mistakes
 from conrl.io.model_checks import alike, first_lines
 from conrl.model.reading import read_names
-from conrl.notebook import Columns, Framed, Sheet, Sheeted
+from conrl.notebook import Columns, Display, Displayed, Framed
 from conrl.wording import brief, counted, line
 
 
 @dataclass(frozen=True, eq=False)
-class Log(Sheeted, Framed):
+class Log(Displayed, Framed):
     """Logged episodes, with the names behind the indices where states or actions are texts.
 
     As a data frame, a row for each step: `episode` and `step` (from 0), `state`, `action`, `reward`, `cost_<name>`,
@@ -89,7 +89,7 @@ class Log(Sheeted, Framed):
             "terminated": joined([np.append(np.zeros(len(e) - 1), e.terminated) for _, e in played]) > 0,
         }
 
-    def _sheet(self) -> Sheet:
+    def _display(self) -> Display:
         totals = np.array([e.total for e in self.episodes if len(e)]).reshape(-1, 1 + len(self.cost_names))
         n = len(totals)
         columns = {
@@ -98,7 +98,7 @@ class Log(Sheeted, Framed):
             "least": totals.min(axis=0, initial=np.inf),
             "most": totals.max(axis=0, initial=-np.inf),
         }
-        return Sheet(f"Log of {counted(len(self.episodes), 'episode')}, {counted(self.num_steps, 'step')}", columns)
+        return Display(f"Log of {counted(len(self.episodes), 'episode')}, {counted(self.num_steps, 'step')}", columns)
 
     @property
     def num_steps(self) -> int:
