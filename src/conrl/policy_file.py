@@ -51,7 +51,7 @@ FORMAT, VERSION = "conrl policy", 1
 BOUNDS = ("limits", "floors")
 ENTRIES = ("format", "version", "written_by", "model", "basis", "horizon", "states", "actions", "costs", "start",
            "promise", *BOUNDS, "skip", "policies")  # fmt: skip
-SELDOM = 1e-9  # a probability of skipping an episode that is rounding
+LEAST_SKIP = 1e-9  # a smaller probability of skipping an episode is rounding
 PROMISE = ("reward", "costs", "least", "most")
 ROUNDING = 1e-6  # of a promise: how far it may lie outside what an episode can pay
 

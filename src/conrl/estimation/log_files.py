@@ -13,7 +13,7 @@ import numpy as np
 
 from conrl._types import Array, Bool, Float, Int
 from conrl.errors import ModelError, SpecError, shown
-from conrl.estimation.log_columns import COLUMNS, COST, NAMED, Asked, choose, is_known, is_numeric, is_pay
+from conrl.estimation.log_columns import COLUMNS, NAMED, Asked, choose, is_known, is_numeric, is_pay
 from conrl.estimation.log_tables import EXACT, SHOWN, Column, Table, Texts, roles_of
 from conrl.io.cells import from_cell
 from conrl.io.codes import Codes
@@ -21,7 +21,7 @@ from conrl.io.cut_rows import cut_rows
 from conrl.io.files import NUMBER, about, read_npz
 from conrl.io.mistakes import WHOLE, Mistakes
 from conrl.io.numerals import Cell, OddNumber, plain_numbers, read_number, written_numbers
-from conrl.io.sheets import BrokenRow, Sheet, check_text, chunks, decimal_mark, misfit, open_csv
+from conrl.io.sheets import COST, BrokenRow, Sheet, check_text, chunks, decimal_mark, misfit, open_csv
 from conrl.sizes import COMPARABLE, MAX_ARCHIVE, most
 from conrl.wording import cut
 

@@ -20,10 +20,11 @@ import numpy as np
 
 from conrl._types import Array, Bool, Float, Int
 from conrl.errors import shown
-from conrl.estimation.log_columns import COST, is_pay
+from conrl.estimation.log_columns import is_pay
 from conrl.io.codes import Codes
 from conrl.io.cut_rows import Role
 from conrl.io.mistakes import Mistakes
+from conrl.io.sheets import COST
 from conrl.wording import cut
 
 EXACT = 2**53  # a whole number from here on may have been rounded when it became a double

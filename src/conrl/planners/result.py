@@ -21,7 +21,7 @@ from conrl.model.limits import resolve_limits, rows_of
 from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.planners.basis import Basis, basis, seen_steps
 from conrl.policy import Policy
-from conrl.policy_file import SELDOM, file_of
+from conrl.policy_file import LEAST_SKIP, file_of
 from conrl.problem import Knapsack, Linear, Problem, Rows
 from conrl.wording import totals
 
@@ -270,7 +270,7 @@ class Plan(Displayed, Framed, Plotted):
             file_of(self, mixture).save(path)
         elif mixture or isinstance(self.policy, Mixture):
             raise ModelError(f"{path}: several policies, of which one is drawn at the start, are written as .json")
-        elif self.skip > SELDOM:
+        elif self.skip > LEAST_SKIP:
             raise ModelError(f"{path}: {self.skip:.1%} of all episodes are skipped, which no table says; write .json")
         else:
             self.policy.save(path, self.mdp)
