@@ -36,7 +36,7 @@ from conrl.io.files import atomic_write, file_path, parse_json, read_bytes
 from conrl.mixture import Mixture, mixed_columns, parts_of
 from conrl.model import ConstrainedMDP
 from conrl.model.counting import EXACT
-from conrl.model.criteria import Average, Criterion, Discounted, Total
+from conrl.model.criteria import DISCOUNTED, WORDS, Criterion, Discounted, criterion_of, word_of
 from conrl.model.digest import digest
 from conrl.model.limits import Linear, resolve_limits
 from conrl.model.mdp import need_model
@@ -351,14 +351,14 @@ def _finite(linear: Linear, mdp: ConstrainedMDP, what: str) -> dict[str, float]:
 def _plain_horizon(horizon: int | Criterion) -> Any:
     if isinstance(horizon, Discounted):
         return {"discount": horizon.discount}
-    return horizon if not isinstance(horizon, Criterion) else type(horizon).__name__.lower()
+    return word_of(horizon) if isinstance(horizon, Criterion) else horizon
 
 
 def _read_horizon(given: Any) -> int | Criterion:
     if isinstance(given, dict) and list(given) == ["discount"]:
-        return Discounted(given["discount"])
-    if given in ("average", "total") and isinstance(given, str):
-        return Average() if given == "average" else Total()
+        return criterion_of(DISCOUNTED, given["discount"])
+    if isinstance(given, str) and given in WORDS and given != DISCOUNTED:
+        return criterion_of(given)
     if not is_int(given) or given < 1:
         raise ModelError(f"horizon is {shown(given)}; expected steps, {{'discount': g}}, 'average' or 'total'")
     return int(given)
