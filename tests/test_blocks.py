@@ -17,7 +17,7 @@ from conrl.experiments.block_runs import (
     BLOCKS,
     CURVE,
     Aim,
-    Curve,
+    RunCurve,
     aim_of,
     curve_of,
     first_leaving,
@@ -213,7 +213,7 @@ def test_curves_of_a_run_are_those_of_its_history() -> None:
 
 def test_curves_come_back_as_they_were_written(tmp_path: Path) -> None:
     numbers = np.array([[1.0, 0.1 + 0.2, -1e-17, 0.0, np.nan], [2.0, 1 / 3, 1e300, 2.0, 2.0]])
-    curve = Curve(["episode", "regret", "violation_=sum", "violating", "left"], numbers)
+    curve = RunCurve(["episode", "regret", "violation_=sum", "violating", "left"], numbers)
     write_curve(tmp_path / CURVE, curve)
     again = read_curve(tmp_path / CURVE)
     assert again.columns == curve.columns

@@ -254,13 +254,13 @@ def test_the_table_of_a_plan_says_what_the_plan_says() -> None:
 
 
 def test_long_tables_are_cut_and_say_so() -> None:
-    text = notebook.html_of(notebook.Sheet("t", {f"c{i}": list(range(50)) for i in range(15)}))
+    text = notebook.html_of(notebook.Display("t", {f"c{i}": list(range(50)) for i in range(15)}))
     read = Reader(text)
     assert (len(read.rows), len(read.rows[0])) == (1 + notebook.MOST_ROWS, notebook.MOST_COLUMNS)
     assert "and 30 more rows and 3 more columns" in read.text
-    empty = Reader(notebook.html_of(notebook.Sheet("t", {"a": [1.0], "b": [np.nan], "c": [None]})))
+    empty = Reader(notebook.html_of(notebook.Display("t", {"a": [1.0], "b": [np.nan], "c": [None]})))
     assert empty.rows == [["a"], ["1"]]
-    assert Reader(notebook.html_of(notebook.Sheet("nothing", {}))).rows == []
+    assert Reader(notebook.html_of(notebook.Display("nothing", {}))).rows == []
 
 
 # -- evaluations ------------------------------------------------------------------------------------------
@@ -493,7 +493,7 @@ def closed() -> Iterator[None]:
 
 
 def test_every_painter_has_a_class_and_every_class_a_painter() -> None:
-    drawn = {name for name, kind in CLASSES.items() if issubclass(kind, notebook.Drawn)}
+    drawn = {name for name, kind in CLASSES.items() if issubclass(kind, notebook.Plotted)}
     assert drawn == set(PAINTERS) == set(DRAWN.split()) - {"Study"}
 
 

@@ -18,7 +18,7 @@ from conrl.cli import studies, study_tables
 from conrl.cli.main import main
 from conrl.errors import RunError, SpecError
 from conrl.experiments import Event, Job, Run, Spec, builtin_spec, dope, parse_spec, run_study, runner
-from conrl.experiments.block_runs import BASELINE, BLOCKS, CURVE, Curve, marks, read_curve, write_curve
+from conrl.experiments.block_runs import BASELINE, BLOCKS, CURVE, RunCurve, marks, read_curve, write_curve
 from conrl.experiments.dope import Arm
 from conrl.experiments.execution import execute
 from conrl.experiments.worlds import Worlds
@@ -154,7 +154,7 @@ def test_a_share_of_the_limits_makes_the_safe_policy(tmp_path: Path) -> None:
 # -- the table and the figure -------------------------------------------------------------------------------------
 
 
-def made(seeds: int, violating: int, left: int | None, episodes: int = 1000) -> list[Curve]:
+def made(seeds: int, violating: int, left: int | None, episodes: int = 1000) -> list[RunCurve]:
     """Curves with regret s k and violation (s - 1) k in episode k of seed s."""
     at = marks(episodes).astype(float)
     columns = ["episode", "regret", "strong_regret", "violation_a", "violation_b"]
@@ -165,7 +165,7 @@ def made(seeds: int, violating: int, left: int | None, episodes: int = 1000) -> 
         out = np.full(at.size, np.nan) if left is None else np.where(at >= left + s, left + s, np.nan)
         over = (s - 1) * at
         columns_of = (at, s * at, s * at, over, over - 5, np.maximum(over, 0), 0 * at, bad, out)
-        curves.append(Curve(columns, np.column_stack(columns_of)))
+        curves.append(RunCurve(columns, np.column_stack(columns_of)))
     return curves
 
 

@@ -15,7 +15,7 @@ import conrl
 from conrl.oracles import BackwardInduction, SupportOracle, WithNullAction
 from conrl.oracles.protocols import Edge
 from conrl.planners.column_generation.linear import maximise
-from conrl.planners.column_generation.search import Columns, Conflict, Optimum
+from conrl.planners.column_generation.search import Conflict, Met, Optimum
 from conrl.problem import Rows
 
 
@@ -100,7 +100,7 @@ def test_others_learn_what_was_met() -> None:
     """Who passes columns finds every point that the search met in them."""
     mdp = random_model(3, 20, 3, 6, 1)
     rows = conrl.Linear(middle(mdp, 0.4)).rows(mdp)
-    met, steps = Columns(), Columns()
+    met, steps = Met(), Met()
     ask(BackwardInduction(mdp), rows, columns=met)
     ask(Stepwise(mdp), rows, columns=steps)
     assert [p.tobytes() for p in met.points] == [p.tobytes() for p in steps.points]

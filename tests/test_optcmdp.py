@@ -22,7 +22,8 @@ from scipy.optimize import linprog
 
 import conrl
 from conrl.errors import ModelError, RunError, SpecError
-from conrl.learners.optcmdp import OptCMDP, pay_intervals, transition_radii
+from conrl.learners.confidence import pay_intervals, transition_radii
+from conrl.learners.optcmdp import OptCMDP
 from conrl.learners.optimistic import log_factor
 from conrl.learners.optprimaldual import OptPrimalDual
 from conrl.learners.places import PlacesLearner

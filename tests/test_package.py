@@ -20,8 +20,8 @@ MODULES = sorted(p for p in SOURCE.rglob("*.py"))
 LAYERS = [
     {"looks"},
     {"_types", "errors", "registration", "signals", "wording"},
-    {"notebook", "plugins", "sizes", "without_numba"},
-    {"arguments", "bounds", "kernels", "matching"},
+    {"notebook", "foreign", "sizes", "without_numba"},
+    {"arguments", "bounds", "kernels", "matching", "plugins"},
     {"model", "sampling"},
     {"io", "metrics", "targets"},
     {"envs", "episode", "policy", "problem"},

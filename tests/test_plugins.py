@@ -28,7 +28,8 @@ import conrl
 from conrl import envs, learners, planners
 from conrl.envs.registry import PLUGINS as ENVIRONMENTS
 from conrl.experiments import Job, Run, load, load_spec, parse_spec, run_study
-from conrl.plugins import NAME, load_function, own_name, source_of
+from conrl.foreign import load_function
+from conrl.plugins import NAME, own_name, source_of
 
 LAB = '''
 """A plug-in."""

@@ -24,7 +24,7 @@ from scipy.optimize import linprog
 import conrl
 from conrl import kernels
 from conrl.errors import ModelError, RunError, SpecError
-from conrl.learners.confidence import RADII, confidence
+from conrl.learners.confidence import RADII, confidence_set
 from conrl.learners.optimistic import log_factor
 from conrl.oracles.extended import ExtendedBackwardInduction
 from conrl.oracles.prudent import Prudent
@@ -440,7 +440,7 @@ def test_sharp_sets_lie_within_those_of_optcmdp() -> None:
     mdp = two_costs()
     for seed in range(5):
         counts = simulated(mdp, 40 * seed, seed).counts
-        sharp, plain = (confidence(mdp.task, counts, 40 * seed + 1, 0.05, 1.0, radii) for radii in RADII)
+        sharp, plain = (confidence_set(mdp.task, counts, 40 * seed + 1, 0.05, 1.0, radii) for radii in RADII)
         assert (sharp.least >= plain.least - 1e-12).all()
         assert (sharp.most <= plain.most + 1e-12).all()
         assert (sharp.others <= plain.others + 1e-12).all()

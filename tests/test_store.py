@@ -428,7 +428,7 @@ def test_checkpoints_of_before_are_refused_with_a_remedy(tmp_path: Path) -> None
         conrl.load_learner(tmp_path / "checkpoint.npz")
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"version": 2}))
-    with pytest.raises(conrl.RunError, match="another version: 2 there, 3 here; choose another directory"):
+    with pytest.raises(conrl.RunError, match="another version: 2 there, 4 here; choose another directory"):
         learn_on_disk(tmp_path, ROVER, rover, 3)
 
 

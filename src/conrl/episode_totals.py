@@ -20,7 +20,7 @@ from conrl.model import ConstrainedMDP
 from conrl.model.counting import Counter, TooManyTotals, simplest
 from conrl.model.mdp import need_model
 from conrl.model.tracking import Tracked, track, track_as
-from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
+from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.policy import Deterministic, Null, Policy
 from conrl.spending import SpentPolicy
 from conrl.wording import line, short
@@ -29,7 +29,7 @@ MOST_TOTALS = 100_000  # of an exact distribution
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Distribution(Sheeted, Framed, Drawn):
+class Distribution(Displayed, Framed, Plotted):
     """The total of one cost in an episode: `totals` [n], rising, with their `probabilities` [n].
 
     As a data frame: `total`, `probability` and `above`, the probability of a larger one.
@@ -48,8 +48,8 @@ class Distribution(Sheeted, Framed, Drawn):
         above = np.append(np.cumsum(self.probabilities[:0:-1])[::-1], 0.0)
         return {"total": self.totals, "probability": self.probabilities, "above": above}
 
-    def _sheet(self) -> Sheet:
-        return Sheet(f"Distribution of {self.cost} in an episode, mean {self.mean:.6g}", self._columns())
+    def _display(self) -> Display:
+        return Display(f"Distribution of {self.cost} in an episode, mean {self.mean:.6g}", self._columns())
 
     @property
     def mean(self) -> float:

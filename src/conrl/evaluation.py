@@ -14,13 +14,13 @@ from conrl.mixture import Mixture, Part, parts_of
 from conrl.model import ConstrainedMDP
 from conrl.model.mdp import need_model
 from conrl.model.reading import default_cost_names
-from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
+from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.policy import Policy
 from conrl.wording import line, totals
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation(Sheeted, Framed, Drawn):
+class Evaluation(Displayed, Framed, Plotted):
     """The total reward and costs of an episode, as `reward, costs`: their expectation, or another measure of them.
 
     As a data frame: `total` ("reward", or the name of a cost) and `value`, a row for each.
@@ -53,8 +53,8 @@ class Evaluation(Sheeted, Framed, Drawn):
     def _columns(self) -> Columns:
         return {"total": self.names, "value": self.value}
 
-    def _sheet(self) -> Sheet:
-        return Sheet("Evaluation", self._columns())
+    def _display(self) -> Display:
+        return Display("Evaluation", self._columns())
 
 
 def evaluate(mdp: ConstrainedMDP, policy: Any) -> Evaluation:

@@ -21,12 +21,12 @@ from conrl.errors import ModelError, shown
 from conrl.model import ConstrainedMDP
 from conrl.model.mdp import need_model
 from conrl.model.reading import default_cost_names
-from conrl.notebook import Sheet, Sheeted, frame_of
+from conrl.notebook import Display, Displayed, frame_of
 from conrl.policy import SUM_TOLERANCE, Policy
 from conrl.sampling import draw
 
 
-class Mixture(Sheeted):
+class Mixture(Displayed):
     """Policies with weights; one is drawn at the start of each episode.
 
     `values` [n, 1+d], where known, are the value vectors (reward, costs) of the components.
@@ -56,11 +56,11 @@ class Mixture(Sheeted):
         few = f"weights={' '.join(str(self.weights).split())}, " if self.weights.size <= 8 else ""
         return f"Mixture({few}policies={len(self.policies)})"
 
-    def _sheet(self) -> Sheet:
+    def _display(self) -> Display:
         columns: dict[str, Any] = {"policy": np.arange(len(self.policies)), "weight": self.weights}
         if self.values is not None:
             columns |= dict(zip(("reward", *default_cost_names(self.values.shape[1] - 1)), self.values.T, strict=True))
-        return Sheet(f"Mixture of {len(self.policies)} policies, one drawn for each episode", columns)
+        return Display(f"Mixture of {len(self.policies)} policies, one drawn for each episode", columns)
 
     def to_frame(self, mdp: ConstrainedMDP | None = None, library: str | None = None) -> Any:
         """A data frame: that of each policy (`Policy.to_frame`), after its number `policy` and its `weight`."""

@@ -1,7 +1,7 @@
 """How results look in a notebook: a table in HTML, a data frame, a picture. Classes say what is in them, and no more.
 
-    class Plan(Sheeted, Framed, Drawn):
-        def _sheet(self) -> Sheet: ...       # `_repr_html_` is made of it
+    class Plan(Displayed, Framed, Plotted):
+        def _display(self) -> Display: ...   # `_repr_html_` is made of it
         def _columns(self) -> Columns: ...   # `to_frame` is made of them
 
 The HTML is a plain table: every text is escaped, dollar signs are no mathematics, there is no script and no colour, so
@@ -34,7 +34,7 @@ NO_MATH = "tex2jax_ignore mathjax_ignore"  # classes in which MathJax 2 and 3 le
 SPACE = "padding:2px 8px"  # around a cell, where the notebook has no style for tables
 
 
-class Sheet(NamedTuple):
+class Display(NamedTuple):
     """What a notebook shows of an object."""
 
     title: str  # plain text, as everything here
@@ -42,16 +42,16 @@ class Sheet(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Sheeted:
+class Displayed:
     """Something that a notebook shows as a table."""
 
     __slots__ = ()
 
-    def _sheet(self) -> Sheet:
+    def _display(self) -> Display:
         raise NotImplementedError
 
     def _repr_html_(self) -> str:
-        return html_of(self._sheet())
+        return html_of(self._display())
 
 
 class Framed:
@@ -67,7 +67,7 @@ class Framed:
         return frame_of(self._columns(), library)
 
 
-class Drawn:
+class Plotted:
     """Something that can be drawn."""
 
     __slots__ = ()
@@ -82,15 +82,15 @@ class Drawn:
 # -- HTML -------------------------------------------------------------------------------------------------
 
 
-def html_of(sheet: Sheet) -> str:
+def html_of(display: Display) -> str:
     """A table with its title above it and notes below."""
-    filled = {name: values for name, values in sheet.columns.items() if any(map(cell_text, values[:MOST_ROWS]))}
+    filled = {name: values for name, values in display.columns.items() if any(map(cell_text, values[:MOST_ROWS]))}
     columns = dict(list(filled.items())[:MOST_COLUMNS])
     size = max((len(values) for values in columns.values()), default=0)
     more = {"rows": size - MOST_ROWS, "columns": len(filled) - MOST_COLUMNS}
     left_out = " and ".join(f"{count:,} more {what}" for what, count in more.items() if count > 0)
-    notes = [*sheet.notes, *([f"and {left_out}"] if left_out else [])]
-    parts = [f'<div class="{NO_MATH}">', f"<div><b>{_text(sheet.title, 300)}</b></div>"]
+    notes = [*display.notes, *([f"and {left_out}"] if left_out else [])]
+    parts = [f'<div class="{NO_MATH}">', f"<div><b>{_text(display.title, 300)}</b></div>"]
     if size:
         parts += [
             '<table style="color:inherit">',

@@ -6,10 +6,9 @@ A name comes to stand for something in one of two ways:
     [project.entry-points."conrl.environments"]  pump = "my_lab:pump"           of an installed package; the groups are
                                                                                 GROUPS, and the name is looked up there
 
-Who imports what. Built-in names come first and load nothing. An entry point is loaded when its name is asked for, or
-to be listed: what is installed is trusted as installed. Any other module is imported if the user asks for it, by
-`import` in Python, `--import` on the command line, or `allow_import` for the modules that a spec names. What stands in
-a directory of runs loads nothing at all (`installed=False`).
+Built-in names come first and load nothing. An entry point is loaded when its name is asked for, or to be listed: what
+is installed is trusted as installed. Any other module is imported only if the user asks for it (`conrl.foreign`). What
+stands in a directory of runs loads nothing at all (`installed=False`).
 
 A name means one thing: a plug-in that takes a built-in name, or that of another plug-in, is refused. The same object
 may be registered again, as a notebook does that runs a cell twice.
@@ -17,18 +16,16 @@ may be registered again, as a notebook does that runs a cell twice.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import re
 import sys
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from conrl.errors import ConRLError, RunError, SpecError, shown, unknown
+from conrl.errors import SpecError, shown, unknown
+from conrl.foreign import MAIN, MODULE, permit, reason, theirs
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
@@ -39,11 +36,7 @@ F = TypeVar("F")
 
 GROUPS = {"environment": "conrl.environments", "algorithm": "conrl.learners", "planner": "conrl.planners"}
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 POINT = re.compile(rf"{MODULE.pattern}\s*:\s*{MODULE.pattern}\s*(\[.*\])?")  # of a package: MODULE:NAME [EXTRAS]
-MOST_TOLD = 500  # letters of a message that is not ours
-MAIN = "__main__"  # the program itself; a worker knows it as __mp_main__
-_PERMITTED = {MAIN}  # modules that the user had imported as plug-ins, or that registered one
 
 
 @dataclass(frozen=True)
@@ -200,7 +193,7 @@ class Registry(Generic[T]):
             if not same and not (other.package and _top(other.module) == _top(source.module)):
                 raise SpecError(f"{self.kind} {name!r} is registered twice, by {other} and by {source}; rename one")
         self._entries[name] = _Entry(thing, self._read(name, thing), source)
-        _PERMITTED.add(source.module)
+        permit(source.module)
 
     def remove(self, name: str) -> None:
         """Forget a plug-in."""
@@ -318,96 +311,3 @@ def check_problems(given: Any, whose: str) -> None:
     """Refuse what does not say which kinds of problems a learner or a planner takes."""
     if not (isinstance(given, tuple) and all(isinstance(kind, type) for kind in given)):
         raise SpecError(f"{whose}: problems is {shown(given)}; it must be a tuple such as (conrl.Linear,)")
-
-
-# -- modules ----------------------------------------------------------------------------------------------
-
-
-def import_module(name: str, allowed: bool = True) -> Any:
-    """Import a module that plug-ins are in, if it is allowed, or was before, or has registered something."""
-    if not isinstance(name, str) or not MODULE.fullmatch(name):
-        raise SpecError(f"{shown(name)} is no name of a module; write for example my_lab, without .py or a path")
-    if (allowed or name in _PERMITTED) and sys.modules.get(name) is not None:
-        _PERMITTED.add(name)
-        return sys.modules[name]
-    if not allowed:
-        raise SpecError(
-            f"importing {name} runs its code; if you trust it, say --allow-import to conrl run or tune (in Python "
-            "allow_import=True)"
-        )
-    try:
-        found = importlib.import_module(name)
-        _PERMITTED.add(name)
-        return found
-    except ModuleNotFoundError as error:
-        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-            raise SpecError(
-                f"{name} cannot be imported; install it, or name its directory in PYTHONPATH: the current directory "
-                "is not searched by the command line"
-            ) from None
-        raise SpecError(f"{name} cannot be imported: {reason(error)}") from error
-    except (Exception, SystemExit) as error:  # a module that is not ours raises anything
-        raise SpecError(f"{name} cannot be imported: {reason(error)}") from error
-
-
-def import_modules(names: Iterable[str], allowed: bool = True) -> None:
-    """Import the modules that a study names, in their order."""
-    for name in names:
-        import_module(name, allowed)
-
-
-def is_function_name(text: Any) -> bool:
-    """Whether a text may name a function: `module:function`."""
-    return isinstance(text, str) and ":" in text
-
-
-def load_function(text: Any, what: str, allowed: bool = True) -> Callable[..., Any]:
-    """The function that `module:function` names; `what` it is for."""
-    module, colon, name = text.partition(":") if isinstance(text, str) else ("", "", "")
-    if not colon or not name.isidentifier() or not MODULE.fullmatch(module):
-        raise SpecError(f"{what} is {shown(text)}; name a function as MODULE:FUNCTION, such as my_lab:{what}")
-    found = import_module(module, allowed)
-    if name not in vars(found):  # a module may import more when it is asked for a name
-        known = [key for key, value in vars(found).items() if callable(value) and not key.startswith("_")]
-        raise SpecError(f"{what} {text}: {unknown(f'function of {module}', name, known)}")
-    function = vars(found)[name]
-    if not callable(function):
-        raise SpecError(f"{what} {text} is {shown(function)}; it must be a function")
-    checked: Callable[..., Any] = function
-    return checked
-
-
-@contextlib.contextmanager
-def theirs(
-    what: str,
-    kind: type[ConRLError] = RunError,
-    key: tuple[str, ...] = (),
-    passing: tuple[type[BaseException], ...] = (MemoryError,),
-) -> Iterator[None]:
-    """Code that is not ours raises anything: it is told in one line that says whose it is, and is the error's cause.
-
-    An error of ours gets the same beginning, and stays what it is. What is `passing` goes by untouched.
-    """
-    try:
-        yield
-    except passing:
-        raise
-    except ConRLError as error:
-        error.args = (f"{what}: {error}",)
-        raise
-    except (Exception, SystemExit) as error:
-        raise kind(f"{what}: {reason(error)}", key=key) from error
-
-
-def reason(error: BaseException) -> str:
-    """What went wrong in code that is not ours, in one line: the kind, the message, and the file and line."""
-    try:
-        words = " ".join(str(error).split())
-    except Exception:  # of a class of their own
-        words = ""
-    words = words if len(words) <= MOST_TOLD else words[: MOST_TOLD - 3] + "..."
-    text = f"{type(error).__name__}: {words}".removesuffix(": ")
-    ours = {Path(__file__).parent, Path(importlib.__file__).parent}
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen")]
-    foreign = [f for f in frames if not ours & set(Path(f.filename).parents) and f.filename != contextlib.__file__]
-    return f"{text} ({Path(foreign[-1].filename).name}:{foreign[-1].lineno})" if foreign else text

@@ -36,11 +36,11 @@ from conrl.io.files import atomic_write, file_path, parse_json, read_bytes
 from conrl.mixture import Mixture, mixed_columns, parts_of
 from conrl.model import ConstrainedMDP
 from conrl.model.counting import EXACT
-from conrl.model.criteria import Average, Criterion, Discounted, Total
+from conrl.model.criteria import DISCOUNTED, WORDS, Criterion, Discounted, criterion_of, word_of
 from conrl.model.digest import digest
 from conrl.model.limits import Linear, resolve_limits
 from conrl.model.mdp import need_model
-from conrl.notebook import Columns, Framed, Sheet, Sheeted
+from conrl.notebook import Columns, Display, Displayed, Framed
 from conrl.policy import Policy
 from conrl.policy_json import check_entries, plain, read_plain
 from conrl.sampling import draw
@@ -51,7 +51,7 @@ FORMAT, VERSION = "conrl policy", 1
 BOUNDS = ("limits", "floors")
 ENTRIES = ("format", "version", "written_by", "model", "basis", "horizon", "states", "actions", "costs", "start",
            "promise", *BOUNDS, "skip", "policies")  # fmt: skip
-SELDOM = 1e-9  # a probability of skipping an episode that is rounding
+LEAST_SKIP = 1e-9  # a smaller probability of skipping an episode is rounding
 PROMISE = ("reward", "costs", "least", "most")
 ROUNDING = 1e-6  # of a promise: how far it may lie outside what an episode can pay
 
@@ -65,7 +65,7 @@ class Promise(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PolicyFile(Sheeted, Framed):
+class PolicyFile(Displayed, Framed):
     """A policy with all that a running system needs: `act` takes and gives names.
 
     As a data frame: `step`, `state`, `action`, `probability` as of `Policy.to_frame`, by name; where one of several
@@ -100,15 +100,15 @@ class PolicyFile(Sheeted, Framed):
             part["action"] = [self.action_names[i] for i in part["action"].tolist()]
         return parts[0] if len(parts) == 1 else mixed_columns(self.weights, parts)
 
-    def _sheet(self) -> Sheet:
+    def _display(self) -> Display:
         title = f"Policy of {len(self.state_names)} states and {len(self.action_names)} actions, horizon {self.horizon}"
         notes = () if self.basis is None else (f"rests on {self.basis}",)
         if self.promise is None:
-            return Sheet(title, {}, ("nothing is promised", *notes))
+            return Display(title, {}, ("nothing is promised", *notes))
         names = ("reward", *self.cost_names)
         columns = {"total": names, "promised": self.promise.value, "least": self.promise.least}
         bounds = {what[:-1]: [(getattr(self, what) or {}).get(name) for name in names] for what in BOUNDS}
-        return Sheet(title, {**columns, "most": self.promise.most, **bounds}, notes)
+        return Display(title, {**columns, "most": self.promise.most, **bounds}, notes)
 
     @property
     def components(self) -> tuple[Policy, ...]:
@@ -351,14 +351,14 @@ def _finite(linear: Linear, mdp: ConstrainedMDP, what: str) -> dict[str, float]:
 def _plain_horizon(horizon: int | Criterion) -> Any:
     if isinstance(horizon, Discounted):
         return {"discount": horizon.discount}
-    return horizon if not isinstance(horizon, Criterion) else type(horizon).__name__.lower()
+    return word_of(horizon) if isinstance(horizon, Criterion) else horizon
 
 
 def _read_horizon(given: Any) -> int | Criterion:
     if isinstance(given, dict) and list(given) == ["discount"]:
-        return Discounted(given["discount"])
-    if given in ("average", "total") and isinstance(given, str):
-        return Average() if given == "average" else Total()
+        return criterion_of(DISCOUNTED, given["discount"])
+    if isinstance(given, str) and given in WORDS and given != DISCOUNTED:
+        return criterion_of(given)
     if not is_int(given) or given < 1:
         raise ModelError(f"horizon is {shown(given)}; expected steps, {{'discount': g}}, 'average' or 'total'")
     return int(given)

@@ -18,7 +18,7 @@ from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
 from conrl.model.mdp import need_model
 from conrl.policy import Deterministic, Policy, SparsePolicy
-from conrl.policy_file import SELDOM, PolicyFile
+from conrl.policy_file import LEAST_SKIP, PolicyFile
 from conrl.spending import SpentPolicy
 from conrl.stationary_policy import Stationary
 
@@ -38,7 +38,7 @@ def load_policy(path: str | Path, mdp: ConstrainedMDP | None = None) -> Any:
         need_model(mdp, "load_policy")
     if path.suffix.lower() == ".json":
         read = PolicyFile.load(path)
-        if read.skip > SELDOM:
+        if read.skip > LEAST_SKIP:
             raise ModelError(
                 f"{path}: {read.skip:.1%} of all episodes are to be skipped, which a policy alone does not say; "
                 "PolicyFile.load has both"

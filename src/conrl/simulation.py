@@ -24,7 +24,7 @@ from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Average, Discounted
 from conrl.model.limits import resolve_limits, rounding_slack
 from conrl.model.reading import default_cost_names
-from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
+from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.policy import Policy
 from conrl.sampling import Dynamics, draw
 from conrl.spending import Player
@@ -44,7 +44,7 @@ CUT_OFF = 1e-12  # share of the largest total that a discounted episode may leav
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Simulation(Sheeted, Framed, Drawn):
+class Simulation(Displayed, Framed, Plotted):
     """Totals of simulated episodes: `rewards` [episodes] and `costs` [episodes, d], with `limits` and `floors` [d].
 
     As a data frame: `episode` (from 1), `reward` and `cost_<name>`, a row for each episode.
@@ -80,7 +80,7 @@ class Simulation(Sheeted, Framed, Drawn):
             **dict(zip(titles, (self.rewards, *self.costs.T), strict=True)),
         }
 
-    def _sheet(self) -> Sheet:
+    def _display(self) -> Display:
         columns = {
             "total": self.names,
             "mean": self.mean.value,
@@ -92,7 +92,7 @@ class Simulation(Sheeted, Framed, Drawn):
             "episodes below it": np.append(np.nan, self.fall_short()),
         }
         means = f"one amount for each state and action, not for each outcome: {', '.join(self.pays_means)}"
-        return Sheet(
+        return Display(
             f"Simulation of {counted(self.rewards.size, 'episode')}", columns, (means,) if self.pays_means else ()
         )
 

@@ -204,6 +204,6 @@ def _first(kind: str, error: ConRLError) -> FileCheck:
 
 
 def _named(names: Sequence[str]) -> str:
-    from conrl.io.mistakes import cut
+    from conrl.io.mistakes import first_few
 
-    return ", ".join(cut(names, LISTED))
+    return ", ".join(first_few(names, LISTED))

@@ -151,7 +151,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON o
 
 def _import(context: click.Context, option: click.Parameter, names: tuple[str, ...]) -> None:
     """Import what the user names, before any name is looked up."""
-    from conrl.plugins import import_modules
+    from conrl.foreign import import_modules
 
     if not context.resilient_parsing:  # the shell only asks what could be typed
         import_modules(names)

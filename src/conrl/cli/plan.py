@@ -174,7 +174,7 @@ def plan(
     from conrl.cli.terminal import search_bar, working
     from conrl.envs import naming
     from conrl.mixture import Mixture
-    from conrl.policy_file import SELDOM
+    from conrl.policy_file import LEAST_SKIP
     from conrl.simulation import simulate
     from conrl.theory.risk import budget_risk
 
@@ -203,7 +203,7 @@ def plan(
     if any(path.suffix in TABLES for path in out) and isinstance(best.policy, Mixture):
         why = best.message.partition("; ")[2]
         raise SpecError(f"--out: {why}, and no table holds it; write .json, or use a horizon or a discount")
-    if any(path.suffix in TABLES for path in out) and best.skip > SELDOM:
+    if any(path.suffix in TABLES for path in out) and best.skip > LEAST_SKIP:
         raise SpecError(f"--out: {best.skip:.1%} of all episodes are skipped, which no table says; write .json")
     simulation = None if played is None else simulate(mdp, best, played, seed)
     risk = budget_risk(best, seed) if isinstance(asked, problem.Knapsack) else None

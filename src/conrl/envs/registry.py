@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -21,8 +20,9 @@ import numpy as np
 
 from conrl.arguments import is_int
 from conrl.errors import ConRLError, SpecError, shown, unknown
+from conrl.foreign import check_allowed, not_found, theirs
 from conrl.model import ConstrainedMDP
-from conrl.plugins import Registry, theirs
+from conrl.plugins import Registry
 from conrl.registration import FACTORIES, gymnasium_id
 
 if TYPE_CHECKING:
@@ -244,16 +244,12 @@ def open_gymnasium(env_id: str, parameters: Mapping[str, Any], allow_import: boo
     import gymnasium
 
     module, colon, _ = env_id.partition(":")
-    if colon and not allow_import and module not in sys.modules:
-        raise SpecError(
-            f"{PREFIX}{env_id} names the module {module!r}, and importing it runs its code; if you trust it, say "
-            "--allow-import to conrl run or tune (in Python allow_import=True)"
-        )
+    if colon:
+        check_allowed(module, allow_import, PREFIX + env_id)
     try:
         return gymnasium.make(env_id, **parameters)
     except ModuleNotFoundError as error:
-        why = f"{error.name or module} cannot be imported; install it, or name its directory in PYTHONPATH: the current"
-        raise SpecError(f"{PREFIX}{env_id}: {why} directory is not searched") from error
+        raise SpecError(f"{PREFIX}{env_id}: {not_found(error.name or module)}") from error
     except Exception as error:  # constructors that are not ours raise anything on bad parameters
         raise _refused(PREFIX + env_id, parameters, error) from error
 

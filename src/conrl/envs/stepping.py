@@ -9,7 +9,7 @@ import numpy as np
 
 from conrl._types import Float
 from conrl.errors import RunError, shown
-from conrl.plugins import theirs
+from conrl.foreign import theirs
 
 if TYPE_CHECKING:
     import gymnasium

@@ -35,9 +35,9 @@ from conrl.evaluation import Evaluation
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import Limits, resolve_limits
 from conrl.model.mdp import need_model
-from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
+from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.planners import Plan
-from conrl.planners.basis import SELDOM, Basis, leaning
+from conrl.planners.basis import FEW_VISITS, Basis, leaning
 from conrl.policy import Policy
 from conrl.problem import Linear, Rows, as_problem
 from conrl.wording import line, listed, short
@@ -64,7 +64,7 @@ class Covered(NamedTuple):
     state: str
     visits: float  # expected in an episode of the policy
     steps: int  # of the log
-    seldom: float  # share of the policy's steps there whose pair was seen fewer than SELDOM times
+    seldom: float  # share of the policy's steps there whose pair was seen fewer than FEW_VISITS times
     unseen: float  # and never
 
 
@@ -76,7 +76,7 @@ class Kept(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Assessment(Sheeted, Framed, Drawn):
+class Assessment(Displayed, Framed, Plotted):
     """What a log says about a policy.
 
     `mean`, `low` and `high` are expectations of an episode and the ends of their intervals, at `level`; `draws` [n,
@@ -113,9 +113,9 @@ class Assessment(Sheeted, Framed, Drawn):
         mean, low, high = self.mean, self.low, self.high
         return {"total": mean.names, "mean": mean.value, "low": low.value, "high": high.value}
 
-    def _sheet(self) -> Sheet:
+    def _display(self) -> Display:
         kept = [f"{limit.name} holds with probability {limit.probability:.3f}" for limit in self.limits]
-        return Sheet(f"Assessment, intervals at {100 * self.level:g}%", self._columns(), (*kept, self.message))
+        return Display(f"Assessment, intervals at {100 * self.level:g}%", self._columns(), (*kept, self.message))
 
     @property
     def mean(self) -> Evaluation:
@@ -254,7 +254,7 @@ def _coverage(model: ConstrainedMDP, used: Float) -> tuple[Covered, ...]:
     S, state, visits = model.num_states, model.pair_state, model._visits
     there = np.bincount(state, used, minlength=S)
     steps = np.bincount(state, visits, minlength=S)
-    parts = [np.bincount(state, np.where(visits < least, used, 0.0), minlength=S) for least in (SELDOM, 1)]
+    parts = [np.bincount(state, np.where(visits < least, used, 0.0), minlength=S) for least in (FEW_VISITS, 1)]
     some = np.where(there > 0.0, there, 1.0)
     end = -1 if model._log is None else model._log.end
     return tuple(

@@ -1,7 +1,7 @@
 """Models on the careful side of an estimate: what a plan with confidence is made in.
 
-With multiple m and the posterior's standard deviations s of c + V(s') (`Posterior.deviations`), each row of the problem
-(a limit or a floor) has a cost of its own:
+With multiple m and the posterior's standard deviations s of c + V(s') (`conrl.estimation.deviations`), each row of the
+problem (a limit or a floor) has a cost of its own:
 
     reward    r - m s_r        a cost with a limit    c + m s_c        with a floor    c - m s_c
 
@@ -37,7 +37,7 @@ class Part(NamedTuple):
     worst: Bool  # [n]: in states where nothing was ever tried
 
 
-class Drawn(NamedTuple):
+class Belief(NamedTuple):
     """Transitions and pay of the part, as they may be."""
 
     pay: Float  # [n, 1+R]
@@ -61,25 +61,25 @@ class Cautious:
         self._names = Names(mdp._names.states, mdp._names.actions, tuple(f"row {r}" for r in range(rows.size)))
 
     @property
-    def means(self) -> Drawn:
+    def means(self) -> Belief:
         """The part at the posterior's means."""
-        return Drawn(self.posterior.means[self.part.pairs], self.part.graph.probability)
+        return Belief(self.posterior.means[self.part.pairs], self.part.graph.probability)
 
     @property
-    def raw(self) -> Drawn:
+    def raw(self) -> Belief:
         """The part as the log has it: what was paid on average; of pairs never seen, what is believed."""
         posterior, part = self.posterior, self.part
         seen = posterior.visits[part.pairs, None] > 0
-        return Drawn(np.where(seen, posterior.raw[part.pairs], self.means.pay), part.graph.probability)
+        return Belief(np.where(seen, posterior.raw[part.pairs], self.means.pay), part.graph.probability)
 
-    def model(self, drawn: Drawn, caution: Float | None = None) -> ConstrainedMDP:
+    def model(self, belief: Belief, caution: Float | None = None) -> ConstrainedMDP:
         """The part as a model with a cost for each row, on the careful side by `caution` [P, 1+R]."""
-        part, pay = self.part, drawn.pay
+        part, pay = self.part, belief.pay
         if caution is not None:
             pay = pay + self.bad * caution[part.pairs]
             pay[part.worst] = self.worst
         own = {"num_costs": self.rows.size, "limits": None, "_names": self._names, "_ranges": None}
-        return self._of(drawn.probability, pay, **own)
+        return self._of(belief.probability, pay, **own)
 
     def seen(self) -> ConstrainedMDP:
         """The estimate itself, of the pairs of the part: all its costs, no caution."""
@@ -98,14 +98,14 @@ class Cautious:
             **own,
         )
 
-    def value(self, policy: Policy, drawn: Drawn) -> Float:
+    def value(self, policy: Policy, belief: Belief) -> Float:
         """[1+R]: what a policy is worth in the part, without caution."""
-        model = self.model(drawn)
+        model = self.model(belief)
         rho = np.zeros((1, model.num_pairs))
         policy._add_occupation(model, 1.0, rho)
         return np.asarray(rho[0] @ model.pay)
 
-    def thinned(self, count: int, seed: int) -> Iterator[tuple[Drawn, Drawn]]:
+    def thinned(self, count: int, seed: int) -> Iterator[tuple[Belief, Belief]]:
         """What is believed of the part after a share KEPT of its visits, chosen at random, and after as many that say
         what all of them say; `count` times. Pairs that none is left of are believed to do what all their visits say.
         """
@@ -130,7 +130,7 @@ class Cautious:
             use = (part.link >= 0) & some[owner][part.link]
             share = (link / np.maximum(visits, 1.0)[owner])[part.link]
             probability = np.where(use, share, part.graph.probability)
-            yield Drawn(kept, probability), Drawn(like, part.graph.probability)
+            yield Belief(kept, probability), Belief(like, part.graph.probability)
 
 
 def _ends(mdp: ConstrainedMDP) -> tuple[Float, Float]:

@@ -6,13 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from conrl.errors import ModelError, SpecError, shown, unknown
-from conrl.io.sheets import NOTES, cost_in, plain
+from conrl.io.sheets import COST, NOTES, cost_in, plain
 from conrl.sizes import check_costs
 
 COLUMNS = ("episode", "step", "state", "action", "reward", "next_state")
 REQUIRED = tuple(name for name in COLUMNS if name != "step")
 KNOWN = (*COLUMNS, "terminated")
-COST = "cost_"
 NAMED = {"episode", "state", "action", "next_state"}  # what may be texts
 
 _TIMES = ("timestamp", "time", "date", "datetime")

@@ -13,15 +13,17 @@ import numpy as np
 
 from conrl._types import Array, Bool, Float, Int
 from conrl.errors import ModelError, SpecError, shown
-from conrl.estimation.log_columns import COLUMNS, COST, NAMED, Asked, choose, is_known, is_numeric, is_pay
-from conrl.estimation.log_tables import EXACT, Codes, Column, Table, Texts, cut, roles_of
+from conrl.estimation.log_columns import COLUMNS, NAMED, Asked, choose, is_known, is_numeric, is_pay
+from conrl.estimation.log_tables import EXACT, SHOWN, Column, Table, Texts, roles_of
 from conrl.io.cells import from_cell
+from conrl.io.codes import Codes
 from conrl.io.cut_rows import cut_rows
 from conrl.io.files import NUMBER, about, read_npz
 from conrl.io.mistakes import WHOLE, Mistakes
 from conrl.io.numerals import Cell, OddNumber, plain_numbers, read_number, written_numbers
-from conrl.io.sheets import BrokenRow, Sheet, check_text, chunks, decimal_mark, misfit, open_csv
+from conrl.io.sheets import COST, BrokenRow, Sheet, check_text, chunks, decimal_mark, misfit, open_csv
 from conrl.sizes import COMPARABLE, MAX_ARCHIVE, most
+from conrl.wording import cut
 
 _CHUNK = 500  # rows of a CSV file that are held as text at a time: what fits a cache is read twice as fast
 
@@ -127,7 +129,7 @@ def _refuse(name: str, cells: Sequence[str], values: Float, lines: Int, sound: B
     def tell(i: int) -> str:
         text = cells[bad[i]].strip()
         number = read_number(text, None)
-        what = f"{shown(text)}, not a number" if number is None else f"{cut(text)}; it must be a finite number"
+        what = f"{shown(text)}, not a number" if number is None else f"{cut(text, SHOWN)}; it must be a finite number"
         return f"{name} is {what}"
 
     mistakes.add_each(lines[bad], tell)
@@ -205,7 +207,7 @@ def _parquet(path: Path) -> Iterator[None]:
         # What fails in Rust is no `Exception`, and its class has no name that can be imported.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise ModelError(f"{path}: not a readable Parquet file: {cut(' '.join(str(error).split()), 200)}") from None
+        raise ModelError(f"{path}: not a readable Parquet file: {cut(error, 200)}") from None
 
 
 def _check_kind(pl: Any, name: str, column: str, kind: Any) -> None:

@@ -20,11 +20,15 @@ import numpy as np
 
 from conrl._types import Array, Bool, Float, Int
 from conrl.errors import shown
-from conrl.estimation.log_columns import COST, is_pay
+from conrl.estimation.log_columns import is_pay
+from conrl.io.codes import Codes
 from conrl.io.cut_rows import Role
 from conrl.io.mistakes import Mistakes
+from conrl.io.sheets import COST
+from conrl.wording import cut
 
 EXACT = 2**53  # a whole number from here on may have been rounded when it became a double
+SHOWN = 60  # letters of a cell in a message
 
 _FLAGS = {"": False, "false": False, "no": False, "true": True, "yes": True}
 _INDICES = 2**31
@@ -58,21 +62,6 @@ class Texts(NamedTuple):
 
 
 Column = Texts | Array
-
-
-class Codes(dict[str, int]):
-    """Numbers texts by first appearance; the keys are cells, which may write one text in two ways."""
-
-    def __init__(self, clean: Callable[[str], str]) -> None:
-        self.clean = clean
-        self.number: dict[str, int] = {}  # of each text
-
-    def __missing__(self, cell: str) -> int:
-        self[cell] = code = self.number.setdefault(self.clean(cell), len(self.number))
-        return code
-
-    def of(self, cells: Sequence[str]) -> Int:
-        return np.fromiter(map(self.__getitem__, cells), np.int64, len(cells))
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +185,7 @@ class Table:
         if isinstance(column, Texts):
             each = [int(text) for text in column.distinct]
             bad = column.rows(not 0 <= index < _INDICES for index in each)
-            self.complain(bad, lambda row: f"{what} {cut(str(each[column.code[row]]))} is not an index")
+            self.complain(bad, lambda row: f"{what} {cut(each[column.code[row]], SHOWN)} is not an index")
             return np.array([index if 0 <= index < _INDICES else 0 for index in each], dtype=np.int64)[column.code]
         bad = np.flatnonzero((column < 0) | (column >= _INDICES))
         self.complain(bad, lambda row: f"{what} {column[row]} is not an index")
@@ -204,7 +193,7 @@ class Table:
 
     def _cell(self, name: str, row: int) -> str:
         column = self.columns[name]
-        return cut(column.distinct[column.code[row]]) if isinstance(column, Texts) else str(column[row])
+        return cut(column.distinct[column.code[row]], SHOWN) if isinstance(column, Texts) else str(column[row])
 
 
 def _filled(column: Column, missing: Int) -> Column:
@@ -225,11 +214,7 @@ def _fault(text: str, number: float | None) -> str:
         return "missing"
     if number is None:
         return f"{shown(text)}, not a number"
-    return "" if math.isfinite(number) else f"{cut(text)}; it must be a finite number"
-
-
-def cut(text: str, longest: int = 60) -> str:
-    return text if len(text) <= longest else text[: longest - 3] + "..."
+    return "" if math.isfinite(number) else f"{cut(text, SHOWN)}; it must be a finite number"
 
 
 def _flag(text: str, number: float | None) -> bool | None:

@@ -21,20 +21,21 @@ from conrl._types import Bool, Float, Int
 from conrl.arguments import is_number, read_count, read_seed, setter
 from conrl.episode import Episode
 from conrl.errors import ModelError, ModelWarning, SpecError, shown
-from conrl.estimation.log_columns import COLUMNS, COST, read_asked
+from conrl.estimation.log_columns import COLUMNS, read_asked
 from conrl.estimation.log_files import read_table
 from conrl.estimation.log_tables import Table, Texts
 from conrl.io.cells import csv_text
 from conrl.io.files import atomic_write, file_path, reading, write_npz
 from conrl.io.mistakes import Mistakes
 from conrl.io.model_checks import alike, first_lines
+from conrl.io.sheets import COST
 from conrl.model.reading import read_names
-from conrl.notebook import Columns, Framed, Sheet, Sheeted
+from conrl.notebook import Columns, Display, Displayed, Framed
 from conrl.wording import brief, counted, line
 
 
 @dataclass(frozen=True, eq=False)
-class Log(Sheeted, Framed):
+class Log(Displayed, Framed):
     """Logged episodes, with the names behind the indices where states or actions are texts.
 
     As a data frame, a row for each step: `episode` and `step` (from 0), `state`, `action`, `reward`, `cost_<name>`,
@@ -89,7 +90,7 @@ class Log(Sheeted, Framed):
             "terminated": joined([np.append(np.zeros(len(e) - 1), e.terminated) for _, e in played]) > 0,
         }
 
-    def _sheet(self) -> Sheet:
+    def _display(self) -> Display:
         totals = np.array([e.total for e in self.episodes if len(e)]).reshape(-1, 1 + len(self.cost_names))
         n = len(totals)
         columns = {
@@ -98,7 +99,7 @@ class Log(Sheeted, Framed):
             "least": totals.min(axis=0, initial=np.inf),
             "most": totals.max(axis=0, initial=-np.inf),
         }
-        return Sheet(f"Log of {counted(len(self.episodes), 'episode')}, {counted(self.num_steps, 'step')}", columns)
+        return Display(f"Log of {counted(len(self.episodes), 'episode')}, {counted(self.num_steps, 'step')}", columns)
 
     @property
     def num_steps(self) -> int:
@@ -352,7 +353,7 @@ def save_episodes(
         labels, cost_names = (episodes.state_names, episodes.action_names), episodes.cost_names
         episodes = episodes.episodes
     cost_names = _names(cost_names, "cost_names")
-    names = [*COLUMNS[:5], *(f"cost_{name}" for name in cost_names), "next_state", "terminated"]
+    names = [*COLUMNS[:5], *(f"{COST}{name}" for name in cost_names), "next_state", "terminated"]
     rows = [row for e, episode in enumerate(episodes_of(episodes)) for row in log_rows(first + e, episode)]
     wrong = next((row for row in rows if len(row) != len(names)), None)
     if wrong is not None:
@@ -366,7 +367,7 @@ def save_episodes(
         with atomic_write(path) as file:
             file.write(csv_text([names, *zip(*columns.values(), strict=True)]).encode())
     elif path.suffix == ".npz":
-        paid = {"reward", *(name for name in names if name.startswith("cost_"))}
+        paid = {"reward", *(name for name in names if name.startswith(COST))}
         arrays = {name: _array(columns.get(name, []), name in paid) for name in names}
         with atomic_write(path) as file:
             write_npz(file, arrays)

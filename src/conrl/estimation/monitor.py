@@ -30,7 +30,7 @@ from conrl.estimation.betting import against, interval
 from conrl.estimation.logs import Log, load_episodes
 from conrl.matching import log_places, same_places
 from conrl.model.criteria import Criterion
-from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
+from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.planners import Plan
 from conrl.policy_file import PolicyFile, Promise, file_of
 from conrl.spending import SpentPolicy
@@ -80,7 +80,7 @@ class Odd(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Monitoring(Sheeted, Framed, Drawn):
+class Monitoring(Displayed, Framed, Plotted):
     """What a log says about a policy that runs.
 
     As a data frame: the fields of `Watched` and its `verdict`, a row for each total.
@@ -110,7 +110,7 @@ class Monitoring(Sheeted, Framed, Drawn):
         known = {name: np.array(table[name], dtype=np.float64) for name in some}
         return {**table, **known, "verdict": [w.verdict for w in self.totals]}
 
-    def _sheet(self) -> Sheet:
+    def _display(self) -> Display:
         columns = dict(self._columns())
         shown = ("name", "promised", "limit", "floor", "mean", "low", "high", "odds", "verdict")
         odd = self.odd
@@ -120,7 +120,7 @@ class Monitoring(Sheeted, Framed, Drawn):
             *([f"{self.skip:.1%} of all episodes are skipped; limits are of one that is played"] if self.skip else []),
         ]
         title = f"Monitoring of {counted(self.episodes, 'episode')}: {'ALARM' if self.alarm else 'as promised'}"
-        return Sheet(title, {name: columns[name] for name in shown}, tuple(notes))
+        return Display(title, {name: columns[name] for name in shown}, tuple(notes))
 
 
 def monitor(

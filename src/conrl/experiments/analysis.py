@@ -32,7 +32,7 @@ from conrl.experiments.summaries import COLUMNS, LONG, frame, import_polars, lon
 from conrl.io.cells import csv_text, to_cell
 from conrl.io.files import atomic_write
 from conrl.metrics import MARGIN
-from conrl.notebook import Columns, Framed, Sheet, Sheeted
+from conrl.notebook import Columns, Display, Displayed, Framed
 from conrl.wording import counted, line, listed, short
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Failure:
 
 
 @dataclass(frozen=True, eq=False)
-class Study(Sheeted, Framed):
+class Study(Displayed, Framed):
     """All runs under a directory. `algorithms` and `environments` are in the order of the spec.
 
     As a data frame: those of all runs (`RunRecord`), one below the other: a row for each run, episode and total.
@@ -94,11 +94,11 @@ class Study(Sheeted, Framed):
             for name, values in first.items()
         }
 
-    def _sheet(self) -> Sheet:
+    def _display(self) -> Display:
         rows = self.rows()
         columns = {title: [row[name] for row in rows] for name, title in SHOWN.items()}
         failed = (f"{counted(len(self.failures), 'run')} failed",) if self.failures else ()
-        return Sheet(f"Study {self.title}: {counted(len(self.runs), 'run')}", columns, (*self.description, *failed))
+        return Display(f"Study {self.title}: {counted(len(self.runs), 'run')}", columns, (*self.description, *failed))
 
     def plot(
         self,

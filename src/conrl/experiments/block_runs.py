@@ -81,8 +81,8 @@ def marks(episodes: int) -> Int:
     return at[at <= episodes]
 
 
-class Curve(NamedTuple):
-    """A curve: what its columns are called, and their numbers [rows, columns]; nan for an empty cell."""
+class RunCurve(NamedTuple):
+    """The curve of a run: what its columns are called, and their numbers [rows, columns]; nan for an empty cell."""
 
     columns: list[str]
     numbers: Float
@@ -92,7 +92,7 @@ class Curve(NamedTuple):
         return self.numbers[:, self.columns.index(column)]
 
 
-def curve_of(stretches: Sequence[Stretch], aim: Aim, left_at: int | None) -> Curve:
+def curve_of(stretches: Sequence[Stretch], aim: Aim, left_at: int | None) -> RunCurve:
     """The exact sums over all episodes so far, at `marks`."""
     values = np.array([stretch.value for stretch in stretches])
     count = np.array([stretch.episodes for stretch in stretches])
@@ -108,7 +108,7 @@ def curve_of(stretches: Sequence[Stretch], aim: Aim, left_at: int | None) -> Cur
     left = np.where(at >= (math.inf if left_at is None else left_at), left_at or math.nan, math.nan)
     columns = ["episode", "regret", "strong_regret"]
     columns += [f"{kind}_{name}" for kind in ("violation", "strong_violation") for name in aim.names]
-    return Curve([*columns, "violating", "left"], np.column_stack((at, sums, left)))
+    return RunCurve([*columns, "violating", "left"], np.column_stack((at, sums, left)))
 
 
 def first_leaving(stretches: Sequence[Stretch], aim: Aim) -> int | None:
@@ -141,7 +141,7 @@ def play_in_blocks(run: Run, after: Callable[[int], None]) -> tuple[int, bool]:
     return job.episodes, True
 
 
-def write_curve(path: Path, curve: Curve) -> None:
+def write_curve(path: Path, curve: RunCurve) -> None:
     whole = ("episode", "violating", "left")
     rows = [
         ["" if math.isnan(x) else int(x) if name in whole else x for name, x in zip(curve.columns, row, strict=True)]
@@ -151,7 +151,7 @@ def write_curve(path: Path, curve: Curve) -> None:
         file.write(csv_text([curve.columns, *rows]).encode())
 
 
-def read_curve(path: Path) -> Curve:
+def read_curve(path: Path) -> RunCurve:
     """What `write_curve` wrote."""
     with own_file(path):
         try:
@@ -162,7 +162,7 @@ def read_curve(path: Path) -> Curve:
                 raise ValueError("its rows differ in length")
         except (ValueError, csv.Error) as error:
             raise RunError(f"{path}: not the curve of a run: {error}; delete it to play the run again") from None
-    return Curve(columns, numbers)
+    return RunCurve(columns, numbers)
 
 
 def _in_curve(directory: Path) -> int:

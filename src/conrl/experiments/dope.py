@@ -22,7 +22,7 @@ import numpy as np
 from conrl._types import Float
 from conrl.drawing import INK, save_figure
 from conrl.errors import RunError
-from conrl.experiments.block_runs import CURVE, Curve, read_curve
+from conrl.experiments.block_runs import CURVE, RunCurve, read_curve
 from conrl.experiments.figures import LETTERS, STYLES, frame, seeds_text
 from conrl.experiments.spec import Spec
 from conrl.io.cells import csv_text
@@ -45,7 +45,7 @@ class Arm(NamedTuple):
     environment: str  # titles
     algorithm: str
     learner: str
-    curves: list[Curve]
+    curves: list[RunCurve]
 
     @property
     def episodes(self) -> Float:
@@ -62,7 +62,7 @@ class Arm(NamedTuple):
         return np.quantile(self.runs(measure), QUARTILES, axis=0)
 
 
-def _values(curve: Curve, measure: str) -> Float:
+def _values(curve: RunCurve, measure: str) -> Float:
     if measure in curve.columns:
         return curve.of(measure)
     columns = [i for i, name in enumerate(curve.columns) if name.startswith(f"{measure}_")]

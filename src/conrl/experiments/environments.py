@@ -18,11 +18,11 @@ from conrl._types import Float
 from conrl.envs import naming
 from conrl.errors import ConRLError, InfeasibleError, ModelWarning, RunError
 from conrl.experiments.records import RunRecord
-from conrl.experiments.store import digest
+from conrl.experiments.store import VERSION, model_digest
+from conrl.foreign import MODULE, load_function
 from conrl.model import ConstrainedMDP, transform
 from conrl.model.limits import resolve_limits
 from conrl.planners import Plan
-from conrl.plugins import MODULE, load_function
 from conrl.problem import Linear
 from conrl.running.optima import best_average, best_plan
 from conrl.wording import line, totals
@@ -92,10 +92,10 @@ def _plugin(run: RunRecord) -> str:
 
 def _was_played(mdp: ConstrainedMDP, run: RunRecord) -> bool:
     """Whether a run was played in this model, as far as its settings tell."""
-    if "model" not in run.config:
+    if "model" not in run.config or run.config.get("version") != VERSION:  # other versions had other digests
         return True
     world = transform.reachable_part(transform.single_episode(mdp)) if run.continuing else mdp
-    return bool(digest(world) == run.config["model"])
+    return bool(model_digest(world) == run.config["model"])
 
 
 def _best_reward(mdp: ConstrainedMDP, run: RunRecord, margin: float = 0.0) -> float | None:

@@ -21,11 +21,12 @@ from conrl.errors import ConRLError, InfeasibleError, RunError, SpecError, under
 from conrl.experiments import parts
 from conrl.experiments.store import learn_on_disk, run_directory, settings_of
 from conrl.experiments.worlds import WorldFields, Worlds, cost_function
+from conrl.foreign import MAIN, import_modules, is_function_name, load_function
 from conrl.io.files import read_bytes, refuse_links
 from conrl.learners.adapted import Kind
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.tails import KINDS
-from conrl.plugins import MAIN, Source, import_modules, is_function_name, load_function
+from conrl.plugins import Source
 from conrl.problem import Knapsack, Linear, Problem
 from conrl.running import History, learn
 from conrl.running.loop import make_world

@@ -46,9 +46,9 @@ from conrl.experiments.spec_keys import (
 from conrl.experiments.store import environment_directory, safe_name
 from conrl.experiments.toml_lines import Lines
 from conrl.experiments.worlds import Worlds
+from conrl.foreign import import_module
 from conrl.io import is_model_file, model_path
 from conrl.io.files import parse_toml, read_bytes
-from conrl.plugins import import_module
 from conrl.wording import line, listed, short
 
 Mistake = tuple[tuple[str, ...], str]  # the path of a key, and what is wrong with it

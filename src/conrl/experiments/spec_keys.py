@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from conrl.arguments import is_int, is_number
-from conrl.plugins import MODULE
+from conrl.foreign import MODULE
 
 MOST_SEEDS = 10_000
 

@@ -12,7 +12,6 @@ read or written through a link inside a run's directory.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import time
@@ -34,13 +33,14 @@ from conrl.learners.arrays import group, prefixed
 from conrl.learners.base import optional
 from conrl.learners.saving import DAMAGED, learner_arrays, learner_of, made_arrays, read_sealed, write_sealed
 from conrl.model import ConstrainedMDP
+from conrl.model.digest import digest
 from conrl.running import History, learn
 from conrl.running.loop import make_world
 from conrl.signals import interruptible
 
 STUDY = "study.json"  # what a directory of runs holds
 FAILED = "failed.txt"  # the traceback of a run that failed
-VERSION = 3  # of what a run with given settings does, and of what its checkpoint holds
+VERSION = 4  # of what a run with given settings does, and of what its checkpoint holds
 FIRST_SAVE = 0.25  # seconds after the start
 LEAST_PAUSE = 0.5  # seconds between two checkpoints,
 SHARE = 20.0  # and at least so many times what the last one took
@@ -235,12 +235,9 @@ def played(progress: Path) -> int:
     return split_header((_bytes_of(progress) or b"").decode(errors="replace"))[1].count("\n")
 
 
-def digest(mdp: ConstrainedMDP) -> str:
+def model_digest(mdp: ConstrainedMDP) -> str:
     """Tells one model from another: a run is continued on the same only."""
-    state = hashlib.blake2b(digest_size=16)
-    for array in (*mdp.graph, mdp.action, mdp.pay, mdp.outcome_pay, mdp.initial, mdp.features):
-        state.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
-    return state.hexdigest()
+    return digest(mdp, features=True)
 
 
 def settings_of(env: Any, learner: Any, episodes: int, seed: int, config: dict[str, Any] | None) -> dict[str, Any]:
@@ -248,7 +245,7 @@ def settings_of(env: Any, learner: Any, episodes: int, seed: int, config: dict[s
     if learner.seed is None:
         learner.reseed(seed)
     settings = {**(config or {}), "learner": learner.config(), "seed": seed, "episodes": episodes}
-    return settings | ({"model": digest(env)} if isinstance(env, ConstrainedMDP) else {})
+    return settings | ({"model": model_digest(env)} if isinstance(env, ConstrainedMDP) else {})
 
 
 def _differences(one: Any, other: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -18,11 +18,11 @@ from conrl.envs import naming
 from conrl.envs.registry import PLUGINS, PREFIX, REGISTRY, open_gymnasium, open_plugin, split_parameters
 from conrl.errors import ConRLError, SpecError, under, unknown
 from conrl.experiments.parts import algorithm
+from conrl.foreign import load_function
 from conrl.io import is_model_file, model_path
 from conrl.model import ConstrainedMDP, Task, transform
 from conrl.model.environment import declared
 from conrl.model.reading import default_cost_names
-from conrl.plugins import load_function
 from conrl.running.worlds import with_coins
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from conrl.explorer.totals import episode_totals
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Average, Discounted
 from conrl.model.fleet import Fleet
-from conrl.planners.basis import SELDOM, known_by
+from conrl.planners.basis import FEW_VISITS, known_by
 from conrl.problem import Problem
 
 MOST_COLUMNS = 600
@@ -68,7 +68,7 @@ def _basis(subject: Subject, columns: list[Column]) -> dict[str, Any]:
         if not column.skip:
             column.policy.add_occupation(model, 1.0, used)
         found.append([rounded(x) for x in known_by(model._visits, np.where(known, 0.0, used[0]))])
-    return {"steps": int(user._visits.sum()), "seldom": SELDOM, "columns": found}
+    return {"steps": int(user._visits.sum()), "seldom": FEW_VISITS, "columns": found}
 
 
 def _words(horizon: Any) -> dict[str, str]:
@@ -135,7 +135,7 @@ def _of_fleet(subject: Subject, choose: bool, types: Sequence[str] | None) -> di
         "names": [names[i] for i in largest],
         "units": [int(units[i]) for i in largest],
         "costs": list(fleet.cost_names),
-        "values": [_by_type(subject, fleet, column)[largest].tolist() for column in surface.columns],
+        "values": [_by_type(fleet, column)[largest].tolist() for column in surface.columns],
     }
     shown["facts"].append(
         "A fleet has a policy for each unit: see plan.policy(unit). All but a few units play one deterministic policy."
@@ -143,7 +143,7 @@ def _of_fleet(subject: Subject, choose: bool, types: Sequence[str] | None) -> di
     return shown
 
 
-def _by_type(subject: Subject, fleet: Fleet, column: Column) -> Any:
+def _by_type(fleet: Fleet, column: Column) -> Any:
     """[types, 1+d]: what all units of a type earn and cost together."""
     oracle: Any = column.oracle
     points = oracle.points_apart(column.direction[None])[0][:, : 1 + fleet.num_costs]

@@ -26,7 +26,7 @@ from conrl.explorer.subject import FIXED, Subject
 from conrl.oracles import SupportOracle
 from conrl.planners.allowance import Allowance
 from conrl.planners.column_generation.linear import maximise
-from conrl.planners.column_generation.search import Columns, Conflict, Optimum
+from conrl.planners.column_generation.search import Conflict, Met, Optimum
 from conrl.policy import Policy
 
 TOL = 1e-9  # of the plans, as `conrl.plan` has it
@@ -85,7 +85,7 @@ class Bounds:
         self.G = self.rows.matrix(self.oracle.num_costs)
         self.sliders = np.flatnonzero([line.kind != FIXED for line in subject.lines])
         self.a = np.eye(1 + self.oracle.num_costs)[0]
-        self.met, self.known = Columns(), dict[bytes, int]()
+        self.met, self.known = Met(), dict[bytes, int]()
         self.conflict = Conflict(np.zeros(0), 0.0)  # the last one
         self.plans, self.work = 0, 0.0
         self.sweep = _work(subject)

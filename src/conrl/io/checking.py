@@ -12,7 +12,7 @@ from conrl._types import Int
 from conrl.errors import ModelError
 from conrl.io import NPZ, load, model_path
 from conrl.io.files import PathLike
-from conrl.io.mistakes import cut
+from conrl.io.mistakes import first_few
 from conrl.io.model_checks import alike
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
@@ -113,5 +113,5 @@ def _notes(mdp: ConstrainedMDP, has_horizon: bool) -> Iterator[str]:
 
 
 def _listed(mdp: ConstrainedMDP, states: Int) -> str:
-    names = cut((repr(mdp.state_name(int(s))) for s in states), NAMED)
+    names = first_few((repr(mdp.state_name(int(s))) for s in states), NAMED)
     return f"state{'s' * (states.size > 1)} {', '.join(names)}"

@@ -16,9 +16,9 @@ from conrl.io.cells import csv_writer, to_cell
 from conrl.io.files import about, atomic_write
 from conrl.io.mistakes import Mistakes
 from conrl.io.model_checks import Pairs, added_up, alike, blank_edges, by_pair, check_sums, first_lines, normalized
-from conrl.io.model_columns import COLUMNS, COST, EXPECTED, STEP, is_known, read_columns
+from conrl.io.model_columns import COLUMNS, EXPECTED, STEP, is_known, read_columns
 from conrl.io.model_rows import Names, Rows, read_rows
-from conrl.io.sheets import open_sheet
+from conrl.io.sheets import COST, open_sheet
 from conrl.model import ConstrainedMDP
 from conrl.model.reading import MAX_ACTIONS, start_index
 

@@ -67,10 +67,10 @@ def told_of_others(count: int, label: str) -> str:
     return f"; {counted(count, 'more mistake')}: conrl check {label} lists them" if count else ""
 
 
-def cut(texts: Iterable[str], most: int) -> list[str]:
+def first_few(texts: Iterable[str], most: int) -> list[str]:
     """The first ones, and how many were left out.
 
-    >>> cut("abcd", 2)
+    >>> first_few("abcd", 2)
     ['a', 'b', 'and 2 more']
     """
     listed = list(texts)

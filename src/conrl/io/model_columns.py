@@ -13,12 +13,11 @@ from typing import NamedTuple
 from conrl.errors import ModelError, nearest, shown, unknown
 from conrl.io.mistakes import Mistakes
 from conrl.io.numerals import Cell
-from conrl.io.sheets import NOTES, cost_in, plain
+from conrl.io.sheets import COST, NOTES, cost_in, plain
 from conrl.sizes import check_costs
 
 COLUMNS = ("state", "action", "next_state", "probability", "reward")
 STEP = "step"  # the column that a file may have
-COST = "cost_"
 EXPECTED = f"{','.join(COLUMNS)},{COST}<name>..."
 
 

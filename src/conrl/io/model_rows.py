@@ -16,6 +16,7 @@ from conrl._types import Array, Bool, Float, Int
 from conrl.arguments import LARGEST
 from conrl.errors import ModelError, nearest, shown
 from conrl.io.cells import from_cell
+from conrl.io.codes import Codes
 from conrl.io.cut_rows import Role, cut_rows
 from conrl.io.files import about
 from conrl.io.mistakes import WHOLE, Mistakes
@@ -30,20 +31,6 @@ Read = Callable[[Sequence[Cell]], Float]  # the numbers of some cells
 EVERY = "*"  # in the column `step`: all of them
 _NO_NAMES = {"", "#N/A", "#REF!", "#NAME?", "#DIV/0!", "#VALUE!", "#NUM!", "#NULL!"}
 _NAMED = 1_000  # states among which a misspelt one is looked for
-
-
-class Codes(dict[Cell, int]):
-    """Numbers names by first appearance; the keys are cells, which may write one name in two ways."""
-
-    def __init__(self) -> None:
-        self.number: dict[str, int] = {}  # of each name
-
-    def __missing__(self, cell: Cell) -> int:
-        self[cell] = code = self.number.setdefault(name_of(cell), len(self.number))
-        return code
-
-    def of(self, cells: Sequence[Cell]) -> Int:
-        return np.fromiter(map(self.__getitem__, cells), np.int64, len(cells))
 
 
 def name_of(cell: Cell) -> str:
@@ -113,7 +100,7 @@ def read_rows(
     return Names(list(states.number), list(actions.number), columns.costs), rows, H
 
 
-def _roles(columns: Columns, texts: list[Codes]) -> list[Role]:
+def _roles(columns: Columns, texts: list[Codes[Cell]]) -> list[Role]:
     """What each column is for, as `conrl.io.cut_rows` asks."""
     states, actions, next_states = (code.number.keys() for code in texts[:3])
     known = dict(zip(columns.texts, (states | next_states, actions, states | next_states), strict=False))
@@ -136,9 +123,11 @@ def _find_mark(sheet: Sheet, columns: Columns, mistakes: Mistakes) -> str | None
     return mark
 
 
-def _read_all(sheet: Sheet, columns: Columns, mistakes: Mistakes, read: Read) -> tuple[list[Codes], list[list[Array]]]:
+def _read_all(
+    sheet: Sheet, columns: Columns, mistakes: Mistakes, read: Read
+) -> tuple[list[Codes[Cell]], list[list[Array]]]:
     """The names of each column of texts, and the columns of each chunk; no mistake is noted if `read` gives up."""
-    texts = [Codes() for _ in columns.texts]
+    texts = [Codes(name_of) for _ in columns.texts]
     own = Mistakes(mistakes.label)
     try:
         parts = [_read_chunk(chunk, columns, texts, own, read) for chunk in chunks(sheet)]
@@ -149,7 +138,9 @@ def _read_all(sheet: Sheet, columns: Columns, mistakes: Mistakes, read: Read) ->
     return texts, parts
 
 
-def _read_chunk(chunk: list[Row], columns: Columns, texts: list[Codes], mistakes: Mistakes, read: Read) -> list[Array]:
+def _read_chunk(
+    chunk: list[Row], columns: Columns, texts: list[Codes[Cell]], mistakes: Mistakes, read: Read
+) -> list[Array]:
     """line, state, action, successor, sound, perhaps step, then numbers, of some rows."""
     lines = np.array([line for line, _ in chunk], dtype=np.int64)
     rows = [row for _, row in chunk]
@@ -207,7 +198,9 @@ def _read_column(
     return values
 
 
-def _read_steps(when: Codes, code: Int, rows: Rows, horizon: Any, mistakes: Mistakes) -> tuple[Int, Int, int] | None:
+def _read_steps(
+    when: Codes[Cell], code: Int, rows: Rows, horizon: Any, mistakes: Mistakes
+) -> tuple[Int, Int, int] | None:
     """What the column says, `code` [n] of the texts `when`: the row and the step of each outcome, and the horizon.
 
     None where every row is for all steps.
@@ -246,7 +239,7 @@ def _steps_in(text: str) -> tuple[int, int] | None:
     return (first, last) if first <= last else None
 
 
-def _known_states(states: Codes, next_states: Codes, rows: Rows, mistakes: Mistakes, by_step: bool) -> Int:
+def _known_states(states: Codes[Cell], next_states: Codes[Cell], rows: Rows, mistakes: Mistakes, by_step: bool) -> Int:
     """The successors as states, once each is one; with steps it may be reached after the last one only."""
     new = [name for name in next_states.number if name not in states.number]
     known = list(states.number)[:_NAMED] if len(states.number) <= _NAMED else []

@@ -14,12 +14,11 @@ from conrl.errors import ModelError, shown, unknown
 from conrl.io.files import Reader, about, atomic_write, read_npz
 from conrl.io.model_checks import normalized
 from conrl.model import ConstrainedMDP
-from conrl.model.criteria import Average, Criterion, Discounted, Total
+from conrl.model.criteria import DISCOUNTED, WORDS, Criterion, Discounted, criterion_of, word_of
 from conrl.model.layout import Layout
 from conrl.model.mdp import Logged
 from conrl.model.reading import MAX_ACTIONS, ROW_SUM_TOLERANCE, start_index
 
-CRITERIA = ("discounted", "average", "total")
 FORMAT = "conrl-model"
 VERSION = 1
 MEAN_TOLERANCE = 2 * ROW_SUM_TOLERANCE  # how far `pay` may lie from the sum over outcomes: pay times the sum of p
@@ -241,13 +240,13 @@ def _horizon(arrays: dict[str, Array]) -> int | Criterion:
     if "criterion" not in arrays:
         return steps
     name = arrays["criterion"].item() if arrays["criterion"].shape == () else None
-    if name not in CRITERIA:
-        raise ModelError(f"its criterion is {shown(name)}; it must be one of {', '.join(CRITERIA)}")
-    if name == "discounted":
-        if "discount" not in arrays:
-            raise ModelError("no array 'discount'; a discounted model has one")
-        return Discounted(float(_table(arrays, "discount", "f", ())))
-    return Average() if name == "average" else Total()
+    if name not in WORDS:
+        raise ModelError(f"its criterion is {shown(name)}; it must be one of {', '.join(WORDS)}")
+    if name != DISCOUNTED:
+        return criterion_of(name)
+    if "discount" not in arrays:
+        raise ModelError("no array 'discount'; a discounted model has one")
+    return criterion_of(name, float(_table(arrays, "discount", "f", ())))
 
 
 def _check_rises(begin: Int, end: int, what: str, level: bool = False) -> None:
@@ -315,7 +314,7 @@ def save_npz(path: Path, mdp: ConstrainedMDP) -> None:
         "version": np.array(VERSION),
         "num_actions": np.array(mdp.num_actions),
         "horizon": np.array(mdp.horizon if criterion is None else 0, dtype=np.int64),
-        "criterion": None if criterion is None else np.array(type(criterion).__name__.lower()),
+        "criterion": None if criterion is None else np.array(word_of(criterion)),
         "discount": np.array(criterion.discount) if isinstance(criterion, Discounted) else None,
         "initial": mdp.initial,
         "cost_names": _texts(mdp.cost_names),

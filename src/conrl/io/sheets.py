@@ -27,6 +27,7 @@ SEPARATORS = ",;\t|"
 CHUNK = 2_000  # rows that are held as texts at a time
 EXCEL = ".xlsx"
 NOTES = ("comment", "comments", "note", "notes", "remark", "remarks")  # columns for people
+COST = "cost_"  # before the name of a cost, in the names of columns
 _COST = re.compile(r"\s*cost[_ ]", re.IGNORECASE)
 _SEP = re.compile(r'"?sep=([,;\t|])"?[\r\n]*', re.IGNORECASE)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from conrl.errors import SpecError, shown
+from conrl.foreign import theirs
 from conrl.learners.adapted import TWO, Kind, PlainLearner, can
 from conrl.learners.appropo import ApproPO
 from conrl.learners.base import BaseLearner, Learner, Proposal
@@ -23,7 +24,7 @@ from conrl.learners.safe_conrl import SafeConRL
 from conrl.learners.saving import load_learner
 from conrl.learners.tfw_ucrl2 import TFWUCRL2
 from conrl.learners.ucbvi import UCBVI
-from conrl.plugins import Registry, check_problems, named, theirs
+from conrl.plugins import Registry, check_problems, named
 
 __all__ = [
     "DOPE",

@@ -31,12 +31,12 @@ from conrl._types import Array, Arrays, Float
 from conrl.arguments import float_array, read_count, read_seed
 from conrl.episode import Episode, check_episode
 from conrl.errors import ConRLError, ModelError, RunError, SpecError, shown
+from conrl.foreign import theirs
 from conrl.learners.arrays import group, prefixed, saved_count
 from conrl.learners.base import NEEDED, Learner, Proposal, check_learner
 from conrl.learners.saving import GIVEN, describe, save_learner
 from conrl.model import ConstrainedMDP, Task
 from conrl.planners.result import check_arrays
-from conrl.plugins import theirs
 from conrl.policy import Policy
 from conrl.problem import Linear, Problem, as_problem
 from conrl.sampling import UNBOUND, Room

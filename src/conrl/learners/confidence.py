@@ -49,7 +49,7 @@ from conrl.oracles.extended import ExtendedBackwardInduction
 RADII = ("sharp", "optcmdp")
 
 
-class Confidence(NamedTuple):
+class ConfidenceSet(NamedTuple):
     """What is known of the model of the places, ELSEWHERE last if there is one."""
 
     model: ConstrainedMDP  # the estimate; its pay is the means
@@ -77,9 +77,9 @@ class Confidence(NamedTuple):
         return ExtendedBackwardInduction.between(model, self.least, self.most, self.others, self.many, self.rest)
 
 
-def confidence(
+def confidence_set(
     task: Task, counts: Counts, episode: int, delta: float, scale: float, radii: str = "optcmdp"
-) -> Confidence:
+) -> ConfidenceSet:
     """The set before an episode (logged ones counted) of a task, from what was counted of it."""
     model = counts.model()
     unseen = counts.start - int((counts.order < counts.start).sum())
@@ -108,7 +108,7 @@ def confidence(
     low[~pays], high[~pays] = 0.0, 0.0
     if endless:
         low[-1], high[-1] = np.minimum(low[-1], 0.0), np.maximum(high[-1], 0.0)
-    return Confidence(model, visits, moves, L, least, most, others, rest, many, low, high)
+    return ConfidenceSet(model, visits, moves, L, least, most, others, rest, many, low, high)
 
 
 def sharp_transitions(

@@ -17,7 +17,7 @@ from conrl.policy import Deterministic, Null, Policy, SparsePolicy
 from conrl.spending import SpentPolicy
 
 NULL, DETERMINISTIC, MARKOV, SPENT, SPARSE = range(5)
-SELDOM = 0.25  # a policy that mixes at no larger a share of (step, state) pairs is stored by those alone
+MOST_MIXED = 0.25  # a policy that mixes at no larger a share of (step, state) pairs is stored by those alone
 
 
 class Sparse(NamedTuple):
@@ -31,9 +31,9 @@ class Sparse(NamedTuple):
     def of(cls, policy: Policy) -> Sparse | None:
         """A policy in this form; None where it mixes at too many places."""
         H, S, A = policy.shape
-        if isinstance(policy, SparsePolicy) and policy.places.size <= SELDOM * H * S:
+        if isinstance(policy, SparsePolicy) and policy.places.size <= MOST_MIXED * H * S:
             return cls(policy.modes.astype(np.int16), policy.places, policy.rows)
-        actions, at, rows, count = kernels.mixing(policy.probabilities.reshape(H * S, A), int(SELDOM * H * S))
+        actions, at, rows, count = kernels.mixing(policy.probabilities.reshape(H * S, A), int(MOST_MIXED * H * S))
         return None if count < 0 else cls(actions.reshape(H, S), at, rows)
 
     def policy(self) -> Policy:

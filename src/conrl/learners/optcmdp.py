@@ -45,7 +45,7 @@ from typing import ClassVar
 import numpy as np
 
 from conrl.arguments import read_choice
-from conrl.learners.confidence import Confidence, confidence, pay_intervals, transition_radii
+from conrl.learners.confidence import ConfidenceSet, confidence_set
 from conrl.learners.optimistic import OptimisticLearner
 from conrl.learners.replanning import PLAYS, Lottery
 from conrl.learners.warm import WarmLearner
@@ -55,8 +55,6 @@ from conrl.oracles.extended import ExtendedBackwardInduction
 from conrl.planners.column_generation.search import Conflict
 from conrl.policy import Policy
 from conrl.problem import Problem, Rows
-
-__all__ = ["OptCMDP", "pay_intervals", "transition_radii"]
 
 
 class OptCMDP(WarmLearner, OptimisticLearner):
@@ -110,9 +108,9 @@ class OptCMDP(WarmLearner, OptimisticLearner):
         known = self.known()
         return known.oracle((known.low + known.high) / 2.0, (known.high - known.low) / 2.0)
 
-    def known(self) -> Confidence:
+    def known(self) -> ConfidenceSet:
         """The confidence set before the coming episode."""
-        return confidence(self.task, self.counts, self._k, self.delta, self.scale)
+        return confidence_set(self.task, self.counts, self._k, self.delta, self.scale)
 
     def _plan_lottery(self) -> Lottery:
         oracle = self.oracle()

@@ -32,8 +32,8 @@ from typing import ClassVar
 import numpy as np
 
 from conrl.arguments import frozen
-from conrl.learners.dope import MOST_BONUS, PessimisticLearner
 from conrl.learners.optimistic import log_factor
+from conrl.learners.pessimistic import MOST_BONUS, PessimisticLearner
 from conrl.learners.replanning import Lottery
 from conrl.mixture import Mixture
 from conrl.oracles import exact_oracle

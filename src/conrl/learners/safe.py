@@ -15,7 +15,7 @@ from conrl._types import Array, Arrays, Bool, Float, Int
 from conrl.arguments import frozen
 from conrl.errors import SpecError, shown
 from conrl.learners.arrays import saved_count
-from conrl.learners.confidence import Confidence, confidence
+from conrl.learners.confidence import ConfidenceSet, confidence_set
 from conrl.learners.kept import fingerprint
 from conrl.learners.optimistic import OptimisticLearner
 from conrl.learners.replanning import ReplanningLearner
@@ -112,9 +112,9 @@ class SafeLearner(ReplanningLearner, OptimisticLearner):
 
     # -- the safe policy where the learner plans ----------------------------------------------------------
 
-    def _known(self, scale: float) -> Confidence:
+    def _known(self, scale: float) -> ConfidenceSet:
         """The confidence set before the coming episode."""
-        return confidence(self.task, self.counts, self._k, self.delta, scale, self.radii)
+        return confidence_set(self.task, self.counts, self._k, self.delta, scale, self.radii)
 
     def _likely(self, policy: Policy, model: ConstrainedMDP) -> Float:
         """[H, P]: how likely a policy of the task plays each pair of the places; START, END and ELSEWHERE have one."""

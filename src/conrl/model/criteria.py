@@ -58,6 +58,21 @@ class Total:
 
 Criterion = Discounted | Average | Total
 
+DISCOUNTED = "discounted"  # goes with a discount
+WORDS = (DISCOUNTED, "average", "total")  # for criteria, in files
+
+
+def word_of(criterion: Criterion) -> str:
+    """The word for a criterion, one of `WORDS`."""
+    return type(criterion).__name__.lower()
+
+
+def criterion_of(word: str, discount: Any = None) -> Criterion:
+    """The criterion that a word of `WORDS` stands for."""
+    if word == DISCOUNTED:
+        return Discounted(discount)
+    return Average() if word == word_of(Average()) else Total()
+
 
 def need_steps(horizon: Any, who: str) -> int:
     """The horizon, where it is a number of steps; `who` needs it."""

@@ -25,7 +25,8 @@ from conrl.model.criteria import need_steps
 from conrl.model.limits import Limits, Rows, read_step_limits, resolve_limits, rows_of
 from conrl.model.mdp import ConstrainedMDP
 from conrl.model.reading import default_cost_names, read_horizon, read_names
-from conrl.model.stack import Stack, of_model, of_units
+from conrl.model.stack import Stack, of_model
+from conrl.model.units import of_units
 from conrl.sizes import check_costs
 from conrl.wording import brief, line
 

@@ -20,7 +20,7 @@ from conrl.arguments import read_count, read_flag, read_seed
 from conrl.errors import SpecError
 from conrl.model.fleet_guard import UNGUARDED, Books, Safe, books_of, check_start, safe_policies
 from conrl.model.stack import Stack
-from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
+from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.wording import counted, line, totals
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Totals(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FleetSimulation(Sheeted, Framed, Drawn):
+class FleetSimulation(Displayed, Framed, Plotted):
     """Totals of simulated runs of a whole fleet: `rewards` [runs], `costs` [runs, d], and `bound`, what no plan within
     the limits can earn more than in expectation.
 
@@ -66,7 +66,7 @@ class FleetSimulation(Sheeted, Framed, Drawn):
         costs = {f"cost_{name}": x for name, x in zip(self.cost_names, self.costs.T, strict=True)}
         return {"run": np.arange(1, self.rewards.size + 1), "reward": self.rewards, **costs, "refused": self.refused}
 
-    def _sheet(self) -> Sheet:
+    def _display(self) -> Display:
         mean, error = self.mean, self.standard_error
         columns = {
             "total": ("reward", *self.cost_names),
@@ -79,7 +79,7 @@ class FleetSimulation(Sheeted, Framed, Drawn):
             "runs below it": (np.nan, *self.fall_short()),
         }
         guard = f"the guard replaced {self.refused.mean():.4g} actions a run" if self.guard else "without a guard"
-        return Sheet(f"Simulation of {counted(self.rewards.size, 'run')} of a fleet", columns, (guard,))
+        return Display(f"Simulation of {counted(self.rewards.size, 'run')} of a fleet", columns, (guard,))
 
     @property
     def mean(self) -> Totals:

@@ -42,7 +42,7 @@ from conrl.model.reading import (
     refuse,
 )
 from conrl.model.task import Task
-from conrl.notebook import Sheet, Sheeted
+from conrl.notebook import Display, Displayed
 from conrl.sizes import check_costs
 from conrl.wording import brief, line
 
@@ -74,7 +74,7 @@ class Logged(NamedTuple):
     ranges: Float | None = None  # [1+d, 2]: that a step can pay, by the task; None: unknown. The model has 0 as well
 
 
-class ConstrainedMDP(Sheeted):
+class ConstrainedMDP(Displayed):
     """A constrained MDP, immutable and validated once.
 
     Args:
@@ -298,14 +298,14 @@ class ConstrainedMDP(Sheeted):
         outcomes = f"outcomes={self.graph.probability.size}"
         return line(self, sizes, outcomes, f"costs={brief(self.cost_names)}")
 
-    def _sheet(self) -> Sheet:
+    def _display(self) -> Display:
         sizes = f"{self.num_states:,} states, {self.num_actions:,} actions"
         steps = f"{self.horizon:,} steps" if isinstance(self.horizon, int) else str(self.horizon)
         title = f"ConstrainedMDP: {sizes}, {steps}, {self.graph.probability.size:,} outcomes"
         limits = np.full(self.num_costs, np.nan) if self.limits is None else self.limits
         low, high = self.pay.min(axis=0, initial=np.inf), self.pay.max(axis=0, initial=-np.inf)
         columns = {"one step": ("reward", *self.cost_names), "least": low, "most": high}
-        return Sheet(title, {**columns, "limit of an episode": np.append(np.nan, limits)})
+        return Display(title, {**columns, "limit of an episode": np.append(np.nan, limits)})
 
     @property
     def reach(self) -> Reach:

@@ -173,7 +173,7 @@ def read_tables(
 def _read_transitions(transitions: Any) -> tuple[_SparseRows, int, int, int]:
     """The probabilities that are not 0, a row a pair; how many states, actions and, if each has its own, steps."""
     num_steps = 0
-    if _is_list_of_sparse(transitions) or is_sparse(transitions):
+    if is_sparse_list(transitions) or is_sparse(transitions):
         every = [transitions] if is_sparse(transitions) else list(transitions)
         num_steps = 0 if is_sparse(transitions) else len(every)
         shape = every[0].shape
@@ -211,7 +211,7 @@ def _read_table(values: Any, what: str, sizes: tuple[int, int, int], moves: bool
     S, A, H = sizes
     if is_sparse(values):
         return _Table(_stacked([values], what, (S * A, S)), True, False)
-    if _is_list_of_sparse(values):
+    if is_sparse_list(values):
         if len(values) != H:
             raise ModelError(f"{what} is a list of {len(values)} sparse arrays; expected one for each of {H} steps")
         return _Table(_stacked(list(values), what, (S * A, S)), True, True)
@@ -229,7 +229,8 @@ def _read_table(values: Any, what: str, sizes: tuple[int, int, int], moves: bool
     return _Table(table.reshape(-1, S) if by_outcome else table.reshape(-1), by_outcome, by_step)
 
 
-def _is_list_of_sparse(values: Any) -> bool:
+def is_sparse_list(values: Any) -> bool:
+    """Whether it is a list of sparse arrays, such as one for each step."""
     return isinstance(values, (list, tuple)) and len(values) > 0 and all(is_sparse(value) for value in values)
 
 
@@ -241,7 +242,7 @@ def _stacked(matrices: list[Any], what: str, shape: tuple[int, int]) -> sp.csr_a
         if matrix.shape != shape:
             at = f" at step {h}" if len(matrices) > 1 else ""
             raise ModelError(f"{what} is sparse with shape {matrix.shape}{at}; expected {shape}, like transitions")
-    copies = [_csr_copy(matrix, what) for matrix in matrices]
+    copies = [csr_copy(matrix, what) for matrix in matrices]
     return copies[0] if len(copies) == 1 else sp.csr_array(sp.vstack(copies, format="csr"))
 
 
@@ -263,7 +264,7 @@ def _split_costs(costs: Any, sizes: tuple[int, int, int]) -> list[Any]:
     S, A, H = sizes
     pairs = [(S, A), (S, A, S), *([(H, S, A), (H, S, A, S)] if H else [])]
     if isinstance(costs, (list, tuple)):
-        apart = [is_sparse(c) or _is_list_of_sparse(c) or isinstance(c, np.ndarray) for c in costs]
+        apart = [is_sparse(c) or is_sparse_list(c) or isinstance(c, np.ndarray) for c in costs]
         shapes = {() if known and not isinstance(c, np.ndarray) else any_array(c, "costs").shape
                   for c, known in zip(costs, apart, strict=True)}  # fmt: skip
         nested = len(shapes) == 1 and (len(costs), *next(iter(shapes)))[:-1] in pairs  # one table, as a list of lists
@@ -281,7 +282,7 @@ def _split_costs(costs: Any, sizes: tuple[int, int, int]) -> list[Any]:
     return list(np.moveaxis(table, -1, 0))
 
 
-def _csr_copy(values: Any, what: str) -> sp.csr_array:
+def csr_copy(values: Any, what: str) -> sp.csr_array:
     """With sorted columns and duplicates added up, in arrays of its own: both would rearrange the caller's.
 
     scipy makes matrices of indices that it has not looked at (those of another program may count from 1), and reads

@@ -12,19 +12,19 @@ from conrl.model import ConstrainedMDP
 from conrl.model.fleet import Fleet
 from conrl.policy import Policy
 
-SELDOM = 30  # visits: of a pair with fewer, little is known
+FEW_VISITS = 30  # of a pair with fewer, little is known
 
 
 class Basis(NamedTuple):
     """The data behind an estimate, and how a policy leans on it."""
 
     steps: int  # of the data
-    seldom: float  # share of the policy's steps whose pair was seen fewer than SELDOM times
+    seldom: float  # share of the policy's steps whose pair was seen fewer than FEW_VISITS times
     unseen: float  # and of those whose pair was never seen
 
     def __str__(self) -> str:
         text = f"estimated from {self.steps:,} step{'s' * (self.steps != 1)}; {_percent(self.seldom)} of its steps use "
-        text += f"pairs seen fewer than {SELDOM} times"
+        text += f"pairs seen fewer than {FEW_VISITS} times"
         return text if self.unseen == 0.0 else f"{text}, {_percent(self.unseen)} pairs never seen"
 
 
@@ -49,8 +49,8 @@ def leaning(mdp: ConstrainedMDP, used: Float) -> Basis:
 
 
 def known_by(visits: Int, used: Float) -> tuple[float, float, float]:
-    """Of the steps `used` [P]: all, those of pairs seen fewer than SELDOM times, and those of pairs never seen."""
-    return float(used.sum()), float(used[visits < SELDOM].sum()), float(used[visits < 1].sum())
+    """Of the steps `used` [P]: all, those of pairs seen fewer than FEW_VISITS times, and those of pairs never seen."""
+    return float(used.sum()), float(used[visits < FEW_VISITS].sum()), float(used[visits < 1].sum())
 
 
 def seen_steps(model: ConstrainedMDP | Fleet) -> str:

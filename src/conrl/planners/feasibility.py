@@ -18,19 +18,18 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 import numpy as np
 from numpy.typing import ArrayLike
 
-from conrl import notebook
 from conrl._types import Float
 from conrl.errors import InfeasibleError, SpecError
 from conrl.model import ConstrainedMDP
 from conrl.model.mdp import need_model
 from conrl.model.reading import default_cost_names
-from conrl.notebook import Framed, Sheet, Sheeted
+from conrl.notebook import Columns, Display, Displayed, Framed
 from conrl.oracles import ModelOracle, SupportOracle, exact_oracle
 from conrl.planners.column_generation.cones import Cones
 from conrl.planners.column_generation.convex import Separated, maximise_convex
 from conrl.planners.column_generation.expressions import Expressions
 from conrl.planners.column_generation.linear import maximise
-from conrl.planners.column_generation.search import Columns, Conflict
+from conrl.planners.column_generation.search import Conflict, Met
 from conrl.problem import ConcaveConvex, Linear, Rows, as_problem
 from conrl.wording import line, listed, totals
 
@@ -39,7 +38,7 @@ MOST_NEAR = 6  # rows in a conflict of which it is said how near each can come
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Feasibility(Sheeted, Framed):
+class Feasibility(Displayed, Framed):
     """Whether limits can be kept, and how nearly.
 
     `feasible`; `least` and `greatest` [d], what each cost can be brought to if nothing else mattered; `slack` [d], by
@@ -75,14 +74,14 @@ class Feasibility(Sheeted, Framed):
     def _names(self) -> tuple[str, ...]:
         return self.cost_names if len(self.cost_names) == self.least.size else default_cost_names(self.least.size)
 
-    def _columns(self) -> notebook.Columns:
+    def _columns(self) -> Columns:
         slack = np.full(self.least.size, np.nan) if self.slack is None else self.slack
         finite = np.where(np.isfinite(slack), slack, np.nan)
         return {"cost": self._names, "least": self.least, "greatest": self.greatest, "slack": finite}
 
-    def _sheet(self) -> Sheet:
+    def _display(self) -> Display:
         if self.feasible:
-            return Sheet("Feasible: some policy keeps all limits", self._columns())
+            return Display("Feasible: some policy keeps all limits", self._columns())
         unknown = np.full(len(self.conflict), np.nan)
         columns = {
             "limit": self.conflict,
@@ -90,7 +89,7 @@ class Feasibility(Sheeted, Framed):
             "multiplier": unknown if self.multipliers is None else self.multipliers,
         }
         path = (f"for instance: {' -> '.join(self.path)}",) if self.path else ()
-        return Sheet("Infeasible: these cannot be kept together", columns, path)
+        return Display("Infeasible: these cannot be kept together", columns, path)
 
 
 def feasibility(
@@ -117,7 +116,7 @@ def feasibility(
         return replace(feasibility_of_episodes(mdp, asked), cost_names=tuple(mdp.cost_names))
     model, rows = asked.bind(mdp)
     oracle, d = exact_oracle(model), mdp.num_costs
-    columns = Columns()
+    columns = Met()
     conflict = find_conflict(oracle, rows, columns)
     if conflict is not None:
         proof = _explain(oracle, rows, conflict)
@@ -184,7 +183,7 @@ def find_separation(oracle: ModelOracle, cones: Cones) -> Separated | None:
     return None
 
 
-def find_conflict(oracle: SupportOracle, rows: Rows, columns: Columns | None = None) -> Conflict | None:
+def find_conflict(oracle: SupportOracle, rows: Rows, columns: Met | None = None) -> Conflict | None:
     """A proof that the rows cannot all be kept, or None if they can; points of Z found on the way join `columns`."""
     try:
         maximise(oracle, np.zeros(1 + oracle.num_costs), rows, tol=1.0, columns=columns)
@@ -195,7 +194,7 @@ def find_conflict(oracle: SupportOracle, rows: Rows, columns: Columns | None = N
 
 def _explain(oracle: SupportOracle, rows: Rows, conflict: Conflict) -> Feasibility:
     """A conflict made irreducible (the deletion filter above), with multipliers that add up to 1."""
-    columns = Columns()
+    columns = Met()
     kept = np.flatnonzero(conflict.multipliers > 0.0)
     # Multipliers too small to matter may be missed or superfluous: ask anew.
     conflict = find_conflict(oracle, rows.select(kept), columns) or conflict
@@ -221,7 +220,7 @@ def _explain(oracle: SupportOracle, rows: Rows, conflict: Conflict) -> Feasibili
     )
 
 
-def _nearest(oracle: SupportOracle, rows: Rows, columns: Columns) -> Float:
+def _nearest(oracle: SupportOracle, rows: Rows, columns: Met) -> Float:
     """[R]: what the cost of each row can be brought to while the others are kept."""
     found = np.full(rows.size, np.nan)
     for r, direction in enumerate(-rows.matrix(oracle.num_costs)):

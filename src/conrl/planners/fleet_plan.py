@@ -19,7 +19,7 @@ from conrl.arguments import is_int
 from conrl.errors import SpecError, shown
 from conrl.mixture import Mixture
 from conrl.model.fleet import Fleet
-from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
+from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.oracles import SumOracle
 from conrl.planners.basis import seen_steps
 from conrl.planners.result import MESSAGES, Checked, Row, limited_totals, rows_kept
@@ -53,7 +53,7 @@ class Split:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FleetPlan(Sheeted, Framed, Drawn):
+class FleetPlan(Displayed, Framed, Plotted):
     """The best policies found for the units of a fleet, with the certificate.
 
     `reward` and `costs` are expected totals of the whole fleet, `bound` a proven upper bound on the reward within the
@@ -107,9 +107,9 @@ class FleetPlan(Sheeted, Framed, Drawn):
                 table[title] += rows.get(title, [np.nan] * H)
         return table
 
-    def _sheet(self) -> Sheet:
+    def _display(self) -> Display:
         title = f"Plan of a fleet of {self.fleet.num_units:,} units: {self.status}, gap {self.gap:.1e}"
-        return Sheet(title, self._columns(), (self.message,))
+        return Display(title, self._columns(), (self.message,))
 
     @property
     def objective(self) -> float:

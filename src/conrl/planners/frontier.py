@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conrl import notebook
 from conrl._types import Float
 from conrl.arguments import float_array, read_count, read_positive
 from conrl.errors import InfeasibleError, SpecError, shown
@@ -28,13 +27,13 @@ from conrl.model import ConstrainedMDP
 from conrl.model.limits import Limits, resolve_limits
 from conrl.model.mdp import need_model
 from conrl.model.tails import CHANCE, Tail, read_tails
-from conrl.notebook import MOST_ROWS, Drawn, Framed, Sheet, Sheeted
+from conrl.notebook import MOST_ROWS, Columns, Display, Displayed, Framed, Plotted
 from conrl.oracles import ModelOracle, exact_oracle
 from conrl.oracles.protocols import HALF_ULP
 from conrl.planners.allowance import Allowance
 from conrl.planners.basis import seen_steps
 from conrl.planners.column_generation.linear import maximise
-from conrl.planners.column_generation.search import Columns, Conflict
+from conrl.planners.column_generation.search import Conflict, Met
 from conrl.planners.feasibility import find_conflict, infeasible
 from conrl.planners.single_episodes import limited
 from conrl.problem import Linear, Rows, as_problem
@@ -51,7 +50,7 @@ class Asked(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Frontier(Sheeted, Framed, Drawn):
+class Frontier(Displayed, Framed, Plotted):
     """The curve: vertices by rising limit. Below `limits[0]` nothing is feasible; from `limits[-1]` on it is flat.
 
     As a data frame: `limit`, `reward` and `price`, the gain per unit of the limit just above it.
@@ -97,10 +96,10 @@ class Frontier(Sheeted, Framed, Drawn):
         count = counted(self.limits.size, "vertex", "vertices")
         return line(self, f"{cost}: {ends}", count, partly, seen_steps(self.mdp))
 
-    def _columns(self) -> notebook.Columns:
+    def _columns(self) -> Columns:
         return {"limit": self.limits, "reward": self.rewards, "price": np.append(self.prices, 0.0)}
 
-    def _sheet(self) -> Sheet:
+    def _display(self) -> Display:
         notes = [
             f"below {self.limits[0]:.6g} no policy keeps the limits; above {self.limits[-1]:.6g} nothing is gained"
         ]
@@ -113,7 +112,7 @@ class Frontier(Sheeted, Framed, Drawn):
             chosen = np.unique(np.linspace(0, self.limits.size - 1, MOST_ROWS).astype(np.int64))
             columns = {name: values[chosen] for name, values in columns.items()}
             notes.append(f"{chosen.size} of {self.limits.size} vertices; to_frame() has all")
-        return Sheet(f"Frontier: best reward by the limit on {self.mdp.cost_names[self.cost]}", columns, tuple(notes))
+        return Display(f"Frontier: best reward by the limit on {self.mdp.cost_names[self.cost]}", columns, tuple(notes))
 
     def linear(self, limit: float) -> Linear:
         """The problem at one point of the curve; `conrl.plan(mdp, frontier.linear(x))` gives its policy."""
@@ -225,7 +224,7 @@ class _Search:
         self.largest = float(self.oracle.horizon) * float(self.oracle.scale[0])
         rows = Linear(mdp.limits).rows(mdp)
         self.others: Rows = rows.select(rows.cost != index)
-        self.columns = Columns()
+        self.columns = Met()
 
     def tolerance(self, u: _Vertex, v: _Vertex) -> float:
         """How far the curve may rise above their chord: in proportion to the smaller reward and the largest total."""

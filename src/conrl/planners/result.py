@@ -18,10 +18,10 @@ from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Average, Criterion, Total
 from conrl.model.limits import resolve_limits, rows_of
-from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
+from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.planners.basis import Basis, basis, seen_steps
 from conrl.policy import Policy
-from conrl.policy_file import SELDOM, file_of
+from conrl.policy_file import LEAST_SKIP, file_of
 from conrl.problem import Knapsack, Linear, Problem, Rows
 from conrl.wording import totals
 
@@ -111,7 +111,7 @@ def limited_totals(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Plan(Sheeted, Framed, Drawn):
+class Plan(Displayed, Framed, Plotted):
     """The best policy found, with its certificate.
 
     `reward` and `costs` are the exact expected totals of `policy` under the mean model, without bonus; `objective`
@@ -180,11 +180,11 @@ class Plan(Sheeted, Framed, Drawn):
                 column.append(known.get(title, np.nan))
         return table
 
-    def _sheet(self) -> Sheet:
+    def _display(self) -> Display:
         gap = "" if self.gap is None else f", gap {self.gap:.1e}"
         skip = (f"skips {100.0 * self.skip:.4g}% of all episodes",) if self.skip else ()
         mixed = (f"a mixture of {self.weights.size} policies",) if self.weights.size > 1 else ()
-        return Sheet(f"Plan: {self.status}{gap}", self._columns(), (*skip, *mixed, self.message))
+        return Display(f"Plan: {self.status}{gap}", self._columns(), (*skip, *mixed, self.message))
 
     @property
     def gap(self) -> Any:
@@ -270,7 +270,7 @@ class Plan(Sheeted, Framed, Drawn):
             file_of(self, mixture).save(path)
         elif mixture or isinstance(self.policy, Mixture):
             raise ModelError(f"{path}: several policies, of which one is drawn at the start, are written as .json")
-        elif self.skip > SELDOM:
+        elif self.skip > LEAST_SKIP:
             raise ModelError(f"{path}: {self.skip:.1%} of all episodes are skipped, which no table says; write .json")
         else:
             self.policy.save(path, self.mdp)

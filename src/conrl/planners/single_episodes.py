@@ -50,7 +50,7 @@ from conrl.model.tracking import Column, SafePart, Tracked
 from conrl.oracles import exact_oracle
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.planner import ColumnGeneration
-from conrl.planners.column_generation.search import Columns
+from conrl.planners.column_generation.search import Met
 from conrl.planners.feasibility import SLACK_TOLERANCE, Feasibility, extremes
 from conrl.planners.result import Checked, Plan
 from conrl.policy import Policy
@@ -462,7 +462,7 @@ class _Search:
         columns, linear = self.linear(box.ranges, [(crossing, np.inf)])
         oracle = exact_oracle(part.model(columns)).strict()
         rows = linear.rows(oracle.mdp)
-        reward, found, slope = box.plan.objective, Columns(), 0.0
+        reward, found, slope = box.plan.objective, Met(), 0.0
         offset = crossing.offset  # of what is counted: P(C > m) is that much more
         tolerance = self._tolerance(box)
         direction = np.zeros(1 + oracle.num_costs)

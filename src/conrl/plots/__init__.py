@@ -1,6 +1,6 @@
 """Pictures of results, for notebooks: what `plan.plot()`, `history.plot()` and the like draw.
 
-Results stand below the pictures of them, and so do not know this package: `conrl.notebook.Drawn.plot` asks `draw` for
+Results stand below the pictures of them, and so do not know this package: `conrl.notebook.Plotted.plot` asks `draw` for
 the picture, which finds the painter by the name of the class. A painter draws onto the caller's axes, or onto those of
 a new figure. New figures are those of pyplot, as a notebook, and `plt.show()`, show no others; whoever draws in many
 threads passes axes of their own.

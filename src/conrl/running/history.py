@@ -26,7 +26,7 @@ from conrl.io.files import atomic_write
 from conrl.learners.base import Learner, optional
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import resolve_limits
-from conrl.notebook import Columns, Drawn, Framed, Sheet, Sheeted
+from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.planners import Plan
 from conrl.planners.column_generation.expressions import evaluator
 from conrl.planners.long_run import LongRun
@@ -36,7 +36,7 @@ from conrl.running.rows import FLAGS, SHOWN, Row, column, lines_of, named_number
 from conrl.wording import counted, line, totals
 
 
-class History(Sheeted, Framed, Drawn):
+class History(Displayed, Framed, Plotted):
     """A run so far. K episodes, d costs.
 
     As a data frame, a row for each episode: `episode` (from 1), `reward` and `cost_<name>` as they were seen,
@@ -130,7 +130,7 @@ class History(Sheeted, Framed, Drawn):
         except (InfeasibleError, RunError):  # no policy keeps the limits: there is no optimum
             return None
 
-    def _sheet(self) -> Sheet:
+    def _display(self) -> Display:
         known = len(self) > 0
         columns = {
             "total": self._names,
@@ -143,7 +143,7 @@ class History(Sheeted, Framed, Drawn):
             "floor": np.append(np.nan, self.floors),
         }
         notes = ("interrupted",) if self.interrupted else ()
-        return Sheet(f"History of {counted(len(self), 'episode')}", columns, notes)
+        return Display(f"History of {counted(len(self), 'episode')}", columns, notes)
 
     # -- columns ------------------------------------------------------------------------------------------
 

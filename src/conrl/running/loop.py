@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 from conrl._types import Float
 from conrl.arguments import read_count, read_flag, read_seed
 from conrl.errors import ConRLError, RunError, SpecError, shown
+from conrl.foreign import theirs
 from conrl.learners.adapted import PlainLearner, as_learner
 from conrl.learners.base import Learner, Proposal, optional, read_room
 from conrl.learners.budget import exact_total
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import Limits
-from conrl.plugins import theirs
 from conrl.policy import Null
 from conrl.problem import Problem, as_problem
 from conrl.running.continuing import play_trajectory

@@ -19,11 +19,11 @@ from conrl.envs.stepping import Step, costs_in, costs_of, play
 from conrl.episode import Episode
 from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.evaluation import expected_totals
+from conrl.foreign import theirs
 from conrl.learners.budget import sum_up
 from conrl.mixture import Mixture, parts_of
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.environment import discrete_size, outermost
-from conrl.plugins import theirs
 from conrl.policy import Deterministic, Null, Policy, SparsePolicy
 from conrl.sampling import UNBOUND, Dynamics, Room, draw
 from conrl.spending import Player

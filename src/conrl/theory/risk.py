@@ -19,7 +19,7 @@ from conrl._types import Float
 from conrl.errors import SpecError
 from conrl.model.limits import rounding_slack
 from conrl.model.reading import default_cost_names
-from conrl.notebook import Sheet, html_of
+from conrl.notebook import Display, html_of
 from conrl.planners.result import Plan
 from conrl.problem import Knapsack
 from conrl.simulation import simulate
@@ -47,7 +47,7 @@ class BudgetRisk(NamedTuple):
 
     def _repr_html_(self) -> str:
         columns = {"budget": self.cost_names, "exceeded": self.exceed, "standard error": self.standard_error}
-        return html_of(Sheet("How often the total of all episodes exceeds a budget", columns))
+        return html_of(Display("How often the total of all episodes exceeds a budget", columns))
 
 
 def budget_risk(plan: Plan, seed: int = 0) -> BudgetRisk:

@@ -34,7 +34,7 @@ from conrl.errors import RunError
 from conrl.oracles.protocols import SupportOracle
 from conrl.planners.column_generation.cones import FURTHER, REMEDY, Answer, Cones
 from conrl.planners.column_generation.mixing import reduce_mixture, same_mean
-from conrl.planners.column_generation.search import Columns, Optimum, Search
+from conrl.planners.column_generation.search import Met, Optimum, Search
 from conrl.planners.result import certify
 
 ALLOWED = (1e-10, 1e-9, 1e-8)  # by how much a constraint may be exceeded, in its size; more only if less finds nothing
@@ -80,7 +80,7 @@ class _ConvexSearch(Search):
     """A search for the maximum of (1), to a tolerance."""
 
     def __init__(self, oracle: SupportOracle, cones: Cones, tol: float, max_sweeps: int) -> None:
-        super().__init__(oracle, Columns(), max_sweeps)
+        super().__init__(oracle, Met(), max_sweeps)
         self.cones = cones
         self.tol = tol
         self.allowed = ALLOWED[0]  # what the master may exceed a constraint by; more where it finds nothing

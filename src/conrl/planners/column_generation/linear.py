@@ -29,7 +29,7 @@ from conrl.errors import RunError
 from conrl.oracles.protocols import SupportOracle
 from conrl.planners.column_generation.line import at_once, one_cost, one_row
 from conrl.planners.column_generation.master import Unsolved
-from conrl.planners.column_generation.search import Columns, Optimum, RowSearch
+from conrl.planners.column_generation.search import Met, Optimum, RowSearch
 from conrl.planners.column_generation.several import in_fractions, several_costs
 from conrl.problem import Rows
 
@@ -40,7 +40,7 @@ def maximise(
     rows: Rows,
     *,
     tol: float,
-    columns: Columns | None = None,
+    columns: Met | None = None,
     max_sweeps: int = 1000,
     start: Arrays | None = None,
     relax: bool = False,

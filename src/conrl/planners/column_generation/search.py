@@ -60,7 +60,7 @@ class Conflict(Exception):
 
 
 @dataclass(frozen=True)
-class Columns:
+class Met:
     """The points met so far, none twice, each with the first direction that it answered."""
 
     directions: list[Float] = field(default_factory=list)
@@ -79,7 +79,7 @@ def check_numbers(directions: Float) -> None:
 class Search:
     """An oracle, the columns that it has given, and how much was asked of it."""
 
-    def __init__(self, oracle: SupportOracle, columns: Columns, max_sweeps: int) -> None:
+    def __init__(self, oracle: SupportOracle, columns: Met, max_sweeps: int) -> None:
         self.oracle = oracle
         self.columns = columns
         self.max_sweeps = max_sweeps
@@ -143,14 +143,14 @@ class RowSearch(Search):
     def __init__(
         self,
         oracle: SupportOracle,
-        columns: Columns | None,
+        columns: Met | None,
         max_sweeps: int,
         a: Float,
         rows: Rows,
         tol: float,
         relax: bool,
     ) -> None:
-        super().__init__(oracle, columns or Columns(), max_sweeps)
+        super().__init__(oracle, columns or Met(), max_sweeps)
         self.shared = columns is not None  # whether somebody else wants to know which points were met
         self.a = a
         self.rows = rows
@@ -165,7 +165,7 @@ class RowSearch(Search):
     def strict(self) -> Self:
         """The same search without its columns, by an oracle that tells ties apart, and with as many sweeps again."""
         again = copy.copy(self)
-        again.oracle, again.columns = self.oracle.strict(), Columns()
+        again.oracle, again.columns = self.oracle.strict(), Met()
         again.max_sweeps += self.sweeps
         again._errors = {}
         return again
