@@ -6,7 +6,8 @@ the whole search within limits on one cost, `policies` what given policies do, `
 transitions, `prudence` several values at once over such intervals, `divergence` intervals by relative entropy,
 `truncated` backward induction with values cut off, `average_reward` value iteration over intervals, `stationary` sweeps
 without a horizon, `changes` what one change of a policy does, `building` what a model is read from, `fleets` many
-processes at once, `ensembles` one policy in many models. (A2C's network is compiled by jax, in `conrl.oracles`.)
+processes at once, `fewer` plans of fleets with fewer mixtures, `fleet_steps` fleets played, `guarding` what is safe
+then, `ensembles` one policy in many models. (A2C's network is compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 
@@ -45,14 +46,10 @@ from conrl.kernels.compiling import compiled
 from conrl.kernels.continuing import follow_all, walk
 from conrl.kernels.divergence import kl_interval
 from conrl.kernels.ensembles import ensemble_visits, policy_values, values_after
-from conrl.kernels.fleets import (
-    fewer_mixtures,
-    fleet_starts,
-    fleet_step,
-    fleet_sweep,
-    later_needs,
-    safe_policies,
-)
+from conrl.kernels.fewer import fewer_mixtures
+from conrl.kernels.fleet_steps import fleet_starts, fleet_step
+from conrl.kernels.fleets import fleet_sweep
+from conrl.kernels.guarding import later_needs, safe_policies
 from conrl.kernels.lanes import LANES, add, every, gather, row
 from conrl.kernels.large import FEW, extent, large_step, large_step_few, mark_next, started
 from conrl.kernels.layout import arranged, in_order, interleave, reachable_by_step
