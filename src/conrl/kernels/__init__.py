@@ -63,7 +63,7 @@ from conrl.kernels.learning import (
     scattered,
 )
 from conrl.kernels.line import CONFLICT, FOUND, FULL, line_search
-from conrl.kernels.optimism import extended_backward, extended_occupation, extended_visits
+from conrl.kernels.optimism import extended_backward, extended_occupation
 from conrl.kernels.planning import (
     PART,
     along,
@@ -146,7 +146,6 @@ __all__ = [
     "extended_backward",
     "extended_occupation",
     "extended_value_iteration",
-    "extended_visits",
     "extent",
     "fewer_mixtures",
     "fits",
