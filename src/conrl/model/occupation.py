@@ -18,10 +18,11 @@ import numpy as np
 from conrl import kernels
 from conrl._types import Bool, Float, Int
 from conrl.errors import ModelError, RunError
-from conrl.model.chains import HALF_ULP, Chain
+from conrl.model.chains import Chain
 from conrl.model.criteria import Discounted, Total
 from conrl.model.graph import select
 from conrl.model.mdp import ConstrainedMDP
+from conrl.rounding import HALF_ULP
 
 RESIDUAL = 24.0 * HALF_ULP  # times the expected steps, each of which may add as much
 LONGEST = 1e8  # expected steps: beyond that rounding may take more than the eighth digit of a total

@@ -28,13 +28,14 @@ from conrl import kernels
 from conrl._types import Float, Int
 from conrl.errors import RunError
 from conrl.model import ConstrainedMDP
-from conrl.model.chains import HALF_ULP, Chain
+from conrl.model.chains import Chain
 from conrl.model.graph import select
 from conrl.model.occupation import STATIONARY_ERROR, recurrent_classes, stationary_distribution, within
 from conrl.model.reduction import Components, KernelGraph, Reachable, collapsed, end_components
 from conrl.oracles.policy_iteration import LONG, Best, PolicyIteration, certified_steps, quickest, toward
 from conrl.oracles.protocols import ModelOracle, Rounding, Supports
 from conrl.oracles.stationary import spread
+from conrl.rounding import HALF_ULP
 from conrl.stationary_policy import Stationary
 
 SWEEPS = 64  # of value iteration before a policy is solved for; twice as many each time

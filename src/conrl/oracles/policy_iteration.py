@@ -29,8 +29,9 @@ import numpy as np
 from conrl import kernels
 from conrl._types import Array, Float, Int
 from conrl.errors import RunError
-from conrl.model.chains import HALF_ULP, Chain
+from conrl.model.chains import Chain
 from conrl.model.reduction import KernelGraph, Reachable
+from conrl.rounding import HALF_ULP
 
 CHEAP = 16  # sweeps of the policy between two of T
 UNSETTLED = 40  # sweeps of T after which the policy is solved for, settled or not
