@@ -130,7 +130,7 @@ def learned(mdp: conrl.ConstrainedMDP, folder: Path) -> list[Stop]:
     return [
         Stop(
             "paid in a step",
-            ("sampling.py", "kernels/learning.py", "running/worlds.py"),
+            ("sampling.py", "kernels/playing.py", "running/worlds.py"),
             f"episode {EPISODE}, {mdp.horizon} steps:\n{history.costs[-1, 1]:g} of energy in all",
             RUN,
             (1, 0),

@@ -19,7 +19,7 @@ import conrl
 from conrl import kernels, oracles, policy
 from conrl.model import from_blocks
 from conrl.oracles import BackwardInduction, LargeBackwardInduction, large
-from conrl.oracles.sum import cores
+from conrl.oracles.threads import cores
 from conrl.policy_json import plain
 from conrl.running.worlds import ModelWorld
 

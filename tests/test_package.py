@@ -19,7 +19,7 @@ MODULES = sorted(p for p in SOURCE.rglob("*.py"))
 # Each layer may import those before it (and its own).
 LAYERS = [
     {"looks"},
-    {"_types", "errors", "registration", "signals", "wording"},
+    {"_types", "errors", "registration", "rounding", "signals", "wording"},
     {"notebook", "foreign", "sizes", "without_numba"},
     {"arguments", "bounds", "kernels", "matching", "plugins"},
     {"model", "sampling"},

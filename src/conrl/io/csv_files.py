@@ -17,7 +17,7 @@ from conrl.io.files import about, atomic_write
 from conrl.io.mistakes import Mistakes
 from conrl.io.model_checks import Pairs, added_up, alike, blank_edges, by_pair, check_sums, first_lines, normalized
 from conrl.io.model_columns import COLUMNS, EXPECTED, STEP, is_known, read_columns
-from conrl.io.model_rows import Names, Rows, read_rows
+from conrl.io.model_rows import Names, TableRows, read_rows
 from conrl.io.sheets import COST, open_sheet
 from conrl.model import ConstrainedMDP
 from conrl.model.reading import MAX_ACTIONS, start_index
@@ -67,7 +67,7 @@ def load_table(path: Path, given: dict[str, Any], sheet: str | None, normalize: 
     return Loaded(_model(table.label, names, rows, horizon, given), mistakes, warnings)
 
 
-def _doubts(rows: Rows, pairs: Pairs, names: Names) -> Iterator[str]:
+def _doubts(rows: TableRows, pairs: Pairs, names: Names) -> Iterator[str]:
     """What looks like a mistake and is none."""
     here = first_lines(len(names.states), (rows.state, rows.line), (rows.successor, rows.line))
     acts = first_lines(len(names.actions), (rows.action, rows.line))
@@ -80,7 +80,7 @@ def _doubts(rows: Rows, pairs: Pairs, names: Names) -> Iterator[str]:
     )
 
 
-def _model(label: str, names: Names, rows: Rows, horizon: int | None, given: dict[str, Any]) -> ConstrainedMDP:
+def _model(label: str, names: Names, rows: TableRows, horizon: int | None, given: dict[str, Any]) -> ConstrainedMDP:
     if horizon is not None:
         given = given | {"horizon": horizon, "step": rows.step}
     with about(label):

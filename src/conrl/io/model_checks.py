@@ -18,7 +18,7 @@ from conrl._types import Bool, Float, Int
 from conrl.arguments import is_number
 from conrl.errors import ModelError, shown
 from conrl.io.mistakes import Mistakes
-from conrl.io.model_rows import Names, Rows
+from conrl.io.model_rows import Names, TableRows
 from conrl.looks import difference, look
 from conrl.model.reading import ROW_SUM_TOLERANCE
 from conrl.wording import counted
@@ -38,7 +38,7 @@ class Pairs(NamedTuple):
     repeats: tuple[Int, Int]  # rows with the state, action and next_state of an earlier row: that row, and they
 
 
-def by_pair(rows: Rows, num_states: int, num_actions: int) -> Pairs:
+def by_pair(rows: TableRows, num_states: int, num_actions: int) -> Pairs:
     """The pairs that the rows are about."""
     key = rows.state * num_actions + rows.action
     if rows.step is not None:
@@ -49,7 +49,7 @@ def by_pair(rows: Rows, num_states: int, num_actions: int) -> Pairs:
     return Pairs(of, first, count, total, sound, _repeats(of, rows))
 
 
-def _repeats(of: Int, rows: Rows) -> tuple[Int, Int]:
+def _repeats(of: Int, rows: TableRows) -> tuple[Int, Int]:
     order = np.lexsort((np.arange(of.size), rows.successor, of))
     same = (np.diff(of[order]) == 0) & (np.diff(rows.successor[order]) == 0)
     same &= (rows.probability[order][1:] > 0.0) & (rows.probability[order][:-1] > 0.0)
@@ -88,7 +88,7 @@ def normalized(probability: Float, of: Int, total: Float, within: float, but: Bo
     return probability / np.where(chosen, total, 1.0)[of], told
 
 
-def check_sums(rows: Rows, pairs: Pairs, names: Names, mistakes: Mistakes) -> None:
+def check_sums(rows: TableRows, pairs: Pairs, names: Names, mistakes: Mistakes) -> None:
     """That each pair's probabilities add up to 1; the model checks it again, and does not know the lines."""
     wrong = np.flatnonzero((np.abs(pairs.total - 1.0) > ROW_SUM_TOLERANCE) & pairs.sound)
     if not wrong.size:
@@ -126,7 +126,7 @@ def _remedy(total: float) -> str:
     return ""
 
 
-def _duplicates(rows: Rows, names: Names, one: int, two: int) -> str:
+def _duplicates(rows: TableRows, names: Names, one: int, two: int) -> str:
     return (
         f"lines {rows.line[one]} and {rows.line[two]} are duplicates: both have state "
         f"{names.states[rows.state[two]]!r}, action {names.actions[rows.action[two]]!r} and next_state "
@@ -134,7 +134,7 @@ def _duplicates(rows: Rows, names: Names, one: int, two: int) -> str:
     )
 
 
-def added_up(rows: Rows, pairs: Pairs, names: Names) -> Iterator[str]:
+def added_up(rows: TableRows, pairs: Pairs, names: Names) -> Iterator[str]:
     """A warning for rows that pay the same as well, and add up."""
     one, two = pairs.repeats
     same = (rows.pay[one] == rows.pay[two]).all(axis=1) if one.size else np.zeros(0, dtype=bool)

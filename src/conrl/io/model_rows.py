@@ -44,7 +44,7 @@ def name_of(cell: Cell) -> str:
     return str(int(cell)) if float(cell).is_integer() and abs(cell) < 1e15 else repr(float(cell))
 
 
-class Rows(NamedTuple):
+class TableRows(NamedTuple):
     """The rows of a table, one entry a row; where there are steps, one for each step that a row is for."""
 
     line: Int  # [n]
@@ -56,9 +56,9 @@ class Rows(NamedTuple):
     sound: Bool
     step: Int | None = None
 
-    def take(self, kept: Any) -> Rows:
+    def take(self, kept: Any) -> TableRows:
         columns: Any = [None if column is None else column[kept] for column in self]
-        return Rows(*columns)
+        return TableRows(*columns)
 
 
 class Names(NamedTuple):
@@ -71,7 +71,7 @@ class Names(NamedTuple):
 
 def read_rows(
     sheet: Sheet, columns: Columns, mistakes: Mistakes, horizon: Any
-) -> tuple[Names, Rows, int | None] | None:
+) -> tuple[Names, TableRows, int | None] | None:
     """What a table says, and the horizon if it has a column for the step; None if nothing can be made of it."""
     try:
         texts, parts = _read_all(sheet, columns, mistakes, lambda cells: plain_numbers(cells, sheet.by_commas))
@@ -89,7 +89,7 @@ def read_rows(
     for at, what in cut_rows(sheet, _roles(columns, texts)):
         sound[line == at] = False
         mistakes.add(at, what)
-    rows = Rows(line, state, action, successor, probability, np.stack(pay, axis=1), sound.astype(bool))
+    rows = TableRows(line, state, action, successor, probability, np.stack(pay, axis=1), sound.astype(bool))
     with about(sheet.label):
         steps = None if when is None else _read_steps(texts[3], when, rows, horizon, mistakes)
     rows = rows._replace(successor=_known_states(states, next_states, rows, mistakes, steps is not None))
@@ -199,7 +199,7 @@ def _read_column(
 
 
 def _read_steps(
-    when: Codes[Cell], code: Int, rows: Rows, horizon: Any, mistakes: Mistakes
+    when: Codes[Cell], code: Int, rows: TableRows, horizon: Any, mistakes: Mistakes
 ) -> tuple[Int, Int, int] | None:
     """What the column says, `code` [n] of the texts `when`: the row and the step of each outcome, and the horizon.
 
@@ -239,7 +239,9 @@ def _steps_in(text: str) -> tuple[int, int] | None:
     return (first, last) if first <= last else None
 
 
-def _known_states(states: Codes[Cell], next_states: Codes[Cell], rows: Rows, mistakes: Mistakes, by_step: bool) -> Int:
+def _known_states(
+    states: Codes[Cell], next_states: Codes[Cell], rows: TableRows, mistakes: Mistakes, by_step: bool
+) -> Int:
     """The successors as states, once each is one; with steps it may be reached after the last one only."""
     new = [name for name in next_states.number if name not in states.number]
     known = list(states.number)[:_NAMED] if len(states.number) <= _NAMED else []
@@ -258,7 +260,7 @@ def _known_states(states: Codes[Cell], next_states: Codes[Cell], rows: Rows, mis
     return index[rows.successor]
 
 
-def _add_each(mistakes: Mistakes, rows: Rows, which: Bool, what: str) -> None:
+def _add_each(mistakes: Mistakes, rows: TableRows, which: Bool, what: str) -> None:
     """The same mistake on several lines; none of them is sound any more."""
     for i in np.flatnonzero(which):
         mistakes.add(int(rows.line[i]), what)

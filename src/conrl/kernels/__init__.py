@@ -1,12 +1,13 @@
 """The hot loops: everything that touches each transition of a model at each step, and the only code that is compiled.
 
 `layout` puts a model into the order of work, `planning` holds backward induction, `large` that of large models, `line`
-the whole search within limits on one cost, `policies` what given policies do, `learning` playing and counting episodes,
-`blocks` playing many of them, `continuing` playing without a reset, `optimism` backward induction over intervals of
-transitions, `prudence` several values at once over such intervals, `divergence` intervals by relative entropy,
-`truncated` backward induction with values cut off, `average_reward` value iteration over intervals, `stationary` sweeps
-without a horizon, `changes` what one change of a policy does, `building` what a model is read from, `fleets` many
-processes at once, `ensembles` one policy in many models. (A2C's network is compiled by jax, in `conrl.oracles`.)
+the whole search within limits on one cost, `policies` what given policies do, `playing` episodes, `learning` counting
+them, `continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `prudence`
+several values at once over such intervals, `divergence` intervals by relative entropy, `truncated` backward induction
+with values cut off, `average_reward` value iteration over intervals, `stationary` sweeps without a horizon, `changes`
+what one change of a policy does, `building` what a model is read from, `fleets` many processes at once, `fewer` plans
+of fleets with fewer mixtures, `fleet_steps` fleets played, `guarding` what is safe then, `ensembles` one policy in many
+models. (A2C's network is compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 
@@ -38,21 +39,16 @@ H * tie of it.
 """
 
 from conrl.kernels.average_reward import extended_value_iteration, intervals, optimistic
-from conrl.kernels.blocks import play_block
 from conrl.kernels.building import gather_outcomes
 from conrl.kernels.changes import advantages, climb, climb_twice, occupied
 from conrl.kernels.compiling import compiled
 from conrl.kernels.continuing import follow_all, walk
 from conrl.kernels.divergence import kl_interval
 from conrl.kernels.ensembles import ensemble_visits, policy_values, values_after
-from conrl.kernels.fleets import (
-    fewer_mixtures,
-    fleet_starts,
-    fleet_step,
-    fleet_sweep,
-    later_needs,
-    safe_policies,
-)
+from conrl.kernels.fewer import fewer_mixtures
+from conrl.kernels.fleet_steps import fleet_starts, fleet_step
+from conrl.kernels.fleets import fleet_sweep
+from conrl.kernels.guarding import later_needs, safe_policies
 from conrl.kernels.lanes import LANES, add, every, gather, row
 from conrl.kernels.large import FEW, extent, large_step, large_step_few, mark_next, started
 from conrl.kernels.layout import arranged, in_order, interleave, reachable_by_step
@@ -60,18 +56,14 @@ from conrl.kernels.learning import (
     believed,
     count_steps,
     empirical,
-    fits,
     listed_links,
     noise,
     noisy_bonus,
     pairwise,
-    rollout,
     scattered,
-    sum_up,
-    to_go,
 )
 from conrl.kernels.line import CONFLICT, FOUND, FULL, line_search
-from conrl.kernels.optimism import extended_backward, extended_occupation, extended_visits
+from conrl.kernels.optimism import extended_backward, extended_occupation
 from conrl.kernels.planning import (
     PART,
     along,
@@ -88,6 +80,7 @@ from conrl.kernels.planning import (
     visits,
     worth,
 )
+from conrl.kernels.playing import fits, play_block, rollout, simulate, simulate_stationary, sum_up, to_go
 from conrl.kernels.policies import (
     actions_of,
     markov,
@@ -99,8 +92,6 @@ from conrl.kernels.policies import (
     occupation_deterministic,
     occupation_sparse,
     push,
-    simulate,
-    simulate_stationary,
 )
 from conrl.kernels.prudence import apart_backward, apart_values
 from conrl.kernels.stationary import (
@@ -155,7 +146,6 @@ __all__ = [
     "extended_backward",
     "extended_occupation",
     "extended_value_iteration",
-    "extended_visits",
     "extent",
     "fewer_mixtures",
     "fits",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from conrl.kernels.compiling import Array, compiled
-from conrl.kernels.policies import find, played_pair
+from conrl.kernels.playing import find, played_pair
 
 
 @compiled

@@ -1,82 +1,8 @@
-"""One episode played, checked and counted, and what the counts say: transitions, noise, pay with its bonus."""
+"""Episodes counted, and what the counts say: transitions, noise, pay with its bonus."""
 
 import numpy as np
 
 from conrl.kernels.compiling import Array, compiled
-from conrl.kernels.policies import find, played_pair
-
-
-@compiled
-def rollout(
-    first: Array,
-    start: Array,
-    successor: Array,
-    cumulated: Array,
-    start_cumulated: Array,
-    pay: Array,
-    by_outcome: bool,
-    action: Array,
-    policy: Array,
-    deterministic: bool,
-    uniform: Array,
-    left: Array,
-    worst: Array,
-    states: Array,
-    actions: Array,
-    paid: Array,
-) -> int:
-    """Play one episode into states [H+1], actions [H] and paid [H, 1+d]; the number of steps played.
-
-    `policy` is [H, S, A] (probabilities) or [H, S, 1] (the actions of a deterministic one); [1, ...] serves all steps.
-    `uniform` [H+1, 2] are the draws: row 0 for the start, row h + 1 for the action and the outcome of step h. Before
-    each step it must be certain that every cost i stays within left[i] when that step costs worst[i]; else the episode
-    ends. Sums are rounded up.
-    """
-    horizon = actions.size
-    stride = start_cumulated.size if first.size - 1 > start_cumulated.size else 0
-    spent = np.zeros(left.size)
-    s = find(start_cumulated, 0, start_cumulated.size, uniform[0, 0])
-    states[0] = s
-    for h in range(horizon):
-        for i in range(left.size):
-            if sum_up(spent[i], worst[i]) > left[i]:
-                return h
-        now = policy[min(h, policy.shape[0] - 1), s]
-        node = h * stride + s
-        k = played_pair(first[node], first[node + 1], action, now, deterministic, uniform[h + 1, 0])
-        j = find(cumulated, start[k], start[k + 1], uniform[h + 1, 1])
-        row = pay[j] if by_outcome else pay[k]
-        actions[h] = action[k]
-        for i in range(row.size):
-            paid[h, i] = row[i]
-        for i in range(left.size):
-            spent[i] = sum_up(spent[i], row[1 + i])
-        s = np.int64(successor[j])
-        states[h + 1] = s
-    return horizon
-
-
-@compiled
-def to_go(states: Array, actions: Array, rewards: Array, length: int) -> tuple[Array, Array, Array, Array]:
-    """An episode of at most `length` steps as a network is trained on it: states and actions, the rewards to come from
-    each step on, and 1 for each step that was played, [length] each; 0 beyond."""
-    numbers = np.zeros((2, length), np.int32)
-    returns = np.zeros((2, length), np.float32)
-    total = 0.0
-    for h in range(rewards.size - 1, -1, -1):
-        total += rewards[h]
-        numbers[0, h], numbers[1, h] = states[h], actions[h]
-        returns[0, h], returns[1, h] = total, 1.0
-    return numbers[0], numbers[1], returns[0], returns[1]
-
-
-@compiled
-def sum_up(a: float, b: float) -> float:
-    """a + b, rounded up where it is not exact (the error of a sum is itself a double: Knuth's two-sum)."""
-    s = a + b
-    rest = s - a
-    up: float = np.nextafter(s, np.inf) if (a - (s - rest)) + (b - rest) > 0.0 else s
-    return up
 
 
 @compiled
@@ -305,21 +231,6 @@ def believed(
                 high = min(max(pay[k, i] + hopeful[k, i], ranges[i, 0]), ranges[i, 1])
                 pay[k, i], hopeful[k, i] = (low + high) / 2.0, (high - low) / 2.0
     return pay, hopeful
-
-
-@compiled
-def fits(states: Array, actions: Array, pay: Array, num_states: int, num_actions: int, ranges: Array) -> bool:
-    """Whether an episode has states and actions that there are, and pay [L, 1+d] within `ranges` [1+d, 2]."""
-    for h in range(states.size):
-        if states[h] < 0 or states[h] >= num_states:
-            return False
-    for h in range(actions.size):
-        if actions[h] < 0 or actions[h] >= num_actions:
-            return False
-        for i in range(ranges.shape[0]):
-            if not ranges[i, 0] <= pay[h, i] <= ranges[i, 1]:
-                return False
-    return True
 
 
 @compiled

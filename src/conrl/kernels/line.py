@@ -11,7 +11,7 @@ import numpy as np
 from conrl.kernels.compiling import Array, compiled, inlined
 from conrl.kernels.planning import Laid, Work, answer
 
-Rows = tuple[Array, ...]  # cost [R], sign [R], bound [R], aim [R]: by how much a row may be exceeded, as it is sought
+LineRows = tuple[Array, ...]  # cost [R], sign [R], bound [R], aim [R]: by how much it may be exceeded, as it is sought
 Columns = tuple[
     Array, ...
 ]  # directions [most, 1+d], values [most], points [most, 1+d], means [most, 1+d], skips [most]
@@ -30,7 +30,7 @@ def line_search(
     work: Work,
     choices: Array,
     a: Array,
-    rows: Rows,
+    rows: LineRows,
     begin: Array,
     tol: float,
     largest: float,

@@ -34,11 +34,23 @@ def _sort(begin: int, end: int, successor: Array, rank: Array, mine: Array) -> N
 
 
 @compiled
-def _best_value(k: int, intervals: Intervals, V: Array, rank: Array, mine: Array, before: Array, above: Array) -> float:
-    """max of p.V over the distributions p of pair k.
+def rank_states(V: Array, many: Array, rank: Array, before: Array, above: Array) -> Array:
+    """The states [n] from the best down, and for `best_value`: rank [n] of each; before[i], the sum of `many` over the
+    i best, and above[i], that of many * V. Entry 0 of both is 0."""
+    order = np.argsort(-V, kind="mergesort")
+    for i in range(V.size):
+        t = order[i]
+        rank[t] = i
+        before[i + 1] = before[i] + many[t]
+        above[i + 1] = above[i] + many[t] * V[t]
+    return order
 
-    before[i] is the sum of `many`, above[i] that of many * V, over the i best states: states that are no outcomes are
-    passed over by the stretch, from one outcome to the next.
+
+@compiled
+def best_value(k: int, intervals: Intervals, V: Array, rank: Array, mine: Array, before: Array, above: Array) -> float:
+    """max of p.V over the distributions p of pair k, with states ranked by `rank_states`.
+
+    States that are no outcomes are passed over by the stretch, from one outcome to the next.
     """
     _, start, successor, low, width, free, others, _, rest = intervals
     begin, end = start[k], start[k + 1]
@@ -107,13 +119,7 @@ def extended_backward(intervals: Intervals, pay: Array, tie: float, choice: Arra
     before = np.zeros(n + 1)
     above = np.zeros(n + 1)
     for h in range(horizon - 1, -1, -1):
-        order = np.argsort(-V, kind="mergesort")
-        for i in range(n):
-            t = order[i]
-            rank[t] = i
-            before[i + 1] = before[i] + many[t]
-            above[i + 1] = above[i] + many[t] * V[t]
-        orders[h] = order
+        orders[h] = rank_states(V, many, rank, before, above)
         for s in range(n):
             best = -np.inf
             chosen = -np.inf
@@ -121,7 +127,7 @@ def extended_backward(intervals: Intervals, pay: Array, tie: float, choice: Arra
             for k in range(first[s], first[s + 1]):
                 q = pay[k]
                 if h < horizon - 1:
-                    q += _best_value(k, intervals, V, rank, mine, before, above)
+                    q += best_value(k, intervals, V, rank, mine, before, above)
                 if q > chosen + tie:
                     chosen = q
                     at = k
@@ -160,19 +166,13 @@ def _move(k: int, x: float, intervals: Intervals, order: Array, rank: Array, min
 
 
 @compiled
-def extended_visits(intervals: Intervals, initial: Array, choice: Array, orders: Array, counts: Array) -> None:
-    """Expected visits to each pair, counts [P], of what `extended_backward` chose, under the transitions it chose."""
-    counts[:] = 0.0
-    each = np.zeros((1, counts.size))
-    extended_occupation(intervals, initial, choice, orders, 1.0, each)
-    counts[:] = each[0]
-
-
-@compiled
 def extended_occupation(
     intervals: Intervals, initial: Array, choice: Array, orders: Array, weight: float, rho: Array
 ) -> None:
-    """Add weight * (the probability of each step and pair) to rho [H, P], or its sum over the steps to rho [1, P]."""
+    """Add weight * (the probability of each step and pair) to rho [H, P], or its sum over the steps to rho [1, P].
+
+    Of what `extended_backward` chose, under the transitions it chose.
+    """
     first, successor = intervals[0], intervals[2]
     horizon, n = choice.shape
     rank = np.empty(n, np.int64)

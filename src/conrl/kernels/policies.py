@@ -1,4 +1,4 @@
-"""What given policies do: occupation measures, simulation.
+"""What given policies do: occupation measures, Markov forms of mixtures, where a policy mixes.
 
 Passes over a model count with unsigned numbers: to ask whether an index is negative takes a third of the time.
 """
@@ -84,7 +84,7 @@ def occupation_deterministic(
 
 
 @compiled
-def _pair_of(begin: int, end: int, action: Array, a: int) -> int:
+def pair_of(begin: int, end: int, action: Array, a: int) -> int:
     """Which of the pairs begin..end-1 of a state has action a; where all actions exist, the a-th."""
     k = begin + a
     if k < end and action[k] == a:
@@ -104,7 +104,7 @@ def push(first: Array, start: Array, successor: Array, probability: Array, actio
     for s in range(now.size):
         x = now[s]
         if x > 0.0:
-            k = _pair_of(first[s], first[s + 1], action, played[s])
+            k = pair_of(first[s], first[s + 1], action, played[s])
             for j in range(start[k], start[k + 1]):
                 then[successor[j]] += x * probability[j]
 
@@ -184,7 +184,7 @@ def occupation_sparse(
                 node = h * stride + s
                 begin, end = first[node], first[node + 1]
                 if not mixes:
-                    begin = _pair_of(begin, end, action, modes[h, s])
+                    begin = pair_of(begin, end, action, modes[h, s])
                     end = begin + 1
                 for k in range(begin, end):
                     y = x * rows[m, action[k]] if mixes else x
@@ -339,124 +339,3 @@ def mixing(table: Array, most: int) -> tuple[Array, Array, Array, int]:
         for a in range(num_actions):
             rows[m, a] = table[at[m], a]
     return actions, at[:count].copy(), rows, count
-
-
-@compiled
-def simulate(
-    first: Array,
-    start: Array,
-    successor: Array,
-    cumulated: Array,
-    start_cumulated: Array,
-    pay: Array,
-    by_outcome: bool,
-    action: Array,
-    policy: Array,
-    generator: np.random.Generator,
-    totals: Array,
-) -> None:
-    """Play totals.shape[0] episodes of a Markov policy and add up what they pay: totals [E, 1+d].
-
-    `cumulated` [N] adds up the probabilities within each pair, `start_cumulated` [S] the initial distribution; `policy`
-    is [H, S, A]. pay is [N, 1+d] by outcome or [P, 1+d]. Draws come in the order start, action, outcome, action, ...;
-    there is none where there is no choice.
-    """
-    stride = start_cumulated.size if first.size - 1 > start_cumulated.size else 0
-    for e in range(totals.shape[0]):
-        s = _draw(start_cumulated, 0, start_cumulated.size, generator)
-        for h in range(policy.shape[0]):
-            node = h * stride + s
-            k = first[node]
-            if first[node + 1] - k > 1:
-                k = played_pair(k, first[node + 1], action, policy[h, s], False, generator.random())
-            j = _draw(cumulated, start[k], start[k + 1], generator)
-            row = pay[j] if by_outcome else pay[k]
-            for i in range(row.size):
-                totals[e, i] += row[i]
-            s = np.int64(successor[j])
-
-
-@compiled
-def simulate_stationary(
-    first: Array,
-    start: Array,
-    successor: Array,
-    cumulated: Array,
-    start_cumulated: Array,
-    pay: Array,
-    by_outcome: bool,
-    action: Array,
-    policy: Array,
-    ends: Array,
-    discount: float,
-    most: int,
-    generator: np.random.Generator,
-    totals: Array,
-) -> int:
-    """`simulate` of a stationary policy [S, A]: at most so many steps, or until a state that `ends` [S].
-
-    What is paid counts discount^t. Returns how many episodes did not end.
-    """
-    unfinished = 0
-    for e in range(totals.shape[0]):
-        s = _draw(start_cumulated, 0, start_cumulated.size, generator)
-        factor = 1.0
-        left = most
-        while left > 0 and not ends[s]:
-            k = first[s]
-            if first[s + 1] - k > 1:
-                k = played_pair(k, first[s + 1], action, policy[s], False, generator.random())
-            j = _draw(cumulated, start[k], start[k + 1], generator)
-            row = pay[j] if by_outcome else pay[k]
-            for i in range(row.size):
-                totals[e, i] += factor * row[i]
-            factor *= discount
-            s = np.int64(successor[j])
-            left -= 1
-        if not ends[s]:
-            unfinished += 1
-    return unfinished
-
-
-@compiled
-def _draw(cumulated: Array, begin: int, end: int, generator: np.random.Generator) -> int:
-    """An index in begin..end-1 with probability proportional to the rises of `cumulated`; no draw if one."""
-    if end - begin == 1:
-        return begin
-    return find(cumulated, begin, end, generator.random())
-
-
-@compiled
-def find(cumulated: Array, begin: int, end: int, uniform: float) -> int:
-    """The index in begin..end-1 that `uniform` in [0, 1) falls on."""
-    u = uniform * cumulated[end - 1]
-    low, high = begin, end - 1
-    while low < high:
-        middle = (low + high) // 2
-        if cumulated[middle] > u:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-@compiled
-def played_pair(begin: int, end: int, action: Array, row: Array, deterministic: bool, uniform: float) -> int:
-    """Which of the pairs begin..end-1 of a state is played: the draw of an action.
-
-    `row` [A] are the probabilities of the actions, on one of which `uniform` in [0, 1) falls; deterministic, row [1] is
-    the action itself.
-    """
-    k = begin
-    if deterministic:
-        while action[k] != row[0]:
-            k += 1
-        return k
-    for m in range(begin, end):
-        p = row[action[m]]
-        if p > 0.0:
-            k = m
-            uniform -= p
-            if uniform < 0.0:
-                break
-    return k

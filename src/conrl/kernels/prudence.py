@@ -13,18 +13,7 @@ bound on a cost, on a reward, or (with the sign turned) a lower one. `apart_valu
 import numpy as np
 
 from conrl.kernels.compiling import Array, compiled
-from conrl.kernels.optimism import Intervals, _best_value
-
-
-@compiled
-def _rank(V: Array, many: Array, rank: Array, before: Array, above: Array) -> None:
-    """The states from the best down, as `optimism._best_value` reads them."""
-    order = np.argsort(-V, kind="mergesort")
-    for i in range(V.size):
-        t = order[i]
-        rank[t] = i
-        before[i + 1] = before[i] + many[t]
-        above[i + 1] = above[i] + many[t] * V[t]
+from conrl.kernels.optimism import Intervals, best_value, rank_states
 
 
 @compiled
@@ -58,7 +47,7 @@ def apart_backward(
         mine[i] = np.arange(successor.size)
     for h in range(horizon - 1, -1, -1):
         for i in range(m):
-            _rank(V[i], many, rank[i], before[i], above[i])
+            rank_states(V[i], many, rank[i], before[i], above[i])
         for s in range(n):
             chosen = -np.inf
             at = first[s]
@@ -67,7 +56,7 @@ def apart_backward(
                 for i in range(m):
                     q = pay[k, i]
                     if h < horizon - 1:
-                        q += _best_value(k, sets[uses[i]], V[i], rank[i], mine[i], before[i], above[i])
+                        q += best_value(k, sets[uses[i]], V[i], rank[i], mine[i], before[i], above[i])
                     Q[i] = min(q, caps[i])
                     total += weights[i] * Q[i]
                 if k == first[s] or total > chosen + tie:
@@ -96,14 +85,14 @@ def apart_values(sets: tuple[Intervals, Intervals], uses: Array, pay: Array, cap
     for i in range(m):
         V[:] = 0.0
         for h in range(horizon - 1, -1, -1):
-            _rank(V, many, rank, before, above)
+            rank_states(V, many, rank, before, above)
             for s in range(n):
                 W[s] = 0.0
                 for k in range(first[s], first[s + 1]):
                     if likely[h, k] > 0.0:
                         q = pay[k, i]
                         if h < horizon - 1:
-                            q += _best_value(k, sets[uses[i]], V, rank, mine, before, above)
+                            q += best_value(k, sets[uses[i]], V, rank, mine, before, above)
                         W[s] += likely[h, k] * min(q, caps[i])
             V, W = W, V
         result[i] = V

@@ -25,7 +25,6 @@ from conrl._types import Bool, Float, Index, Int
 from conrl.errors import RunError
 
 DENSE = 100  # states up to which a matrix is inverted
-HALF_ULP = 2.0**-53  # what one operation is off by, in proportion
 FACTORED = 20_000  # states up to which a factorisation may be tried: its fill is not known before
 NARROW = 64  # entries of a row up to which a factorisation comes first: its fill is small for certain
 SHRINK = 1e-9  # what one call of BiCGSTAB aims at

@@ -18,10 +18,11 @@ import numpy as np
 from conrl import kernels
 from conrl._types import Bool, Float, Int
 from conrl.errors import ModelError, RunError
-from conrl.model.chains import HALF_ULP, Chain
+from conrl.model.chains import Chain
 from conrl.model.criteria import Discounted, Total
 from conrl.model.graph import select
 from conrl.model.mdp import ConstrainedMDP
+from conrl.rounding import HALF_ULP
 
 RESIDUAL = 24.0 * HALF_ULP  # times the expected steps, each of which may add as much
 LONGEST = 1e8  # expected steps: beyond that rounding may take more than the eighth digit of a total
@@ -71,10 +72,10 @@ def recurrent(mdp: ConstrainedMDP, share: Float) -> Bool:
     return found
 
 
-Rows = tuple[Int, Int, Float]
+ChainRows = tuple[Int, Int, Float]  # begin [n+1], column, weight: what a `Chain` is made of
 
 
-def _rows(mdp: ConstrainedMDP, share: Float) -> Rows:
+def _rows(mdp: ConstrainedMDP, share: Float) -> ChainRows:
     """The chain of the policy, by states."""
     g = mdp.graph
     played = np.repeat(share > 0.0, np.diff(g.start))
@@ -84,14 +85,14 @@ def _rows(mdp: ConstrainedMDP, share: Float) -> Rows:
     return begin, g.successor[played].astype(np.int64), weight
 
 
-def _in_proportion(rows: Rows) -> Rows:
+def _in_proportion(rows: ChainRows) -> ChainRows:
     """Each row divided by its sum: what is off by 1e-10 would leave nothing in the long run."""
     begin, column, weight = rows
     origin = np.repeat(np.arange(begin.size - 1), np.diff(begin))
     return begin, column, weight / np.bincount(origin, weights=weight, minlength=begin.size - 1)[origin]
 
 
-def within(rows: Rows, states: Int) -> Rows:
+def within(rows: ChainRows, states: Int) -> ChainRows:
     """The rows and columns of some states; what leads elsewhere is left out."""
     number = np.full(rows[0].size - 1, -1)
     number[states] = np.arange(states.size)
@@ -102,7 +103,7 @@ def within(rows: Rows, states: Int) -> Rows:
     return np.searchsorted(origin, np.arange(states.size + 1)), column[kept], weight[kept]
 
 
-def _visits(rows: Rows, initial: Float) -> tuple[Float, float]:
+def _visits(rows: ChainRows, initial: Float) -> tuple[Float, float]:
     """x of (I - Q') x = initial, with a residual that is small for the steps that are to come; the most of those."""
     rough = Chain(*rows, 1e4)
     n = initial.size
@@ -118,7 +119,7 @@ def _visits(rows: Rows, initial: Float) -> tuple[Float, float]:
     return Chain(*rows, longest).visits(initial, steps, RESIDUAL * longest * max(expected, 1.0)), longest
 
 
-def stationary_distribution(rows: Rows) -> Float:
+def stationary_distribution(rows: ChainRows) -> Float:
     """Of a chain of which every state leads to every other one; the sum of all errors is at most `STATIONARY_ERROR`.
 
     Small ones by the elimination of Grassmann, Taksar and Heyman (1985), which subtracts nothing, so that each entry is
@@ -146,7 +147,7 @@ def stationary_distribution(rows: Rows) -> Float:
     )
 
 
-def _eliminated(rows: Rows) -> Float:
+def _eliminated(rows: ChainRows) -> Float:
     begin, column, weight = rows
     n = begin.size - 1
     P = np.zeros((n, n))

@@ -23,7 +23,7 @@ from conrl._types import Bool, Float, Index, Int
 from conrl.model.graph import Graph
 from conrl.model.mdp import ConstrainedMDP
 
-Rows = tuple[Index, Index, Index, Float]  # first, start, successor, probability: as kernels read them
+KernelGraph = tuple[Index, Index, Index, Float]  # a `Graph` as kernels read it, a plain tuple
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Reachable:
 
     order: Int  # [n]: the state at each position
     pairs: Index  # [P]: the model's pair behind each
-    rows: Rows
+    graph: KernelGraph
     initial: Float  # [n]
 
     @classmethod
@@ -51,15 +51,15 @@ class Reachable:
 
     def in_proportion(self) -> Reachable:
         """The same with the probabilities of every pair divided by their sum."""
-        first, start, successor, probability = self.rows
+        first, start, successor, probability = self.graph
         begin: Int = start.astype(np.int64)
         sums = np.repeat(np.add.reduceat(probability, begin[:-1]), begin[1:] - begin[:-1])
-        return replace(self, rows=(first, start, successor, probability / sums))
+        return replace(self, graph=(first, start, successor, probability / sums))
 
     @property
     def source(self) -> Int:
         """[P]: the position of each pair."""
-        return np.repeat(np.arange(self.order.size), _sizes(self.rows[0]))
+        return np.repeat(np.arange(self.order.size), _sizes(self.graph[0]))
 
 
 def _sizes(begin: Index) -> Int:
@@ -68,7 +68,7 @@ def _sizes(begin: Index) -> Int:
     return signed[1:] - signed[:-1]
 
 
-def _unsigned(graph: Graph) -> Rows:
+def _unsigned(graph: Graph) -> KernelGraph:
     return (
         graph.first.astype(np.uint64),
         graph.start.astype(np.uint64),
@@ -81,7 +81,7 @@ def _unsigned(graph: Graph) -> Rows:
 class Reduced:
     """A model that is certain to end: n nodes with their pairs, of which some stay in an end component."""
 
-    rows: Rows
+    graph: KernelGraph
     initial: Float  # [n]
     pair: Int  # [P]: the pair of the reachable part behind each; -1 - i to stay in component i
     node: Int  # [positions]: the node of each position
@@ -89,7 +89,7 @@ class Reduced:
 
 def discounted(part: Reachable, discount: float) -> Reduced:
     """The reachable part with the discount in its probabilities."""
-    first, start, successor, probability = part.rows
+    first, start, successor, probability = part.graph
     everything = np.arange(part.pairs.size)
     return Reduced(
         (first, start, successor, discount * probability), part.initial, everything, np.arange(part.order.size)
@@ -107,7 +107,7 @@ class Components:
 
 def end_components(part: Reachable) -> Components:
     """Strongly connected parts, without the pairs that may leave them, until nothing changes."""
-    _, start, successor, _ = part.rows
+    _, start, successor, _ = part.graph
     n, source = part.order.size, part.source
     outcomes = _sizes(start)
     begin = start[:-1].astype(np.int64)
@@ -130,7 +130,7 @@ def end_components(part: Reachable) -> Components:
 
 def collapsed(part: Reachable, components: Components) -> Reduced:
     """The reachable part with a node for each end component, after those for the other positions."""
-    _, start, successor, probability = part.rows
+    _, start, successor, probability = part.graph
     alone = components.of < 0
     node = np.where(alone, np.cumsum(alone) - 1, int(alone.sum()) + components.of)
     outside = np.flatnonzero(~components.inside)
@@ -146,11 +146,11 @@ def collapsed(part: Reachable, components: Components) -> Reduced:
     sizes = np.where(pair >= 0, begin[chosen + 1] - begin[chosen], 0)
     new_start = np.concatenate(([0], np.cumsum(sizes)))
     members = np.arange(new_start[-1]) + np.repeat(begin[chosen] - new_start[:-1], sizes)
-    rows = (
+    graph = (
         first,
         new_start.astype(np.uint64),
         node[successor[members].astype(np.int64)].astype(np.uint32),
         probability[members],
     )
     initial: Float = np.bincount(node, weights=part.initial, minlength=n).astype(np.float64)
-    return Reduced(rows, initial, pair, node)
+    return Reduced(graph, initial, pair, node)

@@ -28,13 +28,14 @@ from conrl import kernels
 from conrl._types import Float, Int
 from conrl.errors import RunError
 from conrl.model import ConstrainedMDP
-from conrl.model.chains import HALF_ULP, Chain
+from conrl.model.chains import Chain
 from conrl.model.graph import select
 from conrl.model.occupation import STATIONARY_ERROR, recurrent_classes, stationary_distribution, within
-from conrl.model.reduction import Components, Reachable, Rows, collapsed, end_components
+from conrl.model.reduction import Components, KernelGraph, Reachable, collapsed, end_components
 from conrl.oracles.policy_iteration import LONG, Best, PolicyIteration, certified_steps, quickest, toward
 from conrl.oracles.protocols import ModelOracle, Rounding, Supports
 from conrl.oracles.stationary import spread
+from conrl.rounding import HALF_ULP
 from conrl.stationary_policy import Stationary
 
 SWEEPS = 64  # of value iteration before a policy is solved for; twice as many each time
@@ -53,12 +54,12 @@ class Gain(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """An end component: positions of the reachable part, its pairs, and their rows among themselves."""
+    """An end component: positions of the reachable part, its pairs, and their graph among themselves."""
 
     part: Reachable
     states: Int  # [n]
     pairs: Int  # [P]
-    rows: Rows
+    graph: KernelGraph
 
     @classmethod
     def of(cls, part: Reachable, components: Components, i: int, source: Int) -> Component:
@@ -66,20 +67,20 @@ class Component:
         pairs = np.flatnonzero(components.inside & (components.of[source] == i))
         number = np.zeros(part.order.size, dtype=np.uint32)
         number[states] = np.arange(states.size, dtype=np.uint32)
-        _, start, successor, probability = part.rows
+        _, start, successor, probability = part.graph
         begin, members = select(start.astype(np.int64), pairs)
         first = np.searchsorted(source[pairs], np.append(states, part.order.size)).astype(np.uint64)
         return cls(part, states, pairs, (first, begin, number[successor[members]], probability[members]))
 
     @cached_property
     def _layout(self) -> tuple[Int, Any]:
-        slot_pair, lines = kernels.interleave(self.rows)
+        slot_pair, lines = kernels.interleave(self.graph)
         return slot_pair.astype(np.int64), lines
 
     def best(self, pay: Float, size: float, tie: float, paid: Float, bonus: Float | None) -> Gain:
         """For the scalar pay [P] of at most `size`; paid and bonus [P, 1+d] are what it is made of."""
         n = self.states.size
-        first = self.rows[0][:-1].astype(np.int64)
+        first = self.graph[0][:-1].astype(np.int64)
         if n == 1:
             k = int(np.flatnonzero(pay >= pay.max() - tie)[0])
             moved = np.zeros(paid.shape[1]) if bonus is None else bonus[k]
@@ -88,7 +89,7 @@ class Component:
         slots = np.append(pay, -np.inf)[slot_pair]
         blocks = (-(-n // kernels.LANES), kernels.LANES)
         V, W, choice = np.zeros(blocks), np.zeros(blocks), np.zeros(blocks, dtype=np.uint32)
-        outcomes = int(np.diff(self.rows[1].astype(np.int64)).max())
+        outcomes = int(np.diff(self.graph[1].astype(np.int64)).max())
         unit = 1.01 * HALF_ULP * (outcomes + 24)
         best: tuple[float, Float, Int, Int] | None = None  # gain, distribution, its states, their pairs
         bound, sweeps, done, found = np.inf, SWEEPS, 0, None
@@ -127,7 +128,7 @@ class Component:
         return Gain(max(bound, gain), value, moved, play)
 
     def _chain(self, pairs: Int) -> tuple[Int, Int, Float]:
-        _, start, successor, probability = self.rows
+        _, start, successor, probability = self.graph
         begin, members = select(start.astype(np.int64), pairs)
         return begin.astype(np.int64), successor[members].astype(np.int64), probability[members]
 
@@ -189,9 +190,9 @@ class AverageOracle(ModelOracle):
         self.horizon = 1.0
         self.part, self.components = part, end_components(part)
         self.reduced = collapsed(part, self.components)
-        rows, initial = self.reduced.rows, self.reduced.initial
-        first = quickest(rows)
-        self.process = PolicyIteration(rows, initial, certified_steps(rows, initial, first), first)
+        graph, initial = self.reduced.graph, self.reduced.initial
+        first = quickest(graph)
+        self.process = PolicyIteration(graph, initial, certified_steps(graph, initial, first), first)
         source = part.source
         self._parts = [Component.of(part, self.components, i, source) for i in range(self.components.count)]
         self._stay = np.flatnonzero(self.reduced.pair < 0)  # the reduced pair to stay in each component

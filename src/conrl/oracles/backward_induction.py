@@ -15,7 +15,6 @@ The maximiser z is evaluated by a forward pass of the greedy policy, which touch
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -29,8 +28,9 @@ from numpy.typing import NDArray
 from conrl import kernels, without_numba
 from conrl._types import Bool, Float
 from conrl.model import ConstrainedMDP
-from conrl.oracles.protocols import DRIFT, HALF_ULP, TINY, Edge, LineRows, ModelOracle, Supports
-from conrl.oracles.sum import cores
+from conrl.oracles.inductive import InductiveOracle
+from conrl.oracles.protocols import Edge, LineRows, Supports
+from conrl.oracles.threads import cores
 from conrl.policy import Deterministic
 
 FEW = 2  # this many directions or fewer are quicker one by one than in one sweep of LANES
@@ -63,7 +63,7 @@ class Scratch:
         return np.zeros((2, self.mu.shape[2], kernels.LANES)), choice, np.empty((self.counts.size, kernels.LANES))
 
 
-class BackwardInduction(ModelOracle):
+class BackwardInduction(InductiveOracle):
     """`SupportOracle` of a model, or of its optimistic set if it carries a bonus.
 
     Threads may share one, and no answer depends on another: scratch memory belongs to a call. What calls have given
@@ -238,23 +238,8 @@ class BackwardInduction(ModelOracle):
         found = conflict, asked, sweeps, r, h, high, low, share, bound, price
         return Edge(*found, directions[:asked], made, policies)
 
-    def _largest_totals(self) -> Float:
-        """By backward induction on the sizes; upward, as that is rounded too."""
-        mdp = self.mdp
-        sizes = np.abs(mdp.pay) if mdp.bonus is None else np.abs(mdp.pay) + mdp.bonus
-        oracle = BackwardInduction(mdp._copy(pay=sizes, bonus=None), self.threads)
-        values = oracle.support_many(np.eye(1 + self.num_costs)).values
-        return values * (1.0 + 1e-6)
-
-    def support_error(self, w: Float, value: float) -> float:
-        """In proportion to the value itself, where every pair pays 0 or less along w: nothing cancels, and a policy
-        that is paid much less than the best is not the best, however it is rounded."""
-        low, high = self._pay.min(axis=0), self._pay.max(axis=0)
-        if self._bonus is not None or (np.where(w > 0.0, high, -low)[w != 0.0] > 0.0).any():
-            return super().support_error(w, value)
-        backward = self._operations[0]
-        unit = 1.02 * HALF_ULP * math.exp(DRIFT * self.horizon)
-        return backward * (unit * abs(value) + TINY * (1.0 + float(np.abs(w) @ self.scale)))
+    def _alike(self, mdp: ConstrainedMDP) -> BackwardInduction:
+        return BackwardInduction(mdp, self.threads)
 
     def point_error(self, w: Float) -> Float:
         """By what its own policy is paid, in sizes: what an action that it does not play would pay is no error."""
@@ -269,11 +254,6 @@ class BackwardInduction(ModelOracle):
         if self._bonus is not None:
             sizes += counts @ self._bonus
         return self.error_of(sizes)
-
-    def error_of(self, sizes: Float) -> Float:
-        forward = self._operations[1]
-        unit = 1.02 * HALF_ULP * math.exp(DRIFT * self.horizon)  # one percent more: the sizes are rounded themselves
-        return np.asarray(forward * unit * sizes + TINY * forward * (1.0 + self.scale))
 
     def policy(self, w: Float) -> Deterministic:
         """The greedy policy for w; at (step, state) pairs that cannot be reached, the first action.

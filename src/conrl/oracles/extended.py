@@ -118,13 +118,13 @@ class ExtendedBackwardInduction(ModelOracle):
         points = np.empty((m, 1 + self.num_costs))
         means = np.empty_like(points)
         mdp = self.mdp
-        counts = np.empty(mdp.num_pairs)
         for i, w in enumerate(directions):
             values[i], choice, orders = self._sweep(w)
-            kernels.extended_visits(self._intervals, mdp.initial, choice, orders, counts)
-            points[i] = counts @ mdp.pay
+            counts = np.zeros((1, mdp.num_pairs))
+            kernels.extended_occupation(self._intervals, mdp.initial, choice, orders, 1.0, counts)
+            points[i] = counts[0] @ mdp.pay
             if mdp.bonus is not None:
-                points[i] += np.sign(w) * (counts @ mdp.bonus)
+                points[i] += np.sign(w) * (counts[0] @ mdp.bonus)
             visits = np.zeros((1, mdp.num_pairs))
             self._policy(choice)._add_occupation(mdp, 1.0, visits)
             means[i] = visits[0] @ mdp.pay

@@ -29,8 +29,9 @@ from numpy.typing import NDArray
 from conrl import kernels
 from conrl._types import Array, Bool, Float
 from conrl.model import ConstrainedMDP
-from conrl.oracles.protocols import DRIFT, HALF_ULP, TINY, ModelOracle, Supports
-from conrl.oracles.sum import cores
+from conrl.oracles.inductive import InductiveOracle
+from conrl.oracles.protocols import Supports
+from conrl.oracles.threads import cores
 from conrl.policy import Deterministic
 
 CHUNK = 4096  # first states that are added up together
@@ -49,7 +50,7 @@ States = NDArray[np.uint32]
 Step = Callable[[int, States, int, int], None]  # of a step's number, its list of states, and a range of them
 
 
-class LargeBackwardInduction(ModelOracle):
+class LargeBackwardInduction(InductiveOracle):
     """`SupportOracle` of a large model, or of its optimistic set if it carries a bonus, in so many threads.
 
     Threads may share one: memory belongs to a call.
@@ -191,30 +192,17 @@ class LargeBackwardInduction(ModelOracle):
 
     # -- rounding -----------------------------------------------------------------------------------------
 
-    def _largest_totals(self) -> Float:
-        """By backward induction on the sizes; upward, as that is rounded too."""
-        mdp = self.mdp
-        sizes = np.abs(mdp.pay) if mdp.bonus is None else np.abs(mdp.pay) + mdp.bonus
-        other = LargeBackwardInduction(mdp._copy(pay=sizes, bonus=None), self.threads)
-        return other.support_many(np.eye(1 + self.num_costs)).values * (1.0 + 1e-6)
+    def _alike(self, mdp: ConstrainedMDP) -> LargeBackwardInduction:
+        return LargeBackwardInduction(mdp, self.threads)
 
-    def support_error(self, w: Float, value: float) -> float:
-        """In proportion to the value itself, where every pair pays 0 or less along w: nothing cancels, and a policy
-        that is paid much less than the best is not the best, however it is rounded."""
-        if self._moves or (np.where(w > 0.0, self._high, -self._low)[w != 0.0] > 0.0).any():
-            return super().support_error(w, value)
-        unit = 1.02 * HALF_ULP * math.exp(DRIFT * self.horizon)
-        return self._operations[0] * (unit * abs(value) + TINY * (1.0 + float(np.abs(w) @ self.scale)))
+    @property
+    def _extent(self) -> tuple[Float, Float]:
+        return self._low, self._high
 
     def point_error(self, w: Float) -> Float:
         """By what its own policy is paid, in sizes: what an action that it does not play would pay is no error."""
         _, sizes, moved = self._sweep(np.asarray(w, dtype=np.float64), sized=True)
         return self.error_of(sizes + moved)
-
-    def error_of(self, sizes: Float) -> Float:
-        operations = self._operations[1]
-        unit = 1.02 * HALF_ULP * math.exp(DRIFT * self.horizon)  # one percent more: the sizes are rounded themselves
-        return np.asarray(operations * unit * sizes + TINY * operations * (1.0 + self.scale))
 
 
 def _rows(count: int, width: int) -> tuple[Float, Float]:

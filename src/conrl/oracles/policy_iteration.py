@@ -29,8 +29,9 @@ import numpy as np
 from conrl import kernels
 from conrl._types import Array, Float, Int
 from conrl.errors import RunError
-from conrl.model.chains import HALF_ULP, Chain
-from conrl.model.reduction import Reachable, Rows
+from conrl.model.chains import Chain
+from conrl.model.reduction import KernelGraph, Reachable
+from conrl.rounding import HALF_ULP
 
 CHEAP = 16  # sweeps of the policy between two of T
 UNSETTLED = 40  # sweeps of T after which the policy is solved for, settled or not
@@ -55,19 +56,19 @@ class Best(NamedTuple):
 
 
 class PolicyIteration:
-    """A process that is certain to end: rows as in `conrl.model.reduction`, initial [n] and steps [n].
+    """A process that is certain to end: graph as in `conrl.model.reduction`, initial [n] and steps [n].
 
     `first` [n], where given, is a policy that ends soon: improvements start from it, and no other may ever end. There
     the probabilities of a pair add up to 1, unless it ends at once.
     """
 
-    def __init__(self, rows: Rows, initial: Float, steps: Float, first: Array | None = None) -> None:
-        self.rows, self.initial, self.steps = rows, initial, steps
+    def __init__(self, graph: KernelGraph, initial: Float, steps: Float, first: Array | None = None) -> None:
+        self.graph, self.initial, self.steps = graph, initial, steps
         self.n = initial.size
-        slot_pair, self._lines = kernels.interleave(rows)
+        slot_pair, self._lines = kernels.interleave(graph)
         self._slot_pair: Int = slot_pair.astype(np.int64)
-        self._first: Int = rows[0][:-1].astype(np.int64)
-        self._begin: Int = rows[1].astype(np.int64)
+        self._first: Int = graph[0][:-1].astype(np.int64)
+        self._begin: Int = graph[1].astype(np.int64)
         self.outcomes = int((self._begin[1:] - self._begin[:-1]).max(initial=0))
         self.longest = float(steps.max())
         self.expected = float(initial @ steps) * (1.0 + 1e-12)
@@ -153,7 +154,7 @@ class PolicyIteration:
 
         Of a process whose pairs end or go on, with probabilities that add up to 1 (`collapsed`).
         """
-        _, _, successor, probability = self.rows
+        _, _, successor, probability = self.graph
         P, sizes = pay.size, self._begin[1:] - self._begin[:-1]
         node = np.repeat(np.arange(self.n), np.append(self._first[1:], P) - self._first)
         origin = np.repeat(np.arange(P), sizes)
@@ -212,7 +213,7 @@ class PolicyIteration:
         pairs = self._first + chosen[: self.n].astype(np.int64)
         count = int((self._begin[pairs + 1] - self._begin[pairs]).sum())
         begin, column, weight = np.empty(self.n + 1, np.uint64), np.empty(count, np.uint32), np.empty(count)
-        kernels.chain_of(self.rows, chosen, begin, column, weight)
+        kernels.chain_of(self.graph, chosen, begin, column, weight)
         return Chain(begin, column, weight, max(self.longest, LONG)), pay[pairs]
 
 
@@ -227,9 +228,9 @@ def _equalised(V: Float) -> Float:
     return equal
 
 
-def soon(rows: Rows) -> Array:
+def soon(graph: KernelGraph) -> Array:
     """[n]: a policy that may end in as few steps as possible: each node plays a pair that may lead nearer to an end."""
-    first, start, successor, _ = rows
+    first, start, successor, _ = graph
     begin = start.astype(np.int64)
     n, P = first.size - 1, begin.size - 1
     counts = first.astype(np.int64)
@@ -248,11 +249,11 @@ def soon(rows: Rows) -> Array:
     return (chosen - counts[:-1]).astype(np.uint32)
 
 
-def quickest(rows: Rows) -> Array:
+def quickest(graph: KernelGraph) -> Array:
     """[n]: the policy that ends soonest in expectation."""
-    first = soon(rows)
-    n, ones = first.size, np.ones(rows[1].size - 1)
-    return PolicyIteration(rows, np.full(n, 1.0 / n), np.ones(n), first).best(-ones, 1.0, 1e-9).choice
+    first = soon(graph)
+    n, ones = first.size, np.ones(graph[1].size - 1)
+    return PolicyIteration(graph, np.full(n, 1.0 / n), np.ones(n), first).best(-ones, 1.0, 1e-9).choice
 
 
 def toward(part: Reachable, inside: Int, target: Int) -> Int:
@@ -270,40 +271,40 @@ def toward(part: Reachable, inside: Int, target: Int) -> Int:
     owner = np.concatenate((number[source[~ends]], number[target]))
     by_owner = np.argsort(owner, kind="stable")
     pairs = pairs[by_owner]
-    begin = part.rows[1].astype(np.int64)
+    begin = part.graph[1].astype(np.int64)
     sizes = np.where(pairs >= 0, begin[pairs + 1] - begin[pairs], 0)
     start = np.concatenate(([0], np.cumsum(sizes)))
     members = np.arange(start[-1]) + np.repeat(begin[pairs] - start[:-1], sizes)
     first = np.searchsorted(owner[by_owner], np.arange(states.size + 1))
-    successor = number[part.rows[2][members].astype(np.int64)].astype(np.uint32)
-    chosen = quickest((first.astype(np.uint64), start.astype(np.uint64), successor, part.rows[3][members]))
+    successor = number[part.graph[2][members].astype(np.int64)].astype(np.uint32)
+    chosen = quickest((first.astype(np.uint64), start.astype(np.uint64), successor, part.graph[3][members]))
     choice = np.full(part.order.size, -1)
     choice[states] = pairs[first[:-1] + chosen]
     return choice
 
 
-def certified_steps(rows: Rows, initial: Float, first: Array) -> Float:
+def certified_steps(graph: KernelGraph, initial: Float, first: Array) -> Float:
     """[n]: steps(s) >= 1 + sum p steps for every pair: the most steps that any policy can make it go on, about.
 
     Found by policy iteration with a pay of 1, and checked: where T V <= V + delta, V / (1 - delta) will do. Where that
     is beyond what doubles can tell, 1e18 stands for it: a bound that is never used.
     """
     n = initial.size
-    ones = np.ones(rows[1].size - 1)
+    ones = np.ones(graph[1].size - 1)
     try:
-        V = PolicyIteration(rows, np.full(n, 1.0 / n), np.ones(n), first).best(ones, 1.0, 1e-6).V
+        V = PolicyIteration(graph, np.full(n, 1.0 / n), np.ones(n), first).best(ones, 1.0, 1e-6).V
     except RunError:
         return np.full(n, ENDLESS)
-    delta = max(0.0, float((_most(rows, ones, V) - V).max())) + 1e-9 + 1e-12 * float(V.max())
+    delta = max(0.0, float((_most(graph, ones, V) - V).max())) + 1e-9 + 1e-12 * float(V.max())
     if not (delta < 0.5 and (V >= 0.5).all()):
         return np.full(n, ENDLESS)
     steps: Float = V / (1.0 - delta)
     return steps
 
 
-def _most(rows: Rows, pay: Float, V: Float) -> Float:
+def _most(graph: KernelGraph, pay: Float, V: Float) -> Float:
     """[n]: T V, in numpy."""
-    first, start, successor, probability = rows
+    first, start, successor, probability = graph
     begin = start.astype(np.int64)
     origin = np.repeat(np.arange(pay.size), begin[1:] - begin[:-1])
     sums = np.bincount(origin, weights=probability * V[successor.astype(np.int64)], minlength=pay.size)

@@ -11,12 +11,11 @@ import numpy as np
 
 from conrl._types import Arrays, Bool, Float, Int
 from conrl.model import ConstrainedMDP
+from conrl.model.reading import ROW_SUM_TOLERANCE
 from conrl.policy import Policy
+from conrl.rounding import HALF_ULP, TINY
 
 TIE = 4e-15  # times H times the largest pay of one step: how far apart rounding may put two equal actions
-HALF_ULP = 2.0**-53  # what one operation is off by, in proportion
-DRIFT = 1e-9  # by which the probabilities of a pair may add up to more than 1 (`conrl.model.ROW_SUM_TOLERANCE`)
-TINY = 2.0**-1022  # the least number with all its digits: what underflow may lose in one operation
 
 
 class Support(NamedTuple):
@@ -196,7 +195,7 @@ class ModelOracle(SupportOracle):
         """
         backward, forward = self._operations
         H = self.horizon
-        unit = 1.01 * HALF_ULP * math.exp(DRIFT * H)
+        unit = 1.01 * HALF_ULP * math.exp(ROW_SUM_TOLERANCE * H)
         if sharp:
             totals = self._largest_totals()
             lost = TINY * forward * (1.0 + self.scale)  # of probabilities, where pay is large

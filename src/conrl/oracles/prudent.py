@@ -24,9 +24,11 @@ import numpy as np
 
 from conrl import kernels
 from conrl._types import Float
+from conrl.model.reading import ROW_SUM_TOLERANCE
 from conrl.oracles.extended import ExtendedBackwardInduction
-from conrl.oracles.protocols import DRIFT, HALF_ULP, TIE
+from conrl.oracles.protocols import TIE
 from conrl.policy import Deterministic
+from conrl.rounding import HALF_ULP
 
 
 class Worth(NamedTuple):
@@ -62,7 +64,7 @@ class Prudent:
         # A step adds up a pair's outcomes and stretches of states between them, from sums over all states; these sums
         # are of what the outcomes and the mass that is moved could take, and so are their errors.
         each = (4 * (outcomes + self.mdp.num_states) + 2 * self.mdp.num_actions + 16) * (2 + outcomes)
-        unit = 1.01 * HALF_ULP * math.exp(DRIFT * H) * H * each
+        unit = 1.01 * HALF_ULP * math.exp(ROW_SUM_TOLERANCE * H) * H * each
         self.error: Float = unit * H * self._scale[1 : 1 + d]  # [d]: of U
 
     def greedy(self, weights: Float) -> tuple[Deterministic, Worth]:

@@ -95,7 +95,7 @@ class DiscountedOracle(StationaryOracle):
         reduced = discounted(part, criterion.discount)
         least, most = _row_sums(reduced)
         steps = np.full(part.order.size, (1.0 + 1e-12) / (1.0 - most))
-        super().__init__(mdp, part, reduced, PolicyIteration(reduced.rows, reduced.initial, steps))
+        super().__init__(mdp, part, reduced, PolicyIteration(reduced.graph, reduced.initial, steps))
         self._fewest = 1.0 / (1.0 - least)
 
     @property
@@ -115,9 +115,9 @@ class TotalOracle(StationaryOracle):
         self.components = end_components(part)
         _refuse_paid(mdp, part, self.components)
         reduced = collapsed(part, self.components)
-        first = quickest(reduced.rows)
-        steps = certified_steps(reduced.rows, reduced.initial, first)
-        super().__init__(mdp, part, reduced, PolicyIteration(reduced.rows, reduced.initial, steps, first))
+        first = quickest(reduced.graph)
+        steps = certified_steps(reduced.graph, reduced.initial, first)
+        super().__init__(mdp, part, reduced, PolicyIteration(reduced.graph, reduced.initial, steps, first))
 
     @property
     def box(self) -> tuple[Float, Float]:
@@ -165,7 +165,7 @@ def _paid(mdp: ConstrainedMDP, part: Reachable, reduced: Reduced) -> tuple[Float
 
 def _row_sums(reduced: Reduced) -> tuple[float, float]:
     """The least and the most that the probabilities of a pair add up to, the first rounded down, the other up."""
-    _, start, _, probability = reduced.rows
+    _, start, _, probability = reduced.graph
     sums = np.add.reduceat(probability, start[:-1].astype(np.int64))
     off = 1e-15 * (1.0 + float(np.diff(start.astype(np.int64)).max()))
     return float(sums.min()) - off, float(sums.max()) + off

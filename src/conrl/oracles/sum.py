@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Self
@@ -28,20 +27,16 @@ from conrl import kernels
 from conrl._types import Float, Int
 from conrl.errors import SpecError
 from conrl.model.fleet import Fleet
+from conrl.model.reading import ROW_SUM_TOLERANCE
 from conrl.model.stack import Stack
-from conrl.oracles.protocols import DRIFT, HALF_ULP, TIE, TINY, Rounding, SupportOracle, Supports
+from conrl.oracles.protocols import TIE, Rounding, SupportOracle, Supports
+from conrl.oracles.threads import cores
 from conrl.policy import Policy
+from conrl.rounding import HALF_ULP, TINY
 
 CHUNK = 256  # blocks that are added up together
 NONE = np.zeros((0, 0, 0, 0)), np.zeros((0, 0), dtype=np.int64), np.zeros((0, 0, 0), dtype=np.uint16)
 SMALL = 2e6  # steps x outcomes x units below which threads are not worth it
-
-
-def cores() -> int:
-    """How many this process may use; no more than NUMBA_NUM_THREADS says, where that is set."""
-    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    text = os.environ.get("NUMBA_NUM_THREADS", "").strip()
-    return min(found, max(1, int(text))) if text.isascii() and text.isdecimal() and len(text) < 10 else found
 
 
 class Chunk(NamedTuple):
@@ -163,7 +158,7 @@ class SumOracle(SupportOracle):
             backward = max(backward, H * (outcomes + 1) + S)
             forward = max(forward, H * (arrivals + 2) + P)
         backward, forward = backward + CHUNK + more, forward + CHUNK + more
-        unit = 1.01 * HALF_ULP * math.exp(DRIFT * H)
+        unit = 1.01 * HALF_ULP * math.exp(ROW_SUM_TOLERANCE * H)
         lost = TINY * forward * (1.0 + self.scale) * float(self.fleet.num_units)  # of probabilities, where pay is large
         return backward, forward, unit, lost
 

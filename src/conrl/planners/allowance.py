@@ -21,8 +21,9 @@ from typing import Self
 import numpy as np
 
 from conrl._types import Float
-from conrl.oracles.protocols import HALF_ULP, TINY, SupportOracle
+from conrl.oracles.protocols import SupportOracle
 from conrl.problem import Rows
+from conrl.rounding import HALF_ULP, TINY
 
 FEASIBILITY = 1e-9  # of its bound, by which a row may be exceeded
 UNDERFLOW = 1e-300  # what underflow may lose of a bound, generously

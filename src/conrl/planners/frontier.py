@@ -29,7 +29,6 @@ from conrl.model.mdp import need_model
 from conrl.model.tails import CHANCE, Tail, read_tails
 from conrl.notebook import MOST_ROWS, Columns, Display, Displayed, Framed, Plotted
 from conrl.oracles import ModelOracle, exact_oracle
-from conrl.oracles.protocols import HALF_ULP
 from conrl.planners.allowance import Allowance
 from conrl.planners.basis import seen_steps
 from conrl.planners.column_generation.linear import maximise
@@ -37,6 +36,7 @@ from conrl.planners.column_generation.search import Conflict, Met
 from conrl.planners.feasibility import find_conflict, infeasible
 from conrl.planners.single_episodes import limited
 from conrl.problem import Linear, Rows, as_problem
+from conrl.rounding import HALF_ULP
 from conrl.wording import counted, line, short
 
 
