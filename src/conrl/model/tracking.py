@@ -70,6 +70,14 @@ class Tracked:
         return self.state.size
 
     @property
+    def largest(self) -> float:
+        """No policy has a total reward of a larger size."""
+        reward = np.abs(self.base.pay[self.pair, 0])
+        if self.base.bonus is not None:
+            reward += self.base.bonus[self.pair, 0]
+        return float(self.base.horizon * reward.max())
+
+    @property
     def probability(self) -> Float:
         """[N]."""
         p: Float = self.base.graph.probability[self.outcome]

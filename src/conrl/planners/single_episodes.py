@@ -52,7 +52,7 @@ from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.planner import ColumnGeneration
 from conrl.planners.column_generation.search import Columns
 from conrl.planners.feasibility import SLACK_TOLERANCE, Feasibility, extremes
-from conrl.planners.result import Checked, Plan
+from conrl.planners.result import Checked, Plan, tolerance_of
 from conrl.policy import Policy
 from conrl.problem import Linear, Rows
 from conrl.spending import SpentPolicy, put_actions
@@ -233,6 +233,7 @@ class _Search:
             i = counter.costs.index(tail.cost)
             most = counter.above(i, tail.threshold)
             self.candidates.append(sorted({total[i] for total in tracked.totals if total[i] <= most}))
+        self.largest = tracked.largest
 
     # -- one plan -----------------------------------------------------------------------------------------
 
@@ -384,7 +385,7 @@ class _Search:
         return part, best, bound, sum(found.plan.iterations for found in boxes)
 
     def _tolerance(self, box: _Box) -> float:
-        return self.asked.tol * max(1.0, abs(box.plan.objective))
+        return tolerance_of(self.asked.tol, box.plan.objective, self.largest)
 
     def _keeps(self, box: _Box) -> bool:
         """Whether a plan of a box keeps the CVaRs themselves."""
