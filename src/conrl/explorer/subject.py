@@ -147,11 +147,7 @@ def _bound(problem: Linear, mdp: ConstrainedMDP, model: ConstrainedMDP) -> Linea
     """The limits and floors on the costs of the model that is planned, which has more of them with limits per step."""
     if model is mdp:
         return problem
-    _, rows = problem.bind(mdp)
-    limits, floors = np.full(model.num_costs, np.inf), np.full(model.num_costs, -np.inf)
-    upper = rows.sign > 0.0
-    limits[rows.cost[upper]], floors[rows.cost[~upper]] = rows.bound[upper], -rows.bound[~upper]
-    return Linear(limits, floors)
+    return Linear(*problem.bind(mdp)[1].bounds(model.num_costs))
 
 
 def _of_fleet(fleet: Fleet, problem: Problem) -> Subject:

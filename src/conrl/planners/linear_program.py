@@ -160,11 +160,11 @@ class LinearProgram:
     def _within(self, oracle: ModelOracle, rows: Rows, null: bool, bound: Float, aim: Float) -> _Solution:
         """HiGHS' answer for other bounds on the rows, evaluated; an error if there is none."""
         mdp = oracle.mdp
-        highs, status = self._solve(mdp, replace(rows, bound=bound), null)
+        highs, status = self._solve(mdp, rows.at(bound), null)
         if status in (*_INFEASIBLE, *_GAVE_UP):  # of what cannot be kept, it may not know that it cannot
             _raise_conflict(oracle, rows)
             # Limits that are tight to rounding: kept within the allowance, as every planner understands it.
-            highs, status = self._solve(mdp, replace(rows, bound=rows.bound + aim), null)
+            highs, status = self._solve(mdp, rows.at(rows.bound + aim), null)
         if status != highspy.HighsModelStatus.kOptimal:
             raise RunError(
                 f"HiGHS ended as {highs.modelStatusToString(status)} on {_size_of(highs)}; raise time_limit or use "

@@ -254,9 +254,7 @@ class _Search:
         for column, bound in more:
             columns.append(column)
             bounds.append(bound)
-        limits, floors = np.full(mdp.num_costs, np.inf), np.full(mdp.num_costs, -np.inf)
-        upper = rows.sign > 0.0
-        limits[rows.cost[upper]], floors[rows.cost[~upper]] = rows.bound[upper], -rows.bound[~upper]
+        limits, floors = rows.bounds(mdp.num_costs)
         none = np.full(len(columns), -np.inf)
         named = _distinct(columns, mdp.cost_names)
         return named, Linear(np.append(limits, bounds), np.append(floors, none))

@@ -157,7 +157,7 @@ class Tree:
             if self.clock.is_up or (over <= self.allowance.computed).all() or np.array_equal(over, last):
                 return
             last = over
-            rows = Rows(rows.cost, rows.sign, rows.bound - over, rows.cost_names)
+            rows = rows.at(rows.bound - over)
             try:
                 optimum = maximise(self.oracle, self.reward, rows, tol=max(self.tol, 1e-6), start=start)
             except (Conflict, RunError):
