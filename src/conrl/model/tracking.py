@@ -261,14 +261,6 @@ class SafePart:
         return self.tracked._model(columns, self.graph, self.pairs, self.outcomes, True)
 
 
-def realised(mdp: ConstrainedMDP, costs: Sequence[int]) -> Float:
-    """[N, m]: what each outcome costs; the mean of its pair where the model does not say."""
-    columns = [1 + i for i in costs]
-    if mdp.outcome_pay is not None:
-        return mdp.outcome_pay[:, columns]
-    return np.repeat(mdp.pay[:, columns], np.diff(mdp.graph.start), axis=0)
-
-
 def track(
     mdp: ConstrainedMDP,
     costs: Sequence[int],
@@ -278,7 +270,7 @@ def track(
     most: float,
 ) -> Tracked:
     """Count these costs, up to their largest thresholds; raises `TooManyTotals` beyond `most`."""
-    paid, which = classes_of(realised(mdp, costs))
+    paid, which = classes_of(mdp._by_outcome([1 + i for i in costs]))
     counter = counter_for(costs, [mdp.cost_names[i] for i in costs], paid, thresholds, grids, rounding)
     steps = [tuple(counter.in_units(i, x) for i, x in enumerate(row)) for row in paid]
     return build(mdp, counter, steps, which, most)
@@ -286,7 +278,7 @@ def track(
 
 def track_as(mdp: ConstrainedMDP, counter: Counter, most: float = np.inf) -> Tracked:
     """Count as a counter does that was made for another model, perhaps."""
-    paid, which = classes_of(realised(mdp, counter.costs))
+    paid, which = classes_of(mdp._by_outcome([1 + i for i in counter.costs]))
     steps = [tuple(counter.in_units(i, x) for i, x in enumerate(row)) for row in paid]
     return build(mdp, counter, steps, which, most)
 
