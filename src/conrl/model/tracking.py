@@ -62,6 +62,7 @@ class Tracked:
     successor: Index  # [N]: a node
     after: Int  # [N]: the number of the total after the outcome, also after the last step
     initial: Float  # [n]
+    empty = False  # of a `SafePart` nothing may be left
     _made: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -103,7 +104,7 @@ class Tracked:
 
     def exceeds(self, tail: Tail) -> Bool:
         """[totals]: which of them are above the threshold."""
-        i = self.counter.costs.index(tail.cost)
+        i = self.counter.place(tail.cost)
         most = self.counter.above(i, tail.threshold)
         return np.array([value[i] > most for value in self.totals])
 
@@ -115,7 +116,7 @@ class Tracked:
 
     def excess(self, cost: int, t: int) -> Column:
         """The mean of max(C - t, 0), for t units that are not above the largest threshold."""
-        i = self.counter.costs.index(cost)
+        i = self.counter.place(cost)
         asked, which = self._changes
         before, step = np.divmod(asked, len(self._steps))
         spent = _whole([value[i] for value in self.totals])
@@ -259,6 +260,14 @@ class SafePart:
     def model(self, columns: Sequence[Column] = ()) -> ConstrainedMDP:
         """A model whose actions depend on the step, with more costs."""
         return self.tracked._model(columns, self.graph, self.pairs, self.outcomes, True)
+
+
+Part = Tracked | SafePart
+
+
+def safe_part(tracked: Tracked, tails: Sequence[Tail]) -> Part:
+    """What is left where these limits are never exceeded: everything, if there are none."""
+    return SafePart(tracked, tails) if tails else tracked
 
 
 def track(

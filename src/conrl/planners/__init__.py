@@ -23,7 +23,7 @@ from conrl.planners.frontier import Frontier
 from conrl.planners.lagrangian import Lagrangian, Trace
 from conrl.planners.linear_program import LinearProgram
 from conrl.planners.result import MESSAGES, Checked, Plan, check_arrays
-from conrl.planners.single_episodes import plan_episodes
+from conrl.planners.single_episodes.planner import plan_episodes
 from conrl.plugins import Registry, check_problems, named, theirs
 from conrl.problem import ConcaveConvex, Linear, Problem
 

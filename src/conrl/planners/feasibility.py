@@ -112,7 +112,7 @@ def feasibility(
     if floors is not None:
         asked = replace(asked, floors=floors)
     if asked.on_episodes:
-        from conrl.planners.single_episodes import feasibility_of_episodes  # here: it plans
+        from conrl.planners.single_episodes.feasible import feasibility_of_episodes  # here: it plans
 
         return replace(feasibility_of_episodes(mdp, asked), cost_names=tuple(mdp.cost_names))
     model, rows = asked.bind(mdp)

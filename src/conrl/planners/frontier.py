@@ -37,7 +37,7 @@ from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Columns, Conflict
 from conrl.planners.feasibility import find_conflict, infeasible
 from conrl.planners.result import tolerance_of
-from conrl.planners.single_episodes import limited
+from conrl.planners.single_episodes.carried import limited
 from conrl.problem import Linear, Rows, as_problem
 from conrl.wording import counted, line, short
 
