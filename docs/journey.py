@@ -90,7 +90,7 @@ def planned(mdp: conrl.ConstrainedMDP, row: str) -> list[Stop]:
         ),
         Stop(
             "counted in single episodes",
-            ("model/counting.py", "model/tracking.py", "planners/single_episodes.py"),
+            ("model/counting.py", "model/tracking.py", "planners/single_episodes"),
             f"above {MUCH} in {often:.1%} of episodes;\n{RISK:.0%} instead costs {plan.reward - single.reward:.2f}",
             MODEL,
             (3, 1),

@@ -586,6 +586,24 @@ def test_a_mixture_of_plans_that_keep_a_cvar_can_exceed_it() -> None:
     assert conrl.distribution(mdp, conrl.Mixture([0.5, 0.5], ways)).cvar(0.6) == pytest.approx(5.0)
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+@pytest.mark.parametrize("seed", [0, 86, 117, 123, 128, 130])
+def test_the_unit_of_rewards_does_not_matter(seed: int, unit: float) -> None:
+    """The search over quantiles goes on to the best one, however small rewards are; on these models the first is not
+    the best."""
+    rng = np.random.default_rng(seed)
+    S, A, H = int(rng.integers(2, 4)), int(rng.integers(2, 4)), int(rng.integers(3, 6))
+    transitions = rng.dirichlet(np.full(S, 0.7), size=(S, A))
+    rewards, costs = rng.uniform(0.0, 1.0, (S, A)), rng.integers(0, 4, (S, A, 1)).astype(float)
+    problem = conrl.Linear(cvar=[(float(rng.choice([0.3, 0.5, 0.8])), float(rng.uniform(1.0, 8.0)))])
+    best, plan = (
+        conrl.plan(conrl.ConstrainedMDP(transitions, size * rewards, costs, horizon=H), problem) for size in (1.0, unit)
+    )
+    assert plan.status == best.status == "optimal"
+    assert plan.objective / unit == pytest.approx(best.objective, rel=1e-8)
+    assert plan.bound / unit == pytest.approx(best.objective, rel=1e-8)
+
+
 def test_the_frontier_against_the_probability_of_exceeding() -> None:
     mdp = conrl.envs.mars_rover(rock_reward=1.0)
     curve = conrl.frontier(mdp, chance={"crash": 0}, limits=conrl.Linear())

@@ -45,8 +45,8 @@ _NAMES = {
     "oracles": "A2C A2CSettings",
     "planners": "ColumnGeneration ConvexProgram Feasibility FleetPlan Frontier Lagrangian LinearProgram Plan",
     "planning": "plan",
-    "planners.feasibility": "feasibility",
     "planners.frontier": "frontier",
+    "planners.slack": "feasibility",
     "mixture": "Mixture",
     "policy": "Deterministic Null Policy SparsePolicy",
     "stationary_policy": "Stationary",
@@ -207,8 +207,8 @@ if TYPE_CHECKING:
         LinearProgram,
         Plan,
     )
-    from conrl.planners.feasibility import feasibility
     from conrl.planners.frontier import frontier
+    from conrl.planners.slack import feasibility
     from conrl.planning import plan
     from conrl.policy import Deterministic, Null, Policy, SparsePolicy
     from conrl.policy_file import PolicyFile

@@ -39,7 +39,7 @@ MOST_EPISODES = 2**31 - 1  # of a simulation: their totals are held in memory
 AVERAGED = 10_000  # steps of an episode of which the average is simulated, unless asked otherwise
 MOST_STEPS = 10**10  # of all episodes of a simulation together
 LONGEST = 10**7  # steps after which an episode should have ended
-SHOWN_QUANTILES = (0.05, 0.5, 0.95)  # of a simulation, in a notebook
+SHOWN_QUANTILES = (0.05, 0.5, 0.95)  # of a simulation, in a notebook and by `conrl plan --simulate`
 CUT_OFF = 1e-12  # share of the largest total that a discounted episode may leave out
 
 

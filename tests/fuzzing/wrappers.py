@@ -25,7 +25,9 @@ def space(r: random.Random, depth: int = 0) -> Any:
         lambda: spaces.MultiDiscrete(np.array(r.choice(([2, 3], [[2, 2], [1, 3]], [10**6] * 9, [1])))),
         lambda: spaces.MultiBinary(r.choice((2, 80, [2, 2]))),
         lambda: spaces.Box(0, r.choice((1, 3, 255)), (2,), r.choice((np.int8, np.uint8, np.int64))),
-        lambda: spaces.Box(np.float32([-1, r.choice((-np.inf, -5))]), np.float32([1, r.choice((np.inf, 5))])),
+        lambda: spaces.Box(
+            np.array([-1, r.choice((-np.inf, -5))], np.float32), np.array([1, r.choice((np.inf, 5))], np.float32)
+        ),
         lambda: spaces.Box(-3.4e38, 3.4e38, (r.choice((1, 3)),)),
         lambda: spaces.Box(0.0, 1.0, r.choice(((), (0,), (2, 2)))),
         lambda: spaces.Text(3),

@@ -15,10 +15,8 @@ from conrl.model.fleet_simulation import FleetSimulation
 from conrl.model.limits import read_step_limits, resolve_limits
 from conrl.planners import FleetPlan, Frontier, Plan
 from conrl.problem import Knapsack, Linear
-from conrl.simulation import Simulation
+from conrl.simulation import SHOWN_QUANTILES, Simulation
 from conrl.theory.risk import BudgetRisk
-
-QUANTILES = (0.05, 0.5, 0.95)
 
 
 def infeasible_record(error: InfeasibleError) -> Record:
@@ -182,7 +180,7 @@ def _simulation_record(mdp: ConstrainedMDP, simulation: Simulation) -> Record:
         "episodes": simulation.rewards.size,
         "mean": value_record(names, simulation.mean.value),
         "standard_error": value_record(names, simulation.standard_error.value),
-        "quantiles": {f"{q:g}": value_record(names, simulation.quantile(q).value) for q in QUANTILES},
+        "quantiles": {f"{q:g}": value_record(names, simulation.quantile(q).value) for q in SHOWN_QUANTILES},
         "exceed": named_numbers(names, simulation.exceed()),
         "fall_short": named_numbers(names, simulation.fall_short()),
         "pays_means": list(simulation.pays_means),

@@ -40,8 +40,8 @@ from conrl.estimation.posterior import Posterior
 from conrl.model import ConstrainedMDP
 from conrl.planners import ColumnGeneration, Plan
 from conrl.planners.basis import Basis, leaning
-from conrl.planners.feasibility import feasibility
 from conrl.planners.result import Checked, Confidence, split_prices
+from conrl.planners.slack import feasibility
 from conrl.policy import Policy
 from conrl.problem import Linear, Problem, Rows
 

@@ -1,9 +1,9 @@
 """What is explored: the model that is planned, a row for each slider, and what the page says about them.
 
 A row is  sign * z[1 + cost] <= bound  (`conrl.model.limits`). Every cost has a limit, perhaps an infinite one; floors
-are there where they were asked for. Limits on single episodes make another model (`single_episodes.carried`): a chance
-is one more cost, and so has a slider. *Never* is in the model itself, and a CVaR is kept at one quantile: both stay as
-they are.
+are there where they were asked for. Limits on single episodes make another model
+(`conrl.planners.single_episodes.carried`): a chance is one more cost, and so has a slider. *Never* is in the model
+itself, and a CVaR is kept at one quantile: both stay as they are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from conrl.model.fleet import Fleet
 from conrl.model.limits import Linear, Rows, resolve_limits
 from conrl.model.tails import CHANCE, CVAR, NEVER
 from conrl.oracles import SupportOracle, WithNullAction, exact_oracle
-from conrl.planners.single_episodes import carried
+from conrl.planners.single_episodes.carried import carried
 from conrl.problem import ConcaveConvex, Knapsack, Problem
 
 LIMIT, FLOOR, SHARE, FIXED = "limit", "floor", "chance", "fixed"  # kinds of rows
@@ -147,11 +147,7 @@ def _bound(problem: Linear, mdp: ConstrainedMDP, model: ConstrainedMDP) -> Linea
     """The limits and floors on the costs of the model that is planned, which has more of them with limits per step."""
     if model is mdp:
         return problem
-    _, rows = problem.bind(mdp)
-    limits, floors = np.full(model.num_costs, np.inf), np.full(model.num_costs, -np.inf)
-    upper = rows.sign > 0.0
-    limits[rows.cost[upper]], floors[rows.cost[~upper]] = rows.bound[upper], -rows.bound[~upper]
-    return Linear(limits, floors)
+    return Linear(*problem.bind(mdp)[1].bounds(model.num_costs))
 
 
 def _of_fleet(fleet: Fleet, problem: Problem) -> Subject:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from conrl.model.counting import classes_of
-from conrl.model.tracking import Tracked, realised
+from conrl.model.tracking import Tracked
 
 
 def careful_path(tracked: Tracked, cost: int) -> tuple[float, tuple[str, ...]]:
     """The least total that can surely be kept, and a path that reaches it: min over actions of max over outcomes."""
-    mdp, i = tracked.base, tracked.counter.costs.index(cost)
+    mdp, i = tracked.base, tracked.counter.place(cost)
     # On the base model: the worst case does not depend on what was spent before.
-    paid, which = classes_of(realised(mdp, tracked.counter.costs))
+    paid, which = classes_of(mdp._by_outcome([1 + i for i in tracked.counter.costs]))
     units = np.array([float(tracked.counter.in_units(i, row[i])) for row in paid])[which]
     g, S = mdp.graph, mdp.num_states
     start, first = g.start.astype(np.int64), g.first.astype(np.int64)

@@ -109,6 +109,10 @@ class Counter:
         """Nothing is spent before the first step; a cap below that is reached at once."""
         return self.add((0,) * len(self.costs), (0,) * len(self.costs))
 
+    def place(self, cost: int) -> int:
+        """Where a cost of the model stands among those that are counted."""
+        return self.costs.index(cost)
+
     def add(self, total: Spent, more: Spent) -> Spent:
         return tuple(
             a + b if cap is None else min(a + b, cap) for a, b, cap in zip(total, more, self.caps, strict=True)

@@ -325,18 +325,6 @@ def _read_limits(limits: Any, floors: Any, per_step: Any, names: tuple[str, ...]
     }
 
 
-def _read_numbers(values: Any, what: str, key: tuple[str, ...], none: float) -> Float:
-    """[n] from a list; `none` where there is None. Neither a truth value nor nan is a number."""
-    given = values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else values
-    read = np.full(len(given), none)
-    for i, x in enumerate(given):
-        if x is not None:
-            if not is_number(x) and not (isinstance(x, (float, np.floating)) and x == none):
-                raise ModelError(f"{what} holds {shown(x)}; it must be a number, or {none:g} for none", key=key)
-            read[i] = float(x)
-    return read
-
-
 def _read_spent(spent: Any, names: tuple[str, ...]) -> Float:
     """[d]: what was spent of each cost; nothing where it is not said."""
     if isinstance(spent, Mapping):
@@ -349,7 +337,13 @@ def _read_spent(spent: Any, names: tuple[str, ...]) -> Float:
     listed = [spent] if is_number(spent) and len(names) == 1 else spent
     if not is_list(listed) or isinstance(listed, (str, bytes)) or len(listed) != len(names):
         raise ModelError(f"spent is {shown(spent)}; expected a number for each of {len(names)} costs", key=("spent",))
-    return _read_numbers(listed, "spent", ("spent",), 0.0)
+    read = np.zeros(len(names))
+    for i, x in enumerate(listed.tolist() if isinstance(listed, np.ndarray) and listed.ndim == 1 else listed):
+        if x is not None:
+            if not is_number(x):
+                raise ModelError(f"spent holds {shown(x)}; it must be a number, or 0 for none", key=("spent",))
+            read[i] = float(x)
+    return read
 
 
 def _placed(fleet: Fleet, states: Int, passed: int) -> tuple[tuple[Stack, ...], Int | None]:

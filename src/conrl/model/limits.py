@@ -56,6 +56,13 @@ class Rows:
         G[np.arange(self.size), 1 + self.cost] = self.sign
         return G
 
+    def bounds(self, num_costs: int) -> tuple[Float, Float]:
+        """[d] each: the limits and the floors of all costs; an infinity is none."""
+        limits, floors = np.full(num_costs, np.inf), np.full(num_costs, -np.inf)
+        upper = self.sign > 0.0
+        limits[self.cost[upper]], floors[self.cost[~upper]] = self.bound[upper], -self.bound[~upper]
+        return limits, floors
+
     def kept(self, costs: Float) -> Bool:
         """[..., R]: whether costs [..., R], one for each row, keep it, but for rounding."""
         largest = np.abs(costs).max(axis=tuple(range(costs.ndim - 1)), initial=0.0)

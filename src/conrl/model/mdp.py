@@ -469,9 +469,13 @@ class ConstrainedMDP(Displayed):
     @property
     def pay_by_outcome(self) -> Float:
         """[N, 1+d]: what each outcome pays; the mean of its pair where that is all that is known."""
+        return self._by_outcome(slice(None))
+
+    def _by_outcome(self, columns: slice | Sequence[int]) -> Float:
+        """[N, m]: the same of some totals alone; those of the others are not written out."""
         if self.outcome_pay is not None:
-            return self.outcome_pay
-        return np.repeat(self.pay, np.diff(self.graph.start), axis=0)
+            return self.outcome_pay[:, columns]
+        return np.repeat(self.pay[:, columns], np.diff(self.graph.start), axis=0)
 
     @property
     def pays(self) -> Bool:

@@ -49,6 +49,10 @@ class Tail(NamedTuple):
         """What the quantity may be at most."""
         return self.share if self.kind == CHANCE else self.limit
 
+    def text(self, cost_names: Sequence[str]) -> str:
+        """The limit in words, as plans and conflicts name it."""
+        return f"{self.quantity(cost_names)} <= {self.bound:.10g}"
+
 
 def read_tails(given: Mapping[str, Any], cost_names: Sequence[str]) -> tuple[Tail, ...]:
     """The limits on single episodes that were given by kind, then by cost name (or in a list, by position)."""

@@ -62,12 +62,21 @@ class Tracked:
     successor: Index  # [N]: a node
     after: Int  # [N]: the number of the total after the outcome, also after the last step
     initial: Float  # [n]
+    empty = False  # of a `SafePart` nothing may be left
     _made: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def size(self) -> int:
         """n."""
         return self.state.size
+
+    @property
+    def largest(self) -> float:
+        """No policy has a total reward of a larger size."""
+        reward = np.abs(self.base.pay[self.pair, 0])
+        if self.base.bonus is not None:
+            reward += self.base.bonus[self.pair, 0]
+        return float(self.base.horizon * reward.max())
 
     @property
     def probability(self) -> Float:
@@ -95,7 +104,7 @@ class Tracked:
 
     def exceeds(self, tail: Tail) -> Bool:
         """[totals]: which of them are above the threshold."""
-        i = self.counter.costs.index(tail.cost)
+        i = self.counter.place(tail.cost)
         most = self.counter.above(i, tail.threshold)
         return np.array([value[i] > most for value in self.totals])
 
@@ -107,7 +116,7 @@ class Tracked:
 
     def excess(self, cost: int, t: int) -> Column:
         """The mean of max(C - t, 0), for t units that are not above the largest threshold."""
-        i = self.counter.costs.index(cost)
+        i = self.counter.place(cost)
         asked, which = self._changes
         before, step = np.divmod(asked, len(self._steps))
         spent = _whole([value[i] for value in self.totals])
@@ -253,12 +262,12 @@ class SafePart:
         return self.tracked._model(columns, self.graph, self.pairs, self.outcomes, True)
 
 
-def realised(mdp: ConstrainedMDP, costs: Sequence[int]) -> Float:
-    """[N, m]: what each outcome costs; the mean of its pair where the model does not say."""
-    columns = [1 + i for i in costs]
-    if mdp.outcome_pay is not None:
-        return mdp.outcome_pay[:, columns]
-    return np.repeat(mdp.pay[:, columns], np.diff(mdp.graph.start), axis=0)
+Part = Tracked | SafePart
+
+
+def safe_part(tracked: Tracked, tails: Sequence[Tail]) -> Part:
+    """What is left where these limits are never exceeded: everything, if there are none."""
+    return SafePart(tracked, tails) if tails else tracked
 
 
 def track(
@@ -270,7 +279,7 @@ def track(
     most: float,
 ) -> Tracked:
     """Count these costs, up to their largest thresholds; raises `TooManyTotals` beyond `most`."""
-    paid, which = classes_of(realised(mdp, costs))
+    paid, which = classes_of(mdp._by_outcome([1 + i for i in costs]))
     counter = counter_for(costs, [mdp.cost_names[i] for i in costs], paid, thresholds, grids, rounding)
     steps = [tuple(counter.in_units(i, x) for i, x in enumerate(row)) for row in paid]
     return build(mdp, counter, steps, which, most)
@@ -278,7 +287,7 @@ def track(
 
 def track_as(mdp: ConstrainedMDP, counter: Counter, most: float = np.inf) -> Tracked:
     """Count as a counter does that was made for another model, perhaps."""
-    paid, which = classes_of(realised(mdp, counter.costs))
+    paid, which = classes_of(mdp._by_outcome([1 + i for i in counter.costs]))
     steps = [tuple(counter.in_units(i, x) for i, x in enumerate(row)) for row in paid]
     return build(mdp, counter, steps, which, most)
 

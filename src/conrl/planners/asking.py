@@ -14,7 +14,7 @@ from conrl.foreign import theirs
 from conrl.model import ConstrainedMDP
 from conrl.planners.registry import Planner, is_ours
 from conrl.planners.result import MESSAGES, Checked, Plan, check_arrays
-from conrl.planners.single_episodes import plan_episodes
+from conrl.planners.single_episodes.planner import plan_episodes
 from conrl.problem import ConcaveConvex, Linear, Problem
 
 USUAL_TOLERANCE = 1e-9  # where a planner has none of its own

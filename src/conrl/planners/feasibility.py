@@ -1,4 +1,4 @@
-"""Can the limits be kept, by how much, and if not, which of them conflict?
+"""Which limits conflict, if they cannot all be kept, and the proof of it.
 
 Limits conflict exactly if some multipliers lambda >= 0 have lambda.(G z - h) > 0 for every value vector z (Farkas):
 those multipliers are the proof, and one backward induction checks it. A conflict is made irreducible by leaving out
@@ -10,27 +10,24 @@ When a row counts as kept: `conrl.planners.allowance`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from conrl._types import Float
-from conrl.errors import InfeasibleError, SpecError
-from conrl.model import ConstrainedMDP
-from conrl.model.mdp import need_model
+from conrl.errors import InfeasibleError
 from conrl.model.reading import default_cost_names
 from conrl.notebook import Columns, Display, Displayed, Framed
-from conrl.oracles import ModelOracle, SupportOracle, exact_oracle
+from conrl.oracles import ModelOracle, SupportOracle
 from conrl.planners.column_generation.cones import Cones
 from conrl.planners.column_generation.convex import Separated, maximise_convex
 from conrl.planners.column_generation.expressions import Expressions
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict, Met
-from conrl.problem import ConcaveConvex, Linear, Rows, as_problem
+from conrl.problem import ConcaveConvex, Rows
 from conrl.wording import line, listed, totals
 
 SLACK_TOLERANCE = 1e-9
@@ -92,52 +89,9 @@ class Feasibility(Displayed, Framed):
         return Display("Infeasible: these cannot be kept together", columns, path)
 
 
-def feasibility(
-    mdp: ConstrainedMDP,
-    limits: ArrayLike | Mapping[str, float] | Linear | None = None,
-    floors: ArrayLike | Mapping[str, float] | None = None,
-) -> Feasibility:
-    """Whether some policy keeps the limits, without planning for reward.
-
-    `limits` and `floors` are as in `Linear` (which may be given itself, also with limits on single episodes); by
-    default the model's own limits.
-    """
-    need_model(mdp, "feasibility")
-    asked = as_problem(limits, mdp.limits)
-    if not isinstance(asked, Linear):
-        raise SpecError(f"feasibility takes limits or a Linear problem, not {type(asked).__name__}")
-    if asked.floors is not None and floors is not None:
-        raise SpecError("floors were given twice: in the problem, and as floors=")
-    if floors is not None:
-        asked = replace(asked, floors=floors)
-    if asked.on_episodes:
-        from conrl.planners.single_episodes import feasibility_of_episodes  # here: it plans
-
-        return replace(feasibility_of_episodes(mdp, asked), cost_names=tuple(mdp.cost_names))
-    model, rows = asked.bind(mdp)
-    oracle, d = exact_oracle(model), mdp.num_costs
-    columns = Met()
-    conflict = find_conflict(oracle, rows, columns)
-    if conflict is not None:
-        proof = _explain(oracle, rows, conflict)
-        return replace(proof, least=proof.least[:d], greatest=proof.greatest[:d], cost_names=tuple(mdp.cost_names))
-    least, greatest = (values[:d] for values in extremes(oracle))
-    slack = np.full(d, np.inf)
-    for r in np.flatnonzero((rows.sign > 0.0) & (rows.cost < d)):
-        others = rows.select(np.arange(rows.size) != r)
-        direction = -rows.matrix(model.num_costs)[r]
-        try:
-            least_use = -maximise(oracle, direction, others, tol=SLACK_TOLERANCE, columns=columns).objective
-        except Conflict:  # underflow decided otherwise this time: they are kept, and by nothing
-            slack[rows.cost[r]] = 0.0
-            continue
-        slack[rows.cost[r]] = max(float(rows.bound[r]) - least_use, 0.0)
-    return Feasibility(True, least, greatest, slack, cost_names=tuple(mdp.cost_names))
-
-
 def infeasible(oracle: SupportOracle, rows: Rows, conflict: Conflict) -> InfeasibleError:
     """The error for rows that cannot be kept, with its proof."""
-    proof = _explain(oracle, rows, conflict)
+    proof = explain(oracle, rows, conflict)
     verb = "cannot be kept" if len(proof.conflict) == 1 else "cannot be kept together"
     told = "".join(f"; {text}" for text in _how_near(rows, proof))
     return InfeasibleError(f"infeasible: {' and '.join(proof.conflict)} {verb}{told}", proof)
@@ -192,7 +146,7 @@ def find_conflict(oracle: SupportOracle, rows: Rows, columns: Met | None = None)
     return None
 
 
-def _explain(oracle: SupportOracle, rows: Rows, conflict: Conflict) -> Feasibility:
+def explain(oracle: SupportOracle, rows: Rows, conflict: Conflict) -> Feasibility:
     """A conflict made irreducible (the deletion filter above), with multipliers that add up to 1."""
     columns = Met()
     kept = np.flatnonzero(conflict.multipliers > 0.0)

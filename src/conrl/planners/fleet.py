@@ -32,7 +32,7 @@ from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict, Optimum
 from conrl.planners.feasibility import infeasible
 from conrl.planners.fleet_plan import FleetPlan, Mix, Split
-from conrl.planners.result import Checked, certify, split_prices
+from conrl.planners.result import Checked, certify, split_prices, tolerance_of
 from conrl.problem import Rows, as_problem
 
 
@@ -75,7 +75,8 @@ def _split(fleet: Fleet, best: Optimum, rows: Rows, tol: float, upper: Float, lo
         allowance = allowance.of(best.weights @ errors)
     counts, stated, most = fleet.counts, best.allowance, allowance.computed
     points = oracle.points_apart(best.directions)  # [n, M, width]
-    least = best.objective - 0.1 * _tolerance(oracle, best.objective, tol)
+    largest = oracle.horizon * float(oracle.scale[0])
+    least = best.objective - 0.1 * tolerance_of(tol, best.objective, largest)
     for reduced in (True, False):
         split, value = _assign(best, rows, points, counts, reduced)
         total = np.array([math.fsum(column) for column in (counts[:, None] * value).T])
@@ -84,7 +85,7 @@ def _split(fleet: Fleet, best: Optimum, rows: Rows, tol: float, upper: Float, lo
             break
     if not (over <= stated).all():
         raise RunError("the plan found breaks a limit by more than rounding; measure costs in units nearer to 1")
-    tolerance = _tolerance(oracle, float(total[0]), tol)
+    tolerance = tolerance_of(tol, float(total[0]), largest)
     bound, closed = certify(best.bound, float(total[0]), tolerance, float(best.multipliers @ stated))
     status = "optimal" if closed else "iteration limit" if best.exhausted else "inaccurate"
     d, H = fleet.num_costs, fleet.horizon
@@ -114,11 +115,6 @@ def _split(fleet: Fleet, best: Optimum, rows: Rows, tol: float, upper: Float, lo
         directions=best.directions,
         split=split,
     )
-
-
-def _tolerance(oracle: SumOracle, objective: float, tol: float) -> float:
-    """As in `column_generation.search`: relative to the objective, and to the largest possible total."""
-    return tol * min(max(1.0, abs(objective)), oracle.horizon * float(oracle.scale[0]))
 
 
 def _assign(best: Optimum, rows: Rows, points: Float, counts: Float, reduced: bool) -> tuple[Split, Float]:

@@ -34,7 +34,8 @@ from conrl.planners.basis import seen_steps
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict, Met
 from conrl.planners.feasibility import find_conflict, infeasible
-from conrl.planners.single_episodes import limited
+from conrl.planners.result import tolerance_of
+from conrl.planners.single_episodes.carried import limited
 from conrl.problem import Linear, Rows, as_problem
 from conrl.rounding import HALF_ULP
 from conrl.wording import counted, line, short
@@ -228,7 +229,7 @@ class _Search:
 
     def tolerance(self, u: _Vertex, v: _Vertex) -> float:
         """How far the curve may rise above their chord: in proportion to the smaller reward and the largest total."""
-        return self.tol * min(max(1.0, min(abs(u.y), abs(v.y))), self.largest)
+        return tolerance_of(self.tol, min(abs(u.y), abs(v.y)), self.largest)
 
     def noise(self, slope: float, v: _Vertex) -> float:
         """What rounding alone can lift the support above a chord with that slope that ends in v."""

@@ -41,7 +41,7 @@ from conrl.oracles import ModelOracle, SupportOracle, WithNullAction, exact_orac
 from conrl.planners.allowance import Allowance
 from conrl.planners.column_generation.planner import ColumnGeneration
 from conrl.planners.feasibility import find_conflict, infeasible
-from conrl.planners.result import Checked, Plan, certify, split_prices
+from conrl.planners.result import Checked, Plan, certify, split_prices, tolerance_of
 from conrl.policy import Policy
 from conrl.problem import Knapsack, Linear, Problem, Rows
 from conrl.stationary_policy import Stationary
@@ -133,7 +133,7 @@ class LinearProgram:
         multipliers = solution.multipliers
         reward = np.eye(1 + mdp.num_costs)[0]
         asked: SupportOracle = WithNullAction(oracle) if null else oracle
-        tolerance = self.tol * max(1.0, abs(solution.objective))
+        tolerance = tolerance_of(self.tol, solution.objective, oracle.horizon * float(oracle.scale[0]))
         direction = reward - multipliers @ rows.matrix(mdp.num_costs)
         bound = asked.support(direction).value + float(multipliers @ rows.bound)
         bound += allowance.outward(reward, multipliers, tolerance)
@@ -160,11 +160,11 @@ class LinearProgram:
     def _within(self, oracle: ModelOracle, rows: Rows, null: bool, bound: Float, aim: Float) -> _Solution:
         """HiGHS' answer for other bounds on the rows, evaluated; an error if there is none."""
         mdp = oracle.mdp
-        highs, status = self._solve(mdp, replace(rows, bound=bound), null)
+        highs, status = self._solve(mdp, rows.at(bound), null)
         if status in (*_INFEASIBLE, *_GAVE_UP):  # of what cannot be kept, it may not know that it cannot
             _raise_conflict(oracle, rows)
             # Limits that are tight to rounding: kept within the allowance, as every planner understands it.
-            highs, status = self._solve(mdp, replace(rows, bound=rows.bound + aim), null)
+            highs, status = self._solve(mdp, rows.at(rows.bound + aim), null)
         if status != highspy.HighsModelStatus.kOptimal:
             raise RunError(
                 f"HiGHS ended as {highs.modelStatusToString(status)} on {_size_of(highs)}; raise time_limit or use "

@@ -312,6 +312,14 @@ def check_arrays(given: Any, what: str) -> None:
         raise SpecError(f"{what} is {shown(given)}; it must be None or a mapping from names to numpy arrays")
 
 
+def tolerance_of(tol: float, objective: float, largest: float) -> float:
+    """What is allowed between a bound and the objective: `tol` x max(1, |objective|), and at most `tol` x `largest`.
+
+    Totals are at most that large: rewards of 1e-6 are not planned to 1e-9.
+    """
+    return tol * min(max(1.0, abs(objective)), largest)
+
+
 def certify(bound: float, objective: float, tolerance: float, bought: float) -> tuple[float, bool]:
     """The bound to report, and whether it proves the objective to within `tolerance`.
 

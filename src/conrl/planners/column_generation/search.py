@@ -19,7 +19,7 @@ import numpy as np
 from conrl._types import Bool, Float
 from conrl.oracles.protocols import SupportOracle, Supports
 from conrl.planners.allowance import Allowance
-from conrl.planners.result import certify
+from conrl.planners.result import certify, tolerance_of
 from conrl.policy import Policy
 from conrl.problem import Rows
 
@@ -159,7 +159,6 @@ class RowSearch(Search):
         self.allowance = Allowance(oracle, rows)
         self._errors: dict[int, Float] = {}  # of columns, where they are judged each by itself
         self._last = self.allowance  # of the mixture looked at last
-        # Totals are at most that large: rewards of 1e-6 are not planned to 1e-9.
         self.largest = oracle.horizon * float(np.abs(a) @ oracle.scale)
 
     def strict(self) -> Self:
@@ -195,7 +194,7 @@ class RowSearch(Search):
 
     def tolerance(self, objective: float) -> float:
         """What is allowed between the bound and the objective."""
-        return self.tol * min(max(1.0, abs(objective)), self.largest)
+        return tolerance_of(self.tol, objective, self.largest)
 
     def is_closed(self, bound: float, objective: float) -> bool:
         """Whether the gap is within the tolerance."""

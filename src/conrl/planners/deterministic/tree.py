@@ -30,6 +30,7 @@ from conrl.planners.allowance import Allowance
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict, Optimum
 from conrl.planners.deterministic.local_search import LocalSearch
+from conrl.planners.result import tolerance_of
 from conrl.problem import Rows
 
 TIGHTER = 8  # times that the rows are lowered to find a first policy
@@ -103,7 +104,7 @@ class Tree:
     @property
     def tolerance(self) -> float:
         best = self.local.best
-        return 0.0 if best is None else self.tol * min(max(1.0, abs(best.objective)), self.largest)
+        return 0.0 if best is None else tolerance_of(self.tol, best.objective, self.largest)
 
     @property
     def is_closed(self) -> bool:
@@ -156,7 +157,7 @@ class Tree:
             if self.clock.is_up or (over <= self.allowance.computed).all() or np.array_equal(over, last):
                 return
             last = over
-            rows = Rows(rows.cost, rows.sign, rows.bound - over, rows.cost_names)
+            rows = rows.at(rows.bound - over)
             try:
                 optimum = maximise(self.oracle, self.reward, rows, tol=max(self.tol, 1e-6), start=start)
             except (Conflict, RunError):
