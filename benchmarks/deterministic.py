@@ -27,6 +27,9 @@ MODELS: list[tuple[str, dict[str, Any]]] = [
     ("pricing-hours", {}),
     ("bidding", {}),
     ("cluster", {}),
+    ("factored", {}),
+    ("media-streaming", {}),
+    ("inventory", {}),
 ]
 
 

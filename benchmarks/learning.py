@@ -197,7 +197,7 @@ def model(size: int, band: int | None) -> conrl.ConstrainedMDP:
     mdp = random_cmdp(states=size, actions=4, successors=5, horizon=30, band=band)
     if band is None:
         return mdp
-    return mdp.replace(initial=np.full(size, 1.0 / size))  # else only the neighbourhood of one state is ever seen
+    return mdp.replace(initial=np.full(size, 1.0 / size))  # else only the neighborhood of one state is ever seen
 
 
 def slopes(costs: list[Cost]) -> str:

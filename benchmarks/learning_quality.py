@@ -84,7 +84,7 @@ class Run(NamedTuple):
     seed: int
     reward: float  # exact, of the executed policies, mean over episodes 400-600
     cost: float
-    realised_cost: float  # all 600 episodes
+    realized_cost: float  # all 600 episodes
     above_limit: int  # episodes at which the mean exact cost of `WINDOW` is above the limit
     solved_from: int | None  # from which their mean reward stays within `NEAR` of the optimum, whatever the cost
 
@@ -117,7 +117,7 @@ def load() -> list[Run]:
             int(r["seed"]),
             float(r["reward"]),
             float(r["cost"]),
-            float(r["realised_cost"]),
+            float(r["realized_cost"]),
             int(r["above_limit"]),
             int(r["solved_from"]) if r["solved_from"] else None,
         )
@@ -135,7 +135,7 @@ def report() -> None:
             mine = [r for r in runs if r.environment == environment and r.seed in seeds]
             rows = [[s, *summary(some)] for s in settings if (some := [r for r in mine if r.setting == s])]
             header = ["bonus (reward, cost) / sqrt(N)", "reward", "cost", "worst seed's reward", "worst seed's cost"]
-            table([*header, "realised cost of 600", "mean cost of 20 above limit", "within 5% from episode"], rows)
+            table([*header, "realized cost of 600", "mean cost of 20 above limit", "within 5% from episode"], rows)
 
 
 def summary(runs: list[Run]) -> list[str]:
@@ -147,7 +147,7 @@ def summary(runs: list[Run]) -> list[str]:
         with_error([r.cost for r in runs]),
         f"{min(r.reward for r in runs):.3f}",
         f"{max(r.cost for r in runs):.3f}",
-        with_error([r.realised_cost for r in runs], 1),
+        with_error([r.realized_cost for r in runs], 1),
         f"{np.mean([r.above_limit for r in runs]):.0f}",
         when + (f", never in {never}" if never else ""),
     ]

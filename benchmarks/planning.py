@@ -228,7 +228,7 @@ def sweeps() -> None:
         times: list[float] = []
         for size in (1_000, 3_000, 10_000, 30_000, 100_000):
             mdp = random_cmdp(size, 4, 5, 3, seed=0, band=band)
-            if band:  # from everywhere: else only the neighbourhood of the start would be swept
+            if band:  # from everywhere: else only the neighborhood of the start would be swept
                 mdp = mdp.replace(initial=np.full(size, 1.0 / size))
             rows.append([f"{size:,}", *sweep(mdp, max(3, 200_000 // size), work, times)])
         header = [f"S, {kind}", "backward induction", "QuantEcon", "ratio (goal 2x in every row)"]

@@ -4,7 +4,7 @@
     .venv/bin/python benchmarks/versus.py ../before/src
 
 Each version has a process of its own, which answers one question at a time, so that whatever else the machine does
-slows both alike; what counts is its processor time (both run on one thread). A ratio is taken of neighbours, and the
+slows both alike; what counts is its processor time (both run on one thread). A ratio is taken of neighbors, and the
 median of all of them is printed.
 """
 

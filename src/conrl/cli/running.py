@@ -25,8 +25,8 @@ Examples:
   conrl act policy.json --step 0 --state start --component 1
   conrl act policy.json --step 5 --state home --spent fuel=2.5
 
-POLICY is .json, as conrl plan --out writes it. The name of the action is all that is printed. Where the policy draws
-lots, it is drawn by the system's own randomness, or by --seed.
+POLICY is .json, as conrl plan --out writes it. The name of the action is all that is printed. Where the policy is
+random, the action is drawn at random; --seed makes the draw repeatable.
 
 A file with several policies needs one drawn for each episode: --begin prints its number, or "skip" for an episode that
 is not to be played.""",
