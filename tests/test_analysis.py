@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import conrl
 from conrl.cli.main import main
-from conrl.experiments import RunRecord, Study, environments, load, parse_spec, run_study
+from conrl.experiments import Job, Run, RunRecord, Study, environments, load, parse_spec, run_study
 from conrl.experiments.curves import spaced
 from conrl.experiments.report import contents
 from conrl.metrics import NEAR, OVER, WINDOW
@@ -621,6 +621,16 @@ def test_a_horizon_among_the_settings_is_that_of_the_optimum(tmp_path: Path) -> 
     path.write_text(json.dumps(config))
     best = conrl.plan(conrl.envs.mars_rover(rock_reward=1.0, horizon=20)).reward
     assert load(tmp_path).optimum("mars-rover", "conrl") == pytest.approx(best)
+
+
+def test_a_run_of_another_version_is_compared_as_far_as_its_settings_tell(tmp_path: Path) -> None:
+    """Its digest was another one."""
+    Run(Job(env="box", algorithm="ucbvi", episodes=3), tmp_path).play()
+    path = tmp_path / "box" / "ucbvi" / "seed-000" / "config.json"
+    config = json.loads(path.read_text())
+    for version, known in ((config["version"], False), (config["version"] - 1, True)):
+        path.write_text(json.dumps(config | {"version": version, "model": "0" * 32}))
+        assert (load(tmp_path).environments["box"].optimum is not None) == known
 
 
 def test_a_run_is_not_compared_with_another_model(tmp_path: Path) -> None:
