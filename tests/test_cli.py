@@ -650,3 +650,16 @@ def test_completion_offers_names_and_files() -> None:
     assert offered("learn", "box", "--preset", "a") == ["authors"]
     assert offered("learn", "box", "--algorithm", "ucbvi", "--preset", "") == ["default", "theory"]
     assert offered("learn", "box", "--algorithm", "nobody", "--preset", "") == []
+
+
+def test_limits_on_steps_are_told_by_place_and_not_by_name(tmp_path: Path) -> None:
+    """A cost may be called as another one's limit on a step is."""
+    path = tmp_path / "names.csv"
+    path.write_text(
+        "state,action,next_state,probability,reward,cost_x,cost_x at step 0\ns,go,s,1,1,1,7\ns,stay,s,1,0,0,0\n"
+    )
+    for more in ((), ("--limit", "x at step 0=9")):
+        told = record("plan", path, "--horizon", 2, "--per-step", "x=0.5", *more)["per_step"]["x"]
+        assert [(row["step"], row["limit"]) for row in told] == [(0, 0.5), (1, 0.5)]
+        assert [row["value"] for row in told] == pytest.approx([0.5, 0.5])
+        assert [row["price"] for row in told] == pytest.approx([1.0, 1.0])

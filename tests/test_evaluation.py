@@ -317,3 +317,38 @@ def test_episodes_that_are_all_skipped_cost_nothing_of_each() -> None:
     skipped = dataclasses.replace(plan, skip=1.0)
     played = conrl.simulate(conrl.envs.CMDPEnv(mdp), skipped, 3)
     assert played.costs.tolist() == [[0.0]] * 3
+
+
+def test_a_small_cost_is_above_a_limit_of_0_whatever_other_episodes_cost() -> None:
+    mdp = conrl.ConstrainedMDP.from_outcomes(
+        [0, 0], [0, 0], [0, 0], [0.01, 0.99], [[0.0, 1e9], [0.0, 0.5]], num_states=1, num_actions=1, horizon=1
+    )
+    policy = conrl.Deterministic([[0]], 1)
+    assert conrl.simulate(mdp, policy, 1000).exceed([0.0]) == [1.0]
+    assert conrl.distribution(mdp, policy).exceed(0.0) == 1.0
+
+
+def test_dust_is_not_above_a_limit_of_0() -> None:
+    mdp = conrl.ConstrainedMDP.from_outcomes(
+        [0, 1, 2], [0, 0, 0], [1, 2, 2], [1.0, 1.0, 1.0], [[0.0, 0.3], [0.0, -0.1], [0.0, -0.2]],
+        num_states=3, num_actions=1, horizon=3,
+    )  # fmt: skip
+    seen = conrl.simulate(mdp, conrl.Deterministic(np.zeros((3, 3), dtype=int), 1), 3)
+    assert (seen.costs != 0.0).all()
+    assert seen.exceed([0.0]) == [0.0]
+
+
+def test_a_mixture_with_the_null_policy_is_played() -> None:
+    mdp = conrl.ConstrainedMDP([[[1.0]]], [[1.0]], [[[1.0]]], 1)
+    mix = conrl.Mixture([0.5, 0.5], [conrl.Null(1, 1, 1), conrl.Deterministic([[0]], 1)])
+    seen = conrl.simulate(mdp, mix, 2000)
+    assert set(seen.rewards) == {0.0, 1.0}
+    assert abs(seen.rewards.mean() - conrl.evaluate(mdp, mix).reward) < 0.05
+
+
+def test_the_reachable_part_of_a_model_by_step_is_refused() -> None:
+    from conrl.model.transform import reachable_part
+
+    mdp = conrl.ConstrainedMDP(np.ones((2, 1, 1, 1)), np.ones((2, 1, 1)), None, 2)
+    with pytest.raises(conrl.ModelError, match="depends on the step"):
+        reachable_part(mdp)

@@ -714,3 +714,10 @@ def test_other_limits_for_the_same_fleet() -> None:
     assert conrl.plan(fleet, {"crews": 2}).reward == 2.0
     assert conrl.plan(fleet, conrl.Linear(None, {"crews": 3})).reward == 12.0
     assert conrl.plan(fleet, limits=[1.5]).limits.tolist() == [1.5]
+
+
+def test_later_steps_have_their_own_numbers_in_a_table() -> None:
+    mdp = conrl.ConstrainedMDP([[[1.0], [1.0]]], [[0.0, 1.0]], [[[0.0], [1.0]]], 4, cost_names=["crews"])
+    plan = conrl.plan(conrl.Fleet([(mdp, 3)], per_step={"crews": [3, 3, 1, 2]}).at([0, 0, 0], 2))
+    shown = [name for name in plan._columns()["total"] if "step" in name]
+    assert shown == [row.name.rpartition(" <= ")[0] for row in plan.rows] == ["crews at step 2", "crews at step 3"]

@@ -992,3 +992,38 @@ def test_a_distribution_of_too_many_totals_says_so() -> None:
     plan = conrl.plan(mdp, conrl.Linear(chance={"cost0": (700, 0.2)}))
     with pytest.raises(conrl.ModelError, match="simulate instead"):
         conrl.distribution(mdp, plan, "cost1")
+
+
+# -- what an attack found ---------------------------------------------------------------------------------
+
+
+def still(costs: list[float], horizon: int = 1, names: list[str] | None = None) -> conrl.ConstrainedMDP:
+    """One state and one action."""
+    return conrl.ConstrainedMDP([[[1.0]]], [[1.0]], [[costs]], horizon, cost_names=names)
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_conflict_names_the_cvar_that_cannot_be_kept(kept: int) -> None:
+    """Two on one cost, in both orders; and two costs, the name of one of which begins like the other's."""
+    pair = [(0.1, 100), (0.9, 1)]
+    with pytest.raises(conrl.InfeasibleError) as found:
+        conrl.plan(still([3.0], names=["x"]), conrl.Linear(cvar={"x": pair[:: 1 - 2 * kept]}))
+    assert found.value.feasibility.conflict == ("CVaR 0.9 of x <= 1",)
+    mdp = still([0.0, 3.0], names=["a", "a - b"])
+    with pytest.raises(conrl.InfeasibleError) as found:
+        conrl.plan(mdp, conrl.Linear(cvar={"a": (0.5, 100), "a - b": (0.9, 1)}))
+    assert found.value.feasibility.conflict == ("CVaR 0.9 of a - b <= 1",)
+    mdp = still([3.0, 0.0], names=["x", "excess of CVaR 0.9 of x"])  # what the search calls it by itself
+    with pytest.raises(conrl.InfeasibleError) as found:
+        conrl.plan(mdp, conrl.Linear(cvar={"x": (0.9, 1)}))
+    assert found.value.feasibility.conflict == ("CVaR 0.9 of x <= 1",)
+
+
+def test_feasibility_with_a_bonus_is_that_of_the_plan() -> None:
+    mdp = still([1.0], 2).with_bonus([[[0.0, 0.5]]])
+    free = {"cost": (5, 1.0)}  # limits nothing
+    for limit in (1.5, 2.5):
+        plain, same = (conrl.feasibility(mdp, conrl.Linear([limit], chance=x)) for x in (None, free))
+        assert plain.feasible
+        assert same.feasible
+        np.testing.assert_allclose(same.slack, plain.slack, atol=1e-9)

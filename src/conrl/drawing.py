@@ -17,9 +17,9 @@ from conrl.errors import SpecError
 from conrl.io.files import atomic_write
 from conrl.model.layout import Layout
 from conrl.planners import Frontier, Plan
-from conrl.policy_map import DIRECTIONS, FREE, KINDS, RARE, SHOWN, WALLS, Play, grid_layout, grid_play, percent
+from conrl.policy_map import DIRECTIONS, FREE, KINDS, RARE, SHOWN, WALLS, Play, grid_layout, grid_play
 from conrl.problem import Linear
-from conrl.wording import counted, short
+from conrl.wording import counted, percent, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,6 +21,7 @@ from conrl.policy import Deterministic, Policy, SparsePolicy
 from conrl.policy_file import LEAST_SKIP, PolicyFile
 from conrl.spending import SpentPolicy
 from conrl.stationary_policy import Stationary
+from conrl.wording import percent
 
 
 def load_policy(path: str | Path, mdp: ConstrainedMDP | None = None) -> Any:
@@ -40,7 +41,7 @@ def load_policy(path: str | Path, mdp: ConstrainedMDP | None = None) -> Any:
         read = PolicyFile.load(path)
         if read.skip > LEAST_SKIP:
             raise ModelError(
-                f"{path}: {read.skip:.1%} of all episodes are to be skipped, which a policy alone does not say; "
+                f"{path}: {percent(read.skip)} of all episodes are to be skipped, which a policy alone does not say; "
                 "PolicyFile.load has both"
             )
         if mdp is None:

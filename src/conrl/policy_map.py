@@ -20,6 +20,7 @@ from conrl.mixture import Mixture, parts_of
 from conrl.model import ConstrainedMDP
 from conrl.model.layout import Layout
 from conrl.policy import Policy
+from conrl.wording import percent
 
 StyledRow = list[tuple[str, str]]  # pieces of text, each with a style in rich's words
 
@@ -162,11 +163,3 @@ def policy_legend(mdp: ConstrainedMDP, ends: bool = True) -> str:
     words += ["█ wall"] if signs & set(WALLS) else []
     words += ["· never visited", *(["%: of episodes end there"] if ends else [])]
     return ", ".join(words)
-
-
-def percent(share: float) -> str:
-    """
-    >>> percent(0.1), percent(0.0123), percent(0.0012)
-    ('10%', '1.2%', '0.12%')
-    """
-    return f"{100.0 * share:.{0 if share >= 0.095 else 1 if share >= 0.0095 else 2}f}%"

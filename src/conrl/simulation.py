@@ -25,7 +25,7 @@ from conrl.model.criteria import Average, Discounted
 from conrl.model.limits import resolve_limits, rounding_slack
 from conrl.model.reading import default_cost_names
 from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
-from conrl.policy import Policy
+from conrl.policy import Null, Policy
 from conrl.sampling import Dynamics, draw
 from conrl.spending import Player
 from conrl.stationary_policy import Stationary
@@ -171,6 +171,8 @@ def simulate(
     which = np.zeros(episodes, dtype=int)
     if len(parts) > 1:
         which = draw(np.array([part.weight for part in parts]), generator.random(episodes))
+    null = [i for i, part in enumerate(parts) if isinstance(part.policy, Null)]
+    which = np.where(np.isin(which, null), -1, which)
     if skip > 0.0:
         which = np.where(generator.random(episodes) < skip, -1, which)
     if not isinstance(mdp_or_env, ConstrainedMDP):

@@ -57,6 +57,23 @@ def counted(count: int, thing: str, things: str = "") -> str:
     return f"{count:,} {thing if count == 1 else things or thing + 's'}"
 
 
+def percent(share: float) -> str:
+    """What is little is not nothing, and what is nearly all is not all.
+
+    >>> percent(0.1), percent(0.0123), percent(0.0012), percent(0.00002), percent(0.9999)
+    ('10%', '1.2%', '0.12%', '<0.01%', '>99%')
+    >>> percent(0.0), percent(1.0)
+    ('0%', '100%')
+    """
+    if share in (0.0, 1.0):
+        return f"{share:.0%}"
+    if 0.0 < share < 0.00005:
+        return "<0.01%"
+    if 0.995 <= share < 1.0:
+        return ">99%"
+    return f"{100.0 * share:.{0 if share >= 0.095 else 1 if share >= 0.0095 else 2}f}%"
+
+
 def listed(words: Iterable[str]) -> str:
     """Words with commas, as many as there is room for, at least one.
 

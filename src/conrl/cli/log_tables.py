@@ -11,8 +11,7 @@ from rich.text import Text
 from conrl.cli.json_records import Record
 from conrl.cli.tables import ALL_ROWS, Parts, brief, titled
 from conrl.cli.terminal import Numbers, words
-from conrl.policy_map import percent
-from conrl.wording import counted
+from conrl.wording import counted, percent
 
 
 def assess_tables(record: Record) -> Parts:
@@ -82,7 +81,7 @@ def monitor_tables(record: Record) -> Parts:
     level = f"{100 * (1 - record['alpha']):g}%"
     note = f"from, to: means that are not refuted. All of this holds at all times at once, with probability {level}."
     if record["skip"]:
-        note += f" {record['skip']:.1%} of all episodes are skipped; limits are those of an episode that is played."
+        note += f" {percent(record['skip'])} of all episodes are skipped; limits are those of one that is played."
     return [
         Text(f"{record['policy']} in {record['log']}", "bold"),
         facts,

@@ -27,6 +27,7 @@ from conrl.cli.options import (
     repeated,
 )
 from conrl.errors import SpecError
+from conrl.wording import percent
 
 if TYPE_CHECKING:
     from conrl.problem import Knapsack
@@ -204,7 +205,7 @@ def plan(
         why = best.message.partition("; ")[2]
         raise SpecError(f"--out: {why}, and no table holds it; write .json, or use a horizon or a discount")
     if any(path.suffix in TABLES for path in out) and best.skip > LEAST_SKIP:
-        raise SpecError(f"--out: {best.skip:.1%} of all episodes are skipped, which no table says; write .json")
+        raise SpecError(f"--out: {percent(best.skip)} of all episodes are skipped, which no table says; write .json")
     simulation = None if played is None else simulate(mdp, best, played, seed)
     risk = budget_risk(best, seed) if isinstance(asked, problem.Knapsack) else None
     for path in out:

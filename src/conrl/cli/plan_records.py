@@ -67,7 +67,7 @@ def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: Budg
         sure = plan.confidence
         record["confidence"] = sure._asdict() | {"shift": value_record(mdp.cost_names, sure.shift)}
     if linear.per_step is not None:
-        record["per_step"] = _steps_record(mdp, linear, record["rows"])
+        record["per_step"] = _steps_record(mdp, linear, plan)
     tails = linear.tails(mdp)
     if tails:
         record["single_episodes"] = record["rows"][-len(tails) :]
@@ -127,15 +127,15 @@ def fleet_record(
     return record
 
 
-def _steps_record(mdp: ConstrainedMDP, linear: Linear, rows: Sequence[Record]) -> Record:
-    """By cost, the steps that have a limit of their own."""
+def _steps_record(mdp: ConstrainedMDP, linear: Linear, plan: Plan) -> Record:
+    """By cost, the steps that have a limit of their own; each is one more cost of the model that was planned."""
     found: Record = {}
-    by_name = {row["name"].rpartition(" <= ")[0]: row for row in rows}
-    for cost, step, bound in read_step_limits(linear.per_step, mdp.cost_names, mdp.horizon):
-        name = mdp.cost_names[cost]
-        row = by_name[f"{name} at step {step}"]
-        numbers = named_numbers(("value", "limit", "price"), (row["value"], bound, row["price"]))
-        found.setdefault(name, []).append({"step": step, **numbers})
+    by_cost = {} if plan.checked is None else dict(zip(plan.checked.rows.cost.tolist(), plan.rows, strict=True))
+    for k, (cost, step, bound) in enumerate(read_step_limits(linear.per_step, mdp.cost_names, mdp.horizon)):
+        row = by_cost.get(mdp.num_costs + k)
+        if row is not None:
+            numbers = named_numbers(("value", "limit", "price"), (row.value, bound, row.price))
+            found.setdefault(mdp.cost_names[cost], []).append({"step": step, **numbers})
     return found
 
 

@@ -16,9 +16,9 @@ from conrl.cli.terminal import Numbers, can_print, columns, words
 from conrl.errors import SpecError
 from conrl.planners import Frontier, Plan
 from conrl.planners.basis import seen_steps
-from conrl.policy_map import percent, policy_legend, policy_text, state_play
+from conrl.policy_map import policy_legend, policy_text, state_play
 from conrl.problem import Knapsack
-from conrl.wording import counted
+from conrl.wording import counted, percent
 
 MOST_STEPS = 48  # of a table by step
 EACH_PART = 5  # to so many at the start, around the limit and at the end

@@ -11,9 +11,8 @@ from conrl.cli.json_records import Record
 from conrl.cli.tables import Parts, brief
 from conrl.cli.terminal import Numbers
 from conrl.metrics import NEAR, OVER
-from conrl.policy_map import percent
 from conrl.running import History
-from conrl.wording import counted
+from conrl.wording import counted, percent
 
 
 def learn_tables(record: Record, history: History) -> Parts:

@@ -11,7 +11,7 @@ from rich.text import Text
 from conrl.cli.json_records import Record
 from conrl.cli.tables import ALL_ROWS, Parts, brief, titled
 from conrl.cli.terminal import Numbers
-from conrl.policy_map import percent
+from conrl.wording import percent
 
 if TYPE_CHECKING:
     from conrl.experiments.tuning import Trial

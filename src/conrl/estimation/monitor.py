@@ -34,7 +34,7 @@ from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.planners import Plan
 from conrl.policy_file import PolicyFile, Promise, file_of
 from conrl.spending import SpentPolicy
-from conrl.wording import counted, line, listed, short
+from conrl.wording import counted, line, listed, percent, short
 
 FINE = "as promised"
 SLACK = 1e-6  # of all that an episode pays, without signs: what rounding in a log may add up to
@@ -117,7 +117,11 @@ class Monitoring(Displayed, Framed, Plotted):
         notes = [
             *([f"{self.left_out} episodes stop before their end is known, and are left out"] if self.left_out else []),
             *([f"{odd.steps} of {odd.of} steps are not the policy's; the first: {odd.first}"] if odd.steps else []),
-            *([f"{self.skip:.1%} of all episodes are skipped; limits are of one that is played"] if self.skip else []),
+            *(
+                [f"{percent(self.skip)} of all episodes are skipped; limits are of one that is played"]
+                if self.skip
+                else []
+            ),
         ]
         title = f"Monitoring of {counted(self.episodes, 'episode')}: {'ALARM' if self.alarm else 'as promised'}"
         return Display(title, {name: columns[name] for name in shown}, tuple(notes))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from conrl.model import ConstrainedMDP, Task
 
 ROUNDING = 1e-9  # of a total, in proportion
+DUST = 1e-13  # of the largest total: what sums that should be 0 may leave
 
 Limits = ArrayLike | Mapping[str, float]  # [d], or by cost name; None or an infinity for none
 Model = TypeVar("Model", bound="ConstrainedMDP | Task")
@@ -310,7 +311,7 @@ def size_of(aim: Float, largest: Float) -> Float:
 
 def rounding_slack(limits: Float, largest: Float) -> Float:
     """[d]: how far rounding alone may push a total above its limit: 30 costs of 1/30 are not above a limit of 1."""
-    return ROUNDING * size_of(limits, largest)
+    return np.where(limits == 0.0, DUST, ROUNDING) * size_of(limits, largest)
 
 
 def _limit_array(values: Any, what: str) -> Float:

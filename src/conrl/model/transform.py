@@ -77,6 +77,8 @@ def reachable_part(mdp: ConstrainedMDP) -> ConstrainedMDP:
     >>> reachable_part(single_episode(box())).num_states
     60
     """
+    if mdp.step_dependent:
+        raise ModelError("the model depends on the step, and which states can be reached too; take a stationary one")
     keep = reached_states(mdp)
     part, pairs, outcomes = mdp.graph.part(np.flatnonzero(keep), np.cumsum(keep, dtype=np.int32) - 1)
     first, start = part.first.astype(np.int64), part.start.astype(np.int64)

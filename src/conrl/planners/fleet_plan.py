@@ -98,7 +98,7 @@ class FleetPlan(Displayed, Framed, Plotted):
             name, H = names[i], self.fleet.horizon
             limits = np.where(np.isfinite(self.fleet.step_limits[k]), self.fleet.step_limits[k], np.nan)
             rows = {
-                "total": [f"{name} at step {h}" for h in range(H)],
+                "total": [f"{name} at step {self.fleet.step + h}" for h in range(H)],
                 "value": self.step_costs[name].tolist(),
                 "limit": limits.tolist(),
                 "price": self.step_prices[name].tolist(),

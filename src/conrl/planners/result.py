@@ -23,7 +23,7 @@ from conrl.planners.basis import Basis, basis, seen_steps
 from conrl.policy import Policy
 from conrl.policy_file import LEAST_SKIP, file_of
 from conrl.problem import Knapsack, Linear, Problem, Rows
-from conrl.wording import totals
+from conrl.wording import percent, totals
 
 SAME = 1e-9  # of the size of a total: one policy and a mixture that differ by no more have the same value
 SUM_ROUNDING = 1e-12  # in proportion to the objective: what its own sum may be off by
@@ -271,7 +271,9 @@ class Plan(Displayed, Framed, Plotted):
         elif mixture or isinstance(self.policy, Mixture):
             raise ModelError(f"{path}: several policies, of which one is drawn at the start, are written as .json")
         elif self.skip > LEAST_SKIP:
-            raise ModelError(f"{path}: {self.skip:.1%} of all episodes are skipped, which no table says; write .json")
+            raise ModelError(
+                f"{path}: {percent(self.skip)} of all episodes are skipped, which no table says; write .json"
+            )
         else:
             self.policy.save(path, self.mdp)
 

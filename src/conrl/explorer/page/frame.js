@@ -48,6 +48,7 @@ function percent(p) {
   if (p === 0) return "0%";
   const size = Math.abs(p);
   if (size < 5e-5) return p > 0 ? "<0.01%" : ">-0.01%";
+  if (p >= 0.995 && p < 1) return ">99%";
   return `${(100 * p).toFixed(size >= 0.0995 ? 0 : size >= 0.00995 ? 1 : 2)}%`;
 }
 

@@ -18,7 +18,7 @@ from conrl.model.tails import NEVER
 from conrl.model.tracking import SafePart
 from conrl.oracles import exact_oracle
 from conrl.planners.feasibility import Feasibility, extremes
-from conrl.planners.single_episodes.search import Found, NoBox, Search, distinct
+from conrl.planners.single_episodes.search import Found, NoBox, Search
 
 
 def best_box(search: Search, start: Arrays | None) -> Found:
@@ -66,8 +66,8 @@ def _explained(search: Search, errors: Sequence[InfeasibleError]) -> InfeasibleE
         found = error.feasibility
         multipliers = np.zeros(len(found.conflict)) if found.multipliers is None else found.multipliers
         for name, share in zip(found.conflict, multipliers.tolist(), strict=True):
-            for own in _own_names(search, name):
-                shares[own] = shares.get(own, 0.0) + share
+            own = _own_name(search, name)
+            shares[own] = shares.get(own, 0.0) + share
     shares |= dict.fromkeys(needed, 0.0)
     names = tuple(shares)
     verb = "cannot be kept" if len(names) == 1 else "cannot be kept together"
@@ -81,15 +81,9 @@ def _explained(search: Search, errors: Sequence[InfeasibleError]) -> InfeasibleE
     return _conflict(search, message, names, proven, first.violation if alone else 0.0)
 
 
-def _own_names(search: Search, name: str) -> list[str]:
-    """What the user calls a row of the tracked model: that of an excess is a CVaR of its cost, that of a crossing
-    a chance."""
-    costs = search.asked.mdp.cost_names
-    begins = [f"E max({costs[tail.cost]} - " for tail in search.cvars]
-    begins += [f"{column.name} <= " for column in distinct(search.crossings, costs)]
-    words = zip(begins, (tail.text(costs) for tail in (*search.cvars, *search.chances)), strict=True)
-    mine = [word for begin, word in words if name.startswith(begin)]
-    return mine[:1] or [name]
+def _own_name(search: Search, row: str) -> str:
+    """What the user calls a row of the tracked model: that of an excess is a CVaR, that of a crossing a chance."""
+    return search.told.get(row.rpartition(" <= ")[0], row)
 
 
 def _needed(search: Search) -> list[str]:

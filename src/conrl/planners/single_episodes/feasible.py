@@ -35,14 +35,17 @@ def feasibility_of_episodes(mdp: ConstrainedMDP, problem: Linear) -> Feasibility
             cheapest = plan_episodes(
                 ask, _paying(mdp, i), replace(problem, limits=others), None, False, SLACK_TOLERANCE
             )
-            slack[i] = max(float(limits[i]) + cheapest.reward, 0.0)
+            slack[i] = max(float(limits[i]) + cheapest.objective, 0.0)
     except InfeasibleError as error:
         return error.feasibility
     return Feasibility(True, least, greatest, slack)
 
 
 def _paying(mdp: ConstrainedMDP, cost: int | None) -> ConstrainedMDP:
-    """The model with a reward of 0, or of less cost."""
-    pay = mdp.pay.copy()
+    """The model with a reward of 0, or of less cost, as good as its bonus lets it be."""
+    pay, bonus = mdp.pay.copy(), None if mdp.bonus is None else mdp.bonus.copy()
     pay[:, 0] = 0.0 if cost is None else -pay[:, 1 + cost]
-    return mdp._copy(pay=frozen(pay), bonus=None, _derived={})
+    if bonus is not None:
+        bonus[:, 0] = 0.0 if cost is None else bonus[:, 1 + cost]
+        bonus = frozen(bonus)
+    return mdp._copy(pay=frozen(pay), bonus=bonus, _derived={})

@@ -101,6 +101,14 @@ class Search:
         counter = tracked.counter
         self.places = [counter.place(tail.cost) for tail in self.cvars]
         self.units = [counter.units[i] for i in self.places]
+        self.told: dict[str, str] = {}  # by the name of a column, whatever its quantile: the limit that it stands for
+        names, taken = asked.mdp.cost_names, list(asked.mdp.cost_names)
+        for tail, called in [
+            *((tail, crossing.name) for tail, crossing in zip(self.chances, self.crossings, strict=True)),
+            *((tail, f"excess of {tail.quantity(names)}") for tail in self.cvars),
+        ]:
+            taken.append(new_name(called, taken))
+            self.told[taken[-1]] = tail.text(names)
         self.candidates: list[list[int]] = []  # t, in units
         for tail, i in zip(self.cvars, self.places, strict=True):
             most = counter.above(i, tail.threshold)
@@ -132,12 +140,15 @@ class Search:
             column = self.tracked.excess(tail.cost, options[high])
             columns.append(column)
             bounds.append(float((tail.threshold - options[low] * unit) * (1 - simplest(tail.share))) - column.offset)
+        names = list(self.told)
         for column, bound in more:
             columns.append(column)
             bounds.append(bound)
+            names.append(new_name(column.name, [*mdp.cost_names, *names]))
         limits, floors = self.asked.rows.bounds(mdp.num_costs)
         none = np.full(len(columns), -np.inf)
-        return distinct(columns, mdp.cost_names), Linear(np.append(limits, bounds), np.append(floors, none))
+        columns = [replace(column, name=name) for column, name in zip(columns, names, strict=True)]
+        return columns, Linear(np.append(limits, bounds), np.append(floors, none))
 
     def plan(self, ranges: Ranges, start: Arrays | None, relax: bool = False) -> Plan:
         """The planner's answer for a box."""
@@ -283,15 +294,6 @@ def lifted(part: Part, policy: Policy) -> Policy:
     playable = part.tracked.model().playable
     first = np.broadcast_to(np.argmax(playable, axis=2), part.reached.shape)
     return put_actions(policy, ~part.reached, first)
-
-
-def distinct(columns: Sequence[Column], taken: Sequence[str]) -> list[Column]:
-    """The columns with names that differ from each other and from those of the costs."""
-    names, named = list(taken), []
-    for column in columns:
-        names.append(new_name(column.name, names))
-        named.append(replace(column, name=names[-1]))
-    return named
 
 
 def _fitting(start: Arrays | None, num_costs: int) -> Arrays | None:
