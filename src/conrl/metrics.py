@@ -74,7 +74,7 @@ import numpy as np
 
 from conrl._types import Bool, Float
 from conrl.arguments import read_count, read_positive
-from conrl.model.limits import ROUNDING, size_of
+from conrl.model.rows import ROUNDING, size_of
 from conrl.wording import brief, counted, line, totals
 
 WINDOW = 100  # episodes

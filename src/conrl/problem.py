@@ -1,7 +1,7 @@
 """What is asked of a model: the three settings of Brantley et al. (2020), and the ways to say it.
 
 `problem.bind(model)` gives the model to plan on and the rows that a plan must keep; it is called once for each plan,
-and whatever is below it knows rows only. `Linear` and its rows stand with the limits of models, `conrl.model.limits`.
+and whatever is below it knows rows only (`conrl.model.rows`). `Linear` stands with the limits of models, `conrl.model.limits`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from conrl.bounds import knapsack_epsilon
 from conrl.errors import SpecError, shown
 from conrl.model import ConstrainedMDP, Task
 from conrl.model.criteria import Criterion
-from conrl.model.limits import Limits, Linear, Model, Rows, resolve_limits, rows_of
-from conrl.model.limits import tightened as tighter
+from conrl.model.limits import Limits, Linear, Model, resolve_limits
+from conrl.model.rows import Rows, lowered, rows_of
 from conrl.wording import OnlyGiven
 
 __all__ = ["ConcaveConvex", "Knapsack", "Linear", "Problem", "Rows", "as_problem", "read_margin", "tightened"]
@@ -95,7 +95,7 @@ class Knapsack(OnlyGiven):
 
     def tightened(self, model: ConstrainedMDP | Task, margin: float) -> Knapsack:
         """The budgets less such a share of them."""
-        return replace(self, budgets=tighter(self.totals(model), margin))
+        return replace(self, budgets=lowered(self.totals(model), margin))
 
     def totals(self, model: ConstrainedMDP | Task) -> Float:
         """[d]: the budgets; inf for none."""

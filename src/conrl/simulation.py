@@ -22,8 +22,9 @@ from conrl.evaluation import Evaluation, unwrapped
 from conrl.mixture import parts_of
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Average, Discounted
-from conrl.model.limits import resolve_limits, rounding_slack
+from conrl.model.limits import resolve_limits
 from conrl.model.reading import default_cost_names
+from conrl.model.rows import rounding_slack
 from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.policy import Null, Policy
 from conrl.sampling import Dynamics, draw

@@ -21,8 +21,9 @@ from conrl.arguments import frozen
 from conrl.estimation.posterior import Posterior
 from conrl.model import ConstrainedMDP
 from conrl.model.graph import Graph, select
-from conrl.model.limits import Linear, Rows
+from conrl.model.limits import Linear
 from conrl.model.reading import Names
+from conrl.model.rows import Rows
 from conrl.policy import Policy
 
 KEPT = 0.5  # of the visits, where it is measured what the choice of a plan does

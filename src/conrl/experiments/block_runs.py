@@ -35,7 +35,7 @@ from conrl.experiments.jobs import Run
 from conrl.experiments.store import RunFiles, own_file
 from conrl.io.cells import csv_text, from_cell
 from conrl.io.files import atomic_write, refuse_links
-from conrl.model.limits import ROUNDING, size_of
+from conrl.model.rows import ROUNDING, size_of
 from conrl.planning import plan
 from conrl.running import History
 from conrl.running.blocks import Stretch, learn_in_blocks

@@ -20,7 +20,7 @@ from conrl.errors import SpecError, unknown
 from conrl.experiments.analysis import Study
 from conrl.experiments.curves import Curve
 from conrl.metrics import WINDOW
-from conrl.model.limits import ROUNDING
+from conrl.model.rows import ROUNDING
 from conrl.plots.panels import check_axes, new_axes
 from conrl.wording import counted
 

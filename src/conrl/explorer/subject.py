@@ -1,6 +1,6 @@
 """What is explored: the model that is planned, a row for each slider, and what the page says about them.
 
-A row is  sign * z[1 + cost] <= bound  (`conrl.model.limits`). Every cost has a limit, perhaps an infinite one; floors
+A row is  sign * z[1 + cost] <= bound  (`conrl.model.rows`). Every cost has a limit, perhaps an infinite one; floors
 are there where they were asked for. Limits on single episodes make another model
 (`conrl.planners.single_episodes.carried`): a chance is one more cost, and so has a slider. *Never* is in the model
 itself, and a CVaR is kept at one quantile: both stay as they are.
@@ -18,7 +18,8 @@ from conrl.errors import SpecError
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
 from conrl.model.fleet import Fleet
-from conrl.model.limits import Linear, Rows, resolve_limits
+from conrl.model.limits import Linear, resolve_limits
+from conrl.model.rows import Rows
 from conrl.model.tails import CHANCE, CVAR, NEVER
 from conrl.oracles import SupportOracle, WithNullAction, exact_oracle
 from conrl.planners.single_episodes.carried import carried

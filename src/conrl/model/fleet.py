@@ -22,9 +22,10 @@ from conrl._types import Float, Int
 from conrl.arguments import any_array, frozen, is_list, is_number, read_count, setter
 from conrl.errors import ModelError, SpecError, shown, unknown
 from conrl.model.criteria import need_steps
-from conrl.model.limits import Limits, Rows, read_step_limits, resolve_limits, rows_of
+from conrl.model.limits import Limits, read_step_limits, resolve_limits
 from conrl.model.mdp import ConstrainedMDP
 from conrl.model.reading import default_cost_names, read_horizon, read_names
+from conrl.model.rows import Rows, rows_of
 from conrl.model.stack import Stack, of_model
 from conrl.model.units import of_units
 from conrl.sizes import check_costs

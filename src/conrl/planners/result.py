@@ -17,7 +17,8 @@ from conrl.io.files import file_path
 from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Average, Criterion, Total
-from conrl.model.limits import resolve_limits, rows_of
+from conrl.model.limits import resolve_limits
+from conrl.model.rows import rows_of
 from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.planners.basis import Basis, basis, seen_steps
 from conrl.policy import Policy

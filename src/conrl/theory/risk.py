@@ -17,8 +17,8 @@ import numpy as np
 
 from conrl._types import Float
 from conrl.errors import SpecError
-from conrl.model.limits import rounding_slack
 from conrl.model.reading import default_cost_names
+from conrl.model.rows import rounding_slack
 from conrl.notebook import Display, html_of
 from conrl.planners.result import Plan
 from conrl.problem import Knapsack
