@@ -1,7 +1,8 @@
 """What is asked of a model: the three settings of Brantley et al. (2020), and the ways to say it.
 
 `problem.bind(model)` gives the model to plan on and the rows that a plan must keep; it is called once for each plan,
-and whatever is below it knows rows only (`conrl.model.rows`). `Linear` stands with the limits of models, `conrl.model.limits`.
+and whatever is below it knows rows only (`conrl.model.rows`). `Linear` stands with the limits of models
+(`conrl.model.limits`).
 """
 
 from __future__ import annotations
