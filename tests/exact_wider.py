@@ -34,20 +34,19 @@ ZERO, ONE = Fraction(0), Fraction(1)
 
 @cache
 def simplest(x: float) -> Fraction:
-    """The rational with the smallest denominator within 2^-50 of a double's size, or that rounds to it: of which
-    denominators up to n are enough?"""
+    """p/q with p q <= 2^40 within 2^-50 of a double's size; or the rational with the smallest denominator that rounds
+    to it: of which denominators up to n are enough?"""
     exact = Fraction(x)
-
-    def near(most: int) -> bool:
-        found = exact.limit_denominator(most)
-        return float(found) == x or abs(found - exact) < abs(exact) / 2**50
-
+    if x:
+        near = exact.limit_denominator(max(math.isqrt(int(2**40 / abs(exact))), 1))
+        if abs(near - exact) < abs(exact) / 2**50 and abs(near.numerator) * near.denominator <= 2**40:
+            return near
     few, many = 0, 1
-    while not near(many):
+    while float(exact.limit_denominator(many)) != x:
         few, many = many, 2 * many
     while many - few > 1:
         middle = (few + many) // 2
-        few, many = (few, middle) if near(middle) else (middle, many)
+        few, many = (few, middle) if float(exact.limit_denominator(middle)) == x else (middle, many)
     return exact.limit_denominator(many)
 
 

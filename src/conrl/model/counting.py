@@ -1,12 +1,14 @@
 """What was spent, counted exactly: simplest rationals, units, and the totals that can come up.
 
-A cost is a double, and 0.1 + 0.1 + 0.1 is not 0.3 in doubles. Nor is 3 * 0.1, and costs and thresholds are computed by
-people's programs. So each is read as the simplest rational near its double: the one with the smallest denominator among
-those within 2^-50 of its size, a few units in the last place, found in the Stern-Brocot tree. 0.1 is 1/10, and
-0.30000000000000004 is 3/10. The costs of a model are then whole multiples of one unit u, the largest rational that
-divides them all, and a total is a whole number of units. From there on nothing is rounded, and no tolerance decides
-whether a total is above a threshold. (Amounts that are told while a policy acts may be off a multiple by a millionth of
-a unit: they say which multiple is meant.)
+A cost is a double, and 0.1 + 0.1 + 0.1 is not 0.3 in doubles. So each is read as the simplest rational that rounds to
+its double (the one with the smallest denominator, found in the Stern-Brocot tree): 0.1 is 1/10. Nor is 3 * 0.1 equal to
+0.3, and people's programs compute costs and thresholds. So where a simple rational is a few units in the last place
+away, that is what was meant: p/q with p q <= 2^40, within 2^-50 of the size. There is at most one such (two of them
+differ by at least 1 / (q q'), which is more), and a double that is read, written and read again stays what it is. The
+costs of a model are then whole multiples of one unit u, the largest rational that divides them all, and a total is a
+whole number of units. From there on nothing is rounded, and no tolerance decides whether a total is above a threshold.
+(Amounts that are told while a policy acts may be off a multiple by a millionth of a unit: they say which multiple is
+meant.)
 
 Where no cost is negative, a total above the largest threshold stays above it: it is counted as the first whole number
 of units above (the `cap`). With negative costs the whole range is carried.
@@ -33,6 +35,7 @@ from conrl.errors import ModelError, shown, unknown
 MOST_TOTALS = 10_000  # distinct totals (of all counted costs together) that are counted exactly; beyond, a grid
 EXACT, UP, DOWN = 0, 1, -1  # how costs are rounded to units
 ROUNDED = Fraction(1, 2**50)  # of a double: how far off what was meant it may be
+SIMPLE = 2**40  # numerator times denominator, at the most
 NEAR = Fraction(1, 10**6)  # of a unit: how far off a multiple of it an amount from outside may be, by rounding
 
 Spent = tuple[int, ...]  # what was spent of each counted cost, in its unit
@@ -43,7 +46,8 @@ class TooManyTotals(Exception):
 
 
 def simplest(x: float) -> Fraction:
-    """The rational with the smallest denominator near a double: within what rounding may have done to it.
+    """The rational that a double stands for: a simple one that it may have been before rounding, or else the one with
+    the smallest denominator among those that round to it.
 
     >>> simplest(0.1) * 3 == simplest(0.3) == simplest(3 * 0.1)
     True
@@ -51,22 +55,23 @@ def simplest(x: float) -> Fraction:
     x = float(x)
     if x.is_integer():
         return Fraction(int(x))
-    exact = Fraction(abs(x))
-    off = max(exact * ROUNDED, Fraction(math.ulp(x)) / 2)  # the second where doubles are coarser: next to 0
-    few = _between(exact - off, exact + off).denominator
-    found = Fraction(round(exact * few), few)  # the nearest of them
+    size = abs(x)
+    exact = Fraction(size)
+    found = _between(exact * (1 - ROUNDED), exact * (1 + ROUNDED))
+    if found.numerator * found.denominator > SIMPLE:
+        low = (exact + Fraction(math.nextafter(size, 0.0))) / 2
+        high = (exact + Fraction(math.nextafter(size, math.inf))) / 2
+        found = _between(low, high)
     return found if x > 0.0 else -found
 
 
 def meant(x: float) -> float:
-    """The double nearest to the simplest rational near a double.
+    """The double nearest to the rational that a double stands for.
 
     >>> meant(3 * 0.1)
     0.3
     """
-    while (near := float(simplest(x))) != x:  # denominators fall
-        x = near
-    return x
+    return float(simplest(x))
 
 
 def _between(low: Fraction, high: Fraction) -> Fraction:
