@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from bank import random_model
+from pages import ROOT
 
 import conrl
+from conrl.model.transform import by_step
 from conrl.planners import PLANNERS, Planner
 from conrl.running import ModelWorld
 
@@ -179,14 +182,125 @@ def test_a_plan_keeps_its_limits_or_says_that_it_does_not() -> None:
         conrl.plan(MDP, problem, planner=Answers(loose))
     for status in ("approximate", "infeasible"):
         said = replace(loose, status=status)
-        assert conrl.plan(MDP, problem, planner=Answers(said)) is said
+        assert conrl.plan(MDP, problem, planner=Answers(said)).status == status
     floor = conrl.Linear(floors=[loose.costs[0]])
     least = replace(conrl.plan(MDP, problem), problem=floor)
     with pytest.raises(conrl.SpecError, match=r"does not keep .* >= "):
         conrl.plan(MDP, floor, planner=Answers(least))
     kept = conrl.plan(MDP, problem)
     nearly = replace(kept, costs=kept.costs + 1e-8)
-    assert conrl.plan(MDP, LIMITS, planner=Answers(nearly)) is nearly  # the same problem, said twice
+    told = conrl.plan(MDP, LIMITS, planner=Answers(nearly))  # the same problem, said twice
+    assert told.costs[0] == pytest.approx(kept.costs[0], abs=1e-12)  # what it is, not what was said
+
+
+def test_a_plan_is_judged_by_its_policy_and_not_by_what_it_says() -> None:
+    rover = conrl.envs.mars_rover(rock_reward=1.0)
+    each = conrl.Linear({"crash": 0.3}, per_step={"crash": 0.01})
+    without = replace(conrl.plan(rover, {"crash": 0.3}), problem=each)
+    with pytest.raises(conrl.SpecError, match=r"does not keep crash at step \d+ <= 0.01: it costs 0.1"):
+        conrl.plan(rover, each, planner=Answers(without))
+    good = conrl.plan(MDP, LIMITS)
+    r, c = good.reward, float(good.costs[0])
+    values = good.values + 0.5
+    worse = conrl.plan(MDP, [0.9 * c])
+    lies: dict[str, dict[str, Any]] = {
+        rf"whose reward is {r + 0.1:.6g}\d*; of its policy it is {r:.6g}": {"reward": r + 0.1},
+        r"whose cost of 'cost' is 0.5; of its policy": {"costs": np.array([0.5])},
+        rf"whose objective is .*; of its policy it is {r:.6g}.*plan_of": {"objective": r - 0.1},
+        r"whose value vector of policy 0 is": {"values": values},
+        rf"whose bound is .*; its own policy reaches {r:.6g}": {"bound": r - 0.01},
+        r"whose weights is .*; expected probabilities": {"weights": 2.0 * good.weights},
+        r"whose skip is 0.5; expected": {"skip": 0.5},
+        r"whose bound is nan; expected a number or None": {"bound": np.nan},
+        r"whose prices is .*; expected 1 finite numbers": {"prices": np.zeros(0)},
+        r"whose make_policy makes 3; expected a conrl.Policy": {"make_policy": lambda i: 3},
+        r"whose policies cannot be made: ZeroDivisionError": {"make_policy": lambda i: 1 // 0},
+        r"whose reward is .*; of its policy": {  # another policy than the one that it tells of
+            "make_policy": lambda i: worse.policy,
+            "weights": np.ones(1),
+            "values": np.array([[r, c]]),
+        },
+    }
+    for message, changed in lies.items():
+        with pytest.raises(conrl.ConRLError, match=f"^planner 'answers' returned a plan {message}") as caught:
+            conrl.plan(MDP, LIMITS, planner=Answers(replace(good, **changed)))
+        assert "\n" not in str(caught.value)
+    made_up = replace(conrl.plan(MDP, [9.0]), problem=good.problem, costs=np.array([1.0]), reward=9.0)
+    with pytest.raises(conrl.SpecError, match=r"that does not keep cost <= 1.5"):
+        conrl.plan(MDP, LIMITS, planner=Answers(made_up))
+
+
+def test_a_plan_that_is_not_ours_lists_its_rows_and_says_whose_its_bound_is() -> None:
+    ours = conrl.plan(MDP, LIMITS)
+    bare = replace(ours, checked=None, bound=ours.objective + 1.0)
+    told = conrl.plan(MDP, LIMITS, planner=Answers(bare))
+    assert [(row.name, row.bound) for row in told.rows] == [(row.name, row.bound) for row in ours.rows]
+    assert told.rows[0].price == pytest.approx(ours.rows[0].price)
+    assert told.gap == pytest.approx(1.0)
+    assert told.message.endswith("; the bound is what planner 'answers' claims, and not proven")
+    assert ours.message == "the gap is within the tolerance"
+
+
+def test_plans_of_functions_are_judged_too() -> None:
+    import cvxpy as cp
+
+    least = conrl.feasibility(MDP, [9.0]).least[0]
+    problem = conrl.ConcaveConvex(lambda x: cp.sqrt(x), lambda c: c[0] - (least + 0.1))
+    wraps = Answers(conrl.ColumnGeneration().plan(MDP, problem))
+    wraps.problems = (conrl.ConcaveConvex,)  # type: ignore[assignment]
+    assert conrl.plan(MDP, problem, planner=wraps).reward == pytest.approx(wraps.answer.reward)
+    wraps.answer = conrl.planners.plan_of(MDP, problem, conrl.plan(MDP, [9.0]).policy, status="optimal")
+    with pytest.raises(conrl.SpecError, match="does not keep constraint 1 <= 0"):
+        conrl.plan(MDP, problem, planner=wraps)
+
+
+def test_plan_of_fills_in_what_a_policy_comes_to() -> None:
+    ours = conrl.plan(MDP, LIMITS)
+    for policy in (ours.policy, ours.mixture):
+        plan = conrl.planners.plan_of(MDP, ours.problem, policy, bound=ours.bound, status="optimal", prices=ours.prices)
+        assert plan.reward == pytest.approx(ours.reward)
+        assert plan.costs == pytest.approx(ours.costs)
+        assert plan.rows[0].value == pytest.approx(ours.rows[0].value)
+        assert conrl.plan(MDP, LIMITS, planner=Answers(plan)).rows == plan.rows
+    best = MDP.with_bonus(np.full((5, 3, 2), 0.1))
+    ours = conrl.plan(best, LIMITS)
+    plan = conrl.planners.plan_of(best, ours.problem, ours.policy, prices=ours.prices)
+    assert plan.objective == pytest.approx(ours.objective)
+    assert ours.costs[0] - plan.rows[0].value == pytest.approx(0.1 * MDP.horizon)  # the best case of each step
+    bag = conrl.Knapsack([3.0], 10)
+    ours = conrl.plan(MDP, bag)
+    plan = conrl.planners.plan_of(MDP, bag, ours.policy, skip=ours.skip)
+    assert (plan.reward, plan.costs[0]) == pytest.approx((ours.reward, ours.costs[0]))
+    for wrong in ({"policy": 3}, {"status": "good"}, {"skip": 0.5}, {"prices": [1.0, 2.0]}, {"prices": [-1.0]}):
+        call: dict[str, Any] = {"policy": plan.policy, **wrong}
+        with pytest.raises(conrl.SpecError, match=f"^{next(iter(wrong))} is "):
+            conrl.planners.plan_of(MDP, conrl.Linear(LIMITS), **call)
+
+
+def test_the_planner_of_the_docs_plans_as_ours_do() -> None:
+    page = (ROOT / "docs" / "how-to" / "plug-ins.md").read_text()
+    (text,) = re.findall(r"^```python my_planner.py\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    space: dict[str, Any] = {"__name__": "my_planner"}
+    exec(text.replace('@conrl.planners.register("scipy-lp")\n', ""), space)
+    planner = space["ScipyLP"]()
+    planner.name = "scipy-lp"
+    rover = conrl.envs.mars_rover(rock_reward=1.0)
+    for mdp, problem in (
+        (rover, conrl.Linear({"crash": 0.2}, per_step={"crash": 0.01})),
+        (rover, conrl.Linear({"crash": 0.3}, chance={"crash": (0, 0.2)})),
+        (rover, conrl.Linear(floors={"crash": 2.0 / 3.0})),
+        (MDP.with_bonus(np.full((5, 3, 2), 0.05)), conrl.Linear([1.5], floors=[1.0])),
+        (by_step(MDP), conrl.Linear(LIMITS)),
+        (MDP, conrl.Linear()),
+    ):
+        plan, ours = conrl.plan(mdp, problem, planner=planner), conrl.plan(mdp, problem)
+        assert plan.objective == pytest.approx(ours.objective, abs=1e-6)
+        assert [row.name for row in plan.rows] == [row.name for row in ours.rows]
+    with pytest.raises(conrl.InfeasibleError, match="cannot be kept"):
+        conrl.plan(MDP, [-1.0], planner=planner)
+    conrl.learn(rover, conrl.ConRL(rover.task, planner=planner), 3)  # with a bonus, and relaxed where it must be
+    with pytest.raises(conrl.SpecError, match="needs a model with a horizon"):
+        conrl.plan(MDP.replace(horizon=conrl.Discounted(0.9)), LIMITS, planner=planner)
 
 
 def test_a_tolerance_is_for_planners_that_have_one() -> None:

@@ -14,6 +14,7 @@ from conrl.planners.lagrangian import Lagrangian, Trace
 from conrl.planners.linear_program import LinearProgram
 from conrl.planners.registry import PLANNERS, PLUGINS, Planner, is_ours, make_planner, read_planner, register
 from conrl.planners.result import Plan
+from conrl.planners.verified import plan_of
 
 __all__ = [
     "PLANNERS",
@@ -32,6 +33,7 @@ __all__ = [
     "make_planner",
     "plan_deterministic",
     "plan_fleet",
+    "plan_of",
     "planned",
     "read_planner",
     "register",

@@ -154,6 +154,7 @@ class Plan(Displayed, Framed, Plotted):
     confidence: Confidence | None = None
     basis: Basis | None = field(default=None, repr=False)  # where the estimate alone does not tell it
     deterministic: bool = False  # one policy without a lottery; `bound` and `gap` are to the best of such policies
+    claimed_by: str | None = None  # the planner that is not ours, whose own claim the bound is
 
     def __getstate__(self) -> dict[str, Any]:
         """For worker processes: the policies themselves instead of the way to make them."""
@@ -223,6 +224,8 @@ class Plan(Displayed, Framed, Plotted):
         """What the status means and, where something is wrong, the remedy."""
         may_mix = isinstance(self.mdp.horizon, (Average, Total)) and self.weights.size > 1
         text = MESSAGES[self.status] + (DRAWN_ONCE if may_mix and isinstance(self.policy, Mixture) else "")
+        if self.claimed_by is not None and self.bound is not None:
+            text += f"; the bound is what planner {self.claimed_by!r} claims, and not proven"
         text += "" if self.confidence is None else f". It {self.confidence}"
         return text if self.estimated is None else f"{text}; for a model {self.estimated}"
 
