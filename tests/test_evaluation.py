@@ -284,6 +284,30 @@ class Broken(gymnasium.Env[Any, Any]):
         return self.observation, 1.0, False, False, info
 
 
+def test_an_environment_is_simulated_with_costs_of_ones_own() -> None:
+    lake = gymnasium.make("FrozenLake-v1")
+    model = conrl.from_gymnasium(lake, lambda s, a, t, r, end: [1.0, float(end and r == 0)], 20)
+    plan = conrl.plan(model.replace(cost_names=["time", "wreck"]), {"time": 12.0})
+
+    def told(s: int, a: int, then: int, r: float, end: bool, info: Any) -> list[float]:
+        assert "prob" in info
+        return [1.0, float(end and r == 0)]
+
+    found = conrl.simulate(lake, plan.policy, 400, seed=0, cost=told)
+    assert (np.abs(found.mean.costs - plan.costs) < 4.0 * found.standard_error.costs).all()
+    assert found.names == ("reward", "cost0", "cost1")
+    assert conrl.simulate(lake, plan.policy, 3, seed=0).costs.shape == (3, 0)
+    env = conrl.envs.CMDPEnv(conrl.envs.mars_rover())  # which has a cost of its own, with a limit
+    policy = conrl.Policy(np.full((30, 64, 4), 0.25))
+    assert np.isinf(conrl.simulate(env, policy, 3, cost=lambda *_: [1.0, 0.0]).limits).all()
+    with pytest.raises(conrl.SpecError, match="a model has costs of its own; cost is for environments"):
+        conrl.simulate(model, plan.policy, 3, cost=told)
+    with pytest.raises(conrl.SpecError, match="cost is 3; it must be a function"):
+        conrl.simulate(lake, plan.policy, 3, cost=3)  # type: ignore[arg-type]
+    with pytest.raises(conrl.RunError, match="the cost function failed: ZeroDivisionError"):
+        conrl.simulate(lake, plan.policy, 3, cost=lambda *_: 1 / 0)
+
+
 def test_what_is_no_environment_for_the_policy_is_refused() -> None:
     policy = conrl.Deterministic(np.zeros((3, 2), dtype=int), 2)
     with pytest.raises(conrl.SpecError, match="expected a ConstrainedMDP or a Gymnasium environment, not str"):

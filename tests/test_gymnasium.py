@@ -14,7 +14,7 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 from launch import launch
 
-from conrl import envs, registration
+from conrl import ConRL, envs, learn, registration
 from conrl.envs.maps import MOVES
 from conrl.envs.numbering import Numbered
 from conrl.errors import ModelError, RunError, SpecError
@@ -204,6 +204,35 @@ def test_missing_actions_are_masked_and_refused() -> None:
         env.step(1)
     assert env.step(0)[0] == 0  # a refused action changes nothing
     assert "action_mask" not in envs.CMDPEnv(envs.box()).reset()[1]
+
+
+class Alternating(gymnasium.Env[Any, Any]):
+    """One state; action 0 pays at even steps, action 1 at odd ones."""
+
+    def __init__(self) -> None:
+        self.observation_space, self.action_space = gymnasium.spaces.Discrete(1), gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.step_of = 0
+        return 0, {}
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        paid = float(int(action) == self.step_of % 2)
+        self.step_of += 1
+        return 0, paid, False, False, {}
+
+
+def test_what_depends_on_the_step_is_learned_by_step() -> None:
+    known: dict[str, Any] = {"horizon": 4, "limits": [], "cost_names": []}
+    task = Task.from_gymnasium(Alternating(), **known, step_dependent=True, initial=0)
+    assert (task.step_dependent, task.initial) == (True, 0)
+    assert repr(task).endswith("initial=0, step_dependent=True)")
+    assert "step_dependent" not in repr(Task.from_gymnasium(Alternating(), **known))
+    history = learn(Alternating(), ConRL(task), 60, seed=0)
+    assert history.rewards[-5:].tolist() == [4.0] * 5
+    with pytest.raises(ModelError, match="initial is 3; it must be a state index"):
+        Task.from_gymnasium(Alternating(), **known, initial=3)
 
 
 def test_bad_actions_and_calls_out_of_order() -> None:
@@ -518,3 +547,18 @@ def test_adapters_say_what_is_missing() -> None:
     five.reset(seed=0)
     with pytest.raises(RunError, match="gave 5 values"):
         five.step(0)
+
+
+def two(state: int, action: int, next_state: int, reward: float, terminated: bool) -> list[float]:
+    return [1.0, float(terminated)]
+
+
+def test_names_of_costs_come_from_the_limits() -> None:
+    lake = gymnasium.make("FrozenLake-v1")
+    mdp = envs.from_gymnasium(lake, two, 20, limits={"fuel": 12, "wreck": 0.3})
+    assert (mdp.cost_names, np.asarray(mdp.limits).tolist()) == (("fuel", "wreck"), [12.0, 0.3])
+    assert envs.from_gymnasium(lake, two, 20, limits={"cost1": 0.3}).cost_names == ("cost0", "cost1")
+    swapped = envs.from_gymnasium(lake, two, 20, {"wreck": 0.3}, ["fuel", "wreck"])
+    assert np.asarray(swapped.limits).tolist() == [np.inf, 0.3]
+    with pytest.raises(ModelError, match=r"limits names 1 cost and there are 2; say what all are called.*cost_names"):
+        envs.from_gymnasium(lake, two, 20, limits={"wreck": 0.3})

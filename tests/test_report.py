@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -21,9 +23,11 @@ from conrl.experiments.environments import Environment
 from conrl.experiments.records import RunRecord
 from conrl.experiments.report import contents, explorer, render, write_report
 from conrl.explorer import subject
+from conrl.explorer.pages import asset
 from conrl.model import ConstrainedMDP
 from conrl.planning import plan
 from conrl.problem import Linear
+from conrl.wording import percent
 
 NO_FLOOR = np.array([-np.inf])
 EVIL = "<script>alert(1)</script>"
@@ -112,6 +116,35 @@ def test_names_are_escaped(page: Path, data: dict[str, Any]) -> None:
     assert data["title"] == f"A study {IMAGE}"
     assert data["environments"][0]["name"] == EVIL
     assert data["failures"][0]["text"] == f"Traceback: {EVIL}"
+
+
+def test_numbers_are_rounded_once_and_as_on_the_command_line(tmp_path: Path) -> None:
+    made = study(tmp_path)
+    told, known = contents(made), made.rows()
+    tables = [row for env in told["environments"] for row in env["table"]]
+    assert [row["reward"] for row in tables] == pytest.approx([row["reward"] for row in known], rel=1e-11, abs=0.0)
+    together = [row for scope in told["comparison"]["scopes"] for row in scope["aggregates"]]
+    assert sorted(row["iqm"] for row in together) == pytest.approx(
+        sorted(row.iqm for row in made.aggregates()), rel=1e-11, abs=0.0
+    )
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    rng = np.random.default_rng(0)
+    ties = [0.125, 0.375, 0.0125, 1.125, 2.625, 12.5, 0.5, 0.25, 0.98849886, 0.02649999, 0.0265, 0.0951, 0.0949, 0.0096]
+    numbers = [*ties, *rng.uniform(0.0, 1.0, 300).tolist(), *(rng.integers(0, 400, 300) / 400).tolist()]
+    functions = "\n".join(
+        re.search(rf"^function {name}\(.*?^}}", asset("frame.js"), flags=re.MULTILINE | re.DOTALL).group()  # type: ignore[union-attr]
+        for name in ("fixed", "show", "percent")
+    )
+    script = f"{functions}\nconst all = {json.dumps(numbers)};\n"
+    script += "console.log(JSON.stringify(all.map((x) => [show(x, 3), show(-x), percent(x)])));"
+    (tmp_path / "numbers.js").write_text(script)
+    done = subprocess.run([node, tmp_path / "numbers.js"], capture_output=True, text=True, check=True)
+    for x, (three, minus, share) in zip(numbers, json.loads(done.stdout), strict=True):
+        assert float(three) == float(f"{x:.3g}")
+        assert float(minus) == float(f"{-x:.4g}")
+        assert share == percent(x)
 
 
 def test_nothing_is_fetched(page: Path) -> None:

@@ -61,10 +61,15 @@ def test_a_grid_is_tried_whole_and_judged_as_stated(tmp_path: Path) -> None:
     assert [trial.state for trial in trials] == ["complete"] * 2
     assert {trial.setting["bonus.reward"] for trial in trials} == {0.02, 0.5}
     assert trials[0].loss <= trials[1].loss
+    for trial in trials:
+        assert trial.shortfall + trial.excess == pytest.approx(trial.loss)
+        assert min(trial.shortfall, trial.excess) >= 0.0
     best = json.loads((tmp_path / "best.json").read_text())
     assert best["setting"] == trials[0].setting
     rows = list(csv.DictReader((tmp_path / "trials.csv").read_text().splitlines()))
     assert [float(row["loss"]) for row in rows] == pytest.approx([trial.loss for trial in trials], rel=1e-6)
+    for name in ("shortfall", "excess"):
+        assert [float(row[name]) for row in rows] == pytest.approx([vars(t)[name] for t in trials], rel=1e-6)
     study = load(tmp_path)  # the runs are those of any study
     losses = []
     for algorithm in study.algorithms:

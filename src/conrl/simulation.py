@@ -7,7 +7,7 @@ something that varies; single episodes then scatter too little. `Simulation.pays
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from conrl._types import Float, Int
 from conrl.arguments import is_int, is_number, read_count, setter
-from conrl.envs.stepping import Step, costs_in, costs_of, play
+from conrl.envs.stepping import Step, cost_told, costs_in, costs_of, play, wants_info
 from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.evaluation import Evaluation, unwrapped
 from conrl.mixture import parts_of
@@ -121,7 +121,8 @@ class Simulation(Displayed, Framed, Plotted):
     def exceed(self, limits: ArrayLike | Mapping[str, float] | None = None) -> Float:
         """[d]: the share of episodes whose realised cost is above each limit; nan where there is no limit.
 
-        By default the limits are those of the plan that was played, else the model's own.
+        By default the limits are those of the plan that was played, else the model's own. Limits on single episodes
+        (never, chance, cvar) are not among them: pass their thresholds, `exceed({"repairs": 5})`.
         """
         bounds = self.limits if limits is None else resolve_limits(limits, self.names[1:], "limits")
         limited = np.isfinite(bounds)
@@ -147,23 +148,31 @@ def simulate(
     seed: int | np.random.Generator = 0,
     *,
     steps: int | None = None,
+    cost: Callable[..., ArrayLike] | None = None,
 ) -> Simulation:
     """Play episodes and add up what they pay, in a model or in a Gymnasium environment with discrete spaces.
 
     Args:
-        mdp_or_env: the model, or an environment whose `info` has "cost" or "costs".
+        mdp_or_env: the model, or an environment. Its costs are those of `cost`, else `info["costs"]`, else
+            `info["cost"]`; if there are none of these, only rewards are added up.
         policy: a `Policy`, a `Mixture` (which draws its component at the start of each episode), or a `Plan`, of which
             the policy is played, or skipped as often as it says; its limits are kept for `Simulation.exceed`, its
             floors for `Simulation.fall_short`.
         episodes: how many.
         seed: of all randomness; a number or a generator.
         steps: of an episode in a model with `Average()`, where its mean pay of a step counts; by default 10,000.
+        cost: of an environment: a function of (state, action, next state, reward, terminated), or of these and `info`,
+            as `conrl.learn` takes it.
 
     In a model with `Discounted(g)` an episode's totals are discounted, and it is cut off where what is left out is at
     most 1e-12 of the largest total; with `Total()` it goes on until nothing is paid any more. Models whose pay was
     given by outcome pay by outcome; the others pay the mean of each state and action, as `Simulation.pays_means` says.
     """
     read_count(episodes, "episodes", most=MOST_EPISODES)
+    if cost is not None and isinstance(mdp_or_env, ConstrainedMDP):
+        raise SpecError("a model has costs of its own; cost is for environments, leave it out", key=("cost",))
+    if cost is not None and not callable(cost):
+        raise SpecError(f"cost is {shown(cost)}; it must be a function of (s, a, next_s, reward, terminated)")
     if not isinstance(seed, np.random.Generator) and not (is_int(seed) and seed >= 0):
         raise SpecError(f"seed is {shown(seed)}; it must be a whole number of at least 0, or a generator")
     generator = np.random.default_rng(seed)
@@ -177,7 +186,7 @@ def simulate(
     if skip > 0.0:
         which = np.where(generator.random(episodes) < skip, -1, which)
     if not isinstance(mdp_or_env, ConstrainedMDP):
-        return _simulate_environment(mdp_or_env, [part.policy for part in parts], which, generator, linear)
+        return _simulate_environment(mdp_or_env, [part.policy for part in parts], which, generator, linear, cost)
     mdp = mdp_or_env
     if steps is not None and not isinstance(mdp.horizon, Average):
         raise SpecError(f"steps is for models with Average(); this one has {mdp.horizon!r}", key=("steps",))
@@ -226,7 +235,12 @@ def _stationary_totals(
 
 
 def _simulate_environment(
-    env: gymnasium.Env[Any, Any], policies: list[Policy], which: Int, generator: np.random.Generator, linear: Any
+    env: gymnasium.Env[Any, Any],
+    policies: list[Policy],
+    which: Int,
+    generator: np.random.Generator,
+    linear: Any,
+    cost: Callable[..., ArrayLike] | None,
 ) -> Simulation:
     """`simulate` in an environment: episode e plays policies[which[e]], or nothing where that is -1."""
     from conrl.model.environment import declared  # here: few simulate in an environment
@@ -240,14 +254,15 @@ def _simulate_environment(
                 f"the policy has {policy.shape[1]} states and {policy.shape[2]} actions, the environment "
                 f"{env.observation_space} and {env.action_space}"
             )
-    limits = own.cost_limits if linear is None else linear.limits
+    info = cost is not None and wants_info(cost)
+    limits = linear.limits if linear is not None else own.cost_limits if cost is None else None
     seed = int(generator.integers(2**31))
     totals: list[Float] = []  # of the episodes that are played: reward and costs
     for i in which[which >= 0]:
         player = Player(policies[i], generator)
 
         def costs(step: Step, count: int | None, player: Player = player) -> Float:
-            paid = _costs_of_step(step, count)
+            paid = _costs_of_step(step, count) if cost is None else costs_of(cost_told(cost, info, step), count)
             player.pay(paid)
             return paid
 
@@ -262,7 +277,10 @@ def _simulate_environment(
         raise RunError('the environment gives neither info["costs"] nor info["cost"], but there are limits')
     table = np.zeros((which.size, width))
     table[which >= 0] = np.reshape(totals, (-1, width))
-    names = own.cost_names or default_cost_names(width - 1)
+    names = own.cost_names if cost is None else None
+    if not names:
+        named = isinstance(limits, Mapping) and len(limits) == width - 1
+        names = tuple(limits) if named else default_cost_names(width - 1)
     floors = resolve_limits(None if linear is None else linear.floors, names, "floors")
     return Simulation(table[:, 0], table[:, 1:], resolve_limits(limits, names, "limits"), names, (), floors)
 

@@ -170,16 +170,19 @@ def tuning_tables(trials: Sequence[Trial]) -> Parts:
     if not trials:
         return ["no setting was tried"]
     names = list(trials[0].setting)
-    table = Numbers(*(name.split(".")[-1] for name in names), "loss", "reward", "over limit", "state")
+    parts = ("loss", "shortfall", "excess", "last 100: reward", "over limit")
+    table = Numbers(*(name.split(".")[-1] for name in names), *parts, "state")
     for trial in trials[:ALL_ROWS]:
         setting = (trial.setting[name] for name in names)
         values = (brief(value) if isinstance(value, float) else str(value) for value in setting)
         state = trial.state if trial.state != "pruned" else f"pruned at {trial.episodes:,}"
-        table.add_row(*values, *map(brief, (trial.loss, trial.reward, trial.excess)), state)
+        numbers = (trial.loss, trial.shortfall, trial.excess, trial.reward, trial.over)
+        table.add_row(*values, *map(brief, numbers), state)
     states = [trial.state for trial in trials]
     counts = ", ".join(f"{states.count(s)} {s}" for s in ("complete", "pruned", "failed") if s in states)
     more = f"; the best {ALL_ROWS}" if len(trials) > ALL_ROWS else ""
-    return [titled(f"{len(trials)} settings: {counts}{more}", table)]
+    note = "loss = shortfall from the optimum + excess over the limits, means over all episodes and seeds"
+    return [titled(f"{len(trials)} settings: {counts}{more}", table, [Text(note, "dim")])]
 
 
 # -- reproduce dope ---------------------------------------------------------------------------------------

@@ -30,7 +30,8 @@ from conrl.errors import ModelError, RunError, shown
 from conrl.model import ConstrainedMDP
 from conrl.model.environment import Declared, declared
 from conrl.model.layout import Layout
-from conrl.model.reading import read_initial
+from conrl.model.reading import default_cost_names, read_initial
+from conrl.wording import counted
 
 PASSING = (  # wrappers that change neither what is seen nor what is paid
     wrappers.TimeLimit,
@@ -71,7 +72,7 @@ def from_gymnasium(
     env: gymnasium.Env[Any, Any] | str,
     cost: CostFunction | None = None,
     horizon: int | None = None,
-    limits: ArrayLike | None = None,
+    limits: ArrayLike | Mapping[str, float] | None = None,
     cost_names: Sequence[str] | None = None,
     *,
     initial: int | ArrayLike | None = None,
@@ -82,7 +83,7 @@ def from_gymnasium(
         env: the environment, or the id to make it from.
         cost: `cost(s, a, next_s, reward, terminated)`, a number or d of them; none by default (d = 0).
         horizon: number of steps; by default the environment's time limit, the least of several, which not all have.
-        limits, cost_names: as in `ConstrainedMDP`.
+        limits, cost_names: as in `ConstrainedMDP`; without `cost_names`, a mapping of limits names the costs, in order.
         initial: a state or a distribution; by default the environment's `initial_state_distrib`.
     """
     if isinstance(env, str):
@@ -123,9 +124,22 @@ def from_gymnasium(
         limits=limits,
         state_names=process.state_names,
         action_names=process.action_names,
-        cost_names=cost_names,
+        cost_names=_names(limits, pay.shape[1] - 1) if cost_names is None else cost_names,
         layout=process.layout,
     )
+
+
+def _names(limits: Any, count: int) -> tuple[str, ...] | None:
+    """What so many costs are called by a mapping of limits; None where it calls them nothing of its own."""
+    if not isinstance(limits, Mapping) or set(limits) <= set(default_cost_names(count)):
+        return None
+    if len(limits) != count:
+        raise ModelError(
+            f"limits names {counted(len(limits), 'cost')} and there are {count}; say what all are called, in their "
+            "order, with cost_names=",
+            key=("limits",),
+        )
+    return tuple(limits)
 
 
 def _made(env_id: str) -> gymnasium.Env[Any, Any]:

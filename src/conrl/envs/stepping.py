@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from conrl._types import Float
+from conrl.arguments import needs
 from conrl.errors import RunError, shown
 from conrl.foreign import theirs
 
@@ -105,6 +106,17 @@ def reward_of(given: Any) -> float:
     if not np.isfinite(number):
         raise RunError(f"the environment gave the reward {number}; it must be finite")
     return number
+
+
+def wants_info(cost: Callable[..., Any]) -> bool:
+    """Whether a user's function of costs is told `info` as well: if it needs a sixth argument."""
+    return needs(cost, 6, least=5)
+
+
+def cost_told(cost: Callable[..., Any], with_info: bool, step: Step) -> Any:
+    """What a user's function says that a step costs."""
+    with theirs("the cost function failed"):
+        return cost(*(step if with_info else step[:-1]))
 
 
 def costs_in(info: Mapping[str, Any]) -> Any:

@@ -26,6 +26,7 @@ from conrl.problem import ConcaveConvex, Linear
 from conrl.wording import counted
 
 PAGE = ("page.js", "curves.js", "comparison.js")
+EXACT = 12  # digits of numbers that the page rounds itself: rounded twice, they would not be those of the command line
 EVEN, EARLY = 130, 70  # points along a curve: equally far apart, and closer together at the start
 
 
@@ -83,7 +84,7 @@ def contents(study: Study) -> dict[str, Any]:
                 "title": env.title,
                 "facts": _facts(env),
                 "costs": _costs(env),
-                "best": None if env.optimum is None else rounded(env.optimum.reward),
+                "best": None if env.optimum is None else rounded(env.optimum.reward, EXACT),
                 "curves": _curves(study, env),
                 "table": [_row(row) for row in rows if row["environment"] == env.name],
                 "explorer": explorer(env),
@@ -115,7 +116,8 @@ def _words() -> dict[str, str]:
         f"known, else what was seen; smoothed as the mean of the last {metrics.WINDOW} episodes. Of a learner that "
         "shows something else than what it plays (ApproPO: its newest answer), they are of what it shows; violations, "
         "regret and total cost are of what it plays. Curves end where the shortest run of an algorithm ends.",
-        "final": f"Reward and cost in the table are means over the last {metrics.LAST:.0%} of a run.",
+        "final": f"Reward and cost in the table are means over the last {metrics.LAST:.0%} of a run. ▲ above limit: "
+        "the lower end of the cost's interval is above the limit; ▼ below floor: its upper end is below the floor.",
         "violations": "Violations: the share of episodes at which the smoothed cost is above its limit by more than "
         f"{metrics.OVER:.0%} of it (or below its floor), as a mean over seeds.",
         "solved": "Solved after: the median over seeds of the first episode from which the smoothed reward stays "
@@ -182,7 +184,7 @@ def _comparison(study: Study) -> dict[str, Any]:
 
 
 def _shares(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: value if isinstance(value, str) else rounded(value, 5) for key, value in row.items()}
+    return {key: value if isinstance(value, str) else rounded(value, EXACT) for key, value in row.items()}
 
 
 def _profiles(study: Study, measure: str, environment: str | None) -> dict[str, Any]:
@@ -213,7 +215,12 @@ def _facts(env: Environment) -> str:
 def _costs(env: Environment) -> list[dict[str, Any]]:
     used = [None] * len(env.cost_names) if env.optimum is None else env.optimum.costs.tolist()
     return [
-        {"name": name, "limit": rounded(limit), "floor": rounded(floor), "best": rounded(cost)}
+        {
+            "name": name,
+            "limit": rounded(limit, EXACT),
+            "floor": rounded(floor, EXACT),
+            "best": rounded(cost, EXACT),
+        }
         for name, limit, floor, cost in zip(env.cost_names, env.limits, env.floors, used, strict=True)
     ]
 
@@ -239,4 +246,4 @@ def _curves(study: Study, env: Environment) -> list[dict[str, Any]]:
 def _row(row: dict[str, Any]) -> dict[str, Any]:
     """In JSON there is no infinity: an excess that came to an end is said by a word."""
     ended = {"excess_slope": "-inf"} if row["excess_slope"] == -np.inf else {}
-    return {key: value if isinstance(value, str) else rounded(value) for key, value in row.items()} | ended
+    return {key: value if isinstance(value, str) else rounded(value, EXACT) for key, value in row.items()} | ended

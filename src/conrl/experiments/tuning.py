@@ -5,9 +5,10 @@ trajectories of
 
     max(0, optimum - reward_k) + sum_i max(0, cost_ki - limit_i),
 
-so that learning late, stopping short and breaking limits all count, in units of reward. It is played in `RUNGS` parts;
-after each, Optuna's median rule prunes a setting that is worse than the median of the others was there. Runs are on
-disk as those of any study and trials in `trials.db` (SQLite): the same command goes on where it was interrupted.
+its *shortfall* plus its *excess*, so that learning late, stopping short and breaking limits all count, in units of
+reward. It is played in `RUNGS` parts; after each, Optuna's median rule prunes a setting that is worse than the median
+of the others was there. Runs are on disk as those of any study and trials in `trials.db` (SQLite): the same command
+goes on where it was interrupted.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from conrl.io.files import alone, atomic_write
 
 RUNGS = (0.25, 0.5, 1.0)  # shares of the trajectories
 STARTUP = 5  # settings that are played to their end before any is pruned
+COLUMNS = ("shortfall", "excess", "last_reward", "last_over_limit")  # of trials.csv, beside the loss
 DATABASE, TRIALS, BEST = "trials.db", "trials.csv", "best.json"
 
 
@@ -48,8 +50,10 @@ class Trial:
     setting: dict[str, Any]
     state: str
     loss: float  # at its last rung; inf if it failed
-    reward: float
-    excess: float  # the largest over a limit, at the end; negative where all are kept
+    shortfall: float  # from the optimum, mean over episodes; the loss is this and the next together
+    excess: float  # over limits, mean over episodes
+    reward: float  # mean of the last 100 episodes
+    over: float  # the largest over a limit, of the same episodes; negative where all are kept
     episodes: int
 
 
@@ -177,10 +181,9 @@ class _Tuner:
         if self.missing[trial.number]:
             return
         del self.missing[trial.number]
-        loss, reward, excess = self.judge(trial.params, self.rungs[rung])
-        trial.set_user_attr(
-            "numbers", [loss, reward, excess, max(1, round(self.rungs[rung] * self.search.jobs[0].episodes))]
-        )
+        judged = self.judge(trial.params, self.rungs[rung])
+        loss, episodes = judged[0], max(1, round(self.rungs[rung] * self.search.jobs[0].episodes))
+        trial.set_user_attr("numbers", [*judged, episodes])
         trial.report(loss, rung)
         if rung == len(self.rungs) - 1:
             self.study.tell(trial, loss)
@@ -191,41 +194,45 @@ class _Tuner:
         else:
             self.start(trial, rung + 1)
 
-    def judge(self, setting: Mapping[str, Any], share: float) -> tuple[float, float, float]:
-        """The loss of a setting so far, and the last reward and excess over limits, means over seeds."""
+    def judge(self, setting: Mapping[str, Any], share: float) -> list[float]:
+        """The loss of a setting so far and what it consists of, then the last reward and excess; means over seeds."""
         losses = []
         for job in self.search.jobs:
             mine = self.search.with_setting(job, setting)
             run = read_run(mine.directory(self.directory), *mine.kind, mine.seed)
             losses.append(loss_of(run, self.optimum, max(1, round(share * job.episodes))))
-        loss, reward, excess = np.mean(losses, axis=0)
-        return float(loss), float(reward), float(excess)
+        means: list[float] = np.mean(losses, axis=0).tolist()
+        return means
 
     def trials(self) -> list[Trial]:
         """What is known of every setting, the best first."""
         trials = []
         for trial in self.study.get_trials(deepcopy=False):
             state = trial.state.name.lower()
-            numbers = trial.user_attrs.get("numbers", [math.inf, math.nan, math.nan, 0])
+            numbers = trial.user_attrs.get("numbers", [])
+            if len(numbers) == 4:  # of a search by an earlier version, which kept the loss as a whole
+                numbers = [numbers[0], math.nan, math.nan, *numbers[1:]]
+            numbers = numbers or [math.inf, *[math.nan] * 4, 0]
             if state == "fail" and "error" not in trial.user_attrs:
                 continue  # of a process that was killed; tried again
             if state in ("complete", "pruned", "fail"):
                 state = "failed" if state == "fail" else state
-                loss, reward, excess = (float(x) for x in numbers[:3])
+                loss, *others = (float(x) for x in numbers[:5])
                 loss = math.inf if state == "failed" else loss  # what it had before it failed is no loss of it
-                trials.append(Trial(dict(trial.params), state, loss, reward, excess, int(numbers[3])))
+                trials.append(Trial(dict(trial.params), state, loss, *others, int(numbers[5])))
         rank = {"complete": 0, "pruned": 1, "failed": 2}
         return sorted(trials, key=lambda t: (rank[t.state], t.loss, json.dumps(t.setting, sort_keys=True)))
 
 
-def loss_of(run: RunRecord, optimum: float | None, episodes: int) -> tuple[float, float, float]:
-    """Loss over the first episodes, and the reward and the largest excess over a limit at their end."""
+def loss_of(run: RunRecord, optimum: float | None, episodes: int) -> tuple[float, float, float, float, float]:
+    """Over the first episodes the loss, its shortfall and its excess; of the last 100 of these the reward and the
+    largest excess over a limit."""
     values = run.executed[:episodes]  # what a run costs while it learns
     short = np.maximum(0.0, optimum - values[:, 0]) if optimum is not None else -values[:, 0]
     over = np.maximum(0.0, values[:, 1:] - run.limits).sum(axis=1)
     last = run.smooth[episodes - 1]
-    excess = float((last[1:] - run.limits).max()) if run.limits.size else 0.0
-    return float((short + over).mean()), float(last[0]), excess
+    last_over = float((last[1:] - run.limits).max()) if run.limits.size else 0.0
+    return float((short + over).mean()), float(short.mean()), float(over.mean()), float(last[0]), last_over
 
 
 def _suggest(trial: Any, name: str, values: Any) -> None:
@@ -248,9 +255,9 @@ def _write(directory: Path, trials: list[Trial]) -> None:
     if not trials:
         return
     names = list(trials[0].setting)
-    table: list[list[Any]] = [[*names, "state", "loss", "reward", "excess", "episodes"]]
+    table: list[list[Any]] = [[*names, "state", "loss", *COLUMNS, "episodes"]]
     for trial in trials:
-        numbers = [f"{x:.7g}" for x in (trial.loss, trial.reward, trial.excess)]
+        numbers = [f"{x:.7g}" for x in (trial.loss, trial.shortfall, trial.excess, trial.reward, trial.over)]
         table.append([*(trial.setting.get(n) for n in names), trial.state, *numbers, trial.episodes])
     with atomic_write(directory / TRIALS, follow=False) as file:
         file.write(csv_text(table).encode())

@@ -103,7 +103,8 @@ class Task:
     def __repr__(self) -> str:
         limits = dict(zip(self.cost_names, np.asarray(self.limits).tolist(), strict=True))
         sizes = f"states={self.num_states}, actions={self.num_actions}, horizon={self.horizon}"
-        return line(self, sizes, f"limits={brief(limits)}", f"initial={brief(self.initial)}")
+        by_step = "step_dependent=True" if self.step_dependent else ""
+        return line(self, sizes, f"limits={brief(limits)}", f"initial={brief(self.initial)}", by_step)
 
     @cached_property
     def mask(self) -> Bool:
@@ -155,13 +156,17 @@ class Task:
         reward_range: tuple[float, float] | None = None,
         cost_ranges: Sequence[tuple[float, float]] | Mapping[str, tuple[float, float]] | None = None,
         can_stop: bool = False,
+        initial: int | None = None,
+        step_dependent: bool = False,
     ) -> Task:
         """The task of a Gymnasium environment with discrete spaces whose model is unknown.
 
         The horizon comes from the environment's time limit where it has one; limits, cost names, ranges (else 0 to 1),
         cells and names from the environment or its wrappers if they declare them (`conrl.model.environment`). Without
         limits of its own, an environment with cost names has none on any of them. `cost_ranges` is for each cost, or by
-        cost name.
+        cost name. With `step_dependent` learners count each step separately: for environments in which what happens
+        depends on the step and the observation does not tell it. `initial` is the first state, if it is always the
+        same one.
         """
         from conrl.model.environment import declared  # here: it knows models, and those have tasks
 
@@ -195,7 +200,9 @@ class Task:
             names,
             reward_range=pay[0] if reward_range is None else reward_range,
             cost_ranges=pay[1:] if cost_ranges is None else cost_ranges,
+            initial=initial,
             can_stop=can_stop,
+            step_dependent=step_dependent,
             cells=own.cells,
             state_names=own.names[0],
             action_names=own.names[1],

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from conrl._types import Array, Float
-from conrl.arguments import needs
-from conrl.envs.stepping import Step, costs_in, costs_of, play
+from conrl.envs.stepping import Step, cost_told, costs_in, costs_of, play, wants_info
 from conrl.episode import Episode
 from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.evaluation import expected_totals
@@ -243,7 +242,7 @@ class GymnasiumWorld:
         self.env = env
         self.task = task
         self._cost = cost
-        self._with_info = cost is not None and needs(cost, 6, least=5)
+        self._with_info = cost is not None and wants_info(cost)
         for name, space, size in (
             ("observation", env.observation_space, task.num_states),
             ("action", env.action_space, task.num_actions),
@@ -291,8 +290,7 @@ class GymnasiumWorld:
     def _costs(self, step: Step) -> Float:
         d = self.task.num_costs
         if self._cost is not None:
-            with theirs("the cost function failed"):
-                given = self._cost(*(step if self._with_info else step[:-1]))
+            given = cost_told(self._cost, self._with_info, step)
         else:
             given = costs_in(step.info)
             if given is None and d:

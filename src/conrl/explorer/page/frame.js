@@ -28,6 +28,15 @@ function draw(parent, tag, attributes = {}, text = null) {
 let lastId = 0;
 const newId = () => `e${++lastId}`;
 
+// A number with so many digits after the point, to the nearest, of two that are as near the even one: as Python rounds.
+function fixed(x, after) {
+  const text = Math.abs(x).toFixed(after);
+  const exact = Math.abs(x).toFixed(100);
+  const tie = /^50*$/.test(exact.slice(exact.indexOf(".") + 1 + after));
+  const even = tie && "13579".includes(text.at(-1)) ? (Number(text) - 10 ** -after).toFixed(after) : text;
+  return x < 0 ? `-${even}` : even;
+}
+
 // Four digits, more where they stand before the point.
 function show(x, digits = 4) {
   if (x === null || x === undefined) return "–";
@@ -35,7 +44,7 @@ function show(x, digits = 4) {
   const size = Math.abs(x);
   if (size < 1e-4 || size >= 1e9) return x.toExponential(Math.max(2, digits - 2));
   const after = Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
-  return x.toLocaleString("en-US", { maximumFractionDigits: Math.min(after, 8) });
+  return Number(fixed(x, Math.min(after, 8))).toLocaleString("en-US", { maximumFractionDigits: 8 });
 }
 
 // So many digits of a number; more where it is one of a range that is short against it.
@@ -49,7 +58,7 @@ function percent(p) {
   const size = Math.abs(p);
   if (size < 5e-5) return p > 0 ? "<0.01%" : ">-0.01%";
   if (p >= 0.995 && p < 1) return ">99%";
-  return `${(100 * p).toFixed(size >= 0.0995 ? 0 : size >= 0.00995 ? 1 : 2)}%`;
+  return `${fixed(100 * p, size >= 0.095 ? 0 : size >= 0.0095 ? 1 : 2)}%`;
 }
 
 const plural = (n, word) => `${n.toLocaleString("en-US")} ${word}${n === 1 ? "" : "s"}`;
