@@ -142,6 +142,16 @@ def samples() -> dict[str, Any]:
     return {type(one).__name__: one for one in made}
 
 
+def test_a_learner_shows_a_problem_that_is_not_its_tasks() -> None:
+    task = conrl.envs.mars_rover().task
+    for usual in (None, task.limits, conrl.Linear(task.limits)):
+        assert "problem=" not in repr(conrl.ConRL(task, problem=usual))
+    bag = conrl.Knapsack([10.0], 50)
+    assert f"problem={bag!r}, " in repr(conrl.ConRL(task, problem=bag))
+    assert "problem=Linear(limits={'crash': 0.1})" in repr(conrl.ConRL(task, problem={"crash": 0.1}))
+    assert "problem=Linear(chance=" in repr(conrl.ConRL(task, problem=conrl.Linear(chance={"crash": (0, 0.1)})))
+
+
 @functools.cache
 def hard() -> dict[str, Any]:
     """The same kinds of results, of a model with bad names."""

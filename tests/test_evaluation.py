@@ -287,7 +287,7 @@ class Broken(gymnasium.Env[Any, Any]):
 def test_an_environment_is_simulated_with_costs_of_ones_own() -> None:
     lake = gymnasium.make("FrozenLake-v1")
     model = conrl.from_gymnasium(lake, lambda s, a, t, r, end: [1.0, float(end and r == 0)], 20)
-    plan = conrl.plan(model.replace(cost_names=["time", "wreck"]), {"time": 12.0})
+    plan = conrl.plan(model, {"cost0": 12.0})
 
     def told(s: int, a: int, then: int, r: float, end: bool, info: Any) -> list[float]:
         assert "prob" in info

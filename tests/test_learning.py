@@ -1243,6 +1243,9 @@ def test_the_table_of_a_run(tmp_path: Path) -> None:
             assert row["expected_reward"] == row[f"expected_cost_{mdp.cost_names[0]}"] == ""
         else:
             assert [float(row[f"expected_cost_{n}"]) for n in mdp.cost_names] == history.expected_costs[k].tolist()
+    with pytest.raises(conrl.RunError, match=r"progress.npz: a history is written as .csv; .*learn_on_disk"):
+        history.save(tmp_path / "progress.npz")
+    assert not (tmp_path / "progress.npz").exists()
     history.save(tmp_path / "progress.csv")
     assert (tmp_path / "progress.csv").read_bytes() == history.to_csv().encode()
     again = conrl.learn(mdp, conrl.ConRL(mdp.task, problem=problem), 10, seed=2)

@@ -161,6 +161,24 @@ def test_a_plan_loads_only_what_it_needs() -> None:
     assert (done.returncode, done.stderr) == (0, "[]\n")
 
 
+def test_how_to_cite_is_of_this_version() -> None:
+    root = SOURCE.parents[1]
+    assert f"\nversion: {conrl.__version__}\n" in (root / "CITATION.cff").read_text()
+    assert f"version = {{{conrl.__version__}}}" in (root / "docs" / "paper.md").read_text()
+    assert f"\n## {conrl.__version__} ({_released(root)})" in (root / "CHANGELOG.md").read_text()
+
+
+def _released(root: Path) -> str:
+    (day,) = re.findall(r"^date-released: (\S+)$", (root / "CITATION.cff").read_text(), flags=re.MULTILINE)
+    return str(day)
+
+
+def test_docstrings_cite_the_paper_by_numbers() -> None:
+    """The labels of its source are in no copy that anybody reads."""
+    for path in SOURCE.rglob("*.py"):
+        assert not re.search(r"Eqs?\. \([A-Za-z]", path.read_text()), path
+
+
 def test_version_is_the_one_installed() -> None:
     assert importlib.metadata.version("conrl") == conrl.__version__
     assert f"\n## {conrl.__version__} (" in (SOURCE.parents[1] / "CHANGELOG.md").read_text()

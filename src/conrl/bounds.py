@@ -1,7 +1,7 @@
 """The paper's bounds as formulas on numbers (Brantley et al. 2020, corrected version).
 
 Letters: S states, A actions, H steps, d costs; k or K episodes, delta a failure probability, N a count of visits.
-Rewards and costs of one step lie in [0, 1]. AggReg(k) bounds k times the regrets of Eqs. (regret_def):
+Rewards and costs of one step lie in [0, 1]. AggReg(k) bounds k times the regrets of Eqs. 2 and 3:
 
     16 S sqrt(A H^5) sqrt(k) sqrt(ln k  L) + 1 + 32 S^1.5 A H^3 sqrt(L) + M(k),   L = ln(2SAH(d+1)k / delta).
 
@@ -67,7 +67,7 @@ class Sizes(TypedDict):
 
 
 def bonus(counts: ArrayLike, *, episode: int, **sizes: Unpack[Sizes]) -> Float:
-    """Eq. (bonus): min{ 2H, H sqrt( 2 ln(8SAH(d+1)k^2/delta) / N ) }, elementwise; N = max(1, counts) (Eq. N).
+    """Eq. 9: min{ 2H, H sqrt( 2 ln(8SAH(d+1)k^2/delta) / N ) }, elementwise; N = max(1, counts) (Eq. 4).
 
     Valid (Definition 3.1) for all episodes at once with probability at least 1 - delta (Lemma 3.2).
     """
@@ -173,7 +173,7 @@ class KnapsackRegime(OnlyGiven):
 def knapsack_epsilon(budgets: ArrayLike, episodes: int, **sizes: Unpack[Sizes]) -> KnapsackRegime:
     """Theorem 5.1: epsilon = AggReg / min_i B_i, in the regime min_i B_i > AggReg; all with probability 1 - delta.
 
-    AggReg is `realised_aggregate_bound`. The bound on the reward regret is Eq. (reward_regret_knapsack), AggReg/K +
+    AggReg is `realised_aggregate_bound`. The bound on the reward regret is Eq. 24, AggReg/K +
     epsilon H, at most the theorem's 2H AggReg / min_i B_i as min_i B_i <= KH. Budgets of at least KH cannot be
     exceeded: then epsilon is 0.
     """
@@ -262,7 +262,7 @@ def _at_least_one(value: ArrayLike, name: str) -> Float:
 
 
 def _visits(counts: ArrayLike) -> Float:
-    """Eq. (N): a pair never visited counts as visited once."""
+    """Eq. 4: a pair never visited counts as visited once."""
     n = np.asarray(counts, dtype=np.float64)
     if not (n >= 0.0).all():
         raise SpecError("counts has a negative entry or one that is no number")

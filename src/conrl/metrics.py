@@ -162,7 +162,7 @@ def reaches(rewards: Float, optimum: float, largest: float, near: float = NEAR) 
 
 
 def regret(means: Float, optimum: float, limits: Float, floors: Float) -> Regret:
-    """RewReg(k) and ConsReg(k), Eqs. (regret_def), of means so far [K, 1+d]; falling short of a floor counts too."""
+    """RewReg(k) and ConsReg(k), Eqs. 2 and 3, of means so far [K, 1+d]; falling short of a floor counts too."""
     costs = means[:, 1:]
     outside = np.maximum(costs - limits, floors - costs)
     return Regret(optimum - means[:, 0], outside.max(axis=1, initial=-np.inf))

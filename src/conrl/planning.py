@@ -72,7 +72,8 @@ def plan(
         mdp: the model; with a bonus (`mdp.with_bonus`), the best case within it is planned. A `Fleet` is planned by
             column generation, within its own limits or a `Linear`.
         problem: what is asked: limits by cost name or in a list, `{"repairs": 2}` or `[2]`, or a problem such as
-            `Knapsack`; by default the model's own limits.
+            `Knapsack`; by default the model's own limits. What is given is the whole problem: costs that it does not
+            name have no limit, also where the model has one. (`conrl plan --limit` changes one of the model's.)
         planner: a name or an object: `"column-generation"` (default), `"linear-program"`, `"convex-program"`,
             `"lagrangian"` (the paper's heuristic: its costs may exceed the limits).
         tol: stop when bound - objective <= tol * max(1, |objective|); by default the planner's own: 1e-9, for

@@ -32,7 +32,7 @@ MOST_EPISODES = 2**53  # a budget is divided by them, and larger whole numbers a
 class ConcaveConvex(OnlyGiven):
     """Maximise a concave function of the expected reward with convex functions of the expected costs at most 0.
 
-    Eq. (objective_convex) of Brantley et al. (2020). `objective` and `constraint` (one, or a list) are functions from
+    Eq. 12 of Brantley et al. (2020). `objective` and `constraint` (one, or a list) are functions from
     a CVXPY expression to a CVXPY expression: the objective of the expected total reward, the constraints of the vector
     of expected total costs. An objective that takes two arguments is given the costs as well. `conrl.convex` has
     ready-made ones.
@@ -70,12 +70,13 @@ class ConcaveConvex(OnlyGiven):
 class Knapsack(OnlyGiven):
     """Maximise the expected reward of an episode with total budgets for all episodes together.
 
-    KnapsackConPlanner, Eq. (approx_program_knapsack) of Brantley et al. (2020): every expected cost of one episode is
+    KnapsackConPlanner, Eq. 13 of Brantley et al. (2020): every expected cost of one episode is
     at most (1 - epsilon) budget / episodes, and an episode may be skipped by the null action, which earns and costs
     nothing. `epsilon` is the share held back against chance: a number in [0, 1), or "theorem" for the value of
     Theorem 5.1 at failure probability `delta` (which needs a very large budget, and says so if it is too small).
 
-    `budgets` are [d], or by cost name; an infinity means none.
+    `budgets` are [d], or by cost name; an infinity means none. The budgets are all that is asked: limits of the model
+    or task do not count beside them.
     """
 
     budgets: Limits

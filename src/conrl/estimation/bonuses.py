@@ -1,6 +1,6 @@
 """Bonuses: how far the estimate of a pair may be off.
 
-Eq. (bonus) of Brantley et al. (2020), the same promise by variances, or what works better at the scale of experiments.
+Eq. 9 of Brantley et al. (2020), the same promise by variances, or what works better at the scale of experiments.
 The estimates themselves are in `conrl.estimation.counts`.
 """
 
@@ -79,7 +79,7 @@ def _asked(visits: Any, task: Any) -> Array:
 
 @dataclass(frozen=True)
 class TheoryBonus:
-    """Eq. (bonus): min{ 2H, H sqrt(2 ln(8SAH(d+1)k^2/delta) / N) }, in units of the spread of each reward and cost.
+    """Eq. 9: min{ 2H, H sqrt(2 ln(8SAH(d+1)k^2/delta) / N) }, in units of the spread of each reward and cost.
 
     Valid for all episodes at once with probability at least 1 - delta (Lemma 3.2). Where the first state is unknown,
     S and H are those of the model with the extra state.
@@ -108,7 +108,7 @@ class TheoryBonus:
 
 @dataclass(frozen=True)
 class BernsteinBonus:
-    """What Eq. (bonus) promises, by variances: like 1/N where pay and transitions hardly vary. It is told the evidence.
+    """What Eq. 9 promises, by variances: like 1/N where pay and transitions hardly vary. It is told the evidence.
 
     For a pair of N >= 2 visits, the estimates p_hat, and the sample variance v of one coordinate of its pay,
 
@@ -132,9 +132,9 @@ class BernsteinBonus:
 
     where only states that were seen have p_hat > p. No pay is off by more than its range, and no sum by more than 1.
 
-    It is below Eq. (bonus) where sum_t sqrt(p_hat (1 - p_hat)) is well below 1 and N well above 3 m^2 L, for m
+    It is below Eq. 9 where sum_t sqrt(p_hat (1 - p_hat)) is well below 1 and N well above 3 m^2 L, for m
     successors seen: deterministic worlds and rare accidents. A fair coin between two states already makes that sum 1,
-    and more states make it larger: there Eq. (bonus) is less, which bounds p_hat.V* as a whole and not state by state.
+    and more states make it larger: there Eq. 9 is less, which bounds p_hat.V* as a whole and not state by state.
     """
 
     delta: float = 0.05

@@ -1,4 +1,4 @@
-"""Sparse counts of what was seen, and the empirical model: Eqs. (empirical-N) to (empirical-c), Brantley et al. (2020).
+"""Sparse counts of what was seen, and the empirical model: Eqs. 4 to 7, Brantley et al. (2020).
 
     N(s, a)        visits                           r_hat(s, a)     mean reward of the visits
     p_hat(t|s, a)  share of visits that led to t    c_hat(s, a, i)  mean of cost i

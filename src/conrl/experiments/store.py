@@ -294,6 +294,9 @@ def learn_on_disk(
         given: what `load_learner` needs again.
         history: an empty one of the run, where there is one already.
         after: called with the history after each episode.
+
+    Returns:
+        The learner and the history of all episodes, those of earlier calls too.
     """
     fresh: Any = as_learner(make_learner(), env, undeclared=options.get("cost") is not None)
     settings = settings_of(env, fresh, episodes, seed, config)

@@ -193,7 +193,14 @@ class BaseLearner(ABC):
         self._executed = Executed()
 
     def __repr__(self) -> str:
-        return line(self, counted(self.episodes, "episode"), repr(self.task))
+        return line(self, counted(self.episodes, "episode"), self._asked, repr(self.task))
+
+    @property
+    def _asked(self) -> str:
+        """The problem, where it is another than to keep the limits that the task shows."""
+        own = isinstance(self.problem, Linear) and not self.problem.on_episodes
+        usual = own and self._rows.equals(Linear(self.task.limits).rows(self.task))
+        return "" if usual else f"problem={self.problem!r}"
 
     # -- what is asked ------------------------------------------------------------------------------------
 

@@ -32,7 +32,8 @@ Model = TypeVar("Model", bound="ConstrainedMDP | Task")
 class Linear(OnlyGiven):
     """Maximise the expected reward with every expected total cost at most its limit and at least its floor.
 
-    Both are [d], or by cost name; `None` or an infinity means none. Without arguments: no limit at all.
+    Both are [d], or by cost name; `None` or an infinity means none. Without arguments: no limit at all. This is the
+    whole problem: costs that it does not name have no limit, also where the model has one.
     `per_step`, by cost name, limits the expected cost of each single step: `{"crews": 40}`, or a list with one number
     for each step.
 

@@ -6,7 +6,7 @@
                 sum_a rho(h+1, s', a) = sum_{s,a} rho(h, s, a) p(s' | s, a)         for each s', h
                 rho >= 0
 
-Eq. (LP_basicSetting), Appendix A.1 of Brantley et al. (2020), with the initial-state row that the printed program
+Eq. 14, Appendix A.1 of Brantley et al. (2020), with the initial-state row that the printed program
 omits; its rows sum rho = 1 and its bounds rho <= 1 follow from the others. It has H * P variables and H * S rows:
 built from the transitions as they are, without the pruning that `conrl.kernels` does, so that it checks that too.
 

@@ -30,7 +30,7 @@ def feasibility(
     """Whether some policy keeps the limits, without planning for reward.
 
     `limits` and `floors` are as in `Linear` (which may be given itself, also with limits on single episodes); by
-    default the model's own limits.
+    default the model's own limits. Costs that they do not name have no limit, also where the model has one.
     """
     need_model(mdp, "feasibility")
     asked = as_problem(limits, mdp.limits)

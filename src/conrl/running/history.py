@@ -22,7 +22,7 @@ from conrl import metrics
 from conrl._types import Array, Bool, Float, Int
 from conrl.errors import InfeasibleError, RunError
 from conrl.io.cells import csv_text
-from conrl.io.files import atomic_write
+from conrl.io.files import atomic_write, file_path
 from conrl.learners.base import Learner, optional
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import resolve_limits
@@ -243,7 +243,7 @@ class History(Displayed, Framed, Plotted):
 
     @property
     def regret(self) -> metrics.Regret:
-        """RewReg(k) and ConsReg(k) for k = 1..K, Eqs. (regret_def); of a `ConcaveConvex` problem ConvexRewReg and
+        """RewReg(k) and ConsReg(k) for k = 1..K, Eqs. 2 and 3; of a `ConcaveConvex` problem ConvexRewReg and
         ConvexConsReg. Knapsack: against B / K an episode."""
         means, kept = self.averages, self._regret
         if kept is None or means is None or len(kept.reward) != len(means):
@@ -404,7 +404,8 @@ class History(Displayed, Framed, Plotted):
 
     @property
     def unguarded_costs(self) -> Float | None:
-        """[K, d]: what each episode would have cost without the guard; None where it cannot be known."""
+        """[K, d]: what each episode would have cost without the guard; None where it cannot be known, as in a Gymnasium
+        environment."""
         table = self._table("unguarded")
         return None if np.isnan(table).any() else table
 
@@ -438,7 +439,12 @@ class History(Displayed, Framed, Plotted):
         return csv_text(lines_of(self._rows, titles))
 
     def save(self, path: str | Path) -> None:
-        """Write `to_csv` to a file, whole or not at all."""
+        """Write `to_csv` to a `.csv` file, whole or not at all. To go on with a run, see
+        `conrl.experiments.learn_on_disk`."""
+        if file_path(path).suffix.lower() != ".csv":
+            raise RunError(
+                f"{path}: a history is written as .csv; to go on with a run, conrl.experiments.learn_on_disk"
+            )
         with atomic_write(path) as file:
             file.write(self.to_csv().encode())
 

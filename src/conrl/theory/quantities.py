@@ -4,7 +4,7 @@ Letters: H steps (from 0), S states, A actions, d costs. m is an objective, the 
 with m* that of the truth; p are transitions. Section 2 of Brantley et al. (2020):
 
     Q(h, s, a) = m(s, a) + sum_s' p(s'|s, a) V(h+1, s'),   V(h, s) = sum_a pi(a|s, h) Q(h, s, a),   V(H, .) = 0
-    Bell(h, s, a) = Q(h, s, a) - ( m*(s, a) + sum_s' p*(s'|s, a) V(h+1, s') )                 Eq. (Bellman-errors-defn)
+    Bell(h, s, a) = Q(h, s, a) - ( m*(s, a) + sum_s' p*(s'|s, a) V(h+1, s') )                 Eq. 8
 
 Models are `ConstrainedMDP`s; a bonus that one carries is not counted: `enhanced` adds it to the pay. The first state
 is drawn from the truth's initial distribution throughout. Pairs that do not exist have Q = Bell = 0.
@@ -51,7 +51,7 @@ def values(mdp: ConstrainedMDP, policy: Policy, objective: int | ArrayLike) -> F
 
 
 def bellman_errors(model: ConstrainedMDP, truth: ConstrainedMDP, policy: Policy, objective: int = 0) -> Float:
-    """[H, S, A]: Eq. (Bellman-errors-defn) for m and p of `model`, m* and p* of `truth`; 0 everywhere if they agree."""
+    """[H, S, A]: Eq. 8 for m and p of `model`, m* and p* of `truth`; 0 everywhere if they agree."""
     _same_shape(model, truth)
     _index(truth, objective)
     return _errors(model, truth, policy)[..., objective]
@@ -140,7 +140,7 @@ def is_optimistic(model: ConstrainedMDP, truth: ConstrainedMDP, policy: Policy, 
 
 
 def regret(optimum: float, expected_rewards: ArrayLike, expected_costs: ArrayLike, limits: ArrayLike) -> Regret:
-    """RewReg(k) and ConsReg(k) for k = 1..K, Eqs. (regret_def): `optimum` is the reward of pi*.
+    """RewReg(k) and ConsReg(k) for k = 1..K, Eqs. 2 and 3: `optimum` is the reward of pi*.
 
     `expected_rewards` [K] and `expected_costs` [K, d] are exact values of what each episode executed.
     """
@@ -181,7 +181,7 @@ class Decomposition(OnlyGiven):
 def decomposition(
     model: ConstrainedMDP, truth: ConstrainedMDP, policy: Policy | Mixture, *, optimum: float, limits: ArrayLike
 ) -> Decomposition:
-    """Proposition 3.3, Eqs. (reward_decomposition) and (consumption_decomposition), as [1+d]:
+    """Proposition 3.3, Eqs. 10 and 11, as [1+d]:
 
         E^{pi*}[sum_h r*] - E^{pi_k}[sum_h r*] <= E^{pi_k}[ sum_h |Bell_r| ]
         E^{pi_k}[sum_h c_i*] - xi_i            <= E^{pi_k}[ sum_h |Bell_c_i| ]
