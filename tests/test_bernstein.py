@@ -295,3 +295,17 @@ def test_words_and_tables() -> None:
     ):
         with pytest.raises(conrl.SpecError, match=message):
             parts.bonus(wrong)
+
+
+def test_a_bonus_is_given_by_name() -> None:
+    task = conrl.envs.box().task
+    assert conrl.ConRL(task, bonus="bernstein").bonus == conrl.BernsteinBonus()
+    assert conrl.ConRL(task, bonus="theory").bonus == conrl.TheoryBonus()
+    with pytest.raises(conrl.SpecError, match="unknown bonus 'bernstien'; did you mean 'bernstein'"):
+        conrl.ConRL(task, bonus="bernstien")
+
+
+def test_a_bonus_of_a_wrong_shape_is_shown_as_it_was_given() -> None:
+    learner = conrl.ConRL(conrl.envs.box().task, bonus=lambda visits, episode, task: np.ones(visits.size + 1))
+    with pytest.raises(conrl.SpecError, match=r"the bonus has shape \(\d+,\); expected \(\d+,\) or \(\d+, 2\)"):
+        learner.propose()

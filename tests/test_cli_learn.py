@@ -157,7 +157,8 @@ def test_an_environment_whose_model_is_unknown() -> None:
     assert "0 to 0.5" in refused(*words, "--reward-range", 0, 0.5)
     assert "no time limit" in refused("learn", "gymnasium:Walk-v0", "--limit", "fall=0.5")
     assert "--start" in refused(*words, "--start", "0")
-    assert "fall 1 was seen in one step; the task says 0 to 0.5" in refused(*words, "--cost-range", "fall=0,0.5")
+    told = refused(*words, "--cost-range", "fall=0,0.5")
+    assert "--cost-range fall: fall 1 was seen in one step; the task says 0 to 0.5. Give the true range" in told
     assert "a Gymnasium environment pays as it does" in refused(*words, "--pay", "bernoulli")
 
 

@@ -602,6 +602,37 @@ def test_a_planner_is_used_by_name() -> None:
     assert "did you mean 'half-of-it'" in refused(*words, "half-of-i")
 
 
+def test_a_subclass_of_a_registered_class_has_a_name_of_its_own() -> None:
+    @planners.register("plain-half")
+    class Plain:
+        problems = (conrl.Linear,)
+
+        def plan(self, mdp: Any, problem: Any, start: Any = None, relax: bool = False) -> conrl.Plan:
+            return conrl.ColumnGeneration().plan(mdp, problem, relax=relax)
+
+    @planners.register("sloppy")
+    class Sloppy(Plain):
+        pass
+
+    @planners.register
+    class OneMore(Sloppy):
+        pass
+
+    @conrl.learners.register
+    class MyOwn(conrl.ConRL):
+        pass
+
+    try:
+        assert (Plain.name, Sloppy.name, OneMore.name, MyOwn.name) == ("plain-half", "sloppy", "one-more", "my-own")  # type: ignore[attr-defined]
+        assert conrl.plan(MDP, planner="sloppy").claimed_by == "sloppy"
+        with pytest.raises(conrl.SpecError, match=r"it must be one of column-generation, .*sloppy, one-more"):
+            conrl.plan(MDP, planner=Plain)
+    finally:
+        for name in ("plain-half", "sloppy", "one-more"):
+            planners.PLUGINS.remove(name)
+        learners.PLUGINS.remove("my-own")
+
+
 def test_what_a_planner_does_wrong_is_told_with_its_name() -> None:
     class Wrong:
         name = "wrong"

@@ -121,6 +121,17 @@ def test_an_environment_is_numbered_both_ways() -> None:
     assert (task.num_states, task.num_actions) == (648, 6)
 
 
+def test_actions_are_numbered_both_ways() -> None:
+    class Several(gymnasium.Env[Any, Any]):
+        observation_space = spaces.Discrete(2)
+        action_space = spaces.MultiDiscrete([2, 3])
+
+    env = conrl.envs.Numbered(Several())
+    assert [env.number_action(env.decode_action(a)) for a in range(6)] == list(range(6))
+    with pytest.raises(conrl.SpecError, match=r"the action .* is not in the environment's space"):
+        env.number_action(np.array([2, 0]))
+
+
 def test_what_cannot_be_numbered() -> None:
     few = spaces.Discrete(2)
     for observation, action, words in (

@@ -211,5 +211,6 @@ def check_episode(task: Task, episode: Episode) -> None:
         seen = least[i] if least[i] < low[i] else most[i]
         raise RunError(
             f"{('reward', *task.cost_names)[i]} {seen:.10g} was seen in one step; the task says {low[i]:g} to "
-            f"{high[i]:g}. Make the task with the true range: budgets and bonuses rest on it"
+            f"{high[i]:g}. Give the true range: budgets and bonuses rest on it",
+            key=("cost_ranges", task.cost_names[i - 1]) if i else ("reward_range",),
         )

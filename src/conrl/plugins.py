@@ -17,6 +17,7 @@ may be registered again, as a notebook does that runs a cell twice.
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -289,17 +290,23 @@ def _top(module: str) -> str:
 
 def own_name(thing: Any, source: Source) -> str:
     """The name that an object gives itself, or else what it is called in Python, in lower-case words."""
-    given = getattr(thing, "name", None)
-    if isinstance(given, str):
+    given = _name_in(thing)
+    if given is not None:
         return given
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", source.qualname.rpartition(".")[2])
     return words.replace("_", "-").strip("-").lower()
 
 
+def _name_in(thing: Any) -> str | None:
+    """What an object calls itself. What a class inherits is its parent's name, which may be registered too."""
+    given = vars(thing).get("name") if inspect.isclass(thing) else getattr(thing, "name", None)
+    return given if isinstance(given, str) else None
+
+
 def named(thing: Any, name: str) -> None:
     """Have a class carry the name that it is registered under."""
-    given = getattr(thing, "name", None)
-    if isinstance(given, str):
+    given = _name_in(thing)
+    if given is not None:
         if given != name:
             raise SpecError(f"{source_of(thing)} calls itself {given!r} (name) and is registered as {name!r}; use one")
         return

@@ -100,7 +100,13 @@ Ctrl-C or SIGTERM stops after the episode being played, with everything saved (e
 @click.option("--cost", metavar="MODULE:FUNCTION", help="Costs of a step of a Gymnasium environment.")
 @click.option("--option", "options", help="A parameter of the algorithm, such as rate.", **repeated(read_settings))
 @click.option("--prime", type=click.Path(path_type=Path), help="Logged episodes to start from: .csv, .npz, .parquet.")
-@click.option("--reward-range", type=float, nargs=2, help="Of one step. [default: the model's; 0 1 if unknown]")
+@click.option(
+    "--reward-range",
+    type=float,
+    nargs=2,
+    metavar="LOW HIGH",
+    help="Of one step. [default: the model's; 0 1 if unknown]",
+)
 @click.option("--cost-range", "cost_ranges", help="The same of a cost: NAME=LOW,HIGH.", **repeated(read_bounds))
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for history and checkpoint.")
 @imports

@@ -50,6 +50,8 @@ class Numbering:
     def number(self, point: Any) -> int:
         """The number of a point of the space."""
         if not self.space.contains(point):
+            if self._what == "action":
+                raise SpecError(f"the action {shown(point)} is not in the environment's space, {shown(self.space)}")
             raise RunError(f"the environment gave the {self._what} {shown(point)}, which is not in its space")
         code = 0
         for leaf in self._leaves:
@@ -73,7 +75,8 @@ class Numbering:
 class Numbered(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment whose observations and actions are numbered from 0, as learners need them.
 
-    `decode(state)` and `decode_action(action)` give back what the environment itself sees.
+    `decode(state)` and `decode_action(action)` give back what the environment itself sees; `number(observation)` and
+    `number_action(action)` are the other way round.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
@@ -104,6 +107,10 @@ class Numbered(gymnasium.Wrapper[Any, Any, Any, Any]):
     def number(self, observation: Any) -> int:
         """The state that an observation is."""
         return self._seen.number(observation)
+
+    def number_action(self, action: Any) -> int:
+        """The number of what the environment takes for an action."""
+        return self._done.number(action)
 
 
 def _leaves(space: Any, path: tuple[int | str, ...], what: str) -> Iterator[_Leaf]:

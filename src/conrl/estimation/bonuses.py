@@ -54,10 +54,11 @@ def bonus_table(bonus: Bonus, evidence: Evidence, told_visits: bool) -> Float:
     except (TypeError, ValueError) as error:
         raise SpecError(f"the bonus did not return numbers: {error}") from None
     n, width = evidence.visits.size, 1 + evidence.task.num_costs
+    shape = b.shape
     if b.ndim == 1:
         b = np.repeat(b[:, None], width, axis=1)
     if b.shape != (n, width):
-        raise SpecError(f"the bonus has shape {b.shape}; expected ({n},) or ({n}, {width})")
+        raise SpecError(f"the bonus has shape {shape}; expected ({n},) or ({n}, {width})")
     if not np.abs(b).max() <= LARGEST:
         wrong = b[~(np.abs(b) <= LARGEST)][0]
         raise SpecError(f"the bonus has an entry {wrong}; it must be finite and at most {LARGEST:g} in size")

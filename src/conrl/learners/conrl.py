@@ -25,7 +25,7 @@ from conrl.arguments import read_choice, read_flag, sealed
 from conrl.episode import Episode
 from conrl.errors import InfeasibleError, RunError, SpecError, shown
 from conrl.estimation.adaptive import AdaptiveBonus
-from conrl.estimation.bonuses import Bonus, ScaledBonus, bonus_table, by_visits
+from conrl.estimation.bonuses import BernsteinBonus, Bonus, ScaledBonus, TheoryBonus, bonus_table, by_visits
 from conrl.estimation.evidence import Evidence
 from conrl.estimation.tally import Tally
 from conrl.learners.arrays import group, prefixed
@@ -42,6 +42,7 @@ from conrl.policy import Deterministic, Null, Policy
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, Rows
 from conrl.sampling import Room, draw
 
+BONUSES: dict[str, Any] = {"adaptive": AdaptiveBonus, "theory": TheoryBonus, "bernstein": BernsteinBonus}
 EXECUTES = ("policy", "most-probable")
 
 
@@ -57,11 +58,12 @@ class ConRL(ReplanningLearner):
             (`AdaptiveBonus`); `"authors"`: the setting of the paper's experiments.
         planner: a name or an object, as in `conrl.plan`; overrides the preset. Where no policy of the estimate keeps
             the limits, the one that exceeds them least is played (`relax`).
-        bonus: `AdaptiveBonus`, `ScaledBonus`, `BernsteinBonus`, `TheoryBonus`, or a function that gives [P, 1+d] (or
-            [P], the same for reward and costs) for the P pairs of states seen, positive for optimism and negative for
-            caution; overrides the preset. It is told (visits [P], episode, task), or, if it takes one argument, the
-            `Evidence`. Logged episodes count. For a pair never visited, it is clipped so that the result stays inside
-            the task's ranges, unless the bonus has an attribute `bounded` that is False.
+        bonus: `AdaptiveBonus`, `ScaledBonus`, `BernsteinBonus`, `TheoryBonus`, a name (`"adaptive"`, `"bernstein"`,
+            `"theory"`), or a function that gives [P, 1+d] (or [P], the same for reward and costs) for the P pairs of
+            states seen, positive for optimism and negative for caution; overrides the preset. It is told (visits [P],
+            episode, task), or, if it takes one argument, the `Evidence`. Logged episodes count. For a pair never
+            visited, it is clipped so that the result stays inside the task's ranges, unless the bonus has an attribute
+            `bounded` that is False.
         play: `"markov"`: the Markov form of the plan; `"mixture"`: one of the policies that it mixes, drawn for the
             episode, whose own cost may be above a limit; overrides the preset.
         executes: what is played of a policy that draws its actions, as A2C's does: the `"policy"` itself, or its
@@ -102,7 +104,7 @@ class ConRL(ReplanningLearner):
         problem: Problem | Limits | None = None,
         preset: str = "default",
         planner: str | Planner | None = None,
-        bonus: Bonus | None = None,
+        bonus: Bonus | str | None = None,
         executes: str | None = None,
         play: str | None = None,
         replan: str = "episode",
@@ -116,11 +118,13 @@ class ConRL(ReplanningLearner):
         self.preset = read_choice(preset, "preset", self.presets)
         usual = self.presets[preset]
         self.planner = read_planner(usual["planner"]() if planner is None else planner, self.problem)
+        if isinstance(bonus, str):
+            bonus = BONUSES[read_choice(bonus, "bonus", BONUSES)]()
         self.bonus: Bonus = usual["bonus"]() if bonus is None else bonus
         if not callable(self.bonus):
             raise SpecError(
-                f"bonus is {shown(bonus)}; it must be AdaptiveBonus, ScaledBonus, BernsteinBonus, TheoryBonus or a "
-                "function"
+                f"bonus is {shown(bonus)}; it must be AdaptiveBonus, ScaledBonus, BernsteinBonus, TheoryBonus, a name "
+                f"({', '.join(BONUSES)}) or a function"
             )
         self._by_visits = by_visits(self.bonus)
         self.executes = read_choice(usual["executes"] if executes is None else executes, "executes", EXECUTES)

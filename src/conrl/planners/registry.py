@@ -118,8 +118,8 @@ def _check_protocol(planner: Any, problem: Problem) -> None:
     """Refuse what does not plan as a planner must."""
     if isinstance(planner, type) or not isinstance(planner, Planner):
         raise SpecError(
-            f"planner is {shown(planner)}; it must be one of {', '.join(PLANNERS)}, or an object with name, problems "
-            "and plan(mdp, problem, start=None, relax=False)"
+            f"planner is {shown(planner)}; it must be one of {', '.join(PLUGINS.names())}, or an object with name, "
+            "problems and plan(mdp, problem, start=None, relax=False)"
         )
     try:
         inspect.signature(planner.plan).bind(None, problem, start=None, relax=True)
