@@ -293,7 +293,10 @@ CALLS: dict[str, Call] = {
     "SpentPolicy.at": Call(COUNTING.at, {"spent": COUNTING.start}),
     "feasibility": Call(conrl.feasibility, {"mdp": MDP, "limits": [9.0, 9.0], "floors": [0.0, 0.0]}),
     "evaluate": Call(conrl.evaluate, {"mdp": MDP, "policy": PLAN}),
-    "simulate": Call(conrl.simulate, {"mdp_or_env": MDP, "policy": PLAN, "episodes": 3, "seed": 0, "steps": None}),
+    "simulate": Call(
+        conrl.simulate,
+        {"mdp_or_env": MDP, "policy": PLAN, "episodes": 3, "seed": 0, "steps": None, "cost": None},
+    ),
     "simulate.average": Call(
         conrl.simulate,
         {"mdp_or_env": MDP.replace(horizon=conrl.Average()), "policy": STAY, "episodes": 3, "seed": 0, "steps": 5},

@@ -311,7 +311,8 @@ def test_simulations_agree_with_exact_values(horizon: Any) -> None:
     mdp = conrl.ConstrainedMDP(T, r, c, horizon)
     limit = float(conrl.plan(mdp).costs[0]) * 0.8
     plan = conrl.plan(mdp, [limit])
-    played = conrl.simulate(mdp, plan, 4000, seed=1, **({"steps": 300} if horizon == conrl.Average() else {}))
+    steps = 300 if horizon == conrl.Average() else None
+    played = conrl.simulate(mdp, plan, 4000, seed=1, steps=steps)
     off = np.abs(played.mean.value - np.append(plan.reward, plan.costs)) / played.standard_error.value
     assert (off <= 5.0).all()
     assert conrl.simulate(mdp, plan, 5, seed=2).rewards.shape == (5,)

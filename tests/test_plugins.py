@@ -626,7 +626,7 @@ def test_a_subclass_of_a_registered_class_has_a_name_of_its_own() -> None:
         assert (Plain.name, Sloppy.name, OneMore.name, MyOwn.name) == ("plain-half", "sloppy", "one-more", "my-own")  # type: ignore[attr-defined]
         assert conrl.plan(MDP, planner="sloppy").claimed_by == "sloppy"
         with pytest.raises(conrl.SpecError, match=r"it must be one of column-generation, .*sloppy, one-more"):
-            conrl.plan(MDP, planner=Plain)
+            conrl.plan(MDP, planner=Plain)  # type: ignore[call-overload]
     finally:
         for name in ("plain-half", "sloppy", "one-more"):
             planners.PLUGINS.remove(name)

@@ -279,8 +279,8 @@ def _simulate_environment(
     table[which >= 0] = np.reshape(totals, (-1, width))
     names = own.cost_names if cost is None else None
     if not names:
-        named = isinstance(limits, Mapping) and len(limits) == width - 1
-        names = tuple(limits) if named else default_cost_names(width - 1)
+        own_names = tuple(limits) if isinstance(limits, Mapping) else ()
+        names = own_names if len(own_names) == width - 1 else default_cost_names(width - 1)
     floors = resolve_limits(None if linear is None else linear.floors, names, "floors")
     return Simulation(table[:, 0], table[:, 1:], resolve_limits(limits, names, "limits"), names, (), floors)
 

@@ -217,9 +217,9 @@ class _Tuner:
                 continue  # of a process that was killed; tried again
             if state in ("complete", "pruned", "fail"):
                 state = "failed" if state == "fail" else state
-                loss, *others = (float(x) for x in numbers[:5])
+                loss, short, excess, reward, over = (float(x) for x in numbers[:5])
                 loss = math.inf if state == "failed" else loss  # what it had before it failed is no loss of it
-                trials.append(Trial(dict(trial.params), state, loss, *others, int(numbers[5])))
+                trials.append(Trial(dict(trial.params), state, loss, short, excess, reward, over, int(numbers[5])))
         rank = {"complete": 0, "pruned": 1, "failed": 2}
         return sorted(trials, key=lambda t: (rank[t.state], t.loss, json.dumps(t.setting, sort_keys=True)))
 

@@ -118,9 +118,8 @@ class ConRL(ReplanningLearner):
         self.preset = read_choice(preset, "preset", self.presets)
         usual = self.presets[preset]
         self.planner = read_planner(usual["planner"]() if planner is None else planner, self.problem)
-        if isinstance(bonus, str):
-            bonus = BONUSES[read_choice(bonus, "bonus", BONUSES)]()
-        self.bonus: Bonus = usual["bonus"]() if bonus is None else bonus
+        named = BONUSES[read_choice(bonus, "bonus", BONUSES)] if isinstance(bonus, str) else usual["bonus"]
+        self.bonus: Bonus = named() if bonus is None or isinstance(bonus, str) else bonus
         if not callable(self.bonus):
             raise SpecError(
                 f"bonus is {shown(bonus)}; it must be AdaptiveBonus, ScaledBonus, BernsteinBonus, TheoryBonus, a name "

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 from conrl._types import Arrays, Float
 from conrl.arguments import float_array, is_number
 from conrl.errors import SpecError, shown
-from conrl.evaluation import parts_of
-from conrl.mixture import Mixture
+from conrl.mixture import Mixture, parts_of
 from conrl.model import ConstrainedMDP
 from conrl.model.mdp import need_model
 from conrl.oracles import exact_oracle
