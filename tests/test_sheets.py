@@ -839,6 +839,10 @@ def test_a_table_keeps_no_empty_name(tmp_path: Path) -> None:
     mdp = conrl.ConstrainedMDP([[[1.0]]], [[1]], None, 2, state_names=[""])
     with pytest.raises(ModelError, match="has an empty name, which a table cannot keep"):
         conrl.save_model(tmp_path / "m.csv", mdp)
+    mdp = conrl.ConstrainedMDP([[[1.0]]], [[1]], [[[1]]], 2, cost_names=[""])
+    for name in ("m.csv", "m.tsv", "m.xlsx"):
+        with pytest.raises(ModelError, match="a cost has an empty name, which a table cannot keep"):
+            conrl.save_model(tmp_path / name, mdp)
 
 
 def test_sheets_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -56,7 +57,11 @@ def kind_of(name: str, mapped: Collection[str] = ()) -> str:
 def _of_tables(path: Path) -> str | None:
     from conrl.io.files import parse_toml, read_bytes
 
-    keys = parse_toml(read_bytes(path, 1 << 21).decode("utf-8")).keys()
+    text = read_bytes(path, 1 << 21).decode("utf-8")
+    try:
+        keys = set(parse_toml(text))
+    except ValueError:  # whoever reads it says why; until then, what its tables are called tells
+        keys = set(re.findall(r"^\s*\[{1,2}\s*(\w+)", text, re.MULTILINE))
     if keys & {"fleet", "unit"}:
         return FLEET
     return STUDY if keys & {"environment", "algorithm", "episodes", "seeds", "tune"} else None

@@ -130,6 +130,8 @@ def table_of(path: Path, mdp: ConstrainedMDP) -> tuple[list[str], Iterable[tuple
         raise ModelError(f"{path}: a table cannot keep the model's bonus; save it as .npz")
     if "" in (*mdp.state_names, *mdp.action_names):
         raise ModelError(f"{path}: a state or an action has an empty name, which a table cannot keep; save it as .npz")
+    if "" in mdp.cost_names:
+        raise ModelError(f"{path}: a cost has an empty name, which a table cannot keep; save it as .npz")
     graph = mdp.graph
     counts = np.diff(graph.start)
     states, actions = [[to_cell(name) for name in names] for names in (mdp.state_names, mdp.action_names)]
