@@ -2,8 +2,8 @@
 
 A mixture draws one of its columns at the start of an episode, so that the distribution of its totals is the mixture of
 theirs. Each is exact, by a forward pass with the total carried in the state (`conrl.episode_totals`); where totals are
-too many for that, episodes are simulated, and the page says so. Of very many totals, a page holds some: they are rounded
-up, so that the share above a limit is never understated.
+too many for that, episodes are simulated, and the page says so. Of very many totals, a page holds some: they are
+rounded up, so that the share above a limit is never understated.
 """
 
 from __future__ import annotations
