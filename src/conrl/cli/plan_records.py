@@ -12,7 +12,8 @@ from conrl.cli.json_records import Record, named_numbers, size_record, value_rec
 from conrl.errors import InfeasibleError
 from conrl.model import ConstrainedMDP
 from conrl.model.fleet_simulation import FleetSimulation
-from conrl.model.limits import read_step_limits, resolve_limits, rounding_slack
+from conrl.model.limits import read_step_limits, resolve_limits
+from conrl.model.rows import rounding_slack
 from conrl.model.tails import CHANCE, CVAR, Tail
 from conrl.planners import FleetPlan, Frontier, Plan
 from conrl.problem import Knapsack, Linear
