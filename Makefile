@@ -24,6 +24,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev,bench]'
 	@touch $@
+	@echo "Now: . $(BIN)/activate"
 
 demo: setup
 	$(BIN)/conrl reproduce figure1 --quick --out $(OUT)

@@ -281,7 +281,7 @@ def test_frontier_table_is_abbreviated() -> None:
     assert "393 vertices, complete" in text
     assert "more)" in text
     assert len(text.splitlines()) < 40
-    assert "At the model's limit 0.3: reward 1.536288439, price 0.192982" in text
+    assert "At the limit 0.3: reward 1.536288439, price 0.192982" in text
     assert "1.816822" in text
 
 
@@ -663,3 +663,78 @@ def test_limits_on_steps_are_told_by_place_and_not_by_name(tmp_path: Path) -> No
         assert [(row["step"], row["limit"]) for row in told] == [(0, 0.5), (1, 0.5)]
         assert [row["value"] for row in told] == pytest.approx([0.5, 0.5])
         assert [row["price"] for row in told] == pytest.approx([1.0, 1.0])
+
+
+# -- what newcomers tripped over ------------------------------------------------------------------------------
+
+
+def test_what_is_done_at_each_hour() -> None:
+    Path("hours.csv").write_text(
+        "step,state,action,next_state,probability,reward,cost_power\n0-2,ready,run,hot,1,10,1\n0-2,ready,wait,ready,1,0,0\n"
+        "3,ready,run,hot,1,30,1\n3,ready,wait,ready,1,0,0\n*,hot,rest,ready,1,0,0\n"
+    )
+    text = ok("plan", "hours.csv", "--limit", "power=1")
+    assert " step  ready\n ───────────\n 0-2    wait\n 3       run\n" in text
+    text = ok("plan", "hours.csv", "--limit", "power=0.5")
+    assert " 3     run 50%" in text
+    long = Path("hours.csv").read_text().replace("\n3,", "\n3-30,")
+    Path("hours.csv").write_text(long)
+    assert "step by step: --out policy.csv, or conrl explore" in ok("plan", "hours.csv", "--limit", "power=1")
+    assert "save its policy as .csv, .npz or .json" in refused("plan", "hours.csv", "--out", "plan.pdf")
+
+
+def test_hours_of_many_states_fit_the_screen() -> None:
+    rows = "".join(f"*,state number {i},go,state number {(i + 1) % 30},1,1\n" for i in range(30))
+    rows += "".join(f"0-19,state number 0,jump,state number {i},{'1' if i == 9 else '0'},0\n" for i in range(9, 10))
+    Path("many.csv").write_text(f"step,state,action,next_state,probability,reward\n{rows}")
+    text = ok("plan", "many.csv")
+    assert max(map(len, text[text.index("step by step") :].splitlines()[:-1])) <= 100
+    assert "most visited of 20 states, all with --out policy.csv" in text
+
+
+def test_limits_on_single_episodes_are_simulated_too() -> None:
+    limits = ("--chance", "fuel>2:0.2", "--cvar", "fuel@0.5:2", "--never", "fuel=4")
+    given = ("plan", "model.csv", "--horizon", "6", *limits, "--simulate", "4000")
+    found = {entry["name"]: entry for entry in record(*given)["simulation"]["single_episodes"]}
+    chance, cvar, never = (found[name] for name in ("P(fuel > 2)", "CVaR 0.5 of fuel", "fuel in every episode"))
+    rows = {row["name"].partition(" <=")[0]: row["value"] for row in record(*given)["single_episodes"]}
+    assert chance["asked"] == 0.2
+    assert chance["simulated"] == pytest.approx(rows["P(fuel > 2)"], abs=0.03)
+    assert cvar["simulated"] == pytest.approx(rows["CVaR 0.5 of fuel"], abs=0.1)
+    assert never["simulated"] <= never["asked"] == 4
+    assert " P(fuel > 2)              20%" in ok(*given)
+
+
+def test_the_frontier_of_a_probability() -> None:
+    text = ok("frontier", "model.csv", "--horizon", "6", "--chance", "fuel>2")
+    assert "Feasible for every probability; flat from" in text
+    assert "At the limit 30: reward" in ok("frontier", "model.csv", "--horizon", "6", "--limit", "fuel=30")
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "hint"),
+    [
+        ("--limit", "fuel=0,5", "is not a number; write 0.5"),
+        ("--limit", "fuel=5%", "is not a number; 5% is 0.05"),
+        ("--chance", "fuel>1:5%", "is not a number: the probability; 5% is 0.05"),
+        ("--chance", "fuel>1:5", "is the probability; it is from 0 to 1; 5% is 0.05"),
+        ("--cvar", "fuel@90:2", "is the level; it is from 0 to 0.999999; 90% is 0.9"),
+    ],
+)
+def test_numbers_that_are_written_otherwise(option: str, text: str, hint: str) -> None:
+    assert hint in refused("plan", "model.csv", "--horizon", "6", option, text)
+
+
+def test_messages_of_commands_name_options() -> None:
+    given = ("plan", "model.csv", "--horizon", "6", "--deterministic")
+    assert "--deterministic takes limits on expectations" in refused(*given, "--never", "fuel=2")
+    assert "leave --time-limit out" in refused("plan", "model.csv", "--horizon", "6", "--time-limit", "3")
+    assert "give it one with --horizon H" in refused("plan", "model.csv", "--discount", "0.9", "--deterministic")
+
+
+def test_rounding_that_no_table_shows_is_no_excess() -> None:
+    from conrl.cli.plan_tables import _excess
+
+    row = {"name": "fuel <= 0.1", "value": 0.1 + 1.4e-17, "bound": 0.1, "excess": 1.4e-17, "allowance": 1e-10}
+    assert not list(_excess([row]))
+    assert list(_excess([row | {"value": 0.10000001, "excess": 1e-8}]))

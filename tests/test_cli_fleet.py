@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commands import ok, record, refused
+from commands import ok, record, refused, run
 
 import conrl
 from conrl.envs.fleet_files import load_fleet
@@ -95,7 +95,7 @@ def test_built_in_models_and_no_limits() -> None:
         (("count = 25", "counts = 25"), "[[unit]] 1: unknown key 'counts'; did you mean 'count'?"),
         (("count = 25", "count = 0"), "count of groups[0] is 0"),
         (("count = 25", 'count = "x"'), "[[unit]] 1: count is 'x'; it must be a whole number"),
-        (("money = 150", "mony = 150"), "fleet.toml: unknown cost 'mony'; did you mean 'money'?"),
+        (("money = 150", "mony = 150"), "fleet.toml: [fleet] limits: unknown cost 'mony'; did you mean 'money'?"),
         (("money = 150", 'money = "much"'), "[fleet] limits.money is 'much'"),
         (("horizon = 8", "horizon = 0"), "horizon is 0"),
         (("horizon = 8", ""), "[[unit]] 1: "),
@@ -119,7 +119,6 @@ def test_mistakes_on_the_line() -> None:
         ("--start", "good"),
         ("--set", "x=1"),
         ("--planner", "lagrangian"),
-        ("--out", "p.csv"),
         ("--time-limit", "3"),
         ("--deterministic",),
     ):
@@ -132,3 +131,36 @@ def test_infeasible_limits_are_exit_code_3() -> None:
     told = refused("plan", "fleet.toml", "--floor", "money=100000", code=3)
     assert "money >= 100000" in told
     assert "cannot be kept" in told
+
+
+def test_what_each_unit_does() -> None:
+    text = ok("plan", "fleet.toml", "--out", "plans")
+    assert "what press.csv does where" in text
+    assert "wrote plans/press-1.csv: the policy of 25 units" in text
+    plan = library()
+    parts = plan.parts(1)
+    assert len(list(Path("plans").glob("lathe-*.csv"))) == len(parts)
+    model = conrl.load_model("lathe.csv", horizon=8).replace(initial=1)
+    for k, part in enumerate(parts, 1):
+        value = conrl.evaluate(model, conrl.load_policy(f"plans/lathe-{k}.csv", mdp=model))
+        assert value.reward == pytest.approx(part.value[0])
+    for wrong in ("a.csv", "fleet.toml", "nowhere/plans"):
+        assert f"--out {wrong}: " in refused("plan", "fleet.toml", "--out", wrong)
+
+
+def test_what_fleets_have_instead() -> None:
+    assert 'write start = "soty" under a [[unit]] of fleet.toml' in refused("plan", "fleet.toml", "--start", "soty")
+    assert "limits on totals, and per_step" in refused("plan", "fleet.toml", "--never", "money=1")
+    assert "a fleet has no frontier; conrl explore fleet.toml" in refused("frontier", "fleet.toml")
+
+
+def test_all_mistakes_of_a_fleet() -> None:
+    text = FLEET.format(money=150).replace("money", "mony").replace('"down"', '"dwn"')
+    Path("fleet.toml").write_text(text)
+    said = run("check", "fleet.toml").stderr.splitlines()
+    assert said == [
+        "Error: fleet.toml: [[unit]] 2: unknown state 'dwn'; did you mean 'down'?",
+        "Error: fleet.toml: [fleet] limits: unknown cost 'mony'; did you mean 'money'?",
+    ]
+    Path("fleet.toml").write_text(text.replace("horizon = 8", "horizon = = 8"))
+    assert "read as a fleet" in run("check", "fleet.toml").stdout

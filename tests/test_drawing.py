@@ -231,3 +231,13 @@ def test_a_title_with_long_names_fits_its_picture() -> None:
     assert box.x0 >= 0.0
     assert box.x1 <= figure.bbox.x1
     assert box.y1 <= figure.bbox.y1
+
+
+def test_the_frontier_of_a_probability_has_no_limit_below_0() -> None:
+    pays = [[[0.0], [1.0]]]
+    mdp = ConstrainedMDP(np.ones((1, 2, 1)), [[0.0, 1.0]], pays, 2, cost_names=["crash"])
+    figure = drawing.frontier_figure(frontier(mdp, chance={"crash": 0}))
+    (axes,) = figure.axes
+    assert axes.get_xlabel() == "limit on P(crash > 0)"
+    assert "infeasible" not in words(figure)
+    assert axes.get_xlim()[1] <= 1.0

@@ -939,3 +939,52 @@ def test_what_is_typed_and_what_cannot_be_kept(browser: Any, tmp_path: Path) -> 
         assert "No policy keeps this limit: crash." in summary.inner_text()
         assert tab.locator("text=of episodes are above the limit").inner_text() == tails
         assert summary.evaluate("summary => Object.keys(summary.dataset)") == []
+
+
+def test_the_slider_of_a_chance_that_is_exceeded_from_the_start() -> None:
+    mdp = conrl.ConstrainedMDP([[[1.0], [1.0]]], [[1, 2]], [[0, 1]], horizon=3, cost_names=["use"])
+    data = contents(mdp, Linear([1.0], chance={"use": (-1, 1.0)}))
+    line = data["lines"][1]
+    assert (line["name"], line["own"] + line["begins"]) == ("P(use > -1)", 1.0)
+
+
+def costly(costs: int, steps: int, seed: int = 0) -> conrl.ConstrainedMDP:
+    """One state, whose actions cost amounts that hardly ever add up to the same."""
+    generator = np.random.default_rng(seed)
+    pay = generator.integers(1, 1000, (1, 6, costs)) / 100.0
+    names = [f"cost number {i}" for i in range(costs)]
+    rewards = np.sqrt(pay[:, :, 0])
+    return conrl.ConstrainedMDP(np.ones((1, 6, 1)), rewards, pay, horizon=steps, cost_names=names)
+
+
+def test_few_totals_are_not_rounded() -> None:
+    pay = np.array([[1.01], [2.37], [3.59]])
+    mdp = conrl.ConstrainedMDP(np.full((3, 1, 3), 1 / 3), pay, pay, horizon=24)
+    data = contents(mdp, Linear([100.0]))
+    (totals,) = data["totals"]
+    assert len(totals["values"]) > 200
+    assert (totals["exact"], totals["width"]) == (True, 0.0)
+
+
+def test_what_is_rounded_is_not_called_exact(tmp_path: Path, browser: Any) -> None:
+    page = conrl.explore(costly(1, 3), [12.0])
+    page.save(tmp_path / "page.html")
+    assert "The distributions are exact." in text_of(browser, tmp_path / "page.html")
+    rounded = page.html.replace('"width":0.0', '"width":1.1')
+    assert rounded != page.html
+    (tmp_path / "page.html").write_text(rounded)
+    text = text_of(browser, tmp_path / "page.html")
+    assert "are exact." not in text
+    assert "Totals are rounded up by at most 1.1." in text
+
+
+def text_of(browser: Any, path: Path) -> str:
+    with watched(browser, path) as tab:
+        return str(tab.inner_text("main"))
+
+
+def test_the_policies_that_are_mixed_fit_a_page(tmp_path: Path, browser: Any) -> None:
+    conrl.explore(costly(4, 3), [12.0, 12.0, 12.0, 12.0]).save(tmp_path / "page.html")
+    with watched(browser, tmp_path / "page.html", 1300) as tab:
+        wide = tab.evaluate("[...document.querySelectorAll('.scroll')].map((box) => box.scrollWidth - box.clientWidth)")
+    assert max(wide) <= 0

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import conrl
 from conrl.errors import ModelError, ModelWarning
 from conrl.io import workbooks
+from conrl.io.model_rows import name_of
 from conrl.io.numerals import Marks, read_number, read_share
 from conrl.io.policy_tables import read_policy_table
 
@@ -395,7 +396,7 @@ PLANTS: dict[str, tuple[str, str]] = {
     "negative": ("{s},{a},{t},-1,1", "probability is '-1'; it must be finite and at least 0"),
     "infinite": ("{s},{a},{t},1,1e999", "reward is '1e999'; it must be finite"),
     "sum": ("{s},{a},{t},0.7,1", "has probability 0.7; a distribution sums to 1"),
-    "rounded": ("{s},{a},{t},0.999,1", "if they were rounded, --normalize 0.01 corrects them"),
+    "rounded": ("{s},{a},{t},0.999,1", "if they were rounded, normalize=0.01 corrects them"),
     "percent": ("{s},{a},{t},100,1", "write percentages with their sign, 70%, or as 0.7"),
     "state": (",{a},{t},1,1", "state is missing; write it in every row"),
     "action": ("{s},,{t},1,1", "action is missing; write it in every row"),
@@ -495,10 +496,101 @@ def test_check_lists_at_most_fifty(tmp_path: Path) -> None:
 
 
 def test_very_many_mistakes_take_no_time_or_memory(tmp_path: Path) -> None:
-    path = write(tmp_path, f"{HEADER}\n" + "".join(f"s{i},go,t{i},x,1\n" for i in range(20_000)))
+    path = write(tmp_path, f"{HEADER}\n" + "".join(f"s{i},go,s{i},0.5,1\n" for i in range(20_000)))
     found = conrl.check_model(path)
     assert found.count == 20_000
     assert len(found.mistakes) == 1_000
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ("s{i},go,s{i},1,120 EUR", "line 2: reward is '120 EUR'; it must be a number"),
+        ("s{i},go,s{i},100,1", "write percentages with their sign, 70%, or as 0.7"),
+        ("s{i},,s{i},1,1", "line 2: action is missing; write it in every row"),
+    ],
+)
+def test_a_mistake_in_every_row_is_one(row: str, what: str, tmp_path: Path) -> None:
+    path = write(tmp_path, f"{HEADER}\n" + "".join(row.format(i=i) + "\n" for i in range(100)) + "z,go,z,0.5,1\n")
+    found = conrl.check_model(path)
+    assert found.count == len(found.mistakes) == 2
+    assert what in found.mistakes[0]
+    assert found.mistakes[0].endswith("(the first of 100 lines with this mistake)")
+    assert "1 more mistake" in told(path, horizon=1)
+
+
+def test_a_total_at_the_bottom(tmp_path: Path) -> None:
+    found = conrl.check_model(write(tmp_path, f"{HEADER}\na,go,a,1,1\nTotal,,,,1\nmeasured in May\n")).mistakes
+    assert [mistake.partition("m.csv, ")[2] for mistake in found] == [
+        "line 3: looks like a total or a note, as it has no next_state and no probability; delete it",
+        "line 4: 1 field; the header has 5; if it is a total or a note, delete it",
+    ]
+
+
+def test_a_column_of_hours_that_is_not_called_step(tmp_path: Path) -> None:
+    rows = "".join(f"{h},a,go,a,1,1\n" for h in range(12))
+    found = conrl.check_model(write(tmp_path, f"hour,{HEADER}\n{rows}")).mistakes
+    assert len(found) == 1
+    assert found[0].endswith("line 1: unknown column 'hour'; if it counts the steps of an episode, call it step")
+
+
+def test_something_above_the_header(tmp_path: Path) -> None:
+    path = write(tmp_path, "My oven;;;;\n;;;;\nState;Action;Next State;Probability;Reward\na;go;a;1;1\n")
+    what = "m.csv, line 1: this is no header, but line 3 is (State, Action, Next State, Probability, Reward); delete"
+    assert what in run("check", path).stderr
+    assert what in told(path, horizon=1)
+    meant = run("check", write(tmp_path, "State;Action;Next State;Prob:;Reward\na;go;a;1;1\n")).stderr
+    assert "unknown column 'Prob:'; did you mean 'probability'?" in meant
+
+
+def test_notes_on_the_first_sheet(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "m.xlsx", [["How I made this"]], oven=[HEADER.split(","), ["a", "go", "a", 1, 1]])
+    what = "was read, and has no header of a table; it has 2 sheets: name one, such as"
+    assert f"{what} {path}#oven" in run("check", path).stderr
+    assert load(Path(f"{path}#oven"), horizon=1).num_states == 1
+
+
+def test_whole_numbers_of_any_length_are_names() -> None:
+    assert len({name_of(12345678901234567), name_of(12345678901234568)}) == 2
+
+
+STEPS = f"step,{HEADER}\n0-2,clean,bake,clean,0.7,10\n0-2,clean,bake,sooty,0.3,10\n0-2,sooty,clean,clean,1,0\n"
+
+
+def test_a_state_misspelt_among_steps(tmp_path: Path) -> None:
+    found = conrl.check_model(write(tmp_path, STEPS.replace("bake,sooty", "bake,Sooty "))).mistakes
+    assert [mistake.partition("m.csv, ")[2] for mistake in found] == [
+        "line 3: state 'Sooty ' occurs only as next_state, and can be reached at step 1; add a row that stays there "
+        "with probability 1 (or did you mean 'sooty'?)"
+    ]
+    found = conrl.check_model(write(tmp_path, f"{STEPS}0,Sooty,clean,clean,1,0\n".replace("0-2,s", "0,s"))).mistakes
+    assert "line 3: state 'sooty' can be reached at step 1, by this row, and has no action then; give it" in found[0]
+    assert found[0].endswith("(or did you mean 'Sooty'?)")
+
+
+def test_steps_that_do_not_begin_at_0(tmp_path: Path) -> None:
+    found = conrl.check_model(write(tmp_path, STEPS.replace("0-2", "6-17"))).mistakes
+    assert len(found) == 1
+    assert found[0].endswith("line 2: the steps of the file are 6 to 17; steps count from 0: subtract 6")
+    found = conrl.check_model(write(tmp_path, STEPS.replace("0-2,c", "6-8,c").replace("0-2", "*"))).mistakes
+    assert found[0].endswith("steps count from 0, and those of the file are 6 to 8")
+
+
+def test_dashes_that_a_program_made(tmp_path: Path) -> None:
+    for dash in "\u2013\u2212":
+        assert conrl.load_model(write(tmp_path, STEPS.replace("0-2", f"0{dash}2"))).horizon == 3
+
+
+def test_a_horizon_beside_steps_on_the_command_line(tmp_path: Path) -> None:
+    path = write(tmp_path, STEPS)
+    assert "--horizon: " in refused("plan", path, "--horizon", 2)
+    cut = "the file has steps 0 to 2, and a horizon of 2 cuts them off: leave it out"
+    assert cut in refused("plan", path, "--horizon", 2)
+    assert cut in refused("check", path, "--horizon", 2)
+    told_of = refused("plan", path, "--horizon", 5)
+    assert "the file has steps 0 to 2, and a horizon of 5 goes beyond what its rows say: leave it out" in told_of
+    assert "--discount: " in refused("plan", path, "--discount", 0.9)
+    assert "the file has a column step, and steps" in refused("plan", path, "--discount", 0.9)
 
 
 def test_check_says_what_is_in_a_file(tmp_path: Path) -> None:
@@ -619,7 +711,7 @@ THIRDS = (
 
 def test_normalize(tmp_path: Path) -> None:
     path = write(tmp_path, THIRDS)
-    assert "sum to 0.999; a distribution sums to 1 (within 1e-09); if they were rounded, --normalize 0.01" in told(path)
+    assert "sum to 0.999; a distribution sums to 1 (within 1e-09); if they were rounded, normalize=0.01" in told(path)
     with pytest.warns(ModelWarning, match="1 sum of probabilities was corrected to 1 .* farthest off was 0.999"):
         mdp = load(path, normalize=0.01)
     assert mdp.graph.probability[:3].tolist() == [0.333 / (0.333 + 0.333 + 0.333)] * 3
@@ -747,6 +839,10 @@ def test_a_table_keeps_no_empty_name(tmp_path: Path) -> None:
     mdp = conrl.ConstrainedMDP([[[1.0]]], [[1]], None, 2, state_names=[""])
     with pytest.raises(ModelError, match="has an empty name, which a table cannot keep"):
         conrl.save_model(tmp_path / "m.csv", mdp)
+    mdp = conrl.ConstrainedMDP([[[1.0]]], [[1]], [[[1]]], 2, cost_names=[""])
+    for name in ("m.csv", "m.tsv", "m.xlsx"):
+        with pytest.raises(ModelError, match="a cost has an empty name, which a table cannot keep"):
+            conrl.save_model(tmp_path / name, mdp)
 
 
 def test_sheets_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -403,7 +403,7 @@ def test_the_step_column(tmp_path: Path) -> None:
         ("-1", "line 3: step is '-1'"),
         ("1.0", "line 3: step is '1.0'"),
         ("٣", "line 3: step is"),
-        ("9", "line 3: step 9; with a horizon of 2 steps are 0 to 1"),
+        ("9", "m.csv: the file has steps 9 to 9, and a horizon of 2 cuts them off: leave it out"),
         ("9" * 30, "line 3: step is"),
     ],
 )

@@ -212,10 +212,13 @@ def draw_frontier(axes: Axes, curve: Frontier) -> None:
     span = float(x[-1] - x[0]) or max(abs(float(x[0])), 1.0)
     near = x[0] - span <= own <= x[-1] + span
     left = min(x[0], own if near else x[0]) - 0.08 * span
+    share = curve.asked is not None and curve.asked.chance is not None  # the limit is on a probability
     right = max(x[-1], own if near else x[-1]) + 0.15 * span
 
     blocked: dict[str, Any] = {"facecolor": "#e4e4e4", "hatch": "///", "edgecolor": "#c4c4c4", "linewidth": 0.0}
-    axes.axvspan(left, float(x[0]), label=f"infeasible: limit below {x[0]:.4g}", **blocked)
+    right = min(right, 1.0) if share else right  # no probability is above 1, or below 0
+    if not (share and x[0] <= 0.0):
+        axes.axvspan(left, float(x[0]), label=f"infeasible: limit below {x[0]:.4g}", **blocked)
     axes.plot([*x, right], [*y, y[-1]], color=CURVE, linewidth=1.8, zorder=3, label="best reward")
     # Hundreds of round markers would hide the curve that they lie on.
     marker = "o" if x.size <= 60 else "|"
@@ -230,7 +233,7 @@ def draw_frontier(axes: Axes, curve: Frontier) -> None:
         level, size = float(y[0]), max(abs(float(y[0])), 1.0)
         axes.set_ylim(level - size, level + 0.3 * size)
     what = "the expected total cost" if name == "cost" else f"the expected total of {name}"
-    axes.set_xlabel(plain(f"limit on {what}"))
+    axes.set_xlabel(plain(f"limit on {name if share else what}"))
     axes.set_ylabel("best expected total reward")
     axes.grid(color="#e8e8e8", linewidth=0.6)
     axes.set_axisbelow(True)
@@ -248,10 +251,10 @@ def _count(curve: Frontier) -> str:
 def _draw_own(axes: Axes, curve: Frontier, own: float, span: float | None) -> None:
     """The model's limit; without a span it lies outside the picture."""
     if own < curve.limits[0]:
-        axes.axvline(own, color=MARK, linestyle="--", linewidth=1.2, label=f"the model's limit {own:.4g}: infeasible")
+        axes.axvline(own, color=MARK, linestyle="--", linewidth=1.2, label=f"the limit {own:.4g}: infeasible")
         return
     reward, price = curve.reward(own), curve.price(own)
-    label = f"the model's limit {own:.4g}: reward {reward:.6g}"
+    label = f"the limit {own:.4g}: reward {reward:.6g}"
     if span is None:
         axes.plot([], [], "s", color=MARK, label=f"{label} (further right)")
         return

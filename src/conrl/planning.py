@@ -23,6 +23,7 @@ from conrl.planners import (
     read_planner,
 )
 from conrl.problem import Linear, Problem, as_problem
+from conrl.wording import argument, with_arguments
 
 
 @overload
@@ -102,7 +103,7 @@ def plan(
     usual = isinstance(planner, str) and planner == ColumnGeneration.name
     if confidence is None and (use_unseen is not False or type(seed) is not int or seed):
         extra = {"use_unseen": read_flag(use_unseen, "use_unseen"), "seed": read_seed(seed) != 0}
-        _leave_out("{name} goes with confidence; leave it out", extra)
+        _leave_out(f"{{name}} goes with {argument('confidence')}; leave it out", extra)
     if isinstance(mdp, Fleet):
         if confidence is not None:
             raise SpecError("confidence is not for fleets; plan without it", key=("confidence",))
@@ -110,7 +111,8 @@ def plan(
             raise SpecError("fleets are planned without a report; leave it out", key=("report",))
         if read_flag(deterministic, "deterministic") or time_limit is not None:
             raise SpecError(
-                "nearly all units of a fleet have one deterministic policy; leave deterministic and time_limit out",
+                "nearly all units of a fleet have one deterministic policy; "
+                + with_arguments("leave {deterministic} and {time_limit} out"),
                 key=("deterministic",),
             )
         if not usual and not isinstance(planner, ColumnGeneration):
@@ -126,13 +128,13 @@ def plan(
     given = {"planner": not usual, "tol": tol is not None, "time_limit": time_limit is not None}
     given |= {"threads": threads is not None, "deterministic": read_flag(deterministic, "deterministic")}
     if confidence is not None:
-        _leave_out("confidence has a method of its own; leave {name} out", given)
+        _leave_out(f"{argument('confidence')} has a method of its own; leave {{name}} out", given)
         from conrl.estimation.confident import plan_confident  # here: few plans need it
 
         return plan_confident(mdp, asked, confidence, unseen=use_unseen, seed=seed, report=report)
     if given["deterministic"]:
         others = {"planner": given["planner"], "threads": given["threads"], "report": report is not None}
-        _leave_out("deterministic=True has a method of its own; leave {name} out", others)
+        _leave_out(f"{argument('deterministic', 'True')} has a method of its own; leave {{name}} out", others)
         return plan_deterministic(mdp, asked, tol, time_limit)
     chosen = _with_settings(read_planner(planner, asked), tol=tol, time_limit=time_limit, threads=threads)
     if report is not None:
@@ -145,7 +147,7 @@ def plan(
 def _leave_out(refusal: str, given: Mapping[str, bool]) -> None:
     """Refuse the first argument that was given; `refusal` has a place for its name."""
     if (name := next((name for name, is_given in given.items() if is_given), None)) is not None:
-        raise SpecError(refusal.format(name=name), key=(name,))
+        raise SpecError(refusal.format(name=argument(name)), key=(name,))
 
 
 def _with_settings(planner: Any, **settings: Any) -> Any:
@@ -156,5 +158,5 @@ def _with_settings(planner: Any, **settings: Any) -> Any:
     known = {f.name for f in dataclasses.fields(planner)} if dataclasses.is_dataclass(planner) else set()
     if (name := next((name for name in given if name not in known), None)) is not None:
         what = {"tol": "tolerance", "time_limit": "time limit", "threads": "number of threads"}[name]
-        raise SpecError(f"planner {planner.name!r} has no {what}; leave {name} out", key=(name,))
+        raise SpecError(f"planner {planner.name!r} has no {what}; leave {argument(name)} out", key=(name,))
     return dataclasses.replace(planner, **given)

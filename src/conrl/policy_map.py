@@ -54,6 +54,23 @@ def state_play(mdp: ConstrainedMDP, policy: Policy | Mixture) -> Play:
     return _play(mdp, policy, np.arange(mdp.num_states), mdp.num_states, np.zeros(mdp.num_states, dtype=bool))
 
 
+def step_play(mdp: ConstrainedMDP, policy: Policy | Mixture, states: Int) -> tuple[Float, Float]:
+    """Of a model whose steps differ: how likely each of `states` [n] is at each step [H, n], and the share of each
+    action there [H, n, A]."""
+    rho = np.zeros((1, mdp.num_pairs))
+    for weight, part in parts_of(policy):
+        part.add_occupation(mdp, weight, rho)
+    column = np.full(mdp.num_states, -1)
+    column[states] = np.arange(states.size)
+    at = column[mdp.pair_state]
+    kept = at >= 0
+    table = np.zeros((mdp.horizon, states.size, mdp.num_actions))
+    np.add.at(table, (mdp.pair_step[kept], at[kept], mdp.action[kept]), rho[0][kept])
+    total = table.sum(axis=2)
+    shares = np.divide(table, total[:, :, None], out=np.zeros_like(table), where=total[:, :, None] > 0.0)
+    return total, shares
+
+
 def grid_play(mdp: ConstrainedMDP, policy: Policy | Mixture) -> Play:
     """What a policy does in each cell of the model's map, walls included, row by row."""
     layout = grid_layout(mdp)
@@ -64,7 +81,7 @@ def grid_layout(mdp: ConstrainedMDP) -> Layout:
     """The model's map, if it has one that can be drawn."""
     layout = mdp.layout
     if layout is None:
-        raise SpecError("the model has no map to draw; save its policy as .csv or .npz instead")
+        raise SpecError("the model has no map to draw; save its policy as .csv, .npz or .json instead")
     widths = {len(row) for row in layout.rows}
     if len(widths) != 1 or 0 in widths:
         raise SpecError("the model's map cannot be drawn: its rows differ in length or are empty")

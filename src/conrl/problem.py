@@ -21,7 +21,7 @@ from conrl.model import ConstrainedMDP, Task
 from conrl.model.criteria import Criterion
 from conrl.model.limits import Limits, Linear, Model, resolve_limits
 from conrl.model.rows import Rows, lowered, rows_of
-from conrl.wording import OnlyGiven
+from conrl.wording import OnlyGiven, worded
 
 __all__ = ["ConcaveConvex", "Knapsack", "Linear", "Problem", "Rows", "as_problem", "read_margin", "tightened"]
 
@@ -105,7 +105,7 @@ class Knapsack(OnlyGiven):
         if isinstance(model.horizon, Criterion):
             raise SpecError(
                 f"a Knapsack problem needs a horizon, so many steps an episode, and the model has {model.horizon!r}; "
-                "give it one with mdp.replace(horizon=H), or ask for limits"
+                f"give it one with {worded('mdp.replace(horizon=H)', '--horizon H')}, or ask for limits"
             )
         budgets = resolve_limits(self.budgets, model.cost_names, "budgets")
         for name, budget in zip(model.cost_names, budgets, strict=True):

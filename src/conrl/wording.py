@@ -1,8 +1,14 @@
-"""What `repr` says: one line with names and results, however long names and arrays are."""
+"""What `repr` says: one line with names and results, however long names and arrays are.
+
+And what messages call an argument: by its name in Python or, where a command asked, as an option.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
@@ -10,6 +16,48 @@ LONGEST = 155  # characters of a line
 ROOM = 72  # characters for the totals of one object
 SHORT = 32  # characters of one name
 FEW = 4  # entries of a list that are written out
+
+
+_BY_COMMAND: ContextVar[bool] = ContextVar("conrl_by_command", default=False)
+
+
+@contextmanager
+def by_command() -> Iterator[None]:
+    """What is said inside is said to whoever typed a command.
+
+    >>> with by_command():
+    ...     argument("time_limit"), argument("normalize", "0.01"), argument("deterministic", "True")
+    ('--time-limit', '--normalize 0.01', '--deterministic')
+    """
+    token = _BY_COMMAND.set(True)
+    try:
+        yield
+    finally:
+        _BY_COMMAND.reset(token)
+
+
+def worded(python: str, command: str) -> str:
+    """One of two texts: in words of Python, or in those of the command line."""
+    return command if _BY_COMMAND.get() else python
+
+
+def argument(name: str, value: str = "") -> str:
+    """What an argument is called that is also an option, perhaps with its value.
+
+    >>> argument("time_limit"), argument("normalize", "0.01")
+    ('time_limit', 'normalize=0.01')
+    """
+    option = f"--{name.replace('_', '-')}"
+    return worded(f"{name}={value}" if value else name, f"{option} {value}" if value not in ("", "True") else option)
+
+
+def with_arguments(text: str) -> str:
+    """A text with the names of arguments in braces.
+
+    >>> with_arguments("raise {time_limit}")
+    'raise time_limit'
+    """
+    return re.sub(r"\{(\w+)\}", lambda found: argument(found[1]), text)
 
 
 def cut(text: object, most: int = LONGEST) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from conrl.errors import ConRLError, InfeasibleError, ModelWarning, printable
+from conrl.wording import by_command
 
 
 class Command(click.Command):
@@ -20,9 +21,10 @@ class Command(click.Command):
 
     def invoke(self, context: click.Context) -> Any:
         try:
-            return super().invoke(context)
+            with by_command():
+                return super().invoke(context)
         except ConRLError as error:
-            if option := self.option_of(error.key):
+            if option := self.option_of(_given(error.key, context.params)):
                 error.args = (f"{option}: {error}",)
             if isinstance(error, InfeasibleError) and context.params.get("as_json"):
                 from conrl.cli import json_records, plan_records
@@ -55,6 +57,12 @@ def warnings_said() -> Iterator[None]:
         warnings.simplefilter("always", ModelWarning)
         warnings.showwarning = show_warning  # type: ignore[assignment]  # it passes all arguments on
         yield
+
+
+def _given(key: tuple[str, ...], given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The key of an error about the horizon, or about what was given in its place."""
+    instead = [name for name in ("discount", "average", "total") if given.get(name) not in (None, False)]
+    return (instead[0], *key[1:]) if key[:1] == ("horizon",) and instead else key
 
 
 def warn(message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -48,7 +49,7 @@ def kind_of(name: str, mapped: Collection[str] = ()) -> str:
         known = f"{FLEET} or {STUDY}" if suffix == ".toml" else f"{MODEL}, {LOG} or {POLICY}"
         told = "the tables [[unit]] of a fleet or [environment.NAME] of a study"
         if suffix != ".toml":
-            told = "a column probability, as a model or a policy, or a column episode, as a log"
+            told = "a column probability, as a model or a policy, or a column episode, as a log, in its first row"
         raise SpecError(f"{name}: cannot tell what it is: it does not have {told}; say --as {known}")
     return kind
 
@@ -56,7 +57,11 @@ def kind_of(name: str, mapped: Collection[str] = ()) -> str:
 def _of_tables(path: Path) -> str | None:
     from conrl.io.files import parse_toml, read_bytes
 
-    keys = parse_toml(read_bytes(path, 1 << 21).decode("utf-8")).keys()
+    text = read_bytes(path, 1 << 21).decode("utf-8")
+    try:
+        keys = set(parse_toml(text))
+    except ValueError:  # whoever reads it says why; until then, what its tables are called tells
+        keys = set(re.findall(r"^\s*\[{1,2}\s*(\w+)", text, re.MULTILINE))
     if keys & {"fleet", "unit"}:
         return FLEET
     return STUDY if keys & {"environment", "algorithm", "episodes", "seeds", "tune"} else None
@@ -80,13 +85,19 @@ def _of_columns(path: Path, sheet: str | None) -> str | None:
     return of_header(plain(name) for name in header) if header else MODEL
 
 
+def _meant(name: str) -> str:
+    """The telling column that a name is, or was perhaps meant to be."""
+    begun = (column for column in _TELLING if len(name) >= 3 and column.startswith(name))
+    return nearest(name, _TELLING) or next(begun, name)
+
+
 def of_header(given: Iterable[str]) -> str | None:
     """The kind of a table by the plain names of its columns.
 
     >>> of_header(["state", "action", "probabilty"]), of_header(["episode", "state"]), of_header(["state"])
     ('policy', 'log', None)
     """
-    names = {name if name in _COMMON else nearest(name, _TELLING) or name for name in given}
+    names = {name if name in _COMMON else _meant(name) for name in given}
     if names & {"episode", "terminated"}:
         return LOG
     if "probability" in names:

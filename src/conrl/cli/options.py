@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,21 @@ def assignments(
             try:
                 given[name] = parse(value)
             except ValueError:
-                raise click.BadParameter(f"{value!r} in {text!r} is not {kind}") from None
+                raise click.BadParameter(f"{value!r} in {text!r} is not {kind}{_number_hint(value, kind)}") from None
         return given
 
     return read
+
+
+def _number_hint(value: str, kind: str = "a number") -> str:
+    """How a number is written that is written otherwise."""
+    if kind != "a number":
+        return ""
+    if re.fullmatch(r"[+-]?\d+,\d+", value):
+        return f"; write {value.replace(',', '.')}"
+    if re.fullmatch(r"\d+([.,]\d+)? ?%", value):
+        return f"; {value} is {float(value.rstrip('% ').replace(',', '.')) / 100.0:g}"
+    return ""
 
 
 def _real(text: str) -> float:
@@ -64,6 +76,9 @@ read_bounds = assignments(str.rpartition, _range, "crash=0,1", "LOW,HIGH")
 read_settings = assignments(str.partition, _anything, "rock_reward=1")
 
 
+_SHARE = {"the probability": (0.0, 1.0), "the level": (0.0, 0.999999)}  # what numbers may be, and how they are called
+
+
 def _tail(
     form: str, mark: str, names: tuple[str, ...], example: str
 ) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], dict[str, list[tuple[float, ...]]]]:
@@ -83,7 +98,14 @@ def _tail(
                 try:
                     numbers.append(_real(str(number)))
                 except ValueError:
-                    raise click.BadParameter(f"{number!r} in {text!r} is not a number: {what}") from None
+                    hint = _number_hint(str(number))
+                    raise click.BadParameter(f"{number!r} in {text!r} is not a number: {what}{hint}") from None
+                low, high = _SHARE.get(what, (-math.inf, math.inf))
+                if not low <= numbers[-1] <= high:
+                    percent = f"; {numbers[-1]:g}% is {numbers[-1] / 100.0:g}" if high < numbers[-1] <= 100.0 else ""
+                    raise click.BadParameter(
+                        f"{number!r} in {text!r} is {what}; it is from {low:g} to {high:g}{percent}"
+                    )
             given.setdefault(name, []).append(tuple(numbers))
         return given
 
@@ -199,7 +221,24 @@ def model_options(command: Callable[..., None]) -> Callable[..., None]:
 def refuse_for_fleet(file: str, given: Mapping[str, Any]) -> None:
     """Refuse options that a fleet does not have; `given` has their values by their names."""
     if (refused := next((name for name, value in given.items() if value), None)) is not None:
-        raise SpecError(f"{refused} is not for a fleet; see the table [fleet] and the tables [[unit]] of {file}")
+        value = given[refused]
+        raise SpecError(f"{refused} is not for a fleet; {_FOR_FLEETS[refused].format(file=file, value=value)}")
+
+
+_CRITERION = "its units have a horizon: write horizon = 20 under [fleet] of {file}"
+_EPISODES = "fleets take limits on totals, and per_step; --simulate plays whole runs that never exceed a limit"
+_SURE = "it plans from a log, and a fleet has models"
+_ONE_WAY = "there is one way to plan fleets; leave it out"
+_FOR_FLEETS = {  # what to do instead
+    "--start": 'write start = "{value}" under a [[unit]] of {file}',
+    "--set": "write set = {{ NAME = X }} under a [[unit]] of {file}",
+    **dict.fromkeys(("--discount", "--average", "--total"), _CRITERION),
+    **dict.fromkeys(("--never", "--chance", "--cvar", "--grid"), _EPISODES),
+    **dict.fromkeys(("--budget", "--episodes", "--epsilon"), "limits of a fleet are its budgets: --limit NAME=X"),
+    **dict.fromkeys(("--confidence", "--use-unseen"), _SURE),
+    **dict.fromkeys(("--planner", "--time-limit"), _ONE_WAY),
+    "--deterministic": "all but a few of its units have one deterministic policy anyway; leave it out",
+}
 
 
 def one_model_only(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,6 +270,17 @@ def check_files(paths: Iterable[Path], suffixes: tuple[str, ...]) -> None:
         if path in seen:
             raise SpecError(f"--out {path} is given twice")
         seen.add(path)
+
+
+def check_directory(path: Path) -> None:
+    """Find out before any work whether files can be written into the directory of --out."""
+    if path.suffix or path.is_file():
+        raise SpecError(f"--out {path}: a fleet has many policies; name a directory, such as plans")
+    place = path if path.is_dir() else path.parent
+    if not place.is_dir():
+        raise SpecError(f"--out {path}: there is no directory {place}")
+    if not os.access(place, os.W_OK):
+        raise SpecError(f"--out {path}: no permission to write in {place}")
 
 
 def check_file(option: str, path: Path, suffixes: tuple[str, ...] | None = None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from conrl.cli.logs import check_model_or_log, column, ignore, model_from_log
 from conrl.cli.logs import log as logged
 from conrl.cli.options import (
     chance,
+    check_directory,
     check_files,
     cvar,
     floor,
@@ -27,9 +30,12 @@ from conrl.cli.options import (
     repeated,
 )
 from conrl.errors import SpecError
-from conrl.wording import percent
+from conrl.wording import counted, percent
 
 if TYPE_CHECKING:
+    from conrl.mixture import Mixture
+    from conrl.model import ConstrainedMDP
+    from conrl.planners.fleet_plan import Part
     from conrl.problem import Knapsack
 
 MOST_EPISODES = 10_000_000  # that --simulate plays: their totals are held in memory
@@ -70,7 +76,7 @@ of the runs; the table says how often. To never exceed a budget, use conrl learn
 then acts on what was spent so far.
 
 --out writes the policy: as a picture of the map (.png .pdf .svg), as a table (.csv .npz), or with all that a running
-system needs (.json; see conrl act).
+system needs (.json; see conrl act). For a fleet, --out DIRECTORY writes a table for each policy.
 
 Exit code 3: no policy keeps the limits.""",
 )
@@ -160,14 +166,14 @@ def plan(
 
     check_model_or_log(model, log, columns, ignore)
     if model is not None and is_fleet_file(model):
-        foreign: dict[str, Any] = {"--budget": budgets, "--episodes": episodes, "--epsilon": epsilon, "--out": out}
+        foreign: dict[str, Any] = {"--budget": budgets, "--episodes": episodes, "--epsilon": epsilon}
         foreign |= {"--never": never, "--chance": chance, "--cvar": cvar, "--grid": grid}
         foreign |= {"--deterministic": deterministic, "--time-limit": time_limit is not None}
         foreign |= {"--confidence": confidence is not None, "--use-unseen": use_unseen}
         foreign |= {"--planner": planner != "column-generation"}
         refuse_for_fleet(model, foreign | one_model_only(given))
         shared = (limits, floors, per_step)
-        _plan_fleet(model, given["horizon"], shared, given["normalize"], tol, threads, played, seed, as_json)
+        _plan_fleet(model, given["horizon"], shared, given["normalize"], tol, threads, played, seed, out, as_json)
         return
     from conrl import drawing, planners, planning, problem
     from conrl import policy_map as play
@@ -228,18 +234,56 @@ def _plan_fleet(
     threads: int | None,
     runs: int | None,
     seed: int,
+    out: tuple[Path, ...],
     as_json: bool,
 ) -> None:
-    """`conrl plan fleet.toml`: a plan of many units with shared limits; --simulate plays it with the guard."""
+    """`conrl plan fleet.toml`: a plan of many units with shared limits; --simulate plays it with the guard.
+
+    --out is a directory, in which each policy gets a table.
+    """
     from conrl import planning
     from conrl.cli import plan_records, plan_tables
     from conrl.envs.fleet_files import load_fleet
 
+    for folder in out:
+        check_directory(folder)
     fleet, names = load_fleet(file, horizon, *typed, normalize=normalize)
     best = planning.plan(fleet, tol=tol, threads=threads)
     simulation = None if runs is None else fleet.simulate(best, runs, seed)
     record = plan_records.fleet_record(file, names, best, simulation)
-    show(as_json, record, lambda: plan_tables.fleet_tables(record))
+    models = fleet.models or ()  # of a file, it has some
+    parts = [best.parts(t) for t in range(len(models))]
+    done = [(name, mdp, _together(all_of)) for name, mdp, all_of in zip(names, models, parts, strict=True)]
+    wrote = [told for folder in out for told in _save_parts(folder, names, models, parts)]
+    show(as_json, record, lambda: [*plan_tables.fleet_tables(record, done), *wrote])
+
+
+def _together(parts: list[Part]) -> Mixture:
+    """What all units of a type do: their policies, by how many play them."""
+    from conrl.mixture import Mixture, parts_of
+
+    units = sum(part.units for part in parts)
+    all_of = [(part.units / units * one.weight, one.policy) for part in parts for one in parts_of(part.policy)]
+    return Mixture([weight for weight, _ in all_of], [policy for _, policy in all_of])
+
+
+def _save_parts(
+    folder: Path, names: Sequence[str], models: Sequence[ConstrainedMDP], parts: list[list[Part]]
+) -> Iterator[str]:
+    """Write the policy of each part of each type as a table; what was written, and how many units play it."""
+    from conrl import io
+    from conrl.mixture import Mixture
+
+    folder.mkdir(exist_ok=True)
+    stems = [io.model_stem(name) if io.is_model_file(name) else name for name in names]
+    for t, (stem, mdp) in enumerate(zip(stems, models, strict=True)):
+        stem = re.sub(r"[^\w.-]+", "-", stem if stems.count(stem) == 1 else f"{stem}-{t + 1}")
+        for k, part in enumerate(parts[t], 1):
+            path = folder / f"{stem}-{k}.csv"
+            mixed = isinstance(part.policy, Mixture)
+            policy = part.policy.to_markov(mdp) if isinstance(part.policy, Mixture) else part.policy
+            policy.save(path, mdp)
+            yield f"wrote {path}: the policy of {counted(part.units, 'unit')}{MARKOV if mixed else ''}"
 
 
 def _knapsack(
@@ -299,9 +343,12 @@ def frontier(
     from conrl import drawing
     from conrl.cli import plan_records, plan_tables
     from conrl.envs import naming
+    from conrl.envs.fleet_files import is_fleet_file
     from conrl.planners.frontier import frontier
 
     check_files(out, (*drawing.PICTURES, ".csv"))
+    if is_fleet_file(model):
+        raise SpecError(f"a fleet has no frontier; conrl explore {model} has a slider for every limit")
     mdp = naming.model(model, **read_criterion(given), allow_import=True)  # typed by the user
     if mdp.num_costs == 0:
         raise SpecError(f"{model} has no costs; a frontier needs a model with at least one")

@@ -13,6 +13,8 @@ from conrl.errors import InfeasibleError
 from conrl.model import ConstrainedMDP
 from conrl.model.fleet_simulation import FleetSimulation
 from conrl.model.limits import read_step_limits, resolve_limits
+from conrl.model.rows import rounding_slack
+from conrl.model.tails import CHANCE, CVAR, Tail
 from conrl.planners import FleetPlan, Frontier, Plan
 from conrl.problem import Knapsack, Linear
 from conrl.simulation import SHOWN_QUANTILES, Simulation
@@ -77,6 +79,8 @@ def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: Budg
         record["budgets"] = _budgets_record(plan, risk)
     if simulation is not None:
         record["simulation"] = _simulation_record(mdp, simulation)
+        if tails:
+            record["simulation"]["single_episodes"] = [_tail_record(tail, mdp.cost_names, simulation) for tail in tails]
     return record
 
 
@@ -185,6 +189,21 @@ def _simulation_record(mdp: ConstrainedMDP, simulation: Simulation) -> Record:
         "fall_short": named_numbers(names, simulation.fall_short()),
         "pays_means": list(simulation.pays_means),
     }
+
+
+def _tail_record(tail: Tail, names: Sequence[str], simulation: Simulation) -> Record:
+    """What a limit on single episodes asks, and what the episodes that were played have: the share that exceeds the
+    threshold, the mean of the worst, or the largest total."""
+    costs = np.sort(simulation.costs[:, tail.cost])
+    if tail.kind == CHANCE:
+        slack = float(rounding_slack(np.array([tail.limit]), np.abs(costs[[0, -1]]).max(keepdims=True))[0])
+        found = float((costs > tail.limit + slack).mean())
+    elif tail.kind == CVAR:
+        at = costs[min(int(tail.share * costs.size), costs.size - 1)]
+        found = float(at + np.maximum(costs - at, 0.0).mean() / (1.0 - tail.share))
+    else:
+        found = float(costs[-1])
+    return {"kind": tail.kind, "name": tail.quantity(names), "asked": tail.bound, "simulated": found}
 
 
 def frontier_record(name: str, curve: Frontier) -> Record:

@@ -6,21 +6,33 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from rich.cells import cell_len
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from conrl._types import Int
 from conrl.cli.json_records import Record
 from conrl.cli.tables import ALL_ROWS, Parts, brief, precise, titled
 from conrl.cli.terminal import Numbers, can_print, columns, words
 from conrl.errors import SpecError
+from conrl.mixture import Mixture
+from conrl.model import ConstrainedMDP
+from conrl.model.tails import CHANCE
 from conrl.planners import Frontier, Plan
 from conrl.planners.basis import seen_steps
-from conrl.policy_map import policy_legend, policy_text, state_play
+from conrl.policy import Policy
+from conrl.policy_map import Play, policy_legend, policy_text, state_play, step_play
 from conrl.problem import Knapsack
 from conrl.wording import counted, percent
 
+MOST_TYPES = 5  # of a fleet, of which is told what they do
 MOST_STEPS = 48  # of a table by step
+MOST_HOURS = 24  # steps of a table of what is done at each of them
+WIDEST = 100  # columns of such a table
+HARDLY = 1e-9  # the probability of a state below which nothing is said of it
+SURE = 0.0005  # the share of other actions below which they are not told
+NOTE = "most played action over the episode, and any other with more than 10%"
 EACH_PART = 5  # to so many at the start, around the limit and at the end
 ASCII = str.maketrans("↑↓←→█·⋮", "^v<>#..")
 
@@ -42,11 +54,16 @@ def plan_tables(record: Record, plan: Plan) -> Parts:
         parts.append(_mixture_table(record["mixture"]))
     if "simulation" in record:
         parts.append(_simulation_table(record["simulation"]))
+        if "single_episodes" in record["simulation"]:
+            parts.append(_simulated_tails(record["simulation"]["single_episodes"]))
     return [*parts, _policy_part(plan)]
 
 
-def fleet_tables(record: Record) -> Parts:
-    """The certificate of a fleet's plan, what is shared, what each type gets, and the simulation if there is one."""
+def fleet_tables(record: Record, done: Sequence[tuple[str, ConstrainedMDP, Mixture]]) -> Parts:
+    """The certificate of a fleet's plan, what is shared, what each type gets and does, and perhaps the simulation.
+
+    `done` has the name, the model and all policies of each type, weighed by how many units play them.
+    """
     types = record["types"]
     title = f"{record['fleet']}: {record['units']:,} units of {len(types)} types, {record['horizon']} steps"
     facts = words()
@@ -69,6 +86,11 @@ def fleet_tables(record: Record) -> Parts:
     parts.append(titled("what each type earns and spends, all its units together", shares))
     if "simulation" in record:
         parts.append(_fleet_simulation_table(record["simulation"]))
+    parts += [_done_part(mdp, policies, f"what {name} does where") for name, mdp, policies in done[:MOST_TYPES]]
+    if len(done) > MOST_TYPES:
+        parts.append(
+            Text(f"and {len(done) - MOST_TYPES} more types; --out DIRECTORY writes the policies of all", "dim")
+        )
     return parts
 
 
@@ -139,11 +161,16 @@ def _tails_table(rows: Sequence[Record]) -> Group:
 
 def _excess(rows: Sequence[Record]) -> Iterator[Text]:
     """What exceeds its bound, however little."""
-    over = [row for row in rows if row["excess"] > 0.0]
+    over = [row for row in rows if row["excess"] > 0.0 and not _looks_kept(row)]
     if over:
         rounding = all(row["excess"] <= row["allowance"] for row in over)
         listed = ", ".join(f"{row['name']} by {row['excess']:.1e}" for row in over)
         yield Text(f"exceeded{' within rounding' if rounding else ''}: {listed}", "dim" if rounding else "yellow")
+
+
+def _looks_kept(row: Record) -> bool:
+    """Whether the excess is rounding that no table would show."""
+    return bool(row["excess"] <= row["allowance"]) and precise(row["value"]) == precise(row["bound"])
 
 
 def _budgets_table(budgets: Record) -> Group:
@@ -185,6 +212,14 @@ def _simulation_table(simulation: Record) -> Group:
     return titled(title, table, _means_note(simulation["pays_means"]))
 
 
+def _simulated_tails(tails: Sequence[Record]) -> Group:
+    table = Numbers("single episodes", "asked", "simulated")
+    for tail in tails:
+        told = percent if tail["kind"] == CHANCE else brief
+        table.add_row(tail["name"], told(tail["asked"]), told(tail["simulated"]))
+    return titled("limits on single episodes, in those that were simulated", table)
+
+
 def _means_note(names: Sequence[str]) -> list[Text]:
     why = "the model has one amount for each state and action; if real pay varies, the tails are wider than shown"
     return [Text(f"{', '.join(names)}: {why}", "italic dim")] if names else []
@@ -192,11 +227,12 @@ def _means_note(names: Sequence[str]) -> list[Text]:
 
 def _policy_part(plan: Plan) -> Group:
     """The policy on the model's map or, without one, state by state."""
-    note = Text("most played action over the episode, and any other with more than 10%", "italic dim")
+    note = Text(NOTE, "italic dim")
     try:
         rows = policy_text(plan.mdp, plan.mixture, columns())
     except SpecError:
-        return Group(_states_table(plan), note)
+        played = ", in an episode that is played" if plan.skip > 0.0 else ""
+        return _done_part(plan.mdp, plan.mixture, "what is done where", played)
     signs = {} if can_print("↑█·") else ASCII
     lines = [
         Text.assemble(
@@ -210,18 +246,54 @@ def _policy_part(plan: Plan) -> Group:
     return Group("", *lines, Text(legend.translate(signs), "dim"), note)
 
 
-def _states_table(plan: Plan) -> Group:
-    mdp = plan.mdp
-    done = state_play(mdp, plan.mixture)
+def _done_part(mdp: ConstrainedMDP, policy: Policy | Mixture, title: str, played: str = "") -> Group:
+    """What a policy does: step by step, where the steps differ and are few, else state by state."""
+    done = state_play(mdp, policy)
     order = np.argsort(-done.visits, kind="stable")
     order = order[done.visits[order] > 0.0]
+    if mdp.step_dependent and mdp.horizon <= MOST_HOURS:
+        return _hours_table(mdp, policy, order[:ALL_ROWS], order.size, f"{title}, step by step{played}")
+    hint = "; step by step: --out policy.csv, or conrl explore" if mdp.step_dependent else ""
+    return Group(_states_table(mdp, done, order, title, played), Text(NOTE + hint, "italic dim"))
+
+
+def _hours_table(mdp: ConstrainedMDP, policy: Policy | Mixture, states: Int, found: int, title: str) -> Group:
+    """The most played action by step and state; steps at which the same is done are one row."""
+    visits, shares = step_play(mdp, policy, states)
+    best = shares.argmax(axis=2)
+
+    def cell(h: int, i: int) -> str:
+        if visits[h, i] < HARDLY:
+            return ""
+        share = shares[h, i, best[h, i]]
+        drawn = "" if share > 1.0 - SURE else f" {percent(share)}"
+        return f"{mdp.action_name(int(best[h, i]))}{drawn}"
+
+    cells = [[cell(h, i) for i in range(states.size)] for h in range(mdp.horizon)]
+    names = [mdp.state_name(s) for s in states.tolist()]
+    widths = [
+        2 + max(map(cell_len, (name, *column))) for name, column in zip(names, zip(*cells, strict=True), strict=True)
+    ]
+    room = np.flatnonzero(np.cumsum(widths) <= WIDEST - len("00-00"))
+    kept = max(room.size, 1)
+    table = Numbers("step", *names[:kept])
+    first = 0
+    for h in range(mdp.horizon):
+        if h + 1 == mdp.horizon or cells[h + 1][:kept] != cells[h][:kept]:
+            table.add_row(str(h) if h == first else f"{first}-{h}", *cells[h][:kept])
+            first = h + 1
+    more = "" if kept == found else f"; the {kept} most visited of {found} states, all with --out policy.csv"
+    note = f"the most played action; a percentage where it is drawn, nothing where nobody comes{more}"
+    return Group(titled(title, table), Text(note, "italic dim"))
+
+
+def _states_table(mdp: ConstrainedMDP, done: Play, order: Int, title: str, played: str) -> Group:
     more = f", the {ALL_ROWS} most visited of {order.size}" if order.size > ALL_ROWS else ""
     table = Numbers("state", "visits", "actions")
     for s in order[:ALL_ROWS].tolist():
         shown = [f"{mdp.action_name(a)} {percent(done.shares[s, a])}" for a in done.actions(s)]
         table.add_row(mdp.state_name(s), f"{done.visits[s]:.4g}", ", ".join(shown))
-    played = ", in an episode that is played" if plan.skip > 0.0 else ""
-    return titled(f"what is done where, as shares over the steps of an episode{played}{more}", table)
+    return titled(f"{title}, as shares over the steps of an episode{played}{more}", table)
 
 
 def frontier_tables(record: Record, curve: Frontier) -> Parts:
@@ -237,20 +309,22 @@ def frontier_tables(record: Record, curve: Frontier) -> Parts:
         vertex = vertices[i]
         table.add_row(str(i + 1), precise(vertex["limit"]), precise(vertex["reward"]), brief(vertex["price"]))
         before = i
+    every = curve.asked is not None and curve.asked.chance is not None and vertices[0]["limit"] <= 0.0
+    below = "Feasible for every probability; " if every else f"Infeasible below {precise(vertices[0]['limit'])}; "
     error = "" if record["complete"] else f"not complete: the true curve is at most {record['error']:.1e} higher"
     parts: Parts = [
         Text(f"{record['model']}: the best reward against the limit on {record['cost']}{held}", "bold"),
         titled(f"{counted(len(vertices), 'vertex', 'vertices')}, {error or 'complete'}", table),
-        f"Infeasible below {precise(vertices[0]['limit'])}; flat from {precise(vertices[-1]['limit'])} on. "
+        f"{below}flat from {precise(vertices[-1]['limit'])} on. "
         "A price is the gain per unit of the limit up to the next vertex.",
     ]
     if curve.mdp._visits is not None:
         parts.append(f"The model is {seen_steps(curve.mdp)}; the curve is exact for it alone.")
     if own and own["feasible"]:
         best = f"reward {precise(own['reward'])}, price {brief(own['price'])}"
-        parts.append(f"At the model's limit {precise(own['limit'])}: {best}.")
+        parts.append(f"At the limit {precise(own['limit'])}: {best}.")
     elif own:
-        parts.append(f"The model's limit {precise(own['limit'])} is infeasible.")
+        parts.append(f"The limit {precise(own['limit'])} is infeasible.")
     return parts
 
 

@@ -14,7 +14,7 @@ start = "new"                     # also set = { .. }, for built-in models
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -91,6 +91,7 @@ def find_fleet(path: str, horizon: int | None = None, normalize: float | None = 
     shared, units = tables.get("fleet", {}), tables["unit"]
     steps = shared.get("horizon") if horizon is None else horizon
     groups = []
+    costs: dict[str, None] = {}  # of all models that can be read, whatever their start
     for i, unit in enumerate(units):
         if any(_wrong_unit(unit)):
             continue
@@ -102,8 +103,15 @@ def find_fleet(path: str, horizon: int | None = None, normalize: float | None = 
         wanted: Any = (name, steps, None if start is None else str(start), unit.get("set", {}), {})
         try:
             groups.append((naming.model(*wanted, normalize=within), unit.get("count", 1)))
+            costs |= dict.fromkeys(groups[-1][0].cost_names)
         except ConRLError as error:  # options of a command have no part in it
             mistakes.append(f"[[unit]] {i + 1}: {error}")
+            with suppress(ConRLError):
+                costs |= dict.fromkeys(naming.model(name, steps, None, *wanted[3:], normalize=within).cost_names)
+    if costs:
+        for key in SHARED:
+            foreign = [cost for cost in shared.get(key, {}) if cost not in costs]
+            mistakes += [f"[fleet] {key}: {unknown('cost', cost, costs)}" for cost in foreign]
     own = {key: dict(shared.get(key, {})) for key in SHARED} if not mistakes else {}
     names = tuple(str(unit.get("model")) for unit in units)
     return FoundFleet(groups, own, names, [f"{path}: {told}" for told in mistakes])

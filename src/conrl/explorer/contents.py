@@ -99,6 +99,7 @@ def _common(subject: Subject, surface: Surface) -> dict[str, Any]:
                 "own": rounded(float(surface.own[r]), DIGITS),
                 "opening": rounded(float(surface.opening[r]), DIGITS),
                 "held": line.held,
+                "begins": line.begins,
             }
             for r, line in enumerate(subject.lines)
         ],

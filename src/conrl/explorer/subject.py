@@ -40,6 +40,7 @@ class Line(NamedTuple):
     sign: float
     bound: float  # where it stands at first; inf for none
     held: str = ""  # of a CVaR: its quantile, in words
+    begins: float = 0.0  # what people see has this much more: an episode may begin above the threshold of a chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +137,12 @@ def _of_model(mdp: ConstrainedMDP, problem: Linear | Knapsack) -> Subject:
             )
     facts.append("The policy acts on what was spent so far; what it does is summed up over that.")
     rows = list(_lines(found.linear, found.model, mdp.num_costs, shares))
+    chances = zip(found.chances, found.offsets, strict=True)
+    named = {first + k: (tail.quantity(mdp.cost_names), begins) for k, (tail, begins) in enumerate(chances)}
+    for r, line in enumerate(rows):
+        if line.kind == SHARE:
+            name, begins = named[line.cost]
+            rows[r] = line._replace(name=name, begins=begins)
     cvars = [tail for tail in problem.tails(mdp) if tail.kind == CVAR]
     for k, (tail, quantile) in enumerate(zip(cvars, found.quantiles, strict=True)):
         at = next(r for r, line in enumerate(rows) if line.cost == shares.stop + k)

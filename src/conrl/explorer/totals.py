@@ -2,8 +2,8 @@
 
 A mixture draws one of its columns at the start of an episode, so that the distribution of its totals is the mixture of
 theirs. Each is exact, by a forward pass with the total carried in the state (`conrl.episode_totals`); where totals are
-too many for that, episodes are simulated, and the page says so. Of many totals, a page holds some: they are rounded up,
-so that the share above a limit is never understated.
+too many for that, episodes are simulated, and the page says so. Of very many totals, a page holds some: they are
+rounded up, so that the share above a limit is never understated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from conrl.model.counting import TooManyTotals
 from conrl.model.tracking import track
 from conrl.simulation import simulate
 
-BINS, FEWEST = 200, 40  # values of a total that a page holds
+BINS, FEWEST = 200, 40  # values of a total that a page holds, where it does not hold all
+MOST_VALUES = 1_000  # that it holds, if few columns have each of them
 ENTRIES = 100_000  # of all columns and costs together
 MOST_TOTALS = 5_000  # that are counted one by one
 MOST_WORK = 2e9  # outcomes of the model with totals x steps x columns
@@ -40,6 +41,7 @@ def episode_totals(subject: Subject, columns: list[Column]) -> list[dict[str, An
     simulated: list[Float] | None = None
     shown_costs = sum(line.kind == LIMIT for line in subject.lines)
     bins = min(max(ENTRIES // max(shown_costs * len(columns), 1), FEWEST), BINS)
+    room = ENTRIES // max(shown_costs, 1)
     for r, line in enumerate(subject.lines):
         if line.kind != LIMIT:
             continue
@@ -52,7 +54,9 @@ def episode_totals(subject: Subject, columns: list[Column]) -> list[dict[str, An
                 continue
             each = [_counted(costs[:, line.cost]) for costs in simulated]
         shown = {"row": r, "exact": exact, "means": not bool(subject.model.varies[1 + line.cost])}
-        found.append(shown | _on_grid(each, bins) | ({} if exact or not simulated else {"episodes": len(simulated[0])}))
+        found.append(
+            shown | _on_grid(each, bins, room) | ({} if exact or not simulated else {"episodes": len(simulated[0])})
+        )
     return found
 
 
@@ -101,11 +105,11 @@ def _counted(totals: Float) -> Totals:
     return values, counts / totals.size
 
 
-def _on_grid(each: list[Totals], bins: int) -> dict[str, Any]:
-    """All distributions on the same values; where these are too many, rounded up to `bins` of them."""
+def _on_grid(each: list[Totals], bins: int, room: int) -> dict[str, Any]:
+    """All distributions on the same values; where these are too many for the `room`, rounded up to `bins` of them."""
     values = np.unique(np.concatenate([values for values, _ in each]))
     width = 0.0
-    if values.size > bins:
+    if values.size > bins and (values.size > MOST_VALUES or sum(p.size for _, p in each) > room):
         low, high = float(values[0]), float(values[-1])
         width = (high - low) / (bins - 1)
         values = low + width * np.arange(bins)

@@ -15,7 +15,17 @@ from conrl.errors import ModelError
 from conrl.io.cells import csv_writer, to_cell
 from conrl.io.files import about, atomic_write
 from conrl.io.mistakes import Mistakes
-from conrl.io.model_checks import Pairs, added_up, alike, blank_edges, by_pair, check_sums, first_lines, normalized
+from conrl.io.model_checks import (
+    Pairs,
+    added_up,
+    alike,
+    blank_edges,
+    by_pair,
+    check_reached,
+    check_sums,
+    first_lines,
+    normalized,
+)
 from conrl.io.model_columns import COLUMNS, EXPECTED, STEP, is_known, read_columns
 from conrl.io.model_rows import Names, TableRows, read_rows
 from conrl.io.sheets import COST, open_sheet
@@ -42,10 +52,11 @@ def load_table(path: Path, given: dict[str, Any], sheet: str | None, normalize: 
     if header is None:
         raise ModelError(f"{table.label} is empty; expected a header {EXPECTED}")
     columns = read_columns(header, line, mistakes)
+    complete = not mistakes  # a column that is left out may be what tells rows apart
     found = None if columns is None else read_rows(table, columns, mistakes, given.get("horizon"))
     if found is None:
         return Loaded(None, mistakes, [])
-    names, rows, horizon = found
+    names, rows, steps = found
     if len(names.actions) > MAX_ACTIONS:
         raise ModelError(f"{table.label}: {len(names.actions)} actions; at most {MAX_ACTIONS} are supported")
     pairs = by_pair(rows, len(names.states), len(names.actions))
@@ -58,13 +69,16 @@ def load_table(path: Path, given: dict[str, Any], sheet: str | None, normalize: 
             warnings.append(f"{table.label}: {told}")
             rows = rows._replace(probability=p)
             pairs = pairs._replace(total=np.bincount(pairs.member, weights=p).astype(np.float64))
-    check_sums(rows, pairs, names, mistakes)
+    check_sums(rows, pairs, names, mistakes, complete)
+    if steps is not None:
+        with about(table.label):
+            check_reached(rows, names, steps, given.get("initial"), mistakes)
     if mistakes:
         return Loaded(None, mistakes, [])
     warnings += [f"{table.label}: {told}" for told in _doubts(rows, pairs, names)]
-    if horizon is None and "horizon" not in given:
+    if steps is None and "horizon" not in given:
         raise ModelError(f"{table.label}: a table holds no horizon; give one", key=("horizon",))
-    return Loaded(_model(table.label, names, rows, horizon, given), mistakes, warnings)
+    return Loaded(_model(table.label, names, rows, steps and steps.horizon, given), mistakes, warnings)
 
 
 def _doubts(rows: TableRows, pairs: Pairs, names: Names) -> Iterator[str]:
@@ -116,6 +130,8 @@ def table_of(path: Path, mdp: ConstrainedMDP) -> tuple[list[str], Iterable[tuple
         raise ModelError(f"{path}: a table cannot keep the model's bonus; save it as .npz")
     if "" in (*mdp.state_names, *mdp.action_names):
         raise ModelError(f"{path}: a state or an action has an empty name, which a table cannot keep; save it as .npz")
+    if "" in mdp.cost_names:
+        raise ModelError(f"{path}: a cost has an empty name, which a table cannot keep; save it as .npz")
     graph = mdp.graph
     counts = np.diff(graph.start)
     states, actions = [[to_cell(name) for name in names] for names in (mdp.state_names, mdp.action_names)]

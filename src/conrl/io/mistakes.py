@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -11,39 +12,53 @@ from conrl._types import Int
 from conrl.errors import ModelError
 from conrl.wording import counted
 
+FEW = 10  # mistakes that are alike, until they are told as one
 KEPT = 1_000  # mistakes of a file that are kept; the others are counted
 WHOLE = 2**62  # the line of a mistake that is on none: it comes last
 
 
 class Mistakes:
-    """Collects the mistakes of one file; `place` is what its lines are called."""
+    """Collects the mistakes of one file; `place` is what its lines are called.
+
+    Mistakes that are `alike`, such as a unit in every cell of a column, are one once there are more than `FEW`.
+    """
 
     def __init__(self, label: Path | str, place: str = "line") -> None:
         self.label = str(label)
         self.place = place
-        self.found: list[tuple[int, str]] = []
-        self.count = 0
+        self.found: list[tuple[int, str, Hashable]] = []
+        self.alike: Counter[Hashable] = Counter()
+        self._added = 0
 
     def __bool__(self) -> bool:
-        return self.count > 0
+        return self._added > 0
 
-    def add(self, line: int, what: str) -> None:
-        """A mistake on a line, or about the whole file (`WHOLE`)."""
-        self.count += 1
-        if len(self.found) < KEPT:
-            self.found.append((line, what))
+    @property
+    def count(self) -> int:
+        """How many there are to be told."""
+        return self._added - sum(n - 1 for n in self.alike.values() if n > FEW)
+
+    def add(self, line: int, what: str, alike: Hashable = None) -> None:
+        """A mistake on a line, or about the whole file (`WHOLE`); `alike` is the same for those that are."""
+        self._added += 1
+        if alike is not None:
+            self.alike[alike] += 1
+        if len(self.found) < KEPT and self.alike[alike] <= FEW:
+            self.found.append((line, what, alike))
 
     def add_each(self, lines: Int, tell: Callable[[int], str]) -> None:
         """A mistake on each of some lines; `tell` finds the words for the i-th, if they are kept."""
         kept = np.argsort(lines, kind="stable")[: max(KEPT - len(self.found), 0)].tolist()
-        self.found += [(int(lines[i]), tell(i)) for i in kept]
-        self.count += lines.size
+        self.found += [(int(lines[i]), tell(i), None) for i in kept]
+        self._added += lines.size
 
     def take(self, others: Mistakes) -> None:
         """The mistakes that were collected elsewhere."""
-        for line, what in others.found:
-            self.add(line, what)
-        self.count += others.count - len(others.found)
+        for line, what, alike in others.found:
+            self.add(line, what, alike)
+            self.alike.subtract([] if alike is None else [alike])
+        self.alike.update(others.alike)
+        self._added += others._added - len(others.found)
 
     @property
     def full(self) -> bool:
@@ -52,8 +67,17 @@ class Mistakes:
 
     def told(self, most: int = KEPT) -> list[str]:
         """A sentence each, in the order of the lines."""
-        listed = sorted(self.found, key=lambda mistake: mistake[0])[:most]
-        return [f"{self.label}{'' if line == WHOLE else f', {self.place} {line}'}: {what}" for line, what in listed]
+        listed: list[str] = []
+        told: set[Hashable] = set()
+        for line, what, alike in sorted(self.found, key=lambda mistake: mistake[0]):
+            if alike not in told and len(listed) < most:
+                where = "" if line == WHOLE else f", {self.place} {line}"
+                many = ""
+                if self.alike[alike] > FEW:
+                    told.add(alike)
+                    many = f" (the first of {self.alike[alike]:,} {self.place}s with this mistake)"
+                listed.append(f"{self.label}{where}: {what}{many}")
+        return listed
 
     def refuse(self) -> None:
         """Raise the first one, and say how many others there are."""

@@ -10,18 +10,18 @@ same, one row would do, and a warning names both: perhaps a next_state was not c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from conrl._types import Bool, Float, Int
 from conrl.arguments import is_number
-from conrl.errors import ModelError, shown
-from conrl.io.mistakes import Mistakes
-from conrl.io.model_rows import Names, TableRows
+from conrl.errors import ModelError, nearest, shown
+from conrl.io.mistakes import WHOLE, Mistakes
+from conrl.io.model_rows import NAMED, Names, Steps, TableRows
 from conrl.looks import difference, look
-from conrl.model.reading import ROW_SUM_TOLERANCE
-from conrl.wording import counted
+from conrl.model.reading import ROW_SUM_TOLERANCE, start_index
+from conrl.wording import argument, counted
 
 ROUNDING = (0.01, 0.05)  # sums that are so near to 1 may be rounded: --normalize is proposed
 ALIKE = 5  # pairs of names that are named
@@ -84,12 +84,15 @@ def normalized(probability: Float, of: Int, total: Float, within: float, but: Bo
     worst = total[chosen][np.argmax(off[chosen])]
     count = int(chosen.sum())
     sums = "1 sum of probabilities was" if count == 1 else f"{count} sums of probabilities were"
-    told = f"{sums} corrected to 1 (normalize={within:g}); the one farthest off was {worst:.12g}"
+    told = f"{sums} corrected to 1 ({argument('normalize', f'{within:g}')}); the one farthest off was {worst:.12g}"
     return probability / np.where(chosen, total, 1.0)[of], told
 
 
-def check_sums(rows: TableRows, pairs: Pairs, names: Names, mistakes: Mistakes) -> None:
-    """That each pair's probabilities add up to 1; the model checks it again, and does not know the lines."""
+def check_sums(rows: TableRows, pairs: Pairs, names: Names, mistakes: Mistakes, complete: bool = True) -> None:
+    """That each pair's probabilities add up to 1; the model checks it again, and does not know the lines.
+
+    Unless the columns are `complete`, sums above 1 say nothing: the rows may be of different steps.
+    """
     wrong = np.flatnonzero((np.abs(pairs.total - 1.0) > ROW_SUM_TOLERANCE) & pairs.sound)
     if not wrong.size:
         return
@@ -107,13 +110,70 @@ def check_sums(rows: TableRows, pairs: Pairs, names: Names, mistakes: Mistakes) 
         seen.add((line, pair + what))
         then = "" if rows.step is None else f"step {rows.step[row]}, "
         lines = counted(int(pairs.rows[k]), "row")
+        if total > 1.0 and not complete:
+            continue
         if total > 1.0 and k in twice:
             one, two = twice[k]
             line = int(rows.line[two])
             mistakes.add(line, f"{_duplicates(rows, names, one, two)}; delete one (the {lines} of {then}{pair} {what})")
         else:
             told = f"the {lines} of {then}{pair} {what}; a distribution sums to 1 (within {ROW_SUM_TOLERANCE:g})"
-            mistakes.add(line, told + _remedy(total))
+            percent = abs(total - 100.0) <= 1.0
+            mistakes.add(line, told + _remedy(total), "percent" if percent else None)
+
+
+def check_reached(rows: TableRows, names: Names, steps: Steps, initial: Any, mistakes: Mistakes) -> None:
+    """That each state has an action at every step at which it can be reached; the model does not know the lines.
+
+    What a row with a mistake says counts as an action, and leads nowhere.
+    """
+    assert rows.step is not None
+    S = len(names.states)
+    start = start_index(0 if initial is None else initial, names.states, S)
+    reached = np.zeros(S, dtype=bool)
+    try:  # the model says what is wrong with it
+        reached[np.flatnonzero(np.asarray(start, dtype=np.float64)) if np.ndim(start) else start] = True
+    except (TypeError, ValueError, IndexError):
+        return
+    acts = np.zeros(S, dtype=bool)
+    acts[rows.state] = True
+    order = np.argsort(rows.step, kind="stable")
+    ends = np.searchsorted(rows.step[order], np.arange(steps.horizon + 1))
+    told, by = np.zeros(S, dtype=bool), np.full(S, -1)  # by which row each state was reached
+    for h in range(steps.horizon):
+        at = order[ends[h] : ends[h + 1]]
+        here = np.zeros(S, dtype=bool)
+        here[rows.state[at]] = True
+        missing = np.flatnonzero(reached & ~here & ~told).tolist()
+        if missing and h > steps.last:
+            beyond = f"the file has steps {steps.first} to {steps.last}, and a horizon of {steps.horizon} goes beyond"
+            raise ModelError(f"{beyond} what its rows say: leave it out, or add rows", key=("horizon",))
+        for s in missing:
+            told[s] = True
+            line = WHOLE if by[s] < 0 else int(rows.line[by[s]])
+            mistakes.add(line, _stuck(names.states, s, h, acts, steps))
+        leads = at[rows.sound[at] & reached[rows.state[at]] & (rows.probability[at] > 0.0)]
+        by[rows.successor[leads[::-1]]] = leads[::-1]
+        reached = np.zeros(S, dtype=bool)
+        reached[rows.successor[leads]] = True
+
+
+def _stuck(states: Sequence[str], s: int, h: int, acts: Bool, steps: Steps) -> str:
+    """What to say of a state that has no action at step h, and can be reached."""
+    name = states[s]
+    if not acts[s]:
+        known = [state for state, acting in zip(states, acts.tolist(), strict=True) if acting]
+        near = nearest(name, known, 0.8) if len(known) <= NAMED else None
+        hint = "" if near is None else f" (or did you mean {near!r}?)"
+        where = f"state {name!r} occurs only as next_state, and can be reached at step {h}"
+        return f"{where}; add a row that stays there with probability 1{hint}"
+    if h == 0:
+        hint = f"; steps count from 0, and those of the file are {steps.first} to {steps.last}" * (steps.first > 0)
+        return f"state {name!r}, in which episodes start, has no action at step 0; give it one{hint}"
+    near = next((state for state in states if state != name and look(state) == look(name)), None)
+    hint = "" if near is None else f" (or did you mean {near!r}?)"
+    where = f"state {name!r} can be reached at step {h}, by this row, and has no action then"
+    return f"{where}; give it one, for example one that stays there with probability 1{hint}"
 
 
 def _remedy(total: float) -> str:
@@ -122,7 +182,7 @@ def _remedy(total: float) -> str:
         return "; write percentages with their sign, 70%, or as 0.7"
     for within in ROUNDING:
         if off <= within * (1.0 + 1e-9):
-            return f"; if they were rounded, --normalize {within:g} corrects them (normalize={within:g})"
+            return f"; if they were rounded, {argument('normalize', f'{within:g}')} corrects them"
     return ""
 
 

@@ -18,6 +18,7 @@ from conrl.sizes import check_costs
 
 COLUMNS = ("state", "action", "next_state", "probability", "reward")
 STEP = "step"  # the column that a file may have
+TIMES = ("hour", "hours", "time", "t", "day", "period", "stage", "week", "month")  # perhaps it
 EXPECTED = f"{','.join(COLUMNS)},{COST}<name>..."
 
 
@@ -101,6 +102,9 @@ def _misspelt(mistakes: Mistakes, line: int, given: str) -> str | None:
     name = plain(given)
     begun = (column for column in COLUMNS if len(name) >= 3 and column.startswith(name))
     near = nearest(name, (*COLUMNS, STEP)) or next(begun, None)
+    if name in TIMES:
+        mistakes.add(line, f"unknown column {shown(given)}; if it counts the steps of an episode, call it {STEP}")
+        return None
     told = unknown("column", given, (*COLUMNS, STEP)) + "."
     if near is not None:
         told = f"unknown column {shown(given)}; did you mean {near!r}?"

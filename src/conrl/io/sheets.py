@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, NoReturn, Protocol, TextIO
 
-from conrl.errors import ModelError
+from conrl.errors import MOST_SHOWN, ModelError
 from conrl.io.numerals import Cell, Marks
 from conrl.wording import counted
 
@@ -27,8 +27,10 @@ SEPARATORS = ",;\t|"
 CHUNK = 2_000  # rows that are held as texts at a time
 EXCEL = ".xlsx"
 NOTES = ("comment", "comments", "note", "notes", "remark", "remarks")  # columns for people
+ABOVE = 20  # lines among which a header is looked for that is not the first
 COST = "cost_"  # before the name of a cost, in the names of columns
 _COST = re.compile(r"\s*cost[_ ]", re.IGNORECASE)
+FEW_NAMES = 3  # that are known: a row with so many is a header
 _SEP = re.compile(r'"?sep=([,;\t|])"?[\r\n]*', re.IGNORECASE)
 
 Row = tuple[int, list[Cell]]  # the line on which it starts, and its cells
@@ -110,7 +112,7 @@ def open_sheet(path: Path, is_known: Callable[[str], bool], sheet: str | None = 
     if path.suffix.lower() == EXCEL:
         from conrl.io.workbooks import open_workbook
 
-        return open_workbook(path, sheet)
+        return open_workbook(path, sheet, is_known)
     check_text(path)
     return open_csv(path, is_known)
 
@@ -121,10 +123,41 @@ def open_csv(path: Path, is_known: Callable[[str], bool]) -> CsvSheet:
         said = _SEP.fullmatch(stream.readline(20))
     head = 1 if said else 0
     found = [CsvSheet(path, separator, True, head) for separator in (said[1] if said else SEPARATORS)]
-    known = [sum(is_known(name) for name in set(sheet.header())) for sheet in found]
+    known = [_known(sheet.header(), is_known) for sheet in found]
+    if max(known) < FEW_NAMES:
+        for sheet in found:
+            check_header(sheet._replace(strict=False), is_known)
     best = found[known.index(max(known))]._replace(skip_blanks=False)
     names = best.header()
     return best._replace(skip_blanks=len(names) > 1 and all(name.startswith(" ") for name in names[1:]))
+
+
+def _known(row: Iterable[Cell], is_known: Callable[[str], bool]) -> int:
+    """How many names of a row may stand in a header."""
+    return sum(is_known(name) for name in set(map(str, row)))
+
+
+def has_header(sheet: Sheet, is_known: Callable[[str], bool]) -> bool:
+    """Whether the first row of a table, or one a little below it, is a header."""
+    with suppress(ModelError):
+        return any(_known(row, is_known) >= FEW_NAMES for _, row in islice(sheet.rows(), ABOVE))
+    return False
+
+
+def check_header(sheet: Sheet, is_known: Callable[[str], bool]) -> None:
+    """Refuse a table that has something else above its header."""
+    with suppress(BrokenRow):  # whoever reads the rows says so
+        top = 0
+        for line, row in islice(sheet.rows(), ABOVE):
+            top = top or line
+            if _known(row, is_known) >= FEW_NAMES:
+                if line > top:
+                    names = ", ".join(str(cell) for cell in row if str(cell).strip())
+                    raise ModelError(
+                        f"{sheet.label}, line {top}: this is no header, but line {line} is ({names[:MOST_SHOWN]}); "
+                        "delete what is above it"
+                    )
+                return
 
 
 def chunks(sheet: Sheet, size: int = CHUNK) -> Iterator[list[Row]]:
@@ -207,12 +240,12 @@ def cost_in(column: str) -> str | None:
 
 
 def plain(name: Cell) -> str:
-    """The name of a column as one compares it: capitals, blanks and hyphens do not count.
+    """The name of a column as one compares it: capitals, blanks, hyphens and a colon at the end do not count.
 
-    >>> plain(" Next State ")
-    'next_state'
+    >>> plain(" Next State "), plain("State:")
+    ('next_state', 'state')
     """
-    return re.sub(r"[\s_-]+", "_", str(name).strip().lower())
+    return re.sub(r"[\s_-]+", "_", str(name).strip().removesuffix(":").rstrip().lower())
 
 
 def fits(row: list[Cell], width: int, optional: int) -> bool:
@@ -224,7 +257,8 @@ def misfit(row: Sequence[Cell], width: int) -> str:
     """What to say of a row with too few or too many cells."""
     fields = f"{counted(len(row), 'field')}; the header has {width}"
     hint = " (if commas are decimal, separate the columns by semicolons; put quotes around texts with commas)"
-    return fields + hint * (len(row) > width)
+    short = "; if it is a total or a note, delete it" if len(row) == 1 else ""
+    return fields + hint * (len(row) > width) + short
 
 
 def _is_filled(cell: Cell) -> bool:

@@ -17,7 +17,7 @@ import re
 import sys
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -28,12 +28,13 @@ from conrl.io.cells import to_cell
 from conrl.io.csv_files import table_of
 from conrl.io.files import about, atomic_write, check_entry
 from conrl.io.numerals import Cell
-from conrl.io.sheets import CHUNK, BrokenRow, Row, stop
+from conrl.io.sheets import CHUNK, BrokenRow, Row, check_header, has_header, stop
 from conrl.model import ConstrainedMDP
 from conrl.sizes import COMPARABLE, MAX_ARCHIVE, most
 
 MAX_ROWS, MAX_COLUMNS = 2**20, 2**14  # of a sheet, in Excel
 MAX_CELLS = 5 * 10**7  # that rows are filled up to
+MOST_SHEETS = 20  # in which a table is looked for
 MAX_TEXT = 32_767  # letters of a cell, in Excel
 BLOCK = 2**20
 # What XML cannot hold, or does not give back: control characters, and codes that Excel takes for some.
@@ -116,8 +117,8 @@ def _shown(value: Any) -> Cell:
     return str(value)
 
 
-def open_workbook(path: Path, sheet: str | None) -> Workbook:
-    """A sheet of a workbook, the first unless it is named."""
+def open_workbook(path: Path, sheet: str | None, is_known: Callable[[str], bool]) -> Workbook:
+    """A sheet of a workbook, the first unless it is named; `is_known` says whether a header may hold a name."""
     with path.open("rb") as handle, _damage(path):
         with about(path):
             formulas = _check_archive(handle)
@@ -128,7 +129,14 @@ def open_workbook(path: Path, sheet: str | None) -> Workbook:
     if sheet is not None and sheet not in names:
         raise ModelError(f"{path}: {unknown('sheet', sheet, names)}")
     label = str(path) if sheet is None else f"{path}#{sheet}"
-    return Workbook(path, names[0] if sheet is None else sheet, label, formulas)
+    found = Workbook(path, names[0] if sheet is None else sheet, label, formulas)
+    check_header(found, is_known)
+    if sheet is None and len(names) > 1 and not has_header(found, is_known):
+        others = [Workbook(path, name, f"{path}#{name}", formulas) for name in names[1:MOST_SHEETS]]
+        better = next((other.label for other in others if has_header(other, is_known)), f"{path}#{names[1]}")
+        told = f"its first sheet, {names[0]!r}, was read, and has no header of a table; it has {len(names)} sheets"
+        raise ModelError(f"{path}: {told}: name one, such as {better}")
+    return found
 
 
 def _loaded(path: Path, handle: Any, data_only: bool = False) -> Any:

@@ -31,6 +31,7 @@ import numpy as np
 from conrl._types import Float, Int
 from conrl.arguments import is_list, is_number
 from conrl.errors import ModelError, shown, unknown
+from conrl.wording import worded
 
 MOST_TOTALS = 10_000  # distinct totals (of all counted costs together) that are counted exactly; beyond, a grid
 EXACT, UP, DOWN = 0, 1, -1  # how costs are rounded to units
@@ -131,9 +132,10 @@ class Counter:
             return math.floor(cost / self.units[i])
         count = cost / self.units[i]
         if count.denominator != 1:
+            grid = worded(f"grid={{{self.names[i]!r}: ...}}", f"--grid {self.names[i]}=X")
             raise ModelError(
                 f"{float(cost):.10g} of {self.names[i]!r} is no multiple of {float(self.units[i]):.10g}, the unit it "
-                f"is counted in; plan with grid={{{self.names[i]!r}: ...}}"
+                f"is counted in; plan with {grid}"
             )
         return count.numerator
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from conrl.arguments import is_number, setter
 from conrl.errors import ModelError, shown
+from conrl.wording import worded
 
 LARGEST_DISCOUNT = 1.0 - 1e-6  # a million steps count: beyond that rounding adds up
 
@@ -79,7 +80,7 @@ def need_steps(horizon: Any, who: str) -> int:
     if isinstance(horizon, Criterion):
         raise ModelError(
             f"{who} needs a horizon, an episode of so many steps, and the model has {horizon!r}; "
-            "give it one with mdp.replace(horizon=H)",
+            f"give it one with {worded('mdp.replace(horizon=H)', '--horizon H')}",
             key=("horizon",),
         )
     steps: int = horizon

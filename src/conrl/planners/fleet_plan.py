@@ -24,7 +24,7 @@ from conrl.oracles import SumOracle
 from conrl.planners.basis import seen_steps
 from conrl.planners.result import MESSAGES, Checked, Row, limited_totals, rows_kept
 from conrl.policy import Deterministic, Policy
-from conrl.wording import line, totals
+from conrl.wording import line, totals, with_arguments
 
 
 class Part(NamedTuple):
@@ -124,7 +124,7 @@ class FleetPlan(Displayed, Framed, Plotted):
     @property
     def message(self) -> str:
         """What the status means and, where something is wrong, the remedy; and whether models are only estimates."""
-        return "; ".join(filter(None, (MESSAGES[self.status], seen_steps(self.fleet))))
+        return "; ".join(filter(None, (with_arguments(MESSAGES[self.status]), seen_steps(self.fleet))))
 
     @property
     def rows(self) -> tuple[Row, ...]:

@@ -45,6 +45,7 @@ from conrl.planners.result import Checked, Plan, certify, split_prices, toleranc
 from conrl.policy import Policy
 from conrl.problem import Knapsack, Linear, Problem, Rows
 from conrl.stationary_policy import Stationary
+from conrl.wording import argument
 
 LONGEST = 1e9  # seconds: a longer time limit is none
 STATIONARY = 1e-7  # of the size of a total, by which HiGHS' measure and its policy may differ
@@ -167,8 +168,8 @@ class LinearProgram:
             highs, status = self._solve(mdp, rows.at(rows.bound + aim), null)
         if status != highspy.HighsModelStatus.kOptimal:
             raise RunError(
-                f"HiGHS ended as {highs.modelStatusToString(status)} on {_size_of(highs)}; raise time_limit or use "
-                "column generation"
+                f"HiGHS ended as {highs.modelStatusToString(status)} on {_size_of(highs)}; raise "
+                f"{argument('time_limit')} or use column generation"
             )
         solution = highs.getSolution()
         values = np.maximum(np.array(solution.col_value), 0.0)

@@ -24,25 +24,25 @@ from conrl.planners.basis import Basis, basis, seen_steps
 from conrl.policy import Policy
 from conrl.policy_file import LEAST_SKIP, file_of
 from conrl.problem import Knapsack, Linear, Problem, Rows
-from conrl.wording import percent, totals
+from conrl.wording import percent, totals, with_arguments
 
 SAME = 1e-9  # of the size of a total: one policy and a mixture that differ by no more have the same value
 SUM_ROUNDING = 1e-12  # in proportion to the objective: what its own sum may be off by
 
-MESSAGES = {
+MESSAGES = {  # arguments in braces
     "optimal": "the gap is within the tolerance",
     "inaccurate": "rounding stopped progress before the gap fell below the tolerance; the bound is valid all the same. "
-    "Raise tol, or measure costs in units nearer to 1",
+    "Raise {tol}, or measure costs in units nearer to 1",
     "approximate": "a heuristic: costs may exceed their limits, and the reward may be short of the optimum",
     "bracketed": "costs of single episodes were rounded to a grid: the plan surely keeps the limits (values of rows "
     "are rounded up), and the bound surely holds. A finer grid closes the gap",
     "undecided": "no plan surely keeps the limits on this grid, and none is proven impossible: refine the grid",
     "infeasible": "no policy keeps the limits; this one exceeds them least",
     "iteration limit": "stopped at the limit on sweeps before the gap fell below the tolerance; the bound is valid all "
-    "the same. Raise max_sweeps or tol",
+    "the same. Raise max_sweeps or {tol}",
     "confident": "the best plan found; no bound on its reward is proven",
     "time limit": "stopped at the time limit; no single deterministic policy does better than the bound, and which is "
-    "best is NP-hard to tell. Raise time_limit or tol",
+    "best is NP-hard to tell. Raise {time_limit} or {tol}",
 }
 
 
@@ -223,7 +223,8 @@ class Plan(Displayed, Framed, Plotted):
     def message(self) -> str:
         """What the status means and, where something is wrong, the remedy."""
         may_mix = isinstance(self.mdp.horizon, (Average, Total)) and self.weights.size > 1
-        text = MESSAGES[self.status] + (DRAWN_ONCE if may_mix and isinstance(self.policy, Mixture) else "")
+        text = with_arguments(MESSAGES[self.status])
+        text += DRAWN_ONCE if may_mix and isinstance(self.policy, Mixture) else ""
         if self.claimed_by is not None and self.bound is not None:
             text += f"; the bound is what planner {self.claimed_by!r} claims, and not proven"
         text += "" if self.confidence is None else f". It {self.confidence}"

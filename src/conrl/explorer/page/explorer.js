@@ -3,6 +3,7 @@
 
 const POSITIONS = 1000; // of a slider
 const LATER = 60; // milliseconds after which what takes longer follows a slider
+const NARROW = 24; // letters of the names of costs beside which the other columns of a table fit
 
 class Explorer {
   constructor(section, data) {
@@ -83,9 +84,12 @@ class Explorer {
     }
     this.parts = null;
     if (this.data.types) return; // a fleet mixes for each unit
-    put(right, "h3", { text: "Policies that are mixed" });
-    this.drawn = put(right, "p", { className: "soft" });
-    this.parts = put(scrolling(right, "Policies that are mixed"), "table");
+    const names = this.data.lines.filter((line) => line.kind === "limit" || line.kind === "chance").map((line) => line.name);
+    const wide = names.length > 2 || names.join("").length > NARROW; // more columns than the right half of a page has room for
+    const place = wide ? put(this.root, "div", { className: "full" }) : right;
+    put(place, "h3", { text: "Policies that are mixed" });
+    this.drawn = put(place, "p", { className: "soft" });
+    this.parts = put(scrolling(place, "Policies that are mixed"), "table");
   }
 
   // Two axes are two rows: choosing the other's turns the picture.
@@ -120,8 +124,9 @@ class Explorer {
     const words = ["A limit on an expectation says nothing about one episode: this is what single episodes cost in all."];
     const listed = (chosen) => (chosen.length === totals.length ? "" : ` (${chosen.map((one) => lines[one.row].name).join(", ")})`);
     const simulated = totals.filter((one) => !one.exact);
+    const exact = totals.filter((one) => one.exact && !one.width);
     const means = totals.filter((one) => one.means);
-    if (simulated.length < totals.length) words.push(`${simulated.length ? "The other distributions" : "The distributions"} are exact.`);
+    if (exact.length) words.push(`The distributions${listed(exact)} are exact.`);
     if (simulated.length) words.splice(1, 0, `From ${plural(simulated[0].episodes, "simulated episode")} of each policy${listed(simulated)}.`);
     if (means.length) words.push(`The model has one amount for each state and action${listed(means)}: if what is really paid varies, episodes scatter more.`);
     return words.join(" ");
@@ -244,7 +249,7 @@ class Explorer {
       const row = put(body, "tr");
       put(row, "th", { scope: "row", text: String.fromCharCode(65 + k) });
       const within = (x, length) => show(x, digitsWithin(x, length, 4));
-      const uses = lines.map(([, r]) => within(data.uses[i][r], this.program.rows[r].unit));
+      const uses = lines.map(([, r]) => within(data.uses[i][r] + data.lines[r].begins, this.program.rows[r].unit));
       for (const text of [percent(weight), within(data.rewards[i], this.program.gain), ...uses]) put(row, "td", { text });
     });
   }
@@ -310,13 +315,13 @@ class Dial {
     this.label.textContent = { limit: `${amount} at most`, floor: `${amount} at least`, chance: "Probability at most" }[this.line.kind];
   }
 
-  // Rows are sign * cost <= h; what people see is the cost. The far end of a slider is no limit.
+  // Rows are sign * cost <= h; what people see is the cost, and what it begins with. The far end of a slider is no limit.
   value(h) {
-    return this.line.sign * h;
+    return this.line.sign * h + this.line.begins;
   }
 
   bound(value) {
-    return this.line.sign * value;
+    return this.line.sign * (value - this.line.begins);
   }
 
   at(position) {

@@ -21,6 +21,7 @@ from conrl.planners.feasibility import Feasibility, extremes, infeasible
 from conrl.planners.result import Checked, Plan, split_prices
 from conrl.policy import Deterministic
 from conrl.problem import Linear, Problem
+from conrl.wording import argument
 
 TIME_LIMIT = 60.0  # seconds
 TOL = 1e-9
@@ -37,22 +38,19 @@ def plan_deterministic(
     """The best deterministic policy found; `report` is called with objective, bound and seconds now and then."""
     clock = Clock(TIME_LIMIT if time_limit is None else read_positive(time_limit, "time_limit"))
     tol = TOL if tol is None else read_positive(tol, "tol")
+    own = argument("deterministic", "True")
     if not isinstance(problem, Linear):
-        raise SpecError(
-            f"deterministic=True takes limits and floors, not {type(problem).__name__} problems", key=("deterministic",)
-        )
+        raise SpecError(f"{own} takes limits and floors, not {type(problem).__name__} problems", key=("deterministic",))
     if problem.on_episodes:
         raise SpecError(
-            "deterministic=True takes limits on expectations, not on single episodes (never, chance, cvar)",
+            f"{own} takes limits on expectations, not on single episodes (never, chance, cvar)",
             key=("deterministic",),
         )
-    need_steps(mdp.horizon, "deterministic=True")
+    need_steps(mdp.horizon, own)
     model, rows = problem.bind(mdp)
     exact = exact_oracle(model)
     if not isinstance(exact, (BackwardInduction, LargeBackwardInduction)) or model.bonus is not None:
-        raise SpecError(
-            "deterministic=True takes models without a bonus and with known probabilities", key=("deterministic",)
-        )
+        raise SpecError(f"{own} takes models without a bonus and with known probabilities", key=("deterministic",))
     tree = Tree(Whole(by_step(model)._copy(_visits=None, origin=None)), rows, tol, clock)
     try:
         mixture = tree.run(report)
@@ -62,7 +60,7 @@ def plan_deterministic(
     if best is None and bound > -np.inf:
         raise RunError(
             f"no deterministic policy within the limits was found in {clock.seconds:g} seconds, nor proven impossible "
-            f"(mixtures reach a reward of {mixture.objective:.6g}); raise time_limit, or loosen a limit"
+            f"(mixtures reach a reward of {mixture.objective:.6g}); raise {argument('time_limit')}, or loosen a limit"
         )
     if best is None:
         asked = " and ".join(rows.names) if rows.size <= MOST_NAMED else f"all {rows.size} limits and floors"
