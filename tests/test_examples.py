@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import random
 import re
 import subprocess
@@ -109,6 +110,31 @@ def test_live_loop_loses_nothing_when_it_is_killed(tmp_path: Path) -> None:
     assert "resuming after" in last.stdout
     for name in ("journal.jsonl", "shop.jsonl"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_live_loop_draws_the_same_after_a_kill_in_mid_day(tmp_path: Path) -> None:
+    """Its policies are lotteries at some hours. A kill after hour 6 is a journal that ends there."""
+    (tmp_path / "whole").mkdir()
+    assert launch(live(tmp_path / "whole")).returncode == 0
+    lines = (tmp_path / "whole" / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    entries = [json.loads(line) for line in lines]
+    found = 0
+    for day in (3, 11, 17):
+        ends = [i for i, e in enumerate(entries) if e.get("day") == day and e.get("hour") == 6]
+        if not ends:
+            continue  # the shop was closed by then
+        found += 1
+        folder = tmp_path / f"day {day}"
+        folder.mkdir()
+        (folder / "journal.jsonl").write_bytes(b"".join(lines[: ends[0] + 1]))
+        answered = sum("hour" in e for e in entries[: ends[0] + 1])
+        books = (tmp_path / "whole" / "shop.jsonl").read_bytes().splitlines(keepends=True)
+        (folder / "shop.jsonl").write_bytes(b"".join(books[:answered]))
+        again = launch(live(folder))
+        assert f"resuming after {day} days and 7 hours" in again.stdout
+        for name in ("journal.jsonl", "shop.jsonl"):
+            assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert found
 
 
 def test_discretized() -> None:
