@@ -509,8 +509,10 @@ def test_a_skipped_episode_is_not_played_nor_a_played_one_skipped() -> None:
 @pytest.mark.parametrize("can_stop", [True, False])
 def test_a_skipped_episode_that_was_begun_is_booked(can_stop: bool) -> None:
     learner = null_proposal(can_stop)
-    with pytest.warns(conrl.ModelWarning, match="episode 1 was to be skipped, and was played; what it cost is booked"):
+    with pytest.warns(conrl.ModelWarning) as told:
         learner.observe(conrl.Episode([0, 0], [1], [1.0], [[1.0]], stopped=True))
+    assert str(told[0].message) == "episode 1 was to be skipped, and was played; what it cost is booked"
+    assert str(told[1].message).startswith("1 spent of 0.5 of 'cost': ")
     assert learner.budget is not None
     assert (learner.budget.spent.tolist(), learner.episodes) == ([1.0], 1)
 

@@ -139,7 +139,9 @@ def test_live_loop_draws_the_same_after_a_kill_in_mid_day(tmp_path: Path) -> Non
 def lotteries(entries: list[dict[str, Any]]) -> list[int]:
     """Where in the journal an hour begins whose price was drawn at random."""
     loop: Any = SimpleNamespace(**runpy.run_path(str(EXAMPLES / "live_loop.py")))
-    learner, day, found = loop.new_learner(40, 160.0), [], []
+    learner: Any = loop.new_learner(40, 160.0)
+    day: list[dict[str, Any]] = []
+    found: list[int] = []
     for i, entry in enumerate(entries):
         if entry["day"] < 0:
             continue

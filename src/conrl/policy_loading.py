@@ -25,7 +25,7 @@ from conrl.stationary_policy import Stationary
 from conrl.wording import percent
 
 
-def load_policy(path: str | Path, mdp: ConstrainedMDP | None = None) -> Policy | Mixture:
+def load_policy(path: str | Path, mdp: ConstrainedMDP | None = None) -> Any:
     """Read what `Policy.save` or `Plan.save` wrote, as `.npz`, `.json` or `.csv`: a `Policy`, or a `Mixture`.
 
     With `mdp`, a JSON or CSV file is lined up with the states and actions of that model by their names. A CSV file

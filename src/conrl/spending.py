@@ -49,8 +49,8 @@ def put_actions(policy: Policy, where: Bool, actions: Int) -> Policy:
         modes = np.where(where, actions, policy.modes).astype(policy.modes.dtype)
         return SparsePolicy._trusted_parts(modes, policy.places[keep], policy.rows[keep])
     if isinstance(policy, Deterministic):
-        kind = policy.actions.dtype
-        return Deterministic._trusted_actions(np.where(where, actions, policy.actions).astype(kind), policy.shape[2])
+        own: Any = np.where(where, actions, policy.actions).astype(policy.actions.dtype)
+        return Deterministic._trusted_actions(own, policy.shape[2])
     table = np.array(policy.probabilities)
     h, s = np.nonzero(where)
     table[h, s] = 0.0
@@ -273,7 +273,8 @@ class SpentPolicy(Policy):
     def _columns(self, mdp: ConstrainedMDP | None) -> dict[str, Any]:
         """The entries of combinations, which are then told as states and what was spent."""
         if mdp is None:
-            state, spent, inner, visits = self.state, self.spent, self.inner, self.reached
+            state, spent, inner = self.state, self.spent, self.inner
+            visits = None if self.reached is None else self.reached.astype(np.float64)
         else:
             tracked = self.tracked(mdp)
             state, spent = tracked.state, tuple(tracked.totals[k] for k in tracked.total.tolist())
