@@ -2,6 +2,7 @@
 
     python benchmarks/kill.py --kills 50
     python benchmarks/kill.py --study 20
+    python benchmarks/kill.py --live 85
 
 Each round is one run (another seed); rounds go on until there were as many kills. SIGKILL comes after a uniformly
 random time, also while the program is still starting, writing a checkpoint, or ending. `progress.csv` must have the
@@ -9,6 +10,9 @@ same bytes, and no temporary file may be left.
 
 --study does so with `conrl run` on studies of eight runs in two processes. In turn the command itself is killed, whose
 workers must then end too, and one of its workers, whose run it must take up again.
+
+--live does so with `examples/live_loop.py`, 40 days: it is killed a random time after its journal has grown, which is
+mostly in mid-day. The journals of the loop and of the shop must have the same bytes.
 """
 
 from __future__ import annotations
@@ -165,6 +169,50 @@ def kill_study(kills: int, episodes: int, longest: float, generator: random.Rand
         return same == ended
 
 
+LIVE = Path(__file__).resolve().parents[1] / "examples" / "live_loop.py"
+
+
+def kill_live(kills: int, longest: float, generator: random.Random) -> bool:
+    """Kill the live loop so often, let it end, and compare its journals with those of one never disturbed. One that
+    ends too soon is begun anew."""
+    names = ("journal.jsonl", "shop.jsonl")
+    with tempfile.TemporaryDirectory() as folder:
+
+        def words(name: str) -> list[str]:
+            return [sys.executable, str(LIVE), "--days", "40", "--stock", "160", "--folder", str(Path(folder) / name)]
+
+        subprocess.run(words("undisturbed"), check=True, stdout=subprocess.DEVNULL)
+        wanted = [(Path(folder) / "undisturbed" / name).read_bytes() for name in names]
+        done = midday = ended = same = 0
+        while done < kills or ended == 0:
+            disturbed = Path(folder) / f"disturbed{ended}"
+            journal = disturbed / names[0]
+            while True:
+                size = journal.stat().st_size if journal.exists() else 0
+                process = subprocess.Popen(words(disturbed.name), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                if done < kills:
+                    while process.poll() is None and (journal.stat().st_size if journal.exists() else 0) <= size:
+                        time.sleep(0.001)
+                try:
+                    _, errors = process.communicate(timeout=generator.uniform(0.0, longest) if done < kills else None)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.communicate()
+                    done += 1
+                    whole = [line for line in journal.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+                    midday += b'"hour"' in whole[-1]
+                    continue
+                if process.returncode != 0:
+                    raise SystemExit(f"the live loop ended with code {process.returncode}: {errors.decode()}")
+                break
+            ended += 1
+            same += [(disturbed / name).read_bytes() for name in names] == wanted
+        print(
+            f"killed {done} times, {midday} of them in mid-day; {same} of {ended} journals byte-identical", flush=True
+        )
+        return same == ended
+
+
 def progress_of(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("progress.csv")}
 
@@ -173,6 +221,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--kills", type=int, default=50, help="stop after so many")
     parser.add_argument("--study", type=int, default=0, metavar="N", help="kill a study N times instead")
+    parser.add_argument("--live", type=int, default=0, metavar="N", help="kill examples/live_loop.py N times instead")
     parser.add_argument("--episodes", type=int, default=3000, help="of one run")
     parser.add_argument("--longest", type=float, default=3.0, help="seconds until a kill, at most")
     parser.add_argument("--most", type=int, default=10**9, help="kills of one run; it then ends undisturbed")
@@ -181,6 +230,8 @@ def main() -> None:
     generator = random.Random(options.seed)
     if options.study:
         raise SystemExit(0 if kill_study(options.study, options.episodes, options.longest, generator) else 1)
+    if options.live:
+        raise SystemExit(0 if kill_live(options.live, options.longest / 20.0, generator) else 1)
     total, rounds, same = 0, 0, 0
     while total < options.kills:
         name = list(SETTINGS)[rounds % len(SETTINGS)]

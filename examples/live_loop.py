@@ -10,6 +10,7 @@ than the stock. Three rules make it safe against crashes:
 2. Every request names its day and hour, and the shop answers a repeated request as it did before. If the program dies
    in the middle of an hour, it asks for that hour again.
 3. What a learner proposes depends only on its observations and its seed: after a crash it proposes the same policy.
+   That may be a lottery at some hours: each hour has a generator of its own, so that the draw is the same too.
 
 Start it again with the same folder and it resumes where it stopped. Kill it as often as you like.
 """
@@ -33,7 +34,7 @@ import conrl
 
 HOURS, REGIMES, PRICES = 12, 3, 5
 SNAPSHOT = 25  # days between two snapshots of the learner
-NOTHING_DRAWN = np.random.default_rng(0)  # ConRL proposes deterministic policies
+SEED = 0
 
 
 # -- the journal ------------------------------------------------------------------------------------------
@@ -163,7 +164,7 @@ def new_learner(days: int, stock: float) -> conrl.ConRL:
         cost_ranges=[(0.0, 1.0)],
         can_stop=True,
     )
-    return conrl.ConRL(task, problem=conrl.Knapsack([stock], days), resolve=True, seed=0)
+    return conrl.ConRL(task, problem=conrl.Knapsack([stock], days), resolve=True, seed=SEED)
 
 
 def recover(folder: Path, journal: Journal, days: int, stock: float) -> tuple[conrl.ConRL, list[dict[str, Any]]]:
@@ -193,7 +194,7 @@ def play_day(learner: conrl.ConRL, shop: Shop, journal: Journal, day: list[dict[
         note(shop.ask(number, -1))
     while end == "evening" and (hour := len(hours_of(day))) < HOURS:
         if learner.may_step([sum(entry["sold"] for entry in hours_of(day))]):
-            price = policy.act(hour, day[-1]["state"], NOTHING_DRAWN)
+            price = policy.act(hour, day[-1]["state"], np.random.default_rng([SEED, number, hour]))
             note(shop.ask(number, hour, price))
         else:
             end = "closed"

@@ -497,8 +497,6 @@ def null_proposal(can_stop: bool = False) -> conrl.ConRL:
 
 def test_a_skipped_episode_is_not_played_nor_a_played_one_skipped() -> None:
     learner = null_proposal()
-    with pytest.raises(conrl.RunError, match="skip"):
-        learner.observe(conrl.Episode([0, 0], [0], [0.0], [[0.0]]))
     learner.observe(conrl.Episode.null(1))
     assert learner.episodes == 1
     mdp = still([0.0, 1.0], [0.0, 1.0], 3)
@@ -509,10 +507,14 @@ def test_a_skipped_episode_is_not_played_nor_a_played_one_skipped() -> None:
 
 
 @pytest.mark.parametrize("can_stop", [True, False])
-def test_a_skipped_episode_is_not_begun(can_stop: bool) -> None:
+def test_a_skipped_episode_that_was_begun_is_booked(can_stop: bool) -> None:
     learner = null_proposal(can_stop)
-    with pytest.raises(conrl.RunError, match="skip"):
+    with pytest.warns(conrl.ModelWarning) as told:
         learner.observe(conrl.Episode([0, 0], [1], [1.0], [[1.0]], stopped=True))
+    assert str(told[0].message) == "episode 1 was to be skipped, and was played; what it cost is booked"
+    assert str(told[1].message).startswith("1 spent of 0.5 of 'cost': ")
+    assert learner.budget is not None
+    assert (learner.budget.spent.tolist(), learner.episodes) == ([1.0], 1)
 
 
 def test_an_episode_stopped_before_its_first_step() -> None:
@@ -695,3 +697,31 @@ def test_pricing_never_oversells(resolve: bool) -> None:
         assert history.remaining is not None
         assert (np.diff(history.remaining[:, 0]) <= 0.0).all()
         assert history.remaining[-1, 0] == 100.0 - history.costs.sum() >= 0.0
+
+
+def test_what_breaks_a_budget_is_booked_and_told() -> None:
+    """Spent is spent, whatever the learner said."""
+    mdp = conrl.envs.pricing()
+    learner = conrl.ConRL(mdp.task, problem=conrl.Knapsack([20.0], 10), seed=0)
+    assert repr(learner.budget) == "Budget(0 spent of 20 of 'stock')"
+    episode = conrl.Episode([0] * 13, [0] * 12, [0.0] * 12, [[1.0]] * 12)
+    learner.propose()
+    learner.observe(episode)
+    assert learner.budget is not None
+    assert learner.budget.left.tolist() == [8.0]
+    learner.propose()
+    over = "24 spent of 20 of 'stock': (may_step was not asked or not heeded|propose was not heeded)"
+    with pytest.warns(conrl.ModelWarning, match=over):
+        learner.observe(episode)
+    assert learner.budget.left.tolist() == [-4.0]
+    assert isinstance(learner.propose(), conrl.Null)
+    with pytest.warns(conrl.ModelWarning) as told:
+        learner.observe(episode)
+    assert next(str(x.message) for x in told).startswith("episode 3 was to be skipped, and was played")
+    assert (learner.budget.spent.tolist(), learner.episodes) == ([36.0], 3)
+    blind = conrl.ConRL(mdp.task, problem=conrl.Knapsack([5.0], 10), guard=False, seed=0)
+    blind.propose()
+    blind.observe(episode)  # no guard, no warning
+    plain = conrl.ConRL(mdp.task, problem=conrl.Linear())
+    plain.propose()
+    plain.observe(episode)

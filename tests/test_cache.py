@@ -208,3 +208,20 @@ def test_settings_of_numba_that_make_no_sense_are_refused(
     monkeypatch.setenv(name, value)
     with pytest.raises(conrl.SpecError, match=why):
         compiling.check_settings()
+
+
+def test_no_place_for_kernels_is_told_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from conrl.cli import command
+    from conrl.kernels import cache, compiling
+
+    def nowhere(function: Any) -> None:
+        raise RuntimeError("no locator available")
+
+    monkeypatch.setattr(cache, "HealingCache", nowhere)
+    monkeypatch.setattr(compiling, "UNKEPT", [])
+    compiling._compiled(lambda x: x)
+    assert capsys.readouterr().err == ""  # of a library
+    command._tell_of_compiling()
+    compiling._compiled(lambda x: x)
+    compiling._compiled(lambda x: x + 1)
+    assert capsys.readouterr().err == f"Warning: {command.NOT_KEPT}\n"

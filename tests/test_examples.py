@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
+import json
 import random
 import re
+import runpy
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from launch import launch, launched, wait_until
@@ -80,9 +84,9 @@ def test_imitation() -> None:
     assert free[0] == pytest.approx(18.125, abs=2e-3)
 
 
-def live(folder: Path) -> list[str]:
-    command = [sys.executable, "-W", "error", str(EXAMPLES / "live_loop.py"), "--days", "30", "--stock", "100"]
-    return [*command, "--folder", str(folder)]
+def live(folder: Path, days: int = 30, stock: int = 100) -> list[str]:
+    options = ["--days", str(days), "--stock", str(stock), "--folder", str(folder)]
+    return [sys.executable, "-W", "error", str(EXAMPLES / "live_loop.py"), *options]
 
 
 def test_live_loop_sells_no_more_than_it_has() -> None:
@@ -109,6 +113,46 @@ def test_live_loop_loses_nothing_when_it_is_killed(tmp_path: Path) -> None:
     assert "resuming after" in last.stdout
     for name in ("journal.jsonl", "shop.jsonl"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_live_loop_draws_the_same_after_a_kill_in_mid_day(tmp_path: Path) -> None:
+    """Its policies are lotteries at some hours. A kill just before one of them is a journal that ends there."""
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    assert launch(live(whole, 40, 160)).returncode == 0
+    lines, books = ((whole / name).read_bytes().splitlines(keepends=True) for name in ("journal.jsonl", "shop.jsonl"))
+    entries = [json.loads(line) for line in lines]
+    cuts = lotteries(entries)
+    assert len(cuts) > 1
+    for number, cut in enumerate(cuts):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "journal.jsonl").write_bytes(b"".join(lines[:cut]))
+        answered = sum("hour" in entry for entry in entries[:cut])
+        (folder / "shop.jsonl").write_bytes(b"".join(books[:answered]))
+        again = launch(live(folder, 40, 160))
+        assert "resuming after" in again.stdout
+        for name in ("journal.jsonl", "shop.jsonl"):
+            assert (folder / name).read_bytes() == (whole / name).read_bytes()
+
+
+def lotteries(entries: list[dict[str, Any]]) -> list[int]:
+    """Where in the journal an hour begins whose price was drawn at random."""
+    loop: Any = SimpleNamespace(**runpy.run_path(str(EXAMPLES / "live_loop.py")))
+    learner: Any = loop.new_learner(40, 160.0)
+    day: list[dict[str, Any]] = []
+    found: list[int] = []
+    for i, entry in enumerate(entries):
+        if entry["day"] < 0:
+            continue
+        if "sold" in entry:
+            row = learner.propose()._row(entry["hour"], day[-1]["state"])
+            found += [i] if (row > 0.0).sum() > 1 and entry["hour"] > 0 else []
+        day.append(entry)
+        if "end" in entry:
+            learner.observe(loop.episode_of(day))
+            day = []
+    return found
 
 
 def test_discretized() -> None:

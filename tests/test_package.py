@@ -28,7 +28,7 @@ LAYERS = [
     {"mixture", "stationary_policy"},
     {"spending"},
     {"evaluation", "oracles", "policy_json", "policy_map"},
-    {"episode_totals", "simulation"},
+    {"episode_totals", "simulation", "unplanned"},
     {"policy_file"},
     {"planners", "policy_loading"},
     {"convex", "theory"},

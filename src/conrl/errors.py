@@ -6,7 +6,7 @@
       SpecError         a question or an experiment that does not make sense (also a ValueError)
       RunError          something failed while running
 
-and one warning, ModelWarning: a file was read, but look at it again.
+and one warning, ModelWarning: a file was read, but look at it again; or a budget was exceeded, and not by the learner.
 
 Every message names the culprit and, where there is one, the remedy, in one line. `error.key` says where the culprit
 stood, in words of the library: ("limits", "crash") is the entry `crash` of the argument `limits`. Whoever asked renders
@@ -52,7 +52,8 @@ class ModelError(ConRLError, ValueError):
 
 
 class ModelWarning(UserWarning):
-    """A file was read, and something in it looks like a mistake, or was corrected because somebody asked for it."""
+    """A file was read, and something in it looks like a mistake, or was corrected because somebody asked for it. Or an
+    episode was observed that breaks a budget, or was to be skipped: it is booked all the same."""
 
 
 class InfeasibleError(ConRLError):

@@ -21,10 +21,12 @@ from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
 from conrl.model.mdp import need_model
 from conrl.model.reading import check_sizes, read_horizon
+from conrl.model.reduction import Reachable
 from conrl.notebook import frame_of
 from conrl.sampling import draw
 
 DENSE = 5 * 10**7  # entries of a table [H, S, A] above which a mixture becomes a `SparsePolicy`: 400 MB
+PLANNED, STAND_IN, NOTHING = 0, 1, 2  # what a policy file says of a step and state
 SUM_TOLERANCE = 1e-9  # how far from 1 the action probabilities of one state may add up
 
 
@@ -411,6 +413,21 @@ class Null(Policy):
 
     def _check_actions(self, mdp: ConstrainedMDP) -> None:
         pass
+
+
+def planned_places(mdp: ConstrainedMDP) -> Bool:
+    """[H, S], or [1, S] without a horizon: where a plan says what is best. Elsewhere nobody can be, by the model.
+
+    An estimate may err on that: its plans are for all states that have actions.
+    """
+    if mdp._visits is not None:
+        exists = mdp.available.any(axis=-1).reshape(-1, mdp.num_states)
+        return np.broadcast_to(exists, (mdp.horizon if mdp.step_dependent else mdp.repeats, mdp.num_states))
+    if not isinstance(mdp.horizon, Criterion):
+        return mdp.reached
+    reached = np.zeros((1, mdp.num_states), dtype=bool)
+    reached[0, Reachable.of(mdp).order] = True
+    return reached
 
 
 def _told(mdp: ConstrainedMDP) -> Bool | None:

@@ -14,11 +14,15 @@ limits, floors     of the expected total of each cost, by name
 model              null, or the digest of the model it was planned in
 basis              null, or, where that model was estimated from a log, a text that says what the promise rests on
 written_by         the version of conrl
+id                 128 bits of all entries but this and written_by, by which a log says which file acted. It is computed
+                   anew when the file is read
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -27,7 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conrl._types import Float
+from conrl._types import Float, Int
 from conrl.arguments import is_int, is_number, read_generator
 from conrl.episode_totals import extremes
 from conrl.errors import ModelError, SpecError, shown, unknown
@@ -35,21 +39,22 @@ from conrl.evaluation import unwrapped
 from conrl.io.files import atomic_write, file_path, parse_json, read_bytes
 from conrl.mixture import Mixture, mixed_columns, parts_of
 from conrl.model import ConstrainedMDP
-from conrl.model.counting import EXACT
+from conrl.model.counting import EXACT, NEAR, Counter, Spent
 from conrl.model.criteria import DISCOUNTED, WORDS, Criterion, Discounted, criterion_of, word_of
 from conrl.model.digest import digest
 from conrl.model.limits import Linear, resolve_limits
 from conrl.model.mdp import need_model
 from conrl.notebook import Columns, Display, Displayed, Framed
-from conrl.policy import Policy
+from conrl.policy import NOTHING, PLANNED, STAND_IN, Null, Policy
 from conrl.policy_json import check_entries, plain, read_plain
 from conrl.sampling import draw
-from conrl.spending import SpentPolicy
+from conrl.spending import SpentPolicy, put_actions
+from conrl.unplanned import stand_ins
 from conrl.wording import line, totals
 
 FORMAT, VERSION = "conrl policy", 1
 BOUNDS = ("limits", "floors")
-ENTRIES = ("format", "version", "written_by", "model", "basis", "horizon", "states", "actions", "costs", "start",
+ENTRIES = ("format", "version", "written_by", "id", "model", "basis", "horizon", "states", "actions", "costs", "start",
            "promise", *BOUNDS, "skip", "policies")  # fmt: skip
 LEAST_SKIP = 1e-9  # a smaller probability of skipping an episode is rounding
 PROMISE = ("reward", "costs", "least", "most")
@@ -62,6 +67,17 @@ class Promise(NamedTuple):
     value: Float  # [1+d]: expected
     least: Float | None  # [1+d]: that any episode can pay; None where it has no end
     most: Float | None  # [1+d]
+    names: tuple[str, ...] = ()  # [d]: of the costs
+
+    @property
+    def reward(self) -> float:
+        """Expected."""
+        return float(self.value[0])
+
+    @property
+    def costs(self) -> dict[str, float]:
+        """Expected, by name."""
+        return dict(zip(self.names, self.value[1:].tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,6 +86,9 @@ class PolicyFile(Displayed, Framed):
 
     As a data frame: `step`, `state`, `action`, `probability` as of `Policy.to_frame`, by name; where one of several
     policies is drawn for each episode, its number `policy` and its `weight` before them.
+
+    A plan says nothing of steps and states where, by the model, nobody can be. There the file has what is best under
+    the prices of the plan, if it can tell; `planned` says where it is so.
     """
 
     policy: Policy | Mixture
@@ -84,6 +103,7 @@ class PolicyFile(Displayed, Framed):
     model: str | None = None  # digest of the model that it was planned in
     basis: str | None = None  # what the promise rests on, where that model is an estimate
     start: str | None = None  # the state that every episode begins in; None: there are several
+    marks: tuple[Int | None, ...] | None = None  # [H, S] of each policy: PLANNED, STAND_IN, NOTHING; None: all planned
 
     def __repr__(self) -> str:
         sizes = f"{len(self.state_names)} states, {len(self.action_names)} actions"
@@ -94,7 +114,10 @@ class PolicyFile(Displayed, Framed):
         return line(self, *parts, f"promises {promised}" if promised else "")
 
     def _columns(self) -> Columns:
-        parts = [policy._columns(None) for policy in self.components]
+        parts = [
+            policy._columns(None) if marks is None else policy._entries(None, _said(policy, marks), None)
+            for policy, marks in zip(self.components, self._marks, strict=True)
+        ]
         for part in parts:
             part["state"] = [self.state_names[i] for i in part["state"].tolist()]
             part["action"] = [self.action_names[i] for i in part["action"].tolist()]
@@ -120,6 +143,16 @@ class PolicyFile(Displayed, Framed):
         """[n]: how likely each of them is drawn."""
         return self.policy.weights if isinstance(self.policy, Mixture) else np.ones(1)
 
+    @property
+    def _marks(self) -> tuple[Int | None, ...]:
+        return (None,) * len(self.components) if self.marks is None else self.marks
+
+    @cached_property
+    def id(self) -> str:
+        """128 bits of all that the file says, for logs: which file acted."""
+        record = {name: x for name, x in self._record().items() if name != "written_by"}
+        return hashlib.blake2b(json.dumps(record, sort_keys=True).encode(), digest_size=16).hexdigest()
+
     def made_for(self, mdp: ConstrainedMDP) -> bool:
         """Whether it was planned in this model: the same names, transitions and pay."""
         need_model(mdp, "made_for")
@@ -138,8 +171,18 @@ class PolicyFile(Displayed, Framed):
         """The actions that are played at a step (from 0) in a state, with their probabilities.
 
         Of several policies, `component` is the one that was drawn for the episode. `spent` is for policies that act on
-        it: what was spent so far of each cost that they count, by name or in the order of `SpentPolicy.counts`.
+        it: what was spent so far, `nothing_spent()` and then what `spend` gives, or amounts by the names of costs. What
+        the policy does not count is ignored.
         """
+        return self._answer(step, state, component, spent)[0]
+
+    def planned(self, step: int, state: str, component: int | None = None, spent: Any = None) -> bool:
+        """Whether `choices` gives what was planned; if not, the model says that nobody can be there, and a policy that
+        acts on what was spent takes the nearest amounts with which one can."""
+        return self._answer(step, state, component, spent)[1]
+
+    def _answer(self, step: int, state: str, component: int | None, spent: Any) -> tuple[dict[str, float], bool]:
+        """The choices, and whether they were planned."""
         policy, place = self._component(component), self._place(state)
         if self.skip == 1.0:
             raise SpecError("the plan skips every episode; there is nothing to play")
@@ -147,16 +190,28 @@ class PolicyFile(Displayed, Framed):
         if not is_int(step) or step < 0 or (steps is not None and step >= steps):
             most = "" if steps is None else f"..{steps - 1}"
             raise SpecError(f"step is {shown(step)}; the policy has steps 0{most}", key=("step",))
+        if isinstance(spent, Mapping):
+            for name in spent:
+                if name not in self.cost_names:
+                    raise SpecError(unknown("cost", name, self.cost_names), key=("spent",))
+        elif spent is not None and not isinstance(policy, SpentPolicy):
+            raise SpecError(
+                "the policy does not act on what was spent; leave it out, or give it by name", key=("spent",)
+            )
         if isinstance(policy, SpentPolicy):
-            if spent is None:
-                raise SpecError(
-                    f"the policy acts on the {' and '.join(policy.counts)} spent so far; say how much", key=("spent",)
-                )
-            policy = policy.at(_counted(policy, spent))
-        elif spent is not None:
-            raise SpecError("the policy does not act on what was spent; leave it out", key=("spent",))
-        row = policy._row(step, place)
-        return {self.action_names[a]: float(row[a]) for a in np.flatnonzero(row).tolist()}
+            row, planned = _row_after(policy, step, place, spent)
+        else:
+            marks = self._marks[component or 0]
+            mark = PLANNED if marks is None else int(marks[min(step, marks.shape[0] - 1), place])
+            row, planned = None if mark == NOTHING else policy._row(step, place), mark == PLANNED
+        if row is None:
+            when = "" if steps is None else f" at step {step}"
+            raise SpecError(
+                f"the model says that nobody is in {state!r}{when}, so that nothing was planned there; if somebody is, "
+                "the model is not complete: add what leads there, and plan again",
+                key=("state",),
+            )
+        return {self.action_names[a]: float(row[a]) for a in np.flatnonzero(row).tolist()}, planned
 
     def act(
         self, step: int, state: str, generator: np.random.Generator, component: int | None = None, spent: Any = None
@@ -164,6 +219,55 @@ class PolicyFile(Displayed, Framed):
         """Draw the action for a step (from 0) and a state, by name; see `choices`."""
         found = self.choices(step, state, component, spent)
         return list(found)[int(draw(np.array(list(found.values())), read_generator(generator).random()))]
+
+    # -- what was spent -----------------------------------------------------------------------------------
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The costs that its policies count; empty if they do not act on what was spent."""
+        counted = {name for policy in self.components if isinstance(policy, SpentPolicy) for name in policy.counts}
+        return tuple(name for name in self.cost_names if name in counted)
+
+    def counted(self, component: int | None = None) -> tuple[str, ...]:
+        """Those that one of them counts, in its own order."""
+        counter = self._counter(component)
+        return () if counter is None else counter.names
+
+    def nothing_spent(self, component: int | None = None) -> dict[str, float]:
+        """What is spent when an episode begins, of each cost that is counted: what `choices` takes."""
+        counter = self._counter(component)
+        return {} if counter is None else _by_name(counter, counter.start)
+
+    def spend(
+        self, spent: Mapping[str, float], costs: Mapping[str, float], component: int | None = None
+    ) -> dict[str, float]:
+        """What is spent after a step with these costs, by name, as the policy counts it; costs that it does not count
+        are ignored. Where there are several policies that count differently, `component` is the one that is played."""
+        counter = self._counter(component)
+        for what, given in (("spent", spent), ("costs", costs)):
+            if not isinstance(given, Mapping):
+                raise SpecError(f"{what} is {shown(given)}; expected amounts by the names of costs", key=(what,))
+            for name in given:
+                if name not in self.cost_names:
+                    raise SpecError(unknown("cost", name, self.cost_names), key=(what,))
+            for name in self.counts if counter is None else counter.names:
+                if not is_number(given.get(name)):
+                    told = f"has no {name!r}" if name not in given else f"has {shown(given[name])} of {name!r}"
+                    raise SpecError(f"{what} {told}; the policy counts {', '.join(self.counts)}", key=(what,))
+        if counter is None:
+            return {}
+        paid = np.zeros(1 + max(counter.costs))
+        paid[list(counter.costs)] = [costs[name] for name in counter.names]
+        total = counter.total_of({name: spent[name] for name in counter.names})
+        return _by_name(counter, counter.add(total, counter.read(paid)))
+
+    def _counter(self, component: int | None) -> Counter | None:
+        """How the policy that is played counts."""
+        counters = [policy.counter if isinstance(policy, SpentPolicy) else None for policy in self.components]
+        if component is None and all(counter == counters[0] for counter in counters):
+            return counters[0]
+        self._component(component)
+        return counters[component or 0]
 
     def _component(self, component: int | None) -> Policy:
         n = len(self.components)
@@ -190,7 +294,10 @@ class PolicyFile(Displayed, Framed):
 
     @classmethod
     def named(cls, policy: Policy | Mixture, mdp: ConstrainedMDP, **more: Any) -> PolicyFile:
-        """A policy with the names of a model, and with other fields of this class."""
+        """A policy with the names of a model, and with other fields of this class.
+
+        What it does where the model says that nobody can be is taken for meant: `Plan.save` knows better.
+        """
         need_model(mdp, "PolicyFile.named")
         for part in parts_of(unwrapped(policy)[0]):
             part.policy.check(mdp)
@@ -199,16 +306,23 @@ class PolicyFile(Displayed, Framed):
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON."""
+        with atomic_write(file_path(path)) as file:
+            file.write(json.dumps(self._record() | {"id": self.id}, allow_nan=False).encode() + b"\n")
+
+    def _record(self) -> dict[str, Any]:
+        """What the file says, but its id."""
         from conrl import __version__
 
         promise = self.promise
         policies = [
-            {"weight": float(w), **plain(policy)} for w, policy in zip(self.weights, self.components, strict=True)
+            {"weight": float(w), **plain(policy, marks)}
+            for w, policy, marks in zip(self.weights, self.components, self._marks, strict=True)
         ]
-        record = {
+        return {
             "format": FORMAT,
             "version": VERSION,
             "written_by": f"conrl {__version__}",
+            "id": None,
             "model": self.model,
             "basis": self.basis,
             "horizon": _plain_horizon(self.horizon),
@@ -218,18 +332,16 @@ class PolicyFile(Displayed, Framed):
             "start": self.start,
             "promise": promise
             and {
-                "reward": float(promise.value[0]),
-                "costs": promise.value[1:].tolist(),
-                "least": None if promise.least is None else promise.least.tolist(),
-                "most": None if promise.most is None else promise.most.tolist(),
+                "reward": promise.reward + 0.0,  # -0.0 is 0.0
+                "costs": (promise.value[1:] + 0.0).tolist(),
+                "least": None if promise.least is None else (promise.least + 0.0).tolist(),
+                "most": None if promise.most is None else (promise.most + 0.0).tolist(),
             },
-            "limits": self.limits or {},
-            "floors": self.floors or {},
-            "skip": self.skip,
+            "limits": {name: x + 0.0 for name, x in (self.limits or {}).items()},
+            "floors": {name: x + 0.0 for name, x in (self.floors or {}).items()},
+            "skip": self.skip + 0.0,
             "policies": policies,
         }
-        with atomic_write(file_path(path)) as file:
-            file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
 
     @classmethod
     def load(cls, path: str | Path) -> PolicyFile:
@@ -256,17 +368,15 @@ class PolicyFile(Displayed, Framed):
         if not isinstance(given, list) or not given:
             raise ModelError("it has no policies")
         timeless = isinstance(horizon, Criterion)
-        parts = [
-            read_plain(entry, len(states), len(actions), timeless, costs, f"policies[{i}]")
-            for i, entry in enumerate(given)
-        ]
+        sizes = len(states), len(actions), timeless, costs
+        parts, marks = zip(*(read_plain(entry, *sizes, f"policies[{i}]") for i, entry in enumerate(given)), strict=True)
         wrong = next((p for p in parts if not timeless and p.shape[0] != horizon), None)
         if wrong is not None:
             raise ModelError(f"a policy has {wrong.shape[0]} steps, and the horizon is {horizon}")
         skip = record.get("skip", 0.0)
         if not is_number(skip) or not 0.0 <= skip <= 1.0:
             raise ModelError(f"skip is {shown(skip)}; it is a probability")
-        for name, what in (("model", "a digest"), ("basis", "a text")):
+        for name, what in (("model", "a digest"), ("id", "a digest"), ("basis", "a text")):
             if record.get(name) is not None and not isinstance(record[name], str):
                 raise ModelError(f"{name} is {shown(record[name])}; it is {what} or null")
         if record.get("start") is not None and record["start"] not in states:
@@ -281,13 +391,14 @@ class PolicyFile(Displayed, Framed):
             states,
             actions,
             costs,
-            _read_promise(record.get("promise"), len(costs)),
+            _read_promise(record.get("promise"), costs),
             _bounds(record, "limits", costs),
             _bounds(record, "floors", costs),
             float(skip),
             record.get("model"),
             record.get("basis"),
             record.get("start"),
+            None if all(x is None for x in marks) else marks,
         )
 
 
@@ -297,15 +408,46 @@ def start_of(mdp: ConstrainedMDP) -> str | None:
     return None if first is None else mdp.state_name(first)
 
 
+def _said(policy: Policy, marks: Int) -> Float:
+    """[H, S, A]: the table of a policy, and zero where it says nothing that was planned."""
+    return np.where((marks == PLANNED)[:, :, None], np.reshape(policy.probabilities, policy.shape), 0.0)
+
+
+def _by_name(counter: Counter, total: Spent) -> dict[str, float]:
+    return dict(zip(counter.names, map(float, counter.amounts(total)), strict=True))
+
+
+def _row_after(policy: SpentPolicy, step: int, place: int, spent: Any) -> tuple[Float | None, bool]:
+    """[A]: what is done after so much was spent, None if it says nothing; and whether that was planned."""
+    counts = policy.counts
+    lacking = [name for name in counts if name not in spent] if isinstance(spent, Mapping) else counts[: spent is None]
+    if lacking:
+        raise SpecError(f"the policy acts on the {' and '.join(counts)} spent so far; say how much", key=("spent",))
+    given = {name: spent[name] for name in counts} if isinstance(spent, Mapping) else spent
+    total = policy.counter.total_of(_counted(policy, given))
+    node = policy._node(step, place, total)
+    if node < 0:
+        return None if policy.reached is not None else policy.at(given)._row(step, place), False
+    return policy.inner._row(step, node), policy.spent[node] == total and policy.state[node] == place
+
+
 def _counted(policy: SpentPolicy, spent: Any) -> tuple[Fraction, ...]:
     """What was spent, as the policy counts it: where it rounds each step's cost, a plain sum is another amount."""
     counter = policy.counter
-    amounts = counter.amounts(counter.total_of(spent))
     given = counter.listed(spent)
+    total = counter.total_of(spent)
+    for i, (name, unit) in enumerate(zip(counter.names, counter.units, strict=True)):
+        least = min((x[i] for x in policy.spent), default=total[i])
+        if total[i] < least:
+            raise SpecError(
+                f"{float(given[i]):.10g} of {name!r} is less than can have been spent, {float(least * unit):.10g}",
+                key=("spent",),
+            )
+    amounts = counter.amounts(total)
     for name, unit, rounding, own, other in zip(
         counter.names, counter.units, counter.rounding, amounts, given, strict=True
     ):
-        if rounding != EXACT and own != other and other < own + unit and (other / unit).denominator != 1:
+        if rounding != EXACT and abs(other / unit - round(other / unit)) > NEAR and other < own + unit:
             word = "up" if rounding > 0 else "down"
             raise SpecError(
                 f"{float(other):.10g} of {name!r} is no multiple of {float(unit):.10g}; this policy rounds the cost of "
@@ -321,13 +463,22 @@ def file_of(plan: Any, mixture: bool = False) -> PolicyFile:
     mdp, promise = plan.mdp, None
     if skip < 1.0:
         value = np.append(plan.reward, plan.costs) / (1.0 - skip)
-        promise = Promise(value, *_ends(plan, played))
+        promise = Promise(value, *_ends(plan, played), mdp.cost_names)
     limits, floors = ({} if linear is None else _finite(linear, mdp, what) for what in BOUNDS)
     chosen = plan.mixture if mixture else played
     basis = None if plan.estimated is None else f"a model {plan.estimated}"
     if plan.confidence is not None:
         basis = f"{basis}; {plan.confidence}"
-    return PolicyFile.named(chosen, mdp, promise=promise, limits=limits, floors=floors, skip=skip, basis=basis)
+    more = {"promise": promise, "limits": limits, "floors": floors, "skip": skip, "basis": basis}
+    parts, found = parts_of(chosen), None
+    if not all(part.policy.acts_on_spent or isinstance(part.policy, Null) for part in parts):
+        found = stand_ins(plan)
+    if found is None:
+        return PolicyFile.named(chosen, mdp, **more)
+    marks, actions = found
+    said = [put_actions(part.policy, marks == STAND_IN, actions) for part in parts]
+    filled = Mixture(chosen.weights, said) if isinstance(chosen, Mixture) else said[0]
+    return PolicyFile.named(filled, mdp, marks=(marks,) * len(parts), **more)
 
 
 def _ends(plan: Any, played: Policy | Mixture) -> tuple[Float | None, Float | None]:
@@ -373,7 +524,8 @@ def _names(record: dict[str, Any], what: str) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _read_promise(given: Any, num_costs: int) -> Promise | None:
+def _read_promise(given: Any, names: tuple[str, ...]) -> Promise | None:
+    num_costs = len(names)
     if given is None:
         return None
     if not isinstance(given, dict) or not isinstance(given.get("costs"), list):
@@ -391,7 +543,7 @@ def _read_promise(given: Any, num_costs: int) -> Promise | None:
         slack = ROUNDING * np.maximum(1.0, np.maximum(np.abs(least), np.abs(most)))
         if not ((least - slack <= value) & (value <= most + slack)).all():
             raise ModelError(f"promise has {value.tolist()}, outside of least {least.tolist()}, most {most.tolist()}")
-    return Promise(value, least, most)
+    return Promise(value, least, most, names)
 
 
 def _bounds(record: dict[str, Any], what: str, costs: tuple[str, ...]) -> dict[str, float]:

@@ -1,15 +1,19 @@
 """Policies as plain values, for JSON: what each of a mixture does, in lists that any language reads.
 
     steps[h][i]     what is done at step h in state i: the number of an action, or a lottery
-                    [[action, probability], ...]. A policy that does the same at every step has one step.
+                    [[action, probability], ...]. A policy that does the same at every step has one step. null: the
+                    model says that nobody is there, and nothing was planned
+    otherwise[h][i] where that is null: the action that is best there at the prices of the plan, or null too; and null
+                    where it is not. Missing or null: nothing is said of any of them
 
-A policy that acts on what was spent has `spent` beside it, and i is then one of its combinations of state and amounts:
+A policy that acts on what was spent has `spent` beside it, no `otherwise`, and i is then one of its combinations of
+state and amounts:
 
     spent.counts         for each cost that is counted: its number, its unit (a fraction, as text), its cap in units
                          (or null), and how a step's cost is rounded to units: "exact", "up" or "down"
     spent.combinations   [[state, units of each counted cost], ...]
-    spent.otherwise      the action in a state of which there is no combination: otherwise[h][state], or one row for
-                         all steps
+    spent.otherwise      null, or the action in a state of which there is no combination: otherwise[h][state], or one
+                         row for all steps. Where it is not null, `steps` has no null
 """
 
 from __future__ import annotations
@@ -20,28 +24,41 @@ from typing import Any
 
 import numpy as np
 
-from conrl._types import Float, Int
+from conrl._types import Bool, Float, Int
 from conrl.arguments import is_int, is_number
 from conrl.errors import ModelError, shown, unknown
 from conrl.model.counting import DOWN, EXACT, UP, Counter
-from conrl.policy import Deterministic, Null, Policy
+from conrl.policy import NOTHING, PLANNED, STAND_IN, Deterministic, Null, Policy
 from conrl.sizes import MAX_TABLE, most
-from conrl.spending import SpentPolicy
+from conrl.spending import SpentPolicy, put_actions
 from conrl.stationary_policy import Stationary
 
 ROUNDING = {"exact": EXACT, "up": UP, "down": DOWN}
-PART = ("weight", "steps", "spent")
+PART = ("weight", "steps", "otherwise", "spent")
 SPENT = ("counts", "combinations", "otherwise")
 COUNT = ("cost", "unit", "cap", "rounding")
 
 
-def plain(policy: Policy) -> dict[str, Any]:
-    """A policy as lists and numbers."""
+def plain(policy: Policy, marks: Int | None = None) -> dict[str, Any]:
+    """A policy as lists and numbers; `marks` [H, S] says where it was planned, as in `conrl.unplanned`."""
     if isinstance(policy, Null):
         raise ModelError("the null policy plays nothing; a plan that skips episodes says so in its file")
     if isinstance(policy, SpentPolicy):
-        return {"steps": _rows(policy.inner), "spent": _spent(policy)}
-    return {"steps": _rows(policy)}
+        silent = None if policy.reached is None else ~policy.reached
+        return {"steps": _silenced(_rows(policy.inner), silent), "spent": _spent(policy)}
+    if marks is None or not marks.any():
+        return {"steps": _rows(policy)}
+    given = {"steps": _silenced(_rows(policy), marks != PLANNED)}
+    if (marks == STAND_IN).any():
+        given["otherwise"] = _silenced(np.atleast_2d(policy.mode).tolist(), marks != STAND_IN)
+    return given
+
+
+def _silenced(rows: list[list[Any]], where: Bool | None) -> list[list[Any]]:
+    """The rows with null `where` [H, n]."""
+    for h, i in () if where is None else np.argwhere(where).tolist():
+        rows[h][i] = None
+    return rows
 
 
 def _rows(policy: Policy) -> list[list[Any]]:
@@ -67,22 +84,59 @@ def _spent(policy: SpentPolicy) -> dict[str, Any]:
             for cost, unit, cap, rounding in zip(*columns, strict=True)
         ],
         "combinations": [[s, *total] for s, total in zip(policy.state.tolist(), policy.spent, strict=True)],
-        "otherwise": policy.first_actions.tolist(),
+        "otherwise": policy.first_actions.tolist() if policy.reached is None else None,
     }
 
 
 def read_plain(
     given: Any, num_states: int, num_actions: int, stationary: bool, costs: Sequence[str], where: str
-) -> Policy:
-    """The policy that `plain` made values of; what makes no sense is refused with its place, `where` and on."""
+) -> tuple[Policy, Int | None]:
+    """The policy that `plain` made values of, and its marks; what makes no sense is refused with its place, `where` and
+    on."""
     if not isinstance(given, dict):
         raise ModelError(f"{where} is {shown(given)}; expected an object with steps")
     check_entries(given, PART, where)
     if given.get("spent") is None:
-        return _read_rows(given.get("steps"), num_states, num_actions, stationary, f"{where}.steps")
+        return _read_marked(given, num_states, num_actions, stationary, where)
     if stationary:
         raise ModelError(f"{where} acts on what was spent, and has no horizon")
-    return _read_spent(given, num_states, num_actions, costs, where)
+    if given.get("otherwise") is not None:
+        raise ModelError(f"{where} acts on what was spent, and has otherwise; that belongs into {where}.spent")
+    return _read_spent(given, num_states, num_actions, costs, where), None
+
+
+def _read_marked(
+    given: dict[str, Any], size: int, num_actions: int, stationary: bool, where: str
+) -> tuple[Policy, Any]:
+    """A policy with what stands in where nothing was planned; there, where nothing stands in, the first action."""
+    steps, otherwise = given.get("steps"), given.get("otherwise")
+    policy, silent = _read_rows(steps, size, num_actions, stationary, f"{where}.steps", True)
+    if silent is None:
+        if otherwise is not None and any(x is not None for row in _table(otherwise, f"{where}.otherwise") for x in row):
+            raise ModelError(f"{where}.otherwise has an action, and {where}.steps is null nowhere")
+        return policy, None
+    if otherwise is None:
+        return policy, np.where(silent, NOTHING, PLANNED)
+    rows = _table(otherwise, f"{where}.otherwise")
+    if len(rows) != silent.shape[0] or any(len(row) != size for row in rows):
+        raise ModelError(f"{where}.otherwise has a shape that does not fit")
+    actions = np.full(silent.shape, -1, dtype=np.int64)
+    for h, row in enumerate(rows):
+        for i, x in enumerate(row):
+            if x is not None:
+                actions[h, i] = _index(x, num_actions, f"{where}.otherwise[{h}][{i}]")
+    both = np.argwhere((actions >= 0) & ~silent)
+    if both.size:
+        h, i = both[0].tolist()
+        raise ModelError(f"{where}.otherwise[{h}][{i}] is an action, and {where}.steps[{h}][{i}] is not null")
+    marks = np.where(silent, np.where(actions >= 0, STAND_IN, NOTHING), PLANNED)
+    return put_actions(policy, marks == STAND_IN, actions), marks
+
+
+def _table(given: Any, where: str) -> list[list[Any]]:
+    if not isinstance(given, list) or not all(isinstance(row, list) for row in given):
+        raise ModelError(f"{where} is {shown(given)}; expected a list for each step, or null")
+    return given
 
 
 def check_entries(given: dict[str, Any], known: Sequence[str], where: str) -> None:
@@ -92,14 +146,21 @@ def check_entries(given: dict[str, Any], known: Sequence[str], where: str) -> No
         raise ModelError(unknown(f"entry of {where}", odd, known))
 
 
-def _read_rows(given: Any, size: int, num_actions: int, stationary: bool, where: str) -> Policy:
-    """A policy over `size` states or combinations."""
+def _read_rows(
+    given: Any, size: int, num_actions: int, stationary: bool, where: str, nulls: bool
+) -> tuple[Policy, Bool | None]:
+    """A policy over `size` states or combinations, and where it is null [H, size], if anywhere; there it has the first
+    action."""
     if not isinstance(given, list) or not given or (stationary and len(given) != 1):
         what = "one list, for all steps" if stationary else "a list for each step"
         raise ModelError(f"{where} is {shown(given)}; expected {what}")
     for h, row in enumerate(given):
         if not isinstance(row, list) or len(row) != size:
             raise ModelError(f"{where}[{h}] is {shown(row)}; expected a list of {size} entries")
+    silent = None
+    if nulls and any(x is None for row in given for x in row):
+        silent = np.array([[x is None for x in row] for row in given])
+        given = [[0 if x is None else x for x in row] for row in given]
     H, certain = len(given), all(type(x) is int for row in given for x in row)
     if H * size * (1 if certain else num_actions) > (bound := most("CONRL_MAX_TABLE", MAX_TABLE)):
         raise ModelError(f"{where} has {H} x {size} entries, of {num_actions} actions; at most {bound:,} are read")
@@ -108,12 +169,13 @@ def _read_rows(given: Any, size: int, num_actions: int, stationary: bool, where:
             for i, x in enumerate(row):
                 _index(x, num_actions, f"{where}[{h}][{i}]")
         actions = np.array(given)
-        return Stationary.of_actions(actions[0], num_actions) if stationary else Deterministic(actions, num_actions)
+        whole = Stationary.of_actions(actions[0], num_actions) if stationary else Deterministic(actions, num_actions)
+        return whole, silent
     table = np.zeros((H, size, num_actions))
     for h, row in enumerate(given):
         for i, choice in enumerate(row):
             _fill(table[h, i], choice, f"{where}[{h}][{i}]")
-    return Stationary(table[0]) if stationary else Policy(table)
+    return (Stationary(table[0]) if stationary else Policy(table)), silent
 
 
 def _fill(row: Float, choice: Any, where: str) -> None:
@@ -143,7 +205,8 @@ def _index(x: Any, size: int, where: str) -> int:
 def _read_spent(given: dict[str, Any], S: int, A: int, costs: Sequence[str], where: str) -> SpentPolicy:
     """A policy that acts on what was spent."""
     spent, where = given["spent"], f"{where}.spent"
-    if not isinstance(spent, dict) or not all(isinstance(x, list) and x for x in map(spent.get, SPENT)):
+    lists = SPENT if isinstance(spent, dict) and spent.get("otherwise") is not None else SPENT[:2]
+    if not isinstance(spent, dict) or not all(isinstance(x, list) and x for x in map(spent.get, lists)):
         raise ModelError(f"{where} is {shown(spent)}; it has lists {', '.join(SPENT)}")
     check_entries(spent, SPENT, where)
     counter = _read_counter(spent["counts"], costs, f"{where}.counts")
@@ -154,12 +217,16 @@ def _read_spent(given: dict[str, Any], S: int, A: int, costs: Sequence[str], whe
         _index(row[0], S, f"{where}.combinations[{i}][0]")
     if len({tuple(row) for row in rows}) != len(rows):
         raise ModelError(f"{where}.combinations has one twice")
-    inner = _read_rows(given.get("steps"), len(rows), A, False, f"{where.removesuffix('.spent')}.steps")
-    first = spent["otherwise"]
+    first, steps = spent.get("otherwise"), f"{where.removesuffix('.spent')}.steps"
+    inner, silent = _read_rows(given.get("steps"), len(rows), A, False, steps, first is None)
+    combinations = np.array([row[0] for row in rows]), [tuple(row[1:]) for row in rows]
+    if first is None:
+        reached = np.ones(inner.shape[:2], dtype=bool) if silent is None else ~silent
+        return SpentPolicy(counter, *combinations, inner, np.zeros((1, S), dtype=np.int64), None, reached)
     if len(first) not in (1, inner.shape[0]) or not all(isinstance(row, list) and len(row) == S for row in first):
         raise ModelError(f"{where}.otherwise has a shape that does not fit")
     actions: Int = np.array([[_index(x, A, f"{where}.otherwise") for x in row] for row in first])
-    return SpentPolicy(counter, np.array([row[0] for row in rows]), [tuple(row[1:]) for row in rows], inner, actions)
+    return SpentPolicy(counter, *combinations, inner, actions)
 
 
 def _read_counter(given: list[Any], costs: Sequence[str], where: str) -> Counter:

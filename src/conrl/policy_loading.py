@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from conrl._types import Int
 from conrl.errors import ModelError, shown
 from conrl.io.files import about, file_path, read_npz, reading
 from conrl.io.policy_tables import PolicyTable, read_policy_table
@@ -17,9 +18,9 @@ from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
 from conrl.model.mdp import need_model
-from conrl.policy import Deterministic, Policy, SparsePolicy
+from conrl.policy import NOTHING, Deterministic, Policy, SparsePolicy
 from conrl.policy_file import LEAST_SKIP, PolicyFile
-from conrl.spending import SpentPolicy
+from conrl.spending import SpentPolicy, put_actions
 from conrl.stationary_policy import Stationary
 from conrl.wording import percent
 
@@ -47,7 +48,8 @@ def load_policy(path: str | Path, mdp: ConstrainedMDP | None = None) -> Any:
         if mdp is None:
             return read.policy
         with about(path):
-            policies = [_lined_up(policy, read, mdp) for policy in read.components]
+            parts = zip(read.components, read._marks, strict=True)
+            policies = [_lined_up(policy, marks, read, mdp) for policy, marks in parts]
         return Mixture(read.weights, policies) if isinstance(read.policy, Mixture) else policies[0]
     if path.suffix.lower() == ".csv":
         table = read_policy_table(path)
@@ -68,8 +70,12 @@ def _counting(policy: Policy, mdp: ConstrainedMDP) -> Policy:
     if not isinstance(policy, SpentPolicy):
         return policy
     costs = tuple(places_of(policy.counts, mdp.cost_names, "cost").tolist())
-    counter = replace(policy.counter, costs=costs)
-    return SpentPolicy(counter, policy.state, policy.spent, policy.inner, policy.first_actions)
+    policy = policy._with(counter=replace(policy.counter, costs=costs))
+    if policy.reached is None or policy.shape[1:] != (mdp.num_states, mdp.num_actions):
+        return policy
+    first = np.argmax(mdp.playable, axis=2)  # where it says nothing, it plays what there is
+    usual = np.broadcast_to(first[:, policy.state], policy.reached.shape)
+    return policy._with(inner=put_actions(policy.inner, ~policy.reached, usual), first_actions=first)
 
 
 def _of_arrays(path: Path) -> Policy:
@@ -84,8 +90,9 @@ def _of_arrays(path: Path) -> Policy:
             raise ModelError(f"{path}: not a policy file: {error}") from None
 
 
-def _lined_up(policy: Policy, read: PolicyFile, mdp: ConstrainedMDP) -> Policy:
-    """A policy of a file with the numbers that its states and actions have in a model, which has just the same."""
+def _lined_up(policy: Policy, marks: Int | None, read: PolicyFile, mdp: ConstrainedMDP) -> Policy:
+    """A policy of a file with the numbers that its states and actions have in a model, which has just the same. Where
+    the file says nothing, the first action there is."""
     names = (("state", read.state_names, mdp.state_names), ("action", read.action_names, mdp.action_names))
     if any(own != other for _, own, other in names):
         if policy.acts_on_spent:
@@ -94,6 +101,13 @@ def _lined_up(policy: Policy, read: PolicyFile, mdp: ConstrainedMDP) -> Policy:
         table = np.zeros((policy.shape[0], mdp.num_states, mdp.num_actions))
         table[:, states[:, None], actions] = policy.probabilities.reshape(policy.shape)
         policy = Stationary(table[0]) if isinstance(policy, Stationary) else Policy(table)
+        if marks is not None:
+            own, marks = marks, np.empty_like(marks)
+            marks[:, states] = own
+    if marks is not None:
+        available = mdp.available if isinstance(mdp.horizon, Criterion) else mdp.playable
+        first = np.argmax(available, axis=-1).reshape(-1, mdp.num_states)
+        policy = put_actions(policy, marks == NOTHING, np.broadcast_to(first, marks.shape))
     policy = _counting(policy, mdp)
     policy.check(mdp)
     return policy

@@ -9,8 +9,10 @@ Whoever plays it keeps the books with it:
 
 `spend` adds the costs as the policy counts them: exactly, up to its largest threshold, or rounded on its grid.
 
-Where a (state, spent) cannot come up in the model that it was planned in, it acts as for the nearest amounts that can,
-of equals the larger; in a state that cannot come up at all, it plays the first action there is.
+Where a (state, spent) cannot come up at a step of the model that it was planned in, it acts as for the nearest amounts
+of that state that can come up at that step: those that differ by the fewest units, added up over the costs, and of
+equals those with more of the first cost, then of the second, and so on. In a state that cannot come up at
+that step at all, it plays the first action there is; a policy file says that nothing was planned there.
 """
 
 from __future__ import annotations
@@ -30,17 +32,25 @@ from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP
 from conrl.model.counting import DOWN, UP, Counter, Spent
 from conrl.model.tracking import Tracked, track_as
-from conrl.policy import Deterministic, Policy
+from conrl.policy import Deterministic, Policy, SparsePolicy, planned_places
 from conrl.sampling import draw
+from conrl.stationary_policy import Stationary
 from conrl.wording import brief, line
 
 
 def put_actions(policy: Policy, where: Bool, actions: Int) -> Policy:
     """The policy with other actions [H, S] at the steps and states `where` [H, S]."""
-    if isinstance(policy, Deterministic):
-        return Deterministic._trusted_actions(
-            np.where(where, actions, policy.actions).astype(np.int16), policy.shape[2]
+    if isinstance(policy, Stationary):
+        return Stationary._trusted(
+            put_actions(Policy._trusted(policy._probabilities), where, actions)._probabilities[0]
         )
+    if isinstance(policy, SparsePolicy):
+        keep = ~where.reshape(-1)[policy.places]
+        modes = np.where(where, actions, policy.modes).astype(policy.modes.dtype)
+        return SparsePolicy._trusted_parts(modes, policy.places[keep], policy.rows[keep])
+    if isinstance(policy, Deterministic):
+        own: Any = np.where(where, actions, policy.actions).astype(policy.actions.dtype)
+        return Deterministic._trusted_actions(own, policy.shape[2])
     table = np.array(policy.probabilities)
     h, s = np.nonzero(where)
     table[h, s] = 0.0
@@ -61,8 +71,13 @@ class SpentPolicy(Policy):
         inner: Policy,
         first_actions: Int,
         tracked: Tracked | None = None,
+        reached: Bool | None = None,
     ) -> None:
-        """`state` [n] and `spent` [n] are the combinations; `first_actions` [1, S] or [H, S]: in unknown states."""
+        """`state` [n] and `spent` [n] are the combinations; `first_actions` [1, S] or [H, S]: in unknown states.
+
+        `reached` [H, n]: which of them can come up at each step; what `inner` has elsewhere means nothing, and neither
+        do `first_actions`. None: all mean something.
+        """
         self.counter = counter
         self.inner = inner
         self.state: Int = frozen(np.asarray(state, dtype=np.int64))
@@ -70,17 +85,19 @@ class SpentPolicy(Policy):
         self.first_actions: Int = frozen(np.asarray(first_actions, dtype=np.int64))
         self.shape = (inner.shape[0], self.first_actions.shape[1], inner.shape[2])
         self._tracked = tracked  # where it was planned
+        self.reached: Bool | None = None if reached is None else frozen(np.asarray(reached, dtype=bool))
 
     @classmethod
-    def of(cls, tracked: Tracked, inner: Policy) -> SpentPolicy:
-        """A policy of the nodes of a tracked model."""
+    def of(cls, tracked: Tracked, inner: Policy, reached: Bool | None = None) -> SpentPolicy:
+        """A policy of the nodes of a tracked model; `reached` [H, n], where less than all that it leads to counts."""
         spent = [tracked.totals[k] for k in tracked.total.tolist()]
         first_actions = np.argmax(tracked.base.playable, axis=2)
         model = tracked.model()
         if model.step_dependent:  # what it does where nobody comes must exist in the model itself
             first = np.broadcast_to(first_actions[:, tracked.state], (model.horizon, model.num_states))
             inner = put_actions(inner, np.asarray(~model.available.any(axis=2)), first)
-        return cls(tracked.counter, tracked.state, spent, inner, first_actions, tracked)
+        reached = planned_places(model) if reached is None else reached
+        return cls(tracked.counter, tracked.state, spent, inner, first_actions, tracked, reached)
 
     def __repr__(self) -> str:
         H, S, A = self.shape
@@ -114,7 +131,7 @@ class SpentPolicy(Policy):
         return self._act(*self._index(step, state), generator, self.counter.total_of(spent))
 
     def _act(self, step: int, state: int, generator: np.random.Generator, total: Spent) -> int:
-        node = self._node(state, total)
+        node = self._node(step, state, total)
         if node < 0:
             return int(self.first_actions[min(step, self.first_actions.shape[0] - 1), state])
         if isinstance(self.inner, Deterministic):
@@ -129,37 +146,52 @@ class SpentPolicy(Policy):
             found[state][total] = node
         return found
 
-    def _node(self, state: int, total: Spent) -> int:
-        """The combination that is acted on; -1 in a state that has none."""
+    def _node(self, step: int, state: int, total: Spent) -> int:
+        """The combination that is acted on; -1 in a state that has none at that step."""
         known = self._nodes[state]
         node = known.get(total)
-        if node is not None or not known:
-            return -1 if node is None else node
-        nearest = min(
-            known, key=lambda other: (sum(abs(a - b) for a, b in zip(other, total, strict=True)), _less(other))
-        )
-        return known[nearest]
+        if node is not None and (self.reached is None or self.reached[step, node]):
+            return node
+        return int(self._nearest(state, total)[step])
+
+    def _nearest(self, state: int, total: Spent) -> Int:
+        """[H]: the combination that is acted on at each step."""
+        known = self._nodes[state]
+        if not known:
+            return np.full(self.shape[0], -1)
+        ranked = sorted(known, key=lambda x: (sum(abs(a - b) for a, b in zip(x, total, strict=True)), _less(x)))
+        nodes = np.array([known[x] for x in ranked])
+        if self.reached is None:
+            return np.full(self.shape[0], nodes[0])
+        there = self.reached[:, nodes]
+        return np.where(there.any(axis=1), nodes[there.argmax(axis=1)], -1)
 
     def at(self, spent: Any) -> Policy:
         """What it does, at every step and state, if so much is spent: a Markov policy [H, S, A]."""
         total = self.counter.total_of(spent)
-        return self._rows(np.array([self._node(s, total) for s in range(self.shape[1])]), np.arange(self.shape[1]))
+        states = np.arange(self.shape[1])
+        return self._rows(np.stack([self._nearest(s, total) for s in states.tolist()], axis=1), states)
 
     def _rows(self, node: Int, state: Int) -> Policy:
-        """The policy whose i-th state is combination node[i] or, where that is -1, the unknown state[i]."""
+        """The policy whose i-th state is combination node[h, i] or, where that is -1, the unknown state[i]."""
         first = np.broadcast_to(self.first_actions[:, state], (self.shape[0], state.size))
         if not self.spent:  # a learner that has seen nothing yet
             return Deterministic._trusted_actions(first.astype(np.int16), self.shape[2])
+        at = np.arange(self.shape[0])[:, None], node
         if isinstance(self.inner, Deterministic):
-            known: Policy = Deterministic._trusted_actions(self.inner.actions[:, node], self.shape[2])
+            known: Policy = Deterministic._trusted_actions(self.inner.actions[at], self.shape[2])
         else:
-            known = Policy._trusted(self.inner.probabilities[:, node])
-        return put_actions(known, np.broadcast_to(node < 0, first.shape), first) if (node < 0).any() else known
+            known = Policy._trusted(self.inner.probabilities[at])
+        return put_actions(known, node < 0, first) if (node < 0).any() else known
 
     @property
     def most_probable(self) -> SpentPolicy:
-        inner = self.inner.most_probable
-        return SpentPolicy(self.counter, self.state, self.spent, inner, self.first_actions, self._tracked)
+        return self._with(inner=self.inner.most_probable)
+
+    def _with(self, **changed: Any) -> SpentPolicy:
+        """The same with other parts."""
+        names = ("counter", "state", "spent", "inner", "first_actions", "reached")
+        return SpentPolicy(**{**{name: getattr(self, name) for name in names}, "tracked": self._tracked, **changed})
 
     @property
     def probabilities(self) -> Float:
@@ -183,8 +215,15 @@ class SpentPolicy(Policy):
         if tracked is self._tracked:
             return self.inner
         count = len(self.counter.costs)
-        pairs = zip(tracked.state.tolist(), tracked.total.tolist(), strict=True)
-        node = np.array([self._node(s, tracked.totals[k][:count]) for s, k in pairs], dtype=np.int64)
+        numbers = zip(tracked.state.tolist(), tracked.total.tolist(), strict=True)
+        pairs = [(s, tracked.totals[k][:count]) for s, k in numbers]
+        own = np.array([self._nodes[s].get(total, -1) for s, total in pairs], dtype=np.int64)
+        node = np.tile(own, (self.shape[0], 1))
+        lacking = own < 0
+        if self.reached is not None:
+            lacking |= (tracked.model().reached & ~self.reached[:, own]).any(axis=0)
+        for i in np.flatnonzero(lacking).tolist():
+            node[:, i] = self._nearest(*pairs[i])
         return self._rows(node, tracked.state)
 
     def check(self, mdp: ConstrainedMDP) -> None:
@@ -212,7 +251,8 @@ class SpentPolicy(Policy):
             )
         tracked = self.tracked(mdp)
         inner = [policy.over(tracked) for policy in policies if isinstance(policy, SpentPolicy)]
-        return SpentPolicy.of(tracked, Mixture(weights, inner).to_markov(tracked.model()))
+        reached = self.reached if tracked is self._tracked else None
+        return SpentPolicy.of(tracked, Mixture(weights, inner).to_markov(tracked.model()), reached)
 
     # -- files --------------------------------------------------------------------------------------------
 
@@ -225,7 +265,7 @@ class SpentPolicy(Policy):
         played = [
             [h, states[state[i]], *amounts[i], actions[a], float(table[h, i, a])]
             for h, i, a in np.argwhere(table > 0.0).tolist()
-            if reached is None or reached[h, state[i]]
+            if (reached is None or reached[h, state[i]]) and (self.reached is None or self.reached[h, i])
         ]
         header = ["step", "state", *(f"spent_{name}" for name in self.counts), "action", "probability"]
         return [header, *played]
@@ -233,7 +273,8 @@ class SpentPolicy(Policy):
     def _columns(self, mdp: ConstrainedMDP | None) -> dict[str, Any]:
         """The entries of combinations, which are then told as states and what was spent."""
         if mdp is None:
-            state, spent, inner, visits = self.state, self.spent, self.inner, None
+            state, spent, inner = self.state, self.spent, self.inner
+            visits = None if self.reached is None else self.reached.astype(np.float64)
         else:
             tracked = self.tracked(mdp)
             state, spent = tracked.state, tuple(tracked.totals[k] for k in tracked.total.tolist())
@@ -248,7 +289,7 @@ class SpentPolicy(Policy):
             **{f"spent_{n}": [float(amounts[k][i]) for k in node.tolist()] for i, n in enumerate(self.counts)},
         } | {title: entries[title] for title in entries if title not in ("step", "state")}
         if mdp is None:
-            return columns
+            return {title: column for title, column in columns.items() if title != "visits"}
         names = {"state": mdp.state_names, "action": mdp.action_names}
         return columns | {title: [own[i] for i in columns[title].tolist()] for title, own in names.items()}
 
@@ -264,6 +305,7 @@ class SpentPolicy(Policy):
             "state": self.state,
             "spent": np.array([[str(x) for x in total] for total in self.spent], dtype=np.str_),
             "first_actions": self.first_actions,
+            **({} if self.reached is None else {"reached": self.reached}),
         }
 
     @classmethod
@@ -294,7 +336,10 @@ class SpentPolicy(Policy):
             raise ModelError("its arrays have lengths that do not fit")
         if any(len(row) != m for row in spent) or len(set(zip(state.tolist(), spent, strict=True))) != state.size:
             raise ModelError("what is spent makes no sense")
-        return cls(counter, state, spent, inner, first)
+        reached = arrays.get("reached")
+        if reached is not None and (reached.dtype != np.bool_ or reached.shape != inner.shape[:2]):
+            raise ModelError("what is reached makes no sense")
+        return cls(counter, state, spent, inner, first, None, reached)
 
 
 class Player:

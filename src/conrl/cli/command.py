@@ -14,6 +14,11 @@ import click
 from conrl.errors import ConRLError, InfeasibleError, ModelWarning, printable
 from conrl.wording import by_command
 
+NOT_KEPT = (
+    "kernels cannot be kept, as no place for them is writable, and are compiled anew at each start, for some seconds; "
+    "set NUMBA_CACHE_DIR to a directory that is"
+)
+
 
 class Command(click.Command):
     """A command whose errors say which of its options they are about; with `--json`, why there is no plan is said on
@@ -105,10 +110,11 @@ def _import_numba() -> None:
 
 
 def _tell_of_compiling() -> None:
-    """At a terminal, say so if kernels must be compiled first."""
-    if sys.stderr.isatty():
-        from conrl.kernels.compiling import TELL
+    """At a terminal, say so if kernels must be compiled first; anywhere, if they will be each time."""
+    from conrl.kernels.compiling import TELL, UNKEPT
 
+    UNKEPT[:] = [lambda: warn(NOT_KEPT)]
+    if sys.stderr.isatty():
         TELL.append(lambda: click.echo("compiling, once, for some seconds ...", err=True))
 
 

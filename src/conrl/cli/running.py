@@ -26,7 +26,11 @@ Examples:
   conrl act policy.json --step 5 --state home --spent fuel=2.5
 
 POLICY is .json, as conrl plan --out writes it. The name of the action is all that is printed. Where the policy is
-random, the action is drawn at random; --seed makes the draw repeatable.
+random, the action is drawn at random; --seed makes the draw repeatable. --json also tells whether the action was
+planned, or only stands in where the model says that nobody can be, and the id of the file, for logs.
+
+--spent takes any cost of the file; those that the policy does not count are ignored. An amount between two that it
+counts is rounded up.
 
 A file with several policies needs one drawn for each episode: --begin prints its number, or "skip" for an episode that
 is not to be played.""",
@@ -36,7 +40,7 @@ is not to be played.""",
 @click.option("--state", metavar="NAME", help="Where the system is.")
 @click.option("--begin", is_flag=True, help="Draw which of the file's policies to play in an episode.")
 @click.option("--component", type=click.IntRange(0), metavar="K", help="The policy that --begin drew.")
-@click.option("--spent", help="Spent so far of a cost, as a policy that acts on it counts it.", **repeated(read_limits))
+@click.option("--spent", help="Spent so far of a cost, for a policy that acts on it.", **repeated(read_limits))
 @click.option("--seed", type=click.IntRange(0), help="Of the draw; the same seed draws the same.")
 @as_json
 def act(
@@ -55,6 +59,8 @@ def act(
 
     from conrl.policy_file import PolicyFile
 
+    if policy.suffix.lower() != ".json":
+        raise SpecError(f"{policy}: conrl act reads .json; write it with conrl plan --out policy.json")
     file, generator = PolicyFile.load(policy), np.random.default_rng(seed)
     if begin:
         if step is not None or state is not None or component is not None or spent:
@@ -64,9 +70,19 @@ def act(
         return
     if step is None or state is None:
         raise SpecError(f"--{'step' if step is None else 'state'} is missing: an action depends on both")
+    if component is None and len(file.components) > 1:
+        told = (
+            f"the file has policies 0..{len(file.components) - 1}; draw one at the start of each episode with --begin"
+        )
+        raise SpecError(f"--component is missing: {told}")
+    if missing := [name for name in file.counted(component) if name not in spent]:
+        example = " ".join(f"--spent {name}=0" for name in missing)
+        raise SpecError(f"the policy acts on the {' and '.join(missing)} spent so far: say how much, such as {example}")
     asked = (component, spent or None)
     action, choices = file.act(step, state, generator, *asked), file.choices(step, state, *asked)
     record: dict[str, Any] = {"step": step, "state": state, "action": action, "probabilities": choices}
+    if as_json:
+        record |= {"planned": file.planned(step, state, *asked), "id": file.id}
     show(as_json, record, lambda: [action])
 
 

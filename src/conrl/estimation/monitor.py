@@ -266,13 +266,10 @@ def _plays(policy: Any, state: Any, action: Any, costs: Float) -> Any:
         return np.array([policy._row(h, s)[a] > 0.0 for h, s, a in played], dtype=bool)
     counter, total, fine = policy.counter, policy.counter.start, []
     for h, (s, a) in enumerate(zip(state.tolist(), action.tolist(), strict=True)):
-        node = policy._node(s, total)
+        node = policy._node(h, s, total)
         known = node >= 0
         row = policy.inner.probabilities[h, node] if known else None
         first = policy.first_actions[min(h, policy.first_actions.shape[0] - 1), s]
         fine.append(bool(row[a] > 0.0) if row is not None else bool(first == a))
-        try:
-            total = counter.add(total, counter.read(costs[h]))
-        except ModelError:  # no multiple of its unit: what it would do next is not known
-            return np.append(fine, np.zeros(state.size - len(fine), dtype=bool)).astype(bool)
+        total = counter.add(total, counter.read(costs[h]))
     return np.array(fine, dtype=bool)

@@ -19,6 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 PATIENCE = 0.6  # seconds of compiling before the user is told
 TELL: list[Callable[[], None]] = []  # called once, when kernels are being compiled
+UNKEPT: list[Callable[[], None]] = []  # called once, if there is no place to keep them
 
 
 def check_settings() -> None:
@@ -33,10 +34,10 @@ def check_settings() -> None:
 check_settings()
 
 
-def tell_once() -> None:
+def tell_once(told: list[Callable[[], None]] = TELL) -> None:
     with suppress(IndexError):  # two threads may wait: to look first whether one is left would be a race
         while True:
-            TELL.pop()()
+            told.pop()()
 
 
 def compiled(function: F) -> F:
@@ -90,8 +91,10 @@ def _compiled(function: Any) -> Any:
 
     # Without numba's wrapper for callers in C, which nobody calls and which takes a twentieth of the time to compile.
     dispatcher: Any = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
-    with suppress(RuntimeError):  # nowhere to write, neither beside the source nor in the user's home
+    try:
         dispatcher._cache = HealingCache(function)
+    except RuntimeError:  # nowhere to write, neither beside the source nor in the user's home
+        tell_once(UNKEPT)
     compile_plain = dispatcher.compile
 
     def compile_vectorised(signature: Any) -> Any:

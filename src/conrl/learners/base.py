@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike
 from conrl._types import Array, Arrays, Float, Int
 from conrl.arguments import float_array, read_count, read_flag, read_seed
 from conrl.episode import Episode, check_episode
-from conrl.errors import RunError, SpecError, shown
+from conrl.errors import ModelWarning, RunError, SpecError, shown
 from conrl.estimation.logs import Log
 from conrl.learners.arrays import group, prefixed, saved_count
 from conrl.learners.budget import Budget
@@ -273,8 +274,11 @@ class BaseLearner(ABC):
         check_episode(self.task, episode)
         steps = episode.actions.size
         if isinstance(proposal.policy, Null):
-            if steps:
+            if steps and self.budget is None:
                 raise RunError("the episode was to be skipped, and was played")
+            if steps:  # what was spent is spent
+                told = f"episode {self._episodes + 1} was to be skipped, and was played; what it cost is booked"
+                warnings.warn(told, ModelWarning, stacklevel=2)
         elif not steps and not episode.stopped:
             raise RunError("the episode was to be played, and was skipped")
         self._learn(episode, proposal)

@@ -44,13 +44,25 @@ class Budget:
         self._books = [Fraction(0)] * budgets.size  # what was spent
         self._elsewhere = [Fraction(0)] * budgets.size  # of it, what no episode cost
         self._entries: list[list[tuple[float, ...]]] = []  # [K][d]: what each episode cost
-        self._ranges, self._horizon = task.ranges[1:], task.horizon
+        self._ranges, self._horizon, self._names = task.ranges[1:], task.horizon, task.cost_names
         ranges = self._ranges.tolist()
         highs = [max(high, 0.0) for _, high in ranges]
         self._never_negative = [low >= 0.0 for low, _ in ranges]
         self.step = np.array(highs)  # the worst step
         self._worst = [Fraction(high) * (1 if task.can_stop else task.horizon) for high in highs]  # before an episode
         self.by_step = task.can_stop
+
+    def __repr__(self) -> str:
+        return f"Budget({', '.join(self._told(i) for i in self.limited)})"
+
+    def _told(self, i: int) -> str:
+        return f"{self.spent[i]:.10g} spent of {self.budgets[i]:.10g} of {self._names[i]!r}"
+
+    def exceeded(self, costs: Float) -> str:
+        """The budgets that are exceeded after an episode that cost something of them; empty if none is."""
+        paid = _totals(costs)
+        over = [i for i in self.limited if paid[i] > 0 and self._books[i] > Fraction(self.budgets[i])]
+        return ", ".join(map(self._told, over))
 
     @property
     def spent(self) -> Float:

@@ -13,6 +13,7 @@ Caution (a negative bonus) moves the estimate itself: it cannot be part of the o
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -23,7 +24,7 @@ from conrl import kernels
 from conrl._types import Array, Arrays, Float
 from conrl.arguments import read_choice, read_flag, sealed
 from conrl.episode import Episode
-from conrl.errors import InfeasibleError, RunError, SpecError, shown
+from conrl.errors import InfeasibleError, ModelWarning, RunError, SpecError, shown
 from conrl.estimation.adaptive import AdaptiveBonus
 from conrl.estimation.bonuses import BernsteinBonus, Bonus, ScaledBonus, TheoryBonus, bonus_table, by_visits
 from conrl.estimation.evidence import Evidence
@@ -185,6 +186,9 @@ class ConRL(ReplanningLearner):
         super()._learn(episode, proposal)
         if self.budget is not None:
             self.budget.spend_episode(episode.costs)
+            if self.guard and (over := self.budget.exceeded(episode.costs)):
+                told = "may_step was not asked or not heeded" if self.budget.by_step else "propose was not heeded"
+                warnings.warn(f"{over}: {told}", ModelWarning, stacklevel=3)
 
     def _planned(self) -> None:
         if self._plan is not None:

@@ -7,8 +7,6 @@ away, that is what was meant: p/q with p q <= 2^40, within 2^-50 of the size. Th
 differ by at least 1 / (q q'), which is more), and a double that is read, written and read again stays what it is. The
 costs of a model are then whole multiples of one unit u, the largest rational that divides them all, and a total is a
 whole number of units. From there on nothing is rounded, and no tolerance decides whether a total is above a threshold.
-(Amounts that are told while a policy acts may be off a multiple by a millionth of a unit: they say which multiple is
-meant.)
 
 Where no cost is negative, a total above the largest threshold stays above it: it is counted as the first whole number
 of units above (the `cap`). With negative costs the whole range is carried.
@@ -16,6 +14,9 @@ of units above (the `cap`). With negative costs the whole range is carried.
 On a grid g, costs are rounded to multiples of g, all up or all down. A total of costs rounded up is never below the
 true one, so what keeps a limit so counted keeps it surely; rounded down it is never above, so that what cannot be kept
 so counted surely cannot be kept.
+
+While a policy acts, whoever plays it tells what was spent. What is within a millionth of a unit of a multiple is that
+multiple; any other amount is rounded up to the next, the safe side, where the policy itself counts exactly.
 """
 
 from __future__ import annotations
@@ -147,20 +148,25 @@ class Counter:
         return tuple(self._measured(i, simplest(given[cost])) for i, cost in enumerate(self.costs))
 
     def _measured(self, i: int, amount: Fraction) -> int:
-        """An amount that somebody tells, in units. Sums of doubles and decimals of a log are off by a little: where
-        costs are counted exactly, the multiple that is meant counts."""
-        count = amount / self.units[i]
-        if self.rounding[i] == EXACT and abs(count - round(count)) <= NEAR:
-            return round(count)
+        """What somebody tells that a step cost, in units. Sums of doubles and decimals of a log are off by a little:
+        where costs are counted exactly, the multiple that is meant counts, and what is none is rounded up."""
+        if self.rounding[i] == EXACT:
+            return self._up(i, amount)
         return self.in_units(i, amount)
+
+    def _up(self, i: int, amount: Fraction) -> int:
+        """An amount in units, rounded up unless a multiple is meant."""
+        count = amount / self.units[i]
+        return round(count) if abs(count - round(count)) <= NEAR else math.ceil(count)
 
     def amounts(self, total: Spent) -> tuple[Fraction, ...]:
         return tuple(count * unit for count, unit in zip(total, self.units, strict=True))
 
     def total_of(self, spent: Any) -> Spent:
-        """Amounts in units: one number, a list in the order of `names`, or by name."""
+        """Amounts in units: one number, a list in the order of `names`, or by name. What each step cost was rounded
+        before: of what is no multiple, it is known only that no less was spent."""
         exact = self.listed(spent)
-        return self.add(tuple(self._measured(i, x) for i, x in enumerate(exact)), (0,) * len(self.names))
+        return self.add(tuple(self._up(i, x) for i, x in enumerate(exact)), (0,) * len(self.names))
 
     def listed(self, spent: Any) -> tuple[Fraction, ...]:
         """The same as rationals, in the order of `names`."""
@@ -174,8 +180,7 @@ class Counter:
             listed = list(spent) if is_list(spent) and not isinstance(spent, (str, bytes)) else [spent]
         if len(listed) != len(self.names) or not all(isinstance(x, Fraction) or is_number(x) for x in listed):
             raise ModelError(
-                f"spent is {shown(spent)}; expected what was spent of {', '.join(self.names)}: "
-                "begin with policy.start and go on with policy.spend(spent, costs)",
+                f"spent is {shown(spent)}; expected the amounts spent so far of {', '.join(self.names)}",
                 key=("spent",),
             )
         return tuple(x if isinstance(x, Fraction) else simplest(float(x)) for x in listed)

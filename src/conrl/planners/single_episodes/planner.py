@@ -16,6 +16,7 @@ from conrl.model import ConstrainedMDP
 from conrl.model.bracket import bracketed
 from conrl.model.counting import simplest
 from conrl.model.tails import CHANCE, NEVER, Tail
+from conrl.model.tracking import SafePart
 from conrl.planners.result import Checked, Plan
 from conrl.planners.single_episodes.conflicts import best_box
 from conrl.planners.single_episodes.never_price import never_price
@@ -108,6 +109,7 @@ def _told(search: Search, found: Found) -> Plan:
     """The plan in words of the user's model: its costs, its rows, policies that act on what was spent."""
     box, bound, asked = found
     inner, part, tracked = box.plan, search.part, search.tracked
+    reached = part.reached if isinstance(part, SafePart) else None  # what is never exceeded is kept
     status = inner.status
     proven: float | None = None
     if np.isfinite(bound):
@@ -120,7 +122,7 @@ def _told(search: Search, found: Found) -> Plan:
         status=status,
         bound=proven,
         iterations=asked,
-        make_policy=lambda i: SpentPolicy.of(tracked, lifted(part, inner.component(i))),
+        make_policy=lambda i: SpentPolicy.of(tracked, lifted(part, inner.component(i)), reached),
         checked=_checked(search, box),
     )
 
