@@ -34,9 +34,9 @@ by_step = click.option(
 
 def read_log(path: Path | str, columns: Mapping[str, str], ignored: tuple[str, ...]) -> Log:
     """The log in a file, with the columns that the options name."""
-    from conrl.estimation.logs import load_episodes
+    from conrl.estimation import logs
 
-    return load_episodes(path, columns=dict(columns) or None, ignore=ignored)
+    return logs.read_log(path, dict(columns) or None, ignored, shell=True).loaded()
 
 
 @click.command(
