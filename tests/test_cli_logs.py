@@ -75,7 +75,7 @@ def test_columns_of_any_name(log: conrl.Log) -> None:
     one = record("plan", "--log", "log.csv", *LIMIT)
     two = record("plan", "--log", "theirs.csv", *COLUMNS, *LIMIT)
     assert one | {"model": ""} == two | {"model": ""}
-    assert "unknown column 'ward'" in refused("plan", "--log", "theirs.csv", *LIMIT)
+    assert "unknown columns 'ward', 'treatment'" in refused("plan", "--log", "theirs.csv", *LIMIT)
     assert refused("plan", "--log", "theirs.csv", *COLUMNS[:-1], "reward=benefits", *LIMIT).startswith(
         "--column reward: "
     )

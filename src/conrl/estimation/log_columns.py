@@ -18,6 +18,7 @@ NAMED = {"episode", "state", "action", "next_state"}  # what may be texts
 
 _TIMES = ("timestamp", "time", "date", "datetime", "ts")
 _TIME_ENDS = ("_at", "_time", "_date", "_timestamp", "_ts", "_utc")
+LIKE = 0.85  # how alike a misspelt name is
 _LISTED = 12  # columns that a message names
 _OPTIONS = 1_000  # columns of a file among which a misspelt one is looked for
 
@@ -156,7 +157,7 @@ def _is_aside(column: str) -> bool:
 def _strangers(columns: Sequence[str], missing: Sequence[str], asked: Asked) -> str:
     """All columns that are not known, and what may be done about them."""
     ours = [*KNOWN, f"{COST}<name>"]
-    near = [(column, name) for column in columns if (name := nearest(column, ours)) in KNOWN]
+    near = [(column, name) for column in columns if (name := nearest(column, ours, LIKE)) in KNOWN]
     few = columns[:_LISTED]
     more = f" and {len(columns) - _LISTED:,} more" if len(columns) > _LISTED else ""
     told = f"unknown column{'s' * (len(columns) > 1)} {', '.join(map(shown, few))}{more}"
