@@ -2,6 +2,7 @@
 
     python benchmarks/confidence.py study --out out/confidence.csv    # three hours on two cores
     python benchmarks/confidence.py table out/confidence.csv          # of the recorded study: docs/data/confidence.csv
+    python benchmarks/confidence.py weighted                          # two minutes
     python benchmarks/confidence.py speed                             # a minute
 
 Six simulators, four behaviors that write the logs, logs of 200, 2,000 and 20,000 episodes, many replays of each:
@@ -17,6 +18,9 @@ simulators are the library's own, and were first looked at when the rule was fix
 estimate for the truth (of pairs that were seen). `fixed` is how often the 95% intervals of `assess` cover the truth,
 mean over reward and costs, for two policies that were fixed before: the behavior, and the optimum; `same` for the
 plain plan, made from the log that it is assessed on; `split` for one made from one half and assessed on the other.
+
+`weighted` is about the other intervals of `assess`, by importance sampling, in logs of a plan whose actions change from
+step to step, of the same with a fifth of its actions at random, and of random actions.
 """
 
 from __future__ import annotations
@@ -298,6 +302,37 @@ def held(rows: list[dict[str, str]]) -> Iterator[str]:
         yield f"held, the worst of {len(some)} cells with 20 plans or more: {100 * min(some):.1f}%"
 
 
+def worn() -> conrl.ConstrainedMDP:
+    """The machine of the tutorial, `docs/tutorial.md`."""
+    rows: list[Any] = [
+        *((0, 0, 0, 0.7, 10.0, 0.0, 3.0), (0, 0, 1, 0.3, 10.0, 0.0, 3.0)),
+        *((0, 1, 0, 0.9, 6.0, 0.0, 1.0), (0, 1, 1, 0.1, 6.0, 0.0, 1.0)),
+        *((1, 0, 1, 0.5, 9.0, 0.0, 4.0), (1, 0, 2, 0.5, 9.0, 0.0, 4.0)),
+        *((1, 1, 1, 0.8, 5.0, 0.0, 1.5), (1, 1, 2, 0.2, 5.0, 0.0, 1.5)),
+        *((1, 2, 0, 1.0, 0.0, 1.0, 0.0), (2, 2, 0, 1.0, -5.0, 1.0, 0.0), (2, 3, 2, 1.0, 0.0, 0.0, 0.0)),
+    ]
+    return _model(rows, 3, 4, 20, 0, ["repairs", "energy"])
+
+
+def weighted(replays: int) -> None:
+    """How often the intervals by importance sampling cover the truth; assessed is what wrote the log."""
+    mdp = worn()
+    plan = conrl.plan(mdp, [2.0, 35.0]).policy.probabilities
+    chance = np.repeat((mdp.available / mdp.available.sum(axis=1, keepdims=True))[None], mdp.horizon, axis=0)
+    logged = {"plan": plan, "a fifth at random": 0.8 * plan + 0.2 * chance, "random": chance}
+    print("| log | episodes | reward | repairs | energy |\n| --- | --- | --- | --- | --- |")
+    for name, table in logged.items():
+        truth = conrl.evaluate(mdp, conrl.Policy(table)).value
+        for count in (200, 1000):
+            held = np.zeros(truth.size)
+            for seed in range(replays):
+                log = conrl.sample_log(mdp, conrl.Policy(table), count, seed=seed)
+                found = conrl.assess(conrl.Policy(table), log, mdp=mdp, draws=2).importance
+                assert found is not None
+                held += (found.low.value <= truth) & (truth <= found.high.value)
+            print(f"| {name} | {count:,} | " + " | ".join(f"{100 * x / replays:.0f}%" for x in held) + " |", flush=True)
+
+
 def speed() -> None:
     """How long a plan with confidence takes: the clinic, and a model of 700 states and 25 actions."""
     mdp, limits, _ = world("clinic")
@@ -339,12 +374,16 @@ def main() -> None:
     one.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     one.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
     commands.add_parser("table").add_argument("file", type=Path)
+    other = commands.add_parser("weighted")
+    other.add_argument("--replays", type=int, default=200)
     commands.add_parser("speed")
     asked = parser.parse_args()
     if asked.command == "study":
         study(asked.out, asked.replays, asked.workers, tuple(asked.sizes), tuple(asked.worlds))
     elif asked.command == "table":
         table(asked.file)
+    elif asked.command == "weighted":
+        weighted(asked.replays)
     else:
         speed()
 

@@ -268,7 +268,16 @@ CALLS: dict[str, Call] = {
     ),
     "assess": Call(
         conrl.assess,
-        {"policy": SURE, "log": LOG, "limits": [9.0, 9.0], "mdp": None, "level": 0.9, "draws": 4, "seed": 0},
+        {
+            "policy": SURE,
+            "log": LOG,
+            "limits": [9.0, 9.0],
+            "mdp": None,
+            "level": 0.9,
+            "draws": 4,
+            "seed": 0,
+            "step_dependent": False,
+        },
     ),
     "sample_log": Call(conrl.sample_log, {"mdp": MDP, "policy": PLAN, "episodes": 3, "seed": 0}),
     "Log": Call(
@@ -302,7 +311,15 @@ CALLS: dict[str, Call] = {
         {"mdp_or_env": MDP.replace(horizon=conrl.Average()), "policy": STAY, "episodes": 3, "seed": 0, "steps": 5},
     ),
     "estimate": Call(
-        conrl.estimate, {"log": EPISODES, "task": None, "horizon": 2, "limits": [1.0, 1.0], "unvisited": "self-loop"}
+        conrl.estimate,
+        {
+            "log": EPISODES,
+            "task": None,
+            "horizon": 2,
+            "limits": [1.0, 1.0],
+            "unvisited": "self-loop",
+            "step_dependent": False,
+        },
     ),
     "learn": Call(
         conrl.learn,
@@ -372,7 +389,7 @@ CALLS: dict[str, Call] = {
     "Page.save": Call(conrl.explore(MDP).save, {"path": "page.html"}),
     "Plan.to_html": Call(PLAN.to_html, {"path": "page.html"}),
     "Plan.save": Call(PLAN.save, {"path": "policy.json", "mixture": False}),
-    "monitor": Call(conrl.monitor, {"policy": PLAN, "log": LOG, "alpha": 0.1, "ranges": None}),
+    "monitor": Call(conrl.monitor, {"policy": PLAN, "log": LOG, "alpha": 0.1, "ranges": None, "give_up": False}),
     "Policy.save": Call(PLAN.policy.save, {"path": "policy.npz", "mdp": MDP}),
     "load_episodes": Call(conrl.load_episodes, {"path": "log.csv", "columns": None, "ignore": ()}),
     "save_episodes": Call(

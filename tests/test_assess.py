@@ -184,6 +184,46 @@ def test_playing_what_was_played_is_the_plain_mean() -> None:
     np.testing.assert_allclose(found.high.value - found.low.value, width, rtol=0.15)
 
 
+def worn() -> conrl.ConstrainedMDP:
+    """The machine of the tutorial: what is best changes towards the last step."""
+    pay: list[list[float]] = [
+        *([[10, 0, 3]] * 2), *([[6, 0, 1]] * 2), *([[9, 0, 4]] * 2), *([[5, 0, 1.5]] * 2),
+        [0, 1, 0], [-5, 1, 0], [0, 0, 0],
+    ]  # fmt: skip
+    return conrl.ConstrainedMDP.from_outcomes(
+        [0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2], [0, 0, 1, 1, 0, 0, 1, 1, 2, 2, 3], [0, 1, 0, 1, 1, 2, 1, 2, 0, 0, 2],
+        [0.7, 0.3, 0.9, 0.1, 0.5, 0.5, 0.8, 0.2, 1.0, 1.0, 1.0], pay,
+        num_states=3, num_actions=4, horizon=20, initial=0, cost_names=["repairs", "energy"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.2, 1.0])
+def test_the_policy_that_wrote_the_log_is_covered_whether_it_depends_on_the_step_or_not(chance: float) -> None:
+    mdp = worn()
+    available = mdp.available / mdp.available.sum(axis=1, keepdims=True)
+    table = (1.0 - chance) * conrl.plan(mdp, {"repairs": 2.0, "energy": 35.0}).policy.probabilities + chance * available
+    truth, held, effective = conrl.evaluate(mdp, conrl.Policy(table)).value, np.zeros(3), 0.0
+    for seed in range(20):
+        episodes = conrl.sample_log(mdp, conrl.Policy(table), 200, seed=seed).episodes
+        visits = np.zeros((3, 4), dtype=np.int64)
+        for e in episodes:
+            np.add.at(visits, (e.states[:-1], e.actions), 1)
+        found = importance([(1.0, table)], shares(visits, episodes, 20), episodes, 0.95, 0)
+        held += (found.low.value <= truth) & (truth <= found.high.value)
+        effective += found.effective / 20
+    assert (held >= 16).all()
+    assert effective > 140.0  # of 200: every weight should be 1
+
+
+def test_steps_that_are_alike_lend_to_each_other() -> None:
+    """A habit that is the same at every step is told as well as all steps together tell it."""
+    rng = np.random.default_rng(0)
+    episodes = [conrl.Episode([0] * 41, rng.binomial(1, 0.3, 40), [0.0] * 40, [[0.0]] * 40) for _ in range(5)]
+    visits = np.bincount(np.concatenate([e.actions for e in episodes]), minlength=2)[None]
+    found = shares(visits, episodes, 40)
+    assert np.abs(found[:, 0, 1] - visits[0, 1] / 200).mean() < 0.06  # each alone: 0.16
+
+
 def test_few_effective_episodes_are_worthless() -> None:
     episodes = [conrl.Episode([0, 0], [int(i < 20)], [1.0], [[1.0 * (i < 5)]]) for i in range(400)]
     found = conrl.assess(conrl.Policy([[[0.0, 1.0]]]), episodes).importance
@@ -486,7 +526,8 @@ def test_a_process_that_depends_on_the_step_is_assessed_by_its_model() -> None:
     np.testing.assert_allclose(found.draws[:, 1], 1.0, atol=1e-9)
     assert found.probability == 1.0
     assert all(need.step is not None for need in found.needs)
-    alike = conrl.assess(policy, episodes)
+    with pytest.warns(conrl.ModelWarning, match="action '1' in state '0' has 'cost' 0 at step 1 and 1 at step 0"):
+        alike = conrl.assess(policy, episodes)
     assert alike.draws[:, 1].std() > 0.05
     assert alike.importance is not None
     np.testing.assert_allclose(alike.importance.mean.value, [0.0, 1.0])  # which needs no model

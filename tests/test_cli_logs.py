@@ -51,7 +51,7 @@ def test_a_plan_from_a_log_says_what_it_rests_on(log: conrl.Log) -> None:
     found = record("plan", "--log", "log.csv", *LIMIT)
     best = conrl.plan(conrl.estimate(log, unvisited="missing"), {"adverse": 0.4})
     assert found["reward"] == best.reward
-    assert found["estimated"] == {"steps": 3200, "seldom": 0.0, "unseen": 0.0}
+    assert found["estimated"] == {"steps": 3200, "seldom": 0.0, "unseen": 0.0, "differs": ""}
     assert "confidence" not in found
 
 
@@ -75,7 +75,7 @@ def test_columns_of_any_name(log: conrl.Log) -> None:
     one = record("plan", "--log", "log.csv", *LIMIT)
     two = record("plan", "--log", "theirs.csv", *COLUMNS, *LIMIT)
     assert one | {"model": ""} == two | {"model": ""}
-    assert "unknown column 'ward'" in refused("plan", "--log", "theirs.csv", *LIMIT)
+    assert "unknown columns 'ward', 'treatment'" in refused("plan", "--log", "theirs.csv", *LIMIT)
     assert refused("plan", "--log", "theirs.csv", *COLUMNS[:-1], "reward=benefits", *LIMIT).startswith(
         "--column reward: "
     )

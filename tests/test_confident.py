@@ -375,7 +375,7 @@ def test_what_a_plan_says_by_hand() -> None:
     mdp = conrl.estimate(episodes)
     plan = conrl.plan(mdp, [0.9], confidence=0.9)
     np.testing.assert_array_equal(plan.policy.probabilities[0, 0], [0.0, 1.0])
-    assert plan.estimated == (100, 0.5, 0.0)  # one of two steps uses a pair seen 10 times
+    assert plan.estimated == (100, 0.5, 0.0, "")  # one of two steps uses a pair seen 10 times
     p = 100.0 * sure(plan).probability
     assert plan.message == (
         "the best plan found; no bound on its reward is proven. It keeps all limits in "
@@ -388,7 +388,7 @@ def test_what_a_plan_says_by_hand() -> None:
     )
     plain = conrl.plan(mdp, [0.9])
     assert plain.confidence is None
-    assert plain.estimated == (100, 0.5, 0.0)
+    assert plain.estimated == (100, 0.5, 0.0, "")
     assert plain.message.endswith(
         "for a model estimated from 100 steps; 50% of its steps use pairs seen fewer than 30 times"
     )
@@ -414,9 +414,9 @@ def test_plans_of_models_that_were_given_say_nothing_of_data() -> None:
 def test_what_follows_an_end_is_not_estimated() -> None:
     """Of three steps only one is played: the others follow the end."""
     mdp = conrl.estimate([conrl.Episode([0, 0], [0], [1.0], [[0.0]], terminated=True)] * 20, horizon=3)
-    assert conrl.plan(mdp, [0.5]).estimated == (20, 1.0, 0.0)
+    assert conrl.plan(mdp, [0.5]).estimated == (20, 1.0, 0.0, "")
     plan = conrl.plan(mdp, [0.5], confidence=0.8)
-    assert plan.estimated == (20, 1.0, 0.0)
+    assert plan.estimated == (20, 1.0, 0.0, "")
     assert plan.reward == 1.0
 
 

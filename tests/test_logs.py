@@ -20,6 +20,7 @@ import gymnasium
 import numpy as np
 import polars as pl
 import pytest
+from commands import ok, refused, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -316,7 +317,7 @@ def without(column: str) -> str:
 BROKEN = r"line 3: step 1 of episode 0 begins in state 2, but the one before \(line 2\) ended in 1"
 REFUSED = [
     ("empty", "", "the file is empty"),
-    ("no columns", "\n" + "\n".join(GOOD), "line 2: unknown column '0'"),
+    ("no columns", "\n" + "\n".join(GOOD), "line 2: unknown columns '0', '1'"),
     *((f"no {n}", without(n), f"no column '{n}'") for n in REQUIRED),
     ("extra column", "\n".join(f"{x},{y}" for x, y in zip((HEADER, *GOOD), ("q", *"01234"), strict=True)), "'q'"),
     ("misspelt", changed(0, "step", "0").replace("reward", "rewards"), "did you mean 'reward'"),
@@ -680,7 +681,7 @@ def test_columns_of_other_names(plain: Log, tmp_path: Path) -> None:
     text = renamed(episode="visit", state="ward", reward="benefit", cost_fuel="harm", terminated="dead")
     columns = {"episode": "visit", "state": "ward", "reward": " benefit ", "cost_fuel": "harm", "terminated": "dead"}
     assert_log(read(tmp_path, text, columns=columns), plain)
-    with pytest.raises(conrl.ModelError, match="unknown column 'visit'"):
+    with pytest.raises(conrl.ModelError, match="unknown columns 'visit', 'ward'"):
         read(tmp_path, text)
 
 
@@ -735,7 +736,7 @@ def test_a_column_of_ours_may_be_ignored(plain: Log, tmp_path: Path) -> None:
 
 def test_a_column_without_a_name(plain: Log, tmp_path: Path) -> None:
     """What pandas writes of an index."""
-    with pytest.raises(conrl.ModelError, match=r"unknown column ''.*ignore it with ignore=\[''\]"):
+    with pytest.raises(conrl.ModelError, match=r"unknown column ''.*or leave it out: ignore=\[''\]"):
         read(tmp_path, beside("", "0"))
     assert_log(read(tmp_path, beside("", "0"), ignore=[""]), plain)
 
@@ -816,8 +817,31 @@ def test_a_name_given_twice_is_settled_by_ignoring(plain: Log, tmp_path: Path) -
 def test_an_unknown_column_names_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(conrl.ModelError, match=r"log\.csv, line 1: unknown column 'q'") as error:
         read(tmp_path, beside("q", "0"))
-    assert "columns={...: 'q'}" in str(error.value)
+    assert "columns={'cost_NAME': 'q'}" in str(error.value)
     assert "ignore=['q']" in str(error.value)
+
+
+def test_all_unknown_columns_are_named_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In words of Python or of the command line, with what is missing and what may be meant."""
+    monkeypatch.chdir(tmp_path)
+    Path("log.csv").write_text("day,hour of day,sent_utc,ts,stat,action,reward,next_state\n1,0,x,x,a,b,1,a\n")
+    with pytest.raises(conrl.ModelError) as error:
+        conrl.load_episodes("log.csv")
+    assert str(error.value) == (
+        "log.csv, line 1: unknown columns 'day', 'hour of day', 'stat'; did you mean 'state' by 'stat'? Missing: "
+        "episode, state. Say what one is: columns={'state': 'stat'}; or leave them out: ignore=['day', 'hour of day', "
+        "'stat']; all: ignore='*'"
+    )
+    told = (
+        "log.csv, line 1: unknown columns 'day', 'hour of day'; missing: episode. Say what one is: --column "
+        "episode=day; or leave them out: --ignore day --ignore 'hour of day'; all: --ignore '*'"
+    )
+    assert refused("plan", "--log", "log.csv", "--column", "state=stat") == told
+    found = run("check", "log.csv", "--as", "log", "--column", "state=stat")
+    assert told in found.stderr
+    assert "no column 'episode', 'state'; a log has" in run("check", "log.csv", "--as", "log", "--ignore", "*").stderr
+    columns = ("--column", "state=stat", "--column", "episode=day", "--ignore", "hour of day")
+    assert "1 episode, 1 step" in ok("check", "log.csv", "--as", "log", *columns)
 
 
 def test_episodes_may_be_texts(tmp_path: Path) -> None:
@@ -1521,3 +1545,62 @@ def test_a_missing_first_step_is_a_gap(tmp_path: Path) -> None:
         conrl.load_episodes(path)
     path.write_text(head + "0,1,a,go,1,b\n0,2,b,go,1,a\n1,1,b,go,1,a\n")
     assert conrl.load_episodes(path).num_steps == 3
+
+
+@pytest.mark.parametrize("kind", ["npz", "parquet"])
+def test_the_same_number_is_the_same_state_in_every_column(kind: str, tmp_path: Path) -> None:
+    """One column has fractions, the other none: as the CSV file of the same table."""
+    pl = pytest.importorskip("polars")
+    table: dict[str, Any] = {
+        "episode": [0, 0, 1], "step": [0, 1, 0], "state": [1.5, 2.0, 2.0], "action": [0.0, 1.0, 0.0],
+        "reward": [1.0, 0.0, 1.0], "next_state": [2.0, 1.0, 1.0],
+    }  # fmt: skip
+
+    def arrays(columns: dict[str, Any]) -> dict[str, Any]:
+        return {name: np.array(column) for name, column in columns.items()}
+
+    pl.DataFrame(table).write_csv(tmp_path / "log.csv")
+    if kind == "npz":
+        np.savez(tmp_path / "log.npz", **arrays(table))
+    else:
+        pl.DataFrame(table).write_parquet(tmp_path / "log.parquet")
+    log = conrl.load_episodes(tmp_path / f"log.{kind}")
+    plain = conrl.load_episodes(tmp_path / "log.csv")
+    assert log.state_names == plain.state_names == ("1.5", "2.0", "1.0")
+    for one, other in zip(log.episodes, plain.episodes, strict=True):
+        np.testing.assert_array_equal(one.states, other.states)
+    whole = {**table, "state": np.array([1, 2, 2]), "next_state": np.array([2.0, 1.0, 1.0])}
+    np.savez(tmp_path / "whole.npz", **arrays(whole))
+    assert conrl.load_episodes(tmp_path / "whole.npz").state_names is None
+    mixed = {**table, "state": np.array(["1", "2", "2"]), "next_state": np.array([2.0, 1.0, 1.0])}
+    np.savez(tmp_path / "mixed.npz", **arrays(mixed))
+    assert conrl.load_episodes(tmp_path / "mixed.npz").state_names in (None, ("1", "2"))
+    ints = {**table, "state": np.array([1, 2, 2]), "next_state": np.array([2.0, 1.5, 1.0])}
+    np.savez(tmp_path / "ints.npz", **arrays(ints))
+    assert conrl.load_episodes(tmp_path / "ints.npz").state_names == ("1.0", "2.0", "1.5")
+
+
+def test_one_mistake_in_all_rows_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a column whose cells are all wrong; few mistakes are told one by one."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(wrong: int) -> None:
+        rows = [f"{i},0,a,b,{'120.5 EUR' if i < wrong else 1},a" for i in range(2000)]
+        Path("log.csv").write_text("\n".join(["episode,step,state,action,reward,next_state", *rows, ""]))
+
+    write(1200)
+    found = run("check", "log.csv")
+    assert found.exit_code == 2
+    assert "1 mistake," in found.stdout
+    assert found.stderr == (
+        "Error: log.csv, line 2: reward is '120.5 EUR', not a number; the like in 1,199 more rows, "
+        "the last on line 1201\n"
+    )
+    with pytest.raises(conrl.ModelError, match=r"line 2: reward is '120\.5 EUR', not a number; the like in 1,199 more"):
+        conrl.load_episodes("log.csv")
+    write(3)
+    assert run("check", "log.csv").stderr.count("not a number\n") == 3
+    write(5)
+    assert run("check", "log.csv").stderr.count("not a number\n") == 5
+    write(6)
+    assert run("check", "log.csv").stderr.count("\n") == 1

@@ -299,6 +299,32 @@ def test_what_somebody_else_played_is_counted() -> None:
     found = conrl.monitor(PLAN, replace(log, episodes=tuple(episodes)))
     assert found.odd.steps == wrong == 20
     assert found.odd.first == "episode 1, step 0: state 'new', action 'repair'"
+    assert (found.verdict, found.alarm) == ("not this policy", True)
+    assert "20 of 160 steps are not the policy's" in repr(found)
+
+
+def test_what_the_model_rules_out() -> None:
+    """Other first states, by the policy's file; transitions of probability 0, by the plan's model."""
+    log = log_of(MACHINE, PLAN, 30, 4)
+    assert file_of(PLAN).start == "new"
+    late = replace(log, episodes=tuple(log_of(MACHINE.replace(initial=2), PLAN.policy, 20, 1).episodes))
+    for policy in (PLAN, file_of(PLAN)):
+        found = conrl.monitor(policy, replace(late, episodes=late.episodes))
+        assert found.strange.told == ("20 of 20 episodes begin in 'broken', not in 'new'",)
+        assert found.odd.steps or (found.verdict, found.alarm) == ("not the model", True)
+    assert conrl.monitor(PLAN, log).strange.told == ()
+    e = log.episodes[2]
+    states = np.array(e.states)
+    h = int(np.flatnonzero((states[:-1] == 0) & (e.actions == 0))[-1])
+    states = np.concatenate((states[: h + 1], [2]))
+    jump = conrl.Episode(states, e.actions[: h + 1], e.rewards[: h + 1], e.costs[: h + 1])
+    found = conrl.monitor(PLAN, replace(log, episodes=(*log.episodes[:2], jump)))
+    assert found.strange.transitions == 1
+    assert f"episode 3, step {h}: from 'new' by 'run' to 'broken'" in found.strange.told[0]
+    assert found.verdict == "not the model"
+    assert "not the model" in repr(found)
+    ended = conrl.Episode(states, e.actions[: h + 1], e.rewards[: h + 1], e.costs[: h + 1], terminated=True)
+    assert conrl.monitor(PLAN, replace(log, episodes=(*log.episodes[:2], ended))).strange.transitions == 0
 
 
 def test_an_unfinished_episode_is_left_out() -> None:
@@ -309,6 +335,14 @@ def test_an_unfinished_episode_is_left_out() -> None:
     assert (found.episodes, found.left_out) == (10, 1)
     waiting = conrl.monitor(PLAN, replace(log, episodes=(*log.episodes[:4], cut, *log.episodes[4:])))
     assert (waiting.episodes, waiting.left_out) == (4, 7)
+    assert waiting.stuck == (5, 3, 6)
+    assert (waiting.verdict, waiting.alarm) == ("cannot tell", True)
+    assert "stuck at episode 5: it has not ended after 3 steps, and 6 episodes after it wait" in repr(waiting)
+    assert (found.stuck, found.alarm) == (None, False)  # it goes on
+    given = conrl.monitor(PLAN, replace(log, episodes=(*log.episodes[:4], cut, *log.episodes[4:], cut)), give_up=True)
+    assert (given.episodes, given.left_out, given.given_up, given.stuck) == (10, 1, 1, None)
+    with pytest.raises(conrl.SpecError, match="give_up is 'yes'"):
+        conrl.monitor(PLAN, log, give_up="yes")  # type: ignore[arg-type]
     assert conrl.monitor(PLAN, replace(log, episodes=(*log.episodes, ended))).episodes == 11
     long = log_of(MACHINE.replace(horizon=9), conrl.plan(MACHINE.replace(horizon=9)), 1, 0)
     with pytest.raises(conrl.ModelError, match="an episode of 9 steps; the policy has 8"):
@@ -337,6 +371,7 @@ def test_a_log_that_grows_is_no_reason_for_an_alarm() -> None:
             found = conrl.monitor(plan, conrl.Log(tuple(episodes), ("c",)))
             alarm |= found.alarm
             assert found.episodes + found.left_out == today
+            assert found.stuck is None
         alarms += alarm
     assert alarms <= 1
 
@@ -386,7 +421,13 @@ def test_a_total_that_the_model_cannot_pay() -> None:
     found = conrl.monitor(PLAN, replace(log, episodes=episodes))
     assert found.alarm
     assert found.totals[1].beyond == 3
-    assert found.totals[1].verdict == "episode 4 paid what the model cannot pay"
+    assert found.totals[1].verdict == "outside the model"
+    assert found.verdict == "outside the model"
+    assert found.totals[1].odds < 1e6
+    assert found.totals[1].off_since is None
+    (outside,) = found.outside
+    assert outside[1].startswith("failures: episode 4 paid what the model cannot pay, 0 to ")
+    assert "seen so far: 0 to 5" in found._repr_html_()
     assert found.totals[0].beyond is None
     told = conrl.monitor(PLAN, replace(log, episodes=episodes), ranges={"failures": (0.0, 100.0)})
     assert told.totals[1].beyond is None
@@ -458,6 +499,58 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "--range falures: unknown total" in refused("monitor", "p.json", "good.csv", "--range", "falures=0,1")
 
 
+def test_a_line_that_is_being_written_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    PLAN.save("p.json")
+    conrl.save_episodes("log.csv", log_of(MACHINE, PLAN, 50, 0))
+    text = Path("log.csv").read_bytes()
+    last = len(text.rstrip(b"\n").rsplit(b"\n", 1)[1])
+    whole = record("monitor", "p.json", "log.csv")
+    assert (whole["episodes"], whole["unfinished"]) == (50, 0)
+    for cut in (1, 2, last // 2, last):
+        Path("log.csv").write_bytes(text[:-cut])
+        found = record("monitor", "p.json", "log.csv")
+        assert (found["episodes"], found["left_out"], found["unfinished"], found["alarm"]) == (49, 1, 1, False)
+        assert "not read  1 line at the end: not finished" in ok("monitor", "p.json", "log.csv")
+        assert conrl.monitor("p.json", "log.csv").unfinished == 1
+    Path("log.csv").write_bytes(text + "50,0,ü".encode()[:-1])
+    assert record("monitor", "p.json", "log.csv")["episodes"] == 50
+    Path("log.csv").write_bytes(text[:-1])
+    assert "he last line has no line end" in ok("check", "log.csv")
+    assert len(conrl.load_episodes("log.csv").episodes) == 50
+
+
+def test_what_the_command_says_of_a_log_that_does_not_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    PLAN.save("p.json")
+    log = log_of(MACHINE, PLAN, 40, 0)
+    e = log.episodes[4]
+    cut = conrl.Episode(e.states[:4], e.actions[:3], e.rewards[:3], e.costs[:3])
+    conrl.save_episodes("stuck.csv", replace(log, episodes=(*log.episodes[:4], cut, *log.episodes[5:])))
+    found = run("monitor", "p.json", "stuck.csv")
+    assert found.exit_code == 5
+    assert "verdict   cannot tell" in found.stdout
+    assert "stuck     at episode 5: it has not ended after 3 steps, and 35 episodes after it wait" in found.stdout
+    given = record("monitor", "p.json", "stuck.csv", "--give-up")
+    assert (given["verdict"], given["episodes"], given["given_up"]) == ("as promised", 39, 1)
+    assert "given up  1 episode" in ok("monitor", "p.json", "stuck.csv", "--give-up")
+    other = tuple(conrl.Episode(e.states, np.ones_like(e.actions), e.rewards, e.costs) for e in log.episodes)
+    conrl.save_episodes("other.csv", replace(log, episodes=other))
+    found = run("monitor", "p.json", "other.csv")
+    assert (found.exit_code, "verdict         not this policy" in found.stdout) == (5, True)
+    scatter = np.random.default_rng(0).uniform(0.8, 1.2, (40, 1))
+    paid = [
+        conrl.Episode(e.states, e.actions, e.rewards * x, e.costs) for e, x in zip(log.episodes, scatter, strict=True)
+    ]
+    conrl.save_episodes("scatter.csv", replace(log, episodes=tuple(paid)))
+    found = run("monitor", "p.json", "scatter.csv")
+    assert found.exit_code == 5
+    assert "verdict   outside the model" in found.stdout
+    assert "1 in a million" not in found.stdout
+    assert "--range reward=LEAST,MOST (seen so far: " in found.stdout
+    assert record("monitor", "p.json", "scatter.csv", "--range", "reward=-200,200")["verdict"] == "as promised"
+
+
 def test_a_cost_may_be_called_reward() -> None:
     P = np.array([[[0.5, 0.5]], [[1.0, 0.0]]])
     R, C = np.array([[[100.0, 100.0]], [[50.0, 0.0]]]), np.array([[[0.0, 1.0]], [[0.0, 0.0]]])[..., None]
@@ -507,7 +600,7 @@ def test_what_was_refuted_stays_refuted() -> None:
     )
     assert before.over_since is not None
     assert (after.off_since, after.over_since, after.beyond) == (before.off_since, before.over_since, 60)
-    assert after.verdict == f"{before.verdict}; episode 61 paid what the model cannot pay"
+    assert after.verdict == f"{before.verdict}; outside the model"
 
 
 def test_limits_are_of_an_episode_that_is_played() -> None:

@@ -34,7 +34,9 @@ def same_places(names: Sequence[str], own: Sequence[str], what: str) -> Int:
     places, known = places_of(names, own, what), set(names)
     lacking = next((name for name in own if name not in known), None)
     if lacking is not None:
-        raise ModelError(f"the policy says nothing about {what} {lacking!r}")
+        column = f"cost_{lacking}"
+        remedy = f"; leave its column out: --ignore {column}, in Python ignore=[{column!r}]" if what == "cost" else ""
+        raise ModelError(f"the policy says nothing about {what} {lacking!r}{remedy}")
     return places
 
 
@@ -64,5 +66,12 @@ def log_places(
     used = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *played]))
     last = int(used.max(initial=-1))
     texts, places = log_names(own, names, last, what, whose), np.zeros(last + 1, dtype=np.int64)
+    known = set(names)
+    for i in used.tolist():
+        if texts[i] not in known:
+            episode = next(k for k, codes in enumerate(played) if (codes == i).any())
+            step = int(np.argmax(played[episode] == i))
+            told = unknown(f"{what} of the log", texts[i], names)
+            raise ModelError(f"episode {episode + 1}, step {step}: {told}")
     places[used] = places_of([texts[i] for i in used.tolist()], names, what, "log")
     return places

@@ -9,7 +9,7 @@ import click
 
 from conrl.cli import completion
 from conrl.cli.command import Command, load_numba, show
-from conrl.cli.logs import check_model_or_log, column, ignore, model_from_log
+from conrl.cli.logs import by_step, check_model_or_log, column, ignore, model_from_log
 from conrl.cli.logs import log as logged
 from conrl.cli.options import (
     as_json,
@@ -51,6 +51,7 @@ Exit code 3: no policy keeps the limits.""",
 @logged
 @column
 @ignore
+@by_step
 @given_options
 @floor
 @never
@@ -70,6 +71,7 @@ def explore(
     log: Path | None,
     columns: dict[str, str],
     ignore: tuple[str, ...],
+    by_step: bool,
     limits: dict[str, float],
     floors: dict[str, float],
     never: dict[str, float],
@@ -80,7 +82,7 @@ def explore(
     **given: Any,
 ) -> None:
     """A page with a slider for every limit of MODEL: the best policy, prices, frontier and tails at each of them."""
-    check_model_or_log(model, log, columns, ignore)
+    check_model_or_log(model, log, columns, ignore, by_step)
     check_files((out,), (".html",))
     load_numba()
     from conrl.cli.terminal import working
@@ -99,7 +101,7 @@ def explore(
         else:
             given = read_criterion(given)
             if log is not None:
-                mdp = model_from_log(log, columns, ignore, given | {"limits": limits}, missing=True)
+                mdp = model_from_log(log, columns, ignore, given | {"limits": limits}, missing=True, by_step=by_step)
             else:
                 mdp = naming.model(str(model), limits=limits, **given, allow_import=True)  # typed by the user
             problem: Any = Linear(mdp.limits, **asked) if limits or asked else None

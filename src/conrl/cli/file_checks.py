@@ -87,10 +87,11 @@ def model(
 
 def log(file: str, columns: Mapping[str, str] | None = None, ignore: tuple[str, ...] = ()) -> FileCheck:
     """A log: all mistakes."""
+    from conrl.estimation.log_files import is_unfinished
     from conrl.estimation.logs import read_log
 
     try:
-        found = read_log(file, columns, ignore)
+        found = read_log(file, columns, ignore, shell=True)
     except ModelError as error:
         return _first(LOG, error)
     if found.log is None:
@@ -104,6 +105,10 @@ def log(file: str, columns: Mapping[str, str] | None = None, ignore: tuple[str, 
     lengths = [len(e) for e in own.episodes]
     facts = {"steps": f"{steps:,}" + (f", {min(lengths):,} to {max(lengths):,} an episode" if n else "")}
     notes = [] if n else ["the file has a header and no rows"]
+    if n and Path(file).suffix.lower() == ".csv" and is_unfinished(Path(file)):
+        notes.append(
+            "the last line has no line end: if the log is being written, it may be cut; monitor does not read it"
+        )
     for what, names in (("state", own.state_names), ("action", own.action_names)):
         used = seen[what]
         facts[f"{what}s"] = f"{used.size:,}" + (f": {_named(names)}" if names else ", by number" if used.size else "")

@@ -11,6 +11,7 @@ from rich.text import Text
 from conrl.cli.json_records import Record
 from conrl.cli.tables import ALL_ROWS, Parts, brief, titled
 from conrl.cli.terminal import Numbers, words
+from conrl.estimation.monitor import Stuck
 from conrl.wording import counted, percent
 
 
@@ -64,14 +65,29 @@ def _needs_table(rows: Sequence[Record]) -> Group:
 def monitor_tables(record: Record) -> Parts:
     """What was promised beside what happened, and what is odd."""
     facts, odd = words(), record["odd"]
-    verdict = "not as promised" if record["alarm"] else "as promised" if record["episodes"] else "nothing has ended yet"
-    facts.add_row("verdict", Text(verdict, "bold"))
+    facts.add_row("verdict", Text(record["verdict"], "bold"))
     facts.add_row("episodes", f"{record['episodes']:,}")
-    if record["left_out"]:
-        facts.add_row("left out", f"{record['left_out']:,} episodes: the first that has not ended, and all after it")
+    if record["stuck"]:
+        told = Stuck(**record["stuck"])
+        facts.add_row("stuck", Text(f"{told}. If it will not end: --give-up", "yellow"))
+    elif record["left_out"]:
+        facts.add_row("waiting", f"{counted(record['left_out'], 'episode')}: the first has not ended")
+    if record["given_up"]:
+        facts.add_row("given up", f"{counted(record['given_up'], 'episode')}; later ones have overtaken them")
+    if record["unfinished"]:
+        facts.add_row("not read", f"{counted(record['unfinished'], 'line')} at the end: not finished")
     if odd["steps"]:
         text = f"{odd['steps']:,} of {odd['of']:,} steps; first in {odd['first']}"
         facts.add_row("not the policy", Text(f"{text}. What follows is about what was played", "yellow"))
+    for text in record["strange"]["told"]:
+        facts.add_row("not the model", Text(text, "yellow"))
+    beyond = [row for row in record["totals"] if row["beyond"] is not None]
+    for row, text in zip(beyond, record["outside"], strict=True):
+        low, high = (brief(x) for x in row["seen"])
+        remedy = (
+            f"If real pay scatters, say what it can be: --range {row['name']}=LEAST,MOST (seen so far: {low} to {high})"
+        )
+        facts.add_row("outside", Text(f"{text}. {remedy}", "yellow"))
     table = Numbers("an episode", "promised", "limit", "mean", "from", "to", "evidence", "verdict")
     for row in record["totals"]:
         bounds = ((sign, row[key]) for sign, key in (("<=", "limit"), (">=", "floor")) if row[key] is not None)

@@ -27,13 +27,16 @@ column = click.option(
 ignore = click.option(
     "--ignore", metavar="COLUMN", multiple=True, help="A column of the log to leave out; '*' for all."
 )
+by_step = click.option(
+    "--by-step", is_flag=True, help="The steps of the log differ (hours of a day): estimate each step apart."
+)
 
 
 def read_log(path: Path | str, columns: Mapping[str, str], ignored: tuple[str, ...]) -> Log:
     """The log in a file, with the columns that the options name."""
-    from conrl.estimation.logs import load_episodes
+    from conrl.estimation import logs
 
-    return load_episodes(path, columns=dict(columns) or None, ignore=ignored)
+    return logs.read_log(path, dict(columns) or None, ignored, shell=True).loaded()
 
 
 @click.command(
@@ -56,6 +59,7 @@ better in it than it is; use conrl plan --log LOG --confidence 0.95 for that."""
 @floor
 @column
 @ignore
+@by_step
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--draws", type=click.IntRange(2, MOST_DRAWS), default=512, show_default=True, help="Models drawn.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the draws.")
@@ -67,6 +71,7 @@ def assess(
     floors: dict[str, float],
     columns: dict[str, str],
     ignore: tuple[str, ...],
+    by_step: bool,
     level: float,
     draws: int,
     seed: int,
@@ -82,24 +87,29 @@ def assess(
     if not found.episodes:
         raise SpecError(f"{log} holds no step; nothing is known")
     asked = Linear(limits or None, floors or None) if limits or floors else None  # else those of the policy's file
-    result = assess(policy, found, asked, level=level, draws=draws, seed=seed)
+    result = assess(policy, found, asked, level=level, draws=draws, seed=seed, step_dependent=by_step)
     record = log_records.assess_record(str(policy), str(log), result)
     show(as_json, record, lambda: log_tables.assess_tables(record))
 
 
 def check_model_or_log(
-    model: str | None, log: Path | None, columns: Mapping[str, str], ignored: tuple[str, ...]
+    model: str | None, log: Path | None, columns: Mapping[str, str], ignored: tuple[str, ...], by_step: bool
 ) -> None:
     """Either a model is named, or a log is given, with what is said about its columns."""
     if (model is None) == (log is None):
         both = "" if model is None else ", not both"
         raise click.UsageError(f"give a MODEL, or logged episodes with --log{both}", click.get_current_context())
-    if log is None and (columns or ignored):
-        raise SpecError(f"--{'column' if columns else 'ignore'} goes with --log")
+    if log is None and (columns or ignored or by_step):
+        raise SpecError(f"--{'column' if columns else 'ignore' if ignored else 'by-step'} goes with --log")
 
 
 def model_from_log(
-    path: Path, columns: Mapping[str, str], ignored: tuple[str, ...], given: Mapping[str, Any], missing: bool
+    path: Path,
+    columns: Mapping[str, str],
+    ignored: tuple[str, ...],
+    given: Mapping[str, Any],
+    missing: bool,
+    by_step: bool,
 ) -> Any:
     """The estimate of a log, with what the options of a model say: horizon, limits, first state."""
     from conrl.envs.naming import with_start
@@ -114,8 +124,11 @@ def model_from_log(
     steps = None if isinstance(horizon, Criterion) else horizon
     limits, kind = given["limits"] or None, "missing" if missing else "self-loop"
     log = read_log(path, columns, ignored)
+    if by_step and isinstance(horizon, Criterion):
+        raise SpecError("--by-step needs an episode that ends: steps that differ have a last one")
     longest = max(map(len, log.episodes), default=1)
-    model = estimate(log, horizon=max(longest, steps or 1), limits=limits, unvisited=kind)
+    length = steps if by_step else max(longest, steps or 1)
+    model = estimate(log, horizon=length, limits=limits, unvisited=kind, step_dependent=by_step)
     if horizon is not None:
         model = model.replace(horizon=horizon)
     return with_start(model, given["start"])

@@ -11,7 +11,7 @@ import click
 
 from conrl.cli import completion
 from conrl.cli.command import Command, load_kernels, show
-from conrl.cli.logs import check_model_or_log, column, ignore, model_from_log
+from conrl.cli.logs import by_step, check_model_or_log, column, ignore, model_from_log
 from conrl.cli.logs import log as logged
 from conrl.cli.options import (
     chance,
@@ -84,6 +84,7 @@ Exit code 3: no policy keeps the limits.""",
 @logged
 @column
 @ignore
+@by_step
 @click.option("--confidence", type=float, metavar="P", help="Keep the limits with this probability. Of --log.")
 @click.option("--use-unseen", is_flag=True, help="Use pairs that the log never has too. Of --confidence.")
 @model_options
@@ -133,6 +134,7 @@ def plan(
     log: Path | None,
     columns: dict[str, str],
     ignore: tuple[str, ...],
+    by_step: bool,
     confidence: float | None,
     use_unseen: bool,
     limits: dict[str, float],
@@ -164,7 +166,7 @@ def plan(
     load_kernels()
     from conrl.envs.fleet_files import is_fleet_file
 
-    check_model_or_log(model, log, columns, ignore)
+    check_model_or_log(model, log, columns, ignore, by_step)
     if model is not None and is_fleet_file(model):
         foreign: dict[str, Any] = {"--budget": budgets, "--episodes": episodes, "--epsilon": epsilon}
         foreign |= {"--never": never, "--chance": chance, "--cvar": cvar, "--grid": grid}
@@ -188,7 +190,9 @@ def plan(
     check_files(out, (*drawing.PICTURES, *TABLES, JSON))
     given = read_criterion(given)
     if log is not None:
-        mdp = model_from_log(log, columns, ignore, given | {"limits": limits}, missing=confidence is None)
+        mdp = model_from_log(
+            log, columns, ignore, given | {"limits": limits}, missing=confidence is None, by_step=by_step
+        )
     else:
         mdp = naming.model(str(model), limits=limits, **given, allow_import=True)  # typed by the user
     if any(path.suffix in drawing.PICTURES for path in out):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from conrl.cli.command import Command, load_kernels, show
-from conrl.cli.logs import column, ignore, read_log
+from conrl.cli.logs import column, ignore
 from conrl.cli.options import as_json, read_bounds, read_limits, repeated
 from conrl.errors import SpecError
 
@@ -97,7 +98,11 @@ Examples:
 POLICY is .json, as conrl plan --out writes it. LOG is .csv, .npz or .parquet, with one row per step, of episodes that
 the policy played. The test may be repeated as the log grows, every day: a false alarm has probability alpha in all.
 
-Exit code 5: something is not as promised.""",
+A last line without a line end is still being written, and is not read. Episodes wait for those before them to end;
+--give-up leaves out those that will not. It must not be those that went badly.
+
+Exit code 5: something is not as promised, outside the model, or not of this policy or model; or an episode that does
+not end keeps the others waiting.""",
 )
 @click.argument("policy", type=click.Path(path_type=Path))
 @click.argument("log", type=click.Path(path_type=Path))
@@ -106,6 +111,9 @@ Exit code 5: something is not as promised.""",
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Probability of a false alarm, ever.")
 @click.option(
     "--range", "ranges", help="Least and most that an episode can pay, NAME=LEAST,MOST.", **repeated(read_bounds)
+)
+@click.option(
+    "--give-up", is_flag=True, help="Leave out episodes that have not ended while later ones have, after more steps."
 )
 @as_json
 @click.pass_context
@@ -117,14 +125,16 @@ def monitor(
     ignore: tuple[str, ...],
     alpha: float,
     ranges: dict[str, tuple[float, float]],
+    give_up: bool,
     as_json: bool,
 ) -> None:
     """Is what LOG says what POLICY promised? Each total against its expectation and its limit."""
     load_kernels()
     from conrl.cli import log_records, log_tables
-    from conrl.estimation.monitor import monitor
+    from conrl.estimation.monitor import growing_log, monitor
 
-    found = monitor(policy, read_log(log, columns, ignore), alpha=alpha, ranges=ranges)
+    known, unfinished = growing_log(log, dict(columns) or None, ignore, shell=True)
+    found = replace(monitor(policy, known, alpha=alpha, ranges=ranges, give_up=give_up), unfinished=unfinished)
     record = log_records.monitor_record(str(policy), str(log), found)
     show(as_json, record, lambda: log_tables.monitor_tables(record))
     if found.alarm:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conrl._types import Float
-from conrl.arguments import is_number, read_count, read_seed
+from conrl.arguments import is_number, read_count, read_flag, read_seed
 from conrl.episode import Episode
 from conrl.errors import ModelError, SpecError, shown, unknown
 from conrl.estimation.deviations import deviations
@@ -148,6 +148,7 @@ def assess(
     level: float = 0.95,
     draws: int = 512,
     seed: int = 0,
+    step_dependent: bool = False,
 ) -> Assessment:
     """What a log says about a policy: intervals for its reward and costs, and how likely limits hold.
 
@@ -156,8 +157,7 @@ def assess(
             States and actions are matched by name; where one side has none, by position. It is valued from the first
             state of a plan (or its `.json` file) that has one, else from where the episodes of the log begin.
         log: a file (`load_episodes`), what it gave, or episodes; or a model that `conrl.estimate` made of one, without
-            importance sampling then. It is taken to be the same process at every step; for one that is not, pass the
-            model of a task with `step_dependent=True`.
+            importance sampling then.
         limits: limits (and floors, as a `Linear`) whose probability is asked; by default those of the plan, or of the
             model.
         mdp: the model whose states and actions a `Policy` or `.npz` file numbers: those have no names. It is needed
@@ -165,6 +165,7 @@ def assess(
         level: of the intervals.
         draws: models drawn from the posterior.
         seed: of the draws.
+        step_dependent: estimate each step of the log apart, as `conrl.estimate` does; else all are taken for alike.
     """
     if not is_number(level) or not 0.0 < level < 1.0:
         raise SpecError(f"level is {shown(level)}; it must be between 0 and 1, such as 0.95", key=("level",))
@@ -175,11 +176,14 @@ def assess(
     played = read_given(policy, mdp)
     episodes: Sequence[Episode] | None = None
     if isinstance(log, ConstrainedMDP):
+        if read_flag(step_dependent, "step_dependent"):
+            raise SpecError("a model says itself whether it depends on the step; give it to estimate", key=("log",))
         model = log if log.horizon == played.horizon else log.replace(horizon=played.horizon)
     else:
         known = named(as_log(log), played)
         longest = max((len(e) for e in known.episodes), default=1)
-        model = estimate(known, horizon=max(played.horizon, longest)).replace(horizon=played.horizon)
+        steps = played.horizon if step_dependent else max(played.horizon, longest)
+        model = estimate(known, horizon=steps, step_dependent=step_dependent).replace(horizon=played.horizon)
         episodes = [e for e in known.episodes if len(e)]
     model, own = started(model, episodes or (), played)
     posterior = Posterior(model)
@@ -200,7 +204,8 @@ def assess(
     found = deviations(posterior, markov)
     other = None
     if own:
-        behavior = shares(np.asarray(model.counts), own, played.horizon)
+        counts = np.asarray(model.counts)
+        behavior = shares(counts.reshape(-1, *counts.shape[-2:]).sum(axis=0), own, played.horizon)
         other = importance(parts, behavior, own, level, seed).scaled(1.0 - played.skip, tuple(model.cost_names))
     least = 1 + int(rows.cost[int(np.argmin(keeps.mean(axis=0)))]) if rows.size else 0
     return Assessment(

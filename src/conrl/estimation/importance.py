@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import gammaln
 
 from conrl._types import Bool, Float, Int
 from conrl.episode import Episode
@@ -25,7 +26,9 @@ from conrl.evaluation import Evaluation
 
 RESAMPLES = 400
 WORTHLESS = 50.0  # effective episodes: with fewer, intervals of the bootstrap cover too seldom
-LEAN = 20.0  # visits
+LEANS = np.array([0.05, 0.5, 2.0, 8.0, 32.0, 128.0, 512.0])  # visits
+PRIOR = 2.0  # steps
+ROUNDS = 30  # of the iteration that finds how likely each lean is (Dempster, Laird and Rubin 1977)
 CHUNK = 4_000_000  # numbers at a time
 
 
@@ -128,14 +131,46 @@ def _without_cut(weights: Float, lengths: Int, ended: Bool) -> Float:
 
 
 def shares(visits: Int, episodes: Sequence[Episode] = (), horizon: int = 1) -> Float:
-    """[H, S, A]: how often each action was played in its state at each step.
+    """[H, S, A]: how often each action was played in its state at each step; `visits` [S, A] of all steps.
 
-    A step that was seen seldom leans on the state as a whole, worth LEAN visits. 1 where nothing was ever played, so
-    that nothing is divided by 0; a log never has it."""
+    A step that was seen seldom leans on the state as a whole, by as many visits as the log itself says (empirical
+    Bayes): with k of n visits at a step and the state's share p, the share is (k + c p) / (n + c), where c is drawn
+    from LEANS. How likely each c is comes from all steps of the state and, worth PRIOR steps, of all states, by the
+    probability of k given c (Dirichlet-multinomial): steps that are alike lend to each other, those of a plan that
+    switches from one to the next do not. 1 where nothing was ever played, so that nothing is divided by 0; a log never
+    has it."""
     whole = visits / np.maximum(visits.sum(axis=1, keepdims=True), 1)
-    by_step = np.zeros((horizon, *visits.shape))
+    S, A = visits.shape
+    by_step = np.zeros((horizon, S, A))
     for e in episodes:
         n = min(len(e), horizon)
         by_step[np.arange(n), e.states[:n], e.actions[:n]] += 1.0
-    found = (by_step + LEAN * whole) / (by_step.sum(axis=2, keepdims=True) + LEAN)
+    found = np.broadcast_to(whole, by_step.shape).copy()
+    h, s = np.nonzero(by_step.sum(axis=2))
+    if h.size:
+        k, p = by_step[h, s], whole[s]
+        each = (k[:, None] + LEANS[:, None] * p[:, None]) / (k.sum(axis=1)[:, None] + LEANS)[:, :, None]
+        found[h, s] = (_leans(k, p, s)[:, :, None] * each).sum(axis=1)
     return np.where(found > 0.0, found, 1.0)
+
+
+def _leans(k: Float, p: Float, state: Int) -> Float:
+    """[cells, LEANS]: how likely each lean is in a cell, a step of a state with counts k [cells, A] and shares p."""
+    n, seen = k.sum(axis=1), k > 0.0
+    base = np.where(seen, p, 1.0)
+    like = gammaln(LEANS) - gammaln(n[:, None] + LEANS)
+    for j, lean in enumerate(LEANS):
+        like[:, j] += np.where(seen, gammaln(k + lean * base) - gammaln(lean * base), 0.0).sum(axis=1)
+    like = np.exp(like - like.max(axis=1, keepdims=True))
+    _, place, steps = np.unique(state, return_inverse=True, return_counts=True)
+    telling = ((p > 0.0).sum(axis=1) > 1) & (steps[place] > 1)  # in the others, every lean is as likely
+    prior = np.full((steps.size, LEANS.size), 1.0 / LEANS.size)
+    for _ in range(ROUNDS):
+        weight = prior[place] * like
+        weight /= weight.sum(axis=1, keepdims=True)
+        total = weight[telling].mean(axis=0) if telling.any() else prior[0]
+        prior = np.full(prior.shape, PRIOR) * total
+        np.add.at(prior, place, weight)
+        prior /= (PRIOR + steps)[:, None]
+    weight = prior[place] * like
+    return np.asarray(weight / weight.sum(axis=1, keepdims=True))

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from conrl.errors import ModelError, SpecError, shown, unknown
+from conrl.errors import ModelError, SpecError, nearest, shown, unknown
 from conrl.io.sheets import COST, NOTES, cost_in, plain
 from conrl.sizes import check_costs
+from conrl.wording import cut
 
 COLUMNS = ("episode", "step", "state", "action", "reward", "next_state")
 REQUIRED = tuple(name for name in COLUMNS if name != "step")
 KNOWN = (*COLUMNS, "terminated")
 NAMED = {"episode", "state", "action", "next_state"}  # what may be texts
 
-_TIMES = ("timestamp", "time", "date", "datetime")
-_TIME_ENDS = ("_at", "_time", "_date", "_timestamp")
+_TIMES = ("timestamp", "time", "date", "datetime", "ts")
+_TIME_ENDS = ("_at", "_time", "_date", "_timestamp", "_ts", "_utc")
+LIKE = 0.85  # how alike a misspelt name is
+_LISTED = 12  # columns that a message names
 _OPTIONS = 1_000  # columns of a file among which a misspelt one is looked for
 
 
@@ -25,9 +29,23 @@ class Asked(NamedTuple):
     columns: dict[str, str]  # the file's name of some of ours
     ignored: tuple[str, ...]
     rest: bool  # all that are not known are ignored
+    shell: bool = False  # whether it was said on the command line
+
+    def mapped(self, name: str, column: str) -> str:
+        """How to say that a column of the file is one of ours."""
+        return f"--column {shlex.quote(f'{name}={column}')}" if self.shell else f"columns={{{name!r}: {column!r}}}"
+
+    def left(self, columns: Sequence[str]) -> str:
+        """How to leave columns out."""
+        if not self.shell:
+            return f"ignore=[{', '.join(map(repr, columns))}]"
+        return " ".join(f"--ignore {shlex.quote(column)}" for column in columns)
+
+    def all_left(self) -> str:
+        return "--ignore '*'" if self.shell else "ignore='*'"
 
 
-def read_asked(columns: Any, ignore: Any) -> Asked:
+def read_asked(columns: Any, ignore: Any, shell: bool = False) -> Asked:
     """The arguments `columns` and `ignore`, once they make sense whatever the file."""
     if columns is not None and not isinstance(columns, Mapping):
         raise SpecError(
@@ -48,7 +66,7 @@ def read_asked(columns: Any, ignore: Any) -> Asked:
     for column in ignored:
         if column in ours:
             raise SpecError(f"column {column!r} is ignored and mapped as {ours[column]}", key=("ignore", column))
-    return Asked({name: column for column, name in ours.items()}, ignored, "*" in ignored)
+    return Asked({name: column for column, name in ours.items()}, ignored, "*" in ignored, shell)
 
 
 def _read_ignored(ignore: Any) -> tuple[str, ...]:
@@ -67,6 +85,7 @@ def choose(given: Sequence[str], asked: Asked, timed: Collection[int] = ()) -> d
     _check_asked(names, asked)
     ours = {column: name for name, column in asked.columns.items()}
     chosen: dict[str, int] = {}
+    strangers: list[str] = []
     for i, column in enumerate(names):
         name = ours.get(column) or _our_name(column)
         if column in asked.ignored or (name is None and (i in timed or _is_aside(column))):
@@ -74,22 +93,25 @@ def choose(given: Sequence[str], asked: Asked, timed: Collection[int] = ()) -> d
         if asked.rest and (name is None or asked.columns.get(name, column) != column):
             continue
         if name is None:
-            raise ModelError(_unknown_column(column))
+            strangers.append(column)
+            continue
         if asked.columns.get(name, column) != column:
             raise SpecError(
                 f"column {asked.columns[name]!r} is mapped as {name}, and there is a column {column!r}; "
-                f"ignore that: ignore=[{column!r}]",
+                f"ignore that: {asked.left([column])}",
                 key=("columns", name),
             )
         if name in chosen:
-            raise ModelError(_both(names[chosen[name]], column, name))
+            raise ModelError(_both(names[chosen[name]], column, name, asked))
         chosen[name] = i
-    for name in REQUIRED:
-        if name not in chosen:
-            raise ModelError(
-                f"no column {name!r}; a log has {', '.join(REQUIRED)} and {COST}<name>. "
-                f"If it is called otherwise, map it: columns={{{name!r}: ...}}"
-            )
+    missing = [name for name in REQUIRED if name not in chosen]
+    if strangers:
+        raise ModelError(_strangers(list(dict.fromkeys(strangers)), missing, asked))
+    if missing:
+        raise ModelError(
+            f"no column {', '.join(map(repr, missing))}; a log has {', '.join(REQUIRED)} and {COST}<name>. "
+            f"If it is called otherwise, map it: {asked.mapped(missing[0], '...')}"
+        )
     check_costs(sum(name.startswith(COST) for name in chosen))
     return chosen
 
@@ -132,13 +154,25 @@ def _is_aside(column: str) -> bool:
     return column.lower() in (*_TIMES, *NOTES) or column.lower().endswith(_TIME_ENDS)
 
 
-def _unknown_column(column: str) -> str:
-    told = unknown("column", column, [*KNOWN, f"{COST}<name>"])
+def _strangers(columns: Sequence[str], missing: Sequence[str], asked: Asked) -> str:
+    """All columns that are not known, and what may be done about them."""
+    ours = [*KNOWN, f"{COST}<name>"]
+    near = [(column, name) for column in columns if (name := nearest(column, ours, LIKE)) in KNOWN]
+    few = columns[:_LISTED]
+    more = f" and {len(columns) - _LISTED:,} more" if len(columns) > _LISTED else ""
+    told = f"unknown column{'s' * (len(columns) > 1)} {', '.join(map(shown, few))}{more}"
+    if near:
+        told += f"; did you mean {near[0][1]!r}{f' by {shown(near[0][0])}' * (len(columns) > 1)}?"
+    told += f"{' M' if near else '; m'}issing: {', '.join(missing)}" if missing else ""
     told += " " if told.endswith("?") else ". "
-    return f"{told}Map it with columns={{...: {shown(column)}}}, or ignore it with ignore=[{shown(column)}]"
+    column, name = near[0] if near else (columns[0], missing[0] if missing else f"{COST}NAME")
+    what, them = ("what one is", "them") if len(columns) > 1 else ("what it is", "it")
+    left = "" if more else f"{asked.left(few)}; "
+    say = asked.mapped(name, cut(column))
+    return f"{told}Say {what}: {say}; or leave {them} out: {left}all: {asked.all_left()}"
 
 
-def _both(one: str, two: str, name: str) -> str:
+def _both(one: str, two: str, name: str, asked: Asked) -> str:
     if one == two:
         return f"column {one!r} is there twice; rename one"
-    return f"columns {one!r} and {two!r} are both {name!r}; ignore one: ignore=[{two!r}]"
+    return f"columns {one!r} and {two!r} are both {name!r}; ignore one: {asked.left([two])}"

@@ -28,13 +28,25 @@ from conrl.wording import cut
 _CHUNK = 500  # rows of a CSV file that are held as text at a time: what fits a cache is read twice as fast
 
 
-def read_table(path: Path, asked: Asked) -> Table:
-    """The table in a file, by its suffix."""
+def read_table(path: Path, asked: Asked, growing: bool = False) -> Table:
+    """The table in a file, by its suffix; of a CSV file that is `growing` without a last line that has no end."""
     readers = {".csv": _read_csv, ".npz": _read_npz, ".parquet": _read_parquet}
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise ModelError(f"{path}: a log is read from .csv, .npz or .parquet")
+    if growing and reader is _read_csv:
+        return _read_csv(path, asked, is_unfinished(path))
     return reader(path, asked)
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether the last line of a text file has no end: it may be cut anywhere, also inside a number."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        if not size:
+            return False
+        file.seek(size - 1)
+        return file.read(1) not in (b"\n", b"\r")
 
 
 @contextmanager
@@ -46,10 +58,10 @@ def _at(place: str) -> Iterator[None]:
         raise type(error)(f"{place}: {error}", key=error.key) from None
 
 
-def _read_csv(path: Path, asked: Asked) -> Table:
+def _read_csv(path: Path, asked: Asked, cut_off: bool = False) -> Table:
     try:
         theirs = asked.columns.values()
-        sheet = open_csv(path, lambda name: is_known(name) or name.strip() in theirs)
+        sheet = open_csv(path, lambda name: is_known(name) or name.strip() in theirs)._replace(whole_lines=cut_off)
         line, header = next(sheet.rows(), (0, None))
         if header is None:
             raise ModelError(f"{path}: the file is empty; expected a header {','.join(COLUMNS)},{COST}<name>...")
@@ -69,7 +81,7 @@ def _read_csv(path: Path, asked: Asked) -> Table:
             table = replace(table, read=lambda text: read_number(text, mark))
         for at, what in cut_rows(sheet, roles_of(names, chosen, table)):
             table.mistakes.add(at, what)
-        return table
+        return replace(table, unfinished=int(cut_off))
     except UnicodeDecodeError as error:
         check_text(path)  # says on which line
         raise ModelError(f"{path}: {error}") from None
@@ -132,7 +144,7 @@ def _refuse(name: str, cells: Sequence[str], values: Float, lines: Int, sound: B
         what = f"{shown(text)}, not a number" if number is None else f"{cut(text, SHOWN)}; it must be a finite number"
         return f"{name} is {what}"
 
-    mistakes.add_each(lines[bad], tell)
+    mistakes.add_alike(name, lines[bad], tell)
     sound[bad] = False
     values[bad] = 0.0
 

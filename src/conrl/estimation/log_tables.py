@@ -74,6 +74,7 @@ class Table:
     sound: Bool  # [n]
     lost: tuple[str | None, ...] = ()  # cells of the column episode in rows that are left out; None if there is none
     read: Callable[[str], float | None] = plain_number  # the number that a text is, as the table writes them
+    unfinished: int = 0  # lines at the end that were not read
 
     @property
     def rows(self) -> int:
@@ -87,9 +88,12 @@ class Table:
     def place(self, row: int) -> str:
         return f"{self.mistakes.place} {self.lines[row]}"
 
-    def complain(self, rows: Int, tell: Callable[[int], str]) -> None:
-        """A mistake in each of some rows; `tell` has the words for a row."""
-        self.mistakes.add_each(self.lines[rows], lambda i: tell(int(rows[i])))
+    def complain(self, rows: Int, tell: Callable[[int], str], kind: str = "") -> None:
+        """A mistake in each of some rows; `tell` has the words for a row. Many of one `kind` are told as one."""
+        if kind:
+            self.mistakes.add_alike(kind, self.lines[rows], lambda i: tell(int(rows[i])))
+        else:
+            self.mistakes.add_each(self.lines[rows], lambda i: tell(int(rows[i])))
         self.sound[rows] = False
 
     def numbers(self, name: str) -> Float:
@@ -98,12 +102,12 @@ class Table:
         if isinstance(column, Texts):
             read = list(map(self.read, column.distinct))
             faults = [_fault(text, x) for text, x in zip(column.distinct, read, strict=True)]
-            self.complain(column.rows(map(bool, faults)), lambda row: f"{name} is {faults[column.code[row]]}")
+            self.complain(column.rows(map(bool, faults)), lambda row: f"{name} is {faults[column.code[row]]}", name)
             each: Float = np.array([x if x and not fault else 0.0 for x, fault in zip(read, faults, strict=True)])
             return each[column.code]
         values: Float = column.astype(np.float64)
         bad = np.flatnonzero(~np.isfinite(values))
-        self.complain(bad, lambda row: f"{name} is {column[row]}; it must be a finite number")
+        self.complain(bad, lambda row: f"{name} is {column[row]}; it must be a finite number", name)
         values[bad] = 0.0
         return values
 
@@ -116,7 +120,7 @@ class Table:
             return f"{name} is {self._cell(name, row)}; it must be a whole number{size}"
 
         bad = np.flatnonzero((values != np.floor(values)) | (np.abs(values) >= EXACT))
-        self.complain(bad, tell)
+        self.complain(bad, tell, name)
         values[bad] = 0.0
         return values.astype(np.int64)
 
@@ -129,10 +133,10 @@ class Table:
         if isinstance(column, Texts):
             each = [_flag(text, self.read(text)) for text in column.distinct]
             bad = column.rows(flag is None for flag in each)
-            self.complain(bad, lambda row: f"{name} is {shown(column.distinct[column.code[row]])}; {need}")
+            self.complain(bad, lambda row: f"{name} is {shown(column.distinct[column.code[row]])}; {need}", name)
             return np.array([bool(flag) for flag in each], dtype=bool)[column.code]
         bad = np.flatnonzero((column != 0) & (column != 1))
-        self.complain(bad, lambda row: f"{name} is {column[row]}; {need}")
+        self.complain(bad, lambda row: f"{name} is {column[row]}; {need}", name)
         return column.astype(bool)
 
     def ids(self, name: str) -> tuple[Int, tuple[str, ...] | None]:
@@ -150,24 +154,20 @@ class Table:
 
         One cell that is no whole number as computers write it, such as `01` or `7b`, makes names of all.
         """
-        columns = [self._plain(name) for name in names]
+        columns = [_filled(self.columns[name], self._missing(name)) for name in names]
+        whole = [_as_whole(column) for column in columns]
+        # The same number is the same name, in whichever column and type: if some are fractions, 2 is written 2.0.
+        floats = any(not isinstance(column, Texts) and column.dtype.kind == "f" for column in whole)
+        columns = columns if floats else whole
         if all(map(_is_whole, columns)):
             return [self._indices(name, column) for name, column in zip(names, columns, strict=True)], None
         number: dict[str, int] = {}
         found = []
         for column in columns:
-            texts = column if isinstance(column, Texts) else Texts.of(list(map(str, column.tolist())))
+            texts = column if isinstance(column, Texts) else Texts.of(_texts(column, floats))
             index = [number.setdefault(text, len(number)) for text in texts.distinct]
             found.append(np.array(index, dtype=np.int64)[texts.code])
         return found, tuple(number)
-
-    def _plain(self, name: str) -> Column:
-        """Whole numbers as integers, however they are stored; others as they are, 0 where one is missing."""
-        column = _filled(self.columns[name], self._missing(name))
-        if isinstance(column, Texts) or column.dtype.kind != "f":
-            return column
-        whole = (column == np.floor(column)).all() and (np.abs(column) < EXACT).all()
-        return column.astype(np.int64) if whole else column
 
     def _missing(self, name: str) -> Int:
         """Rows without a cell, which is a mistake."""
@@ -177,7 +177,7 @@ class Table:
             rows = column.rows(not text.strip() for text in column.distinct)
         elif column.dtype.kind == "f":
             rows = np.flatnonzero(np.isnan(column))
-        self.complain(rows, lambda row: f"{name} is missing")
+        self.complain(rows, lambda row: f"{name} is missing", name)
         return rows
 
     def _indices(self, name: str, column: Column) -> Int:
@@ -194,6 +194,20 @@ class Table:
     def _cell(self, name: str, row: int) -> str:
         column = self.columns[name]
         return cut(column.distinct[column.code[row]], SHOWN) if isinstance(column, Texts) else str(column[row])
+
+
+def _as_whole(column: Column) -> Column:
+    """Whole numbers as integers, however they are stored; others as they are."""
+    if isinstance(column, Texts) or column.dtype.kind != "f":
+        return column
+    whole = (column == np.floor(column)).all() and (np.abs(column) < EXACT).all()
+    return column.astype(np.int64) if whole else column
+
+
+def _texts(column: Array, floats: bool) -> list[str]:
+    """Numbers as names; where some are `floats`, all are."""
+    exact = floats and column.dtype.kind in "iu" and bool((np.abs(column.astype(np.float64)) < EXACT).all())
+    return list(map(str, (column.astype(np.float64) if exact else column).tolist()))
 
 
 def _filled(column: Column, missing: Int) -> Column:

@@ -152,7 +152,8 @@ def load_episodes(
         columns: what the file calls a column of ours, `{"state": "ward", "cost_harm": "adverse"}`; others have our
             names, in capitals or not.
         ignore: columns to leave out; `"*"` leaves out all that are not known. Columns that hold times are left out
-            anyway: `time`, `date`, `datetime`, `timestamp`, and what ends in `_at`, `_time`, `_date` or `_timestamp`.
+            anyway: `time`, `date`, `datetime`, `timestamp`, `ts`, and what ends in `_at`, `_time`, `_date`,
+            `_timestamp`, `_ts` or `_utc`.
 
     States and actions are indices if all of them are whole numbers, else texts, numbered by first appearance: `01` is a
     text, and so are all others beside it. Names that look alike, such as `01` and `1`, are a `ModelWarning`.
@@ -161,12 +162,7 @@ def load_episodes(
     Without a column `step`, the rows of an episode are its steps in the order of the file. The first mistake is raised,
     with its line; `conrl check` lists all.
     """
-    found = read_log(path, columns, ignore)
-    found.mistakes.refuse()
-    assert found.log is not None
-    for told in found.warnings:
-        warnings.warn(told, ModelWarning, stacklevel=2)
-    return found.log
+    return read_log(path, columns, ignore).loaded()
 
 
 class FoundLog(NamedTuple):
@@ -175,18 +171,37 @@ class FoundLog(NamedTuple):
     log: Log | None
     mistakes: Mistakes
     warnings: list[str]  # what is no mistake, but looks like one
+    unfinished: int = 0  # lines at the end of a growing file that were not read
+
+    def loaded(self) -> Log:
+        """The log; the first mistake is raised."""
+        self.mistakes.refuse()
+        assert self.log is not None
+        for told in self.warnings:
+            warnings.warn(told, ModelWarning, stacklevel=3)
+        return self.log
 
 
-def read_log(path: str | Path, columns: Mapping[str, str] | None, ignore: str | Iterable[str]) -> FoundLog:
+def read_log(
+    path: str | Path,
+    columns: Mapping[str, str] | None,
+    ignore: str | Iterable[str],
+    *,
+    growing: bool = False,
+    shell: bool = False,
+) -> FoundLog:
     """What is in a file: the log, or all of its mistakes; arguments as in `load_episodes`.
+
+    A CSV file that is `growing` may have a last line that is not written to its end: it is not read.
+    What is said about columns is in words of the command line (`shell`), or of Python.
 
     A `ModelError` is about what keeps anything from being read, a `SpecError` about the arguments.
     """
     path = file_path(path)
-    asked = read_asked(columns, ignore)
+    asked = read_asked(columns, ignore, shell)
     with reading(path):
-        table = read_table(path, asked)
-    return _log(table)
+        table = read_table(path, asked, growing)
+    return _log(table)._replace(unfinished=table.unfinished)
 
 
 class _Steps(NamedTuple):

@@ -7,10 +7,14 @@ the promised one, half against one below. That a limit is not kept is harder to 
 promise, which is within the limit; so the alarm for it, at the same bar, adds nothing.
 
 Episodes count in the order of the log, up to the first one that has not ended: those that end early would otherwise be
-counted before those that began with them, and short episodes are not like long ones.
+counted before those that began with them, and short episodes are not like long ones. An episode that was overtaken, by
+a later one that has ended after more steps, will hardly end: that is said, as it would keep the monitor blind for ever.
+It may be given up. Which episodes those are must not depend on what they paid, else the tests are about the others.
 
-Also counted: steps at which something was played that the policy never plays there. If there are many, the log says
-nothing about the policy.
+Also counted: steps at which something was played that the policy never plays there, and what the model rules out (first
+states, transitions). Of these one is enough: its probability is 0. Then the log is not about this policy, or model.
+A total that the model cannot pay ends the test of that total, as its bets are fair only within these ends. It may be
+that the real pay scatters where the model has its mean.
 """
 
 from __future__ import annotations
@@ -22,13 +26,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conrl._types import Float, Int
-from conrl.arguments import is_number
+from conrl._types import Bool, Float, Int
+from conrl.arguments import is_number, read_flag
 from conrl.episode import Episode
 from conrl.errors import ModelError, SpecError, shown, unknown
 from conrl.estimation.betting import against, interval
-from conrl.estimation.logs import Log, load_episodes
+from conrl.estimation.logs import Log, read_log
 from conrl.matching import log_places, same_places
+from conrl.model import ConstrainedMDP
 from conrl.model.criteria import Criterion
 from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.planners import Plan
@@ -36,7 +41,7 @@ from conrl.policy_file import PolicyFile, Promise, file_of
 from conrl.spending import SpentPolicy
 from conrl.wording import counted, line, listed, percent, short
 
-FINE = "as promised"
+FINE, WAITING, OUTSIDE = "as promised", "nothing has ended yet", "outside the model"
 SLACK = 1e-6  # of all that an episode pays, without signs: what rounding in a log may add up to
 
 
@@ -54,13 +59,16 @@ class Watched(NamedTuple):
     off_since: int | None  # episodes after which the promise was refuted
     over_since: int | None  # episodes after which it was refuted that the limit, or the floor, is kept
     beyond: int | None  # the first episode (from 0) whose total is outside what the model can pay
+    least: float  # that an episode can pay, by the model or the range that was given
+    most: float
+    seen: tuple[float, float]  # the least and the most that one has paid; nan if there is none
     above: bool = False  # whether it was refuted from above
     broken: str = "limit"  # or "floor": which of them was refuted
 
     @property
     def verdict(self) -> str:
         """In words."""
-        strange = "" if self.beyond is None else f"episode {self.beyond + 1} paid what the model cannot pay"
+        strange = "" if self.beyond is None else OUTSIDE
         if self.over_since is not None:
             told = f"{self.broken} not kept (since episode {self.over_since})"
             return f"{told}; {strange}" if strange else told
@@ -79,6 +87,39 @@ class Odd(NamedTuple):
     first: str  # where the first one is; empty if there is none
 
 
+class Strange(NamedTuple):
+    """What the model rules out."""
+
+    begins: int  # episodes that begin where none begins
+    episodes: int
+    first: str  # how the first one does; empty if there is none
+    transitions: int  # steps that lead where none leads; 0 if the model is not known, or was estimated
+    transition: str  # the first one
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """In words."""
+        begins = f"{self.begins:,} of {counted(self.episodes, 'episode')} {self.first}"
+        steps = f"{counted(self.transitions, 'transition')} of probability 0; the first: {self.transition}"
+        return (*([begins] if self.begins else []), *([steps] if self.transitions else []))
+
+
+USUAL = Strange(0, 0, "", 0, "")
+
+
+class Stuck(NamedTuple):
+    """An episode that has not ended although a later one has, after more steps."""
+
+    episode: int  # from 1
+    steps: int
+    waiting: int  # episodes that follow it
+
+    def __str__(self) -> str:
+        wait = "waits" if self.waiting == 1 else "wait"
+        told = f"at episode {self.episode}: it has not ended after {counted(self.steps, 'step')}"
+        return f"{told}, and {counted(self.waiting, 'episode')} after it {wait}"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Monitoring(Displayed, Framed, Plotted):
     """What a log says about a policy that runs.
@@ -87,35 +128,79 @@ class Monitoring(Displayed, Framed, Plotted):
     """
 
     episodes: int
-    left_out: int  # the first episode that has not ended, and all that follow it
+    left_out: int  # the first episode that has not ended, and all that follow it; those given up do not count
     alpha: float
     totals: tuple[Watched, ...]  # reward, then the costs
     odd: Odd
     skip: float = 0.0  # the share of episodes that the policy skips; they are not in the log
+    strange: Strange = USUAL
+    stuck: Stuck | None = None
+    given_up: int = 0  # episodes that were overtaken, and left out as asked
+    unfinished: int = 0  # lines at the end of the file that are not written to their end, and not read
 
     @property
     def alarm(self) -> bool:
-        """Whether something is not as promised."""
-        return any((w.off_since, w.over_since, w.beyond) != (None,) * 3 for w in self.totals)
+        """Whether something is wrong: with what was promised, or with the log, so that it does not tell."""
+        return self.verdict not in (FINE, WAITING)
+
+    @property
+    def verdict(self) -> str:
+        """In words, the gravest first: what the log is not about makes the rest meaningless."""
+        if self.odd.steps:
+            return "not this policy"
+        if self.strange.told:
+            return "not the model"
+        if any((w.off_since, w.over_since) != (None, None) for w in self.totals):
+            return "not as promised"
+        if any(w.beyond is not None for w in self.totals):
+            return OUTSIDE
+        if self.stuck is not None:
+            return "cannot tell"
+        return FINE if self.episodes else WAITING
+
+    @property
+    def outside(self) -> tuple[tuple[Watched, str], ...]:
+        """The totals that the model cannot pay, in words."""
+        return tuple(
+            (w, f"{w.name}: episode {w.beyond + 1} paid what the model cannot pay, {w.least:.6g} to {w.most:.6g}")
+            for w in self.totals
+            if w.beyond is not None
+        )
 
     def __repr__(self) -> str:
         # What is not as promised comes first: a long line is cut.
         order = sorted(self.totals, key=lambda w: w.verdict == FINE)
-        words = listed([f"{short(w.name)} {w.verdict}" for w in order])
-        return line(self, f"{counted(self.episodes, 'episode')}: {words}")
+        told = [
+            *([f"{self.odd.steps:,} of {self.odd.of:,} steps are not the policy's"] if self.odd.steps else []),
+            *([f"not the model: {self.strange.told[0]}"] if self.strange.told else []),
+            *([f"stuck {self.stuck}"] if self.stuck else [f"{self.left_out:,} wait"] if self.left_out else []),
+            listed([f"{short(w.name)} {w.verdict}" for w in order]),
+        ]
+        return line(self, f"{counted(self.episodes, 'episode')}: {'; '.join(told)}")
 
     def _columns(self) -> Columns:
         table = {name: [getattr(w, name) for w in self.totals] for name in Watched._fields}
         some = ("limit", "floor", "off_since", "over_since", "beyond")  # None where there is none
         known = {name: np.array(table[name], dtype=np.float64) for name in some}
-        return {**table, **known, "verdict": [w.verdict for w in self.totals]}
+        ends = {f"seen_{end}": [w.seen[i] for w in self.totals] for i, end in enumerate(("least", "most"))}
+        del table["seen"]
+        return {**table, **known, **ends, "verdict": [w.verdict for w in self.totals]}
 
     def _display(self) -> Display:
         columns = dict(self._columns())
         shown = ("name", "promised", "limit", "floor", "mean", "low", "high", "odds", "verdict")
         odd = self.odd
         notes = [
-            *([f"{self.left_out} episodes stop before their end is known, and are left out"] if self.left_out else []),
+            *([f"stuck {self.stuck}; if it will not end: give_up=True"] if self.stuck else []),
+            *([f"{self.left_out} episodes wait for the first of them to end"] if self.left_out else []),
+            *([f"{self.given_up} episodes were given up: later ones have overtaken them"] if self.given_up else []),
+            *([f"{counted(self.unfinished, 'line')} not finished, and not read"] if self.unfinished else []),
+            *(f"not the model: {told}" for told in self.strange.told),
+            *(
+                f"{told}. If real pay scatters: ranges={{{w.name!r}: (LEAST, MOST)}} "
+                f"(seen so far: {w.seen[0]:.6g} to {w.seen[1]:.6g})"
+                for w, told in self.outside
+            ),
             *([f"{odd.steps} of {odd.of} steps are not the policy's; the first: {odd.first}"] if odd.steps else []),
             *(
                 [f"{percent(self.skip)} of all episodes are skipped; limits are of one that is played"]
@@ -123,28 +208,39 @@ class Monitoring(Displayed, Framed, Plotted):
                 else []
             ),
         ]
-        title = f"Monitoring of {counted(self.episodes, 'episode')}: {'ALARM' if self.alarm else 'as promised'}"
+        title = f"Monitoring of {counted(self.episodes, 'episode')}: {'ALARM, ' * self.alarm}{self.verdict}"
         return Display(title, {name: columns[name] for name in shown}, tuple(notes))
 
 
 def monitor(
-    policy: Any, log: Any, *, alpha: float = 0.05, ranges: Mapping[str, tuple[float, float]] | None = None
+    policy: Any,
+    log: Any,
+    *,
+    alpha: float = 0.05,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+    give_up: bool = False,
 ) -> Monitoring:
     """Compare what happened with what was promised; it may be looked at as often as one likes.
 
     Args:
         policy: a `Plan`, a `PolicyFile`, or the name of a `.json` file that `Plan.save` wrote.
-        log: a `Log` of episodes that were played by it, or the name of its file.
+        log: a `Log` of episodes that were played by it, or the name of its file. A last line without a line end is
+            still being written, and is not read.
         alpha: the probability of a false alarm, ever.
         ranges: the least and the most that an episode can pay, by the name of a cost or "reward"; without it, what the
             model can pay. Tests are valid if no total is outside.
+        give_up: leave out episodes that later ones have overtaken. They must not be those that went badly.
     """
     file = read_file(policy)
-    found = load_episodes(log) if isinstance(log, (str, Path)) else log
+    unfinished = 0
+    if isinstance(log, (str, Path)):
+        log, unfinished = growing_log(log)
+    found = log
     if not isinstance(found, Log):
         raise SpecError(f"log is {shown(found)}; expected a Log or the name of its file", key=("log",))
     if not is_number(alpha) or not 0.0 < alpha < 1.0:
         raise SpecError(f"alpha is {shown(alpha)}; it must be between 0 and 1", key=("alpha",))
+    read_flag(give_up, "give_up")
     if file.promise is None:
         raise SpecError("the policy comes without a promise; save it with Plan.save, which knows what it is worth")
     if file.skip == 1.0:
@@ -159,7 +255,14 @@ def monitor(
     if too_long is not None:
         raise ModelError(f"the log has an episode of {len(too_long)} steps; the policy has {file.horizon}")
     ended = [e.terminated or len(e) == file.horizon for e in played]
-    whole = played[: ended.index(False)] if False in ended else played
+    lost = _overtaken(played, ended)
+    given_up = int(lost.sum()) if give_up else 0
+    counting = [i for i in range(len(played)) if not (give_up and lost[i])]
+    first = next((k for k, i in enumerate(counting) if not ended[i]), len(counting))
+    whole, waiting = [played[i] for i in counting[:first]], counting[first:]
+    stuck = None
+    if waiting and lost[waiting[0]]:
+        stuck = Stuck(waiting[0] + 1, len(played[waiting[0]]), len(waiting) - 1)
     order = [0, *(1 + costs)]
     totals = np.array([e.total[order] for e in whole]).reshape(len(whole), len(order))
     sizes = np.array([np.abs(e.pay[:, order]).sum(axis=0) for e in whole]).reshape(totals.shape)
@@ -169,8 +272,37 @@ def monitor(
         _watch(name, i, totals[:, i], sizes[:, i].max(initial=0.0), file, ends[i], alpha / len(names))
         for i, name in enumerate(names)
     )
-    odd = _odd(file, found, played, costs)
-    return Monitoring(len(whole), len(played) - len(whole), float(alpha), watched, odd, file.skip)
+    states = log_places(found.state_names, file.state_names, [e.states for e in played], "state")
+    actions = log_places(found.action_names, file.action_names, [e.actions for e in played], "action")
+    return Monitoring(
+        len(whole),
+        len(waiting),
+        float(alpha),
+        watched,
+        _odd(file, played, states, actions, costs),
+        file.skip,
+        _strange(file, policy.mdp if isinstance(policy, Plan) else None, played, states, actions),
+        stuck,
+        given_up,
+        unfinished,
+    )
+
+
+def growing_log(path: str | Path, columns: Any = None, ignore: Any = (), shell: bool = False) -> tuple[Log, int]:
+    """A log that may be written to just now, and how many lines at its end are not finished."""
+    found = read_log(path, columns, ignore, growing=True, shell=shell)
+    return found.loaded(), found.unfinished
+
+
+def _overtaken(episodes: list[Episode], ended: list[bool]) -> Bool:
+    """[n]: the episodes that have not ended, while a later one has after more steps."""
+    found, longest = np.zeros(len(episodes), dtype=bool), 0
+    for i in range(len(episodes) - 1, -1, -1):
+        if ended[i]:
+            longest = max(longest, len(episodes[i]))
+        else:
+            found[i] = longest > len(episodes[i])
+    return found
 
 
 def read_file(policy: Any) -> PolicyFile:
@@ -223,6 +355,7 @@ def _watch(
     least, most = ends[0] - slack, ends[1] + slack
     outside = np.flatnonzero((x < least) | (x > most))
     mean = float(x.mean()) if x.size else float("nan")
+    seen = (float(x.min()), float(x.max())) if x.size else (float("nan"), float("nan"))
     beyond = int(outside[0]) if outside.size else None
     x = x[:beyond]
     bar = float(np.log(2.0 / alpha))
@@ -235,16 +368,60 @@ def _watch(
     broken, since = min(tests.items(), key=lambda test: x.size + 1 if test[1] is None else test[1])
     odds = float(np.exp(min(max(max(above.most, below.most) - np.log(2.0), 0.0), 700.0)))
     above_first = off is not None and above.when == off
-    if beyond is not None:
-        odds, off = np.inf, beyond + 1 if off is None else off
-    row = (name, promised, limit, floor, mean, low, high, odds, off, since, beyond)
+    row = (name, promised, limit, floor, mean, low, high, odds, off, since, beyond, *ends, seen)
     return Watched(*row, above_first, broken)
 
 
-def _odd(file: PolicyFile, log: Log, episodes: list[Episode], cost: Int) -> Odd:
+def _strange(
+    file: PolicyFile, mdp: ConstrainedMDP | None, episodes: list[Episode], states: Int, actions: Int
+) -> Strange:
+    """What the model rules out: beginnings by its file, transitions where it is there and no estimate."""
+    begins = np.array([states[e.states[0]] for e in episodes], dtype=np.int64)
+    other = np.zeros(begins.size, dtype=bool)
+    first = ""
+    if file.start is not None:
+        start = file.state_names.index(file.start)
+        other = begins != start
+        if other.any():
+            some = file.state_names[begins[int(np.argmax(other))]]
+            first = f"begin{'s' * (begins.size == 1)} in {some!r}, not in {file.start!r}"
+            first = (
+                first if np.unique(begins[other]).size == 1 else f"do not begin in {file.start!r}; the first: {some!r}"
+            )
+    count, transition = 0, ""
+    if mdp is not None and mdp._visits is None and episodes:
+        lengths = [len(e) - e.terminated for e in episodes]  # what follows an end is not known
+        owner = np.repeat(np.arange(len(episodes)), lengths)
+        step = np.concatenate([np.arange(n) for n in lengths])
+        at, after = (
+            states[np.concatenate([e.states[k : k + n] for e, n in zip(episodes, lengths, strict=True)])]
+            for k in (0, 1)
+        )
+        did = actions[np.concatenate([e.actions[:n] for e, n in zip(episodes, lengths, strict=True)])]
+        node = step * mdp.num_states + at if mdp.step_dependent else at
+        every, which = np.unique(np.stack((node, did, after)), axis=1, return_inverse=True)
+        wrong = ~np.array([_leads(mdp, *one) for one in every.T.tolist()], dtype=bool)[which.reshape(-1)]
+        count = int(wrong.sum())
+        if count:
+            k = int(np.argmax(wrong))
+            names = file.state_names[at[k]], file.action_names[did[k]], file.state_names[after[k]]
+            transition = "episode {}, step {}: from {!r} by {!r} to {!r}".format(owner[k] + 1, step[k], *names)
+    return Strange(int(other.sum()), len(episodes), first, count, transition)
+
+
+def _leads(mdp: ConstrainedMDP, node: int, action: int, after: int) -> bool:
+    """Whether a transition has a positive probability; an action that the model does not have is another matter."""
+    g = mdp.graph
+    pairs = np.arange(g.first[node], g.first[node + 1])
+    pair = pairs[mdp.action[pairs] == action]
+    if not pair.size:
+        return True
+    outcomes = slice(int(g.start[pair[0]]), int(g.start[pair[0] + 1]))
+    return bool((g.probability[outcomes][g.successor[outcomes] == after] > 0.0).any())
+
+
+def _odd(file: PolicyFile, episodes: list[Episode], states: Int, actions: Int, cost: Int) -> Odd:
     """Steps at which an action was played that no policy of the file plays; `cost` [d]: where the log has its costs."""
-    states = log_places(log.state_names, file.state_names, [e.states for e in episodes], "state")
-    actions = log_places(log.action_names, file.action_names, [e.actions for e in episodes], "action")
     count, first = 0, ""
     for number, episode in enumerate(episodes):
         at, did = states[episode.states[:-1]], actions[episode.actions]

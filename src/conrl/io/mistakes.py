@@ -52,6 +52,14 @@ class Mistakes:
         self.found += [(int(lines[i]), tell(i), None) for i in kept]
         self._added += lines.size
 
+    def add_alike(self, kind: Hashable, lines: Int, tell: Callable[[int], str]) -> None:
+        """The same, of mistakes that are alike."""
+        few = np.argsort(lines, kind="stable")[:FEW].tolist()
+        for i in few:
+            self.add(int(lines[i]), tell(i), kind)
+        self.alike[kind] += lines.size - len(few)
+        self._added += lines.size - len(few)
+
     def take(self, others: Mistakes) -> None:
         """The mistakes that were collected elsewhere."""
         for line, what, alike in others.found:

@@ -70,6 +70,7 @@ class CsvSheet(NamedTuple):
     skip_blanks: bool = False  # cells begin after the blanks
     head: int = 0  # lines before the header that are none of the table
     strict: bool = True  # refuse anything between a closing quote and the separator
+    whole_lines: bool = False  # leave out a last line without a line end
 
     @property
     def label(self) -> str:
@@ -80,10 +81,11 @@ class CsvSheet(NamedTuple):
         return self.separator == ","
 
     def rows(self) -> Iterator[Row]:
-        with self.path.open(encoding="utf-8-sig", newline="") as stream:
+        errors = "surrogateescape" if self.whole_lines else "strict"  # a letter may be cut in two
+        with self.path.open(encoding="utf-8-sig", newline="", errors=errors) as stream:
             for _ in range(self.head):
                 stream.readline()
-            yield from self._read(stream)
+            yield from self._read(_whole(stream) if self.whole_lines else stream)
 
     def header(self) -> list[str]:
         """The first row, as texts, also if its quotes are not right; nothing if it cannot be read at all."""
@@ -93,7 +95,7 @@ class CsvSheet(NamedTuple):
         except ModelError:
             return []
 
-    def _read(self, stream: TextIO) -> Iterator[Row]:
+    def _read(self, stream: Iterable[str]) -> Iterator[Row]:
         reader = csv.reader(stream, strict=self.strict, delimiter=self.separator, skipinitialspace=self.skip_blanks)
         before = self.head
         try:
@@ -105,6 +107,13 @@ class CsvSheet(NamedTuple):
         except csv.Error as error:
             hint = "; leave nothing between a quote and the separator" if "expected after" in str(error) else ""
             stop(self.path, before + 1, f"{error} in the row that starts here{hint}")
+
+
+def _whole(stream: TextIO) -> Iterator[str]:
+    """The lines that have an end, as UTF-8."""
+    for line in stream:
+        if line.endswith(("\n", "\r")):
+            yield line if line.isascii() else line.encode("utf-8", "surrogateescape").decode("utf-8")
 
 
 def open_sheet(path: Path, is_known: Callable[[str], bool], sheet: str | None = None) -> Sheet:

@@ -72,6 +72,7 @@ class Logged(NamedTuple):
     end: int  # the state of episodes that have terminated, where it is known that nothing follows; -1 for none
     outcomes: bool = True  # whether the model pays what was seen, and not means only
     ranges: Float | None = None  # [1+d, 2]: that a step can pay, by the task; None: unknown. The model has 0 as well
+    differs: str = ""  # how the steps of the log differ, where the estimate takes them for alike
 
 
 class ConstrainedMDP(Displayed):

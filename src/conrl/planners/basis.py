@@ -21,11 +21,13 @@ class Basis(NamedTuple):
     steps: int  # of the data
     seldom: float  # share of the policy's steps whose pair was seen fewer than FEW_VISITS times
     unseen: float  # and of those whose pair was never seen
+    differs: str = ""  # how the steps of the data differ, where the estimate takes them for alike
 
     def __str__(self) -> str:
         text = f"estimated from {self.steps:,} step{'s' * (self.steps != 1)}; {_percent(self.seldom)} of its steps use "
         text += f"pairs seen fewer than {FEW_VISITS} times"
-        return text if self.unseen == 0.0 else f"{text}, {_percent(self.unseen)} pairs never seen"
+        text += "" if self.unseen == 0.0 else f", {_percent(self.unseen)} pairs never seen"
+        return f"{text}; the steps of the data differ, and the estimate averages over them" if self.differs else text
 
 
 def basis(mdp: ConstrainedMDP, parts: Iterable[tuple[float, Policy]]) -> Basis | None:
@@ -45,7 +47,8 @@ def leaning(mdp: ConstrainedMDP, used: Float) -> Basis:
         used = np.where(mdp.pair_state == mdp._log.end, 0.0, used)
     every, seldom, unseen = known_by(mdp._visits, used)
     total = max(every, 1e-300)
-    return Basis(int(mdp._visits.sum()), min(seldom / total, 1.0), min(unseen / total, 1.0))
+    differs = "" if mdp._log is None else mdp._log.differs
+    return Basis(int(mdp._visits.sum()), min(seldom / total, 1.0), min(unseen / total, 1.0), differs)
 
 
 def known_by(visits: Int, used: Float) -> tuple[float, float, float]:
