@@ -187,7 +187,7 @@ def test_playing_what_was_played_is_the_plain_mean() -> None:
 def worn() -> conrl.ConstrainedMDP:
     """The machine of the tutorial: what is best changes towards the last step."""
     pay: list[list[float]] = [
-        *([[10, 0, 3]] * 2), *([[6, 0, 1]] * 2), *([[9, 0, 4]] * 2), *([[5, 0, 1.5]] * 2),
+        *([[10.0, 0.0, 3.0]] * 2), *([[6.0, 0.0, 1.0]] * 2), *([[9.0, 0.0, 4.0]] * 2), *([[5.0, 0.0, 1.5]] * 2),
         [0, 1, 0], [-5, 1, 0], [0, 0, 0],
     ]  # fmt: skip
     return conrl.ConstrainedMDP.from_outcomes(

@@ -170,13 +170,14 @@ def assess(
     if not is_number(level) or not 0.0 < level < 1.0:
         raise SpecError(f"level is {shown(level)}; it must be between 0 and 1, such as 0.95", key=("level",))
     read_count(draws, "draws", 2, MOST_DRAWS)
+    step_dependent = read_flag(step_dependent, "step_dependent")
     seed = read_seed(seed)
     if mdp is not None:
         need_model(mdp, "assess")
     played = read_given(policy, mdp)
     episodes: Sequence[Episode] | None = None
     if isinstance(log, ConstrainedMDP):
-        if read_flag(step_dependent, "step_dependent"):
+        if step_dependent:
             raise SpecError("a model says itself whether it depends on the step; give it to estimate", key=("log",))
         model = log if log.horizon == played.horizon else log.replace(horizon=played.horizon)
     else:
