@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import conrl
-from conrl.model.transform import by_step
+from conrl.model.transform import with_own_steps
 
 Float = NDArray[np.float64]
 
@@ -378,7 +378,7 @@ def examine(spec: Spec, planner: str = "column-generation") -> tuple[str, list[s
     outcome, complaints = attempt(lambda: conrl.plan(mdp, problem, planner=planner, tol=spec.tol))
     complaints += judge(mdp, problem, outcome, truth, tol)
     ended = outcome.status if isinstance(outcome, conrl.Plan) else type(outcome).__name__
-    apart, warned = attempt(lambda: conrl.plan(by_step(mdp), problem, planner=planner, tol=spec.tol))
+    apart, warned = attempt(lambda: conrl.plan(with_own_steps(mdp), problem, planner=planner, tol=spec.tol))
     complaints += [f"by step: {x}" for x in warned + judge(mdp, problem, apart, truth, tol)]
     if isinstance(problem, conrl.Linear) and planner == "column-generation":
         complaints += _examine_start(spec, truth)

@@ -123,7 +123,7 @@ def judged(margin: Any = 0.1, tolerance: Any = 0.1) -> Any:
 LEARNER = {"task": TASK, "problem": None, "preset": "default", "seed": 1, "keep_policies": True}
 CALLS: dict[str, Call] = {
     "History": Call(judged, {"margin": 0.1, "tolerance": 0.1}),
-    "ConstrainedMDP.by_step": Call(
+    "ConstrainedMDP.step_table": Call(
         conrl.ConstrainedMDP,
         {
             "transitions": [MDP.transitions] * 3,

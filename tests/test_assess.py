@@ -706,7 +706,7 @@ def assert_round_trip(path: Path, states: Sequence[str], actions: Sequence[str])
     conrl.Policy(table).save(path, model_of(states, actions, 3))
     found = read_policy_table(path)
     assert (found.states, found.actions) == (tuple(states), tuple(actions))
-    assert found.by_step
+    assert found.step_dependent
     np.testing.assert_array_equal(found.probabilities, table)
 
 
@@ -746,7 +746,7 @@ def test_names_are_numbered_by_first_appearance(tmp_path: Path) -> None:
     path = tmp_path / "policy.csv"
     path.write_text("probability,Action,STATE\n1,go,b\n0.5,go,a\n0.5,stay,a\n\n")
     found = read_policy_table(path)
-    assert (found.states, found.actions, found.by_step) == (("b", "a"), ("go", "stay"), False)
+    assert (found.states, found.actions, found.step_dependent) == (("b", "a"), ("go", "stay"), False)
     np.testing.assert_array_equal(found.probabilities, [[[1.0, 0.0], [0.5, 0.5]]])
     path.write_text("step,state,action,probability\n1,3,1,1\n0,1,0,1.0\n")
     found = read_policy_table(path)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import conrl
 from conrl import kernels
 from conrl.cli.terminal import search_bar
-from conrl.model.transform import by_step
+from conrl.model.transform import with_own_steps
 from conrl.oracles import BackwardInduction
 from conrl.oracles.restricted import Whole
 from conrl.planners import plan_deterministic
@@ -169,9 +169,9 @@ def test_a_knapsack() -> None:
 def test_steps_of_their_own_or_not() -> None:
     """A model and the same model unrolled have the same best policy; what is proven does not change from run to run."""
     mdp = conrl.envs.make("pricing", horizon=5, limits=[2.0])
-    plans = [conrl.plan(m, deterministic=True, time_limit=FOREVER) for m in (mdp, mdp, by_step(mdp))]
+    plans = [conrl.plan(m, deterministic=True, time_limit=FOREVER) for m in (mdp, mdp, with_own_steps(mdp))]
     assert plans[0].status == "optimal"
-    reached = by_step(mdp).reached
+    reached = with_own_steps(mdp).reached
     for other in plans[1:]:
         assert np.array_equal(other.policy.mode[reached], plans[0].policy.mode[reached])
         assert (other.objective, other.bound, other.iterations) == pytest.approx(
@@ -292,7 +292,7 @@ def test_a_part_is_the_model_without_some_actions() -> None:
     """The oracle without some pairs answers as that of a model that never had them."""
     for seed in range(20):
         g = np.random.default_rng(seed)
-        mdp = by_step(random_model(seed, 5, 3, 4, 2))
+        mdp = with_own_steps(random_model(seed, 5, 3, 4, 2))
         reach = mdp.reach
         whole = Whole(mdp)
         gone = g.random(whole.pairs) < 0.4
@@ -317,7 +317,7 @@ def test_what_one_change_does() -> None:
     """Eq. (1) of `conrl.kernels.changes` against the policy with the change, evaluated."""
     for seed in range(20):
         g = np.random.default_rng(seed)
-        mdp = by_step(random_model(seed, 5, 3, 4, 2))
+        mdp = with_own_steps(random_model(seed, 5, 3, 4, 2))
         whole, rows = Whole(mdp), conrl.Linear(np.ones(mdp.num_costs)).rows(mdp)
         local = LocalSearch(whole, rows, Allowance(whole, rows))
         choice = local.first[:-1] + g.integers(0, np.diff(local.first))

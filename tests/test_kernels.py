@@ -17,7 +17,7 @@ from strategies import Spec, specs
 
 import conrl
 from conrl import kernels
-from conrl.model.transform import by_step
+from conrl.model.transform import with_own_steps
 from conrl.oracles import BackwardInduction
 from conrl.sampling import UNBOUND, Dynamics, draw
 
@@ -487,7 +487,7 @@ def test_shared_sweeps_of_other_models(kind: str, monkeypatch: pytest.MonkeyPatc
     if kind != "by step":
         mdp = mdp.with_bonus(np.random.default_rng(6).random((19, 5, 3)))
     if kind != "bonus":
-        mdp = by_step(mdp)
+        mdp = with_own_steps(mdp)
     W = directions(9, 11, 2)
     small = BackwardInduction(mdp).support_many(W)
     monkeypatch.setattr("conrl.oracles.backward_induction.WORK", 0)

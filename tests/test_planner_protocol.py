@@ -14,7 +14,7 @@ from bank import random_model
 from pages import ROOT
 
 import conrl
-from conrl.model.transform import by_step
+from conrl.model.transform import with_own_steps
 from conrl.planners import PLANNERS, Planner
 from conrl.running import ModelWorld
 
@@ -290,7 +290,7 @@ def test_the_planner_of_the_docs_plans_as_ours_do() -> None:
         (rover, conrl.Linear({"crash": 0.3}, chance={"crash": (0, 0.2)})),
         (rover, conrl.Linear(floors={"crash": 2.0 / 3.0})),
         (MDP.with_bonus(np.full((5, 3, 2), 0.05)), conrl.Linear([1.5], floors=[1.0])),
-        (by_step(MDP), conrl.Linear(LIMITS)),
+        (with_own_steps(MDP), conrl.Linear(LIMITS)),
         (MDP, conrl.Linear()),
     ):
         plan, ours = conrl.plan(mdp, problem, planner=planner), conrl.plan(mdp, problem)

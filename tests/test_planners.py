@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from strategies import Spec, specs
 
 import conrl
-from conrl.model.transform import by_step
+from conrl.model.transform import with_own_steps
 from conrl.planners import PLANNERS
 from conrl.planners.allowance import FEASIBILITY
 from conrl.planners.result import certify
@@ -460,7 +460,9 @@ def test_what_is_never_played_does_not_loosen_a_limit(fortune: float, horizon: A
         assert fleet.reward == pytest.approx(500.0, rel=1e-8)
         assert fleet.bound >= 500.0
         return
-    plan = conrl.plan(by_step(mdp) if horizon == "by step" else mdp, [limit], deterministic=horizon == "one policy")
+    plan = conrl.plan(
+        with_own_steps(mdp) if horizon == "by step" else mdp, [limit], deterministic=horizon == "one policy"
+    )
     assert plan.costs[0] <= limit * (1.0 + 2e-9)
     assert plan.rows[0].allowance <= 3e-9 * limit
     if horizon != "one policy" or fortune < 1e12:  # its search finds less there, and says so

@@ -106,7 +106,7 @@ class Policy:
         self.check(mdp)
         rho = np.zeros((mdp.repeats, mdp.num_pairs))
         self.add_occupation(mdp, 1.0, rho)
-        return mdp.by_step(rho)
+        return mdp.step_table(rho)
 
     def add_occupation(self, mdp: ConstrainedMDP, weight: float, rho: Float) -> None:
         """Add weight * occupation to rho [H, P], or its sum over steps to rho [1, P]; where each step has pairs of its

@@ -122,16 +122,16 @@ def _numbered(table: PolicyTable) -> Policy:
             raise ModelError(f"{told}; give mdp=, the model that they are of")
     silent = np.argwhere(table.probabilities.sum(axis=2) == 0.0)
     if silent.size:
-        step = f"step {silent[0][0]}, " if table.by_step else ""
+        step = f"step {silent[0][0]}, " if table.step_dependent else ""
         raise ModelError(f"it says nothing about {step}state {silent[0][1]}; give mdp=, the model that it is for")
-    return Policy(table.probabilities) if table.by_step else Stationary(table.probabilities[0])
+    return Policy(table.probabilities) if table.step_dependent else Stationary(table.probabilities[0])
 
 
 def _in_model(table: PolicyTable, mdp: ConstrainedMDP) -> Policy:
     """A policy of a CSV file for a model: where nobody comes, it may say nothing."""
     timeless = isinstance(mdp.horizon, Criterion)
-    if table.by_step == timeless or (not timeless and table.probabilities.shape[0] != mdp.horizon):
-        steps = f"{table.probabilities.shape[0]} steps" if table.by_step else "no steps"
+    if table.step_dependent == timeless or (not timeless and table.probabilities.shape[0] != mdp.horizon):
+        steps = f"{table.probabilities.shape[0]} steps" if table.step_dependent else "no steps"
         raise ModelError(f"the policy has {steps}; the model has horizon {mdp.horizon}")
     states = places_of(table.states, mdp.state_names, "state")
     full = np.zeros((table.probabilities.shape[0], mdp.num_states, mdp.num_actions))

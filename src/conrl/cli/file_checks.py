@@ -146,8 +146,8 @@ def policy(file: str) -> FileCheck:
             found = find_policy(path)
             if found.table is None:
                 return FileCheck(POLICY, found.mistakes.told(), found.mistakes.count, found.warnings)
-            warnings, (table, by_step, states, actions) = found.warnings, found.table
-            shape: tuple[int, ...] = table.shape if by_step else table.shape[1:]
+            warnings, (table, step_dependent, states, actions) = found.warnings, found.table
+            shape: tuple[int, ...] = table.shape if step_dependent else table.shape[1:]
         elif path.suffix.lower() == ".json":
             own = PolicyFile.load(path)
             shape, states, actions = own.components[0].shape, own.state_names, own.action_names

@@ -52,7 +52,7 @@ def read_given(policy: Any, mdp: ConstrainedMDP | None) -> Given:
         path = file_path(policy)
         if path.suffix.lower() == ".csv":
             table = read_policy_table(path)
-            if not table.by_step:
+            if not table.step_dependent:
                 raise ModelError(f"{path}: a policy without steps is for a process without end; assess needs a horizon")
             silent = np.flatnonzero(table.probabilities.sum(axis=(1, 2)) == 0.0)
             if silent.size:

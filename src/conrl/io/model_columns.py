@@ -43,7 +43,7 @@ class Columns(NamedTuple):
         return self.width - 1 - kept[-1]
 
     @property
-    def by_step(self) -> bool:
+    def step_dependent(self) -> bool:
         return len(self.texts) == 4
 
 

@@ -95,7 +95,7 @@ def read_rows(
             mistakes.add(WHOLE, "it has a header and no rows")
         return None
     line, state, action, successor, sound, *rest = (np.concatenate(column) for column in zip(*parts, strict=True))
-    when = rest.pop(0) if columns.by_step else None
+    when = rest.pop(0) if columns.step_dependent else None
     probability, *pay = rest
     states, actions, next_states = texts[:3]
     for at, what in cut_rows(sheet, _roles(columns, texts)):
@@ -272,7 +272,7 @@ def _steps_in(text: str) -> tuple[int, int] | None:
 
 
 def _known_states(
-    states: Codes[Cell], next_states: Codes[Cell], rows: TableRows, mistakes: Mistakes, by_step: bool
+    states: Codes[Cell], next_states: Codes[Cell], rows: TableRows, mistakes: Mistakes, step_dependent: bool
 ) -> Int:
     """The successors as states, once each is one; with steps it may be reached after the last one only."""
     new = [name for name in next_states.number if name not in states.number]
@@ -282,7 +282,7 @@ def _known_states(
     first[rows.successor[sound]] = sound
     for name in new:
         at = int(first[next_states.number[name]])
-        if at >= 0 and not by_step:
+        if at >= 0 and not step_dependent:
             near = None if mistakes.full else nearest(name, known, 0.8)
             hint = "" if near is None else f" (or did you mean {near!r}?)"
             told = f"state {name!r} occurs only as {COLUMNS[2]}; add a row that stays there with probability 1{hint}"

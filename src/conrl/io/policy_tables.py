@@ -33,7 +33,7 @@ class PolicyTable(NamedTuple):
     """What a file says: zeros where it says nothing."""
 
     probabilities: Float  # [H, S, A]; H = 1 of a policy without steps
-    by_step: bool
+    step_dependent: bool
     states: tuple[str, ...]
     actions: tuple[str, ...]
 

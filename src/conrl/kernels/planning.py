@@ -8,7 +8,7 @@ from conrl.kernels.compiling import Array, compiled, inlined
 from conrl.kernels.lanes import LANES, add, every, gather, pick, put, row
 from conrl.kernels.layout import Graph, Lines, Occupied
 
-Laid = tuple[Any, ...]  # graph, lines, occupied, initial, pay, bonus, slot_pay, slot_bonus, missing, by_step
+Laid = tuple[Any, ...]  # graph, lines, occupied, initial, pay, bonus, slot_pay, slot_bonus, missing, step_dependent
 Work = tuple[Array, ...]  # scratch: values [2, B, LANES], mu [2, 1, n], counts [P], slots [slots, LANES]
 Many = tuple[Array, ...]  # scratch: values [2, n, LANES], choice [M * LANES, LANES], pay [P, LANES]
 
@@ -255,11 +255,11 @@ def worth(
 ) -> None:
     """The expected totals of the policy choice[lane::lanes], in mean [1+d]; in the best case for w within the bonus, in
     point [1+d]. `counted`: its visits are known, in `work`."""
-    graph, _, occupied, initial, pay, bonus, _, _, _, by_step = laid
+    graph, _, occupied, initial, pay, bonus, _, _, _, step_dependent = laid
     _, mu, counts, _ = work
     size = w.size
     moved = np.zeros(size)
-    if by_step:
+    if step_dependent:
         collected(graph, occupied, initial, choice, lanes, lane, mu, pay, bonus, mean, moved)
     else:
         if not counted:

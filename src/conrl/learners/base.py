@@ -172,7 +172,7 @@ class BaseLearner(ABC):
     unsaid: ClassVar[Mapping[str, Any]] = {}  # settings younger than saved configurations, and what those mean
     reports: bool = False  # it shows something else than what it plays, as soon as it has something
     continuing: bool = False  # it learns from one unending episode
-    by_step: bool = False  # it can learn what depends on the step
+    sees_steps: bool = False  # it can learn what depends on the step
     single_episodes: bool = False  # it takes limits on single episodes
     resumes: bool = True  # it can be saved and go on
     budget: Budget | None = None  # the books of a hard budget
@@ -180,7 +180,7 @@ class BaseLearner(ABC):
     def __init__(self, task: Task, problem: Problem | Limits | None, seed: int | None, keep_policies: bool) -> None:
         if not isinstance(task, Task):
             raise SpecError(f"a learner needs a Task, not {type(task).__name__}; a model has one: mdp.task")
-        if task.step_dependent and not self.by_step:
+        if task.step_dependent and not self.sees_steps:
             raise SpecError(
                 f"{self.name} does not see the step, on which this task depends; use a learner that counts, such as "
                 "conrl, or put the step into the state"

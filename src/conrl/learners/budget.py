@@ -50,7 +50,7 @@ class Budget:
         self._never_negative = [low >= 0.0 for low, _ in ranges]
         self.step = np.array(highs)  # the worst step
         self._worst = [Fraction(high) * (1 if task.can_stop else task.horizon) for high in highs]  # before an episode
-        self.by_step = task.can_stop
+        self.can_stop = task.can_stop
 
     def __repr__(self) -> str:
         return f"Budget({', '.join(self._told(i) for i in self.limited)})"
@@ -83,7 +83,7 @@ class Budget:
 
     def may_step(self, spent: ArrayLike) -> bool:
         """Whether one more step may be played after `spent` in this episode."""
-        if not self.by_step:
+        if not self.can_stop:
             return True
         return bool((sum_up(np.asarray(spent, dtype=np.float64), self.step) <= self.left).all())
 

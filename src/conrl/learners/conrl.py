@@ -187,7 +187,7 @@ class ConRL(ReplanningLearner):
         if self.budget is not None:
             self.budget.spend_episode(episode.costs)
             if self.guard and (over := self.budget.exceeded(episode.costs)):
-                told = "may_step was not asked or not heeded" if self.budget.by_step else "propose was not heeded"
+                told = "may_step was not asked or not heeded" if self.budget.can_stop else "propose was not heeded"
                 warnings.warn(f"{over}: {told}", ModelWarning, stacklevel=3)
 
     def _planned(self) -> None:
@@ -205,7 +205,7 @@ class ConRL(ReplanningLearner):
         return self.budget is None or not self.guard or self.budget.may_step(spent)
 
     def room(self) -> Room:
-        if self.budget is None or not self.guard or not self.budget.by_step:
+        if self.budget is None or not self.guard or not self.budget.can_stop:
             return self._room
         return self.budget.left, self.budget.step
 

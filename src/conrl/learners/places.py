@@ -32,7 +32,7 @@ from conrl.spending import SpentPolicy
 class PlacesLearner(BaseLearner):
     """A learner whose knowledge is `counts`."""
 
-    by_step = True
+    sees_steps = True
 
     def __init__(self, task: Task, problem: Problem | Limits | None, seed: int | None, keep_policies: bool) -> None:
         super().__init__(task, problem, seed, keep_policies)

@@ -91,7 +91,7 @@ class TFWUCRL2(BaseLearner):
     summary = "optimistic average-reward learning with Frank-Wolfe, in one unending episode"
     paper = "Cheung (2019), Regret minimization for reinforcement learning with vectorial feedback"
     continuing = True
-    by_step = False
+    sees_steps = False
     presets: ClassVar = {
         "default": WEIGHTS,
         "authors": WEIGHTS,

@@ -89,7 +89,7 @@ def books_of(fleet: Fleet, limits: Float) -> Books:
 def _reached(stack: Stack) -> Int:
     """The pairs, or outcomes where costs are by outcome, of states that some unit can come to."""
     pairs = np.arange(stack.action.size)
-    if not stack.by_step:
+    if not stack.step_dependent:
         found: Bool = np.asarray((stack.starts > 0.0).any(axis=0))
         node = np.repeat(np.arange(stack.num_states), np.diff(stack.first))
         origin = np.repeat(node, np.diff(stack.start))

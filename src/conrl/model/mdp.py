@@ -156,10 +156,10 @@ class ConstrainedMDP(Displayed):
             read = read_tables(transitions, rewards, costs, available, horizon)
         S, A, d = read.num_states, read.num_actions, len(read.columns) - 1
         check_costs(d)
-        steps = read_criterion(read.steps if horizon is None and read.by_step else horizon, S)
-        if read.by_step and isinstance(steps, Criterion):
+        steps = read_criterion(read.steps if horizon is None and read.step_dependent else horizon, S)
+        if read.step_dependent and isinstance(steps, Criterion):
             raise ModelError(f"a model that depends on the step needs a horizon, not {steps!r}", key=("horizon",))
-        if read.by_step and steps != read.steps:
+        if read.step_dependent and steps != read.steps:
             raise ModelError(f"horizon is {steps}, but there are transitions, rewards or costs for {read.steps} steps")
         names = Names(
             read_names(state_names, S, "state_names"),
@@ -174,7 +174,7 @@ class ConstrainedMDP(Displayed):
             num_actions=A,
             num_costs=d,
             horizon=steps,
-            step_dependent=read.by_step,
+            step_dependent=read.step_dependent,
             _names=names,
             action=sealed(read.rows % A),
             graph=graph,
@@ -391,7 +391,7 @@ class ConstrainedMDP(Displayed):
         exists = self.available.reshape(-1, self.num_states, self.num_actions)
         return exists | ~exists.any(axis=2, keepdims=True)
 
-    def by_step(self, rho: Float) -> Float:
+    def step_table(self, rho: Float) -> Float:
         """[H, S, A] from rho [repeats, P]: a number for each step, state and action."""
         full = np.zeros((self.horizon, self.num_states, self.num_actions))
         if self.step_dependent:

@@ -39,7 +39,7 @@ class Outcomes(NamedTuple):
     columns: Sequence[Float]  # the reward, then each cost: per pair [P] or by outcome [N] (if P = N, the same)
 
     @property
-    def by_step(self) -> bool:
+    def step_dependent(self) -> bool:
         """Whether every step has outcomes of its own."""
         return self.steps > 0
 
@@ -105,7 +105,7 @@ class Outcomes(NamedTuple):
         """What to call pair k."""
         node, a = divmod(int(self.rows[k]), self.num_actions)
         h, s = divmod(node, self.num_states)
-        return f"{f'step {h}, ' if self.by_step else ''}state {names.state(s)!r}, action {names.action(a)!r}"
+        return f"{f'step {h}, ' if self.step_dependent else ''}state {names.state(s)!r}, action {names.action(a)!r}"
 
 
 def check_actions(graph: Graph, initial: Float, steps: int, names: Names) -> None:
@@ -113,13 +113,13 @@ def check_actions(graph: Graph, initial: Float, steps: int, names: Names) -> Non
     empty = np.diff(graph.first) == 0
     if not empty.any():
         return
-    S, by_step = initial.size, steps > 0
-    if by_step:
+    S, step_dependent = initial.size, steps > 0
+    if step_dependent:
         empty &= kernels.reachable_by_step(graph.first, graph.start, graph.successor, initial, steps).reshape(-1)
     for node in np.flatnonzero(empty)[:1].tolist():
         h, s = divmod(node, S)
-        where = f", which can be reached at step {h}," if by_step else ""
-        raise ModelError(f"state {names.state(s)!r} (index {s}){where} {NO_ACTION}{' then' * by_step}")
+        where = f", which can be reached at step {h}," if step_dependent else ""
+        raise ModelError(f"state {names.state(s)!r} (index {s}){where} {NO_ACTION}{' then' * step_dependent}")
 
 
 class _SparseRows(NamedTuple):
@@ -135,11 +135,11 @@ class _Table(NamedTuple):
 
     values: Any  # [rows] per pair; by outcome [rows, S], dense or sparse
     by_outcome: bool
-    by_step: bool
+    step_dependent: bool
 
     def at(self, rows: Int, counts: Int, successor: Array, num_rows: int) -> Float:
         """[P] of the pairs with those rows, or [N] of their outcomes, so many of each; `num_rows` of one step."""
-        if not self.by_step:
+        if not self.step_dependent:
             rows = rows % num_rows
         if not self.by_outcome:
             return np.asarray(self.values[rows])
@@ -161,7 +161,7 @@ def read_tables(
     tables = [_read_table(rewards, "rewards", sizes, differ)]
     for i, cost in enumerate(_split_costs(costs, sizes)):
         tables.append(_read_table(cost, f"costs[{i}]", sizes, differ))
-    steps = H if moves or exists.ndim == 3 or any(table.by_step for table in tables) else 0
+    steps = H if moves or exists.ndim == 3 or any(table.step_dependent for table in tables) else 0
     rows = np.flatnonzero(np.broadcast_to(exists, (steps, S, A)) if steps else exists)
     if rows.size < exists.size or rows.size + 1 != entries.start.size:
         start, kept = select(entries.start, rows if moves else rows % (S * A))
@@ -220,13 +220,13 @@ def _read_table(values: Any, what: str, sizes: tuple[int, int, int], moves: bool
     if moves and shape == (H, S, A) == (S, A, S):
         raise ModelError(f"{what} has shape {shape}, by step or by outcome: give it for both, (H, S, A, S)")
     if shape in ((S, A), (S, A, S)):
-        by_outcome, by_step = len(shape) == 3, False
+        by_outcome, step_dependent = len(shape) == 3, False
     elif H and shape in ((H, S, A), (H, S, A, S)):
-        by_outcome, by_step = len(shape) == 4, True
+        by_outcome, step_dependent = len(shape) == 4, True
     else:
         steps = f", with a leading {H} where it depends on the step" if H else ""
         raise ModelError(f"{what} has shape {shape}; expected ({S}, {A}) per pair or ({S}, {A}, {S}) by outcome{steps}")
-    return _Table(table.reshape(-1, S) if by_outcome else table.reshape(-1), by_outcome, by_step)
+    return _Table(table.reshape(-1, S) if by_outcome else table.reshape(-1), by_outcome, step_dependent)
 
 
 def is_sparse_list(values: Any) -> bool:
@@ -348,8 +348,8 @@ def read_outcomes(
     row, t, m = row[new], t[new], m[new]
     rows = np.unique(row)
     start = np.append(np.searchsorted(row, rows), row.size)
-    by_step = 0 if step is None else steps
-    return Outcomes(num_states, num_actions, by_step, rows, start, t.astype(np.int32), p, m.T)
+    step_dependent = 0 if step is None else steps
+    return Outcomes(num_states, num_actions, step_dependent, rows, start, t.astype(np.int32), p, m.T)
 
 
 def read_indices(values: ArrayLike, name: str, shape: tuple[int, ...], size: int) -> Array:

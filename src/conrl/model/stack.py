@@ -24,7 +24,7 @@ class Stack:
 
     num_states: int
     num_actions: int
-    by_step: bool  # whether every step has pairs of its own
+    step_dependent: bool  # whether every step has pairs of its own
     kinds: int
     members: int
     first: Int  # [S+1], or [H*S+1] where every step has pairs of its own
@@ -42,7 +42,7 @@ class Stack:
     @property
     def shift(self) -> int:
         """By how many nodes one step is apart from the next: 0, or S where every step has pairs of its own."""
-        return self.num_states if self.by_step else 0
+        return self.num_states if self.step_dependent else 0
 
     @property
     def kind(self) -> Int:
@@ -79,7 +79,7 @@ class Stack:
 
     def later(self, passed: int) -> Stack:
         """The same from a later step on."""
-        if passed == 0 or not self.by_step:
+        if passed == 0 or not self.step_dependent:
             return self
         pair = int(self.first[passed * self.num_states])
         outcome = int(self.start[pair])
@@ -97,7 +97,7 @@ class Stack:
 
     def stuck(self, horizon: int) -> tuple[int, int] | None:
         """A step and a state without any action that some member may come to; None if there is none."""
-        if not self.by_step:
+        if not self.step_dependent:
             return None
         begin: Float = np.asarray((self.starts > 0.0).any(axis=0), dtype=np.float64)
         reached = kernels.reachable_by_step(self.first, self.start, self.successor, begin, horizon)
@@ -139,7 +139,7 @@ def of_model(mdp: ConstrainedMDP, count: int) -> Stack:
     stack = Stack(
         num_states=mdp.num_states,
         num_actions=mdp.num_actions,
-        by_step=mdp.step_dependent,
+        step_dependent=mdp.step_dependent,
         kinds=1,
         members=1,
         first=g.first.astype(np.int64),

@@ -161,7 +161,7 @@ def rolled(
     return made._copy(pay=frozen(mdp.pay[pair]), outcome_pay=outcome_pay, **known)
 
 
-def by_step(mdp: ConstrainedMDP) -> ConstrainedMDP:
+def with_own_steps(mdp: ConstrainedMDP) -> ConstrainedMDP:
     """The same model with pairs of its own for every step."""
     if mdp.step_dependent:
         return mdp
@@ -181,7 +181,7 @@ def by_step(mdp: ConstrainedMDP) -> ConstrainedMDP:
 def with_step_costs(mdp: Any, wanted: Sequence[tuple[int, int]]) -> ConstrainedMDP:
     """The model with one more cost for each (cost, step): that cost, paid at that step only."""
     need_model(mdp, "a limit per step")
-    model = by_step(mdp)
+    model = with_own_steps(mdp)
     check_costs(model.num_costs + len(wanted))
     names = list(model.cost_names)
     for cost, step in wanted:

@@ -48,7 +48,7 @@ def of_units(transitions: Any, rewards: Any, costs: Any, available: Any, initial
     stack = Stack(
         num_states=S,
         num_actions=A,
-        by_step=False,
+        step_dependent=False,
         kinds=N,
         members=N,
         first=first.astype(np.int64),

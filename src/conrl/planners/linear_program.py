@@ -375,7 +375,7 @@ def _units(mdp: ConstrainedMDP, rows: Rows) -> Float:
 
 def markov_policy(mdp: ConstrainedMDP, rho: Float) -> Policy:
     """The policy of an occupation measure [repeats, P]; the first action where it is zero."""
-    table = mdp.by_step(rho)
+    table = mdp.step_table(rho)
     mass = table.sum(axis=2, keepdims=True)
     default = np.zeros(mdp.playable.shape)
     np.put_along_axis(default, np.argmax(mdp.playable, axis=2, keepdims=True), 1.0, axis=2)

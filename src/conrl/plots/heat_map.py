@@ -50,7 +50,7 @@ def played(mdp: ConstrainedMDP, mixture: Mixture) -> Float:
     for weight, policy in zip(mixture.weights.tolist(), mixture.policies, strict=True):
         policy.add_occupation(mdp, weight, rho)
     if not isinstance(mdp.horizon, Criterion):
-        return mdp.by_step(rho)
+        return mdp.step_table(rho)
     table = np.zeros((1, mdp.num_states, mdp.num_actions))
     table[0, mdp.pair_state, mdp.action] = rho[0]
     return table

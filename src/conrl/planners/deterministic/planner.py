@@ -12,7 +12,7 @@ from conrl.arguments import frozen, read_positive
 from conrl.errors import InfeasibleError, RunError, SpecError
 from conrl.model import ConstrainedMDP
 from conrl.model.criteria import need_steps
-from conrl.model.transform import by_step
+from conrl.model.transform import with_own_steps
 from conrl.oracles import BackwardInduction, LargeBackwardInduction, exact_oracle
 from conrl.oracles.restricted import Whole
 from conrl.planners.column_generation.search import Conflict
@@ -51,7 +51,7 @@ def plan_deterministic(
     exact = exact_oracle(model)
     if not isinstance(exact, (BackwardInduction, LargeBackwardInduction)) or model.bonus is not None:
         raise SpecError(f"{own} takes models without a bonus and with known probabilities", key=("deterministic",))
-    tree = Tree(Whole(by_step(model)._copy(_visits=None, origin=None)), rows, tol, clock)
+    tree = Tree(Whole(with_own_steps(model)._copy(_visits=None, origin=None)), rows, tol, clock)
     try:
         mixture = tree.run(report)
     except Conflict as conflict:
