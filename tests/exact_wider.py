@@ -622,7 +622,7 @@ class Endless:
     # -- end components, by taking away what may leave ----------------------------------------------------
 
     def staying(self) -> set[int]:
-        """The pairs, by number, that can be played for ever: those that keep within an end component."""
+        """The pairs, by number, that can be played forever: those that keep within an end component."""
         kept = set(range(len(self.pairs)))
         while True:
             follows: dict[int, set[int]] = {}
@@ -718,7 +718,7 @@ class Endless:
         transient = [s for s in seen if s not in recurrent]
         visits = _visits(transient, chain, self.initial)
         if not isinstance(self.criterion, conrl.Average):
-            assert not any(any(pay[s]) for s in recurrent), "the policy pays for ever"
+            assert not any(any(pay[s]) for s in recurrent), "the policy pays forever"
             return tuple(total(visits[s] * pay[s][i] for s in transient) for i in range(self.size))
         value = [ZERO] * self.size
         for group in {frozenset(reach[s]) for s in recurrent}:

@@ -152,7 +152,7 @@ def test_total_is_its_program() -> None:
         mdp = conrl.ConstrainedMDP(T, r, c, horizon=conrl.Total(), initial=start)
         inside = end_components(Reachable.of(mdp))
         if mdp.pay[Reachable.of(mdp).pairs[inside.inside]].any():
-            with pytest.raises(conrl.ModelError, match="it can stay for ever"):
+            with pytest.raises(conrl.ModelError, match="it can stay forever"):
                 exact_oracle(mdp)
             refused += 1
             continue
@@ -279,10 +279,10 @@ def test_one_state_no_costs_and_unreachable_states() -> None:
     for horizon, value in ((conrl.Discounted(0.5), 4.0), (conrl.Average(), 2.0)):
         assert conrl.plan(conrl.ConstrainedMDP([[[1.0]]], [[2.0]], None, horizon)).reward == pytest.approx(value)
     assert conrl.plan(conrl.ConstrainedMDP([[[1.0]]], [[0.0]], None, conrl.Total())).reward == 0.0
-    # State 1 pays for ever, and nothing leads there.
+    # State 1 pays forever, and nothing leads there.
     apart = conrl.ConstrainedMDP([[[1.0, 0.0]], [[0.0, 1.0]]], [[0.0], [9.0]], None, conrl.Total())
     assert conrl.plan(apart).reward == 0.0
-    with pytest.raises(conrl.ModelError, match=r"in '1' it can stay for ever, and action '0' in state '1' pays"):
+    with pytest.raises(conrl.ModelError, match=r"in '1' it can stay forever, and action '0' in state '1' pays"):
         conrl.plan(apart.replace(initial=1))
 
 
@@ -386,7 +386,7 @@ def test_who_needs_a_horizon_says_so_in_one_line() -> None:
         conrl.evaluate(mdp, conrl.plan(mdp.replace(horizon=3)))
     with pytest.raises(conrl.ModelError, match="the policy is stationary, and the model has 3 steps"):
         conrl.evaluate(mdp.replace(horizon=3), conrl.plan(mdp))
-    with pytest.raises(conrl.ModelError, match="comes back to state 'A' for ever"):
+    with pytest.raises(conrl.ModelError, match="comes back to state 'A' forever"):
         conrl.evaluate(mdp.replace(horizon=conrl.Total()), conrl.Stationary([[1, 0], [1, 0]]))
     with pytest.raises(conrl.SpecError, match=r"steps is for models with Average\(\)"):
         conrl.simulate(mdp, conrl.plan(mdp), 10, steps=5)
@@ -410,7 +410,7 @@ def test_the_command_line_plans_without_a_horizon(tmp_path: Path) -> None:
     assert "discount 0.95" in run("plan", path, "--discount", "0.95", "--limit", "cost=5")
     assert '"criterion": "average of a step"' in run("plan", path, "--average", "--json")
     assert "flat from 1 on" in run("frontier", path, "--average")
-    assert "can stay for ever" in run("plan", path, "--total")
+    assert "can stay forever" in run("plan", path, "--total")
     assert "--average and --total were given" in run("plan", path, "--average", "--total")
     assert "--discount: discount is 2.0" in run("plan", path, "--discount", "2")
     assert "total until it ends" in run("plan", "gymnasium:FrozenLake-v1", "--total")

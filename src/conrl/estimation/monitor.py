@@ -8,7 +8,7 @@ promise, which is within the limit; so the alarm for it, at the same bar, adds n
 
 Episodes count in the order of the log, up to the first one that has not ended: those that end early would otherwise be
 counted before those that began with them, and short episodes are not like long ones. An episode that was overtaken, by
-a later one that has ended after more steps, will hardly end: that is said, as it would keep the monitor blind for ever.
+a later one that has ended after more steps, will hardly end: that is said, as it would keep the monitor blind forever.
 It may be given up. Which episodes those are must not depend on what they paid, else the tests are about the others.
 
 Also counted: steps at which something was played that the policy never plays there, and what the model rules out (first

@@ -157,7 +157,7 @@ def reading(path: Path) -> Iterator[None]:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
             raise ModelError(f"is a directory, not a file: {path}")
-        if not stat.S_ISREG(mode):  # a pipe would wait for ever
+        if not stat.S_ISREG(mode):  # a pipe would wait forever
             raise ModelError(f"not a regular file: {path}")
         yield
     except FileNotFoundError:

@@ -18,7 +18,7 @@ def reachable(first: Array, start: Array, successor: Array, initial: Array, hori
 
     `since` is the step at which a state is first reached, `horizon` if never. The sets of states that can be occupied
     at steps 0, 1, .. stand one after the other in `members`, sizes[h] of them for step h. A set that repeats is stored
-    once (it then repeats for ever). Once every state has been reached all of them are kept: at most too many.
+    once (it then repeats forever). Once every state has been reached all of them are kept: at most too many.
     """
     num_states = first.size - 1
     since = np.empty(num_states, np.int64)

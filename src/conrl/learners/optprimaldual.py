@@ -30,7 +30,7 @@ ln A / step + step (H (1 + I rho))^2 K / 2 of mirror ascent and rho^2 / (2 step)
 Deviations:
 
 - The preset "theory" has scale 1, k for K and 1 for rho, as neither is known beforehand. The multipliers are not kept
-  below rho, as a guess that is too low would price the limits wrongly for ever. The paper's regret bound is for its own
+  below rho, as a guess that is too low would price the limits wrongly forever. The paper's regret bound is for its own
   steps, not for these:
 
       step_k = sqrt(2 ln A / k) / (H (1 + R)),   dual_step_k = 1 / (H sqrt(R k))

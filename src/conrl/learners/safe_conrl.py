@@ -25,7 +25,7 @@ Policies come from column generation: (1) over the policies so far has prices la
     optimism R + (1 - optimism) R_hat - lambda.U
 
 joins them, until it gains nothing. Before an even episode the optimism is 1, whatever else is asked for: an estimate
-says nothing good of what was never tried, and would leave some of it so for ever. Greedy is exact in what it says of
+says nothing good of what was never tried, and would leave some of it so forever. Greedy is exact in what it says of
 its policy, and not always the best policy: what is safe does not depend on it. The policies with weight are kept for
 the next plan, and bounded anew, as B shrinks.
 

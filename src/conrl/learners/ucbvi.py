@@ -17,7 +17,7 @@ and the greedy policy is played. r_max is the upper end of the range, at least 0
   the union over the pairs, steps and counts n (with delta / (2 n^2) each), asks for no more than 1.3 H w sqrt(L / N).
 - Values are kept below what the steps left can pay, not below H.
 - `monotone`: the minimum with the episode before. It is part of the paper's algorithm (Algorithm 2), which is
-  optimistic at every episode; with a smaller bonus one estimate that is too low would stay for ever, so that the
+  optimistic at every episode; with a smaller bonus one estimate that is too low would stay forever, so that the
   default leaves it out.
 - `scale`: at 1 the bonus is the paper's, and far too wide to be of use: with L = 15 it is below H w, which is all that
   a value can differ by, after 11000 visits.

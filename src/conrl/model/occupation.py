@@ -174,13 +174,13 @@ def recurrent_classes(begin: Int, column: Int) -> Int:
 
 
 def _refuse_paid(mdp: ConstrainedMDP, share: Float, states: Int) -> None:
-    """Refuse a policy that is paid for ever."""
+    """Refuse a policy that is paid forever."""
     stays = np.zeros(mdp.num_states, dtype=bool)
     stays[states] = True
     pays = np.flatnonzero(stays[mdp.pair_state] & (share > 0.0) & mdp.pays)
     if pays.size:
         state, action = int(mdp.pair_state[pays[0]]), int(mdp.action[pays[0]])
         raise ModelError(
-            f"the policy comes back to state {mdp.state_name(state)!r} for ever, where action "
+            f"the policy comes back to state {mdp.state_name(state)!r} forever, where action "
             f"{mdp.action_name(action)!r} pays: its total has no end; use Discounted(..), Average() or a horizon"
         )

@@ -2,11 +2,11 @@
 
 *Discounted*: the probabilities times the discount. What is missing of 1 is the end.
 
-*Total* and *average*: an *end component* is a set of states, and actions in them, that can be kept to for ever and in
+*Total* and *average*: an *end component* is a set of states, and actions in them, that can be kept to forever and in
 which every state leads to every other one. Whatever is played, the pairs that occur again and again are such a set,
 with probability 1 (de Alfaro 1997, Theorem 3.2), and the largest ones share no state. Each becomes one node, with the
 pairs that lead out of it and one more, to *stay*, which leads nowhere: within a component every state, and so every
-way out, can be reached with certainty. No policy of what is left goes on for ever.
+way out, can be reached with certainty. No policy of what is left goes on forever.
 
 `steps` certifies that: a function with  steps(s) >= 1 + sum_s' p(s' | s, a) steps(s')  for every pair, which makes it a
 bound on the steps to come.

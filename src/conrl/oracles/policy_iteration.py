@@ -85,7 +85,7 @@ class PolicyIteration:
             chosen[: self.n] = self._start
             chain, b = self._chain(chosen, pay)
             flat[: self.n] = chain.values(b, 1e-9)
-        if self.is_long:  # an action is taken only for what it gains: others may go on for ever
+        if self.is_long:  # an action is taken only for what it gains: others may go on forever
             tie = max(tie, LONG_TIE * size)
         else:
             kernels.improve(self._lines, self.n, slots, tie, V, W, choice)

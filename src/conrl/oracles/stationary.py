@@ -6,7 +6,7 @@ its best case for w) is found with a proven bound on its value (`policy_iteratio
 answers. Its value vector is x.(r, c), with x the expected visits, whose residual is known.
 
 Probabilities of a pair are taken in proportion: those that add up to 1 - 1e-10 would end a total by themselves.
-A total is one number only if nothing is paid for ever: an end component with a pair that pays is refused by name.
+A total is one number only if nothing is paid forever: an end component with a pair that pays is refused by name.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _row_sums(reduced: Reduced) -> tuple[float, float]:
 
 
 def _refuse_paid(mdp: ConstrainedMDP, part: Reachable, components: Components) -> None:
-    """Refuse end components that pay for ever, by name."""
+    """Refuse end components that pay forever, by name."""
     inside = np.flatnonzero(components.inside)
     behind = part.pairs[inside]
     pays = mdp.pays[behind]
@@ -187,6 +187,6 @@ def _refuse_paid(mdp: ConstrainedMDP, part: Reachable, components: Components) -
     pair = int(part.pairs[k])
     raise ModelError(
         f"Total() needs a process that ends, or stays where nothing is paid: in {', '.join(names)}{more} it can stay "
-        f"for ever, and action {mdp.action_name(int(mdp.action[pair]))!r} in state "
+        f"forever, and action {mdp.action_name(int(mdp.action[pair]))!r} in state "
         f"{mdp.state_name(int(mdp.pair_state[pair]))!r} pays; use Discounted(..), Average() or a horizon"
     )

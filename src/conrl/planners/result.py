@@ -254,7 +254,7 @@ class Plan(Displayed, Framed, Plotted):
     def policy(self) -> Any:
         """One Markov policy with the value of the mixture in this model; a `Stationary` one if that has no horizon.
 
-        With `Average()` or `Total()` there may be none: half of the time for ever in one place and half in another is
+        With `Average()` or `Total()` there may be none: half of the time forever in one place and half in another is
         no stationary policy. Then it is the `mixture` itself, of which one policy is drawn at the start, and `message`
         says so.
         """
@@ -294,7 +294,7 @@ class Plan(Displayed, Framed, Plotted):
         rho = np.zeros((1, self.mdp.num_pairs))
         try:
             one.add_occupation(self.mdp, 1.0, rho)
-        except (ModelError, RunError):  # it is paid for ever, or for too long
+        except (ModelError, RunError):  # it is paid forever, or for too long
             return False
         value, sizes = rho[0] @ self.mdp.pay, rho[0] @ np.abs(self.mdp.pay)
         mixed = self.weights @ self.values
