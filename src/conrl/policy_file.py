@@ -355,6 +355,7 @@ class PolicyFile(Displayed, Framed):
 
     @classmethod
     def _read(cls, record: Any) -> PolicyFile:
+        """A file's record, refused at its first entry that makes no sense."""
         if not isinstance(record, dict) or record.get("format") != FORMAT:
             raise ModelError(f"its format is not {FORMAT!r}")
         if not is_int(record.get("version")) or record["version"] != VERSION:
@@ -525,6 +526,7 @@ def _names(record: dict[str, Any], what: str) -> tuple[str, ...]:
 
 
 def _read_promise(given: Any, names: tuple[str, ...]) -> Promise | None:
+    """What a file promises of its policy, if it says; checked entry by entry."""
     num_costs = len(names)
     if given is None:
         return None

@@ -109,6 +109,7 @@ def _fleet_simulation_table(simulation: Record) -> Group:
 
 
 def _certificate(record: Record, plan: Plan) -> Table:
+    """What was found, and the proof of how good it is."""
     facts = words()
     facts.add_row("reward", Text(precise(record["reward"]), "bold"))
     if plan.mdp.bonus is not None:

@@ -59,6 +59,7 @@ def _at(place: str) -> Iterator[None]:
 
 
 def _read_csv(path: Path, asked: Asked, cut_off: bool = False) -> Table:
+    """A CSV file as a table of numbered names and numbers, in blocks of rows."""
     try:
         theirs = asked.columns.values()
         sheet = open_csv(path, lambda name: is_known(name) or name.strip() in theirs)._replace(whole_lines=cut_off)

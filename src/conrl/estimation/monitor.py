@@ -187,6 +187,7 @@ class Monitoring(Displayed, Framed, Plotted):
         return {**table, **known, **ends, "verdict": [w.verdict for w in self.totals]}
 
     def _display(self) -> Display:
+        """The totals that are watched, and above all what makes their numbers worthless."""
         columns = dict(self._columns())
         shown = ("name", "promised", "limit", "floor", "mean", "low", "high", "odds", "verdict")
         odd = self.odd

@@ -96,6 +96,7 @@ def subject_of(model: ConstrainedMDP | Fleet, problem: Problem) -> Subject:
 
 
 def _of_model(mdp: ConstrainedMDP, problem: Linear | Knapsack) -> Subject:
+    """What the page of a model is about: the problem, its rows, and the facts that stand above it."""
     if mdp.bonus is not None:
         raise SpecError("the model carries a bonus, and its best case is no policy to look at; explore it without")
     steps = 1 if isinstance(mdp.horizon, Criterion) else mdp.horizon

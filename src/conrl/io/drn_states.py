@@ -89,6 +89,7 @@ class States:
         self.known: dict[str, float] = {}  # numbers that were read before
 
     def read(self) -> Body:
+        """All lines, in order; what a line begins with says what it is."""
         for text in self.lines:
             if text[0].isdigit():  # most lines are outcomes
                 self._outcome(text)

@@ -84,6 +84,7 @@ def _made(function: Any, make: Callable[[], Any], work: Callable[..., int] | Non
 
 
 def _compiled(function: Any) -> Any:
+    """The function compiled by numba, with our cache where one can be kept."""
     import numba
     from numba.core.compiler_lock import global_compiler_lock
 

@@ -39,6 +39,7 @@ def planned(
 
 
 def _answer(planner: Planner, mdp: ConstrainedMDP, problem: Problem, start: Arrays | None, relax: bool) -> Plan:
+    """The plan of a planner; of one that is not ours, only after it was looked at."""
     if is_ours(planner):
         return planner.plan(mdp, problem, start=start, relax=relax)
     with theirs(f"planner {planner.name!r} failed", passing=(InfeasibleError, MemoryError)):

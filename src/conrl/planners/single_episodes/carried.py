@@ -64,6 +64,7 @@ def limited(mdp: ConstrainedMDP, problem: Linear, chance: Tail | None, cost: int
 
 
 def _carried(mdp: ConstrainedMDP, problem: Linear, tails: tuple[Tail, ...], who: str) -> Carried:
+    """`carried`, of the limits on single episodes that are given."""
     model, rows = replace(problem, never=None, chance=None, cvar=None, grid=None).bind(mdp)
     tracked, down = bracketed(model, tails, problem.grids(mdp))
     if down is not None:
