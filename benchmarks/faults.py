@@ -46,6 +46,7 @@ TEMPORARY = ".conrl-*.tmp"
 PROGRESS = " runs ended"  # what a study says meanwhile
 LOCKS = ("lock", ".lock")
 PRINTED = "printed.json"  # in `out`: what a command prints that writes no file
+FAILED = "failed.txt"
 RESUMED = ("config.json", "checkpoint.npz", "progress.csv")  # files of a run, which change while it goes on
 
 MAIN = "from conrl.cli.main import main; main(prog_name='conrl')"
@@ -236,9 +237,13 @@ class Try:
             if fnmatch(Path(name).name, TEMPORARY):
                 if not killed:
                     self.lost.append(f"{name} is left")
-            elif not (self.varies(name) or name == PRINTED or self.is_part(name, data)):
+            elif not (self.varies(name) or name == PRINTED or self.is_part(name, data) or self.told(name)):
                 self.lost.append(f"{name}: {len(data)} bytes that are neither old nor new")
         self.lost += [f"{name} is gone" for name in self.before if name not in found and name != PRINTED]
+
+    def told(self, name: str) -> bool:
+        """Whether it is the traceback of a run that failed, as exit code 4 says."""
+        return Path(name).name == FAILED and "exit 4" in self.said
 
     def is_part(self, name: str, data: bytes) -> bool:
         """Whether a file is old or new; or, in a run, anything between."""
