@@ -15,6 +15,7 @@ from rich.text import Text
 
 from conrl.cli.json_records import Record
 from conrl.cli.terminal import Numbers, words
+from conrl.errors import printable
 from conrl.wording import counted
 
 if TYPE_CHECKING:
@@ -48,13 +49,14 @@ def titled(title: str, table: Numbers, notes: Sequence[Text] = ()) -> Group:
 
 def check_tables(name: str, found: FileCheck, guessed: bool) -> Parts:
     """What is in a file, and what to look at again; or how many mistakes it has, and what it was taken for."""
+    name = printable(name)
     if found.count:
         doubt = "; if it is something else, say so with --as" if guessed else ""
         return [Text(f"{name}: {counted(found.count, 'mistake')}, read as a {found.kind}{doubt}", "bold")]
     facts = words()
     for what, fact in found.facts.items():
         facts.add_row(what, fact)
-    notes = [Text(f"{note[:1].upper()}{note[1:]}.") for note in found.notes]
+    notes = [Text(printable(f"{note[:1].upper()}{note[1:]}.")) for note in found.notes]
     return [Text(f"{name}: {found.title}", "bold"), facts, *notes, Text("No mistakes.")]
 
 
