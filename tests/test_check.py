@@ -181,10 +181,13 @@ def test_a_very_long_list_of_mistakes(files: Path) -> None:
     rows = "".join(f"{i},0,a,go,x{i},a,0\n" for i in range(5_000))
     Path("log.csv").write_text(LOG.splitlines()[0] + "\n" + rows)
     result = run("check", "log.csv")
-    assert result.stderr.count("\n") == 51
-    assert result.stderr.endswith("and 4950 more\n")
+    assert result.stderr.count("\n") == 1
+    assert "(the first of 5,000 lines with this mistake)" in result.stderr
     listed = json.loads(run("check", "log.csv", "--json").stdout)
-    assert (listed["count"], len(listed["mistakes"])) == (5_000, 1_000)
+    assert (listed["count"], len(listed["mistakes"])) == (1, 1)
+    Path("log.csv").write_text(LOG.splitlines()[0] + "\n" + "0,0,a\n" * 5_000)  # each row is short by itself
+    result = run("check", "log.csv")
+    assert result.stderr.count("\n") <= 51
 
 
 def test_columns_of_a_log_by_other_names(files: Path) -> None:

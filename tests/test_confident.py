@@ -781,6 +781,7 @@ def constant(cost: float, unseen_state: bool) -> conrl.Log:
 
 @pytest.mark.parametrize("unseen_state", [False, True])
 @pytest.mark.parametrize("cost", [3.0, -3.0])
+@pytest.mark.filterwarnings("ignore:the steps of the log differ")
 def test_what_every_step_costs_is_not_doubted(cost: float, unseen_state: bool, tmp_path: Path) -> None:
     """That a pair never tried pays 0 in the estimate is made up: no plan fears it."""
     model = conrl.estimate(constant(cost, unseen_state), horizon=5)

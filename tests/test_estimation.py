@@ -1135,6 +1135,7 @@ def test_an_estimate_is_read_back_from_a_file(tmp_path: Path) -> None:
         assert outcomes_of(again) == outcomes_of(model)
 
 
+@pytest.mark.filterwarnings("ignore:the steps of the log differ")
 def test_the_tails_of_an_estimate_are_those_of_the_log() -> None:
     """One pair that costs 10 in one step of ten: 5 such steps exceed 10 with probability 1 - 0.9^5 - 5 0.1 0.9^4."""
     costs = np.zeros((40, 5))

@@ -394,6 +394,7 @@ def ended(by_step: bool) -> conrl.ConstrainedMDP:
 
 
 @pytest.mark.parametrize("by_step", [False, True])
+@pytest.mark.filterwarnings("ignore:the steps of the log differ")
 def test_what_has_ended_pays_nothing_and_stays(by_step: bool) -> None:
     mdp = ended(by_step)
     posterior = Posterior(mdp)
@@ -418,6 +419,7 @@ def test_first_states_are_dirichlet() -> None:
     np.testing.assert_allclose(np.cov(drawn), law.cov(), atol=0.1 * law.cov().max())
 
 
+@pytest.mark.filterwarnings("ignore:the steps of the log differ")
 def test_a_known_first_state_stays() -> None:
     mdp = conrl.estimate(bandit([binary(5, 2)]))
     np.testing.assert_array_equal(Posterior(mdp).first_states(0, 0), 1.0)
@@ -783,6 +785,7 @@ def test_the_value_at_the_means_is_that_of_the_mean_model(play: Play) -> None:
     assert (found.deviation >= 0.0).all()
 
 
+@pytest.mark.filterwarnings("ignore:the steps of the log differ")
 def test_more_visits_leave_less_open() -> None:
     deviation = []
     for times in (1, 4, 16):

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numba
@@ -319,10 +320,10 @@ def test_threads_compile_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Any)
     assert before == config.SLP_VECTORIZE
 
 
-def test_who_waits_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_is_told_once() -> None:
     told: list[int] = []
-    monkeypatch.setattr(compiling, "TELL", [lambda k=k: told.append(k) for k in range(1000)])
-    together(*[compiling.tell_once] * THREADS)
+    waiting = [partial(told.append, k) for k in range(1000)]
+    together(*[partial(compiling.tell_once, waiting)] * THREADS)
     assert sorted(told) == list(range(1000))
 
 
