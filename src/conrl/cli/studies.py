@@ -130,7 +130,7 @@ def reproduce_figure(figure: str, quick: bool, directory: Path, workers: int | N
     import_polars()  # what the summary needs is missed now, not after half an hour
     full = builtin_spec(figure)
     code = play(quickened(full, QUICK) if quick else full, directory, workers, dask)
-    if code == 130:
+    if code != 0:  # a figure of some of the runs would pass for one of all
         return code
     study = load(directory)
     there = {(run.environment, run.algorithm, run.seed): run.episodes for run in study.runs}
@@ -152,7 +152,7 @@ def reproduce_dope(name: str, quick: bool, directory: Path, workers: int | None,
     full = builtin_spec(name)
     spec = quickened(full, dict.fromkeys((job.algorithm for job in full.jobs), QUICK_DOPE)) if quick else full
     code = play(spec, directory, workers, dask, BLOCKS)
-    if code == 130:
+    if code != 0:
         return code
     arms = dope.load_arms(spec, directory)
     note = f"Quick: {QUICK_SEEDS} seeds and {QUICK_DOPE:,} episodes." if quick else ""
