@@ -322,7 +322,7 @@ def test_threads_compile_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Any)
 
 def test_who_waits_is_told_once() -> None:
     told: list[int] = []
-    waiting = [partial(told.append, k) for k in range(1000)]
+    waiting: list[Callable[[], None]] = [partial(told.append, k) for k in range(1000)]
     together(*[partial(compiling.tell_once, waiting)] * THREADS)
     assert sorted(told) == list(range(1000))
 
