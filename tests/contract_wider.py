@@ -414,8 +414,6 @@ def judge_deterministic(truth: Truth, outcome: conrl.Plan | Exception) -> list[s
     optimum = max((z[0] for z in kept), default=None)
     if isinstance(outcome, conrl.InfeasibleError):
         return [] if optimum is None else [f"called infeasible, but a deterministic policy earns {show(optimum)}"]
-    if _left_open(truth, outcome):
-        return []
     if isinstance(outcome, Exception):
         return [f"{type(outcome).__name__}: {outcome}"]
     if broken := _finite(outcome):

@@ -187,7 +187,10 @@ def test_a_very_long_list_of_mistakes(files: Path) -> None:
     assert (listed["count"], len(listed["mistakes"])) == (1, 1)
     Path("log.csv").write_text(LOG.splitlines()[0] + "\n" + "0,0,a\n" * 5_000)  # each row is short by itself
     result = run("check", "log.csv")
-    assert result.stderr.count("\n") <= 51
+    assert result.stderr.count("\n") == 51
+    assert result.stderr.endswith("and 4950 more\n")
+    listed = json.loads(run("check", "log.csv", "--json").stdout)
+    assert (listed["count"], len(listed["mistakes"])) == (5_000, 1_000)
 
 
 def test_columns_of_a_log_by_other_names(files: Path) -> None:
