@@ -17,7 +17,7 @@ from conrl.errors import ModelError, SpecError, shown
 from conrl.evaluation import unwrapped
 from conrl.mixture import Mixture, parts_of
 from conrl.model import ConstrainedMDP
-from conrl.model.counting import Counter, TooManyTotals, simplest
+from conrl.model.counting import Counter, Sums, TooManyTotals, simplest
 from conrl.model.mdp import need_model
 from conrl.model.tracking import Tracked, track, track_as
 from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
@@ -39,6 +39,7 @@ class Distribution(Displayed, Framed, Plotted):
     totals: Float
     probabilities: Float
     exact: tuple[Fraction, ...]  # the totals as rationals
+    sums: Sums
 
     def __repr__(self) -> str:
         ends = f"{self.totals[0]:.6g}..{self.totals[-1]:.6g}"
@@ -61,10 +62,11 @@ class Distribution(Displayed, Framed, Plotted):
         return float(self.totals[np.flatnonzero(self.probabilities > 0.0)[-1]])
 
     def exceed(self, threshold: float) -> float:
-        """The probability of a total above a threshold."""
+        """The probability of a total above a threshold, which means what it means in a limit: totals are not above it
+        by what rounding may have taken from it."""
         if not is_number(threshold):
             raise SpecError(f"threshold is {shown(threshold)}; it must be a number", key=("threshold",))
-        bar = simplest(float(threshold))
+        bar = self.sums.reach(float(threshold))
         return float(self.probabilities[np.array([total > bar for total in self.exact])].sum())
 
     def cvar(self, level: float) -> float:
@@ -111,7 +113,8 @@ def distribution(mdp: ConstrainedMDP, policy: Any, cost: int | str = 0) -> Distr
             found[total] = found.get(total, 0.0) + (1.0 - skip) * weight * p
     exact = tuple(sorted(found))
     totals = np.array([float(x) for x in exact])
-    return Distribution(mdp.cost_names[index], totals, np.array([found[x] for x in exact]), exact)
+    probabilities = np.array([found[x] for x in exact])
+    return Distribution(mdp.cost_names[index], totals, probabilities, exact, mdp._sums(index))
 
 
 def _one_distribution(mdp: ConstrainedMDP, policy: Policy, index: int) -> list[tuple[Fraction, float]]:
