@@ -14,9 +14,9 @@ stands for every total up to
     m + (n + 2) 2^-51 max(|m|, n c)                                                       (1)
 
 where n costs are added up and, if they may have both signs, c is the largest size of one (else 0: no sum of some is
-then larger than the total). Let s be the sum of their sizes, at most the maximum in (1), and u = 2^-53. A sum in doubles
-is at most (n - 1) u s off, in whatever order (Rump 2012), and 2 n u s if each is rounded up; a cost is read as a
-fraction at most 8 u of it away. Together that is (3 n + 7) u s, less than (4 n + 8) u s. Totals that differ by more
+then larger than the total). Let s be the sum of their sizes, at most the maximum in (1), and u = 2^-53. A sum in
+doubles is at most (n - 1) u s off, in whatever order (Rump 2012), and 2 n u s if each is rounded up; a cost is read as
+a fraction at most 8 u of it away. Together that is (3 n + 7) u s, less than (4 n + 8) u s. Totals that differ by more
 than (1) allows stay different.
 
 Where no cost is negative, a total above the largest threshold stays above it: it is counted as the first whole number
@@ -50,6 +50,7 @@ EXACT, UP, DOWN = 0, 1, -1  # how costs are rounded to units
 ROUNDED = Fraction(1, 2**50)  # of a double: how far off what was meant it may be
 SIMPLE = 2**40  # numerator times denominator, at the most
 LAST = Fraction(1, 2**51)
+MOST_ADDED = 2000  # costs that a budget may be a sum of; with very many, rounding would be as much as whole units
 NEAR = Fraction(1, 10**6)  # of a unit: how far off a multiple of it an amount from outside may be, by rounding
 
 Spent = tuple[int, ...]  # what was spent of each counted cost, in its unit
@@ -111,9 +112,9 @@ class Sums(NamedTuple):
     size: float = 0.0
 
     @classmethod
-    def of(cls, steps: int, low: float, high: float) -> Sums:
-        """Of costs in a range."""
-        return cls(steps, max(-low, high) if low < 0.0 < high else 0.0)
+    def of(cls, steps: int, low: float, high: float, times: int = 1) -> Sums:
+        """Of costs in a range; with `times`, of so many episodes, or units, together."""
+        return cls(min(times * steps, max(steps, MOST_ADDED)), max(-low, high) if low < 0.0 < high else 0.0)
 
     def reach(self, threshold: float) -> Fraction:
         """The largest total that is not above a threshold, but for rounding: (1)."""

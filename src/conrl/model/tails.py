@@ -56,9 +56,7 @@ class Tail(NamedTuple):
         return f"{self.quantity(cost_names)} <= {self.bound:.10g}"
 
 
-def read_tails(
-    given: Mapping[str, Any], cost_names: Sequence[str], sums: Callable[[int], Sums]
-) -> tuple[Tail, ...]:
+def read_tails(given: Mapping[str, Any], cost_names: Sequence[str], sums: Callable[[int], Sums]) -> tuple[Tail, ...]:
     """The limits on single episodes that were given by kind, then by cost name (or in a list, by position); `sums` says
     what the total of a cost is a sum of."""
     tails: list[Tail] = []
