@@ -7,6 +7,7 @@ exceeded by `ALLOWED` x |bound| plus the rounding of evaluating it, and a bound 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -156,9 +157,7 @@ class Truth:
         for quantiles in itertools.product(*options):
             extras, own = list(self.extras), list(rows)
             for t, tail, x in zip(quantiles, self.cvars, more[len(self.lines) :], strict=True):
-                unit = Fraction(
-                    1, np.lcm.reduce([t.denominator for t in self.unrolled.totals(tail.cost)], dtype=object)
-                )
+                unit = Fraction(1, math.lcm(*(t.denominator for t in self.unrolled.totals(tail.cost))))
                 extras.append(Extra("excess", tail.cost, t, unit))
                 bound = (self.threshold(tail) + x - t) * (1 - simplest(tail.share)) / unit
                 own.append((self.world.num_costs + len(extras) - 1, 1, bound))
@@ -178,10 +177,11 @@ class Truth:
         hidden = SMALLEST * H * self.mdp.num_pairs
         largest = [Fraction(float(x)) for x in np.abs(self.mdp.pay).max(axis=0)]
         largest += [largest[1 + e.cost] if e.kind == "at step" else ONE for e in self.extras]
-        return [
-            ROUNDING_UNITS * H * EPSILON * size + hidden * (1 + x)
-            for size, x in zip(self.whole.sizes, largest, strict=True)
-        ]
+        sizes = list(self.whole.sizes)
+        for i, e in enumerate(self.extras, 1 + self.world.num_costs):
+            if e.kind == "above" and self.mdp.pay_by_outcome[:, 1 + e.cost].min() < 0.0:
+                sizes[i] = ONE  # added as a total comes above the threshold, taken off as it comes back
+        return [ROUNDING_UNITS * H * EPSILON * size + hidden * (1 + x) for size, x in zip(sizes, largest, strict=True)]
 
     @property
     def allowances(self) -> list[Fraction]:

@@ -26,6 +26,7 @@ from conrl.spending import SpentPolicy
 from conrl.wording import line, short
 
 MOST_TOTALS = 100_000  # of an exact distribution
+DUST = 1e-12  # of a probability: what rounding may leave of it
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,8 +47,7 @@ class Distribution(Displayed, Framed, Plotted):
         return line(self, f"{short(self.cost)}: {self.totals.size} totals {ends}, mean {self.mean:.6g}")
 
     def _columns(self) -> Columns:
-        above = np.append(np.cumsum(self.probabilities[:0:-1])[::-1], 0.0)
-        return {"total": self.totals, "probability": self.probabilities, "above": above}
+        return {"total": self.totals, "probability": self.probabilities, "above": self._above}
 
     def _display(self) -> Display:
         return Display(f"Distribution of {self.cost} in an episode, mean {self.mean:.6g}", self._columns())
@@ -79,8 +79,13 @@ class Distribution(Displayed, Framed, Plotted):
         """The least total that is not exceeded with probability q."""
         if not (is_number(q) and 0.0 <= q <= 1.0):
             raise SpecError(f"q is {shown(q)}; a quantile is a number in [0, 1]", key=("q",))
-        sums = np.cumsum(self.probabilities)
-        return float(self.totals[min(int(np.searchsorted(sums, q * sums[-1])), sums.size - 1)])
+        share = float(1 - simplest(q)) * (1.0 + DUST)  # of 1: probabilities are rounded
+        return float(self.totals[int(np.argmax(self._above <= share))])
+
+    @property
+    def _above(self) -> Float:
+        """[n]: the probability of a larger total."""
+        return np.append(np.cumsum(self.probabilities[:0:-1])[::-1], 0.0)
 
 
 def cvar(totals: Float, probabilities: Float, beyond: float, level: float) -> tuple[float, int]:
