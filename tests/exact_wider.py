@@ -92,10 +92,10 @@ class World:
             for outcomes in actions
             for o in outcomes
         ]
-        size = abs(Fraction(threshold))
+        size, steps = abs(Fraction(threshold)), int(self.horizon)
         if min(each) < 0 < max(each):
-            size = max(size, self.horizon * max(map(abs, each)))
-        return Fraction(threshold) + (self.horizon + 2) * size / 2**51
+            size = max(size, steps * max(map(abs, each)))
+        return Fraction(threshold) + (steps + 2) * size / 2**51
 
     def at(self, step: int) -> Table:
         return self.tables[step if len(self.tables) > 1 else 0]

@@ -26,7 +26,7 @@ SAME = Fraction(1, 10**12)  # of the largest total: what is that near is the sam
 def drawn(rng: np.random.Generator, kind: str, scale: float) -> tuple[conrl.ConstrainedMDP, conrl.Policy]:
     """A small model and a policy that draws."""
     S, A, H = int(rng.integers(1, 4)), int(rng.integers(1, 3)), int(rng.integers(1, 6))
-    costs = rng.random((S, A, 1))
+    costs: Any = rng.random((S, A, 1))
     if kind == "signed":
         costs -= 0.5
     elif kind == "tenths":
@@ -53,8 +53,9 @@ def episodes(mdp: conrl.ConstrainedMDP, policy: conrl.Policy) -> list[tuple[floa
 
 def above(ends: list[tuple[float, list[float]]], total: Fraction) -> float:
     """The probability of a larger total."""
-    size = max(abs(sum(map(Fraction, paid))) for _, paid in ends)
-    return float(sum(p for p, paid in ends if sum(map(Fraction, paid)) > total + SAME * size))
+    exact = [sum(map(Fraction, paid), Fraction(0)) for _, paid in ends]
+    largest = max(map(abs, exact))
+    return sum(p for (p, _), x in zip(ends, exact, strict=True) if x > total + SAME * largest)
 
 
 CASES = [

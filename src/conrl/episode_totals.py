@@ -40,7 +40,7 @@ class Distribution(Displayed, Framed, Plotted):
     totals: Float
     probabilities: Float
     exact: tuple[Fraction, ...]  # the totals as rationals
-    sums: Sums
+    sums: Sums  # what a total is a sum of
 
     def __repr__(self) -> str:
         ends = f"{self.totals[0]:.6g}..{self.totals[-1]:.6g}"
@@ -62,8 +62,7 @@ class Distribution(Displayed, Framed, Plotted):
         return float(self.totals[np.flatnonzero(self.probabilities > 0.0)[-1]])
 
     def exceed(self, threshold: float) -> float:
-        """The probability of a total above a threshold, which means what it means in a limit: totals are not above it
-        by what rounding may have taken from it."""
+        """The probability of a total above a threshold by more than rounding, as limits count it."""
         if not is_number(threshold):
             raise SpecError(f"threshold is {shown(threshold)}; it must be a number", key=("threshold",))
         bar = self.sums.reach(float(threshold))

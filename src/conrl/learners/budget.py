@@ -43,16 +43,16 @@ class Budget:
     def __init__(self, task: Task, budgets: Float, episodes: int = 1) -> None:
         self.budgets = budgets
         self.limited = [i for i in range(budgets.size) if np.isfinite(budgets[i])]
-        ranges = task.ranges[1:]
-        self._reach = {i: Sums.of(task.horizon, *ranges[i], times=episodes).reach(budgets[i]) for i in self.limited}
+        self._ranges, self._horizon, self._names = task.ranges[1:], task.horizon, task.cost_names
+        low, high = self._ranges.T
+        sums = [Sums.of(task.horizon, *ends, episodes) for ends in zip(low, high, strict=True)]
+        self._reach = {i: sums[i].reach(budgets[i]) for i in self.limited}
         self._books = [Fraction(0)] * budgets.size  # what was spent
         self._elsewhere = [Fraction(0)] * budgets.size  # of it, what no episode cost
         self._entries: list[list[tuple[float, ...]]] = []  # [K][d]: what each episode cost
-        self._ranges, self._horizon, self._names = ranges, task.horizon, task.cost_names
-        highs = [max(high, 0.0) for _, high in ranges.tolist()]
-        self._never_negative = [low >= 0.0 for low, _ in ranges.tolist()]
-        self.step = np.array(highs)  # the worst step
-        self._worst = [Fraction(high) * (1 if task.can_stop else task.horizon) for high in highs]  # before an episode
+        self._never_negative = (low >= 0.0).tolist()
+        self.step = np.maximum(high, 0.0)  # the worst step
+        self._worst = [Fraction(x) * (1 if task.can_stop else task.horizon) for x in self.step]  # before an episode
         self.can_stop = task.can_stop
 
     def __repr__(self) -> str:

@@ -49,7 +49,7 @@ MOST_TOTALS = 10_000  # distinct totals (of all counted costs together) that are
 EXACT, UP, DOWN = 0, 1, -1  # how costs are rounded to units
 ROUNDED = Fraction(1, 2**50)  # of a double: how far off what was meant it may be
 SIMPLE = 2**40  # numerator times denominator, at the most
-LAST = Fraction(1, 2**51)
+LAST = Fraction(1, 2**51)  # of a threshold, for each cost that is added up
 MOST_ADDED = 2000  # costs that a budget may be a sum of; with very many, rounding would be as much as whole units
 NEAR = Fraction(1, 10**6)  # of a unit: how far off a multiple of it an amount from outside may be, by rounding
 
