@@ -4,8 +4,8 @@
 
 Kinds take turns: steps that differ with limits on each, limits on single episodes, policies without a lottery, exact
 totals of episodes, fleets, and models without a horizon. Thresholds lie at totals that can exactly be reached, just
-beside and between them, and are what is reported of totals, and sums in doubles; limits at the exact extremes, at what
-some policy exactly comes to, and beyond.
+beside and between them, and are what is reported of totals, and sums in doubles, for learners and fleets too; limits at
+the exact extremes, at what some policy exactly comes to, and beyond.
 """
 
 from __future__ import annotations
@@ -421,7 +421,7 @@ def _distribution(rng: Generator) -> Verdict:
 def _sum(rng: Generator, amounts: list[float]) -> float:
     """What people get who add up doubles."""
     rng.shuffle(amounts)
-    ways: tuple[Callable[[list[float]], Any], ...] = (sum, math.fsum, np.sum, lambda x: np.cumsum(x)[-1])
+    ways: tuple[Callable[[list[float]], Any], ...] = (sum, math.fsum, np.sum, lambda x: np.cumsum([0.0, *x])[-1])
     return float(pick(rng, ways)(amounts))
 
 
@@ -508,6 +508,46 @@ def _at_least(world: World, tail: Tail, played: Played) -> list[str]:
     size = world.horizon * float(np.abs(mdp.rewards).max())
     short = float(played.value[0]) - plan.objective
     return [*complaints, f"earns {short:.3g} too little"] if short > 2e-9 * max(1.0, size) else complaints
+
+
+def _chain(cost: float, horizon: int) -> conrl.ConstrainedMDP:
+    """One state in which the second action earns 1 and costs something."""
+    return conrl.ConstrainedMDP(np.ones((1, 2, 1)), [[0.0, 1.0]], [[[0.0], [cost]]], horizon, can_stop=True)
+
+
+def _budgets(rng: Generator) -> Verdict:
+    """Learners and fleets play what sums of doubles allow, to the last cost, and no more."""
+    H, K, units = map(int, rng.integers(1, 12, size=3))
+    cost, complaints = float(rng.random() * 10.0 ** rng.integers(-9, 10)), list[str]()
+    mdp, steps = _chain(cost, H), int(rng.integers(0, H + 1))
+
+    def expect(what: str, is_: Any, should: Any) -> None:
+        if is_ != should:
+            complaints.append(f"{what}: {is_}, and not {should}; cost {cost!r}, {H} steps, {K} episodes")
+
+    never = conrl.Linear(never=[_sum(rng, [cost] * steps)])
+    learner = conrl.ConRL(mdp.task, problem=never)
+    spent = [_sum(rng, [cost] * h) for h in range(H)]
+    expect("steps of a learner", [learner.may_step([x]) for x in spent], [h < steps for h in range(H)])
+    expect("steps of a plan", round(conrl.plan(mdp, never).reward, 9), steps)
+    for paid in (np.full((K, H), cost), rng.random((K, H)) * cost):
+        books = conrl.ConRL(mdp.task, problem=conrl.Knapsack([_sum(rng, paid.ravel().tolist())], K)).budget
+        assert books is not None
+        for row in paid:
+            if (paid == cost).all():
+                expect("steps within a budget", [books.may_step([x]) for x in spent], [True] * H)
+            books.spend_episode(row[:, None])
+        expect("above the budget", books.exceeded(paid[-1][:, None]), "")
+        expect("left of the budget", books.left.tolist(), [0.0])
+    expect("one step more", books.may_step([0.0]), False)
+    each = [float(x) for x in rng.random(units) * cost]
+    limit = _sum(rng, list(each))
+    for share in (1.0, 1.0 - 1e-12):
+        fleet = conrl.Fleet([(_chain(x, 1), 1) for x in each], limits=[limit * share])
+        played = fleet.simulate(conrl.plan(fleet), runs=3)
+        expect("runs above a limit", played.exceed().tolist(), [0.0])
+        expect("runs in which all units play", played.rewards.tolist().count(units), 3 * int(share == 1.0))
+    return "budgets", complaints
 
 
 def _deterministic(rng: Generator) -> Verdict:
@@ -671,6 +711,7 @@ KINDS: dict[str, Kind] = {
     "deterministic": _deterministic,
     "distribution": _distribution,
     "thresholds": _thresholds,
+    "budgets": _budgets,
 }
 
 

@@ -25,7 +25,7 @@ SAME = Fraction(1, 10**12)  # of the largest total: what is that near is the sam
 
 def drawn(rng: np.random.Generator, kind: str, scale: float) -> tuple[conrl.ConstrainedMDP, conrl.Policy]:
     """A small model and a policy that draws."""
-    S, A, H = int(rng.integers(1, 4)), int(rng.integers(1, 3)), int(rng.integers(1, 6))
+    S, A, H = int(rng.integers(1, 4)), int(rng.integers(1, 3)), int(rng.integers(1, 5))
     costs: Any = rng.random((S, A, 1))
     if kind == "signed":
         costs -= 0.5
