@@ -4,7 +4,8 @@
 
 Kinds take turns: steps that differ with limits on each, limits on single episodes, policies without a lottery, exact
 totals of episodes, fleets, and models without a horizon. Thresholds lie at totals that can exactly be reached, just
-beside and between them; limits at the exact extremes, at what some policy exactly comes to, and beyond.
+beside and between them, and are what is reported of totals, and sums in doubles, for learners and fleets too; limits at
+the exact extremes, at what some policy exactly comes to, and beyond.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from contract_wider import (
     judge_feasibility,
     judge_fleet,
 )
-from exact import Model
+from exact import Model, total
 from exact_wider import ZERO, Means, Outcome, Played, Table, Unrolled, World, play, simplest
 
 import conrl
@@ -417,6 +418,138 @@ def _distribution(rng: Generator) -> Verdict:
     return "distribution", complaints
 
 
+def _sum(rng: Generator, amounts: list[float]) -> float:
+    """What people get who add up doubles."""
+    rng.shuffle(amounts)
+    ways: tuple[Callable[[list[float]], Any], ...] = (sum, math.fsum, np.sum, lambda x: np.cumsum([0.0, *x])[-1])
+    return float(pick(rng, ways)(amounts))
+
+
+def _on_the_way(rng: Generator, world: World) -> list[float]:
+    """What each step of some episode costs."""
+    state, paid = int(pick(rng, np.flatnonzero(world.initial))), []
+    for h in range(world.horizon):
+        outcomes = pick(rng, [outcomes for outcomes in world.at(h)[state] if outcomes])
+        drawn = pick(rng, [o for o in outcomes if o.probability > 0.0])
+        state = drawn.to
+        paid.append(drawn.pay[1])
+    return paid
+
+
+def _thresholds(rng: Generator) -> Verdict:
+    """What is reported of totals, and sums of costs in doubles, as thresholds; costs are doubles like any others."""
+    few = Shape(states=(1, 2, 2, 3), actions=(1, 2), horizons=(1, 2, 3, 4, 5), costs=(1,))
+    while True:
+        world = draw_world(rng, dataclasses.replace(few, counted=bool(rng.random() < 0.3)))
+        means = Means(world.model())
+        unrolled = Unrolled(world, means, (0,))
+        if sum(map(len, unrolled.nodes)) <= NODES:
+            break
+    mdp, policy = world.model(), a_policy(rng, world)
+    played = play(world, means, policy)
+    found, complaints = attempt(lambda: conrl.distribution(mdp, policy, 0))
+    complaints += judge_distribution(world, policy, played, 0, found)
+    if complaints:
+        return "distribution", complaints
+    exact, rounding = list(played.marginal(0)), 1e-12
+
+    def apart(x: Fraction) -> bool:
+        """Whether no other total lies within twice the bound."""
+        bound = world.reaches(0, float(x)) - Fraction(float(x))
+        return all(y == x or abs(y - x) > 2 * bound for y in exact)
+
+    def expect(what: str, threshold: float, share: Fraction) -> None:
+        off = found.exceed(threshold) - float(share)
+        if abs(off) > rounding:
+            complaints.append(f"{what}: exceed({threshold!r}) is off by {off:.3g}")
+
+    if found.exceed(found.most) != 0.0:
+        complaints.append(f"exceed({found.most!r}), of the most, is {found.exceed(found.most)}")
+    q = float(pick(rng, (0.0, 0.5, 0.9, 0.99, 1.0, rng.random())))
+    if found.exceed(found.quantile(q)) > 1.0 - q + rounding:
+        complaints.append(f"exceed({found.quantile(q)!r}), of the {q} quantile, is {found.exceed(found.quantile(q))}")
+    for x in exact:
+        if apart(x):
+            expect("a total", float(x), played.above(0, x))
+    paid = _on_the_way(rng, world)
+    own = total(map(simplest, paid))
+    summed = _sum(rng, paid)
+    if apart(own):
+        expect("a sum", summed, played.above(0, own))
+    level = min(q, 0.99)
+    asked = [
+        Tail(NEVER, 0, found.most),
+        Tail(CHANCE, 0, found.quantile(q), 1.0 - q),
+        Tail(CVAR, 0, found.cvar(level), level),
+    ]
+    for tail in asked:
+        complaints += [f"{tail.kind}: {x}" for x in _at_least(world, tail, played)]
+    below = max((x for x in exact if x < played.most(0)), default=None)
+    if below is not None and apart(played.most(0)):
+        plan, warned = attempt(lambda: conrl.plan(mdp, conrl.Linear(never=[float(below)])))
+        complaints += warned
+        if isinstance(plan, conrl.Plan):
+            most = play(world, means, plan.policy).most(0)
+            if most > below and most - below > 2 * abs(world.reaches(0, float(below)) - Fraction(float(below))):
+                complaints.append(f"never {float(below)!r}: an episode comes to {float(most)!r}")
+        elif not isinstance(plan, conrl.InfeasibleError):
+            complaints.append(f"never {float(below)!r}: {type(plan).__name__}: {plan}")
+    chosen = pick(rng, (*asked, Tail(NEVER, 0, summed), Tail(CHANCE, 0, summed, float(rng.random()))))
+    name, more = _planned(Truth(world, Asked((math.inf,), (-math.inf,), {}, (chosen,))))
+    return name, complaints + more
+
+
+def _at_least(world: World, tail: Tail, played: Played) -> list[str]:
+    """What is wrong where a policy keeps a limit, and a plan is to earn as much."""
+    mdp = world.model()
+    plan, complaints = attempt(lambda: conrl.plan(mdp, Asked((math.inf,), (-math.inf,), {}, (tail,)).problem(["cost"])))
+    if not isinstance(plan, conrl.Plan):
+        return [*complaints, f"{type(plan).__name__}: {plan}"]
+    size = world.horizon * float(np.abs(mdp.rewards).max())
+    short = float(played.value[0]) - plan.objective
+    return [*complaints, f"earns {short:.3g} too little"] if short > 2e-9 * max(1.0, size) else complaints
+
+
+def _chain(cost: float, horizon: int) -> conrl.ConstrainedMDP:
+    """One state in which the second action earns 1 and costs something."""
+    return conrl.ConstrainedMDP(np.ones((1, 2, 1)), [[0.0, 1.0]], [[[0.0], [cost]]], horizon, can_stop=True)
+
+
+def _budgets(rng: Generator) -> Verdict:
+    """Learners and fleets play what sums of doubles allow, to the last cost, and no more."""
+    H, K, units = map(int, rng.integers(1, 12, size=3))
+    cost, complaints = float(rng.random() * 10.0 ** rng.integers(-9, 10)), list[str]()
+    mdp, steps = _chain(cost, H), int(rng.integers(0, H + 1))
+
+    def expect(what: str, is_: Any, should: Any) -> None:
+        if is_ != should:
+            complaints.append(f"{what}: {is_}, and not {should}; cost {cost!r}, {H} steps, {K} episodes")
+
+    never = conrl.Linear(never=[_sum(rng, [cost] * steps)])
+    learner = conrl.ConRL(mdp.task, problem=never)
+    spent = [_sum(rng, [cost] * h) for h in range(H)]
+    expect("steps of a learner", [learner.may_step([x]) for x in spent], [h < steps for h in range(H)])
+    expect("steps of a plan", round(conrl.plan(mdp, never).reward, 9), steps)
+    for paid in (np.full((K, H), cost), rng.random((K, H)) * cost):
+        books = conrl.ConRL(mdp.task, problem=conrl.Knapsack([_sum(rng, paid.ravel().tolist())], K)).budget
+        assert books is not None
+        for row in paid:
+            if (paid == cost).all():
+                expect("steps within a budget", [books.may_step([x]) for x in spent], [True] * H)
+            books.spend_episode(row[:, None])
+        expect("above the budget", books.exceeded(paid[-1][:, None]), "")
+        expect("left of the budget", books.left.tolist(), [0.0])
+        expect("one step more", books.may_step([0.0]), False)
+    each = [float(x) for x in rng.random(units) * cost]
+    limit = _sum(rng, list(each))
+    for share in (1.0, 1.0 - 1e-12):
+        fleet = conrl.Fleet([(_chain(x, 1), 1) for x in each], limits=[limit * share])
+        played = fleet.simulate(conrl.plan(fleet), runs=3)
+        expect("runs above a limit", played.exceed().tolist(), [0.0])
+        expect("runs in which all units play", played.rewards.tolist().count(units), 3 * int(share == 1.0))
+    return "budgets", complaints
+
+
 def _deterministic(rng: Generator) -> Verdict:
     """One policy with one action for each step and state."""
     shape = Shape(states=(1, 2, 2, 3), horizons=(1, 2, 2, 3), costs=(0, 1, 2, 3), rows=ROWS + LOOSE)
@@ -577,6 +710,7 @@ KINDS: dict[str, Kind] = {
     "fleet": _fleet,
     "deterministic": _deterministic,
     "distribution": _distribution,
+    "thresholds": lambda rng: (_thresholds if rng.random() < 0.7 else _budgets)(rng),
 }
 
 

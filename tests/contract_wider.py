@@ -7,6 +7,7 @@ exceeded by `ALLOWED` x |bound| plus the rounding of evaluating it, and a bound 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -49,10 +50,6 @@ class Tail:
     cost: int
     limit: float
     share: float = 0.0
-
-    @property
-    def threshold(self) -> Fraction:
-        return simplest(self.limit)
 
 
 @dataclass(frozen=True)
@@ -115,14 +112,17 @@ class Truth:
                     self._add(Extra("at step", i, h), Fraction(bound), f"{names[i]} at step {h} <= {bound:.10g}")
         for tail in asked.of(CHANCE):
             name = f"P({names[tail.cost]} > {tail.limit:.10g}) <= {tail.share:.10g}"
-            self._add(Extra("above", tail.cost, tail.threshold), Fraction(tail.share), name)
-        self.never: list[Limit] = [(tail.cost, tail.threshold) for tail in asked.of(NEVER)]
+            self._add(Extra("above", tail.cost, self.threshold(tail)), Fraction(tail.share), name)
+        self.never: list[Limit] = [(tail.cost, self.threshold(tail)) for tail in asked.of(NEVER)]
         self.cvars = asked.of(CVAR)
         self.size = 1 + d + len(self.extras)
 
     def _add(self, extra: Extra, bound: Fraction, name: str) -> None:
         self.extras.append(extra)
         self.lines.append(Line(self.world.num_costs + len(self.extras), 1, bound, name))
+
+    def threshold(self, tail: Tail) -> Fraction:
+        return self.world.reaches(tail.cost, tail.limit)
 
     @property
     def rows(self) -> list[Row]:
@@ -157,11 +157,9 @@ class Truth:
         for quantiles in itertools.product(*options):
             extras, own = list(self.extras), list(rows)
             for t, tail, x in zip(quantiles, self.cvars, more[len(self.lines) :], strict=True):
-                unit = Fraction(
-                    1, np.lcm.reduce([t.denominator for t in self.unrolled.totals(tail.cost)], dtype=object)
-                )
+                unit = Fraction(1, math.lcm(*(t.denominator for t in self.unrolled.totals(tail.cost))))
                 extras.append(Extra("excess", tail.cost, t, unit))
-                bound = (tail.threshold + x - t) * (1 - simplest(tail.share)) / unit
+                bound = (self.threshold(tail) + x - t) * (1 - simplest(tail.share)) / unit
                 own.append((self.world.num_costs + len(extras) - 1, 1, bound))
             if any(bound < 0 for c, _, bound in own if c >= self.world.num_costs + len(self.extras)):
                 continue
@@ -179,10 +177,11 @@ class Truth:
         hidden = SMALLEST * H * self.mdp.num_pairs
         largest = [Fraction(float(x)) for x in np.abs(self.mdp.pay).max(axis=0)]
         largest += [largest[1 + e.cost] if e.kind == "at step" else ONE for e in self.extras]
-        return [
-            ROUNDING_UNITS * H * EPSILON * size + hidden * (1 + x)
-            for size, x in zip(self.whole.sizes, largest, strict=True)
-        ]
+        sizes = list(self.whole.sizes)
+        for i, e in enumerate(self.extras, 1 + self.world.num_costs):
+            if e.kind == "above" and self.mdp.pay_by_outcome[:, 1 + e.cost].min() < 0.0:
+                sizes[i] = ONE  # added as a total comes above the threshold, taken off as it comes back
+        return [ROUNDING_UNITS * H * EPSILON * size + hidden * (1 + x) for size, x in zip(sizes, largest, strict=True)]
 
     @property
     def allowances(self) -> list[Fraction]:
@@ -193,9 +192,9 @@ class Truth:
     def cvar_allowance(self, tail: Tail) -> Fraction:
         """A CVaR is the mean excess above a quantile, whose row may be exceeded as others, divided by 1 - level."""
         totals = self.unrolled.totals(tail.cost)
-        spread = abs(tail.threshold) + abs(totals[0]) + abs(totals[-1])
+        spread = abs(self.threshold(tail)) + abs(totals[0]) + abs(totals[-1])
         rounding = ROUNDING_UNITS * self.world.horizon * EPSILON * spread
-        allowed: Fraction = ALLOWED * (abs(tail.threshold) + spread) + rounding / (1 - simplest(tail.share))
+        allowed: Fraction = ALLOWED * (abs(self.threshold(tail)) + spread) + rounding / (1 - simplest(tail.share))
         return allowed
 
     def shares_of(self, played: Played) -> list[Fraction]:
@@ -293,11 +292,11 @@ def _judge_played(truth: Truth, plan: conrl.Plan, played: Played) -> list[str]:
         totals = truth.unrolled.totals(tail.cost)
         size = max(abs(totals[0]), abs(totals[-1]))
         rounding = ROUNDING_UNITS * truth.world.horizon * EPSILON * size / (1 - level)
-        check(name, played.cvar(tail.cost, level), 1, tail.threshold, truth.cvar_allowance(tail), rounding)
+        check(name, played.cvar(tail.cost, level), 1, truth.threshold(tail), truth.cvar_allowance(tail), rounding)
     for tail in asked.of(NEVER):
         most = played.most(tail.cost)
         name = f"{names[tail.cost]} in every episode <= {tail.limit:.10g}"
-        if most > tail.threshold:
+        if most > truth.threshold(tail):
             complaints.append(f"{name}: an episode comes to {show(most)}")
         if name not in said or (said[name].value != float(most) and not (upper and said[name].value > most)):
             complaints.append(f"{name}: the most is {show(most)}, {said.get(name)} is said")
@@ -334,8 +333,8 @@ def _judge_never_prices(truth: Truth, plan: conrl.Plan, prices: dict[str, Fracti
     complaints = []
     for tail in truth.asked.of(NEVER):
         name = f"{truth.mdp.cost_names[tail.cost]} in every episode <= {tail.limit:.10g}"
-        others = [(i, m) for i, m in truth.never if (i, m) != (tail.cost, tail.threshold)]
-        extras = [*truth.extras, Extra("above", tail.cost, tail.threshold)]
+        others = [(i, m) for i, m in truth.never if (i, m) != (tail.cost, truth.threshold(tail))]
+        extras = [*truth.extras, Extra("above", tail.cost, truth.threshold(tail))]
         model = truth.unrolled.layered(extras, others)
         assert model is not None
         a = [ONE, *[ZERO] * (truth.size - 1), -prices.get(name, ZERO)]
@@ -395,7 +394,7 @@ def judge_distribution(
         complaints.append("distribution: totals are not those of `exact`, rising")
     size = max(abs(x) for x in exact)
     for x in sorted(exact)[:: max(1, len(exact) // 4)]:
-        off = Fraction(found.exceed(float(x))) - played.above(cost, simplest(float(x)))
+        off = Fraction(found.exceed(float(x))) - played.above(cost, world.reaches(cost, float(x)))
         if abs(off) > rounding:
             complaints.append(f"distribution: exceed({float(x)!r}) is off by {show(off)}")
     for level in (0.0, 0.5, 0.9):

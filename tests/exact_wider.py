@@ -83,6 +83,20 @@ class World:
     def actions(self) -> int:
         return max(len(row) for table in self.tables for row in table)
 
+    def reaches(self, cost: int, threshold: float) -> Fraction:
+        """The largest total that is not above a threshold, but for the rounding of sums in doubles."""
+        each = [
+            Fraction(o.pay[1 + cost])
+            for table in self.tables
+            for actions in table
+            for outcomes in actions
+            for o in outcomes
+        ]
+        size, steps = abs(Fraction(threshold)), int(self.horizon)
+        if min(each) < 0 < max(each):
+            size = max(size, steps * max(map(abs, each)))
+        return Fraction(threshold) + (steps + 2) * size / 2**51
+
     def at(self, step: int) -> Table:
         return self.tables[step if len(self.tables) > 1 else 0]
 

@@ -1,4 +1,5 @@
-"""Hard budgets: what is really spent over all K episodes never exceeds a budget, in exact rational arithmetic.
+"""Hard budgets: what is really spent over all K episodes never exceeds a budget but for the rounding of sums, in exact
+rational arithmetic.
 
 Samplers pay the worst that the task's ranges allow, or anything else within them; the books are kept in
 `fractions.Fraction`, beside those of the learner.
@@ -49,6 +50,12 @@ def exact(costs: Any) -> list[Fraction]:
     return [sum(map(Fraction, column), Fraction(0)) for column in np.asarray(costs, dtype=np.float64).T.tolist()]
 
 
+def reaches(budget: float, steps: int, low: float, high: float) -> Fraction:
+    """The budget, and what rounding may have taken from the sum of so many costs in a range."""
+    largest = max(Fraction(budget), steps * Fraction(max(-low, high)) if low < 0.0 < high else Fraction(0))
+    return Fraction(budget) + (steps + 2) * largest / 2**51
+
+
 # -- sums that are rounded up ---------------------------------------------------------------------------------
 
 NUMBERS = st.one_of(
@@ -81,8 +88,11 @@ def test_what_is_left_never_exceeds_the_budget(budget: float, shares: list[float
         books.spend(np.array([[cost]]))
         spent += Fraction(cost)
     left = float(books.left[0])
-    assert spent + Fraction(left) <= Fraction(budget)
     assert Fraction(float(books.spent[0])) >= spent
+    if left == 0.0:
+        assert abs(spent - Fraction(budget)) <= reaches(budget, 1, 0.0, 1.0) - Fraction(budget)
+        return
+    assert spent + Fraction(left) <= Fraction(budget)
     more = spent + Fraction(math.nextafter(left, math.inf))
     assert more > Fraction(budget) or math.nextafter(left, math.inf) <= 1e-300
 
@@ -171,11 +181,15 @@ def runs(draw: st.DrawFn) -> Spec:
 @given(spec=runs())
 def test_no_budget_is_ever_exceeded(spec: Spec) -> None:
     """The two-method loop: after every single step the exact sum of all costs so far is within every budget."""
+    steps = spec.episodes * spec.horizon
     mdp, task, problem = spec.build()
     planner: Any = Greedy() if spec.greedy else "column-generation"
     learner = conrl.ConRL(task, problem=problem, planner=planner, resolve=spec.resolve, seed=spec.seed)
     world = ModelWorld(mdp, task, spec.pay)
-    budgets = [Fraction(b) for b in np.asarray(problem.budgets).tolist()]
+    budgets = [
+        reaches(b, steps, low, high)
+        for b, low, high in zip(np.asarray(problem.budgets).tolist(), spec.lows, spec.steps, strict=True)
+    ]
     spent = [Fraction(0)] * spec.costs
     for k in range(spec.episodes):
         proposal = learner.proposal
@@ -725,3 +739,43 @@ def test_what_breaks_a_budget_is_booked_and_told() -> None:
     plain = conrl.ConRL(mdp.task, problem=conrl.Linear())
     plain.propose()
     plain.observe(episode)
+
+
+# -- budgets that are sums ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("can_stop", [False, True])
+@pytest.mark.parametrize(
+    ("step", "horizon", "episodes", "budget"),
+    [
+        (0.1, 3, 10, 3.0),
+        (0.1, 1, 30, 3.0),
+        (1 / 365, 5, 20, sum([1 / 365] * 100)),  # 0.27397260273972546, and 100 / 365 is 0.273972602739726
+        (0.7, 4, 5, 20 * 0.7),
+        (0.3, 6, 100, 180.0),
+    ],
+)
+def test_a_budget_is_spent_to_the_last_cost(
+    can_stop: bool, step: float, horizon: int, episodes: int, budget: float
+) -> None:
+    mdp = still([0.0, 1.0], [0.0, step], horizon, can_stop=can_stop)
+    learner = conrl.ConRL(mdp.task, problem=conrl.Knapsack([budget], episodes), planner=Greedy())
+    for _ in range(episodes):
+        assert not learner.proposal.guarded
+        assert all(learner.may_step([sum([step] * h)]) for h in range(horizon))
+        paid = [[step]] * horizon
+        learner.observe(conrl.Episode([0] * (horizon + 1), [1] * horizon, [1.0] * horizon, paid))
+    assert learner.budget is not None
+    assert learner.budget.left.tolist() == [0.0]
+    assert not learner.budget.admits()
+    assert not can_stop or not learner.may_step([0.0])
+
+
+def test_a_whole_unit_is_never_too_much() -> None:
+    """However many steps there are, and however large the budget."""
+    for episodes, budget in ((10**9, 1e9), (10**9, 1e12)):
+        task = conrl.Task(1, 1, 100, [1.0], ["c"], initial=0, can_stop=True)
+        books = Budget(task, np.array([budget]), episodes)
+        books.spend(np.array([[budget - 1.0]]))
+        assert books.may_step([0.0])
+        assert not books.may_step([1.0])

@@ -613,11 +613,19 @@ def test_of_what_is_free_the_guard_takes_what_earns_most() -> None:
     assert played.rewards.min() == 300.0 + 2.0 * played.costs.min()
 
 
-def test_decimals_are_rounded_up() -> None:
-    """Three times 0.1 is more than 0.3 in doubles: the third is refused."""
-    unit = conrl.ConstrainedMDP(np.ones((1, 2, 1)), [[0.0, 1.0]], [[[0.0], [0.1]]], 1)
-    fleet = conrl.Fleet([(unit, 3)], limits=[0.3])
-    assert fleet.simulate(conrl.plan(fleet), runs=3).costs.max() <= 0.2 + 1e-15
+@pytest.mark.parametrize("limit", [0.3, 3 * 0.1, 0.1 + 0.1 + 0.1])
+def test_three_costs_of_a_tenth_use_up_three_tenths(limit: float) -> None:
+    """Whatever the doubles add up to; and a limit of a little less does without the third."""
+    unit = conrl.ConstrainedMDP(np.ones((1, 2, 1)), [[0.0, 1.0]], [[[0.0], [0.1]]], 1, cost_names=["money"])
+    for asked in ({"limits": [limit]}, {"per_step": {"money": limit}}):
+        fleet = conrl.Fleet([(unit, 3)], **asked)
+        played = fleet.simulate(conrl.plan(fleet), runs=3)
+        assert played.rewards.tolist() == [3.0] * 3
+        assert not played.refused.any()
+        assert not np.nan_to_num(played.exceed()).any()
+        assert not any(played.exceed_steps().values())
+    fleet = conrl.Fleet([(unit, 3)], limits=[limit * (1.0 - 1e-12)])
+    assert fleet.simulate(conrl.plan(fleet), runs=3).rewards.max() == 2.0
 
 
 def test_each_mixing_unit_draws_for_itself() -> None:

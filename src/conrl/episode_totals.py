@@ -17,7 +17,7 @@ from conrl.errors import ModelError, SpecError, shown
 from conrl.evaluation import unwrapped
 from conrl.mixture import Mixture, parts_of
 from conrl.model import ConstrainedMDP
-from conrl.model.counting import Counter, TooManyTotals, simplest
+from conrl.model.counting import Counter, Sums, TooManyTotals, simplest
 from conrl.model.mdp import need_model
 from conrl.model.tracking import Tracked, track, track_as
 from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
@@ -26,6 +26,7 @@ from conrl.spending import SpentPolicy
 from conrl.wording import line, short
 
 MOST_TOTALS = 100_000  # of an exact distribution
+DUST = 1e-12  # of a probability: what rounding may leave of it
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,14 +40,14 @@ class Distribution(Displayed, Framed, Plotted):
     totals: Float
     probabilities: Float
     exact: tuple[Fraction, ...]  # the totals as rationals
+    sums: Sums  # what a total is a sum of
 
     def __repr__(self) -> str:
         ends = f"{self.totals[0]:.6g}..{self.totals[-1]:.6g}"
         return line(self, f"{short(self.cost)}: {self.totals.size} totals {ends}, mean {self.mean:.6g}")
 
     def _columns(self) -> Columns:
-        above = np.append(np.cumsum(self.probabilities[:0:-1])[::-1], 0.0)
-        return {"total": self.totals, "probability": self.probabilities, "above": above}
+        return {"total": self.totals, "probability": self.probabilities, "above": self._above}
 
     def _display(self) -> Display:
         return Display(f"Distribution of {self.cost} in an episode, mean {self.mean:.6g}", self._columns())
@@ -61,10 +62,10 @@ class Distribution(Displayed, Framed, Plotted):
         return float(self.totals[np.flatnonzero(self.probabilities > 0.0)[-1]])
 
     def exceed(self, threshold: float) -> float:
-        """The probability of a total above a threshold."""
+        """The probability of a total above a threshold by more than rounding, as limits count it."""
         if not is_number(threshold):
             raise SpecError(f"threshold is {shown(threshold)}; it must be a number", key=("threshold",))
-        bar = simplest(float(threshold))
+        bar = self.sums.reach(float(threshold))
         return float(self.probabilities[np.array([total > bar for total in self.exact])].sum())
 
     def cvar(self, level: float) -> float:
@@ -77,8 +78,13 @@ class Distribution(Displayed, Framed, Plotted):
         """The least total that is not exceeded with probability q."""
         if not (is_number(q) and 0.0 <= q <= 1.0):
             raise SpecError(f"q is {shown(q)}; a quantile is a number in [0, 1]", key=("q",))
-        sums = np.cumsum(self.probabilities)
-        return float(self.totals[min(int(np.searchsorted(sums, q * sums[-1])), sums.size - 1)])
+        share = float(1 - simplest(q)) * (1.0 + DUST)  # of 1: probabilities are rounded
+        return float(self.totals[int(np.argmax(self._above <= share))])
+
+    @property
+    def _above(self) -> Float:
+        """[n]: the probability of a larger total."""
+        return np.append(np.cumsum(self.probabilities[:0:-1])[::-1], 0.0)
 
 
 def cvar(totals: Float, probabilities: Float, beyond: float, level: float) -> tuple[float, int]:
@@ -111,7 +117,8 @@ def distribution(mdp: ConstrainedMDP, policy: Any, cost: int | str = 0) -> Distr
             found[total] = found.get(total, 0.0) + (1.0 - skip) * weight * p
     exact = tuple(sorted(found))
     totals = np.array([float(x) for x in exact])
-    return Distribution(mdp.cost_names[index], totals, np.array([found[x] for x in exact]), exact)
+    probabilities = np.array([found[x] for x in exact])
+    return Distribution(mdp.cost_names[index], totals, probabilities, exact, mdp._sums(index))
 
 
 def _one_distribution(mdp: ConstrainedMDP, policy: Policy, index: int) -> list[tuple[Fraction, float]]:

@@ -24,7 +24,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -425,18 +424,18 @@ def _row_after(policy: SpentPolicy, step: int, place: int, spent: Any) -> tuple[
     if lacking:
         raise SpecError(f"the policy acts on the {' and '.join(counts)} spent so far; say how much", key=("spent",))
     given = {name: spent[name] for name in counts} if isinstance(spent, Mapping) else spent
-    total = policy.counter.total_of(_counted(policy, given))
+    total = _counted(policy, given)
     node = policy._node(step, place, total)
     if node < 0:
         return None if policy.reached is not None else policy.at(given)._row(step, place), False
     return policy.inner._row(step, node), policy.spent[node] == total and policy.state[node] == place
 
 
-def _counted(policy: SpentPolicy, spent: Any) -> tuple[Fraction, ...]:
+def _counted(policy: SpentPolicy, spent: Any) -> Spent:
     """What was spent, as the policy counts it: where it rounds each step's cost, a plain sum is another amount."""
     counter = policy.counter
     given = counter.listed(spent)
-    total = counter.total_of(spent)
+    total = policy.meant(counter.total_of(spent))
     for i, (name, unit) in enumerate(zip(counter.names, counter.units, strict=True)):
         least = min((x[i] for x in policy.spent), default=total[i])
         if total[i] < least:
@@ -455,7 +454,7 @@ def _counted(policy: SpentPolicy, spent: Any) -> tuple[Fraction, ...]:
                 f"each step {word} to multiples of that and adds them up: give that sum",
                 key=("spent",),
             )
-    return amounts
+    return total
 
 
 def file_of(plan: Any, mixture: bool = False) -> PolicyFile:

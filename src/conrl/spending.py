@@ -17,6 +17,7 @@ that step at all, it plays the first action there is; a policy file says that no
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
@@ -30,7 +31,7 @@ from conrl.arguments import float_array, frozen, read_generator
 from conrl.errors import ModelError
 from conrl.mixture import Mixture
 from conrl.model import ConstrainedMDP
-from conrl.model.counting import DOWN, UP, Counter, Spent
+from conrl.model.counting import DOWN, UP, Counter, Spent, Sums
 from conrl.model.tracking import Tracked, track_as
 from conrl.policy import Deterministic, Policy, SparsePolicy, planned_places
 from conrl.sampling import draw
@@ -165,6 +166,23 @@ class SpentPolicy(Policy):
             return np.full(self.shape[0], nodes[0])
         there = self.reached[:, nodes]
         return np.where(there.any(axis=1), nodes[there.argmax(axis=1)], -1)
+
+    def meant(self, total: Spent) -> Spent:
+        """An amount that somebody added up in doubles: of each cost, one that comes up where it is that near."""
+        if not self.spent:  # a learner that has seen nothing yet
+            return total
+        found = []
+        for x, known in zip(total, self._amounts, strict=True):
+            most = max(abs(known[0]), abs(known[-1]))
+            k = bisect_left(known, x)
+            near = min(known[max(k - 1, 0) : k + 1], key=lambda y: abs(x - y))
+            found.append(near if abs(x - near) <= Sums(self.shape[0]).reach(most) - most else x)
+        return tuple(found)
+
+    @cached_property
+    def _amounts(self) -> list[list[int]]:
+        """Of each cost that is counted, the amounts that come up, rising."""
+        return [sorted(set(column)) for column in zip(*self.spent, strict=True)]
 
     def at(self, spent: Any) -> Policy:
         """What it does, at every step and state, if so much is spent: a Markov policy [H, S, A]."""

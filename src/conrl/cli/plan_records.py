@@ -13,7 +13,6 @@ from conrl.errors import InfeasibleError
 from conrl.model import ConstrainedMDP
 from conrl.model.fleet_simulation import FleetSimulation
 from conrl.model.limits import read_step_limits, resolve_limits
-from conrl.model.rows import rounding_slack
 from conrl.model.tails import CHANCE, CVAR, Tail
 from conrl.planners import FleetPlan, Frontier, Plan
 from conrl.problem import Knapsack, Linear
@@ -196,8 +195,7 @@ def _tail_record(tail: Tail, names: Sequence[str], simulation: Simulation) -> Re
     threshold, the mean of the worst, or the largest total."""
     costs = np.sort(simulation.costs[:, tail.cost])
     if tail.kind == CHANCE:
-        slack = float(rounding_slack(np.array([tail.limit]), np.abs(costs[[0, -1]]).max(keepdims=True))[0])
-        found = float((costs > tail.limit + slack).mean())
+        found = float((costs > float(tail.threshold)).mean())
     elif tail.kind == CVAR:
         at = costs[min(int(tail.share * costs.size), costs.size - 1)]
         found = float(at + np.maximum(costs - at, 0.0).mean() / (1.0 - tail.share))

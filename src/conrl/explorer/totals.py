@@ -115,6 +115,6 @@ def _on_grid(each: list[Totals], bins: int, room: int) -> dict[str, Any]:
         values = low + width * np.arange(bins)
     tables = []
     for mine, p in each:
-        at = np.minimum(np.searchsorted(values, mine - 1e-12 * max(1.0, float(np.abs(values).max()))), values.size - 1)
+        at = np.minimum(np.searchsorted(values, mine - 1e-12 * float(np.abs(values).max())), values.size - 1)
         tables.append(sparse(np.bincount(at, p, minlength=values.size), UNIT))
     return {"values": [float(f"{x:.12g}") for x in values.tolist()], "width": float(f"{width:.3g}"), "shares": tables}

@@ -3,8 +3,9 @@
 Before an episode it must be certain that its worst case fits: H times the largest cost of a step, from the task's
 ranges. If not, the null action is played for the whole episode. Where an episode can be stopped (`Task.can_stop`), the
 same is asked step by step instead, with the worst step. Books are kept in rational numbers, which the sums of floating
-point numbers are: no rounding breaks a budget, and none keeps an episode from being played that fits. Within an episode
-sums are rounded up where they are not exact. A limit that no episode may exceed (`never`) is kept in the same way.
+point numbers are, and within an episode sums are rounded up where they are not exact. What they are compared with is
+what a threshold means in a plan (`conrl.model.counting`): the budget and what rounding may have taken from it, so that
+thirty costs of 0.1 fit into 3. A limit that no episode may exceed (`never`) is kept in the same way.
 
 The books are one entry an episode, what it cost exactly; what was spent is their sum and is stored nowhere, so that no
 file can claim another. An entry is kept as floating point numbers x_1, x_2, ... that add up to it exactly: x_1 is the
@@ -23,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from conrl._types import Bool, Float, Int
 from conrl.errors import RunError, SpecError
 from conrl.model import Task
+from conrl.model.counting import Sums
 from conrl.model.tails import NEVER, Tail
 from conrl.sampling import UNBOUND, Room
 
@@ -38,18 +40,19 @@ def sum_up(a: Float, b: Float) -> Float:
 class Budget:
     """What is left of the budgets [d] of a task; inf for none."""
 
-    def __init__(self, task: Task, budgets: Float) -> None:
+    def __init__(self, task: Task, budgets: Float, episodes: int = 1) -> None:
         self.budgets = budgets
         self.limited = [i for i in range(budgets.size) if np.isfinite(budgets[i])]
+        self._ranges, self._horizon, self._names = task.ranges[1:], task.horizon, task.cost_names
+        low, high = self._ranges.T
+        sums = [Sums.of(task.horizon, *ends, episodes) for ends in zip(low, high, strict=True)]
+        self._reach = {i: sums[i].reach(budgets[i]) for i in self.limited}
         self._books = [Fraction(0)] * budgets.size  # what was spent
         self._elsewhere = [Fraction(0)] * budgets.size  # of it, what no episode cost
         self._entries: list[list[tuple[float, ...]]] = []  # [K][d]: what each episode cost
-        self._ranges, self._horizon, self._names = task.ranges[1:], task.horizon, task.cost_names
-        ranges = self._ranges.tolist()
-        highs = [max(high, 0.0) for _, high in ranges]
-        self._never_negative = [low >= 0.0 for low, _ in ranges]
-        self.step = np.array(highs)  # the worst step
-        self._worst = [Fraction(high) * (1 if task.can_stop else task.horizon) for high in highs]  # before an episode
+        self._never_negative = (low >= 0.0).tolist()
+        self.step = np.maximum(high, 0.0)  # the worst step
+        self._worst = [Fraction(x) * (1 if task.can_stop else task.horizon) for x in self.step]  # before an episode
         self.can_stop = task.can_stop
 
     def __repr__(self) -> str:
@@ -61,7 +64,7 @@ class Budget:
     def exceeded(self, costs: Float) -> str:
         """The budgets that are exceeded after an episode that cost something of them; empty if none is."""
         paid = _totals(costs)
-        over = [i for i in self.limited if paid[i] > 0 and self._books[i] > Fraction(self.budgets[i])]
+        over = [i for i in self.limited if paid[i] > 0 and self._books[i] > self._reach[i]]
         return ", ".join(map(self._told, over))
 
     @property
@@ -71,21 +74,32 @@ class Budget:
 
     @property
     def left(self) -> Float:
-        """[d]: the most that may still be spent, rounded down."""
+        """[d]: the budgets less what was spent, rounded down; 0 where that is 0 but for rounding."""
         left = np.full(self.budgets.size, np.inf)
         for i in self.limited:
-            left[i] = _rounded(Fraction(self.budgets[i]) - self._books[i], up=False)
+            budget = Fraction(self.budgets[i])
+            rest = budget - self._books[i]
+            left[i] = 0.0 if abs(rest) <= self._reach[i] - budget else _rounded(rest, up=False)
         return left
+
+    @property
+    def room(self) -> Room:
+        """[d] each: the most that may still be spent, rounded down, and the worst step."""
+        left = np.full(self.budgets.size, np.inf)
+        for i in self.limited:
+            left[i] = _rounded(self._reach[i] - self._books[i], up=False)
+        return left, self.step
 
     def admits(self) -> bool:
         """Whether an episode may begin."""
-        return all(self._books[i] + self._worst[i] <= Fraction(self.budgets[i]) for i in self.limited)
+        return all(self._books[i] + self._worst[i] <= self._reach[i] for i in self.limited)
 
     def may_step(self, spent: ArrayLike) -> bool:
         """Whether one more step may be played after `spent` in this episode."""
         if not self.can_stop:
             return True
-        return bool((sum_up(np.asarray(spent, dtype=np.float64), self.step) <= self.left).all())
+        left, step = self.room
+        return bool((sum_up(np.asarray(spent, dtype=np.float64), step) <= left).all())
 
     def spend(self, costs: Float) -> None:
         """Book costs [L, d] that arose elsewhere, not in an episode of the learner; refunds are negative."""
@@ -180,7 +194,7 @@ def never_room(task: Task, tails: Sequence[Tail]) -> Room:
                 "keeps no limit below 0",
                 key=("never", name),
             )
-        left[tail.cost] = min(left[tail.cost], tail.limit)
+        left[tail.cost] = min(left[tail.cost], _rounded(tail.threshold, up=False))
     return left, task.ranges[1:, 1].copy()
 
 

@@ -158,7 +158,8 @@ class ConRL(ReplanningLearner):
                 raise SpecError(
                     "resolve plans for all that is left, with epsilon = 0; give one of the two", key=("resolve",)
                 )
-            budget, epsilon = Budget(self.task, problem.totals(self.task)), problem.held_back(self.task)
+            budget = Budget(self.task, problem.totals(self.task), problem.episodes)
+            epsilon = problem.held_back(self.task)
         elif self.resolve or not self.guard:
             name = "resolve" if self.resolve else "guard"
             raise SpecError(f"{name} is for Knapsack problems", key=(name,))
@@ -207,7 +208,7 @@ class ConRL(ReplanningLearner):
     def room(self) -> Room:
         if self.budget is None or not self.guard or not self.budget.can_stop:
             return self._room
-        return self.budget.left, self.budget.step
+        return self.budget.room
 
     @property
     def prices(self) -> Float | None:

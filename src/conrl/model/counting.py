@@ -6,7 +6,18 @@ its double (the one with the smallest denominator, found in the Stern-Brocot tre
 away, that is what was meant: p/q with p q <= 2^40, within 2^-50 of the size. There is at most one such (two of them
 differ by at least 1 / (q q'), which is more), and a double that is read, written and read again stays what it is. The
 costs of a model are then whole multiples of one unit u, the largest rational that divides them all, and a total is a
-whole number of units. From there on nothing is rounded, and no tolerance decides whether a total is above a threshold.
+whole number of units. From there on nothing is rounded.
+
+A threshold is a double that somebody computed, or was told by `conrl.distribution`: a total, but for rounding. It
+stands for every total up to
+
+    m + (n + 2) 2^-51 max(|m|, n c)                                                       (1)
+
+where n costs are added up and, if they may have both signs, c is the largest size of one (else 0: no sum of some is
+then larger than the total). Let s be the sum of their sizes, at most the maximum in (1), and u = 2^-53. A sum in
+doubles is at most (n - 1) u s off, in whatever order (Rump 2012), and 2 n u s if each is rounded up; a cost is read as
+a fraction at most 8 u of it away. Together that is (3 n + 7) u s, less than (4 n + 8) u s. Totals that differ by more
+than (1) allows stay different.
 
 Where no cost is negative, a total above the largest threshold stays above it: it is counted as the first whole number
 of units above (the `cap`). With negative costs the whole range is carried.
@@ -25,7 +36,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,6 +49,8 @@ MOST_TOTALS = 10_000  # distinct totals (of all counted costs together) that are
 EXACT, UP, DOWN = 0, 1, -1  # how costs are rounded to units
 ROUNDED = Fraction(1, 2**50)  # of a double: how far off what was meant it may be
 SIMPLE = 2**40  # numerator times denominator, at the most
+LAST = Fraction(1, 2**51)  # of a threshold, for each cost that is added up
+MOST_ADDED = 2000  # costs that a budget may be a sum of; with very many, rounding would be as much as whole units
 NEAR = Fraction(1, 10**6)  # of a unit: how far off a multiple of it an amount from outside may be, by rounding
 
 Spent = tuple[int, ...]  # what was spent of each counted cost, in its unit
@@ -67,15 +80,6 @@ def simplest(x: float) -> Fraction:
     return found if x > 0.0 else -found
 
 
-def meant(x: float) -> float:
-    """The double nearest to the rational that a double stands for.
-
-    >>> meant(3 * 0.1)
-    0.3
-    """
-    return float(simplest(x))
-
-
 def _between(low: Fraction, high: Fraction) -> Fraction:
     """The simplest rational strictly between two, 0 <= low < high: the first terms of their continued fractions."""
     a, b, c, d = low.numerator, low.denominator, high.numerator, high.denominator  # a/b < x < c/d; d = 0: no upper end
@@ -99,6 +103,23 @@ def common_unit(values: Iterable[Fraction]) -> Fraction:
         return Fraction(1)
     below = math.lcm(*(value.denominator for value in some))
     return Fraction(math.gcd(*(value.numerator * (below // value.denominator) for value in some)), below)
+
+
+class Sums(NamedTuple):
+    """What is added up to a total: at most so many costs and, where they may have both signs, of at most this size."""
+
+    steps: int
+    size: float = 0.0
+
+    @classmethod
+    def of(cls, steps: int, low: float, high: float, times: int = 1) -> Sums:
+        """Of costs in a range; with `times`, of so many episodes, or units, together."""
+        return cls(min(times * steps, max(steps, MOST_ADDED)), max(-low, high) if low < 0.0 < high else 0.0)
+
+    def reach(self, threshold: float) -> Fraction:
+        """The largest total that is not above a threshold, but for rounding: (1)."""
+        m = Fraction(threshold)
+        return m + (self.steps + 2) * LAST * max(abs(m), self.steps * Fraction(self.size))
 
 
 @dataclass(frozen=True)

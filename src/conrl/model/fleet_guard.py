@@ -10,14 +10,16 @@ An action is played if (1) still holds after its worst outcome; else the unit do
 holds, by the definition of rho. At the start (1) is checked for the worst first states, and refused if it fails. Limits
 per step are kept the same way, with the worst case of the safe policy at each later step in place of rho.
 
-The books are exact: costs are counted in quanta, powers of two that are as small as 63 bits allow, each rounded up,
-limits rounded down. So no rounding breaks a budget, and what does not round (whole numbers, quarters) uses it up
-exactly.
+The books are exact: costs are counted in quanta, powers of two that are as small as 63 bits allow, each rounded up. A
+limit is what it is in a plan, with what rounding may have taken from it (`conrl.model.counting`), rounded down to
+quanta: ten costs of 0.1 use up a limit of 1.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -26,6 +28,7 @@ from numpy.typing import NDArray
 from conrl import kernels
 from conrl._types import Bool, Float, Int
 from conrl.errors import SpecError
+from conrl.model.counting import Sums
 from conrl.model.stack import Stack
 
 if TYPE_CHECKING:
@@ -69,20 +72,31 @@ UNGUARDED = Safe(
 
 def books_of(fleet: Fleet, limits: Float) -> Books:
     """Quanta so small that H steps of all units, at the largest cost, are 2^61 of them at most."""
-    largest = np.zeros(fleet.num_costs)
+    H, N = fleet.horizon, fleet.num_units
+    largest, low, high = np.zeros((3, fleet.num_costs))
     for stack in fleet.stacks:
-        sizes = np.abs(stack.paid[:, 1:, _reached(stack)]).max(axis=2)  # [D, d, LANES]
-        largest += fleet.horizon * np.einsum("bl,bil->i", stack.count, sizes[stack.data])
+        paid = stack.paid[:, 1:, _reached(stack)]
+        sizes = np.abs(paid).max(axis=2)  # [D, d, LANES]
+        largest += H * np.einsum("bl,bil->i", stack.count, sizes[stack.data])
+        low, high = np.minimum(low, paid.min(axis=(0, 2, 3))), np.maximum(high, paid.max(axis=(0, 2, 3)))
     exponent = np.where(largest > 0.0, np.frexp(largest * (1.0 + 1e-9))[1], 0) - BITS
     quantum = np.ldexp(1.0, np.maximum(exponent, -1000))
     limited = {int(i) for i in np.flatnonzero(np.isfinite(limits))} | set(fleet.step_costs)
     columns, steps = (np.array(sorted(x), dtype=np.int64) for x in (limited, fleet.step_costs))
+
+    def quanta(cost: int, limit: float, steps: int) -> int:
+        """A limit in quanta, rounded down; FREE for one that nothing can reach."""
+        if abs(limit) >= FREE * quantum[cost]:  # as 1e300 is, too
+            return FREE if limit > 0.0 else -FREE
+        return math.floor(Sums.of(steps, low[cost], high[cost], times=N).reach(limit) / Fraction(quantum[cost]))
+
+    of_steps = [[quanta(i, x, 1) for x in row] for i, row in zip(steps, fleet.step_limits.tolist(), strict=True)]
     return Books(
         quantum,
         columns,
-        _quanta(limits[columns], quantum[columns]),
+        np.array([quanta(i, limits[i], H) for i in columns], dtype=np.int64),
         steps,
-        _quanta(fleet.step_limits, quantum[steps][:, None]),
+        np.array(of_steps, dtype=np.int64).reshape(fleet.step_limits.shape),
     )
 
 
@@ -103,13 +117,6 @@ def _reached(stack: Stack) -> Int:
     if stack.outcome_pay is None:
         return pairs
     return np.flatnonzero(np.isin(np.repeat(np.arange(stack.action.size), np.diff(stack.start)), pairs))
-
-
-def _quanta(limits: Float, quantum: Float) -> Int:
-    """Limits rounded down to quanta; FREE for one that nothing can reach."""
-    with np.errstate(over="ignore"):  # a limit of 1e300 is none
-        number = np.floor(np.clip(limits / quantum, -float(FREE), float(FREE)))
-    return number.astype(np.int64)
 
 
 def safe_policies(fleet: Fleet, stack: Stack, paid: Float, books: Books) -> Safe:

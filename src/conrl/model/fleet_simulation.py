@@ -19,6 +19,7 @@ from conrl._types import Float, Int
 from conrl.arguments import read_count, read_flag, read_seed
 from conrl.errors import SpecError
 from conrl.model.fleet_guard import UNGUARDED, Books, Safe, books_of, check_start, safe_policies
+from conrl.model.rows import rounding_slack
 from conrl.model.stack import Stack
 from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.wording import counted, line, totals
@@ -100,19 +101,23 @@ class FleetSimulation(Displayed, Framed, Plotted):
         return self.mean.reward / self.bound if self.bound > 0.0 else math.nan
 
     def exceed(self) -> Float:
-        """[d]: the share of runs whose total cost is above its limit, by however little; nan where there is none."""
-        return np.where(np.isfinite(self.limits), (self.costs > self.limits).mean(axis=0), np.nan)
+        """[d]: the share of runs whose total cost is above its limit; nan where there is none."""
+        rounding = rounding_slack(self.limits, np.abs(self.costs).max(axis=0))
+        return np.where(np.isfinite(self.limits), (self.costs > self.limits + rounding).mean(axis=0), np.nan)
 
     def fall_short(self) -> Float:
-        """[d]: the share of runs whose total cost is below its floor, by however little; nan where there is none."""
-        return np.where(np.isfinite(self.floors), (self.costs < self.floors).mean(axis=0), np.nan)
+        """[d]: the share of runs whose total cost is below its floor; nan where there is none."""
+        rounding = rounding_slack(self.floors, np.abs(self.costs).max(axis=0))
+        return np.where(np.isfinite(self.floors), (self.costs < self.floors - rounding).mean(axis=0), np.nan)
 
     def exceed_steps(self) -> dict[str, float]:
         """By cost name: the share of runs in which some step costs more than its limit."""
-        return {
-            name: float((totals > self.step_limits[name]).any(axis=1).mean())
-            for name, totals in self.step_costs.items()
-        }
+        shares = {}
+        for name, costs in self.step_costs.items():
+            limits = self.step_limits[name]
+            rounding = rounding_slack(limits, np.abs(costs).max(axis=0))
+            shares[name] = float((costs > limits + rounding).any(axis=1).mean())
+        return shares
 
 
 class Played(NamedTuple):

@@ -67,10 +67,7 @@ class Linear(OnlyGiven):
     def tails(self, model: ConstrainedMDP | Task) -> tuple[Tail, ...]:
         """The limits on single episodes."""
         given = {NEVER: self.never, CHANCE: self.chance, CVAR: self.cvar}
-        listed = read_tails(given, tuple(model.cost_names))
-        if listed:
-            need_steps(model.horizon, "a limit on single episodes")
-        return listed
+        return read_tails(given, tuple(model.cost_names), model._sums)
 
     def grids(self, model: ConstrainedMDP | Task) -> dict[int, Fraction]:
         """The grid of each cost that has one."""

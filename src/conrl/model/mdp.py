@@ -23,6 +23,7 @@ from conrl import kernels
 from conrl._types import Array, Bool, Float, Int
 from conrl.arguments import LARGEST, float_array, frozen, is_int, read_flag, sealed
 from conrl.errors import ModelError, SpecError, shown, unknown
+from conrl.model.counting import Sums
 from conrl.model.criteria import Criterion, need_steps
 from conrl.model.from_blocks import Blocks, read_blocks
 from conrl.model.graph import Graph, Reach
@@ -505,6 +506,11 @@ class ConstrainedMDP(Displayed):
         if self._ranges is not None:
             low, high = np.fmin(low, self._ranges[:, 0]), np.fmax(high, self._ranges[:, 1])
         return low, high
+
+    def _sums(self, cost: int) -> Sums:
+        """What the total of a cost in an episode is a sum of."""
+        low, high = self._possible()
+        return Sums.of(need_steps(self.horizon, "a limit on single episodes"), low[1 + cost], high[1 + cost])
 
     @property
     def counts(self) -> Int | None:

@@ -7,17 +7,18 @@
     CVaR_a(C) = min over t of  t + E max(C - t, 0) / (1 - a)                              (1)
 
 (Rockafellar and Uryasev 2000); a minimizer t is the quantile of C at a, an attainable total of at most b.
+What a total is compared with is m, or b, and what rounding may have taken from it (`conrl.model.counting`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from conrl.arguments import LARGEST, is_list, is_number
 from conrl.errors import ModelError, shown, unknown
-from conrl.model.counting import meant, simplest
+from conrl.model.counting import Sums, simplest
 
 NEVER, CHANCE, CVAR = "never", "chance", "cvar"
 KINDS = (NEVER, CHANCE, CVAR)
@@ -31,11 +32,12 @@ class Tail(NamedTuple):
     cost: int
     limit: float  # m, or b of a CVaR
     share: float  # p of a chance, a of a CVaR; 0 for never
+    threshold: Fraction  # the largest number that is not above the limit, but for rounding
 
     @property
-    def threshold(self) -> Fraction:
-        """The limit, exactly."""
-        return simplest(self.limit)
+    def rounding(self) -> float:
+        """What the threshold is above the limit."""
+        return float(self.threshold - Fraction(self.limit))
 
     def quantity(self, cost_names: Sequence[str]) -> str:
         """What is bounded, in words."""
@@ -54,14 +56,17 @@ class Tail(NamedTuple):
         return f"{self.quantity(cost_names)} <= {self.bound:.10g}"
 
 
-def read_tails(given: Mapping[str, Any], cost_names: Sequence[str]) -> tuple[Tail, ...]:
-    """The limits on single episodes that were given by kind, then by cost name (or in a list, by position)."""
+def read_tails(given: Mapping[str, Any], cost_names: Sequence[str], sums: Callable[[int], Sums]) -> tuple[Tail, ...]:
+    """The limits on single episodes that were given by kind, then by cost name (or in a list, by position); `sums` says
+    what the total of a cost is a sum of."""
     tails: list[Tail] = []
     for kind in KINDS:
         for name, entry in _by_name(given.get(kind), cost_names, kind):
             several = kind != NEVER and isinstance(entry, (list, tuple)) and entry and all(map(is_list, entry))
             cost = list(cost_names).index(name)
-            tails += [_tail(kind, cost, one, name) for one in (entry if several else [entry])]
+            for one in entry if several else [entry]:
+                limit, share = _read(kind, one, name)
+                tails.append(Tail(kind, cost, limit, share, sums(cost).reach(limit)))
     return tuple(tails)
 
 
@@ -103,8 +108,8 @@ def _is_amount(value: Any) -> bool:
     return is_number(value) and abs(value) <= LARGEST
 
 
-def _tail(kind: str, cost: int, entry: Any, name: str) -> Tail:
-    """One limit as it was written: a number, (threshold, probability), or (level, limit)."""
+def _read(kind: str, entry: Any, name: str) -> tuple[float, float]:
+    """The limit and the share of what was written: a number, (threshold, probability), or (level, limit)."""
 
     def wrong(wanted: str) -> ModelError:
         return ModelError(f"{kind}[{name!r}] is {shown(entry)}; {wanted}", key=(kind, name))
@@ -112,16 +117,16 @@ def _tail(kind: str, cost: int, entry: Any, name: str) -> Tail:
     if kind == NEVER:
         if not _is_amount(entry):
             raise wrong(f"expected one number, as {_EXAMPLES[kind]}")
-        return Tail(kind, cost, meant(entry), 0.0)
+        return float(entry), 0.0
     if not (is_list(entry) and not isinstance(entry, str) and len(entry) == 2 and all(map(_is_amount, entry))):
         raise wrong(f"expected two numbers, as {_EXAMPLES[kind]}")
     first, second = map(float, entry)
     if kind == CHANCE:
         if not 0.0 <= second <= 1.0:
             raise wrong(f"the second number is a probability, as in {_EXAMPLES[kind]}")
-        return Tail(kind, cost, meant(first), second)
+        return first, second
     if not 0.0 <= first < 1.0:
         raise wrong(f"the first number is a level in [0, 1), as in {_EXAMPLES[kind]}")
     if first > HIGHEST_LEVEL:
         raise wrong("the worst millionth of episodes is less than can be told apart; use never")
-    return Tail(kind, cost, meant(second), first)
+    return second, first

@@ -14,6 +14,7 @@ from conrl._types import Array, Bool, Float
 from conrl.arguments import float_array, frozen, is_int, is_list, read_flag, setter
 from conrl.errors import ModelError, shown, unknown
 from conrl.model.cells import Cells
+from conrl.model.counting import Sums
 from conrl.model.criteria import need_steps
 from conrl.model.limits import resolve_limits
 from conrl.model.reading import (
@@ -144,6 +145,10 @@ class Task:
         """[1+d]: how far apart the reward, and each cost, of two steps can be; the 0 of an unvisited pair counts."""
         low, high = self.ranges.T
         return frozen(np.maximum(high, 0.0) - np.minimum(low, 0.0))
+
+    def _sums(self, cost: int) -> Sums:
+        """What the total of a cost in an episode is a sum of."""
+        return Sums.of(self.horizon, *self.ranges[1 + cost])
 
     @classmethod
     def from_gymnasium(

@@ -26,7 +26,7 @@ from conrl.kernels import LANES
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import Limits, resolve_limits
 from conrl.model.mdp import need_model
-from conrl.model.tails import CHANCE, Tail, read_tails
+from conrl.model.tails import CHANCE, Tail
 from conrl.notebook import MOST_ROWS, Columns, Display, Displayed, Framed, Plotted
 from conrl.oracles import ModelOracle, exact_oracle
 from conrl.planners.allowance import Allowance
@@ -200,7 +200,7 @@ def _of_episodes(
                 f"chance is {shown(chance)}; expected one cost and a threshold, as {{'crash': 0}}", ("chance",)
             )
         ((name, threshold),) = chance.items()
-        (varied,) = read_tails({CHANCE: {name: (threshold, 1.0)}}, mdp.cost_names)
+        (varied,) = Linear(chance={name: (threshold, 1.0)}).tails(mdp)
     model, cost = limited(mdp, asked, varied, index)
     curve = _Search(model, cost, tol, exact_oracle(model)).run(max_vertices)
     tails = tuple(t for t in asked.tails(mdp) if varied is None or t[:3] != varied[:3])

@@ -26,6 +26,7 @@ from conrl.io.files import atomic_write, file_path
 from conrl.learners.base import Learner, optional
 from conrl.model import ConstrainedMDP
 from conrl.model.limits import resolve_limits
+from conrl.model.rows import rounding_slack
 from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.planners import Plan
 from conrl.planners.column_generation.expressions import evaluator
@@ -413,7 +414,10 @@ class History(Displayed, Framed, Plotted):
     def would_exceed(self) -> Bool | None:
         """[d]: whether the plans without the guard would have exceeded each budget: what Theorem 5.1 is about."""
         budgets, costs = self._budgets, self.unguarded_costs
-        return None if budgets is None or costs is None else np.asarray(costs.sum(axis=0) > budgets)
+        if budgets is None or costs is None:
+            return None
+        slack = rounding_slack(budgets, np.abs(costs).max(axis=0, initial=0.0))
+        return np.asarray(costs.sum(axis=0) > budgets + slack)
 
     @property
     def _budgets(self) -> Float | None:

@@ -237,9 +237,14 @@ class TotalsPicture {
     svg.setAttribute("aria-label", words);
   }
 
+  // Whether a total is above the limit, by more than rounding.
+  over(total, limit) {
+    const x = this.totals.values;
+    return total > limit + 1e-9 * Math.max(Math.abs(x[0]), Math.abs(x[x.length - 1]));
+  }
+
   above(p, limit) {
-    const slack = 1e-9 * Math.max(1, Math.abs(limit));
-    return limit === Infinity ? 0 : this.totals.values.reduce((sum, x, k) => sum + (x > limit + slack ? p[k] : 0), 0);
+    return this.totals.values.reduce((sum, x, k) => sum + (this.over(x, limit) ? p[k] : 0), 0);
   }
 
   summary(p, limit) {
@@ -256,15 +261,14 @@ class TotalsPicture {
 
   bars(p, low, high, limit) {
     const x = this.totals.values.slice(this.first, this.last + 1);
-    const over = (value) => limit !== Infinity && value > limit + 1e-9 * Math.max(1, Math.abs(limit));
     const even = x.every((value, k) => Math.abs(value - low - ((high - low) * k) / Math.max(1, x.length - 1)) <= 1e-6 * (high - low));
-    if (even && x.length <= BARS) return x.map((value, k) => ({ x: value, p: p[this.first + k], over: over(value) }));
+    if (even && x.length <= BARS) return x.map((value, k) => ({ x: value, p: p[this.first + k], over: this.over(value, limit) }));
     const found = Array.from({ length: BARS }, (_, k) => ({ x: low + ((high - low) * (k + 0.5)) / BARS, p: 0, over: false }));
     x.forEach((value, k) => {
       const bar = found[Math.min(BARS - 1, Math.floor((BARS * (value - low)) / (high - low)))];
       bar.p += p[this.first + k];
     });
-    found.forEach((bar) => (bar.over = over(bar.x)));
+    found.forEach((bar) => (bar.over = this.over(bar.x, limit)));
     return found;
   }
 }

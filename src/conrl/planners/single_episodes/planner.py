@@ -156,6 +156,6 @@ def _checked(search: Search, box: Box) -> Checked | None:
         i = counter.place(tail.cost)
         totals, p = marginal(search.tracked.totals, box.ends, i)
         most = float(totals[int(np.flatnonzero(p > 0.0)[-1])] * counter.units[i])
-        add(tail, most, 0.0, never_price(search, tail, box))
+        add(tail, most, tail.rounding, never_price(search, tail, box))
     cost, sign, bound, values, allowed, prices = (np.array(column) for column in zip(*lines, strict=True))
     return Checked(Rows(cost.astype(np.int64), sign, bound, tuple(names)), values, allowed, prices)

@@ -257,12 +257,15 @@ class Search:
         return all(v <= t.limit + a for v, t, a in zip(box.values, self.cvars, allowed, strict=True))
 
     def allowances(self, plan: Plan) -> Float:
-        """By how much each CVaR may be above its limit: the excess it is made of is computed and not exact."""
+        """By how much each CVaR may be above its limit: as totals may, and it and the excess it is made of are computed
+        and not exact."""
         first = self.asked.mdp.num_costs + len(self.chances)
         if plan.checked is None:
-            return np.zeros(len(self.cvars))
+            return np.array([2.0 * t.rounding for t in self.cvars])
         known = dict(zip(plan.checked.rows.cost.tolist(), plan.checked.allowance.tolist(), strict=True))
-        return np.array([known[first + j] / float(1 - simplest(t.share)) for j, t in enumerate(self.cvars)])
+        return np.array(
+            [2.0 * t.rounding + known[first + j] / float(1 - simplest(t.share)) for j, t in enumerate(self.cvars)]
+        )
 
 
 def _halves(box: Box, cvars: Sequence[Tail]) -> list[Ranges]:
