@@ -58,6 +58,9 @@ def learn_record(env: str, algorithm: str, seed: int, history: History) -> Recor
         "solved_from": history.solved_from,
         "window": history.window,
         "infeasible": int(history.infeasible.sum()),
+        "exploring": int(history.exploring.sum()),
+        "exploring_last": history.scores.explored(history.window or 1),
+        "last_iterate_episode": None if last is None else history.scores.last_planned,
     }
     if history.reported is not None:
         record["reported"] = value_record(names, history.reported[-1])

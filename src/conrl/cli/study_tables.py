@@ -201,7 +201,9 @@ def safety_tables(rows: Sequence[Record]) -> Parts:
             sums = (f"{row[name]:,.4g}" for name in ("regret", "violation", "strong_violation"))
             clean = f"{row['runs_without_violation']} of {row['seeds']}"
             table.add_row(row["algorithm"], *sums, f"{row['violating_most']:,}", clean, left)
-        episodes = " or ".join(f"{n:,}" for n in sorted({row["episodes"] for row in own}))
-        title = f"{environment}: sums over {episodes} episodes, medians; most violating episodes of a run"
+        episodes = f"{own[0]['episodes']:,} episodes"
+        if any(row["played"] > row["episodes"] for row in own):
+            episodes = f"the first {episodes}, which all runs have"
+        title = f"{environment}: sums over {episodes}, medians; most violating episodes of a run"
         parts.append(titled(title, table))
     return parts

@@ -88,19 +88,26 @@ def load_arms(spec: Spec, directory: Path) -> list[Arm]:
 
 
 def summary(arms: Sequence[Arm]) -> list[dict[str, Any]]:
-    """One row for each learner in each environment, at the last episode that all its runs have."""
-    return [_row(arm) for arm in arms]
+    """One row for each learner in each environment, at the last episode that all runs there have."""
+    shared: dict[str, set[float]] = {}
+    for arm in arms:
+        own = set(arm.episodes.tolist())
+        shared[arm.environment] = shared.get(arm.environment, own) & own
+    return [_row(arm, max(shared[arm.environment])) for arm in arms]
 
 
-def _row(arm: Arm) -> dict[str, Any]:
+def _row(arm: Arm, episode: float) -> dict[str, Any]:
+    """After so many episodes, which all its curves have a row for."""
+    at = int(np.flatnonzero(arm.episodes == episode)[0])
     row: dict[str, Any] = {"environment": arm.environment, "algorithm": arm.algorithm}
-    row |= {"seeds": len(arm.curves), "episodes": int(arm.episodes[-1])}
+    row |= {"seeds": len(arm.curves), "episodes": int(episode), "played": int(arm.episodes[-1])}
     for measure in MEASURES:
-        low, middle, high = arm.quartiles(measure)[:, -1].tolist()
+        low, middle, high = arm.quartiles(measure)[:, at].tolist()
         row |= {measure: middle, f"{measure}_q1": low, f"{measure}_q3": high}
-    violating = arm.runs("violating")[:, -1]
+    violating = arm.runs("violating")[:, at]
     row |= {"violating_most": int(violating.max()), "runs_without_violation": int((violating == 0).sum())}
-    left = arm.runs("left")[:, -1]
+    row |= {"exploring_most": int(arm.runs("exploring")[:, at].max())}
+    left = arm.runs("left")[:, at]
     away = left[~np.isnan(left)]
     row |= {"never_left": int(np.isnan(left).sum())}
     return row | {

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from conrl._types import Array
+from conrl._types import Array, Bool
 from conrl.errors import ConRLError, RunError
 from conrl.io import is_model_file, model_stem
 from conrl.io.cells import split_header
@@ -213,12 +213,23 @@ class RunFiles:
 def _resumed(arrays: dict[str, Array], history: History, given: dict[str, Any]) -> Any:
     """The learner that a checkpoint of this run holds, and its history into `history`; refuses what does not agree."""
     learner = learner_of(arrays, given)
-    history.load_state(group(arrays, "history_"))
+    columns = group(arrays, "history_")
+    if "exploring" not in columns:  # until version 0.2
+        columns["exploring"] = explored(
+            getattr(learner, "bonus", None), len(columns["reward"]), getattr(learner, "primed", 0)
+        )
+    history.load_state(columns)
     if len(history) != learner.episodes:
         raise RunError("the history and the learner are of different lengths")
     if learner.budget is not None:
         learner.budget.check_history(history.costs, history.steps)
     return learner
+
+
+def explored(bonus: Any, episodes: int, primed: int = 0) -> Bool:
+    """[K]: which of the episodes after so many logged ones a bonus has explore."""
+    explores = getattr(bonus, "explores", lambda k: False)
+    return np.array([explores(primed + k) for k in range(1, episodes + 1)], dtype=bool)
 
 
 def _bytes_of(path: Path) -> bytes | None:
