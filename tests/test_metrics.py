@@ -548,11 +548,13 @@ def test_one_run_says_the_same_everywhere(case: str, tmp_path: Path) -> None:
         "solved": history.solved_from,
         "reward": history.final[0],
         "cost": history.final[1],
-        "regret": history.regret.reward[-1],
+        "cumulative_regret": episodes * history.regret.reward[-1],
+        "cumulative_violation": None if case == "no limit" else episodes * history.regret.cost[-1],
         "strong_violation": None if history.strong_violation is None else history.strong_violation[-1, 0],
         "strong_regret": None if history.strong_regret is None else history.strong_regret[-1],
         "violating": None if history.violating() is None else shares(history)[0],
-        "safe_regret": safe_regret(history),
+        "cumulative_safe_regret": None if safe_regret(history) is None else episodes * safe_regret(history),
+        "final_exploring": float(history.exploring[-max(1, round(episodes / 10)) :].sum()),
         **standings(history),
     }
     for name, value in wanted.items():

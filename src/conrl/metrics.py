@@ -22,6 +22,8 @@ A run has K episodes and d costs; a table of values is [K, 1+d], reward first. T
   learner can hope for that must not break a limit while it learns and so stays away from it (Liu et al. 2021,
   "Learning policies with zero or bounded constraint violation for constrained MDPs"; Bura et al. 2022, "DOPE").
   Without a margin the best safe policy is the optimum, and this is the regret.
+- *cumulative regret*, *cumulative violation*: the sums over all episodes of what each fell short of the optimum by, and
+  of what it was out of its limits by (negative where it stayed inside); these regrets times the number of episodes.
 
 The words above let good episodes make up for bad ones, or smooth them. Those below look at each policy by itself:
 
@@ -325,9 +327,19 @@ class Scores:
         return self.smoothed(self.executed, self.episodes)
 
     @property
-    def mean_reward(self) -> float:
-        """Over all episodes, of what was executed."""
-        return float(self.executed[-1, 0] if self.continuing else self.executed[:, 0].mean())
+    def mean(self) -> Float:
+        """[1+d]: over all episodes, of what was executed."""
+        return np.asarray(self.executed[-1] if self.continuing else self.executed.mean(axis=0))
+
+    def cumulative_regret(self, optimum: float) -> float:
+        """The sum over all episodes of what each fell short of the optimum by."""
+        return float(self.episodes * (optimum - self.mean[0]))
+
+    @property
+    def cumulative_violation(self) -> Float:
+        """[d]: the sum over all episodes of what each was out of its limits by; nan where nothing is limited."""
+        out = np.maximum(self.mean[1:] - self.limits, self.floors - self.mean[1:])
+        return np.where(self._limited, self.episodes * out, np.nan)
 
     @cached_property
     def final(self) -> Float:

@@ -122,8 +122,10 @@ def _caption(study: Study, names: Sequence[str], environment: str | None) -> str
     inside = {name: [environment] if environment is not None else list(study.scores(name)) for name in names}
     same = len({tuple(own) for own in inside.values()}) == 1
     over = [_over(study, own, "" if same else f"{compared(name).title}: ") for name, own in inside.items()]
-    text = f"{' '.join(over[:1] if same else over)} Bands: pointwise {CONFIDENCE:.0%} intervals, stratified bootstrap, "
-    text += f"{RESAMPLES:,} resamples; none of fewer than {LEAST_SEEDS} seeds. A curve that is higher is better."
+    episodes = study.over(*dict.fromkeys(name for own in inside.values() for name in own))
+    text = f"{' '.join(over[:1] if same else over)} Episodes: {episodes}. Bands: pointwise {CONFIDENCE:.0%} intervals, "
+    text += f"stratified bootstrap, {RESAMPLES:,} resamples; none of fewer than {LEAST_SEEDS} seeds. "
+    text += "A curve that is higher is better."
     missing = sorted({name for measure in names for name in study.left_out(measure)}, key=study.algorithms.index)
     if missing and environment is None:
         text += f" Not in all environments, so not drawn: {', '.join(study.titles[name] for name in missing)}."

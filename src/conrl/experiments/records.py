@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,13 @@ class RunRecord(Scores, Framed):
             "executed": self.executed.ravel(),
             "smoothed": self.smooth.ravel(),
         }
+
+    def first(self, episodes: int) -> RunRecord:
+        """The run as it was after so many episodes; all of it if it has no more."""
+        if episodes >= self.episodes:
+            return self
+        tables = ("seen", "expected", "reported", "exploring", "prices", "steps", "mixture")
+        return replace(self, **{name: None if (x := vars(self)[name]) is None else x[:episodes] for name in tables})
 
     @property
     def expected_rewards(self) -> Float | None:
