@@ -291,6 +291,28 @@ def test_results_say_their_episodes_and_add_up(tab: Any, data: dict[str, Any]) -
             )
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_two_of_thirty_algorithms_are_drawn_alike(scheme: str, browser: Any, tmp_path: Path) -> None:
+    mdp, names = box(), [f"algorithm-{i:02d}" for i in range(30)]
+    runs = [record("box", name, 0, mdp, 12) for name in names]
+    found = Made(tmp_path, "made", "made", runs, [], names, dict(zip(names, names, strict=True)))
+    object.__setattr__(found, "models", {"box": ("Box", mdp)})
+    with watched(browser, write_report(found), 1200, scheme) as tab:
+        for place, per_algorithm in (("#env-0 .plot", 3), ("#comparison .plot", 1)):
+            tab.locator(place).first.scroll_into_view_if_needed()
+            tab.locator(place.replace(".plot", ".js-plotly-plot")).first.wait_for()
+            lines = tab.evaluate(
+                f"document.querySelector('{place}').data.filter(line => /^algorithm/.test(line.name || ''))"
+                ".map(line => [line.name, line.line.color, line.line.dash].join())"
+            )
+            assert len(lines) == 30 * per_algorithm
+            assert len(set(lines)) == len({line.split(",", 1)[1] for line in lines}) == 30
+        samples = tab.locator("#env-0 fieldset svg line").evaluate_all(
+            "all => all.map(line => [line.getAttribute('stroke'), line.getAttribute('stroke-dasharray')].join())"
+        )
+        assert len(set(samples)) == len(samples) == 30
+
+
 def test_algorithms_are_compared_in_all_environments_and_in_each(tab: Any, data: dict[str, Any]) -> None:
     """By whatever is chosen; of two seeds there is no interval."""
     section, (whole, *each) = tab.locator("#comparison"), data["comparison"]["scopes"]

@@ -23,7 +23,7 @@ from conrl._types import Float
 from conrl.drawing import INK, save_figure
 from conrl.errors import RunError
 from conrl.experiments.block_runs import CURVE, RunCurve, read_curve
-from conrl.experiments.figures import LETTERS, STYLES, frame, seeds_text
+from conrl.experiments.figures import DASHES, LETTERS, frame, seeds_text, style
 from conrl.experiments.spec import Spec
 from conrl.io.cells import csv_text
 from conrl.io.files import atomic_write, refuse_links
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 MEASURES = ("regret", "strong_regret", "violation", "strong_violation")
 PANELS = {"strong_regret": "reward regret", "strong_violation": "violation"}
-DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (6, 1, 1, 1)))
 QUARTILES = (0.25, 0.5, 0.75)
 ALL_MET = 1e-6  # a violation this small, of all episodes together, is drawn and told as none
 
@@ -170,7 +169,8 @@ def _looks(arms: Sequence[Arm]) -> dict[str, tuple[str, Any, str]]:
         if arm.algorithm not in versions.setdefault(arm.learner, []):
             versions[arm.learner].append(arm.algorithm)
     looks: dict[str, tuple[str, Any, str]] = {}
-    for (colour, _, mark), names in zip(STYLES * len(versions), versions.values(), strict=False):
+    for k, names in enumerate(versions.values()):
+        colour, _, mark = style(k)
         looks |= {name: (colour, DASHES[i % len(DASHES)], mark) for i, name in enumerate(names)}
     return looks
 

@@ -27,7 +27,9 @@ function colourOf(name) {
 
 function look(algorithm) {
   const i = DATA.algorithms.findIndex((a) => a.name === algorithm);
-  return { colour: COLOURS[i % COLOURS.length] || colourOf("ink"), dash: DASHES[i % DASHES.length], stroke: STROKES[i % STROKES.length] };
+  const k = i % COLOURS.length; // of 48 no two have the same colour and dashes
+  const dashes = (k + Math.floor(i / COLOURS.length)) % DASHES.length;
+  return { colour: COLOURS[k] || colourOf("ink"), dash: DASHES[dashes], stroke: STROKES[dashes] };
 }
 
 // Plotly reads tags, entities and %{...} in texts; names are to be shown as they are.
