@@ -495,20 +495,20 @@ def test_algorithms_are_compared_over_the_episodes_that_all_have(tmp_path: Path)
         values = rng.uniform(size=(K, 2))
         for folder in ("all", "cut"):  # where all are as long, nothing is cut
             write_run(tmp_path / folder, np.ones(90), {"cost": np.ones(90)}, place=("box", name, 0))
-    study, cut, whole = load(tmp_path / "all"), load(tmp_path / "cut"), load(tmp_path / "all", whole=True)
-    assert [found | {"played": 0} for found in study.rows()] == [found | {"played": 0} for found in cut.rows()]
-    assert list(study.long_rows()) == list(cut.long_rows())
-    assert study.aggregates() == cut.aggregates()
-    assert study.comparisons() == cut.comparisons()
-    for ours, theirs in zip(study.profiles("distance"), cut.profiles("distance"), strict=True):
+    study, short, whole = load(tmp_path / "all"), load(tmp_path / "cut"), load(tmp_path / "all", whole=True)
+    assert [found | {"played": 0} for found in study.rows()] == [found | {"played": 0} for found in short.rows()]
+    assert list(study.long_rows()) == list(short.long_rows())
+    assert study.aggregates() == short.aggregates()
+    assert study.comparisons() == short.comparisons()
+    for ours, theirs in zip(study.profiles("distance"), short.profiles("distance"), strict=True):
         assert ours.share.tolist() == theirs.share.tolist()
     longest = row(study, environment="mars-rover", algorithm="rcpo")
     assert (longest["episodes"], longest["played"], longest["final_episodes"]) == (120, 400, 12.0)
     told = "the first 120 episodes, which all runs have (the longest: 400)"
     assert study.over("mars-rover") == told
-    assert study.over("box") == cut.over("box") == whole.over("box") == "all 90 episodes"
+    assert study.over("box") == short.over("box") == whole.over("box") == "all 90 episodes"
     assert study.over("mars-rover", "box") == f"mars-rover: {told}; box: all 90 episodes"
-    assert cut.over("mars-rover") == "all 120 episodes"
+    assert short.over("mars-rover") == "all 120 episodes"
     # The curves are whole; so is everything if it is asked for.
     assert {c.algorithm: c.x[-1] for c in study.curves("mars-rover")} == lengths
     assert whole.over("mars-rover") == "all episodes of each run"

@@ -258,9 +258,9 @@ def test_learners_are_summarized_over_the_episodes_that_all_have() -> None:
         (126, 137, 126.0),
         (1000, 1000, 1000.0),
     ]
-    first, second = (str(part.renderables[0]) for part in study_tables.safety_tables(rows))
-    assert "sums over the first 126 episodes, which all runs have" in first
-    assert "sums over 1,000 episodes" in second
+    parts: list[Any] = list(study_tables.safety_tables(rows))
+    assert "sums over the first 126 episodes, which all runs have" in str(parts[0].renderables[0])
+    assert "sums over 1,000 episodes" in str(parts[1].renderables[0])
 
 
 def test_who_has_no_violation_is_named() -> None:

@@ -553,7 +553,7 @@ def test_one_run_says_the_same_everywhere(case: str, tmp_path: Path) -> None:
         "strong_violation": None if history.strong_violation is None else history.strong_violation[-1, 0],
         "strong_regret": None if history.strong_regret is None else history.strong_regret[-1],
         "violating": None if history.violating() is None else shares(history)[0],
-        "cumulative_safe_regret": None if safe_regret(history) is None else episodes * safe_regret(history),
+        "cumulative_safe_regret": None if (safe := safe_regret(history)) is None else episodes * safe,
         "final_exploring": float(history.exploring[-max(1, round(episodes / 10)) :].sum()),
         **standings(history),
     }

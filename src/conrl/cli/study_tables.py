@@ -25,7 +25,8 @@ def study_tables(record: Record) -> Parts:
     margin, tolerance = f"{record['margin']:.0%}", f"{record['tolerance']:g}"
     for name in dict.fromkeys(row["environment"] for row in record["rows"]):
         rows = [row for row in record["rows"] if row["environment"] == name]
-        parts += [Text(f"{name}: {record['over'][name]}", "bold"), _rewards_table(rows), Text(_exploring(rows), "dim")]
+        parts += [Text(f"{name}: {record['over'][name]}", "bold"), _rewards_table(rows)]
+        parts += [Text(_exploring(rows), "dim"), Text("")]
         for cost in dict.fromkeys(row["cost_name"] for row in rows if row["cost_name"] is not None):
             parts.append(_spent_table(cost, [row for row in rows if row["cost_name"] == cost]))
     notes = (

@@ -66,7 +66,8 @@ class RunRecord(Scores, Framed):
         if episodes >= self.episodes:
             return self
         tables = ("seen", "expected", "reported", "exploring", "prices", "steps", "mixture")
-        return replace(self, **{name: None if (x := vars(self)[name]) is None else x[:episodes] for name in tables})
+        shorter: dict[str, Any] = {name: None if (x := vars(self)[name]) is None else x[:episodes] for name in tables}
+        return replace(self, **shorter)
 
     @property
     def expected_rewards(self) -> Float | None:
