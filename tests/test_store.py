@@ -311,13 +311,17 @@ OTHERS: dict[str, tuple[Job, str]] = {
 
 
 @pytest.mark.parametrize("prime", [False, True])
-def test_runs_of_version_0_2_say_which_episodes_explored(prime: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("replan", ["episode", "doubling"])
+def test_runs_of_version_0_2_say_which_episodes_explored(prime: bool, replan: str, tmp_path: Path) -> None:
     """They were not written: the bonus knows, and logged episodes count if the learner is there to tell."""
     log, box = tmp_path / "log.csv", conrl.envs.make("box")
     policy = conrl.plan(box).policy
     logged = [ModelWorld(box).play(policy, np.random.default_rng(k)) for k in range(3)]
     conrl.save_episodes(log, logged, box.cost_names)
-    job = Job(env="box", algorithm="conrl", episodes=30, prime=str(log) if prime else None)
+    options: dict[str, Any] = {"replan": replan}
+    if replan == "doubling":
+        options["bonus"] = {"name": "adaptive", "explore": False}
+    job = Job(env="box", algorithm="conrl", episodes=30, options=options, prime=str(log) if prime else None)
     Run(job, tmp_path).play()
     where = job.directory(tmp_path)
     now = progress(where)
@@ -325,11 +329,14 @@ def test_runs_of_version_0_2_say_which_episodes_explored(prime: bool, tmp_path: 
     names = header.split(",")
     flag = names.index("exploring")
     expected = [5, 24] if prime else [8, 27]  # the 8th and the 27th of all episodes, of which 3 were logged
+    expected = expected if replan == "episode" else []
     assert [k for k, row in enumerate(rows, start=1) if row.split(",")[flag] == "1"] == expected
     lines = [",".join(cell for i, cell in enumerate(line.split(",")) if i != flag) for line in (header, *rows)]
     (where / "progress.csv").write_text("\n".join(lines) + "\n")
     arrays = contents(where / "checkpoint.npz")
     del arrays["history_exploring"]
+    if replan == "doubling":
+        arrays["state_lottery_flags"] = arrays["state_lottery_flags"][:3]
     write_sealed(where / "checkpoint.npz", arrays)
     (run,) = load(tmp_path).runs
     if prime:  # how many were logged is in the checkpoint alone

@@ -106,8 +106,7 @@ def read_run(where: Path, environment: str, algorithm: str, seed: int) -> RunRec
     if "exploring" in table:
         exploring = table["exploring"] > 0.0
     elif config.get("prime") is None:  # until version 0.2, which did not write it
-        bonus = learner.get("bonus") if learner["learner"] == "conrl" else None
-        exploring = explored(rebuild(bonus) if isinstance(bonus, dict) else None, len(seen))
+        exploring = explored(learner, len(seen))
     described = learner.get("problem")
     problem = None if described is None else rebuild(described)
     limits, floors = episode_bounds(problem, names)

@@ -31,7 +31,7 @@ from conrl.io.files import alone, atomic_write, parse_json, reading, refuse_link
 from conrl.learners.adapted import as_learner
 from conrl.learners.arrays import group, prefixed
 from conrl.learners.base import optional
-from conrl.learners.saving import DAMAGED, learner_arrays, learner_of, made_arrays, read_sealed, write_sealed
+from conrl.learners.saving import DAMAGED, learner_arrays, learner_of, made_arrays, read_sealed, rebuild, write_sealed
 from conrl.model import ConstrainedMDP
 from conrl.model.digest import digest
 from conrl.running import History, learn
@@ -215,9 +215,7 @@ def _resumed(arrays: dict[str, Array], history: History, given: dict[str, Any]) 
     learner = learner_of(arrays, given)
     columns = group(arrays, "history_")
     if "exploring" not in columns:  # until version 0.2
-        columns["exploring"] = explored(
-            getattr(learner, "bonus", None), len(columns["reward"]), getattr(learner, "primed", 0)
-        )
+        columns["exploring"] = explored(learner.config(), len(columns["reward"]), getattr(learner, "primed", 0))
     history.load_state(columns)
     if len(history) != learner.episodes:
         raise RunError("the history and the learner are of different lengths")
@@ -226,9 +224,12 @@ def _resumed(arrays: dict[str, Array], history: History, given: dict[str, Any]) 
     return learner
 
 
-def explored(bonus: Any, episodes: int, primed: int = 0) -> Bool:
-    """[K]: which of the episodes after so many logged ones a bonus has explore."""
-    explores = getattr(bonus, "explores", lambda k: False)
+def explored(config: dict[str, Any], episodes: int, primed: int = 0) -> Bool:
+    """[K]: which episodes of a learner of version 0.2 explored, after so many logged ones, by its description: none if
+    it planned when visits had doubled, for when that was is not known."""
+    each = config["learner"] == "conrl" and config.get("replan", "episode") == "episode"
+    bonus = config.get("bonus") if each else None
+    explores = getattr(rebuild(bonus) if isinstance(bonus, dict) else None, "explores", lambda k: False)
     return np.array([explores(primed + k) for k in range(1, episodes + 1)], dtype=bool)
 
 
