@@ -519,6 +519,13 @@ def test_algorithms_are_compared_over_the_episodes_that_all_have(tmp_path: Path)
         sums = np.mean([np.maximum(BEST - run.executed[:, 0], 0.0).sum() for run in runs])
         assert found["strong_regret"] == pytest.approx(sums)
         assert found["cumulative_regret"] == pytest.approx(np.mean([(BEST - run.executed[:, 0]).sum() for run in runs]))
+    for words, over in (([], told), (["--whole"], "all episodes of each run")):
+        result = CliRunner().invoke(main, ["report", str(tmp_path / "all"), "--json", *words])
+        shown = json.loads(result.output)
+        assert shown["over"]["mars-rover"] == over
+        assert [(r["episodes"], r["strong_regret"]) for r in shown["rows"]] == [
+            (r["episodes"], r["strong_regret"]) for r in (whole if words else study).rows()
+        ]
 
 
 def test_runs_that_are_short_or_have_not_begun(tmp_path: Path) -> None:

@@ -82,14 +82,16 @@ def _by_themselves(record: Record) -> Iterator[str]:
         what = "the last episode" if last == record["episodes"] else f"episode {last:,}, the last that did not explore,"
         yield f"last iterate, what {what} played: {', '.join(parts)}"
     shares = [
-        f"{name} {percent(cost['violating'])}, strong violation {cost['strong_violation']:.4g}"
+        f"{name} {percent(cost['violating'])}, over by {cost['cumulative_violation']:.4g} in all, "
+        f"strong violation {cost['strong_violation']:.4g}"
         for name, cost in limited.items()
         if cost["violating"] is not None
     ]
     if shares:
         yield f"episodes out of their limits by more than {record['tolerance']:g} of them: {'; '.join(shares)}"
     if reward["strong_regret"] is not None:
-        yield f"strong regret, what all episodes fell short of the optimum by: {reward['strong_regret']:.4g}"
+        total, strong = reward["cumulative_regret"], reward["strong_regret"]
+        yield f"regret of all episodes: {total:.4g}; strong, where none makes up for another: {strong:.4g}"
 
 
 def _is_limited(cost: Record) -> bool:

@@ -44,12 +44,12 @@ def study_tables(record: Record) -> Parts:
 
 def _exploring(rows: Sequence[Record]) -> str:
     """How many of the episodes that final numbers are means of were planned to explore."""
-    own = {row["title"]: row for row in rows}
-    some = {title: row for title, row in own.items() if row["final_exploring"] != 0.0}
+    own = {row["algorithm"]: row for row in rows}.values()
     told = ", ".join(
-        f"{title} {'unknown' if row['final_exploring'] is None else brief(row['final_exploring'])} "
+        f"{row['title']} {'unknown' if row['final_exploring'] is None else brief(row['final_exploring'])} "
         f"of {brief(row['final_episodes'])}"
-        for title, row in some.items()
+        for row in own
+        if row["final_exploring"] != 0.0
     )
     return f"exploring episodes in the last tenth: {told or 'none'}"
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = ("#0072B2", "#009E73", "#D55E00", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#B3A100")
+COLORS = ("#0072B2", "#009E73", "#D55E00", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#B3A100")
 DASHES: tuple[Any, ...] = (
     "-",
     (0, (6, 2)),
@@ -118,8 +118,8 @@ def styles_of(study: Study) -> dict[str, tuple[str, Any, str]]:
 
 def style(i: int) -> tuple[str, Any, str]:
     """Color, dashes and mark of the i-th line: of 56 no two have the same color and dashes, nor color and mark."""
-    again, k = divmod(i, len(COLOURS))
-    return COLOURS[k], DASHES[(k + again) % len(DASHES)], MARKS[(k + again) % len(MARKS)]
+    again, k = divmod(i, len(COLORS))
+    return COLORS[k], DASHES[(k + again) % len(DASHES)], MARKS[(k + again) % len(MARKS)]
 
 
 def save_study_figure(study: Study, stem: str | Path, note: str = "") -> list[Path]:
@@ -321,6 +321,10 @@ def _caption(study: Study, columns: Sequence[Column], note: str) -> str:
     if shown:
         names = ", ".join(study.titles[name] for name in study.algorithms if name in shown)
         values += f" {names}: of the policy that it shows, not of what it plays."
+    explores = {run.algorithm for run in study.runs if run.exploring is not None and run.exploring.any()}
+    if explores:
+        names = ", ".join(study.titles[name] for name in study.algorithms if name in explores)
+        values += f" With the episodes that explore: {names}."
     if all(column.average for column in columns):
         values = "Reward and cost: running means per step, times the horizon."
     total = "" if study.name == "figure2" else "Cumulative: realised cost."
