@@ -424,6 +424,8 @@ def test_curves_are_read_off_at_common_places(tmp_path: Path) -> None:
         assert curves["a", "reward"].low[i] <= np.mean(smooth) <= curves["a", "reward"].high[i]
         sums = [tables["a", s][1][:k].sum() for s in range(3)]
         assert curves["a", "cumulative"].mean[i] == pytest.approx(np.mean(sums))
+        regrets = [(BEST - tables["a", s][0][:k]).sum() for s in range(3)]
+        assert curves["a", "regret"].mean[i] == pytest.approx(np.mean(regrets))
     assert curves["b", "cost"].std.tolist() == [0.0] * 3
     assert curves["a", "cost"].seeds == 3
     usual = study.curves("mars-rover", points=7)
@@ -542,7 +544,7 @@ def test_runs_that_are_short_or_have_not_begun(tmp_path: Path) -> None:
     assert (found["seeds"], found["episodes"], found["reward"], found["reward_std"]) == (2, 1, 0.5, 0.0)
     assert found["played"] == 20
     assert len(study.summary()) == 1  # of rcpo there is nothing to say
-    assert [c.x.tolist() for c in study.curves("mars-rover")] == [[1.0]] * 3
+    assert [c.x.tolist() for c in study.curves("mars-rover")] == [[1.0]] * 4
     (line,) = study.description
     assert f"optimum {BEST:.5g}" in line
     assert "conrl (3 seeds, 20 episodes, 2 unfinished)" in line

@@ -298,7 +298,7 @@ def test_no_two_of_thirty_algorithms_are_drawn_alike(scheme: str, browser: Any, 
     found = Made(tmp_path, "made", "made", runs, [], names, dict(zip(names, names, strict=True)))
     object.__setattr__(found, "models", {"box": ("Box", mdp)})
     with watched(browser, write_report(found), 1200, scheme) as tab:
-        for place, per_algorithm in (("#env-0 .plot", 3), ("#comparison .plot", 1)):
+        for place, per_algorithm in (("#env-0 .plot", 4), ("#comparison .plot", 1)):
             tab.locator(place).first.scroll_into_view_if_needed()
             tab.locator(place.replace(".plot", ".js-plotly-plot")).first.wait_for()
             lines = tab.evaluate(
@@ -365,7 +365,7 @@ def test_profiles_have_bands_if_there_are_seeds_enough(browser: Any, tmp_path: P
         curves = (
             "document.querySelector('#env-0 .plot').data.filter(line => line.meta === 'a').map(line => line.fill || '')"
         )
-        assert tab.evaluate(curves) == ["toself", ""] * 3
+        assert tab.evaluate(curves) == ["toself", ""] * 4
         assert tab.evaluate("document.documentElement.scrollWidth") == 390
     with watched(browser, tmp_path / "report.html", 1280) as tab:
         table = tab.locator("[aria-label^='Results']").first

@@ -120,7 +120,7 @@ class Study(Displayed, Framed):
         Args:
             ax: axes of matplotlib, by default those of a new figure; they are given back.
             environment: by default the first.
-            measure: "reward", "cost" or "cumulative" (realised cost of all trajectories so far).
+            measure: "reward", "cost", or of all trajectories so far "cumulative" (realised cost) or "regret".
             cost: which, by name; by default the first.
         """
         from conrl.experiments.figures import draw_measure  # here: it takes a study
@@ -242,7 +242,9 @@ class Study(Displayed, Framed):
         """
         if environment not in {run.environment for run in self.runs}:
             raise SpecError(f"no runs in {environment!r}; there are some in {', '.join(self.environments)}")
-        return curves_of(environment, self.played(environment), points, average, log, at)
+        played = self.played(environment)
+        optima = {name: best for name in played if (best := self.optimum(environment, name)) is not None}
+        return curves_of(environment, played, optima, points, average, log, at)
 
     def rows(self) -> list[dict[str, Any]]:
         """One for each environment, algorithm and cost, by the names of `COLUMNS`: numbers of runs, as means over

@@ -40,7 +40,7 @@ DASHES: tuple[Any, ...] = (
     (0, (5, 1, 1, 1, 1, 1)),
 )
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
-LABELS = {"reward": "reward", "cost": "cost", "cumulative": "cumulative cost"}
+LABELS = {"reward": "reward", "cost": "cost", "cumulative": "cumulative cost", "regret": "cumulative regret"}
 MOST_COSTS = 4  # of one environment
 NARROWEST = 6.0  # inches
 LETTERS = 17  # of a caption, by inch
@@ -85,14 +85,16 @@ def draw_measure(study: Study, ax: Axes | None, environment: str | None, measure
     if measure not in LABELS:
         raise SpecError(unknown("measure", measure, LABELS), key=("measure",))
     costs = study.environments[environment].cost_names
-    if measure == "reward":
+    if measure in ("reward", "regret"):
         if cost is not None:
-            raise SpecError("the reward is of no cost; leave cost out, or ask for measure='cost'", key=("cost",))
-    elif cost is None:
-        cost = costs[0] if costs else None
-    if measure != "reward" and cost not in costs:
-        raise SpecError(unknown("cost", cost, costs), key=("cost",))
+            raise SpecError(f"the {measure} is of no cost; leave cost out, or ask for measure='cost'", key=("cost",))
+    else:
+        cost = costs[0] if cost is None and costs else cost
+        if cost not in costs:
+            raise SpecError(unknown("cost", cost, costs), key=("cost",))
     curves = [c for c in study.curves(environment, 300) if (c.measure, c.cost) == (measure, cost)]
+    if not curves and measure == "regret" and study.played(environment):
+        raise SpecError(f"no optimum is known in {environment!r}, so there is no regret to draw", key=("measure",))
     if not curves:
         raise SpecError("the study has no finished episodes to draw")
     ax = ax or new_axes(6.4, 4.0)
