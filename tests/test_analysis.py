@@ -113,7 +113,8 @@ def test_smoothing_the_last_tenth_and_what_was_executed(tmp_path: Path) -> None:
     found = row(load(tmp_path))
     assert found["reward"] == pytest.approx(values[-25:, 0].mean())
     assert found["cumulative"] == pytest.approx(seen[:, 1].sum())  # realised
-    assert found["regret"] == pytest.approx(BEST - values[:, 0].mean())
+    assert found["cumulative_regret"] == pytest.approx((BEST - values[:, 0]).sum())
+    assert found["cumulative_violation"] == pytest.approx((values[:, 1] - 0.3).sum())
 
 
 def test_solved_is_the_first_trajectory_from_which_it_stays_good(tmp_path: Path) -> None:
@@ -182,7 +183,8 @@ def test_units_do_not_matter(tmp_path: Path, limit: float, best: float) -> None:
         for name in ("violations", "solved", "solved_seeds"):
             assert found[name] == usual[name]
         assert found["cost"] == pytest.approx(cost * usual["cost"])
-        assert found["regret"] == pytest.approx(reward * usual["regret"])
+        assert found["cumulative_regret"] == pytest.approx(reward * usual["cumulative_regret"])
+        assert found["cumulative_violation"] == pytest.approx(cost * usual["cumulative_violation"])
     if limit > 0.0:
         assert 0.0 < usual["violations"] < 1.0
         assert usual["solved_seeds"] > 0
@@ -209,7 +211,7 @@ def test_a_learner_of_one_unending_episode_reports_running_means(tmp_path: Path)
     assert np.array_equal(run.final, averages[-1])
     own = study.optimum("mars-rover", "tfw-ucrl2")
     assert own == pytest.approx(2.0402, abs=1e-4)  # the long-run average, per 30 steps
-    assert row(study)["regret"] == pytest.approx(own - averages[-1, 0])
+    assert row(study)["cumulative_regret"] == pytest.approx(150 * (own - averages[-1, 0]))
     (curve, *_) = study.curves("mars-rover", points=150, average=True)
     assert np.array_equal(curve.mean, averages[:, 0])
 
@@ -261,7 +263,7 @@ def test_solved_over_seeds_is_the_median_of_all(tmp_path: Path) -> None:
     first, second = load(tmp_path).summary().to_dicts()
     assert (first["solved"], first["solved_seeds"]) == (190.0, 2)
     assert (second["solved"], second["solved_seeds"]) == (None, 1)  # most did not: there is no median
-    assert first["regret"] == pytest.approx(BEST - np.mean([BEST, BEST * 2 / 3, 0.0]))
+    assert first["cumulative_regret"] == pytest.approx(np.mean([0.0, 100 * BEST, 300 * BEST]))
 
 
 # -- several costs, none, budgets -------------------------------------------------------------------------
@@ -281,8 +283,11 @@ def test_several_costs_and_none(tmp_path: Path) -> None:
         assert found["limit"] == limit
         over = 0.0 if limit is None else np.mean(means(values) > limit * (1.0 + OVER))
         assert found["violations"] == pytest.approx(over)
+        sums = None if limit is None else pytest.approx((values - limit).sum())
+        assert found["cumulative_violation"] == sums
         assert found["reward"] == 1.0
-        assert (found["solved"], found["solved_seeds"], found["regret"]) == (None, 0, None)  # no model of that name
+        assert (found["solved"], found["solved_seeds"]) == (None, 0)  # there is no model of that name
+        assert found["cumulative_regret"] is None
     bare = row(study, environment="nowhere")
     assert all(bare[name] is None for name in ("cost_name", "cost", "cost_std", "limit", "cumulative", "violations"))
     assert bare["reward"] == 1.0
@@ -298,8 +303,8 @@ def test_budgets_are_limits_by_episode_and_of_one_algorithm_alone(tmp_path: Path
     study = load(tmp_path)
     tight = conrl.plan(conrl.envs.mars_rover(rock_reward=1.0, limits=[0.1])).reward
     assert row(study, algorithm="thrifty")["limit"] == pytest.approx(0.1)
-    assert row(study, algorithm="thrifty")["regret"] == pytest.approx(tight - 1.0)
-    assert row(study, algorithm="conrl")["regret"] == pytest.approx(BEST - 1.0)
+    assert row(study, algorithm="thrifty")["cumulative_regret"] == pytest.approx(60 * (tight - 1.0))
+    assert row(study, algorithm="conrl")["cumulative_regret"] == pytest.approx(60 * (BEST - 1.0))
 
 
 def held_to(study: Study) -> Any:
@@ -394,7 +399,7 @@ def test_a_problem_of_functions_has_no_optimum(tmp_path: Path) -> None:
     config["learner"]["problem"] = None
     (where / "config.json").write_text(json.dumps(config))
     found = row(load(tmp_path))
-    assert (found["limit"], found["floor"], found["solved"], found["regret"]) == (None, None, None, None)
+    assert (found["limit"], found["floor"], found["solved"], found["cumulative_regret"]) == (None, None, None, None)
     assert found["reward"] == 1.0
 
 
@@ -419,6 +424,8 @@ def test_curves_are_read_off_at_common_places(tmp_path: Path) -> None:
         assert curves["a", "reward"].low[i] <= np.mean(smooth) <= curves["a", "reward"].high[i]
         sums = [tables["a", s][1][:k].sum() for s in range(3)]
         assert curves["a", "cumulative"].mean[i] == pytest.approx(np.mean(sums))
+        regrets = [(BEST - tables["a", s][0][:k]).sum() for s in range(3)]
+        assert curves["a", "regret"].mean[i] == pytest.approx(np.mean(regrets))
     assert curves["b", "cost"].std.tolist() == [0.0] * 3
     assert curves["a", "cost"].seeds == 3
     usual = study.curves("mars-rover", points=7)
@@ -477,6 +484,52 @@ def test_without_polars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert not (tmp_path / "summary.csv").exists()
 
 
+def test_algorithms_are_compared_over_the_episodes_that_all_have(tmp_path: Path) -> None:
+    """What is told of a longer run is what was told of it when it was as short."""
+    rng = np.random.default_rng(11)
+    lengths = {"conrl": 120, "rcpo": 400, "ucbvi": 250}
+    for name, K in lengths.items():
+        for seed in range(3):
+            values = rng.uniform(0.0, 2.0, size=(K, 2))
+            for folder, cut in (("all", K), ("cut", 120)):
+                table, place = values[:cut], ("mars-rover", name, seed)
+                write_run(tmp_path / folder, table[:, 0], {"crash": table[:, 1]}, table, place=place)
+        values = rng.uniform(size=(K, 2))
+        for folder in ("all", "cut"):  # where all are as long, nothing is cut
+            write_run(tmp_path / folder, np.ones(90), {"cost": np.ones(90)}, place=("box", name, 0))
+    study, short, whole = load(tmp_path / "all"), load(tmp_path / "cut"), load(tmp_path / "all", whole=True)
+    assert [found | {"played": 0} for found in study.rows()] == [found | {"played": 0} for found in short.rows()]
+    assert list(study.long_rows()) == list(short.long_rows())
+    assert study.aggregates() == short.aggregates()
+    assert study.comparisons() == short.comparisons()
+    for ours, theirs in zip(study.profiles("distance"), short.profiles("distance"), strict=True):
+        assert ours.share.tolist() == theirs.share.tolist()
+    longest = row(study, environment="mars-rover", algorithm="rcpo")
+    assert (longest["episodes"], longest["played"], longest["final_episodes"]) == (120, 400, 12.0)
+    told = "the first 120 episodes, which all runs have (the longest: 400)"
+    assert study.over("mars-rover") == told
+    assert study.over("box") == short.over("box") == whole.over("box") == "all 90 episodes"
+    assert study.over("mars-rover", "box") == f"mars-rover: {told}; box: all 90 episodes"
+    assert short.over("mars-rover") == "all 120 episodes"
+    # The curves are whole; so is everything if it is asked for.
+    assert {c.algorithm: c.x[-1] for c in study.curves("mars-rover")} == lengths
+    assert whole.over("mars-rover") == "all episodes of each run"
+    for name, K in lengths.items():
+        found = row(whole, environment="mars-rover", algorithm=name)
+        assert (found["episodes"], found["played"]) == (K, K)
+        runs = whole.select("mars-rover", name)
+        sums = np.mean([np.maximum(BEST - run.executed[:, 0], 0.0).sum() for run in runs])
+        assert found["strong_regret"] == pytest.approx(sums)
+        assert found["cumulative_regret"] == pytest.approx(np.mean([(BEST - run.executed[:, 0]).sum() for run in runs]))
+    for words, over in (([], told), (["--whole"], "all episodes of each run")):
+        result = CliRunner().invoke(main, ["report", str(tmp_path / "all"), "--json", *words])
+        shown = json.loads(result.output)
+        assert shown["over"]["mars-rover"] == over
+        assert [(r["episodes"], r["strong_regret"]) for r in shown["rows"]] == [
+            (r["episodes"], r["strong_regret"]) for r in (whole if words else study).rows()
+        ]
+
+
 def test_runs_that_are_short_or_have_not_begun(tmp_path: Path) -> None:
     write_run(tmp_path, [], place=("mars-rover", "conrl", 0), episodes=20)
     write_run(tmp_path, [0.5], place=("mars-rover", "conrl", 1), episodes=20)
@@ -488,9 +541,10 @@ def test_runs_that_are_short_or_have_not_begun(tmp_path: Path) -> None:
     assert [run.episodes for run in study.runs] == [0, 1, 20, 0]
     assert study.unreadable == []
     found = row(study, algorithm="conrl")
-    assert (found["seeds"], found["episodes"], found["reward"], found["reward_std"]) == (2, 20, 0.5, 0.0)
+    assert (found["seeds"], found["episodes"], found["reward"], found["reward_std"]) == (2, 1, 0.5, 0.0)
+    assert found["played"] == 20
     assert len(study.summary()) == 1  # of rcpo there is nothing to say
-    assert [c.x.tolist() for c in study.curves("mars-rover")] == [[1.0]] * 3
+    assert [c.x.tolist() for c in study.curves("mars-rover")] == [[1.0]] * 4
     (line,) = study.description
     assert f"optimum {BEST:.5g}" in line
     assert "conrl (3 seeds, 20 episodes, 2 unfinished)" in line
@@ -581,7 +635,7 @@ def test_runs_of_the_command_line_need_no_spec(tmp_path: Path, monkeypatch: pyte
         assert run.prices is not None
         assert np.array_equal(run.prices, prices, equal_nan=True)
     regret = np.mean([history.regret.reward[-1] for history in histories])
-    assert row(study)["regret"] == pytest.approx(regret)
+    assert row(study)["cumulative_regret"] == pytest.approx(150 * regret)
 
 
 def test_a_study_keeps_the_order_and_the_titles_of_its_spec(tmp_path: Path) -> None:

@@ -299,3 +299,18 @@ def test_limits_on_single_episodes() -> None:
     told = refused("learn", "box", "--algorithm", "ucbvi", "--chance", "corner>0:0.1")
     assert told.startswith("--chance: limits on single episodes")
     assert "--budget replaces" in refused("learn", "pricing", "--budget", "stock=9", "--cvar", "stock@0.9:4")
+
+
+def test_a_run_that_ends_exploring_tells_its_last_plan() -> None:
+    """125 is a cube: that episode is at cost 0.56, the plan before it within its limit."""
+    found = record(*ROVER, "--episodes", 125)
+    assert (found["exploring"], found["exploring_last"], found["last_iterate_episode"]) == (4, 3, 124)
+    crash, reward = found["costs"]["crash"], found["reward"]
+    assert crash["last_iterate_excess"] == 0.0
+    assert reward["cumulative_regret"] == pytest.approx(125 * (reward["optimum"] - reward["mean"]))
+    assert crash["cumulative_violation"] == pytest.approx(125 * (crash["mean"] - 0.3))
+    text = ok(*ROVER, "--episodes", 125)
+    assert "episodes that explore, and are in these means: 4; 3 of the last 100" in text
+    assert f"regret of all episodes: {reward['cumulative_regret']:.4g}; strong, where none" in text
+    assert "last iterate, what episode 124, the last that did not explore, played: reward" in text
+    assert "what the last episode played" in ok(*ROVER, "--episodes", 7)

@@ -267,7 +267,8 @@ def test_the_long_table_has_every_number_of_every_run(study: Study, tmp_path: Pa
     means = table.group_by("environment", "algorithm", "metric").agg(polars.col("value").mean())
     by = {tuple(row[:3]): row[3] for row in means.rows()}
     for row in study.rows():
-        for metric in ("reward", "regret", "strong_regret", "cost", "cumulative", "strong_violation", "violating"):
+        sums = ("cumulative", "cumulative_regret", "cumulative_violation", "strong_regret", "strong_violation")
+        for metric in ("reward", "cost", "violating", *sums):
             assert by[row["environment"], row["algorithm"], metric] == pytest.approx(row[metric]), metric
     path = tmp_path / "long.csv"
     study.save_long(path)

@@ -528,7 +528,7 @@ def test_plots_are_drawn_onto_the_axes_given(name: str) -> None:
 
 def test_a_study_is_drawn_by_measure() -> None:
     study = samples()["Study"]
-    for measure in ("reward", "cost", "cumulative"):
+    for measure in ("reward", "cost", "cumulative", "regret"):
         axes = study.plot(measure=measure)
         labels = [text.get_text() for text in axes.get_legend().get_texts()]
         assert sorted(labels) == ["conrl", "ucbvi"]
@@ -540,6 +540,7 @@ def test_a_study_is_drawn_by_measure() -> None:
         ({"environment": "bx"}, "did you mean 'box'"),
         ({"measure": "cost", "cost": "cornr"}, "did you mean 'corner'"),
         ({"cost": "corner"}, "the reward is of no cost"),
+        ({"measure": "regret", "cost": "corner"}, "the regret is of no cost"),
     ]
     for given, told in wrong:
         with pytest.raises(conrl.SpecError, match=told):

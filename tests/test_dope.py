@@ -239,6 +239,30 @@ def test_the_figure_has_a_column_for_each_environment(tmp_path: Path) -> None:
     assert rows[0]["left_first"] == ""
 
 
+def test_no_two_learners_are_drawn_alike() -> None:
+    """Thirty learners in two versions each: learners by color and mark, versions by dashes."""
+    arms = [
+        Arm("E", f"{k} {version}", f"{k}", made(1, 0, None, 10)) for k in range(30) for version in ("proof", "scaled")
+    ]
+    lines = dope.figure(arms).axes[0].lines
+    assert len({(line.get_color(), line.get_marker(), str(line.get_linestyle())) for line in lines}) == 60
+    assert len({(line.get_color(), line.get_marker()) for line in lines}) == 30
+
+
+def test_learners_are_summarized_over_the_episodes_that_all_have() -> None:
+    """Sums over 1,000 episodes of one learner do not stand beside sums over 137 of another."""
+    long, short = Arm("E", "long", "a", made(3, 0, None, 1000)), Arm("E", "short", "b", made(3, 0, None, 137))
+    rows = dope.summary([long, short, Arm("F", "alone", "a", made(3, 0, None, 1000))])
+    assert [(row["episodes"], row["played"], row["regret"]) for row in rows] == [
+        (126, 1000, 126.0),
+        (126, 137, 126.0),
+        (1000, 1000, 1000.0),
+    ]
+    parts: list[Any] = list(study_tables.safety_tables(rows))
+    assert "sums over the first 126 episodes, which all runs have" in str(parts[0].renderables[0])
+    assert "sums over 1,000 episodes" in str(parts[1].renderables[0])
+
+
 def test_who_has_no_violation_is_named() -> None:
     safe = made(2, 0, None)  # seeds 0 and 1 never exceed the limit
     drawn = dope.figure([Arm("E", "careful", "a", safe), Arm("E", "bold", "b", made(3, 9, 1))])

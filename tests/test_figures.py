@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from test_analysis import write_run
 
 import conrl
 from conrl.drawing import save_figure
@@ -263,3 +264,32 @@ def test_dollar_signs_are_no_mathematics(odd: Study, tmp_path: Path) -> None:
         assert words
         assert all(cbook.is_math_text(word) is False for word in words), words
     assert axes.get_title() == r"A \$\q\$ title, \$5"
+
+
+def test_no_two_of_thirty_algorithms_are_drawn_alike(tmp_path: Path) -> None:
+    """By color and dashes, and by color and mark; in curves and profiles, and in the entries of their legends."""
+    values = np.tile([1.0, 0.2], (12, 1))
+    names = [f"algorithm-{i:02d}" for i in range(30)]
+    for i, name in enumerate(names):
+        write_run(tmp_path, values[:, 0] + i, {"crash": values[:, 1]}, values, place=("mars-rover", name, 0))
+    study = load(tmp_path)
+    axes = study.plot()
+    profiles = profile_figure(study)
+    paper = study_figure(study)
+    legends: list[Any] = [axes.get_legend(), profiles.legends[0], paper.legends[0]]
+    drawn = [[line for line in axes.lines if line.get_label() in names]]
+    drawn += [[line for line in panel.lines if line.get_drawstyle() == "steps-post"] for panel in profiles.axes]
+    drawn += [[line for line in panel.lines if np.size(line.get_xdata()) == 12] for panel in paper.axes]
+    drawn += [legend.get_lines() for legend in legends]
+    for lines in drawn:
+        assert len(lines) == 30
+        dashes = [(line.get_color(), str(line._unscaled_dash_pattern)) for line in lines]  # type: ignore[attr-defined]
+        assert len(set(dashes)) == 30
+        marks = {line.get_marker() for line in lines}
+        assert marks == {"None"} or len({(line.get_color(), line.get_marker()) for line in lines}) == 30
+    for legend in legends:
+        assert [text.get_text() for text in legend.get_texts()] == names
+    axes.figure.draw_without_rendering()  # type: ignore[union-attr]
+    panel, beside = axes.get_window_extent(), axes.get_legend().get_window_extent()  # type: ignore[union-attr]
+    assert beside.x0 >= panel.x1 - 1.0  # what is drawn is not hidden,
+    assert panel.height > 200.0  # nor squeezed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,7 @@ def runs(draw: st.DrawFn) -> Scores:
         floors=np.array([draw(st.sampled_from([-INF, -0.2, 0.0])) for _ in range(d)]),
         largest=np.array([draw(st.sampled_from([0.5, 1.0, 3.0])) for _ in range(1 + d)]),
         continuing=draw(st.booleans()),
+        exploring=None if draw(st.booleans()) else rng.uniform(size=K) < draw(st.sampled_from([0.0, 0.4, 1.0])),
     )
 
 
@@ -212,6 +214,20 @@ def test_last_iterate_average_and_violating_by_hand() -> None:
     assert alone.shortfall is None
 
 
+def test_the_last_iterate_is_the_last_that_was_planned() -> None:
+    run = scored([0.5, 1.5, 1.0, 3.0], rewards=[1.0, 4.0, 3.0, 0.0])
+    run = replace(run, exploring=np.array([False, True, False, True]))
+    last = run.last_iterate(3.5)
+    assert last is not None
+    assert (last.value.tolist(), last.shortfall, last.excess.tolist()) == ([3.0, 1.0], 0.5, [0.0])
+    assert (run.last_planned, run.explored(1), run.explored(2), run.explored(100)) == (3, 1, 1, 2)
+    assert run.final.tolist() == [0.0, 3.0]  # exploring episodes count in means
+    alone = replace(run, exploring=np.ones(4, dtype=bool))
+    assert (alone.last_planned, alone.last_iterate(3.5)) == (0, None)
+    unsaid = replace(run, exploring=None)
+    assert (unsaid.last_planned, unsaid.explored(2)) == (4, None)
+
+
 def test_rounding_is_no_violation_and_a_limit_of_0_is_measured_by_a_step() -> None:
     eps = 1e-9
     assert shares(scored([1.0 + eps, 1.0 + 2e-6])) == [0.5]
@@ -240,10 +256,11 @@ def test_each_policy_by_itself(run: Scores, optimum: float, tolerance: float) ->
             assert found.excess[i] == pytest.approx(max(cost - limits[i], floors[i] - cost, 0.0))
 
     rows = rows_of(run.expected)
-    if not K or any(map(math.isnan, rows[-1])):
+    planned = [row for k, row in enumerate(rows) if run.exploring is None or not run.exploring[k]]
+    if not planned or any(map(math.isnan, planned[-1])):
         assert last is None
     else:
-        check(last, rows[-1])
+        check(last, planned[-1])
     if any(math.isnan(x) for row in rows for x in row):
         assert unknown(average, violating, run.excess_slope)
         return
@@ -468,6 +485,7 @@ def appropo(mdp: conrl.ConstrainedMDP) -> ApproPO:
 
 CASES: dict[str, tuple[Any, Any, int]] = {
     "conrl": (rover, lambda mdp: conrl.ConRL(mdp.task), 400),
+    "ends exploring": (rover, lambda mdp: conrl.ConRL(mdp.task), 125),
     "ucbvi": (rover, lambda mdp: UCBVI(mdp.task), 150),
     "one episode": (rover, lambda mdp: conrl.ConRL(mdp.task), 1),
     "a floor": (rover, lambda mdp: conrl.ConRL(mdp.task, problem=conrl.Linear([0.5], [0.45])), 250),
@@ -521,16 +539,22 @@ def test_one_run_says_the_same_everywhere(case: str, tmp_path: Path) -> None:
     assert np.array_equal(history.smooth, run.smooth, equal_nan=True)
     assert np.array_equal(history.violations, run.violations)
     assert history.solved_from == run.solved_from(best)
+    assert run.exploring is not None
+    assert run.exploring.tolist() == history.exploring.tolist()
+    cubes = [8, 27, 64, 125, 216, 343] if isinstance(learner(mdp), conrl.ConRL) else []
+    assert (np.flatnonzero(history.exploring) + 1).tolist() == [k for k in cubes if k <= episodes]
     wanted = {
         "violations": history.violations[0],
         "solved": history.solved_from,
         "reward": history.final[0],
         "cost": history.final[1],
-        "regret": history.regret.reward[-1],
+        "cumulative_regret": episodes * history.regret.reward[-1],
+        "cumulative_violation": None if case == "no limit" else episodes * history.regret.cost[-1],
         "strong_violation": None if history.strong_violation is None else history.strong_violation[-1, 0],
         "strong_regret": None if history.strong_regret is None else history.strong_regret[-1],
         "violating": None if history.violating() is None else shares(history)[0],
-        "safe_regret": safe_regret(history),
+        "cumulative_safe_regret": None if (safe := safe_regret(history)) is None else episodes * safe,
+        "final_exploring": float(history.exploring[-max(1, round(episodes / 10)) :].sum()),
         **standings(history),
     }
     for name, value in wanted.items():

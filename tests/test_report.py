@@ -59,6 +59,7 @@ def record(env: str, algorithm: str, seed: int, mdp: ConstrainedMDP, episodes: i
         largest=np.ones(1 + mdp.num_costs),
         prices=None,
         steps=np.full(episodes, mdp.horizon),
+        exploring=np.arange(1, episodes + 1) % 4 == 0,
     )
 
 
@@ -86,7 +87,8 @@ def study(directory: Path) -> Study:
         "cluster": ("Cluster", make("cluster")),
     }
     titles = {"conrl": "ConRL", IMAGE: IMAGE}
-    runs = [record(name, a, seed, mdp) for name, (_, mdp) in models.items() for a in titles for seed in range(2)]
+    lengths = {"conrl": 60, IMAGE: 75}
+    runs = [record(n, a, seed, mdp, K) for n, (_, mdp) in models.items() for a, K in lengths.items() for seed in (0, 1)]
     failures = [Failure(EVIL, "conrl", 7, f"Traceback: {EVIL}")]
     found = Made(directory, "made", f"A study {IMAGE}", runs, failures, list(titles), titles, [f"where: {EVIL}"])
     object.__setattr__(found, "models", models)
@@ -269,6 +271,48 @@ def test_each_policy_has_a_table_of_its_own(tab: Any, page: Path) -> None:
             assert float(share.rstrip("%")) == pytest.approx(100 * row["violating"], abs=0.5)
 
 
+def test_results_say_their_episodes_and_add_up(tab: Any, data: dict[str, Any]) -> None:
+    """Runs of different lengths: sums over the episodes that all have, and how many of the last ones explored."""
+    for i, env in enumerate(data["environments"]):
+        section, row = tab.locator(f"#env-{i}"), env["table"][0]
+        assert section.locator(f"h3:text-is('Results over {env['over']}')").count() == 1
+        table = section.locator("[aria-label^='Results'] table")
+        heads = table.locator("thead th").all_text_contents()
+        first = dict(zip(heads, table.locator("tbody tr").first.locator("th, td").all(), strict=True))
+        assert env["over"] == "the first 60 episodes, which all runs have (the longest: 75)"
+        assert first["Episodes"].text_content() == "602 of last 6 explore"  # 56 and 60
+        if row["cumulative_regret"] is not None:
+            text = first["Regret"].evaluate("cell => cell.firstChild.textContent")
+            assert float(text.replace(",", "")) == pytest.approx(row["cumulative_regret"], rel=1e-3)
+        if row["limit"] is not None:
+            text = first["Total cost"].locator("small").text_content()
+            assert float(text.removesuffix(" over").replace(",", "")) == pytest.approx(
+                row["cumulative_violation"], rel=1e-3
+            )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_two_of_thirty_algorithms_are_drawn_alike(scheme: str, browser: Any, tmp_path: Path) -> None:
+    mdp, names = box(), [f"algorithm-{i:02d}" for i in range(30)]
+    runs = [record("box", name, 0, mdp, 12) for name in names]
+    found = Made(tmp_path, "made", "made", runs, [], names, dict(zip(names, names, strict=True)))
+    object.__setattr__(found, "models", {"box": ("Box", mdp)})
+    with watched(browser, write_report(found), 1200, scheme) as tab:
+        for place, per_algorithm in (("#env-0 .plot", 4), ("#comparison .plot", 1)):
+            tab.locator(place).first.scroll_into_view_if_needed()
+            tab.locator(place.replace(".plot", ".js-plotly-plot")).first.wait_for()
+            lines = tab.evaluate(
+                f"document.querySelector('{place}').data.filter(line => /^algorithm/.test(line.name || ''))"
+                ".map(line => [line.name, line.line.color, line.line.dash].join())"
+            )
+            assert len(lines) == 30 * per_algorithm
+            assert len(set(lines)) == len({line.split(",", 1)[1] for line in lines}) == 30
+        samples = tab.locator("#env-0 fieldset svg line").evaluate_all(
+            "all => all.map(line => [line.getAttribute('stroke'), line.getAttribute('stroke-dasharray')].join())"
+        )
+        assert len(set(samples)) == len(samples) == 30
+
+
 def test_algorithms_are_compared_in_all_environments_and_in_each(tab: Any, data: dict[str, Any]) -> None:
     """By whatever is chosen; of two seeds there is no interval."""
     section, (whole, *each) = tab.locator("#comparison"), data["comparison"]["scopes"]
@@ -321,7 +365,7 @@ def test_profiles_have_bands_if_there_are_seeds_enough(browser: Any, tmp_path: P
         curves = (
             "document.querySelector('#env-0 .plot').data.filter(line => line.meta === 'a').map(line => line.fill || '')"
         )
-        assert tab.evaluate(curves) == ["toself", ""] * 3
+        assert tab.evaluate(curves) == ["toself", ""] * 4
         assert tab.evaluate("document.documentElement.scrollWidth") == 390
     with watched(browser, tmp_path / "report.html", 1280) as tab:
         table = tab.locator("[aria-label^='Results']").first

@@ -83,7 +83,7 @@ def test_a_study_fits_eighty_columns(tmp_path: Path) -> None:
     assert max(map(len, shown)) <= 80
     heads = [line.split() for line in shown if "average" in line and "strong" in line]
     assert heads[0] == ["reward", "last", "average", "regret", "safe", "strong", "solved"]
-    assert heads[1] == ["cost", "last", "average", "violations", "single", "strong", "slope"]
+    assert heads[1] == ["cost", "last", "average", "violations", "single", "over", "strong", "slope"]
     found = json.loads(piped_out("report", runs, "--json"))
     assert [row["algorithm"] for row in found["rows"]] == ["conrl", "ucbvi"]
     for row in found["rows"]:

@@ -9,6 +9,8 @@ A run has K episodes and d costs; a table of values is [K, 1+d], reward first. T
   nan as long as it shows nothing. The *values* of a run are those reported if there are any, else those executed.
 - *smoothed*: the mean of the last `WINDOW` episodes; of fewer at the start.
 - *final*: the mean of the values over the last `LAST` of the run.
+- *exploring*: an episode that was planned to learn from, as ConRL's are whose number is a cube. It counts in all means
+  and sums; how many of them are in a late window is said beside it.
 - *violation*: an episode whose smoothed cost, as executed, is above its limit by more than `OVER` of it, or below its
   floor by more than that. *Violations* are the share of such episodes.
 - *solved*: the first episode from which, to the end, the smoothed reward is at most `NEAR` of the optimum below it and
@@ -20,6 +22,8 @@ A run has K episodes and d costs; a table of values is [K, 1+d], reward first. T
   learner can hope for that must not break a limit while it learns and so stays away from it (Liu et al. 2021,
   "Learning policies with zero or bounded constraint violation for constrained MDPs"; Bura et al. 2022, "DOPE").
   Without a margin the best safe policy is the optimum, and this is the regret.
+- *cumulative regret*, *cumulative violation*: the sums over all episodes of what each fell short of the optimum by, and
+  of what it was out of its limits by (negative where it stayed inside); these regrets times the number of episodes.
 
 The words above let good episodes make up for bad ones, or smooth them. Those below look at each policy by itself:
 
@@ -27,7 +31,8 @@ The words above let good episodes make up for bad ones, or smooth them. Those be
 - *strong regret*, *strong violation*: the sums over the episodes of their shortfall and of their excess (Efroni, Mannor
   and Pirotta 2020, "Exploration-exploitation in constrained MDPs"; "strong" in Mueller et al. 2024, "Truly no-regret
   learning in constrained MDPs").
-- *last iterate*: the policy of the last episode; its value, no mean, with its shortfall and its excess.
+- *last iterate*: the policy of the last episode that was not exploring; its value, no mean, with its shortfall and its
+  excess.
 - *average policy*: one of all executed policies, each as likely, drawn anew for each episode (the PAC policy of
   Brantley et al. 2020). Its value is the mean of theirs.
 - *violating*: the share of episodes whose own cost is above its limit by more than `TOLERANCE` of it, or below its
@@ -275,6 +280,7 @@ class Scores:
     floors: Float  # [d]: -inf for none
     largest: Float  # [1+d]: the most that one step can pay, in size
     continuing: bool = False  # one unending episode: expected values are means since its beginning
+    exploring: Bool | None = None  # [K]: planned to learn from; None: unknown, of a run of version 0.2
 
     @property
     def episodes(self) -> int:
@@ -321,14 +327,33 @@ class Scores:
         return self.smoothed(self.executed, self.episodes)
 
     @property
-    def mean_reward(self) -> float:
-        """Over all episodes, of what was executed."""
-        return float(self.executed[-1, 0] if self.continuing else self.executed[:, 0].mean())
+    def mean(self) -> Float:
+        """[1+d]: over all episodes, of what was executed."""
+        return np.asarray(self.executed[-1] if self.continuing else self.executed.mean(axis=0))
+
+    def cumulative_regret(self, optimum: float) -> float:
+        """The sum over all episodes of what each fell short of the optimum by."""
+        return float(self.episodes * (optimum - self.mean[0]))
+
+    @property
+    def cumulative_violation(self) -> Float:
+        """[d]: the sum over all episodes of what each was out of its limits by; nan where nothing is limited."""
+        out = np.maximum(self.mean[1:] - self.limits, self.floors - self.mean[1:])
+        return np.where(self._limited, self.episodes * out, np.nan)
 
     @cached_property
     def final(self) -> Float:
         """[1+d]: the mean of the values over the last tenth of the run; of a running mean the last."""
         return final(self.values, 0.0 if self.continuing else LAST)
+
+    @property
+    def final_episodes(self) -> int:
+        """How many episodes that is the mean of."""
+        return 1 if self.continuing else max(1, round(LAST * self.episodes))
+
+    def explored(self, last: int) -> int | None:
+        """How many of so many last episodes explored; None where it is unknown."""
+        return None if self.exploring is None else int(self.exploring[-last:].sum())
 
     def violated(self, costs: Float) -> Bool:
         """[..., d]: which smoothed costs are above their limit, or below their floor, by more than a tenth of it."""
@@ -376,10 +401,17 @@ class Scores:
         return excess_slope(self.executed[:, 1:], *bounds) if self._exact else None
 
     def last_iterate(self, optimum: float | None) -> Standing | None:
-        """What the last episode played; None without one, or where its exact value is unknown."""
-        if self.expected is None or self.continuing or not self.episodes or np.isnan(self.expected[-1]).any():
+        """What the last episode that did not explore played; None without one, or where its exact value is unknown."""
+        k = self.last_planned
+        if self.expected is None or self.continuing or not k or np.isnan(self.expected[k - 1]).any():
             return None
-        return self._standing(self.expected[-1].copy(), optimum)
+        return self._standing(self.expected[k - 1].copy(), optimum)
+
+    @property
+    def last_planned(self) -> int:
+        """The number of the last episode that did not explore; 0 where there is none."""
+        planned = np.ones(self.episodes, dtype=bool) if self.exploring is None else ~self.exploring
+        return int(np.flatnonzero(planned)[-1]) + 1 if planned.any() else 0
 
     def average_policy(self, optimum: float | None) -> Standing | None:
         """One of all policies that were played; None without one, or where the exact value of one is unknown."""

@@ -8,7 +8,7 @@ from conrl._types import Float
 from conrl.cli.json_records import Record, value_record
 from conrl.metrics import TOLERANCE
 from conrl.model.limits import resolve_limits
-from conrl.problem import Knapsack
+from conrl.problem import ConcaveConvex, Knapsack
 from conrl.running import History
 
 
@@ -19,6 +19,7 @@ def learn_record(env: str, algorithm: str, seed: int, history: History) -> Recor
     best, strong, short = history.optimum, history.strong_violation, history.strong_regret
     last, average = history.last_iterate, history.average_policy
     violating, slope = history.violating(), history.excess_slope
+    over, functions = history.scores.cumulative_violation, isinstance(history.problem, ConcaveConvex)
     record: Record = {
         "environment": env,
         "algorithm": algorithm,
@@ -34,6 +35,7 @@ def learn_record(env: str, algorithm: str, seed: int, history: History) -> Recor
             "last_iterate": None if last is None else last.value[0],
             "average_policy": None if average is None else average.value[0],
             "last_iterate_shortfall": None if last is None else last.shortfall,
+            "cumulative_regret": None if best is None or functions else history.scores.cumulative_regret(best.reward),
             "strong_regret": None if short is None else short[-1],
         },
         "costs": {
@@ -49,6 +51,7 @@ def learn_record(env: str, algorithm: str, seed: int, history: History) -> Recor
                 "average_policy": None if average is None else average.value[1 + i],
                 "last_iterate_excess": None if last is None else last.excess[i],
                 "violating": None if violating is None else violating[i],
+                "cumulative_violation": None if np.isnan(over[i]) else over[i],
                 "strong_violation": None if strong is None else strong[-1, i],
                 "excess_slope": None if slope is None else slope[i],
             }
@@ -58,6 +61,9 @@ def learn_record(env: str, algorithm: str, seed: int, history: History) -> Recor
         "solved_from": history.solved_from,
         "window": history.window,
         "infeasible": int(history.infeasible.sum()),
+        "exploring": int(history.exploring.sum()),
+        "exploring_last": history.scores.explored(history.window or 1),
+        "last_iterate_episode": None if last is None else history.scores.last_planned,
     }
     if history.reported is not None:
         record["reported"] = value_record(names, history.reported[-1])

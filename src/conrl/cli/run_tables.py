@@ -20,6 +20,9 @@ def learn_tables(record: Record, history: History) -> Parts:
     episodes = counted(record["episodes"], "episode")
     title = f"{record['environment']}: {record['algorithm']}, seed {record['seed']}, {episodes}"
     parts: Parts = [Text(title, "bold"), Text(_basis(record, history), "italic"), _averages_table(record)]
+    if record["exploring"]:
+        last = "" if record["window"] is None else f"; {record['exploring_last']} of the last {record['window']}"
+        parts.append(f"episodes that explore, and are in these means: {record['exploring']}{last}")
     parts += [*_judgement(record), *_by_themselves(record)]
     for shown, what in (("reported", "its newest policy, exactly"), ("mixture", "its mixture so far, exactly")):
         if shown in record:
@@ -75,16 +78,20 @@ def _by_themselves(record: Record) -> Iterator[str]:
         for name, cost in record["costs"].items():
             over = f" ({cost['last_iterate_excess']:.3g} out)" if name in limited else ""
             parts.append(f"{name} {brief(cost['last_iterate'])}{over}")
-        yield f"last iterate, what the last episode played: {', '.join(parts)}"
+        last = record["last_iterate_episode"]
+        what = "the last episode" if last == record["episodes"] else f"episode {last:,}, the last that did not explore,"
+        yield f"last iterate, what {what} played: {', '.join(parts)}"
     shares = [
-        f"{name} {percent(cost['violating'])}, strong violation {cost['strong_violation']:.4g}"
+        f"{name} {percent(cost['violating'])}, over by {cost['cumulative_violation']:.4g} in all, "
+        f"strong violation {cost['strong_violation']:.4g}"
         for name, cost in limited.items()
         if cost["violating"] is not None
     ]
     if shares:
         yield f"episodes out of their limits by more than {record['tolerance']:g} of them: {'; '.join(shares)}"
     if reward["strong_regret"] is not None:
-        yield f"strong regret, what all episodes fell short of the optimum by: {reward['strong_regret']:.4g}"
+        total, strong = reward["cumulative_regret"], reward["strong_regret"]
+        yield f"regret of all episodes: {total:.4g}; strong, where none makes up for another: {strong:.4g}"
 
 
 def _is_limited(cost: Record) -> bool:

@@ -213,11 +213,13 @@ Examples:
   conrl report figure1 --json
 
 The page works without a network: algorithms compared, curves, the table with intervals over seeds, and for each
-environment a slider over its limit. --long writes a row for each environment, algorithm, seed and metric. --tensorboard
+environment a slider over its limit. Algorithms are compared over the episodes that all runs in an environment have;
+curves are whole. --long writes a row for each environment, algorithm, seed and metric. --tensorboard
 writes events files for TensorBoard."""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="The page. [default: DIRECTORY/report.html]")
+@click.option("--whole", is_flag=True, help="Compare each run over all its episodes, not over those that all have.")
 @click.option("--csv", "table", type=click.Path(path_type=Path), help="Also write the table, as CSV.")
 @click.option("--long", type=click.Path(path_type=Path), help="Also write all numbers of all runs, as CSV.")
 @click.option("--profiles", type=click.Path(path_type=Path), help="Also draw performance profiles: .png, .pdf or .svg.")
@@ -227,6 +229,7 @@ writes events files for TensorBoard."""
 def report(
     directory: Path,
     out: Path | None,
+    whole: bool,
     table: Path | None,
     long: Path | None,
     profiles: Path | None,
@@ -245,7 +248,7 @@ def report(
             check_file(option, path, PICTURES if path is profiles else None)
     if tensorboard is not None and tensorboard.exists() and not tensorboard.is_dir():
         raise SpecError(f"--tensorboard {tensorboard}: it is a file; name a directory")
-    study = load(directory)
+    study = load(directory, whole)
     if not study.runs:
         raise RunError(f"{directory} holds no run that was played; {len(study.failures)} failed")
     wrote = [write_report(study, out)]

@@ -21,6 +21,7 @@ def study_record(study: Study, wrote: Sequence[Path]) -> Record:
         "wrote": [str(path) for path in wrote],
         "tolerance": TOLERANCE,
         "margin": MARGIN,
+        "over": {name: study.over(name) for name in study.environments},
         "rows": [row | {"title": study.titles.get(row["algorithm"], row["algorithm"])} for row in study.rows()],
         "confidence": CONFIDENCE,
         "resamples": RESAMPLES,

@@ -25,17 +25,33 @@ def study_tables(record: Record) -> Parts:
     margin, tolerance = f"{record['margin']:.0%}", f"{record['tolerance']:g}"
     for name in dict.fromkeys(row["environment"] for row in record["rows"]):
         rows = [row for row in record["rows"] if row["environment"] == name]
-        parts += [Text(name, "bold"), _rewards_table(rows)]
+        parts += [Text(f"{name}: {record['over'][name]}", "bold"), _rewards_table(rows)]
+        parts += [Text(_exploring(rows), "dim"), Text("")]
         for cost in dict.fromkeys(row["cost_name"] for row in rows if row["cost_name"] is not None):
             parts.append(_spent_table(cost, [row for row in rows if row["cost_name"] == cost]))
     notes = (
-        "reward, cost: mean over the last tenth of a run; last: of the last episode's policy; average: of all policies",
-        f"regret: of the mean reward; safe: against the best policy with a margin of {margin} to every limit",
+        "reward, cost: mean over the last tenth; last: of the last policy that was not planned to explore; average: of "
+        "all policies",
+        "regret, over: what all episodes together fell short of the optimum by, and cost beyond the limit; strong: the "
+        f"same where no episode makes up for another; safe: regret against the best policy with a margin of {margin} "
+        "to every limit",
         "violations: share of episodes at which the mean cost of 100 is more than 10% above the limit; "
         f"single: whose own cost is, by more than {tolerance} of it",
-        "strong: sums of what each episode was short or over; slope: of log excess, over the last decade of episodes",
+        "slope: of log excess, over the last decade of episodes",
     )
     return [*parts, *(Text(note, "dim") for note in notes), *_comparison(record)]
+
+
+def _exploring(rows: Sequence[Record]) -> str:
+    """How many of the episodes that final numbers are means of were planned to explore."""
+    own = {row["algorithm"]: row for row in rows}.values()
+    told = ", ".join(
+        f"{row['title']} {'unknown' if row['final_exploring'] is None else brief(row['final_exploring'])} "
+        f"of {brief(row['final_episodes'])}"
+        for row in own
+        if row["final_exploring"] != 0.0
+    )
+    return f"exploring episodes in the last tenth: {told or 'none'}"
 
 
 def _rewards_table(rows: Sequence[Record]) -> Numbers:
@@ -43,8 +59,8 @@ def _rewards_table(rows: Sequence[Record]) -> Numbers:
         "reward": "reward",
         "last": "last_iterate_reward",
         "average": "average_policy_reward",
-        "regret": "regret",
-        "safe": "safe_regret",
+        "regret": "cumulative_regret",
+        "safe": "cumulative_safe_regret",
         "strong": "strong_regret",
         "solved": "solved",
     }
@@ -59,14 +75,18 @@ def _spent_table(cost: str, rows: Sequence[Record]) -> Group:
     bounds = [_bounds(row) for row in rows]
     apart = len(set(bounds)) > 1
     limits = ("limit",) if apart else ()
-    table = Numbers("", "cost", "last", "average", *limits, "violations", "single", "strong", "slope")
+    table = Numbers("", "cost", "last", "average", *limits, "violations", "single", "over", "strong", "slope")
     for row, bound in zip(rows, bounds, strict=True):
         values = [_short(row[key]) for key in ("cost", "last_iterate_cost", "average_policy_cost")]
-        judged = ["", "", "", ""]
+        judged = [""] * 5
         if bound:
             share, slope = row["violating"], row["excess_slope"]
             judged = [percent(row["violations"]), "" if share is None else percent(share)]
-            judged += [_short(row["strong_violation"]), "" if slope is None else f"{slope:.2f}"]
+            judged += [
+                _short(row["cumulative_violation"]),
+                _short(row["strong_violation"]),
+                "" if slope is None else f"{slope:.2f}",
+            ]
         table.add_row(row["title"], *values, *([bound] if apart else []), *judged)
     return titled(cost if apart or not bounds[0] else f"{cost}, {bounds[0]}", table)
 
@@ -94,10 +114,13 @@ def _comparison(record: Record) -> Parts:
         return []
     names = list(dict.fromkeys(row["environment"] for row in record["rows"]))
     where = f"all {len(names)} environments" if len(names) > 1 else names[0]
+    over = set(record["over"].values())
+    where += f", over {over.pop() if len(over) == 1 else 'the episodes named above'}"
     parts: Parts = [Text(""), Text(f"compared in {where}", "bold"), _aggregates_table(record, whole)]
     notes = [
         "interquartile means over runs; score: the last tenth's reward, as a share of the optimum; excess: its cost "
-        "over the limit, as a share; distance: the larger of what is short and over; strong: the same, of all episodes",
+        "over the limit, as a share; distance: the larger of what is short and over; strong: means over the episodes "
+        "of what each was short and over, as shares",
     ]
     if pairs:
         parts.append(_pairs_table(record, pairs))
@@ -201,7 +224,9 @@ def safety_tables(rows: Sequence[Record]) -> Parts:
             sums = (f"{row[name]:,.4g}" for name in ("regret", "violation", "strong_violation"))
             clean = f"{row['runs_without_violation']} of {row['seeds']}"
             table.add_row(row["algorithm"], *sums, f"{row['violating_most']:,}", clean, left)
-        episodes = " or ".join(f"{n:,}" for n in sorted({row["episodes"] for row in own}))
-        title = f"{environment}: sums over {episodes} episodes, medians; most violating episodes of a run"
+        episodes = f"{own[0]['episodes']:,} episodes"
+        if any(row["played"] > row["episodes"] for row in own):
+            episodes = f"the first {episodes}, which all runs have"
+        title = f"{environment}: sums over {episodes}, medians; most violating episodes of a run"
         parts.append(titled(title, table))
     return parts

@@ -66,7 +66,7 @@ class AdaptiveBonus:
         if not isinstance(evidence, Evidence):
             raise SpecError(f"AdaptiveBonus needs the Evidence, not {shown(evidence)}; ConRL(bonus=) gives it")
         visits, task = evidence.visits, evidence.task
-        if self.explore and is_cube(evidence.episode):
+        if self.explores(evidence.episode):
             low, high = task.ranges.T
             more, less = high - evidence.model.pay, evidence.model.pay - low
             room = np.where(evidence.better > 0.0, more, np.where(evidence.better < 0.0, less, np.minimum(more, less)))
@@ -79,6 +79,10 @@ class AdaptiveBonus:
         scales = self.reward / H, self.cost / H, float(self.deviations)
         table: Float = kernels.noisy_bonus(visits, *scales, task.spread, noise)
         return table
+
+    def explores(self, episode: int) -> bool:
+        """Whether an episode of this number, logged ones counted, explores: `learn` keeps it in the history."""
+        return self.explore and is_cube(episode)
 
 
 def is_cube(k: int) -> bool:

@@ -3,6 +3,10 @@
 The unit is a seed: a mean, a standard deviation or an interval is over runs, never over episodes. Intervals are those
 of `conrl.experiments.statistics`: there are none of fewer than 3 seeds.
 
+Algorithms are compared over the episodes that all runs in an environment have, from the first: sums over 600 episodes
+and over 3,000 say nothing about each other, nor do policies after as many. `over` says which these are. Curves are of
+all episodes, and so is everything of a study that is loaded with `whole=True`.
+
 Reward and cost are smoothed values, *cumulative* is the realised cost summed over all trajectories so far; these words
 and the others of the tables are defined in `conrl.metrics`. Here is what was asked for: `environments` says what runs
 are held against, `curves` and `summaries` compute curves and tables, `comparison` compares algorithms.
@@ -44,7 +48,8 @@ if TYPE_CHECKING:
 SHOWN = {
     **{name: name for name in ("environment", "algorithm", "seeds", "episodes", "reward")},
     "cost_name": "of cost",
-    **{name: name for name in ("cost", "limit", "floor", "violations", "solved", "regret")},
+    **{name: name for name in ("cost", "limit", "floor", "violations", "solved")},
+    "cumulative_regret": "regret",
 }
 
 
@@ -78,6 +83,7 @@ class Study(Displayed, Framed):
     algorithms: list[str]
     titles: dict[str, str]  # of algorithms
     unreadable: list[str] = field(default_factory=list)  # runs that could not be read, and why
+    whole: bool = False  # numbers are of all episodes of each run, not of those that all have
     _environments: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -98,7 +104,8 @@ class Study(Displayed, Framed):
         rows = self.rows()
         columns = {title: [row[name] for row in rows] for name, title in SHOWN.items()}
         failed = (f"{counted(len(self.failures), 'run')} failed",) if self.failures else ()
-        return Display(f"Study {self.title}: {counted(len(self.runs), 'run')}", columns, (*self.description, *failed))
+        notes = (*self.description, f"numbers over {self.over(*self.environments)}", *failed)
+        return Display(f"Study {self.title}: {counted(len(self.runs), 'run')}", columns, notes)
 
     def plot(
         self,
@@ -113,7 +120,7 @@ class Study(Displayed, Framed):
         Args:
             ax: axes of matplotlib, by default those of a new figure; they are given back.
             environment: by default the first.
-            measure: "reward", "cost" or "cumulative" (realised cost of all trajectories so far).
+            measure: "reward", "cost", or of all trajectories so far "cumulative" (realised cost) or "regret".
             cost: which, by name; by default the first.
         """
         from conrl.experiments.figures import draw_measure  # here: it takes a study
@@ -168,6 +175,29 @@ class Study(Displayed, Framed):
         runs = {name: [run for run in self.select(environment, name) if run.episodes] for name in self.algorithms}
         return {name: begun for name, begun in runs.items() if begun}
 
+    def compared(self, environment: str) -> dict[str, list[RunRecord]]:
+        """The same over the episodes that all of them have; as they are if the study is `whole`."""
+        played = self.played(environment)
+        if self.whole:
+            return played
+        common = min((run.episodes for run in chain(*played.values())), default=0)
+        return {name: [run.first(common) for run in runs] for name, runs in played.items()}
+
+    def over(self, *environments: str) -> str:
+        """Over which episodes algorithms are compared in these environments, in words."""
+        told = {name: self._over(name) for name in environments}
+        if len(set(told.values())) == 1:
+            return next(iter(told.values()))
+        return "; ".join(f"{self.environments[name].title}: {text}" for name, text in told.items())
+
+    def _over(self, environment: str) -> str:
+        lengths = {run.episodes for run in chain(*self.played(environment).values())}
+        if len(lengths) == 1:
+            return f"all {counted(lengths.pop(), 'episode')}"
+        if self.whole or not lengths:
+            return "all episodes of each run"
+        return f"the first {counted(min(lengths), 'episode')}, which all runs have (the longest: {max(lengths):,})"
+
     def optimum(self, environment: str, algorithm: str) -> float | None:
         """The constrained optimum in the algorithm's own world: TFW-UCRL2's has no end."""
         return self._optima.get((environment, algorithm))
@@ -212,12 +242,18 @@ class Study(Displayed, Framed):
         """
         if environment not in {run.environment for run in self.runs}:
             raise SpecError(f"no runs in {environment!r}; there are some in {', '.join(self.environments)}")
-        return curves_of(environment, self.played(environment), points, average, log, at)
+        played = self.played(environment)
+        optima = {name: best for name in played if (best := self.optimum(environment, name)) is not None}
+        return curves_of(environment, played, optima, points, average, log, at)
 
     def rows(self) -> list[dict[str, Any]]:
         """One for each environment, algorithm and cost, by the names of `COLUMNS`: numbers of runs, as means over
         seeds."""
-        return [row for name in self.environments for row in rows_of(name, self.played(name), self._numbers)]
+        return [row for name in self.environments for row in self._rows_in(name)]
+
+    def _rows_in(self, environment: str) -> Iterator[dict[str, Any]]:
+        most = {name: max(run.episodes for run in runs) for name, runs in self.played(environment).items()}
+        return rows_of(environment, most, self.compared(environment), self._numbers)
 
     def summary(self) -> polars.DataFrame:
         """The same as a table."""
@@ -240,7 +276,7 @@ class Study(Displayed, Framed):
     def long_rows(self) -> Iterator[dict[str, Any]]:
         """One for each number of each run that has begun, by the names of `LONG`; what is unknown has no row."""
         for name in self.environments:
-            for runs in self.played(name).values():
+            for runs in self.compared(name).values():
                 yield from long_rows_of(name, runs, self._numbers)
 
     def to_long(self) -> polars.DataFrame:
@@ -265,9 +301,9 @@ class Study(Displayed, Framed):
 
     @cached_property
     def _tables(self) -> dict[Measure, Table]:
-        played = {name: self.played(name) for name in self.environments}
-        numbers = {run: self._numbers(run)[0] for runs in played.values() for run in chain(*runs.values())}
-        return {measure: comparison.table(played, numbers, measure.name) for measure in COMPARED.values()}
+        runs = {name: self.compared(name) for name in self.environments}
+        numbers = {run: self._numbers(run)[0] for own in runs.values() for run in chain(*own.values())}
+        return {measure: comparison.table(runs, numbers, measure.name) for measure in COMPARED.values()}
 
     def aggregates(self, measure: str | None = None) -> list[Aggregate]:
         """Mean and interquartile mean of each algorithm with its interval, by one measure or by all of them: in all

@@ -28,7 +28,7 @@ class Curve(Framed):
 
     environment: str
     algorithm: str
-    measure: str  # "reward", "cost" or "cumulative"
+    measure: str  # "reward", "cost", "cumulative" (realised cost so far) or "regret" (so far)
     cost: str | None
     x: Float
     mean: Float
@@ -48,12 +48,13 @@ class Curve(Framed):
 def curves_of(
     environment: str,
     played: Mapping[str, Sequence[RunRecord]],
+    optima: Mapping[str, float],
     points: int,
     average: bool,
     log: bool,
     at: Sequence[int] | Int | None,
 ) -> list[Curve]:
-    """The curves of every algorithm, by its runs; see `Study.curves`."""
+    """The curves of every algorithm, by its runs and its optimum where that is known; see `Study.curves`."""
     curves = []
     for algorithm, runs in played.items():
         least = min(run.episodes for run in runs)  # the longest part that all seeds have
@@ -64,6 +65,9 @@ def curves_of(
         costs = [(measure, name) for measure in ("cost", "cumulative") for name in runs[0].cost_names]
         for i, (measure, name) in enumerate([("reward", None), *costs]):
             curves.append(_curve(environment, algorithm, measure, name, x, values[:, :, i]))
+        if algorithm in optima:
+            regrets = np.stack([x * (optima[algorithm] - run.averages[x - 1, 0]) for run in runs])
+            curves.append(_curve(environment, algorithm, "regret", None, x, regrets))
     return curves
 
 

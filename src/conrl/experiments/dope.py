@@ -23,7 +23,7 @@ from conrl._types import Float
 from conrl.drawing import INK, save_figure
 from conrl.errors import RunError
 from conrl.experiments.block_runs import CURVE, RunCurve, read_curve
-from conrl.experiments.figures import LETTERS, STYLES, frame, seeds_text
+from conrl.experiments.figures import DASHES, LETTERS, frame, seeds_text, style
 from conrl.experiments.spec import Spec
 from conrl.io.cells import csv_text
 from conrl.io.files import atomic_write, refuse_links
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 MEASURES = ("regret", "strong_regret", "violation", "strong_violation")
 PANELS = {"strong_regret": "reward regret", "strong_violation": "violation"}
-DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (6, 1, 1, 1)))
 QUARTILES = (0.25, 0.5, 0.75)
 ALL_MET = 1e-6  # a violation this small, of all episodes together, is drawn and told as none
 
@@ -88,19 +87,26 @@ def load_arms(spec: Spec, directory: Path) -> list[Arm]:
 
 
 def summary(arms: Sequence[Arm]) -> list[dict[str, Any]]:
-    """One row for each learner in each environment, at the last episode that all its runs have."""
-    return [_row(arm) for arm in arms]
+    """One row for each learner in each environment, at the last episode that all runs there have."""
+    shared: dict[str, set[float]] = {}
+    for arm in arms:
+        own = set(arm.episodes.tolist())
+        shared[arm.environment] = shared.get(arm.environment, own) & own
+    return [_row(arm, max(shared[arm.environment])) for arm in arms]
 
 
-def _row(arm: Arm) -> dict[str, Any]:
+def _row(arm: Arm, episode: float) -> dict[str, Any]:
+    """After so many episodes, which all its curves have a row for."""
+    at = int(np.flatnonzero(arm.episodes == episode)[0])
     row: dict[str, Any] = {"environment": arm.environment, "algorithm": arm.algorithm}
-    row |= {"seeds": len(arm.curves), "episodes": int(arm.episodes[-1])}
+    row |= {"seeds": len(arm.curves), "episodes": int(episode), "played": int(arm.episodes[-1])}
     for measure in MEASURES:
-        low, middle, high = arm.quartiles(measure)[:, -1].tolist()
+        low, middle, high = arm.quartiles(measure)[:, at].tolist()
         row |= {measure: middle, f"{measure}_q1": low, f"{measure}_q3": high}
-    violating = arm.runs("violating")[:, -1]
+    violating = arm.runs("violating")[:, at]
     row |= {"violating_most": int(violating.max()), "runs_without_violation": int((violating == 0).sum())}
-    left = arm.runs("left")[:, -1]
+    row |= {"exploring_most": int(arm.runs("exploring")[:, at].max())}
+    left = arm.runs("left")[:, at]
     away = left[~np.isnan(left)]
     row |= {"never_left": int(np.isnan(left).sum())}
     return row | {
@@ -163,7 +169,8 @@ def _looks(arms: Sequence[Arm]) -> dict[str, tuple[str, Any, str]]:
         if arm.algorithm not in versions.setdefault(arm.learner, []):
             versions[arm.learner].append(arm.algorithm)
     looks: dict[str, tuple[str, Any, str]] = {}
-    for (colour, _, mark), names in zip(STYLES * len(versions), versions.values(), strict=False):
+    for k, names in enumerate(versions.values()):
+        colour, _, mark = style(k)
         looks |= {name: (colour, DASHES[i % len(DASHES)], mark) for i, name in enumerate(names)}
     return looks
 

@@ -2,11 +2,12 @@
 
 Figure 1 has rows reward, cost, cumulative cost and columns Mars rover, Box, and Mars rover against TFW-UCRL2 (averages
 over all trajectories so far, on a logarithmic axis). Figure 2 shows TFW-UCRL2 for several weights. Any other study is
-drawn in the same way, a column for each environment. Lines differ in colour (Okabe and Ito 2008), dashes and marks.
+drawn in the same way, a column for each environment. Lines differ in color (Okabe and Ito 2008), dashes and marks.
 """
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -28,19 +29,24 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-STYLES: tuple[tuple[str, Any, str], ...] = (
-    ("#0072B2", "-", "o"),
-    ("#009E73", (0, (6, 2)), "s"),
-    ("#D55E00", (0, (3, 1, 1, 1)), "^"),
-    ("#CC79A7", (0, (2, 1.5)), "D"),
-    ("#E69F00", (0, (8, 2, 2, 2)), "v"),
-    ("#56B4E9", (0, (1, 1)), "P"),
-    ("#444444", (0, (5, 1, 1, 1, 1, 1)), "X"),
+COLORS = ("#0072B2", "#009E73", "#D55E00", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#B3A100")
+DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (6, 2)),
+    (0, (3, 1, 1, 1)),
+    (0, (2, 1.5)),
+    (0, (8, 2, 2, 2)),
+    (0, (1, 1)),
+    (0, (5, 1, 1, 1, 1, 1)),
 )
-LABELS = {"reward": "reward", "cost": "cost", "cumulative": "cumulative cost"}
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+LABELS = {"reward": "reward", "cost": "cost", "cumulative": "cumulative cost", "regret": "cumulative regret"}
 MOST_COSTS = 4  # of one environment
 NARROWEST = 6.0  # inches
 LETTERS = 17  # of a caption, by inch
+HANDLE = 3.6  # of a legend, in letters: shorter ones would not show all dashes
+MOST_INSIDE = 10  # entries of a legend within a panel,
+MOST_ROWS = 15  # and rows of one beside it
 
 
 @dataclass(frozen=True)
@@ -79,14 +85,16 @@ def draw_measure(study: Study, ax: Axes | None, environment: str | None, measure
     if measure not in LABELS:
         raise SpecError(unknown("measure", measure, LABELS), key=("measure",))
     costs = study.environments[environment].cost_names
-    if measure == "reward":
+    if measure in ("reward", "regret"):
         if cost is not None:
-            raise SpecError("the reward is of no cost; leave cost out, or ask for measure='cost'", key=("cost",))
-    elif cost is None:
-        cost = costs[0] if costs else None
-    if measure != "reward" and cost not in costs:
-        raise SpecError(unknown("cost", cost, costs), key=("cost",))
+            raise SpecError(f"the {measure} is of no cost; leave cost out, or ask for measure='cost'", key=("cost",))
+    else:
+        cost = costs[0] if cost is None and costs else cost
+        if cost not in costs:
+            raise SpecError(unknown("cost", cost, costs), key=("cost",))
     curves = [c for c in study.curves(environment, 300) if (c.measure, c.cost) == (measure, cost)]
+    if not curves and measure == "regret" and study.played(environment):
+        raise SpecError(f"no optimum is known in {environment!r}, so there is no regret to draw", key=("measure",))
     if not curves:
         raise SpecError("the study has no finished episodes to draw")
     ax = ax or new_axes(6.4, 4.0)
@@ -99,13 +107,21 @@ def draw_measure(study: Study, ax: Axes | None, environment: str | None, measure
     _dress(ax, column, measure, LABELS[measure] if cost is None else f"{LABELS[measure]}: {cost}", least)
     ax.set_title(plain(column.title), fontsize=10)
     ax.set_xlabel("trajectories")
-    ax.legend(fontsize=8, frameon=False)
+    columns = math.ceil(len(curves) / MOST_ROWS)
+    beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if len(curves) > MOST_INSIDE else {}
+    ax.legend(fontsize=8, frameon=False, handlelength=HANDLE, ncols=columns, **beside)
     return ax
 
 
 def styles_of(study: Study) -> dict[str, tuple[str, Any, str]]:
     """Color, dashes and mark of each algorithm."""
-    return {name: STYLES[i % len(STYLES)] for i, name in enumerate(study.algorithms)}
+    return {name: style(i) for i, name in enumerate(study.algorithms)}
+
+
+def style(i: int) -> tuple[str, Any, str]:
+    """Color, dashes and mark of the i-th line: of 56 no two have the same color and dashes, nor color and mark."""
+    again, k = divmod(i, len(COLORS))
+    return COLORS[k], DASHES[(k + again) % len(DASHES)], MARKS[(k + again) % len(MARKS)]
 
 
 def save_study_figure(study: Study, stem: str | Path, note: str = "") -> list[Path]:
@@ -158,7 +174,8 @@ def _draw(study: Study, columns: Sequence[Column], rows: Sequence[tuple[str, int
         [lines[name] for name in names],
         [plain(study.titles[name]) for name in names],
         loc="outside upper center",
-        ncols=min(len(names), int(width / 1.5)),
+        ncols=min(len(names), int(width / 1.7)),
+        handlelength=HANDLE,
         frameon=False,
         fontsize=9,
     )
@@ -306,6 +323,10 @@ def _caption(study: Study, columns: Sequence[Column], note: str) -> str:
     if shown:
         names = ", ".join(study.titles[name] for name in study.algorithms if name in shown)
         values += f" {names}: of the policy that it shows, not of what it plays."
+    explores = {run.algorithm for run in study.runs if run.exploring is not None and run.exploring.any()}
+    if explores:
+        names = ", ".join(study.titles[name] for name in study.algorithms if name in explores)
+        values += f" With the episodes that explore: {names}."
     if all(column.average for column in columns):
         values = "Reward and cost: running means per step, times the horizon."
     total = "" if study.name == "figure2" else "Cumulative: realised cost."

@@ -17,8 +17,13 @@ from conrl.learners.saving import DAMAGED
 LONGEST_TRACEBACK = 100_000  # bytes
 
 
-def load(directory: str | Path) -> Study:
-    """All runs under a directory that `conrl run`, `reproduce` or `learn --out` wrote, finished or not."""
+def load(directory: str | Path, whole: bool = False) -> Study:
+    """All runs under a directory that `conrl run`, `reproduce` or `learn --out` wrote, finished or not.
+
+    Args:
+        directory: what was given as `--out`.
+        whole: compare each run over all its episodes, and not over those that all runs in an environment have.
+    """
     root = Path(directory)
     if not root.is_dir():
         raise RunError(f"no such directory: {root}")
@@ -51,7 +56,7 @@ def load(directory: str | Path) -> Study:
     titles = {name: str(algorithms.get(name, {}).get("title", name)) for name in order}
     name = str(about.get("name") or root.resolve().name)
     title = str(about.get("title") or name)
-    return Study(root, name, title, runs, failures, order, titles, unreadable, environments)
+    return Study(root, name, title, runs, failures, order, titles, unreadable, whole, environments)
 
 
 def _read(root: Path, where: Path, environment: str, algorithm: str, seed: int) -> Iterator[RunRecord | Failure]:

@@ -18,7 +18,7 @@ from conrl.drawing import INK, plain
 from conrl.errors import SpecError, unknown
 from conrl.experiments.analysis import Study
 from conrl.experiments.comparison import Profile
-from conrl.experiments.figures import LETTERS, frame, styles_of
+from conrl.experiments.figures import HANDLE, LETTERS, frame, styles_of
 from conrl.experiments.measures import COMPARED, compared
 from conrl.experiments.statistics import CONFIDENCE, LEAST_SEEDS, RESAMPLES
 
@@ -54,6 +54,7 @@ def profile_figure(study: Study, measures: Sequence[str] | None = None, environm
         [plain(study.titles[name]) for name in listed],
         loc="outside upper center",
         ncols=max(1, min(len(listed), int(width / 1.8))),
+        handlelength=HANDLE,
         frameon=False,
         fontsize=9,
     )
@@ -94,7 +95,7 @@ def _panel(axes: Axes, study: Study, profiles: Sequence[Profile]) -> dict[str, A
         axes.axvline(1.0, color=INK, linestyle=":", linewidth=1)
         axes.annotate(
             "optimum", (1.0, 0.02), xycoords=("data", "axes fraction"), xytext=(-2, 0), textcoords="offset points",
-            rotation=90, ha="right", va="bottom", fontsize=7, color=INK,
+            rotation=90, ha="right", va="bottom", fontsize=7, color=INK, annotation_clip=True,
         )  # fmt: skip
     axes.set_xlabel(AXES[measure.name], fontsize=9)
     axes.set_ylabel(f"share of runs with {measure.title} {'>' if measure.higher else '≤'} t", fontsize=9)
@@ -122,8 +123,10 @@ def _caption(study: Study, names: Sequence[str], environment: str | None) -> str
     inside = {name: [environment] if environment is not None else list(study.scores(name)) for name in names}
     same = len({tuple(own) for own in inside.values()}) == 1
     over = [_over(study, own, "" if same else f"{compared(name).title}: ") for name, own in inside.items()]
-    text = f"{' '.join(over[:1] if same else over)} Bands: pointwise {CONFIDENCE:.0%} intervals, stratified bootstrap, "
-    text += f"{RESAMPLES:,} resamples; none of fewer than {LEAST_SEEDS} seeds. A curve that is higher is better."
+    episodes = study.over(*dict.fromkeys(name for own in inside.values() for name in own))
+    text = f"{' '.join(over[:1] if same else over)} Episodes: {episodes}. Bands: pointwise {CONFIDENCE:.0%} intervals, "
+    text += f"stratified bootstrap, {RESAMPLES:,} resamples; none of fewer than {LEAST_SEEDS} seeds. "
+    text += "A curve that is higher is better."
     missing = sorted({name for measure in names for name in study.left_out(measure)}, key=study.algorithms.index)
     if missing and environment is None:
         text += f" Not in all environments, so not drawn: {', '.join(study.titles[name] for name in missing)}."

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from conrl._types import Float, Int
+from conrl._types import Bool, Float, Int
 from conrl.errors import RunError
-from conrl.experiments.store import own_file, read_json
+from conrl.experiments.store import explored, own_file, read_json
 from conrl.io.cells import split_header
 from conrl.learners import PLUGINS
 from conrl.learners.saving import rebuild
@@ -61,6 +61,14 @@ class RunRecord(Scores, Framed):
             "smoothed": self.smooth.ravel(),
         }
 
+    def first(self, episodes: int) -> RunRecord:
+        """The run as it was after so many episodes; all of it if it has no more."""
+        if episodes >= self.episodes:
+            return self
+        tables = ("seen", "expected", "reported", "exploring", "prices", "steps", "mixture")
+        shorter: dict[str, Any] = {name: None if (x := vars(self)[name]) is None else x[:episodes] for name in tables}
+        return replace(self, **shorter)
+
     @property
     def expected_rewards(self) -> Float | None:
         """[K]: exact values of what was played; nan where a guard interfered; None without a model."""
@@ -94,6 +102,11 @@ def read_run(where: Path, environment: str, algorithm: str, seed: int) -> RunRec
     kind = PLUGINS.get(str(learner["learner"]))  # one that is not loaded tells nothing more
     if reported is None and kind is not None and kind.reports and expected is not None:
         reported = np.full(seen.shape, np.nan)  # it had nothing to show yet
+    exploring: Bool | None = None
+    if "exploring" in table:
+        exploring = table["exploring"] > 0.0
+    elif config.get("prime") is None:  # until version 0.2, which did not write it
+        exploring = explored(learner, len(seen))
     described = learner.get("problem")
     problem = None if described is None else rebuild(described)
     limits, floors = episode_bounds(problem, names)
@@ -113,6 +126,7 @@ def read_run(where: Path, environment: str, algorithm: str, seed: int) -> RunRec
         floors=floors,
         largest=_largest(learner["task"], len(names)),
         continuing=kind is not None and kind.continuing,
+        exploring=exploring,
         prices=together(*(f"price_{name}" for name in names)) if names else None,
         steps=table["steps"].astype(np.int64),
         mixture=values("mixture_"),

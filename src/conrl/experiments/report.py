@@ -75,7 +75,7 @@ def contents(study: Study) -> dict[str, Any]:
             {"run": f"{f.algorithm} in {f.environment}, seed {f.seed}", "text": f.traceback} for f in study.failures
         ],
         "unreadable": study.unreadable,
-        "words": _words(),
+        "words": _words(study),
         "leastSeeds": LEAST_SEEDS,
         "comparison": _comparison(study),
         "environments": [
@@ -84,6 +84,7 @@ def contents(study: Study) -> dict[str, Any]:
                 "title": env.title,
                 "facts": _facts(env),
                 "costs": _costs(env),
+                "over": study.over(env.name),
                 "best": None if env.optimum is None else rounded(env.optimum.reward, EXACT),
                 "curves": _curves(study, env),
                 "table": [_row(row) for row in rows if row["environment"] == env.name],
@@ -106,7 +107,7 @@ def explorer(env: Environment) -> dict[str, Any]:
         return {"note": f"There is nothing to explore: {error}"}
 
 
-def _words() -> dict[str, str]:
+def _words(study: Study) -> dict[str, str]:
     """What the measures mean, with the numbers that they are computed with."""
     return {
         "smoothed": f"mean of the last {metrics.WINDOW} episodes",
@@ -116,36 +117,40 @@ def _words() -> dict[str, str]:
         f"known, else what was seen; smoothed as the mean of the last {metrics.WINDOW} episodes. Of a learner that "
         "shows something else than what it plays (ApproPO: its newest answer), they are of what it shows; violations, "
         "regret and total cost are of what it plays. Curves end where the shortest run of an algorithm ends.",
-        "final": f"Reward and cost in the table are means over the last {metrics.LAST:.0%} of a run. ▲ above limit: "
-        "the lower end of the cost's interval is above the limit; ▼ below floor: its upper end is below the floor.",
+        "final": f"Reward and cost in the table are means over the last {metrics.LAST:.0%} of these episodes, also of "
+        "those that explore: below the number of episodes stands how many they are. ▲ above limit: the lower end of "
+        "the cost's interval is above the limit; ▼ below floor: its upper end is below the floor.",
         "violations": "Violations: the share of episodes at which the smoothed cost is above its limit by more than "
         f"{metrics.OVER:.0%} of it (or below its floor), as a mean over seeds.",
         "solved": "Solved after: the median over seeds of the first episode from which the smoothed reward stays "
         f"within {metrics.NEAR:.0%} of the constrained optimum and every smoothed cost within {metrics.OVER:.0%} above "
         "its limit (or below its floor), to the end of the run. (Of an optimum or limit of 0: of the most that one "
         "step can pay.)",
-        "regret": "Regret: how far the expected reward was below the constrained optimum, as a mean over all episodes "
-        "and seeds; negative where limits were broken for more reward.",
-        "safe": f"Safe regret: the same against the best policy that keeps every limit with a margin of "
-        f"{metrics.MARGIN:.0%} of it; – where no policy does.",
+        "regret": "Regret: the sum over these episodes of how far the expected reward was below the constrained "
+        "optimum, as a mean over seeds. Good episodes make up for bad ones: it is negative where limits were broken "
+        "for more reward. Safe: the same against the best policy that keeps every limit with a margin of "
+        f"{metrics.MARGIN:.0%} of it; none where no policy does.",
         "single": "Each policy by itself: exact values of what the episodes played, where they are known; nothing is "
         "smoothed, and good episodes do not make up for bad ones. All are means over seeds.",
-        "strong": "Strong violation and strong regret: the sums, over all episodes, of how far each was above its "
-        "limit (or below its floor) and below the optimum.",
-        "iterates": "Last iterate: what the last episode played; below it, how far it falls short of the optimum and "
-        "exceeds its limit. Average policy: one of all policies that were played, drawn anew for each episode.",
+        "strong": "Strong violation and strong regret: the same sums of what each episode was above its limit (or "
+        "below its floor) and below the optimum; good episodes do not make up for bad ones.",
+        "iterates": "Last iterate: what the last of these episodes played that was not planned to explore; below it, "
+        "how far it falls short of the optimum and exceeds its limit. Average policy: one of all policies that were "
+        "played, drawn anew for each episode.",
         "violating": "Violating episodes: the share of episodes whose own expected cost is above its limit (or below "
         f"its floor) by more than {metrics.TOLERANCE:g} of it.",
         "slope": "Slope of excess: that of the logarithm of the mean excess against the logarithm of the episode, over "
         "the last decade of the run, as a median over seeds; -0.5 if the excess falls as 1 / √episode. −∞: there is "
         "no excess at the end.",
-        "total": "Total cost: realised, summed over all episodes; a mean over seeds.",
-        "compared": "Interquartile means: of the runs, without the lowest and the highest quarter. Every number is a "
-        "share, so that environments can be put together, and each weighs the same. Score: reward over the last "
-        f"{metrics.LAST:.0%} of a run, as a share of the constrained optimum; above 1, limits were broken. Excess: how "
-        "far the cost there is above its limit, as a share of it. Distance: the larger of what is short of the optimum "
-        "and over a limit; 0 is optimal within the limits. Strong regret and strong violation: means over all episodes "
-        "of how far each was short and over. Of several costs, the worst.",
+        "total": "Total cost: realised, summed over these episodes; over: the sum of how far the expected cost was "
+        "above the limit (or below the floor), negative where it stayed inside. Means over seeds.",
+        "compared": f"Over {study.over(*study.environments)}. Interquartile means: of the runs, without the lowest "
+        "and the highest quarter. Every number is a share, so that environments can be put together, and each weighs "
+        f"the same. Score: reward over the last {metrics.LAST:.0%} of the episodes, as a share of the constrained "
+        "optimum; above 1, limits were broken. Excess: how far the cost there is above its limit, as a share of it. "
+        "Distance: the larger of what is short of the optimum and over a limit; 0 is optimal within the limits. Strong "
+        "regret and strong violation: means over the episodes of how far each was short and over. Of several costs, "
+        "the worst.",
         "intervals": f"[Brackets] are {CONFIDENCE:.0%} percentile intervals of the stratified bootstrap over seeds "
         f"({RESAMPLES:,} resamples), each by itself. There is none if an environment has fewer than {LEAST_SEEDS} "
         "seeds, or if no resample differs. With fewer than ten seeds they are too narrow.",

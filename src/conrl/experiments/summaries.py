@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 # Of the table.
 COLUMNS: dict[str, type] = {
     **dict.fromkeys(("environment", "algorithm"), str),
-    **dict.fromkeys(("seeds", "episodes"), int),
+    **dict.fromkeys(("seeds", "episodes", "played"), int),
     **dict.fromkeys(("reward", "reward_std", "reward_low", "reward_high"), float),
     "cost_name": str,
     **dict.fromkeys(("cost", "cost_std", "cost_low", "cost_high", "limit", "floor", "cumulative"), float),
-    **dict.fromkeys(("violations", "violating", "strong_violation", "excess_slope", "solved"), float),
+    **dict.fromkeys(("violations", "violating", "cumulative_violation", "strong_violation"), float),
+    **dict.fromkeys(("excess_slope", "solved"), float),
     "solved_seeds": int,
-    **dict.fromkeys(("regret", "safe_regret", "strong_regret"), float),
+    **dict.fromkeys(("cumulative_regret", "cumulative_safe_regret", "strong_regret"), float),
+    **dict.fromkeys(("final_episodes", "final_exploring"), float),
     **dict.fromkeys(("last_iterate_reward", "last_iterate_shortfall"), float),
     **dict.fromkeys(("last_iterate_cost", "last_iterate_excess"), float),
     **dict.fromkeys(("average_policy_reward", "average_policy_cost"), float),
@@ -43,11 +45,11 @@ LONG: dict[str, type] = {
 }
 # The numbers of several runs become their mean; these, their median.
 OF_RUNS = (
-    *("regret", "safe_regret", "strong_regret", "solved"),
+    *("cumulative_regret", "cumulative_safe_regret", "strong_regret", "solved", "final_episodes", "final_exploring"),
     *("last_iterate_reward", "last_iterate_shortfall", "average_policy_reward"),
 )
 OF_COSTS = (
-    *("cumulative", "violations", "violating", "strong_violation", "excess_slope"),
+    *("cumulative", "violations", "violating", "cumulative_violation", "strong_violation", "excess_slope"),
     *("last_iterate_cost", "last_iterate_excess", "average_policy_cost"),
 )
 MEDIANS = ("solved", "excess_slope")
@@ -56,10 +58,10 @@ NumbersOf = Callable[[RunRecord], tuple[Numbers, dict[str, Numbers]]]  # of a ru
 
 
 def rows_of(
-    environment: str, played: Mapping[str, Sequence[RunRecord]], numbers_of: NumbersOf
+    environment: str, played: Mapping[str, int], compared: Mapping[str, Sequence[RunRecord]], numbers_of: NumbersOf
 ) -> Iterator[dict[str, Any]]:
-    """Of each algorithm, by its runs, a row for each cost, by the names of `COLUMNS`."""
-    for algorithm, runs in played.items():
+    """Of each algorithm, by its runs, a row for each cost, by the names of `COLUMNS`; `played`: the most episodes."""
+    for algorithm, runs in compared.items():
         final = np.stack([run.final for run in runs])
         spread = np.stack((final.mean(axis=0), deviation(final), *over_seeds(final)[1:]))  # [4, 1+d]
         whole, costs = zip(*(numbers_of(run) for run in runs), strict=True)
@@ -69,6 +71,7 @@ def rows_of(
             "algorithm": algorithm,
             "seeds": len(runs),
             "episodes": max(run.episodes for run in runs),
+            "played": played[algorithm],
             **_spread("reward", spread[:, 0]),
             **found,
             # The median over all seeds: a seed that did not solve it counts as longer than any.

@@ -39,7 +39,7 @@ class Proposal:
     that exceeds them least was planned. `lottery`: the mixture that `policy` was drawn from, where the draw itself is
     part of what is executed: the value of the episode is then that of the lottery, before the draw. `reported`: what
     the learner shows as its policy, where that is not what it plays; `mixture`: its result so far, where that is a
-    third thing.
+    third thing. `exploring`: the policy was planned to learn from, and is not what the learner takes for the best.
     """
 
     policy: Policy
@@ -49,6 +49,7 @@ class Proposal:
     lottery: Mixture | None = None
     reported: Policy | None = None
     mixture: Mixture | None = None
+    exploring: bool = False
 
 
 class Learner(Protocol):

@@ -64,7 +64,8 @@ class ConRL(ReplanningLearner):
             states seen, positive for optimism and negative for caution; overrides the preset. It is told (visits [P],
             episode, task), or, if it takes one argument, the `Evidence`. Logged episodes count. For a pair never
             visited, it is clipped so that the result stays inside the task's ranges, unless the bonus has an attribute
-            `bounded` that is False.
+            `bounded` that is False. If it has a method `explores(episode)`, the history tells the episodes for which
+            that is true: they are planned to learn from, and are no last iterate.
         play: `"markov"`: the Markov form of the plan; `"mixture"`: one of the policies that it mixes, drawn for the
             episode, whose own cost may be above a limit; overrides the preset.
         executes: what is played of a policy that draws its actions, as A2C's does: the `"policy"` itself, or its
@@ -231,7 +232,9 @@ class ConRL(ReplanningLearner):
             reported, intended = intended, intended.most_probable
         guarded = self.budget is not None and self.guard and not isinstance(intended, Null) and not self.budget.admits()
         played, infeasible = self._null if guarded else intended, plan.status == "infeasible"
-        return Proposal(played, intended, guarded=guarded, infeasible=infeasible, reported=reported)
+        return Proposal(
+            played, intended, guarded=guarded, infeasible=infeasible, reported=reported, exploring=self._explores
+        )
 
     def _played(self, plan: Plan) -> Policy:
         """The Markov form of a plan as a policy of the task."""
@@ -252,11 +255,17 @@ class ConRL(ReplanningLearner):
     def _plan_lottery(self) -> Lottery:
         plan = self._new_plan()
         self._planned()  # what is planned stays, played or not
-        whole = self.play == "markov"
-        if whole:
-            return Lottery(np.ones(1), (self._played(plan),), infeasible=plan.status == "infeasible")
+        about = {"infeasible": plan.status == "infeasible", "exploring": self._explores}
+        if self.play == "markov":
+            return Lottery(np.ones(1), (self._played(plan),), **about)
         parts = tuple(self._of_task(plan.component(i)) for i in range(plan.weights.size))
-        return Lottery(plan.weights / plan.weights.sum(), parts, infeasible=plan.status == "infeasible")
+        return Lottery(plan.weights / plan.weights.sum(), parts, **about)
+
+    @property
+    def _explores(self) -> bool:
+        """Whether the bonus has the coming episode explore."""
+        explores = getattr(self.bonus, "explores", None)
+        return explores is not None and bool(explores(self.primed + self._episodes + 1))
 
     def _new_plan(self) -> Plan:
         """The plan of the coming episode."""

@@ -44,7 +44,7 @@ class Lottery:
     """What a plan comes to: policies of the task, and how likely each is played.
 
     `joint`: the draw is part of what is executed, and the lottery is what keeps the limits, not each policy. `home`: it
-    is nothing but the safe policy, of learners that have one.
+    is nothing but the safe policy, of learners that have one. `exploring`: as in `Proposal`.
     """
 
     weights: Float  # [n], which add up to 1
@@ -52,6 +52,7 @@ class Lottery:
     joint: bool = False
     infeasible: bool = False
     home: bool = False
+    exploring: bool = False
 
     @property
     def mixture(self) -> Mixture:
@@ -60,7 +61,7 @@ class Lottery:
     def arrays(self) -> dict[str, Array]:
         """To save."""
         arrays: dict[str, Array] = {"weights": self.weights}
-        arrays |= {"flags": np.array([self.joint, self.infeasible, self.home])}
+        arrays |= {"flags": np.array([self.joint, self.infeasible, self.home, self.exploring])}
         return arrays | stored(self.policies)
 
     @classmethod
@@ -69,8 +70,8 @@ class Lottery:
         policies = restored(arrays, shape)
         weights = np.array(arrays["weights"], dtype=np.float64)
         flags = arrays["flags"]
-        if flags.shape != (3,) or flags.dtype != np.bool_:
-            raise ValueError("flags of a lottery are three truth values")
+        if flags.shape not in ((3,), (4,)) or flags.dtype != np.bool_:  # three until 0.2
+            raise ValueError("flags of a lottery are four truth values")
         Mixture(weights, policies)  # refuses what is none
         return cls(weights, policies, *map(bool, flags))
 
@@ -96,7 +97,7 @@ class ReplanningLearner(PlacesLearner):
         lottery = self._current()
         policy = lottery.policies[int(draw(lottery.weights, self.generator().random()))]
         joint = lottery.mixture if lottery.joint and len(lottery.policies) > 1 else None
-        return Proposal(policy, policy, infeasible=lottery.infeasible, lottery=joint)
+        return Proposal(policy, policy, infeasible=lottery.infeasible, lottery=joint, exploring=lottery.exploring)
 
     def _current(self) -> Lottery:
         """The lottery of the coming episode."""

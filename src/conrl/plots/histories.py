@@ -44,6 +44,8 @@ def draw_history(history: History, ax: Axes | None) -> Axes:
             axes.tick_params(labelbottom=False)
     what = "exact values of what was played" if history.mdp is not None else "what was seen"
     window = "" if history.window is None else f", means of {history.window}"
+    if (explored := int(history.exploring.sum())) > 0:
+        window += f"; {explored} of {len(history)} explore"
     frames[-1].set_xlabel(f"episode ({what}{window})", fontsize=8)
     tell_rest(frames[-1], 1 + len(history.cost_names) - len(names))
     return ax

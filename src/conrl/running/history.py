@@ -42,8 +42,9 @@ class History(Displayed, Framed, Plotted):
 
     As a data frame, a row for each episode: `episode` (from 1), `reward` and `cost_<name>` as they were seen,
     `expected_reward` and `expected_cost_<name>`, the exact values of what was played, `steps`, `skipped`, `guarded`,
-    `infeasible`, and where they are known `price_<name>`, `reported_...`, `mixture_...`, `remaining_<name>` (of a
-    budget), `regret` and `constraint_regret` of all episodes so far. For the regrets the optimum is planned once.
+    `infeasible`, `exploring`, and where they are known `price_<name>`, `reported_...`, `mixture_...`,
+    `remaining_<name>` (of a budget), `regret` and `constraint_regret` of all episodes so far. For the regrets the
+    optimum is planned once.
     """
 
     def __init__(
@@ -143,8 +144,11 @@ class History(Displayed, Framed, Plotted):
             "limit": np.append(np.nan, self.limits),
             "floor": np.append(np.nan, self.floors),
         }
-        notes = ("interrupted",) if self.interrupted else ()
-        return Display(f"History of {counted(len(self), 'episode')}", columns, notes)
+        notes = ["interrupted"] if self.interrupted else []
+        if self.exploring.any():
+            tenth = self.scores.final_episodes
+            notes.append(f"exploring: {self.scores.explored(tenth)} of the last {counted(tenth, 'episode')}")
+        return Display(f"History of {counted(len(self), 'episode')}", columns, tuple(notes))
 
     # -- columns ------------------------------------------------------------------------------------------
 
@@ -210,6 +214,11 @@ class History(Displayed, Framed, Plotted):
         """[K]: the estimated limits could not be kept, and the least-violating policy was played. A Lagrangian planner
         does not notice: it plays what its multipliers lead to."""
         return self._table("infeasible").astype(bool)
+
+    @property
+    def exploring(self) -> Bool:
+        """[K]: the episode was planned to learn from, as ConRL's are whose number is a cube."""
+        return self._table("exploring").astype(bool)
 
     @property
     def prices(self) -> Float | None:
@@ -282,9 +291,9 @@ class History(Displayed, Framed, Plotted):
 
     @property
     def last_iterate(self) -> metrics.Standing | None:
-        """The exact value of what the last episode executed, with its shortfall and its excess; None where it is
-        unknown. The shortfall is None where the optimum is, where no policy keeps the limits, or the problem is
-        `ConcaveConvex`."""
+        """The exact value of what was executed by the last episode that did not explore (number
+        `scores.last_planned`), with its shortfall and its excess; None where it is unknown. The shortfall is None where
+        the optimum is, where no policy keeps the limits, or the problem is `ConcaveConvex`."""
         return self.scores.last_iterate(self._linear_optimum)
 
     @property
@@ -359,6 +368,7 @@ class History(Displayed, Framed, Plotted):
                 floors=self.floors,
                 largest=self.largest,
                 continuing=self.continuing,
+                exploring=self._table("exploring")[:K].astype(bool),
             )
         return kept
 

@@ -130,6 +130,7 @@ def play_episode(world: World, learner: Learner, seed: int) -> Row:
         prices=None if prices is None or prices.shape != costs.shape else prices,
         reported=None if proposal.reported is None else world.value(proposal.reported),
         mixture=None if proposal.mixture is None else world.value(proposal.mixture),
+        exploring=proposal.exploring,
     )
 
 

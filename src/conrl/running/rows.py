@@ -13,7 +13,7 @@ from conrl.errors import RunError
 
 # Columns that hold [d] numbers, or [1+d]: value vectors.
 WIDE = {"costs": 0, "unguarded": 0, "prices": 0, "expected": 1, "reported": 1, "mixture": 1}
-FLAGS = ("steps", "skipped", "guarded", "infeasible")
+FLAGS = ("steps", "skipped", "guarded", "infeasible", "exploring")
 SHOWN = ("reported", "mixture")  # values of other policies than the one played, where there are any
 # How to read a column of a `Row` from an array; the others may be unknown.
 READERS: dict[str, Callable[..., Any]] = {
@@ -23,6 +23,7 @@ READERS: dict[str, Callable[..., Any]] = {
     "skipped": bool,
     "guarded": bool,
     "infeasible": bool,
+    "exploring": bool,
 }
 
 
@@ -40,6 +41,7 @@ class Row(NamedTuple):
     prices: Float | None = None  # [d]: the multipliers or prices of the limits that it was decided with
     reported: Float | None = None  # [1+d]: of what the learner showed; None: of what it played, or nothing yet
     mixture: Float | None = None  # [1+d]: of its result so far; None where it has none
+    exploring: bool = False  # it was planned to learn from: no last iterate
 
 
 def column(rows: Sequence[Row], name: str, num_costs: int) -> Array:

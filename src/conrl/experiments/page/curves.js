@@ -1,5 +1,5 @@
 "use strict";
-// Learning curves: one figure an environment, a row each for the reward, the costs and their sums.
+// Learning curves: one figure an environment, a row each for the reward, the costs, the regret and the sums of costs.
 
 // Okabe and Ito (2008), in the order of the figures; null is the colour of the text.
 const COLOURS = ["#0072B2", "#009E73", "#D55E00", "#CC79A7", "#E69F00", "#56B4E9", null, "#B3A100"];
@@ -27,7 +27,9 @@ function colourOf(name) {
 
 function look(algorithm) {
   const i = DATA.algorithms.findIndex((a) => a.name === algorithm);
-  return { colour: COLOURS[i % COLOURS.length] || colourOf("ink"), dash: DASHES[i % DASHES.length], stroke: STROKES[i % STROKES.length] };
+  const k = i % COLOURS.length; // of 48 no two have the same colour and dashes
+  const dashes = (k + Math.floor(i / COLOURS.length)) % DASHES.length;
+  return { colour: COLOURS[k] || colourOf("ink"), dash: DASHES[dashes], stroke: STROKES[dashes] };
 }
 
 // Plotly reads tags, entities and %{...} in texts; names are to be shown as they are.
@@ -56,6 +58,9 @@ function rowsOf(env) {
       lines.push({ y: cost.best, text: `optimum ${show(cost.best)}`, dash: "dot" });
     }
     rows.push({ measure: "cost", cost: cost.name, title: `Cost per episode: ${short(cost.name)}`, lines });
+  }
+  if (env.curves.some((c) => c.measure === "regret")) {
+    rows.push({ measure: "regret", cost: null, title: "Regret so far", lines: [{ y: 0, text: "optimum", dash: "dot" }] });
   }
   for (const cost of env.costs) {
     const lines = [];

@@ -40,7 +40,7 @@ function whatWasRun(main) {
   put(section, "p", { text: DATA.words.band });
   const details = put(section, "details");
   put(details, "summary", { text: "What the numbers mean" });
-  const words = ["curve", "final", "violations", "solved", "regret", "safe", "total", "single", "iterates", "violating", "strong", "slope"];
+  const words = ["curve", "final", "violations", "solved", "regret", "total", "single", "iterates", "violating", "strong", "slope"];
   for (const key of words) put(details, "p", { text: DATA.words[key] });
 }
 
@@ -93,11 +93,14 @@ const number = (key, below) => (cell, row) => {
 };
 const ifLimited = (fill) => (cell, row) => isLimited(row) ? fill(cell, row) : (cell.textContent = "–");
 
+// How many of the episodes that final numbers are means of were planned to explore.
+const explored = (row) => `${row.final_exploring === null ? "?" : show(row.final_exploring)} of last ${show(row.final_episodes)} explore`;
+
 function resultsTable(section, env) {
   tableOf(section, "Results", env, [
     ["Algorithm"],
     ["Seeds", (cell, row) => (cell.textContent = many(row.seeds))],
-    ["Episodes", (cell, row) => (cell.textContent = many(row.episodes))],
+    ["Episodes", number("episodes", explored)],
     ["Reward", number("reward", (row) => range(row.reward_low, row.reward_high))],
     ["Cost", (cell, row) => (cell.textContent = row.cost_name), "cost"],
     ["Mean", (cell, row) => {
@@ -108,13 +111,12 @@ function resultsTable(section, env) {
     }, "cost"],
     ["Limit", (cell, row) => (cell.textContent = bounds(row)), "cost"],
     ["Violations", ifLimited((cell, row) => (cell.textContent = percent(row.violations))), "cost"],
-    ["Total cost", number("cumulative"), "cost"],
+    ["Total cost", number("cumulative", (row) => (isLimited(row) ? `${show(row.cumulative_violation)} over` : "")), "cost"],
     ["Solved after", (cell, row) => {
       cell.textContent = many(row.solved);
       if (env.best !== null) put(cell, "small", { text: `${row.solved_seeds} of ${plural(row.seeds, "seed")}` });
     }],
-    ["Regret", number("regret")],
-    ["Safe regret", number("safe_regret")],
+    ["Regret", number("cumulative_regret", (row) => (row.cumulative_safe_regret === null ? "" : `safe ${show(row.cumulative_safe_regret)}`))],
   ]);
   put(section, "p", { className: "soft", text: `${DATA.words.final} ${DATA.words.violations}` });
 }
@@ -156,7 +158,7 @@ document.addEventListener("DOMContentLoaded", () => {
     put(section, "p", { className: "soft", text: env.facts });
     put(section, "h3", { text: "Learning curves" });
     learningCurves(section, env);
-    put(section, "h3", { text: "Results" });
+    put(section, "h3", { text: `Results over ${env.over}` });
     resultsTable(section, env);
     policiesTable(section, env);
     put(section, "h3", { text: "Budget explorer" });
