@@ -164,7 +164,8 @@ class SafeLearner(ReplanningLearner, OptimisticLearner):
         table[:, model.pair_state, model.action] = self._likely(policy, model)
         visits = np.zeros((1, model.num_pairs))
         Policy._trusted(table)._add_occupation(model, 1.0, visits)
-        return visits[0]
+        whole: Float = visits[0]
+        return whole
 
     def _value(self, policy: Policy, model: ConstrainedMDP) -> Float:
         """[1+d]: what a policy of the task is worth in a model of the places."""
