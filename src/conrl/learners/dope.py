@@ -15,11 +15,11 @@ plays that policy; where there is none, pi_b. Safe, since for p' and the truth p
 as p' and p differ by 2 beta_p(t), both add up to 1, and V_{h+1} varies by at most H times the range of a cost.
 
 Where this comes from. The general formulas, with reward and costs unknown, are those of the paper's published program
-(a comment in it; its experiments take reward and costs as known, and then beta_l = 0); they agree with the bound above.
-Deviations:
+(a comment in it); they agree with the bound above. Its experiments know more than a learner does: reward and costs, so
+that beta_l = 0, and which states can follow a pair. Deviations:
 
-- The radii are OptCMDP's here, constants and L_k included, so that nothing depends on the number of episodes. The paper
-  has ln(6 S^2 H K / delta) (program) in place of L_k, and sqrt(2 ln(6 S A H K / delta) / n) for beta_l.
+- The radii are OptCMDP's here, constants and L_k included, so that nothing depends on the number of episodes. The
+  program has ln(6 S^2 H K / delta) in place of L_k, sqrt(2 ln(6 S A H K / delta) / n) for beta_l and no beta_p above 1.
 - In units of the ranges: H stands for H times the range of the cost in c_bar; in r_bar it is in units of the reward's
   range, and C - C_b the least of the costs' gaps, each in units of its cost's range. c_hat + beta_l is kept within the
   range, for reward too.
