@@ -127,7 +127,7 @@ def test_figure_1_is_three_by_three(directory: Path) -> None:
     caption = figure.get_supxlabel()
     assert "over 2 seeds" in caption
     said = " ".join(caption.split())
-    assert "means of the last 100. Averages are running means of these and, of TFW-UCRL2, of realised pay" in said
+    assert "means of the last 100. Averages are running means of these and, of TFW-UCRL2, of realized pay" in said
     assert caption.endswith("\nA note.")
 
 
@@ -169,7 +169,7 @@ def test_figure_2_has_two_rows(tmp_path: Path) -> None:
     assert [row[0].get_xscale() for row in rows] == ["log", "log"]
     caption = rows[0][0].figure.get_supxlabel()
     assert "last 100" not in caption
-    assert "running means of realised pay per step" in " ".join(caption.split())
+    assert "running means of realized pay per step" in " ".join(caption.split())
     assert not [c for c in rows[0][0].collections if isinstance(c, PolyCollection)]  # one seed has no spread
 
 

@@ -8,7 +8,7 @@ with exact fractions. At scale 1 no episode may exceed a limit; where the proof 
 from __future__ import annotations
 
 import itertools
-from contextlib import nullcontext
+import warnings
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -820,15 +820,16 @@ def test_who_earns_more_says_nothing(kind: Any, scale: float | None) -> None:
 def test_the_same_reward_is_not_less(share: float, told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Away from the safe policy, as good as it or 20% worse, for 40,000 episodes."""
     mdp = conrl.envs.bidding()
-    other = conrl.plan(mdp, share * mdp.limits).policy
+    other = conrl.plan(mdp, share * np.asarray(mdp.limits)).policy
     plain = conrl.Policy(other.probabilities)
     monkeypatch.setattr(conrl.DOPE, "_plan_lottery", lambda self: Lottery(np.ones(1), (plain,)))
     learner = made(conrl.DOPE, mdp, replan="doubling", keep_policies=False, seed=0)
     learner.prime([ModelWorld(mdp, mdp.task).play(learner.safe, np.random.default_rng(i)) for i in range(2000)])
-    with pytest.warns(conrl.ModelWarning) if told else nullcontext():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         for _ in learn_in_blocks(mdp, learner, 40_000):
             pass
-    assert (learner.short_at is not None) == told
+    assert len(caught) == told == (learner.short_at is not None)
 
 
 def test_the_terminal_has_one_line_of_it() -> None:

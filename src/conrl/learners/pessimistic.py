@@ -27,8 +27,8 @@ class PessimisticLearner(WarmLearner, SafeLearner):
 
     strictly = True
     remedy = (
-        "SafeConRL takes the same arguments and leaves it only as far as that is worth it; a smaller scale is less "
-        "careful, and sooner done with what is uncertain"
+        "SafeConRL takes the same arguments and mixes the safe policy with what is uncertain; a smaller scale is less "
+        "careful, and sooner done with it"
     )
 
     def __init__(

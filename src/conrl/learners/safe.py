@@ -185,9 +185,11 @@ class SafeLearner(ReplanningLearner, OptimisticLearner):
     def _compare(self, rewards: Float) -> None:
         """Warn if episodes earned less than the safe policy would have; `rewards` are those of what was observed
         last."""
-        if self._short_at is not None or self._lottery is None or self._lottery.home:
+        if self._lottery is None or self._lottery.home:
             return
         for k, reward in enumerate(rewards.tolist(), self._episodes - rewards.size + 1):
+            if self._short_at is not None:
+                return
             away, total, square = self._away
             self._away = away + 1, total + reward, square + reward * reward
             if (away + 1) % EVERY == 0:
