@@ -832,6 +832,18 @@ def test_the_same_reward_is_not_less(share: float, told: bool, monkeypatch: pyte
     assert len(caught) == told == (learner.short_at is not None)
 
 
+def test_a_block_that_is_short_twice_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    mdp = factored()
+    learner = made(conrl.DOPE, mdp, replan="doubling", seed=0)
+    learner.prime([ModelWorld(mdp, mdp.task).play(learner.safe, np.random.default_rng(i)) for i in range(500)])
+    lottery = Lottery(np.ones(1), (conrl.Deterministic(np.zeros((6, 3), dtype=np.int64), 2),))
+    monkeypatch.setattr(conrl.DOPE, "_plan_lottery", lambda self: lottery)
+    learner.propose()
+    with pytest.warns(conrl.ModelWarning) as told:
+        learner._compare(np.zeros(1500))
+    assert len(told) == 1
+
+
 def test_the_terminal_has_one_line_of_it() -> None:
     asked = "learn bidding --algorithm optpess-lp --option safe_share=0.5 --option scale=3e-4 --option replan=doubling"
     done = CliRunner().invoke(main, [*asked.split(), "--episodes", "1600"])
