@@ -3,8 +3,8 @@
     python benchmarks/lagrangian.py                              # tables as markdown, under a minute
     python benchmarks/lagrangian.py --out docs/lagrangian.png    # and the figure
 
-Mars rover (rock_reward=1, step 0.2) and Box (step 10) with the steps of the paper's experiments, constant and falling
-like 1/sqrt(n). Three things are kept apart: how far the reward of the mixture lies below the optimum (of column
+Mars rover (rock_reward=1, step 0.2) and Box (step 10) with the steps of the program behind the paper, constant and
+falling like 1/sqrt(n). Three things are kept apart: how far the reward of the mixture lies below the optimum (of column
 generation, gap 1e-9), how far its cost lies above the limit, and how far the best dual bound lies above the optimum.
 """
 

@@ -127,6 +127,8 @@ def test_figure_1_is_three_by_three(directory: Path) -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["ConRL-value iteration", "UCBVI", "TFW-UCRL2"]
     caption = figure.get_supxlabel()
     assert "over 2 seeds" in caption
+    said = " ".join(caption.split())
+    assert "means of the last 100. Averages are running means of these and, of TFW-UCRL2, of realized pay" in said
     assert caption.endswith("\nA note.")
 
 
@@ -166,6 +168,9 @@ def test_figure_2_has_two_rows(tmp_path: Path) -> None:
     assert [len(row) for row in rows] == [1, 1]
     assert [len(curves(row[0])) for row in rows] == [2, 2]
     assert [row[0].get_xscale() for row in rows] == ["log", "log"]
+    caption = rows[0][0].figure.get_supxlabel()
+    assert "last 100" not in caption
+    assert "running means of realized pay per step" in " ".join(caption.split())
     assert not [c for c in rows[0][0].collections if isinstance(c, PolyCollection)]  # one seed has no spread
 
 

@@ -8,6 +8,7 @@ with exact fractions. At scale 1 no episode may exceed a limit; where the proof 
 from __future__ import annotations
 
 import itertools
+import warnings
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import gymnasium
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -23,9 +25,11 @@ from scipy.optimize import linprog
 
 import conrl
 from conrl import kernels
+from conrl.cli.main import main
 from conrl.errors import ModelError, RunError, SpecError
 from conrl.learners.confidence import RADII, confidence_set
 from conrl.learners.optimistic import log_factor
+from conrl.learners.replanning import Lottery
 from conrl.oracles.extended import ExtendedBackwardInduction
 from conrl.oracles.prudent import Prudent
 from conrl.planners.column_generation.linear import maximise
@@ -541,14 +545,12 @@ def dope_case(learner: Any) -> tuple[Case, Float, Float]:
     L = log_factor(task, learner.primed + learner.episodes + 1, learner.delta)
     m = np.maximum(n, 1)
     beta = learner.scale * (np.sqrt(4.0 * p * (1.0 - p) * L / m[..., None]) + 14.0 * L / (3.0 * m[..., None]))
-    beta[n == 0] = 1.0
     own = learner.scale * np.sqrt(L / (2.0 * m))
-    own[n == 0] = np.sqrt(L / 2.0)
     gap = float(np.asarray(task.limits)[0] - learner.safe_costs[0])
-    r_bar = np.minimum(mean[..., 0] + own, 1.0) + 3.0 * H / gap * own + H**2 / gap * beta.sum(axis=2)
-    c_bar = np.minimum(mean[..., 1] + own, 1.0) + H * beta.sum(axis=2)
-    r_bar[n == 0] = 1.0 + 3.0 * H / gap * own[n == 0] + H**2 / gap * S
-    c_bar[n == 0] = 1.0 + H * S
+    high = np.where((n == 0)[..., None], 1.0, np.minimum(mean + own[..., None], 1.0))
+    r_bar = high[..., 0] + 3.0 * H / gap * own + H**2 / gap * beta.sum(axis=2)
+    c_bar = high[..., 1] + H * beta.sum(axis=2)
+    beta[n == 0] = 1.0  # it may lead anywhere
     case = Case.__new__(Case)
     case.shape, case.P, case.initial, case.size = (
         (H, S, A, 1),
@@ -560,7 +562,9 @@ def dope_case(learner: Any) -> tuple[Case, Float, Float]:
     return case, r_bar, c_bar
 
 
-@pytest.mark.parametrize(("episodes", "scale"), [(40, 1.0), (40, 1e-4), (200, 3e-4), (400, 1e-3), (60, 0.0)])
+@pytest.mark.parametrize(
+    ("episodes", "scale"), [(40, 1.0), (40, 1e-4), (200, 3e-4), (400, 1e-3), (60, 0.0), (3, 1e-5), (6, 3e-4), (4, 1e-4)]
+)
 def test_dope_plans_the_paper_s_program(episodes: int, scale: float) -> None:
     mdp = crossing()
     learner = made(conrl.DOPE, mdp, scale=scale, seed=3)
@@ -582,7 +586,7 @@ def test_optpess_plans_the_paper_s_program() -> None:
     mdp = crossing()
     H, S, A = 5, 3, 3
     outcomes = set()
-    for scale, episodes in ((1.0, 40), (1e-3, 40), (1e-4, 100), (3e-5, 300), (0.0, 50)):
+    for scale, episodes in ((1.0, 40), (1e-3, 40), (1e-4, 100), (3e-5, 300), (0.0, 50), (1e-5, 2), (1e-4, 3)):
         learner = made(conrl.OptPessLP, mdp, scale=scale, seed=3)
         other = simulated(mdp, episodes, 3)
         state = {k: v for k, v in other.state().items() if k.startswith(("counts", "primed"))}
@@ -592,10 +596,10 @@ def test_optpess_plans_the_paper_s_program() -> None:
         counts = learner.counts
         n = np.zeros((S, A))
         n[np.repeat(counts.order, np.diff(counts.first)), counts.action] = counts.visits
-        beta = np.where(n > 0, scale, 1.0) * np.sqrt(L / np.maximum(n, 1))
+        beta = scale * np.sqrt(L / np.maximum(n, 1))
         gap = 0.4 - float(learner.safe_costs[0])
-        c_tilde = full.costs[..., 0] + (1 + S * H) * beta
-        r_bar = full.rewards + (1 + S * H + 4 * H * (1 + S * H) / gap) * beta
+        c_tilde = np.where(n > 0, full.costs[..., 0], 1.0) + (1 + S * H) * beta
+        r_bar = np.where(n > 0, full.rewards, 1.0) + (1 + S * H + 4 * H * (1 + S * H) / gap) * beta
         model = conrl.ConstrainedMDP(full.transitions, r_bar, c_tilde[..., None], H)
         own = conrl.evaluate(model, learner.safe).costs[0]
         played = learner.propose()
@@ -779,6 +783,73 @@ def test_tasks_that_depend_on_the_step(kind: Any) -> None:
     true = conrl.evaluate(mdp, learner.safe)
     if kind is conrl.SafeConRL:
         assert bounds_of(learner, learner.safe)[1] >= true.costs[0]
+
+
+# -- what it earns, beside the safe policy ---------------------------------------------------------------------
+
+
+def test_who_earns_less_than_the_safe_policy_says_so_once(tmp_path: Path) -> None:
+    """DOPE spends the limit on what is uncertain; the exact values say that it is true."""
+    mdp = conrl.envs.bidding()
+    options: Any = {"scale": 3e-4, "replan": "doubling", "keep_policies": False, "seed": 0}
+    learner = made(conrl.DOPE, mdp, 0.5, **options)
+    safe = conrl.evaluate(mdp, learner.safe).reward
+    with pytest.warns(conrl.ModelWarning, match=r"dope earned [\d.]+ an episode in the 500 up to .* SafeConRL") as told:
+        values = [s.value[0] for s in learn_in_blocks(mdp, learner, 1000) for _ in range(s.episodes)]
+    assert len(told) == 1
+    assert learner.short_at is not None
+    assert np.mean(values[learner.short_at - 500 : learner.short_at]) < 0.9 * safe
+    path = tmp_path / "learner.npz"
+    learner.save(path)
+    loaded: Any = conrl.load_learner(path)
+    for _ in learn_in_blocks(mdp, loaded, 600):  # a second warning would be an error
+        pass
+    assert loaded.short_at == learner.short_at
+
+
+@pytest.mark.parametrize(("kind", "scale"), [(conrl.SafeConRL, None), (conrl.OptPessLP, 1e-5)])
+def test_who_earns_more_says_nothing(kind: Any, scale: float | None) -> None:
+    mdp = conrl.envs.bidding()
+    learner = made(kind, mdp, scale=scale, replan="doubling", keep_policies=False, seed=0)
+    values = [s.value[0] for s in learn_in_blocks(mdp, learner, 3000) for _ in range(s.episodes)]
+    assert learner.short_at is None
+    assert np.mean(values[-1000:]) > conrl.evaluate(mdp, learner.safe).reward
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.2, False), (0.14, True)])
+def test_the_same_reward_is_not_less(share: float, told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Away from the safe policy, as good as it or 20% worse, for 40,000 episodes."""
+    mdp = conrl.envs.bidding()
+    other = conrl.plan(mdp, share * np.asarray(mdp.limits)).policy
+    plain = conrl.Policy(other.probabilities)
+    monkeypatch.setattr(conrl.DOPE, "_plan_lottery", lambda self: Lottery(np.ones(1), (plain,)))
+    learner = made(conrl.DOPE, mdp, replan="doubling", keep_policies=False, seed=0)
+    learner.prime([ModelWorld(mdp, mdp.task).play(learner.safe, np.random.default_rng(i)) for i in range(2000)])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in learn_in_blocks(mdp, learner, 40_000):
+            pass
+    assert len(caught) == told == (learner.short_at is not None)
+
+
+def test_a_block_that_is_short_twice_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    mdp = factored()
+    learner = made(conrl.DOPE, mdp, replan="doubling", seed=0)
+    learner.prime([ModelWorld(mdp, mdp.task).play(learner.safe, np.random.default_rng(i)) for i in range(500)])
+    lottery = Lottery(np.ones(1), (conrl.Deterministic(np.zeros((6, 3), dtype=np.int64), 2),))
+    monkeypatch.setattr(conrl.DOPE, "_plan_lottery", lambda self: lottery)
+    learner.propose()
+    with pytest.warns(conrl.ModelWarning) as told:
+        learner._compare(np.zeros(1500))
+    assert len(told) == 1
+
+
+def test_the_terminal_has_one_line_of_it() -> None:
+    asked = "learn bidding --algorithm optpess-lp --option safe_share=0.5 --option scale=3e-4 --option replan=doubling"
+    done = CliRunner().invoke(main, [*asked.split(), "--episodes", "1600"])
+    assert done.exit_code == 0, done.output
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("Warning:")]
+    assert "the safe policy earns" in line
 
 
 # -- plans, blocks and files ----------------------------------------------------------------------------------

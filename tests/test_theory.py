@@ -56,6 +56,41 @@ def test_bonus_is_the_paper_s_with_its_clipping(sizes: Sizes, k: int) -> None:
 
 
 @pytest.mark.parametrize("sizes", SIZES)
+def test_below_its_cap_the_bonus_is_lemma_f1(sizes: Sizes) -> None:
+    S, A, H, d, delta = letters(sizes)
+    counts, k = 10 ** np.arange(4, 9), 7
+    share = delta / (4 * S * A * H * (d + 1) * k**2)
+    assert theory.bonus(counts, episode=k, **sizes) == pytest.approx(theory.hoeffding(counts, bound=H, delta=share))
+
+
+def test_the_mean_of_fair_coins_strays_no_further_than_lemmas_f1_and_f2() -> None:
+    """Exact probabilities of a walk of +-1: at each N alone for F.1, at any N for F.2; where F.1 does not hold."""
+    delta, longest = 0.3, 1000
+    N = np.arange(1, longest + 1)
+    once, always = (f(N, bound=1.0, delta=delta) for f in (theory.hoeffding, theory.anytime_hoeffding))
+    assert (always > once).all()
+    alone, inside = beyond(N * once, stop=False), beyond(N * always, stop=True)
+    assert 0.1 * delta < alone.max() <= delta
+    assert inside.sum() <= delta
+    assert beyond(N * once, stop=True).sum() > delta
+
+
+def beyond(walls: Float, stop: bool) -> Float:
+    """[n]: the probability that a walk of +-1 is beyond +-walls[i] after i + 1 steps, for the first time if `stop`."""
+    n = walls.size
+    place, p = np.arange(-n, n + 1), np.zeros(2 * n + 1)
+    p[n] = 1.0
+    out = np.zeros(n)
+    for i, wall in enumerate(walls):
+        p = 0.5 * (np.append(p[1:], 0.0) + np.append(0.0, p[:-1]))
+        far = np.abs(place) > wall
+        out[i] = p[far].sum()
+        if stop:
+            p[far] = 0.0
+    return out
+
+
+@pytest.mark.parametrize("sizes", SIZES)
 def test_bellman_error_bound_is_lemma_b4_and_covers_twice_the_bonus(sizes: Sizes) -> None:
     S, A, H, d, delta = letters(sizes)
     k, n = 17, np.array([0, 1, 5, 400])
@@ -520,6 +555,31 @@ def test_optimism_and_bellman_decomposition_hold_in_every_episode(seed: int) -> 
         cap = theory.bellman_error_bound(e.counts, episode=e.k, **SMALL)
         for m in range(2):
             assert (np.abs(theory.bellman_errors(model, truth, e.plan.policy, m)) <= cap).all()
+
+
+def test_a_plan_may_lose_more_than_its_bonuses_but_not_than_its_bellman_errors() -> None:
+    """A valid bonus covers what an estimate errs about pi*, not the true model: here p_hat leads to the wrong state,
+    in which pi* is as poor as in the right one, and the plan is not."""
+    start, good, poor = range(3)
+    P, r = np.zeros((3, 2, 3)), np.zeros((3, 2))
+    P[start, 0, poor] = P[start, 1, poor] = 1.0
+    P[good, :, good] = P[poor, :, poor] = 1.0
+    r[start], r[good, 1] = [0.5, 0.1], 0.5
+    hat = P.copy()
+    hat[start, 1] = np.eye(3)[good]
+    no_cost = np.zeros((3, 2, 1))
+    truth, estimate = (conrl.ConstrainedMDP(x, r, no_cost, 2, limits=[1.0]) for x in (P, hat))
+    best = conrl.Deterministic(np.zeros((2, 3), dtype=np.int64), 2)
+    optimum = conrl.plan(truth).reward
+    assert conrl.evaluate(truth, best).reward == optimum == 0.5
+    bonus = np.full((3, 2), 0.005)
+    assert theory.is_valid(truth, estimate, bonus, best)
+    model = theory.enhanced(estimate, bonus)
+    plan = conrl.plan(model)
+    sides = theory.decomposition(model, truth, plan.policy, optimum=optimum, limits=truth.limits)  # type: ignore[arg-type]
+    assert sides.regret[0] == pytest.approx(0.4)
+    assert sides.bound[0] == pytest.approx(0.51)
+    assert sides.regret[0] > (plan.policy.occupation(truth) * bonus).sum() == pytest.approx(0.01)
 
 
 def test_optimism_and_decomposition_fail_without_a_bonus() -> None:

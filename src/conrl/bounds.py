@@ -41,9 +41,11 @@ __all__ = [
     "KnapsackRegime",
     "Sizes",
     "aggregate_bound",
+    "anytime_hoeffding",
     "bellman_error_bound",
     "bonus",
     "convex_regret_bound",
+    "hoeffding",
     "knapsack_epsilon",
     "martingale_bound",
     "pac_episodes",
@@ -69,6 +71,7 @@ class Sizes(TypedDict):
 def bonus(counts: ArrayLike, *, episode: int, **sizes: Unpack[Sizes]) -> Float:
     """Eq. 9: min{ 2H, H sqrt( 2 ln(8SAH(d+1)k^2/delta) / N ) }, elementwise; N = max(1, counts) (Eq. 4).
 
+    Below 2H it is `hoeffding` with H at delta / (4SAH(d+1)k^2): Lemma F.1, without F.2's 4N^2 (point 1 of the module).
     Valid (Definition 3.1) for all episodes at once with probability at least 1 - delta (Lemma 3.2).
     """
     S, A, H, d, delta = _read(**sizes)
@@ -76,6 +79,25 @@ def bonus(counts: ArrayLike, *, episode: int, **sizes: Unpack[Sizes]) -> Float:
     log = np.log(8.0 * S * A * H * (d + 1) * k**2 / delta)
     b: Float = np.minimum(2.0 * H, H * np.sqrt(2.0 * log / _visits(counts)))
     return b
+
+
+def hoeffding(counts: ArrayLike, *, bound: float, delta: float) -> Float:
+    """Lemma F.1: b sqrt( 2 ln(2/delta) / N ), elementwise; N = `counts` from 1 on, b = `bound`.
+
+    The mean of N independent numbers in [-b, b] whose expectation is 0 is at most as far from 0, with probability at
+    least 1 - delta.
+    """
+    _check_probability(delta)
+    root: Float = np.sqrt(2.0 * np.log(2.0 / delta) / _at_least_one(counts, "counts"))
+    return bound * root
+
+
+def anytime_hoeffding(counts: ArrayLike, *, bound: float, delta: float) -> Float:
+    """Lemma F.2: b sqrt( 2 ln(4N^2/delta) / N ), elementwise: as `hoeffding`, for all N at once."""
+    _check_probability(delta)
+    n = _at_least_one(counts, "counts")
+    root: Float = np.sqrt(2.0 * np.log(4.0 * n**2 / delta) / n)
+    return bound * root
 
 
 def bellman_error_bound(
@@ -257,7 +279,7 @@ def _check_probability(delta: float) -> None:
 def _at_least_one(value: ArrayLike, name: str) -> Float:
     k = np.asarray(value, dtype=np.float64)
     if not (k >= 1.0).all():
-        raise SpecError(f"{name} is {shown(value)}; episodes count from 1")
+        raise SpecError(f"{name} is {shown(value)}; they count from 1")
     return k
 
 

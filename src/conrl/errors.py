@@ -53,7 +53,8 @@ class ModelError(ConRLError, ValueError):
 
 class ModelWarning(UserWarning):
     """A file was read, and something in it looks like a mistake, or was corrected because somebody asked for it. Or an
-    episode was observed that breaks a budget, or was to be skipped: it is booked all the same."""
+    episode was observed that breaks a budget, or was to be skipped: it is booked all the same. Or a learner earns less
+    than the safe policy that it knows."""
 
 
 class InfeasibleError(ConRLError):

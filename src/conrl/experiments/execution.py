@@ -87,7 +87,7 @@ def execute(
     clear_failure(where)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ModelWarning)  # the check of the study has said it
+            warnings.simplefilter("ignore", ModelWarning)  # said by the check of the study, or seen in the curve
             episodes, ended = play(Run(job, out, worlds), after)
     except (KeyboardInterrupt, BrokenPipeError):
         raise

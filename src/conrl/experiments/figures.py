@@ -319,6 +319,10 @@ def _caption(study: Study, columns: Sequence[Column], note: str) -> str:
     count = seeds_text(len(study.select(c.environment, a)) for c in columns for a in c.algorithms)
     what = f"Mean and standard deviation over {count}."
     values = f"Reward and cost: exact values of the executed policies, means of the last {WINDOW}."
+    unending = {run.algorithm for run in study.runs if run.continuing}
+    if unending:
+        names = ", ".join(study.titles[name] for name in study.algorithms if name in unending)
+        values += f" Averages are running means of these and, of {names}, of realized pay per step, times the horizon."
     shown = {run.algorithm for run in study.runs if run.reported is not None}
     if shown:
         names = ", ".join(study.titles[name] for name in study.algorithms if name in shown)
@@ -328,8 +332,8 @@ def _caption(study: Study, columns: Sequence[Column], note: str) -> str:
         names = ", ".join(study.titles[name] for name in study.algorithms if name in explores)
         values += f" With the episodes that explore: {names}."
     if all(column.average for column in columns):
-        values = "Reward and cost: running means per step, times the horizon."
-    total = "" if study.name == "figure2" else "Cumulative: realised cost."
+        values = "Reward and cost: running means of realized pay per step, times the horizon."
+    total = "" if study.name == "figure2" else "Cumulative: realized cost."
     drawn = {a for c in columns for a in study.apart(c.environment) if a in c.algorithms}
     own = ", ".join(study.titles[name] for name in study.algorithms if name in drawn)
     apart = f"With limits or budgets of their own, not those drawn: {own}." if own else ""

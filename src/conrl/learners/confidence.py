@@ -25,10 +25,11 @@ these, OptCMDP's set needs 4 S + 2 (1 + d), the sharp one 2 S + 2 (1 + d) + 1; E
 state more. With the sum of 1 / n^2, below 1.65, that is 1.65 (4 (S + 1) + 2 (1 + d) + 1) <= 8 (S + 1 + d) where there
 is a cost.
 
-A pair never visited may lead anywhere and pay anything within the ranges, whatever the scale. States never seen are one
-state, ELSEWHERE, that stands for all of them. Where no episode has ended early yet and some reward or cost may be below
-0, ELSEWHERE stands for END too, or is END where all states were seen: to end may then be what costs or pays most. (What
-costs *least*, for OptCMDP: an early end is in its set from the first one on, or where something may be below 0.)
+In both a pair never visited may lead anywhere and pay anything within the ranges, whatever the scale. States never seen
+are one state, ELSEWHERE, that stands for all of them. Where no episode has ended early yet and some reward or cost may
+be below 0, ELSEWHERE stands for END too, or is END where all states were seen: to end may then be what costs or pays
+most. (What costs *least*, for OptCMDP: an early end is in its set from the first one on, or where something may be
+below 0.)
 """
 
 from __future__ import annotations
@@ -96,6 +97,8 @@ def confidence_set(
     many = np.append((counts.order != counts.start).astype(np.float64), np.full(more, float(unseen + endless)))
     if radii == "optcmdp":
         listed, others = transition_radii(model.graph, visits, L, scale)
+        never = visits == 0
+        listed[np.repeat(never, np.diff(model.graph.start))] = others[never] = 1.0
         p = model.graph.probability
         least, most, rest = np.maximum(p - listed, 0.0), np.minimum(p + listed, 1.0), np.ones(visits.size)
         low, high = pay_intervals(task, model.pay, visits, L, scale)
@@ -140,10 +143,11 @@ def sharp_pay(task: Task, means: Float, visits: Int, L: float) -> tuple[Float, F
 
 
 def transition_radii(graph: Graph, visits: Int, L: float, scale: float) -> tuple[Float, Float]:
-    """The radius of each outcome [N], and of each state that is not among the outcomes of a pair [P]."""
+    """The radius of each outcome [N], and of each state that is not among the outcomes of a pair [P]; a pair never
+    visited counts as visited once."""
     outcomes = np.diff(graph.start)
     n = np.maximum(visits, 1)
-    others = np.where(visits > 0, scale * 14.0 * L / (3.0 * n), 1.0)
+    others = scale * 14.0 * L / (3.0 * n)
     p = graph.probability
     spread = scale * np.sqrt(4.0 * p * (1.0 - p) * L / np.repeat(n, outcomes))
     return spread + np.repeat(others, outcomes), others

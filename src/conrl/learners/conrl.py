@@ -56,7 +56,7 @@ class ConRL(ReplanningLearner):
             of its kind, but for budgets, which are settled by the first episode. Of limits on single episodes, chance
             and CVaR are planned for on the estimate; never is kept in fact, by ending an episode (`task.can_stop`).
         preset: `"default"`: the exact planner, optimism about reward by the noise that was seen, and caution about cost
-            (`AdaptiveBonus`); `"authors"`: the setting of the paper's experiments.
+            (`AdaptiveBonus`); `"authors"`: as the program behind the paper's figures, with its step for Mars rover.
         planner: a name or an object, as in `conrl.plan`; overrides the preset. Where no policy of the estimate keeps
             the limits, the one that exceeds them least is played (`relax`).
         bonus: `AdaptiveBonus`, `ScaledBonus`, `BernsteinBonus`, `TheoryBonus`, a name (`"adaptive"`, `"bernstein"`,

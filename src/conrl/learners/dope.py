@@ -15,11 +15,11 @@ plays that policy; where there is none, pi_b. Safe, since for p' and the truth p
 as p' and p differ by 2 beta_p(t), both add up to 1, and V_{h+1} varies by at most H times the range of a cost.
 
 Where this comes from. The general formulas, with reward and costs unknown, are those of the paper's published program
-(a comment in it; its experiments take reward and costs as known, and then beta_l = 0); they agree with the bound above.
-Deviations:
+(a comment in it); they agree with the bound above. Its experiments know more than a learner does: reward and costs, so
+that beta_l = 0, and which states can follow a pair. Deviations:
 
-- The radii are OptCMDP's here, constants and L_k included, so that nothing depends on the number of episodes. The paper
-  has ln(6 S^2 H K / delta) (program) in place of L_k, and sqrt(2 ln(6 S A H K / delta) / n) for beta_l.
+- The radii are OptCMDP's here, constants and L_k included, so that nothing depends on the number of episodes. The
+  program has ln(6 S^2 H K / delta) in place of L_k, sqrt(2 ln(6 S A H K / delta) / n) for beta_l and no beta_p above 1.
 - In units of the ranges: H stands for H times the range of the cost in c_bar; in r_bar it is in units of the reward's
   range, and C - C_b the least of the costs' gaps, each in units of its cost's range. c_hat + beta_l is kept within the
   range, for reward too.
@@ -29,8 +29,15 @@ Deviations:
   policy of the mixed occupation measure, as in the paper.
 - The paper plays pi_b in K_0 episodes first; here pi_b is played as long as the program has no solution.
 
-`scale` multiplies all radii; zero violation is proven at scale 1, which is the preset "theory". The default, 0.001, was
-not tuned for safety and is there to see the method learn.
+`scale` multiplies all radii, those of pairs never visited (n = 1) too; only the set of p' leaves these free, as in
+OptCMDP. Zero violation is proven at scale 1, which is the preset "theory". The default, 0.001, was not tuned for safety
+and is there to see the method learn.
+
+It may earn far less than pi_0. Within the limit c_bar, r_bar pays H / (C - C_b) for each unit that an uncertain pair
+costs, at any scale: more than real reward does. So as long as the radii are not small, the limit is spent on what is
+uncertain, and the rest of the episode on what costs nothing. With C - C_b = 2 and H = 24 on *bidding*, where pi_0 earns
+2.45 and the optimum is 3.50, DOPE earns 0.05 at episode 4,000 and 2.46 at 20,000. At scale 1 it is the same, only
+longer (docs/results.md). It warns of that (`learners.safe`).
 """
 
 from __future__ import annotations
@@ -56,7 +63,7 @@ class DOPE(PessimisticLearner):
         preset: `"theory"`: scale 1, with which no episode exceeds a limit in expectation, with probability at least
             1 - delta; `"default"`: a scale with which it learns in reasonable time.
         delta: the failure probability at scale 1.
-        scale: multiplies every radius; overrides the preset.
+        scale: multiplies every radius, that of pairs never visited too; overrides the preset.
         replan: plan before each `"episode"`, or when the visits of some pair have doubled (`"doubling"`).
         seed: it draws nothing itself; for the world it is played in.
         keep_policies: remember what was executed, for `average_policy`. Every plan has another table [H, S, A], so that
@@ -75,7 +82,7 @@ class DOPE(PessimisticLearner):
         listed, others = transition_radii(known.model.graph, known.visits, known.log, self.scale)
         spread = np.add.reduceat(listed, known.model.graph.start[:-1]) + others * known.unlisted
         spread = np.where(known.moves, spread, 0.0)
-        own = np.where(known.visits > 0, self.scale, 1.0) * np.sqrt(known.log / (2.0 * np.maximum(known.visits, 1)))
+        own = self.scale * np.sqrt(known.log / (2.0 * np.maximum(known.visits, 1)))
         own = np.where((known.high > known.low).any(axis=1), own, 0.0)  # START and END pay nothing
         pay = known.high.copy()
         with np.errstate(over="ignore"):

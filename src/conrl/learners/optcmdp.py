@@ -65,7 +65,7 @@ class OptCMDP(WarmLearner, OptimisticLearner):
         problem: `Linear`; the task's limits by default.
         preset: `"default"`: a practical scale; `"theory"`: scale 1.
         delta: the failure probability of the confidence set at scale 1.
-        scale: multiplies every radius; overrides the preset.
+        scale: multiplies the radii of what was visited; overrides the preset.
         play: the `"markov"` form of the plan, or one policy of the `"mixture"`, drawn each episode.
         replan: plan before each `"episode"`, or when the visits of some pair have doubled (`"doubling"`).
         seed: of the draws from mixtures; `learn` gives it its own if there is none.

@@ -17,12 +17,13 @@ method; they agree with the bound above. Deviations:
 - L_k is that of OptCMDP (`learners.optcmdp`) and not the paper's logarithm; Hoeffding's inequality needs L_k / 2 only.
 - Units of the ranges, and of several costs the least gap: as in `learners.dope`.
 - Visits of all steps are counted together, unless the task depends on the step. START counts as a state and a step.
-- A pair never visited has beta = sqrt(L_k) whatever the scale, and is a self-loop in p_hat.
+- A pair never visited is a self-loop in p_hat, and for r_hat and c_hat it has the most in their ranges.
 - Column generation over backward induction in p_hat instead of a linear program; the Markov policy of its occupation
   measure is played. If there is no solution, which cannot be at scale 1 while the truth is in the set, pi_0 is.
 
-`scale` multiplies beta; zero violation is proven at scale 1, which is the preset "theory". Values are worth H S times
-beta here, so that at scale 1 nothing but pi_0 is ever played in practice. The default, 1e-5, is there to see it learn.
+`scale` multiplies beta, that of pairs never visited too; zero violation is proven at scale 1, which is the preset
+"theory". Values are worth H S times beta here, so that at scale 1 nothing but pi_0 is ever played in practice. The
+default, 1e-4, is there to see it learn. What `learners.dope` says of earning less than the safe policy holds here.
 """
 
 from __future__ import annotations
@@ -50,17 +51,17 @@ class OptPessLP(PessimisticLearner):
     summary = "plays a safe policy until a plan pessimistic about costs is feasible in the estimate"
     paper = "Liu et al. (2021)"
     settings = ("preset", "delta", "scale", "replan")
-    presets: ClassVar = {"default": {"scale": 1e-5}, "theory": {"scale": 1.0}}
+    presets: ClassVar = {"default": {"scale": 1e-4}, "theory": {"scale": 1.0}}
 
     def _plan_lottery(self) -> Lottery:
         """The plan with optimistic rewards and pessimistic costs, or the safe policy."""
         counts, task, rows = self.counts, self.task, self._rows
-        moves, _ = self._unknown
+        moves, pays = self._unknown
         H, S = counts.horizon, counts.task.num_states + int(task.initial is None)
-        scale = np.where(counts.visits > 0, self.scale, 1.0)
         L = log_factor(counts.task, self._k, self.delta)
-        beta = np.where(moves, scale * np.sqrt(L / np.maximum(counts.visits, 1)), 0.0)
-        pay = counts.means + np.outer(beta, task.spread) * (1.0 + S * H)
+        beta = np.where(moves, self.scale * np.sqrt(L / np.maximum(counts.visits, 1)), 0.0)
+        means = np.where((pays & (counts.visits == 0))[:, None], task.ranges[:, 1], counts.means)
+        pay = means + np.outer(beta, task.spread) * (1.0 + S * H)
         with np.errstate(over="ignore"):
             pay[:, 0] += task.spread[0] * np.minimum(beta * 4.0 * H * (1.0 + S * H) / self._gap, MOST_BONUS)
         model = counts.model(frozen(pay))

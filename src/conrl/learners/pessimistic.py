@@ -26,6 +26,10 @@ class PessimisticLearner(WarmLearner, SafeLearner):
     """Plays a safe policy until a pessimistic plan keeps the limits, and that plan then."""
 
     strictly = True
+    remedy = (
+        "SafeConRL takes the same arguments and mixes the safe policy with what is uncertain; a smaller scale is less "
+        "careful, and sooner done with it"
+    )
 
     def __init__(
         self,

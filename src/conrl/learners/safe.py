@@ -3,17 +3,30 @@
 The user vouches for a policy pi_0 and for upper bounds on its expected costs, `safe_costs`, none of which is above its
 limit. Everything that is promised about costs rests on that. It is a Markov policy, so that it can be evaluated in the
 model of the places: there it plays what it plays in the state of the place.
+
+Nothing is promised about the reward, and optimism may earn less than pi_0 for long. Then it warns. After every 500
+episodes that played something else, their mean reward m is compared with what pi_0 earns in the estimate, v (a pair
+never visited pays the least there). Where m is below v, they stay in the comparison with the next 500, n episodes then,
+with standard deviation s. With rho(s, a) the expected visits of pi_0 and N(s, a) those that were seen, it warns where
+
+    v - m  >  0.05 |v| + 4 s sqrt( 1 / n + sum_{s, a} rho^2 / (H max(N, 1)) )
+
+the second term in the root being the variance of v, where each step of pi_0 varies by s^2 / H. It warns once.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import warnings
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from conrl._types import Array, Arrays, Bool, Float, Int
 from conrl.arguments import frozen
-from conrl.errors import SpecError, shown
+from conrl.episode import Episode
+from conrl.errors import ModelWarning, SpecError, shown
 from conrl.learners.arrays import saved_count
 from conrl.learners.confidence import ConfidenceSet, confidence_set
 from conrl.learners.kept import fingerprint
@@ -25,12 +38,17 @@ from conrl.policy import Deterministic, Null, Policy
 from conrl.problem import Problem, Rows
 from conrl.stationary_policy import Stationary
 
+EVERY = 500  # episodes away from the safe policy: their mean reward is compared with its own
+SHORT = 0.05  # of what the safe policy earns: a shortfall that nobody is told of
+ERRORS = 4.0  # standard errors
+
 
 class SafeLearner(ReplanningLearner, OptimisticLearner):
     """A learner with a policy `safe`, whose costs are at most `safe_costs` [d]; infinite where nobody limits them."""
 
     radii = "optcmdp"
     strictly = False  # whether safe_costs must be below the limits
+    remedy: ClassVar[str]  # for earning less than the safe policy
 
     def __init__(
         self,
@@ -49,6 +67,8 @@ class SafeLearner(ReplanningLearner, OptimisticLearner):
         self._check_costs(self._rows)
         self._choose_replan(replan)
         self._left_at: int | None = None
+        self._short_at: int | None = None
+        self._away = 0, 0.0, 0.0  # episodes compared, and the sums of their rewards and of the squares
 
     def _read_safe(self, safe: Any) -> Policy:
         """A Markov policy of the task."""
@@ -138,14 +158,62 @@ class SafeLearner(ReplanningLearner, OptimisticLearner):
             likely[:begin, pair] = _first_of(counts.first, pair)
         return likely
 
-    def _value(self, policy: Policy, model: ConstrainedMDP) -> Float:
-        """[1+d]: what a policy of the task is worth in a model of the places."""
+    def _visits(self, policy: Policy, model: ConstrainedMDP) -> Float:
+        """[P]: how often a policy of the task visits each pair in an episode, in a model of the places."""
         table = np.zeros((model.horizon, model.num_states, model.num_actions))
         table[:, model.pair_state, model.action] = self._likely(policy, model)
         visits = np.zeros((1, model.num_pairs))
         Policy._trusted(table)._add_occupation(model, 1.0, visits)
-        value: Float = visits[0] @ model.pay
+        whole: Float = visits[0]
+        return whole
+
+    def _value(self, policy: Policy, model: ConstrainedMDP) -> Float:
+        """[1+d]: what a policy of the task is worth in a model of the places."""
+        value: Float = self._visits(policy, model) @ model.pay
         return value
+
+    # -- the safe policy beside what is earned ------------------------------------------------------------
+
+    def observe(self, episode: Episode) -> None:
+        super().observe(episode)
+        self._compare(np.array([episode.rewards.sum()]))
+
+    def observe_block(self, states: ArrayLike, actions: ArrayLike, pay: ArrayLike) -> None:
+        super().observe_block(states, actions, pay)
+        self._compare(np.asarray(pay)[:, :, 0].copy().sum(axis=1))
+
+    def _compare(self, rewards: Float) -> None:
+        """Warn if episodes earned less than the safe policy would have; `rewards` are those of what was observed
+        last."""
+        if self._lottery is None or self._lottery.home:
+            return
+        for k, reward in enumerate(rewards.tolist(), self._episodes - rewards.size + 1):
+            if self._short_at is not None:
+                return
+            away, total, square = self._away
+            self._away = away + 1, total + reward, square + reward * reward
+            if (away + 1) % EVERY == 0:
+                self._judge(k)
+
+    def _judge(self, episode: int) -> None:
+        counts, away = self.counts, self._away[0]
+        mean, square = self._away[1] / away, self._away[2] / away
+        pay = counts.means.copy()
+        pay[(counts.visits == 0) & self._unknown[1], 0] = self.task.ranges[0, 0]
+        visits = self._visits(self.safe, counts.model())
+        own = float(visits @ pay[:, 0])
+        known = float((visits**2 / np.maximum(counts.visits, 1)).sum()) / counts.horizon
+        error = math.sqrt(max(square - mean * mean, 0.0) * (1.0 / away + known))
+        if own - mean <= SHORT * abs(own) + ERRORS * error:
+            self._away = self._away if mean < own else (0, 0.0, 0.0)
+            return
+        self._short_at = episode
+        warnings.warn(
+            f"{self.name} earned {mean:.4g} an episode in the {away} up to {episode}, and the safe policy earns "
+            f"{own:.4g} by its estimate: {self.remedy}",
+            ModelWarning,
+            stacklevel=4,
+        )
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -154,6 +222,12 @@ class SafeLearner(ReplanningLearner, OptimisticLearner):
         """The number, from 1, of the first episode observed whose lottery had something else than the safe policy in
         it."""
         return self._left_at
+
+    @property
+    def short_at(self) -> int | None:
+        """The number of the episode at which it was found, and warned of once, that the learner earns less than the
+        safe policy."""
+        return self._short_at
 
     @property
     def margin(self) -> Float:
@@ -179,14 +253,19 @@ class SafeLearner(ReplanningLearner, OptimisticLearner):
         return super().config() | {"safe": f"policy {fingerprint(self.safe)}", "safe_costs": costs}
 
     def state(self) -> dict[str, Array]:
-        return super().state() | {"left_at": np.array(0 if self._left_at is None else self._left_at)}
+        found = {"left_at": np.array(self._left_at or 0), "short_at": np.array(self._short_at or 0)}
+        return super().state() | found | {"away": np.array(self._away)}
 
     def load_state(self, state: Arrays) -> None:
         super().load_state(state)
-        left = saved_count(state, "left_at")
-        if left > self._episodes:
-            raise ValueError(f"left_at is {left} after {self._episodes} episodes")
-        self._left_at = left or None
+        state = {"short_at": np.array(0), "away": np.zeros(3)} | dict(state)  # files of version 0.2 have neither
+        left, short = saved_count(state, "left_at"), saved_count(state, "short_at")
+        for name, episode in (("left_at", left), ("short_at", short)):
+            if episode > self._episodes:
+                raise ValueError(f"{name} is {episode} after {self._episodes} episodes")
+        self._left_at, self._short_at = left or None, short or None
+        away, total, square = state["away"].tolist()
+        self._away = int(away), total, square
 
     def apart(self) -> dict[str, Policy]:
         """Parts that are stored as arrays, not in the configuration."""

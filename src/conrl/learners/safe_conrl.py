@@ -109,6 +109,7 @@ class SafeConRL(SafeLearner):
     summary = "keeps limits in every episode, in expectation: from safe and safe_costs, or safe_share"
     paper = "after Bura et al. (2022) and Liu et al. (2021)"
     settings = ("preset", "delta", "scale", "optimism", "safe_reward", "radii", "replan")
+    remedy = "say what it earns (safe_reward), and lower optimism"
     presets: ClassVar = {
         "default": {"scale": 0.1, "optimism": 0.3},
         "theory": {"scale": 1.0, "optimism": 1.0},
