@@ -456,7 +456,7 @@ def test_algorithms_are_chosen_and_axes_changed(tab: Any) -> None:
     buttons = [b.get_attribute("aria-label") for b in tab.locator("#env-0 .modebar-btn").all()]
     assert buttons == ["Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"]
     count, every = tab.evaluate(shown), lines.count()
-    assert count == 3  # three rows, a line each; two seeds have no band
+    assert count == 4  # four rows, a line each; two seeds have no band
     box = tab.locator("#env-0").get_by_label("ConRL", exact=True)
     box.focus()
     tab.keyboard.press("Space")
