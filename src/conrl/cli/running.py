@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ def act(
         )
         raise SpecError(f"--component is missing: {told}")
     if missing := [name for name in file.counted(component) if name not in spent]:
-        example = " ".join(f"--spent {name}=0" for name in missing)
+        example = " ".join(f"--spent {shlex.quote(f'{name}=0')}" for name in missing)
         raise SpecError(f"the policy acts on the {' and '.join(missing)} spent so far: say how much, such as {example}")
     asked = (component, spent or None)
     action, choices = file.act(step, state, generator, *asked), file.choices(step, state, *asked)

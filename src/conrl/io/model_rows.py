@@ -271,6 +271,10 @@ def _steps_in(text: str) -> tuple[int, int] | None:
     return (first, last) if first <= last else None
 
 
+MISSING = "its own rows are missing, add them"
+ABSORBING = "; only if it is never left, add a row that stays there with probability 1"
+
+
 def _known_states(
     states: Codes[Cell], next_states: Codes[Cell], rows: TableRows, mistakes: Mistakes, step_dependent: bool
 ) -> Int:
@@ -285,8 +289,7 @@ def _known_states(
         if at >= 0 and not step_dependent:
             near = None if mistakes.full else nearest(name, known, 0.8)
             hint = "" if near is None else f" (or did you mean {near!r}?)"
-            told = f"state {name!r} occurs only as {COLUMNS[2]}; add a row that stays there with probability 1{hint}"
-            mistakes.add(int(rows.line[at]), told)
+            mistakes.add(int(rows.line[at]), f"state {name!r} occurs only as {COLUMNS[2]}: {MISSING}{hint}{ABSORBING}")
         states.number[name] = len(states.number)
     index = np.array([states.number[name] for name in next_states.number], dtype=np.int64)
     return index[rows.successor]
