@@ -572,8 +572,8 @@ def test_a_state_misspelt_among_steps(tmp_path: Path) -> None:
         "add them (or did you mean 'sooty'?); only if it is never left, add a row that stays there with probability 1"
     ]
     found = conrl.check_model(write(tmp_path, f"{STEPS}0,Sooty,clean,clean,1,0\n".replace("0-2,s", "0,s"))).mistakes
-    told = "state 'sooty' can be reached at step 1, by this row, and has no action then: its rows for that step are missing"
-    assert f"line 3: {told}, add them" in found[0]
+    told = "state 'sooty' can be reached at step 1, by this row, and has no action then"
+    assert f"line 3: {told}: its rows for that step are missing, add them" in found[0]
     assert found[0].endswith("(or did you mean 'Sooty'?)")
 
 
@@ -835,6 +835,31 @@ def test_a_workbook_is_written_and_read_back(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no sheet can be called"):
         conrl.save_model(tmp_path / "bad.xlsx#a/b", odd)
     assert not (tmp_path / "bad.xlsx").exists()
+
+
+def test_a_workbook_keeps_every_bit(tmp_path: Path) -> None:
+    """Of doubles that take 17 digits, of large and tiny ones, and of the sign of a zero."""
+    generator = np.random.default_rng(0)
+    pay = generator.normal(size=(3, 100)) * 10.0 ** generator.integers(-90, 90, (3, 100))
+    pay[0, :3] = -0.0, 5e-324, 0.1 + 0.2
+    mdp = conrl.ConstrainedMDP(generator.dirichlet(np.ones(3), (3, 100)), pay, None, 2)
+    conrl.save_model(tmp_path / "m.xlsx", mdp)
+    again = load(tmp_path / "m.xlsx")
+    assert again.pay.tobytes() == mdp.pay.tobytes()
+    assert again.graph.probability.tobytes() == mdp.graph.probability.tobytes()
+
+
+def test_the_digits_that_excel_writes_are_read_to_the_last_bit(tmp_path: Path) -> None:
+    """It writes 17 digits of a double, and 0.1 as they are nearest."""
+    numbers = ("0.81327023920027241", "0.10000000000000001", "-1.2345678901234567E-5", "12345678901234567", "1E+22")
+    name = '<c t="str"><v>{}</v></c>'
+    rows = "".join(
+        f"<row>{name.format('A')}{name.format(i)}{name.format('A')}<c><v>1</v></c><c><v>{x}</v></c></row>"
+        for i, x in enumerate(numbers)
+    )
+    sheet = SHEET.format(f"<row>{TITLES}</row>{rows}").encode()
+    found = load(repacked(workbook(tmp_path / "m.xlsx", GOOD), sheet1=sheet)).pay[:, 0]
+    assert found.tolist() == [0.8132702392002724, 0.1, -1.2345678901234567e-05, 12345678901234568.0, 1e22]
 
 
 def test_tabs_are_written_and_read_back(tmp_path: Path) -> None:
