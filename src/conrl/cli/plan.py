@@ -369,5 +369,5 @@ def frontier(
             drawing.save_figure(drawing.frontier_figure(curve), path)
         else:
             curve.save(str(path))
-    record = plan_records.frontier_record(model, curve)
+    record = plan_records.frontier_record(model, mdp, curve)
     show(as_json, record, lambda: [*plan_tables.frontier_tables(record, curve), *(f"wrote {path}" for path in out)])

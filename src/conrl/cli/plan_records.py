@@ -206,7 +206,7 @@ def _tail_record(tail: Tail, names: Sequence[str], simulation: Simulation) -> Re
     return {"kind": tail.kind, "name": tail.quantity(names), "asked": tail.bound, "simulated": found}
 
 
-def frontier_record(name: str, curve: Frontier) -> Record:
+def frontier_record(name: str, mdp: ConstrainedMDP, curve: Frontier) -> Record:
     """The vertices of a curve, each with the price to its right; and where the model's own limit lies on it."""
     limit = math.inf if curve.mdp.limits is None else float(curve.mdp.limits[curve.cost])
     own: Record | None = None
@@ -217,6 +217,7 @@ def frontier_record(name: str, curve: Frontier) -> Record:
     vertices = zip(curve.limits, curve.rewards, np.append(curve.prices, 0.0), strict=True)
     return {
         "model": name,
+        "start": mdp.start_name,
         "cost": curve.mdp.cost_names[curve.cost],
         "complete": curve.complete,
         "error": curve.error,
