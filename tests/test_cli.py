@@ -765,6 +765,27 @@ def test_bounds_on_the_other_side() -> None:
     assert "'a=1;b=2' is more than one; write --floor a=1 --floor b=2" in refused(*ROW, "--floor", "a=1;b=2")
 
 
+@pytest.mark.parametrize(
+    ("options", "start", "told"),
+    [((), "home", "from home\n"), (("--start", "work"), "work", "from work\n")],
+    ids=["first row", "given"],
+)
+def test_where_episodes_start_is_said(options: tuple[str, ...], start: str, told: str) -> None:
+    """The state of the first row counts, unless another is given: nobody should have to guess it."""
+    assert record(*ROW, *options)["start"] == start
+    assert ok(*ROW, *options).startswith(f"model.csv: 2 states, 2 actions, 6 steps, {told}")
+    assert ok("explore", *ROW[1:], *options, "--limit", "fuel=2").startswith(
+        f"model.csv: 2 states, 2 actions, 6 steps, {told}"
+    )
+    for varied in ((), ("--chance", "fuel>2")):
+        text = ok("frontier", *ROW[1:], *options, *varied)
+        assert text.startswith(f"model.csv {told.strip()}: the best reward against the limit on ")
+    mdp = conrl.load_model("model.csv", horizon=6)
+    assert "6 steps, from home, " in mdp._repr_html_()
+    save_model("model.npz", mdp.replace(initial=[0.5, 0.5]))
+    assert ok("plan", "model.npz").startswith("model.npz: 2 states, 2 actions, 6 steps, from a random state\n")
+
+
 def test_messages_of_commands_name_options() -> None:
     given = ("plan", "model.csv", "--horizon", "6", "--deterministic")
     assert "--deterministic takes limits on expectations" in refused(*given, "--never", "fuel=2")

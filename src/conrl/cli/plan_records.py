@@ -67,7 +67,8 @@ def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: Budg
         record["estimated"] = plan.estimated._asdict()
     if plan.confidence is not None:
         sure = plan.confidence
-        record["confidence"] = sure._asdict() | {"shift": value_record(mdp.cost_names, sure.shift)}
+        shift = value_record(mdp.cost_names, sure.shift)
+        record["confidence"] = sure._asdict() | {"shift": shift, "reward": plan.reward + shift["reward"]}
     if linear.per_step is not None:
         record["per_step"] = _steps_record(mdp, linear, plan)
     tails = linear.tails(mdp)

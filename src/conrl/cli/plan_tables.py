@@ -109,7 +109,13 @@ def _fleet_simulation_table(simulation: Record) -> Group:
 def _certificate(record: Record, plan: Plan) -> Table:
     """What was found, and the proof of how good it is."""
     facts = words()
-    facts.add_row("reward", Text(precise(record["reward"]), "bold"))
+    if plan.confidence is None or not plan.confidence.shift[0]:
+        facts.add_row("reward", Text(precise(record["reward"]), "bold"))
+    else:  # what it is expected to be comes first, not what the log that chose it says
+        facts.add_row("reward", Text(precise(record["confidence"]["reward"], 6), "bold"))
+        facts.add_row(
+            "estimated", f"{precise(record['reward'])} in the estimate, where the plan looks better than it is"
+        )
     if plan.mdp.bonus is not None:
         facts.add_row("objective", f"{precise(record['objective'])}  (optimistic: the model carries a bonus)")
     if isinstance(plan.problem, Knapsack):
