@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -260,6 +261,14 @@ def test_names_that_look_alike_are_a_warning(files: Path) -> None:
         result = run("check", name)
         assert result.exit_code == 0
         assert f"Warning: {name}: states {told} differ only in case or blanks; they are two states" in result.stderr
+
+
+def test_an_option_that_is_proposed_can_be_pasted(files: Path) -> None:
+    Path("model.csv").write_text(MODEL.replace("cost_fuel", "cost_Overtime Hours"))
+    note = next(note for note in record("check", "model.csv")["notes"] if "holds no limits" in note)
+    option = shlex.split(note.partition("such as ")[2])
+    assert option == ["--limit", "Overtime Hours=1"]
+    assert not any("limits" in note for note in record("check", "model.csv", *option)["notes"])
 
 
 def test_numbers_that_never_occur_are_a_note(files: Path) -> None:

@@ -716,13 +716,74 @@ def test_the_frontier_of_a_probability() -> None:
     [
         ("--limit", "fuel=0,5", "is not a number; write 0.5"),
         ("--limit", "fuel=5%", "is not a number; 5% is 0.05"),
-        ("--chance", "fuel>1:5%", "is not a number: the probability; 5% is 0.05"),
+        ("--chance", "fuel>1:5,5%", "is not a number: the probability; 5,5% is 0.055"),
         ("--chance", "fuel>1:5", "is the probability; it is from 0 to 1; 5% is 0.05"),
         ("--cvar", "fuel@90:2", "is the level; it is from 0 to 0.999999; 90% is 0.9"),
     ],
 )
 def test_numbers_that_are_written_otherwise(option: str, text: str, hint: str) -> None:
     assert hint in refused("plan", "model.csv", "--horizon", "6", option, text)
+
+
+ROW = ("plan", "model.csv", "--horizon", "6")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("--limit", "fuel <= 3"), ("--limit", "fuel=3")),
+        (("--floor", "fuel>=2"), ("--floor", "fuel=2")),
+        (("--never", "fuel<=3"), ("--never", "fuel=3")),
+        (("--per-step", "fuel<=0.5"), ("--per-step", "fuel=0.5")),
+        (("--chance", "fuel>2:5%"), ("--chance", "fuel>2:0.05")),
+        (("--cvar", "fuel@70%:4"), ("--cvar", "fuel@0.7:4")),
+        (
+            ("--budget", "fuel<=9", "--episodes", 3, "--epsilon", "10%"),
+            ("--budget", "fuel=9", "--episodes", 3, "--epsilon", 0.1),
+        ),
+    ],
+    ids=lambda x: x[0],
+)
+def test_bounds_and_probabilities_as_people_write_them(one: tuple[object, ...], other: tuple[object, ...]) -> None:
+    assert record(*ROW, *one) == record(*ROW, *other)
+
+
+def test_a_cost_whose_name_ends_as_a_bound_begins() -> None:
+    Path("model.csv").write_text(MODEL.replace("cost_fuel", "cost_fuel<"))
+    assert record(*ROW, "--limit", "fuel<<=3")["costs"]["fuel<"]["limit"] == 3
+
+
+@pytest.mark.parametrize("command", ["plan", "frontier", "explore", "learn", "check"])
+def test_several_limits_in_one_option(command: str) -> None:
+    told = "'fuel=2,Overtime Hours<=35' is more than one; write --limit fuel=2 --limit 'Overtime Hours<=35'"
+    assert told in refused(command, "model.csv", "--limit", "fuel=2,Overtime Hours<=35")
+
+
+def test_bounds_on_the_other_side() -> None:
+    assert "'fuel>=2' says at least, which is --floor; --limit is written" in refused(*ROW, "--limit", "fuel>=2")
+    assert "'fuel<=2' says at most, which is --limit; --floor is written" in refused(*ROW, "--floor", "fuel<=2")
+    assert "'a=1;b=2' is more than one; write --floor a=1 --floor b=2" in refused(*ROW, "--floor", "a=1;b=2")
+
+
+@pytest.mark.parametrize(
+    ("options", "start", "told"),
+    [((), "home", "from home\n"), (("--start", "work"), "work", "from work\n")],
+    ids=["first row", "given"],
+)
+def test_where_episodes_start_is_said(options: tuple[str, ...], start: str, told: str) -> None:
+    """The state of the first row counts, unless another is given: nobody should have to guess it."""
+    assert record(*ROW, *options)["start"] == start
+    assert ok(*ROW, *options).startswith(f"model.csv: 2 states, 2 actions, 6 steps, {told}")
+    assert ok("explore", *ROW[1:], *options, "--limit", "fuel=2").startswith(
+        f"model.csv: 2 states, 2 actions, 6 steps, {told}"
+    )
+    for varied in ((), ("--chance", "fuel>2")):
+        text = ok("frontier", *ROW[1:], *options, *varied)
+        assert text.startswith(f"model.csv {told.strip()}: the best reward against the limit on ")
+    mdp = conrl.load_model("model.csv", horizon=6)
+    assert "6 steps, from home, " in mdp._repr_html_()
+    save_model("model.npz", mdp.replace(initial=[0.5, 0.5]))
+    assert ok("plan", "model.npz").startswith("model.npz: 2 states, 2 actions, 6 steps, from a random state\n")
 
 
 def test_messages_of_commands_name_options() -> None:

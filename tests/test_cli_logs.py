@@ -66,8 +66,25 @@ def test_a_plan_with_confidence(log: conrl.Log) -> None:
     assert found["confidence"]["shift"]["costs"].keys() == {"adverse"}
     assert found["bound"] is None
     text = ok(*words, "--out", "policy.csv")
+    assert record(*words[:-3], "90%", *words[-2:]) == found
     assert f"confidence  {best.confidence.probability:.3f}, 0.9 asked" in text
     assert Path("policy.csv").read_text().startswith("step,state,action,probability\n0,")
+
+
+def test_the_cautious_reward_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that a plan was chosen by flatters it: the first number is what is left when that is taken off."""
+    monkeypatch.chdir(tmp_path)
+    generator = np.random.default_rng(5)
+    P, pay = generator.dirichlet(np.full(6, 0.5), (6, 4)), generator.random((6, 4, 2))
+    world = conrl.ConstrainedMDP(P, 10.0 * pay[..., 0], pay[..., 1:], 10, cost_names=["cost"])
+    conrl.save_episodes("log.csv", conrl.sample_log(world, conrl.Policy(np.full((10, 6, 4), 0.25)), 60, seed=1))
+    words = ("plan", "--log", "log.csv", "--limit", "cost=4.5", "--confidence", 0.9)
+    found = record(*words)
+    assert found["confidence"]["shift"]["reward"] < 0.0
+    cautious = found["reward"] + found["confidence"]["shift"]["reward"]
+    assert found["confidence"]["reward"] == cautious
+    told = re.findall(r"^(reward|estimated) +([\d.]+)", ok(*words), re.MULTILINE)
+    assert told == [("reward", f"{cautious:.6g}"), ("estimated", f"{found['reward']:.10g}")]
 
 
 def test_columns_of_any_name(log: conrl.Log) -> None:
@@ -95,6 +112,7 @@ def test_a_log_that_does_not_support_it(log: conrl.Log) -> None:
 def test_assess(log: conrl.Log) -> None:
     ok("plan", "--log", "log.csv", *LIMIT, "--confidence", 0.9, "--out", "policy.csv", "--out", "policy.npz")
     found = record("assess", "policy.csv", "log.csv", *LIMIT)
+    assert record("assess", "policy.csv", "log.csv", *LIMIT, "--level", "95%") == found
     same = conrl.assess("policy.csv", log, {"adverse": 0.4})
     assert found["low"]["costs"]["adverse"] == same.low.costs[0]
     assert found["probability"] == same.probability

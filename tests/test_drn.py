@@ -351,7 +351,11 @@ MISTAKES = [
         "line 17: '1 = 1/3' is no line of a model; expected state, action, or",
     ),
     ("\t\t2 : 1\n", "", "line 27: state 2, action '__NOLABEL__' has no outcome"),
-    ("\taction __NOLABEL__ [0, 0]\n\t\t2 : 1\n", "", "line 25: state 2 has no action; give it one that stays there"),
+    (
+        "\taction __NOLABEL__ [0, 0]\n\t\t2 : 1\n",
+        "",
+        "line 25: state 2 has no action; if it is never left, give it one that stays there",
+    ),
     ("\taction __NOLABEL__ [0, 0]\n", "", "line 27: an outcome above the first action of its state"),
     ("\taction wait", "\taction", "line 19: an action without a name"),
     ("@type: MDP", "@type: DTMC", "line 19: state 0 has a second action; a DTMC has one for each state"),

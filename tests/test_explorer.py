@@ -478,6 +478,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     words = ("mars-rover", "--set", "rock_reward=1")
     told = ok("explore", *words)
+    told = told.removeprefix("mars-rover: 64 states, 4 actions, 30 steps, from r0c0\n")
     assert re.fullmatch(r"wrote explore.html, [\d,]+ kB: 1 slider \(crash\), exact where it was tried\n", told)
     found = record("explore", *words, "--chance", "crash>0:0.1", "--out", "page.html")
     assert found["sliders"] == ["crash", "P(crash > 0)"]
@@ -918,7 +919,7 @@ def test_what_is_seldom_or_not_listed_is_said(browser: Any, tmp_path: Path, monk
 
 def test_one_is_singular() -> None:
     mdp = conrl.ConstrainedMDP(np.ones((1, 2, 1)), [[1, 0]], [[1, 0]], horizon=1, limits=[0.5])
-    assert data_of(conrl.explore(mdp).html)["facts"][0] == "1 state, 2 actions, 1 step an episode."
+    assert data_of(conrl.explore(mdp).html)["facts"][0] == "1 state, 2 actions, 1 step an episode, from state 0."
 
 
 def test_what_is_typed_and_what_cannot_be_kept(browser: Any, tmp_path: Path) -> None:

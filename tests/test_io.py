@@ -274,7 +274,7 @@ BAD_CSV: dict[str, tuple[str | bytes, str]] = {
         f"{HEADER.replace('probability', 'probabilty')}\n",
         r"line 1: unknown column 'probabilty'; did you mean 'probability'\?",
     ),
-    "unknown column": (f"{HEADER},zzz\n", "line 1: unknown column 'zzz'; known: state, action, .*cost_<name>"),
+    "unknown column": (f"{HEADER},zzz\n", "line 1: unknown column 'zzz'; a cost is called 'cost_zzz'"),
     "nameless cost": (f"{HEADER},cost_\n", "line 1: column 'cost_' has no name"),
     "column twice": (f"{HEADER},reward\n", "line 1: column 'reward' occurs twice"),
     "cost twice": (f"{HEADER},cost_fuel\n", "line 1: column 'cost_fuel' occurs twice"),
@@ -304,7 +304,8 @@ BAD_CSV: dict[str, tuple[str | bytes, str]] = {
     "zero sum": (f"{HEADER}\n{STAY}\nA,go,A,0,0,0\n", "line 3: the 1 row of state 'A', action 'go' has probability 0;"),
     "no way on": (
         f"{HEADER}\nA,go,B,1,0,0\n",
-        "line 2: state 'B' occurs only as next_state; add a row that stays there with probability 1$",
+        "line 2: state 'B' occurs only as next_state: its own rows are missing, add them; only if it is never left, "
+        "add a row that stays there with probability 1$",
     ),
     "typo": (f"{HEADER}\nbase,go,base ,1,0,0\n", r"line 2: state 'base ' .*did you mean 'base'\?"),
     "open quote": (f'{HEADER}\n{STAY}\n"A,go\nB,x\n', "line 3: unexpected end of data in the row that starts here"),

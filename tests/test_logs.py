@@ -817,7 +817,7 @@ def test_a_name_given_twice_is_settled_by_ignoring(plain: Log, tmp_path: Path) -
 def test_an_unknown_column_names_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(conrl.ModelError, match=r"log\.csv, line 1: unknown column 'q'") as error:
         read(tmp_path, beside("q", "0"))
-    assert "columns={'cost_NAME': 'q'}" in str(error.value)
+    assert "columns={'cost_q': 'q'}" in str(error.value)
     assert "ignore=['q']" in str(error.value)
 
 

@@ -313,7 +313,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "horizon None": ({"horizon": None}, "horizon is None"),
     "no action": (
         {"available": [[1, 1], [0, 0]]},
-        r"^state 'B' \(index 1\) has no action; give it one, for example one that stays there with probability 1$",
+        r"^state 'B' \(index 1\) has no action; give it those that are missing or, only if it is never left, one "
+        "that stays there with probability 1$",
     ),
     "available shape": ({"available": [1, 1]}, r"available has shape \(2,\); expected \(2, 2\)"),
     "available 2": ({"available": [[1, 2], [1, 1]]}, "available must hold booleans"),

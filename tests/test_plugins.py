@@ -570,6 +570,53 @@ def test_a_gymnasium_environment_may_be_registered() -> None:
     assert refused("plan", "black-box", "--horizon", 4)
 
 
+def test_a_report_compares_with_a_model_that_takes_no_horizon(tmp_path: Path) -> None:
+    @envs.register("fixed")
+    def fixed(slip: float = 0.1) -> conrl.ConstrainedMDP:
+        return conrl.envs.box(slip=slip, horizon=6)
+
+    @envs.register("taking")
+    def taking(slip: float = 0.1, horizon: int = 9) -> conrl.ConstrainedMDP:
+        return conrl.envs.box(slip=slip, horizon=horizon)
+
+    settings = {"slip": 0.2}
+    Run(Job(env="fixed", algorithm="ucbvi", episodes=3, settings=settings), tmp_path).play()
+    Run(Job(env="taking", algorithm="ucbvi", episodes=3, settings=settings, horizon=6), tmp_path).play()
+    found = load(tmp_path).environments
+    best = conrl.plan(fixed(slip=0.2)).reward
+    for name in ("fixed", "taking"):
+        assert found[name].unknown == ""
+        assert found[name].optimum is not None
+        assert found[name].optimum.reward == best
+
+
+@pytest.mark.parametrize(
+    "P", [np.full((2, 2, 2), 0.5), [[0.5, 0.5]] * 2, 3.0, "prices", {"a": 1.0}], ids=lambda x: type(x).__name__
+)
+def test_an_environment_may_call_anything_P(P: Any) -> None:
+    """Only lists of outcomes are a published model."""
+    import gymnasium
+
+    class Priced(gymnasium.Env[Any, Any]):
+        observation_space = gymnasium.spaces.Discrete(2)
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def __init__(self) -> None:
+            self.P = P
+
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+            super().reset(seed=seed)
+            return 0, {}
+
+        def step(self, action: Any) -> Any:
+            return int(self.np_random.integers(2)), float(action), False, False, {}
+
+    envs.register("priced")(Priced)
+    assert len(Run(Job(env="priced", algorithm="ucbvi", episodes=3, horizon=4)).play()) == 3
+    with pytest.raises(conrl.ModelError, match=r"no env\.unwrapped\.P that lists outcomes"):
+        conrl.from_gymnasium(Priced(), horizon=4)
+
+
 def test_what_is_defined_elsewhere_belongs_to_the_module_that_registers_it(tmp_path: Path, lab: str) -> None:
     """Or workers would import the wrong one. Defaults may be anything."""
     code = "import functools, conrl\nconrl.envs.register('half')(functools.partial(conrl.envs.box, horizon=5))\n"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import itertools
 import json
 import math
 import pickle
+import re
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -514,13 +517,72 @@ def test_the_exact_tail_is_that_of_simulation(seed: int) -> None:
 
 def test_a_never_that_no_policy_keeps_is_infeasible_with_its_proof() -> None:
     mdp = conrl.envs.pricing()
-    with pytest.raises(conrl.InfeasibleError, match="the most careful policy may come to 12") as caught:
+    with pytest.raises(conrl.InfeasibleError, match="whatever is done, an episode may come to 12") as caught:
         conrl.plan(mdp, conrl.Linear(never={"stock": 11}))
     proof = caught.value.feasibility
     assert proof.conflict == ("stock in every episode <= 11",)
     assert len(proof.path) == 13  # 12 hours, and where they end
     assert conrl.feasibility(mdp, conrl.Linear(never={"stock": 11})).path == proof.path
     assert conrl.plan(mdp, conrl.Linear(never={"stock": 12})).reward == pytest.approx(conrl.plan(mdp, [np.inf]).reward)
+
+
+def least_share(mdp: conrl.ConstrainedMDP, i: int, most: list[float]) -> Fraction:
+    """The least probability that cost i ends above its entry of `most`, the others never above theirs: exactly."""
+    never = Fraction(2)
+
+    @cache
+    def best(h: int, state: int, spent: tuple[int, ...]) -> Fraction:
+        if any(x > m for j, (x, m) in enumerate(zip(spent, most, strict=True)) if j != i):
+            return never
+        if h == mdp.horizon:
+            return Fraction(spent[i] > most[i])
+        return min(play(h, spent, k) for k in np.flatnonzero(mdp.pair_state == state).tolist())
+
+    def play(h: int, spent: tuple[int, ...], k: int) -> Fraction:
+        total = tuple(x + int(c) for x, c in zip(spent, mdp.pay[k, 1:], strict=True))
+        moves = range(mdp.graph.start[k], mdp.graph.start[k + 1])
+        after = [(mdp.graph.probability[j], best(h + 1, int(mdp.graph.successor[j]), total)) for j in moves]
+        return min(never, sum((Fraction(p) * x if x < never else never for p, x in after), Fraction(0)))
+
+    return best(0, int(np.argmax(mdp.initial)), (0,) * mdp.num_costs)
+
+
+def test_what_can_be_had_where_a_never_cannot_be_kept() -> None:
+    """The least probability of exceeding it, against enumeration in fractions; asked for, there is a plan, and for less
+    there is none."""
+    tried = together = 0
+    for seed in range(60):
+        generator = np.random.default_rng(seed)
+        shares = generator.integers(0, 4, (3, 2, 3)) * generator.integers(0, 2, (3, 2, 3)) + np.eye(3)[:, None]
+        costs = generator.integers(0, 3, (3, 2, 2))
+        costs[:, 1] = 2 - costs[:, 0]  # what spares one spends the other
+        mdp = conrl.ConstrainedMDP(
+            shares / shares.sum(axis=2, keepdims=True), costs[..., 0], costs, 5, cost_names=["a b", "c"]
+        )
+        asked = {"a b": float(generator.integers(0, 6)), "c": float(generator.integers(3, 9))}
+        found = conrl.feasibility(mdp, conrl.Linear(never=asked))
+        if found.feasible:
+            continue
+        with pytest.raises(conrl.InfeasibleError) as caught:
+            conrl.plan(mdp, conrl.Linear(never=asked))
+        told = re.search(
+            r"P\((.+) > \d\) can be as low as ([^:]+)(?:: instead, ask for that with chance=(.*))?$", str(caught.value)
+        )
+        assert told is not None
+        name, share, alone = told[1], float(told[2]), len(found.conflict) == 1
+        rest = {other: most for other, most in asked.items() if other != name and not alone}
+        bounds = [asked[n] if n == name or n in rest else math.inf for n in mdp.cost_names]
+        exact = least_share(mdp, mdp.cost_names.index(name), bounds)
+        assert exact * (1 - Fraction(1, 10**12)) <= Fraction(share) <= exact * (1 + Fraction(1, 10**5))
+        assert (told[3] is None) == (share == 1.0)
+        if told[3] is not None:
+            assert ast.literal_eval(told[3]) == {name: (asked[name], share)}
+            conrl.plan(mdp, conrl.Linear(never=rest, chance={name: (asked[name], share)}))
+            with pytest.raises(conrl.InfeasibleError):
+                conrl.plan(mdp, conrl.Linear(never=rest, chance={name: (asked[name], 0.999 * share)}))
+            tried, together = tried + 1, together + (not alone)
+    assert tried >= 10
+    assert together >= 5
 
 
 @pytest.mark.parametrize(

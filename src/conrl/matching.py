@@ -6,6 +6,7 @@ Its numbers are names if the other side has names that are numbers; otherwise th
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 import numpy as np
@@ -35,7 +36,8 @@ def same_places(names: Sequence[str], own: Sequence[str], what: str) -> Int:
     lacking = next((name for name in own if name not in known), None)
     if lacking is not None:
         column = f"cost_{lacking}"
-        remedy = f"; leave its column out: --ignore {column}, in Python ignore=[{column!r}]" if what == "cost" else ""
+        said = f"--ignore {shlex.quote(column)}, in Python ignore=[{column!r}]"
+        remedy = f"; leave its column out: {said}" if what == "cost" else ""
         raise ModelError(f"the policy says nothing about {what} {lacking!r}{remedy}")
     return places
 

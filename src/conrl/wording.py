@@ -85,6 +85,15 @@ def line(thing: object, *parts: str) -> str:
     return f"{kind}({cut(', '.join(filter(None, parts)), LONGEST - len(kind) - 2)})"
 
 
+def started(name: str | None) -> str:
+    """Where episodes start: in a state, or in one that is drawn.
+
+    >>> started("new"), started("0"), started(None)
+    ('from new', 'from state 0', 'from a random state')
+    """
+    return "from a random state" if name is None else f"from {'state ' * name.isdecimal()}{short(name)}"
+
+
 def totals(names: Iterable[str], values: Iterable[float], digits: int = 6) -> str:
     """Names with their numbers, as many as there is room for.
 

@@ -85,6 +85,7 @@ def explore(
     check_model_or_log(model, log, columns, ignore, by_step)
     check_files((out,), (".html",))
     load_numba()
+    from conrl.cli.json_records import size_record
     from conrl.cli.terminal import working
     from conrl.envs import naming
     from conrl.envs.fleet_files import is_fleet_file, load_fleet
@@ -93,6 +94,7 @@ def explore(
 
     tails: dict[str, Any] = {"never": never, "chance": chance, "cvar": cvar}
     asked = {name: entries for name, entries in {"floors": floors, **tails}.items() if entries}
+    sizes: dict[str, Any] = {}  # of a fleet, the page says them
     with working("exploring"):
         if model is not None and is_fleet_file(model):
             refuse_for_fleet(model, one_model_only(given) | {f"--{name}": entries for name, entries in tails.items()})
@@ -104,11 +106,13 @@ def explore(
                 mdp = model_from_log(log, columns, ignore, given | {"limits": limits}, missing=True, by_step=by_step)
             else:
                 mdp = naming.model(str(model), limits=limits, **given, allow_import=True)  # typed by the user
+            sizes = size_record(mdp)
             problem: Any = Linear(mdp.limits, **asked) if limits or asked else None
             page = page_of(mdp, problem, title=str(log if model is None else model))
     page.save(out)
     record = {
         "model": str(log if model is None else model),
+        **sizes,
         "wrote": str(out),
         "sliders": list(page.sliders),
         "error": page.error,
@@ -116,12 +120,15 @@ def explore(
     show(as_json, record, lambda: _lines(record, len(page.html.encode())))
 
 
-def _lines(record: dict[str, Any], size: int) -> list[str]:
-    """What was written, and how exact it is."""
+def _lines(record: dict[str, Any], size: int) -> list[Any]:
+    """What was explored and written, and how exact it is."""
+    from conrl.cli.tables import model_title
+
     some = ", ".join(record["sliders"])
     error = record["error"]
     exact = f"at most {error:.2g} below the best reward" if error else "exact"
     exact += " where it was tried"
     return [
-        f"wrote {record['wrote']}, {size / 1e3:,.0f} kB: {counted(len(record['sliders']), 'slider')} ({some}), {exact}"
+        *([model_title(record)] if "start" in record else []),
+        f"wrote {record['wrote']}, {size / 1e3:,.0f} kB: {counted(len(record['sliders']), 'slider')} ({some}), {exact}",
     ]

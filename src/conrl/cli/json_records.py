@@ -60,7 +60,6 @@ def check_record(name: str, found: FileCheck) -> Record:
 
 def model_entries(mdp: ConstrainedMDP, has_horizon: bool) -> Record:
     """What is in a model file."""
-    starts = np.flatnonzero(mdp.initial > 0.0)
     return {
         **size_record(mdp),
         "horizon": mdp.horizon if has_horizon and not isinstance(mdp.horizon, Criterion) else None,
@@ -68,14 +67,13 @@ def model_entries(mdp: ConstrainedMDP, has_horizon: bool) -> Record:
         "pairs": mdp.num_pairs,
         "outcomes": int(mdp.graph.probability.size),
         "costs": mdp.cost_names,
-        "start": mdp.state_name(int(starts[0])) if starts.size == 1 else None,
         "limits": None if mdp.limits is None else dict(zip(mdp.cost_names, mdp.limits.tolist(), strict=True)),
     }
 
 
 def size_record(mdp: ConstrainedMDP) -> Record:
-    """States, actions and the horizon or, where there is none, the criterion."""
-    sizes = {"states": mdp.num_states, "actions": mdp.num_actions}
+    """States, actions, the first state and the horizon or, where there is none, the criterion."""
+    sizes = {"states": mdp.num_states, "actions": mdp.num_actions, "start": mdp.start_name}
     if isinstance(mdp.horizon, Criterion):
         return {**sizes, "horizon": None, "criterion": str(mdp.horizon)}
     return {**sizes, "horizon": mdp.horizon}

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,23 @@ LONGEST = 2**31 - 1  # steps of an episode
 
 
 def assignments(
-    split: Callable[[str, str], tuple[str, str, str]], parse: Callable[[str], Any], example: str, kind: str = "a number"
+    split: Callable[[str, str], tuple[str, str, str]],
+    parse: Callable[[str], Any],
+    example: str,
+    kind: str = "a number",
+    side: str = "",
 ) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], dict[str, Any]]:
-    """Reads a repeated option NAME=X into what each name is given; `split` cuts at the first or the last `=`."""
+    """Reads a repeated option NAME=X into what each name is given; `split` cuts at the first or the last `=`.
+
+    `side`: of a bound, which may also be written NAME<=X, or NAME>=X."""
 
     def read(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any]:
         given: dict[str, Any] = {}
         for text in texts:
             name, sign, value = (part.strip() for part in split(text, "="))
+            if side:
+                _refuse_several(option.opts[0], text)
+                name = _without_side(option.opts[0], text, name, side)
             if not sign or not name:
                 raise click.BadParameter(f"{text!r} is not of the form NAME=X; write for example {example}")
             if name in given:
@@ -37,6 +47,23 @@ def assignments(
         return given
 
     return read
+
+
+def _refuse_several(option: str, text: str) -> None:
+    """Explain how bounds on several costs are given: each by an option of its own."""
+    if re.search(r"=\s*[+-]?(inf|\.?\d)[^=]*[,;][^=]+=", text):
+        each = " ".join(f"{option} {shlex.quote(one.strip())}" for one in re.split("[,;](?=[^,;=]+=)", text))
+        raise click.BadParameter(f"{text!r} is more than one; write {each}")
+
+
+def _without_side(option: str, text: str, name: str, side: str) -> str:
+    """The name before <= or >=, which must say what the option says."""
+    if name.endswith("<" if side == ">" else ">"):
+        other, least = ("--limit", "most") if side == ">" else ("--floor", "least")
+        raise click.BadParameter(
+            f"{text!r} says at {least}, which is {other}; {option} is written NAME=X or NAME{side}=X"
+        )
+    return name.removesuffix(side).rstrip()
 
 
 def _number_hint(value: str, kind: str = "a number") -> str:
@@ -57,6 +84,23 @@ def _real(text: str) -> float:
     return number
 
 
+def _share(text: str) -> float:
+    """A probability, which may have a percent sign: 95% is 0.95, to the last bit."""
+    return _real(re.sub(r"\s*%$", "e-2", text))
+
+
+class Share(click.ParamType):
+    """A probability as the value of an option: 0.95, or 95%."""
+
+    name = "float"
+
+    def convert(self, value: Any, option: click.Parameter | None, context: click.Context | None) -> float:
+        try:
+            return _share(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is not a number{_number_hint(str(value))}")
+
+
 def _anything(text: str) -> Any:
     """A number, true, false, null or a list as in JSON; else the text itself."""
     try:
@@ -71,7 +115,9 @@ def _range(text: str) -> tuple[float, float]:
 
 
 # The name of a cost may hold any sign, that of a parameter may not.
-read_limits = assignments(str.rpartition, _real, "crash=0.3")
+read_limits = assignments(str.rpartition, _real, "crash=0.3", side="<")
+read_floors = assignments(str.rpartition, _real, "crash=0.3", side=">")
+read_amounts = assignments(str.rpartition, _real, "crash=0.3")
 read_bounds = assignments(str.rpartition, _range, "crash=0,1", "LOW,HIGH")
 read_settings = assignments(str.partition, _anything, "rock_reward=1")
 
@@ -96,7 +142,7 @@ def _tail(
             numbers = []
             for what, number in zip(names, (first, last), strict=False):
                 try:
-                    numbers.append(_real(str(number)))
+                    numbers.append((_share if what in _SHARE else _real)(str(number)))
                 except ValueError:
                     hint = _number_hint(str(number))
                     raise click.BadParameter(f"{number!r} in {text!r} is not a number: {what}{hint}") from None
@@ -120,7 +166,7 @@ read_cvars = _tail("NAME@LEVEL:X", "@", ("the level", "the limit"), '"crash@0.9:
 def read_share(context: click.Context, option: click.Parameter, text: str | None) -> float | str | None:
     """A number, or 'theorem'."""
     try:
-        return text if text in (None, "theorem") else _real(str(text))
+        return text if text in (None, "theorem") else _share(str(text))
     except ValueError:
         raise click.BadParameter(f"{text!r} is neither a number in [0, 1) nor 'theorem'") from None
 
@@ -133,7 +179,7 @@ def repeated(read: Callable[..., dict[str, Any]]) -> dict[str, Any]:
 limit = click.option(
     "--limit", "limits", help="Limit on an expected total cost; inf for none.", **repeated(read_limits)
 )
-floor = click.option("--floor", "floors", help="Least expected total of a cost.", **repeated(read_limits))
+floor = click.option("--floor", "floors", help="Least expected total of a cost.", **repeated(read_floors))
 never = click.option("--never", help="What no single episode may exceed.", **repeated(read_limits))
 chance = click.option(
     "--chance",
@@ -163,7 +209,7 @@ parameter = click.option(
 )
 normalize = click.option(
     "--normalize",
-    type=float,
+    type=Share(),
     metavar="X",
     help="Correct sums of probabilities in a model file that are within X of 1, such as 0.01.",
 )

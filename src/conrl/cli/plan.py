@@ -14,6 +14,7 @@ from conrl.cli.command import Command, load_kernels, show
 from conrl.cli.logs import by_step, check_model_or_log, column, ignore, model_from_log
 from conrl.cli.logs import log as logged
 from conrl.cli.options import (
+    Share,
     chance,
     check_directory,
     check_files,
@@ -22,6 +23,7 @@ from conrl.cli.options import (
     model_options,
     never,
     one_model_only,
+    read_amounts,
     read_criterion,
     read_limits,
     read_share,
@@ -85,7 +87,7 @@ Exit code 3: no policy keeps the limits.""",
 @column
 @ignore
 @by_step
-@click.option("--confidence", type=float, metavar="P", help="Keep the limits with this probability. Of --log.")
+@click.option("--confidence", type=Share(), metavar="P", help="Keep the limits with this probability. Of --log.")
 @click.option("--use-unseen", is_flag=True, help="Use pairs that the log never has too. Of --confidence.")
 @model_options
 @floor
@@ -93,7 +95,7 @@ Exit code 3: no policy keeps the limits.""",
 @never
 @chance
 @cvar
-@click.option("--grid", help="What costs without a common unit are rounded to.", **repeated(read_limits))
+@click.option("--grid", help="What costs without a common unit are rounded to.", **repeated(read_amounts))
 @click.option(
     "--budget", "budgets", help="Total of a cost over all --episodes, kept in expectation.", **repeated(read_limits)
 )
@@ -367,5 +369,5 @@ def frontier(
             drawing.save_figure(drawing.frontier_figure(curve), path)
         else:
             curve.save(str(path))
-    record = plan_records.frontier_record(model, curve)
+    record = plan_records.frontier_record(model, mdp, curve)
     show(as_json, record, lambda: [*plan_tables.frontier_tables(record, curve), *(f"wrote {path}" for path in out)])

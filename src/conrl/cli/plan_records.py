@@ -66,7 +66,8 @@ def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: Budg
         record["estimated"] = plan.estimated._asdict()
     if plan.confidence is not None:
         sure = plan.confidence
-        record["confidence"] = sure._asdict() | {"shift": value_record(mdp.cost_names, sure.shift)}
+        shift = value_record(mdp.cost_names, sure.shift)
+        record["confidence"] = sure._asdict() | {"shift": shift, "reward": plan.reward + shift["reward"]}
     if linear.per_step is not None:
         record["per_step"] = _steps_record(mdp, linear, plan)
     tails = linear.tails(mdp)
@@ -204,7 +205,7 @@ def _tail_record(tail: Tail, names: Sequence[str], simulation: Simulation) -> Re
     return {"kind": tail.kind, "name": tail.quantity(names), "asked": tail.bound, "simulated": found}
 
 
-def frontier_record(name: str, curve: Frontier) -> Record:
+def frontier_record(name: str, mdp: ConstrainedMDP, curve: Frontier) -> Record:
     """The vertices of a curve, each with the price to its right; and where the model's own limit lies on it."""
     limit = math.inf if curve.mdp.limits is None else float(curve.mdp.limits[curve.cost])
     own: Record | None = None
@@ -215,6 +216,7 @@ def frontier_record(name: str, curve: Frontier) -> Record:
     vertices = zip(curve.limits, curve.rewards, np.append(curve.prices, 0.0), strict=True)
     return {
         "model": name,
+        "start": mdp.start_name,
         "cost": curve.mdp.cost_names[curve.cost],
         "complete": curve.complete,
         "error": curve.error,

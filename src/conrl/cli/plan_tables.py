@@ -13,7 +13,7 @@ from rich.text import Text
 
 from conrl._types import Int
 from conrl.cli.json_records import Record
-from conrl.cli.tables import ALL_ROWS, Parts, brief, precise, titled
+from conrl.cli.tables import ALL_ROWS, Parts, brief, model_title, precise, titled
 from conrl.cli.terminal import Numbers, can_print, columns, words
 from conrl.errors import SpecError
 from conrl.mixture import Mixture
@@ -24,7 +24,7 @@ from conrl.planners.basis import seen_steps
 from conrl.policy import Policy
 from conrl.policy_map import Play, policy_legend, policy_text, state_play, step_play
 from conrl.problem import Knapsack
-from conrl.wording import counted, percent
+from conrl.wording import counted, percent, started
 
 MOST_TYPES = 5  # of a fleet, of which is told what they do
 MOST_STEPS = 48  # of a table by step
@@ -39,9 +39,7 @@ ASCII = str.maketrans("↑↓←→█·⋮", "^v<>#..")
 
 def plan_tables(record: Record, plan: Plan) -> Parts:
     """The certificate, costs, budgets, mixture and simulation, as far as there are any, and what the policy does."""
-    title = f"{record['model']}: {record['states']} states, {record['actions']} actions, "
-    title += record.get("criterion") or f"{record['horizon']} steps"
-    parts: Parts = [Text(title, "bold"), _certificate(record, plan)]
+    parts: Parts = [model_title(record), _certificate(record, plan)]
     if record["costs"]:
         parts += [_costs_table(record["costs"]), *_excess(record["rows"])]
     parts += _steps_tables(record.get("per_step", {}))
@@ -111,7 +109,13 @@ def _fleet_simulation_table(simulation: Record) -> Group:
 def _certificate(record: Record, plan: Plan) -> Table:
     """What was found, and the proof of how good it is."""
     facts = words()
-    facts.add_row("reward", Text(precise(record["reward"]), "bold"))
+    if plan.confidence is None or not plan.confidence.shift[0]:
+        facts.add_row("reward", Text(precise(record["reward"]), "bold"))
+    else:  # what it is expected to be comes first, not what the log that chose it says
+        facts.add_row("reward", Text(precise(record["confidence"]["reward"], 6), "bold"))
+        facts.add_row(
+            "estimated", f"{precise(record['reward'])} in the estimate, where the plan looks better than it is"
+        )
     if plan.mdp.bonus is not None:
         facts.add_row("objective", f"{precise(record['objective'])}  (optimistic: the model carries a bonus)")
     if isinstance(plan.problem, Knapsack):
@@ -313,8 +317,9 @@ def frontier_tables(record: Record, curve: Frontier) -> Parts:
     every = curve.asked is not None and curve.asked.chance is not None and vertices[0]["limit"] <= 0.0
     below = "Feasible for every probability; " if every else f"Infeasible below {precise(vertices[0]['limit'])}; "
     error = "" if record["complete"] else f"not complete: the true curve is at most {record['error']:.1e} higher"
+    title = f"{record['model']} {started(record['start'])}: the best reward against the limit on {record['cost']}{held}"
     parts: Parts = [
-        Text(f"{record['model']}: the best reward against the limit on {record['cost']}{held}", "bold"),
+        Text(title, "bold"),
         titled(f"{counted(len(vertices), 'vertex', 'vertices')}, {error or 'complete'}", table),
         f"{below}flat from {precise(vertices[-1]['limit'])} on. "
         "A price is the gain per unit of the limit up to the next vertex.",

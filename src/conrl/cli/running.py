@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import click
 
 from conrl.cli.command import Command, load_kernels, show
 from conrl.cli.logs import column, ignore
-from conrl.cli.options import as_json, read_bounds, read_limits, repeated
+from conrl.cli.options import Share, as_json, read_amounts, read_bounds, repeated
 from conrl.errors import SpecError
 
 NOT_AS_PROMISED = 5  # exit code
@@ -41,7 +42,7 @@ is not to be played.""",
 @click.option("--state", metavar="NAME", help="Where the system is.")
 @click.option("--begin", is_flag=True, help="Draw which of the file's policies to play in an episode.")
 @click.option("--component", type=click.IntRange(0), metavar="K", help="The policy that --begin drew.")
-@click.option("--spent", help="Spent so far of a cost, for a policy that acts on it.", **repeated(read_limits))
+@click.option("--spent", help="Spent so far of a cost, for a policy that acts on it.", **repeated(read_amounts))
 @click.option("--seed", type=click.IntRange(0), help="Of the draw; the same seed draws the same.")
 @as_json
 def act(
@@ -77,7 +78,7 @@ def act(
         )
         raise SpecError(f"--component is missing: {told}")
     if missing := [name for name in file.counted(component) if name not in spent]:
-        example = " ".join(f"--spent {name}=0" for name in missing)
+        example = " ".join(f"--spent {shlex.quote(f'{name}=0')}" for name in missing)
         raise SpecError(f"the policy acts on the {' and '.join(missing)} spent so far: say how much, such as {example}")
     asked = (component, spent or None)
     action, choices = file.act(step, state, generator, *asked), file.choices(step, state, *asked)
@@ -108,7 +109,7 @@ not end keeps the others waiting.""",
 @click.argument("log", type=click.Path(path_type=Path))
 @column
 @ignore
-@click.option("--alpha", type=float, default=0.05, show_default=True, help="Probability of a false alarm, ever.")
+@click.option("--alpha", type=Share(), default=0.05, show_default=True, help="Probability of a false alarm, ever.")
 @click.option(
     "--range", "ranges", help="Least and most that an episode can pay, NAME=LEAST,MOST.", **repeated(read_bounds)
 )

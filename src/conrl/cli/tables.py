@@ -16,7 +16,7 @@ from rich.text import Text
 from conrl.cli.json_records import Record
 from conrl.cli.terminal import Numbers, words
 from conrl.errors import printable
-from conrl.wording import counted
+from conrl.wording import counted, started
 
 if TYPE_CHECKING:
     from conrl.cli.file_checks import FileCheck
@@ -45,6 +45,13 @@ def brief(x: float | None) -> str:
 def titled(title: str, table: Numbers, notes: Sequence[Text] = ()) -> Group:
     """A table between its title and its notes."""
     return Group(Text(title, "italic"), table, *notes)
+
+
+def model_title(record: Record) -> Text:
+    """What is planned in: the sizes of the model, and where episodes start."""
+    length = record.get("criterion") or f"{record['horizon']} steps"
+    sizes = f"{record['states']} states, {record['actions']} actions, {length}"
+    return Text(f"{record['model']}: {sizes}, {started(record['start'])}", "bold")
 
 
 def check_tables(name: str, found: FileCheck, guessed: bool) -> Parts:

@@ -178,7 +178,7 @@ def _outcomes(own: Declared, name: str, num_states: int, num_actions: int) -> li
     """Those of `P` that have a probability, state by state."""
     if own.dynamics is None:
         raise ModelError(
-            f"{name} does not publish its dynamics (there is no env.unwrapped.P); "
+            f"{name} does not publish its dynamics (there is no env.unwrapped.P that lists outcomes); "
             "learn it with conrl.learn, or write the model as a ConstrainedMDP"
         )
     reason = refusal(own.env.unwrapped)

@@ -165,7 +165,7 @@ def _strangers(columns: Sequence[str], missing: Sequence[str], asked: Asked) -> 
         told += f"; did you mean {near[0][1]!r}{f' by {shown(near[0][0])}' * (len(columns) > 1)}?"
     told += f"{' M' if near else '; m'}issing: {', '.join(missing)}" if missing else ""
     told += " " if told.endswith("?") else ". "
-    column, name = near[0] if near else (columns[0], missing[0] if missing else f"{COST}NAME")
+    column, name = near[0] if near else (columns[0], missing[0] if missing else COST + columns[0])
     what, them = ("what one is", "them") if len(columns) > 1 else ("what it is", "it")
     left = "" if more else f"{asked.left(few)}; "
     say = asked.mapped(name, cut(column))

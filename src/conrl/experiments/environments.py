@@ -16,7 +16,7 @@ import numpy as np
 
 from conrl._types import Float
 from conrl.envs import naming
-from conrl.errors import ConRLError, InfeasibleError, ModelWarning, RunError
+from conrl.errors import ConRLError, InfeasibleError, ModelWarning, RunError, SpecError
 from conrl.experiments.records import RunRecord
 from conrl.experiments.store import VERSION, model_digest
 from conrl.foreign import MODULE, load_function
@@ -138,14 +138,20 @@ def _model(run: RunRecord, about: Mapping[str, Any], runs: Sequence[RunRecord]) 
     """What a run was played in: the model is made again from the study's file, or else from the run's. One that is not
     what every run there was played in is refused."""
     settings = dict(about.get("settings", run.config.get("settings") or {}))
-    settings["horizon"] = about.get("horizon") or run.config["learner"]["task"]["horizon"]
+    horizon = about.get("horizon") or run.config["learner"]["task"]["horizon"]
     name = str(about.get("env", run.config.get("env", run.environment)))
     if (cost := about.get("cost", run.config.get("cost"))) is not None:
         settings |= {"cost": load_function(cost, "cost", allowed=False), "cost_names": run.cost_names}
     start, within = (about.get(key, run.config.get(key)) for key in ("start", "normalize"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ModelWarning)  # said when it was played
-        model = naming.model(name, None, start, settings, {}, installed=False, normalize=within)
+        given: dict[str, Any] = {"installed": False, "normalize": within}
+        try:
+            model = naming.model(name, None, start, settings | {"horizon": horizon}, {}, **given)
+        except SpecError as error:
+            if error.key != ("settings", "horizon"):
+                raise
+            model = naming.model(name, None, start, settings, {}, **given)  # a plug-in's, with a horizon of its own
     if not all(_was_played(model, other) for other in runs):
         raise RunError("it is another one than was played")
     return model

@@ -19,7 +19,7 @@ from conrl.model.limits import Limits
 from conrl.planners import FleetPlan, Frontier, Plan
 from conrl.planners.basis import seen_steps
 from conrl.problem import Linear, Problem, as_problem
-from conrl.wording import counted
+from conrl.wording import counted, started
 
 TITLE = "Budget explorer"
 
@@ -136,4 +136,5 @@ def _size(model: ConstrainedMDP | Fleet) -> str:
     if model._visits is not None:
         basis = f" Estimated from {counted(int(np.sum(model._visits)), 'logged step')}: what this page calls best and "
         basis += "exact is so in the estimate, and not surely in the world."
-    return f"{counted(model.num_states, 'state')}, {counted(model.num_actions, 'action')}, {episode}.{basis}"
+    sizes = f"{counted(model.num_states, 'state')}, {counted(model.num_actions, 'action')}, {episode}"
+    return f"{sizes}, {started(model.start_name)}.{basis}"

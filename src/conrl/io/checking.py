@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -109,7 +110,7 @@ def _notes(mdp: ConstrainedMDP, has_horizon: bool) -> Iterator[str]:
     if not has_horizon:
         yield "the file holds no horizon; give one to plan, such as --horizon 20"
     if mdp.limits is None and mdp.num_costs:
-        yield f"the file holds no limits; give some to plan, such as --limit {mdp.cost_names[0]}=1"
+        yield f"the file holds no limits; give some to plan, such as --limit {shlex.quote(f'{mdp.cost_names[0]}=1')}"
 
 
 def _listed(mdp: ConstrainedMDP, states: Int) -> str:

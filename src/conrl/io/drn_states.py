@@ -232,7 +232,9 @@ class States:
     def _end_state(self) -> None:
         self._end_choice()
         if self.state >= 0 and not self.here:
-            self.lines.stop(f"state {self.state} has no action; give it one that stays there", self.state_line)
+            self.lines.stop(
+                f"state {self.state} has no action; if it is never left, give it one that stays there", self.state_line
+            )
 
     def _number(self, text: str, what: str) -> float:
         """A finite number, decimal or a fraction; each text is read once."""

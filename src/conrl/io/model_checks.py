@@ -18,7 +18,7 @@ from conrl._types import Bool, Float, Int
 from conrl.arguments import is_number
 from conrl.errors import ModelError, nearest, shown
 from conrl.io.mistakes import WHOLE, Mistakes
-from conrl.io.model_rows import NAMED, Names, Steps, TableRows
+from conrl.io.model_rows import ABSORBING, MISSING, NAMED, Names, Steps, TableRows
 from conrl.looks import difference, look
 from conrl.model.reading import ROW_SUM_TOLERANCE, start_index
 from conrl.wording import argument, counted
@@ -166,14 +166,14 @@ def _stuck(states: Sequence[str], s: int, h: int, acts: Bool, steps: Steps) -> s
         near = nearest(name, known, 0.8) if len(known) <= NAMED else None
         hint = "" if near is None else f" (or did you mean {near!r}?)"
         where = f"state {name!r} occurs only as next_state, and can be reached at step {h}"
-        return f"{where}; add a row that stays there with probability 1{hint}"
+        return f"{where}: {MISSING}{hint}{ABSORBING}"
     if h == 0:
         hint = f"; steps count from 0, and those of the file are {steps.first} to {steps.last}" * (steps.first > 0)
         return f"state {name!r}, in which episodes start, has no action at step 0; give it one{hint}"
     near = next((state for state in states if state != name and look(state) == look(name)), None)
     hint = "" if near is None else f" (or did you mean {near!r}?)"
     where = f"state {name!r} can be reached at step {h}, by this row, and has no action then"
-    return f"{where}; give it one, for example one that stays there with probability 1{hint}"
+    return f"{where}: its rows for that step are missing, add them{hint}"
 
 
 def _remedy(total: float) -> str:

@@ -19,6 +19,7 @@ from conrl.sizes import check_costs
 COLUMNS = ("state", "action", "next_state", "probability", "reward")
 STEP = "step"  # the column that a file may have
 TIMES = ("hour", "hours", "time", "t", "day", "period", "stage", "week", "month")  # perhaps it
+LIKE = 0.75  # how alike a misspelt name is
 EXPECTED = f"{','.join(COLUMNS)},{COST}<name>..."
 
 
@@ -61,7 +62,8 @@ def read_columns(header: Sequence[Cell], line: int, mistakes: Mistakes) -> Colum
     except ModelError as error:
         mistakes.add(line, str(error))
         return None
-    meant = {_misspelt(mistakes, line, str(header[i])) for i, name in enumerate(names) if name is None}
+    lacking = [name for name in (*COLUMNS, STEP) if name not in names]
+    meant = {_misspelt(mistakes, line, str(header[i]), lacking) for i, name in enumerate(names) if name is None}
     at: dict[str, int] = {}  # where each name is first
     for i, name in enumerate(names):
         if name == COST:
@@ -94,19 +96,23 @@ def _our_name(given: Cell) -> str | None:
     return "" if name in ("", *NOTES) else None
 
 
-def _misspelt(mistakes: Mistakes, line: int, given: str) -> str | None:
-    """Complain about an unknown column; what it was perhaps meant to be."""
+def _misspelt(mistakes: Mistakes, line: int, given: str, lacking: Sequence[str]) -> str | None:
+    """Complain about an unknown column; what it was perhaps meant to be, of the columns that the table lacks."""
     if mistakes.full:
         mistakes.add(line, "")  # is counted
         return None
     name = plain(given)
-    begun = (column for column in COLUMNS if len(name) >= 3 and column.startswith(name))
-    near = nearest(name, (*COLUMNS, STEP)) or next(begun, None)
+    begun = (column for column in lacking if len(name) >= 3 and column.startswith(name))
+    near = nearest(name, lacking, LIKE) or next(begun, None)
     if name in TIMES:
         mistakes.add(line, f"unknown column {shown(given)}; if it counts the steps of an episode, call it {STEP}")
         return None
-    told = unknown("column", given, (*COLUMNS, STEP)) + "."
+    cost = f"cost is called {shown(COST + given.strip())}, a remark comment"
     if near is not None:
-        told = f"unknown column {shown(given)}; did you mean {near!r}?"
-    mistakes.add(line, f"{told} A cost is called cost_<name>, a remark comment")
+        told = f"unknown column {shown(given)}; did you mean {near!r}? A {cost}"
+    elif set(lacking) <= {STEP}:
+        told = f"unknown column {shown(given)}; a {cost}"
+    else:
+        told = f"{unknown('column', given, (*COLUMNS, STEP))}. A {cost}"
+    mistakes.add(line, told)
     return near

@@ -32,6 +32,9 @@ Read = Callable[[Sequence[Cell]], Float]  # the numbers of some cells
 
 EVERY = "*"  # in the column `step`: all of them
 _NO_NAMES = {"", "#N/A", "#REF!", "#NAME?", "#DIV/0!", "#VALUE!", "#NUM!", "#NULL!"}
+# What to do about a state without rows: an absorbing one would change the model, and is seldom what was meant.
+MISSING = "its own rows are missing, add them"
+ABSORBING = "; only if it is never left, add a row that stays there with probability 1"
 NAMED = 1_000  # states among which a misspelt one is looked for
 
 
@@ -285,8 +288,7 @@ def _known_states(
         if at >= 0 and not step_dependent:
             near = None if mistakes.full else nearest(name, known, 0.8)
             hint = "" if near is None else f" (or did you mean {near!r}?)"
-            told = f"state {name!r} occurs only as {COLUMNS[2]}; add a row that stays there with probability 1{hint}"
-            mistakes.add(int(rows.line[at]), told)
+            mistakes.add(int(rows.line[at]), f"state {name!r} occurs only as {COLUMNS[2]}: {MISSING}{hint}{ABSORBING}")
         states.number[name] = len(states.number)
     index = np.array([states.number[name] for name in next_states.number], dtype=np.int64)
     return index[rows.successor]

@@ -228,6 +228,13 @@ def save_workbook(path: Path, mdp: ConstrainedMDP, sheet: str | None) -> None:
         raise ModelError(f"{path}: no sheet can be called {shown(sheet)}: {error}") from None
     page.append([to_cell(name) for name in header])
     for row in rows:
-        page.append(row)
+        page.append([_exactly(openpyxl, page, x) if isinstance(x, float) else x for x in row])
     with atomic_write(path) as handle:
         book.save(handle)
+
+
+def _exactly(openpyxl: Any, page: Any, number: float) -> Any:
+    """A cell with the digits that read back as the same number, up to 17; openpyxl by itself writes 16."""
+    cell = openpyxl.cell.WriteOnlyCell(page, repr(number))
+    cell.data_type = "n"
+    return cell

@@ -1,14 +1,14 @@
 """What a Gymnasium environment declares of itself, read in one place.
 
-Spaces and a time limit are Gymnasium's own. The rest are attributes. Some innermost environments have `P` and
-`initial_state_distrib` (the toy-text ones) or `mdp` (ours). An environment or a wrapper, of which the outermost counts,
-may have `cost_limits` and `cost_names` (those with costs), `pay_ranges` [1+d, 2] (`conrl.envs.MultiObjective`) and
-`cells` (`conrl.discretize`).
+Spaces and a time limit are Gymnasium's own. The rest are attributes. Some innermost environments have `P`, lists of
+outcomes by state and action, and `initial_state_distrib` (the toy-text ones) or `mdp` (ours). An environment or a
+wrapper, of which the outermost counts, may have `cost_limits` and `cost_names` (those with costs), `pay_ranges`
+[1+d, 2] (`conrl.envs.MultiObjective`) and `cells` (`conrl.discretize`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,7 +82,21 @@ def declared(env: Any, needed: str = "a Gymnasium environment") -> Declared:
     mdp = model if isinstance(model, ConstrainedMDP) else None
     if not isinstance(names, (tuple, list, type(None))) or not all(isinstance(name, str) for name in names or ()):
         raise SpecError(f"the environment has cost_names {shown(names)}; expected a list of names")
+    dynamics = dynamics if _is_dynamics(dynamics) else None
     return Declared(env, dynamics, initial, cost_limits, None if names is None else tuple(names), ranges, mdp)
+
+
+def _is_dynamics(P: Any) -> bool:
+    """Whether P has lists of outcomes by state and action; arrays of another meaning are called so too."""
+
+    def within(table: Any) -> Iterator[Any]:
+        return iter(table.values() if isinstance(table, Mapping) else table)
+
+    try:
+        first = next((entry for actions in within(P) for entry in within(actions)), None)
+    except TypeError:
+        return False
+    return isinstance(first, (list, tuple)) and all(isinstance(outcome, (list, tuple)) for outcome in first)
 
 
 def discrete_size(space: Any) -> int | None:

@@ -45,7 +45,7 @@ from conrl.model.reading import (
 from conrl.model.task import Task
 from conrl.notebook import Display, Displayed
 from conrl.sizes import check_costs
-from conrl.wording import brief, line
+from conrl.wording import brief, line, started
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -303,7 +303,8 @@ class ConstrainedMDP(Displayed):
     def _display(self) -> Display:
         sizes = f"{self.num_states:,} states, {self.num_actions:,} actions"
         steps = f"{self.horizon:,} steps" if isinstance(self.horizon, int) else str(self.horizon)
-        title = f"ConstrainedMDP: {sizes}, {steps}, {self.graph.probability.size:,} outcomes"
+        title = f"ConstrainedMDP: {sizes}, {steps}, {started(self.start_name)}, "
+        title += f"{self.graph.probability.size:,} outcomes"
         limits = np.full(self.num_costs, np.nan) if self.limits is None else self.limits
         low, high = self.pay.min(axis=0, initial=np.inf), self.pay.max(axis=0, initial=-np.inf)
         columns = {"one step": ("reward", *self.cost_names), "least": low, "most": high}
@@ -419,6 +420,12 @@ class ConstrainedMDP(Displayed):
 
     def action_name(self, a: int) -> str:
         return self._names.action(a)
+
+    @property
+    def start_name(self) -> str | None:
+        """The name of the state in which episodes start; None if it is drawn from several."""
+        starts = np.flatnonzero(self.initial > 0.0)
+        return self.state_name(int(starts[0])) if starts.size == 1 else None
 
     @property
     def available(self) -> Bool:

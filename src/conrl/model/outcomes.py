@@ -23,7 +23,10 @@ from conrl.model.reading import ROW_SUM_TOLERANCE, Names, check_sizes, read_avai
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-NO_ACTION = "has no action; give it one, for example one that stays there with probability 1"
+NO_ACTION = (
+    "has no action; give it those that are missing or, only if it is never left, one that stays there with "
+    "probability 1"
+)
 
 
 class Outcomes(NamedTuple):

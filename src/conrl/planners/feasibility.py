@@ -105,10 +105,19 @@ def _how_near(rows: Rows, proof: Feasibility) -> Iterator[str]:
             continue
         row = rows.names.index(name)
         low = rows.sign[row] > 0.0
-        digits = Context(6, ROUND_CEILING if low else ROUND_FLOOR).create_decimal_from_float(value)
         others = " and ".join(other for other in proof.conflict if other != name)
-        can = f"{rows.cost_names[rows.cost[row]]} can be as {'low' if low else 'high'} as {float(digits):.6g}"
+        can = f"{rows.cost_names[rows.cost[row]]} can be as {'low' if low else 'high'} as {rounded(value, up=low)}"
         yield f"with {others}, {can}" if others else can
+
+
+def rounded(value: float, up: bool) -> str:
+    """Six digits of what can just be had, rounded to the side on which it can.
+
+    >>> rounded(0.12345678, up=True), rounded(2.0, up=False)
+    ('0.123457', '2')
+    """
+    digits = Context(6, ROUND_CEILING if up else ROUND_FLOOR).create_decimal_from_float(value)
+    return f"{float(digits):.6g}"
 
 
 def separated(oracle: ModelOracle, problem: ConcaveConvex, apart: Separated) -> InfeasibleError:

@@ -7,6 +7,7 @@ that the rows of a tracked model cannot all be kept. Its rows are then told as t
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,11 +15,12 @@ import numpy as np
 from conrl._types import Arrays, Float
 from conrl.errors import InfeasibleError
 from conrl.model.careful import careful_path
-from conrl.model.tails import NEVER
-from conrl.model.tracking import SafePart
+from conrl.model.tails import NEVER, Tail
+from conrl.model.tracking import SafePart, safe_part
 from conrl.oracles import exact_oracle
-from conrl.planners.feasibility import Feasibility, extremes
+from conrl.planners.feasibility import Feasibility, extremes, rounded
 from conrl.planners.single_episodes.search import Found, NoBox, Search
+from conrl.wording import worded
 
 
 def best_box(search: Search, start: Arrays | None) -> Found:
@@ -35,8 +37,7 @@ def best_box(search: Search, start: Arrays | None) -> Found:
 
 
 def check_start(search: Search) -> None:
-    """Refuse *never* limits of which nothing is left. For one of them alone, a path that the most careful policy may
-    take."""
+    """Refuse *never* limits of which nothing is left, and say what can be had instead."""
     if not search.part.empty:
         return
     kept = list(search.nevers)
@@ -48,8 +49,23 @@ def check_start(search: Search) -> None:
     how, path = "cannot be kept together", tuple[str, ...]()
     if len(kept) == 1:
         total, path = careful_path(search.tracked, kept[0].cost)
-        how = f"cannot be kept: the most careful policy may come to {total:.6g}, {' -> '.join(_short(path))}"
-    raise _conflict(search, f"{' and '.join(names)} {how}", names, path=path)
+        how = f"cannot be kept; whatever is done, an episode may come to {rounded(total, up=True)}"
+    raise _conflict(search, f"{' and '.join(names)} {how}; {_instead(search, *kept)}", names, path=path)
+
+
+def _instead(search: Search, tail: Tail, *others: Tail) -> str:
+    """The least probability of exceeding one limit while the others are kept, and how to allow it."""
+    names = search.asked.mdp.cost_names
+    crossing = search.tracked.crossing(tail)
+    least, _ = extremes(exact_oracle(safe_part(search.tracked, others).model([crossing])))
+    name, at = names[tail.cost], repr(tail.limit).removesuffix(".0")
+    p = rounded(max(least[-1] + crossing.offset, 0.0), up=True)
+    kept = f"with {' and '.join(other.text(names) for other in others)}, " if others else ""
+    told = f"{kept}P({name} > {tail.limit:.10g}) can be as low as {p}"
+    if not 0.0 < float(p) < 1.0:
+        return told
+    chance = worded(f"chance={{{name!r}: ({at}, {p})}}", f"--chance {shlex.quote(f'{name}>{at}:{p}')}")
+    return f"{told}: instead, ask for that with {chance}"
 
 
 def _explained(search: Search, errors: Sequence[InfeasibleError]) -> InfeasibleError:
@@ -111,8 +127,3 @@ def _conflict(
     least, greatest = extremes(exact_oracle(search.asked.user))
     proof = Feasibility(False, least, greatest, None, tuple(names), multipliers, violation, path)
     return InfeasibleError(f"infeasible: {message}", proof)
-
-
-def _short(path: Sequence[str]) -> list[str]:
-    """A path for a message of one line."""
-    return list(path) if len(path) <= 7 else [*path[:3], "...", *path[-3:]]
