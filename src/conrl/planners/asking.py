@@ -46,7 +46,7 @@ def _answer(planner: Planner, mdp: ConstrainedMDP, problem: Problem, start: Arra
         answer = planner.plan(mdp, problem, start=start, relax=relax)
     if not isinstance(answer, Plan):
         raise SpecError(f"planner {planner.name!r} returned {shown(answer)}; it must return a conrl.Plan")
-    _check_parts(planner, answer, problem, num_multipliers(mdp, problem))
+    _check_parts(planner, answer, problem)
     own, asked = ((m.horizon, m.num_states, m.num_actions, m.cost_names) for m in (answer.mdp, mdp))
     if own != asked:
         raise SpecError(
@@ -66,10 +66,12 @@ def _answer(planner: Planner, mdp: ConstrainedMDP, problem: Problem, start: Arra
     return _judged(planner, answer, mdp, problem)
 
 
-def _check_parts(planner: Planner, answer: Plan, problem: Problem, count: int) -> None:
-    """Refuse a plan that has something else in the place of its parts; it has so many multipliers."""
+def _check_parts(planner: Planner, answer: Plan, problem: Problem) -> None:
+    """Refuse a plan that has something else in the place of its parts."""
     model, n = answer.mdp, np.size(answer.weights) if isinstance(answer.weights, np.ndarray) else 0
     d = model.num_costs if isinstance(model, ConstrainedMDP) else 0
+    checked = answer.checked
+    count = checked.rows.size if isinstance(checked, Checked) else np.size(answer.multipliers)
     parts = {
         "mdp": (isinstance(model, ConstrainedMDP), "a model"),
         "status": (isinstance(answer.status, str) and answer.status in MESSAGES, f"one of {', '.join(MESSAGES)}"),
@@ -122,6 +124,11 @@ def _judged(planner: Planner, answer: Plan, mdp: ConstrainedMDP, problem: Proble
     with theirs(f"{whose} whose policy cannot be evaluated"):
         found = verified(mdp, problem, answer.weights, policies, answer.skip)
     checked = found.checked
+    multipliers = np.zeros(num_multipliers(mdp, problem))
+    if checked is not None and answer.checked is not None:  # of a problem that is the same or asks for more
+        multipliers = checked.rows.carry(answer.checked.rows, answer.multipliers)
+    elif answer.multipliers.size == multipliers.size:
+        multipliers = answer.multipliers
     objective = answer.objective if found.objective is None else found.objective
     if (broken := found.broken) and answer.status not in EXCEEDING:
         name, value = next(iter(broken.items()))
@@ -153,7 +160,7 @@ def _judged(planner: Planner, answer: Plan, mdp: ConstrainedMDP, problem: Proble
     if bound is not None and answer.status not in EXCEEDING:
         bought = 0.0
         if checked is not None:  # what exceeding limits within their allowance can be worth
-            bought = float(answer.multipliers @ checked.excess)
+            bought = float(multipliers @ checked.excess)
         if not objective <= bound + KEPT * max(found.size[0], abs(objective)) + bought:
             raise SpecError(f"{whose} whose bound is {bound:.10g}; its own policy reaches {objective:.10g}")
         bound = max(bound, objective)
@@ -167,6 +174,7 @@ def _judged(planner: Planner, answer: Plan, mdp: ConstrainedMDP, problem: Proble
         bound=bound,
         values=found.values,
         make_policy=policies.__getitem__,
+        multipliers=multipliers,
         checked=checked,
         columns=None,
         margins=None,

@@ -176,9 +176,10 @@ class _Near:
         if more.end < self.h[r] + 1.0:
             wider = self.rows.at(self.h + np.eye(self.h.size)[r])
             one = max(self._best(self.a, wider).objective - self.gain, 0.0)
-        told = (self.rows.bound[r], more.slope, more.end, less.slope, less.end, less.last, one)
-        bound, gain, gain_to, loss, loss_to, tightest, one = map(float, told)
-        return Margin(name, sign * bound, gain, sign * gain_to, loss, sign * loss_to, sign * tightest, one)
+        bound, room = float(self.rows.bound[r]), float(self.allowance[r])
+        ends = (bound if abs(end - bound) <= room else end for end in (more.end, less.end, less.last))
+        gain_to, loss_to, tightest = (sign * end for end in ends)
+        return Margin(name, sign * bound, more.slope, gain_to, less.slope, loss_to, tightest, one)
 
     def edge(self, r: int, side: float) -> _Edge:
         """The edge of v along row r, loosened (side +1) or tightened (-1)."""
@@ -234,11 +235,9 @@ def margins_of(plan: Plan | FleetPlan, threads: int | None = None) -> Margins:
         return known
     if plan.checked is None:
         raise SpecError("sensitivity is of limits and floors, not of constraint functions; their multipliers are known")
-    model, rows = plan.problem.bind(plan.mdp)
-    null, allowance = isinstance(plan.problem, Knapsack), plan.checked.allowance
-    found = Around(
-        model, rows, rows.names, plan.multipliers, allowance, plan.columns, null, plan.start, threads
-    )
+    model, (rows, _, allowance) = plan.problem.bind(plan.mdp)[0], plan.checked
+    null = isinstance(plan.problem, Knapsack)
+    found = Around(model, rows, rows.names, plan.multipliers, allowance, plan.columns, null, plan.start, threads)
     return OneByOne(plan.objective, found) if plan.deterministic else found
 
 
