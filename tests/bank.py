@@ -218,7 +218,7 @@ def assert_optimal(
 ) -> None:
     """Exact value, feasible, certified by its own multipliers, complementary; and the answer, where it is known.
 
-    A row may be exceeded by `FEASIBILITY` x its bound and by rounding, which is worth up to multiplier x that: `room` below.
+    A row may be exceeded by `FEASIBILITY` x its bound and by rounding, which is worth multiplier x that: `room` below.
     """
     rows = rows_of(mdp, problem)
     unit = row_unit(mdp, rows)

@@ -257,7 +257,9 @@ def test_plans_of_functions_are_judged_too() -> None:
 def test_plan_of_fills_in_what_a_policy_comes_to() -> None:
     ours = conrl.plan(MDP, LIMITS)
     for policy in (ours.policy, ours.mixture):
-        plan = conrl.planners.plan_of(MDP, ours.problem, policy, bound=ours.bound, status="optimal", multipliers=ours.multipliers)
+        plan = conrl.planners.plan_of(
+            MDP, ours.problem, policy, bound=ours.bound, status="optimal", multipliers=ours.multipliers
+        )
         assert plan.reward == pytest.approx(ours.reward)
         assert plan.costs == pytest.approx(ours.costs)
         assert plan.rows[0].value == pytest.approx(ours.rows[0].value)
@@ -271,7 +273,13 @@ def test_plan_of_fills_in_what_a_policy_comes_to() -> None:
     ours = conrl.plan(MDP, bag)
     plan = conrl.planners.plan_of(MDP, bag, ours.policy, skip=ours.skip)
     assert (plan.reward, plan.costs[0]) == pytest.approx((ours.reward, ours.costs[0]))
-    for wrong in ({"policy": 3}, {"status": "good"}, {"skip": 0.5}, {"multipliers": [1.0, 2.0]}, {"multipliers": [-1.0]}):
+    for wrong in (
+        {"policy": 3},
+        {"status": "good"},
+        {"skip": 0.5},
+        {"multipliers": [1.0, 2.0]},
+        {"multipliers": [-1.0]},
+    ):
         call: dict[str, Any] = {"policy": plan.policy, **wrong}
         with pytest.raises(conrl.SpecError, match=f"^{next(iter(wrong))} is "):
             conrl.planners.plan_of(MDP, conrl.Linear(LIMITS), **call)

@@ -195,7 +195,10 @@ def test_planted_errors_without_a_lottery_are_found() -> None:
     assert lazy.reward < plan.reward
     assert any("called optimal" in x for x in judge_deterministic(truth, planted(lazy, problem=plan.problem)))
     greedy = conrl.plan(truth.mdp, deterministic=True)
-    assert any("breaks" in x for x in judge_deterministic(truth, planted(greedy, checked=plan.checked, multipliers=plan.multipliers)))
+    assert any(
+        "breaks" in x
+        for x in judge_deterministic(truth, planted(greedy, checked=plan.checked, multipliers=plan.multipliers))
+    )
     nothing = conrl.Feasibility(False, np.zeros(1), np.ones(1), None, ("cost <= 0",))
     assert judge_deterministic(truth, conrl.InfeasibleError("infeasible", nothing))
 
@@ -247,7 +250,9 @@ def test_planted_errors_without_a_horizon_are_found(horizon: Any) -> None:
     assert judge_endless(truth, plan) == []
     assert plan.costs[0] > 0.0
     free = conrl.plan(truth.mdp)
-    assert any("breaks" in x for x in judge_endless(truth, planted(free, problem=plan.problem, multipliers=plan.multipliers)))
+    assert any(
+        "breaks" in x for x in judge_endless(truth, planted(free, problem=plan.problem, multipliers=plan.multipliers))
+    )
     for change, words in (
         ({"bound": np.nextafter(plan.reward, -1.0) - 1e-12}, "below the optimum"),
         ({"multipliers": 0.0 * plan.multipliers}, "do not prove"),

@@ -127,15 +127,17 @@ class Plan(Displayed, Framed, Plotted):
     problem, for each constraint), prove the bound.
 
     `prices[i]` >= 0 is the shadow price of limit i: the gain in the best objective per unit, if the limit is loosened a
-    little; `floor_prices[i]` the same of floor i, if it is lowered. They are computed when first read, and exact for
-    any planner, as they belong to the problem (`conrl.planners.sensitivity`); after `Knapsack`, per unit of what one
-    episode may cost; of a `ConcaveConvex` problem, the multipliers themselves: at a corner any between two slopes.
-    `sensitivity()` tells what tightening costs too, and how far each holds. `skip` is the probability of the null action for a whole episode (`Knapsack`): `reward` and
-    `costs` count such episodes as zero, `policy` and `mixture` are what is played in the others. `trace`, where the
-    planner keeps one, holds its iterations. `start` is everything the planner wants to remember until it plans for a
-    similar model: pass it to the next `plan`. `rows` lists every limit and floor with its value and by how much it is
-    exceeded: at most rounding, or the status says so. If `deterministic`, the plan is one deterministic policy, its
-    `bound` is on such policies only, and its multipliers and prices are those of the best mixture.
+    little; `floor_prices[i]` the same of floor i, if it is lowered. They belong to the problem and not to the planner,
+    and are computed exactly when first read. Of `Knapsack` they are per unit of what one episode may cost; of
+    `ConcaveConvex` the multipliers themselves, which at a corner are anything between its two slopes. `sensitivity()`
+    tells what tightening costs too, and how far each holds.
+
+    `skip` is the probability of the null action for a whole episode (`Knapsack`): `reward` and `costs` count such
+    episodes as zero, `policy` and `mixture` are what is played in the others. `trace`, where the planner keeps one,
+    holds its iterations. `start` is everything the planner wants to remember until it plans for a similar model: pass
+    it to the next `plan`. `rows` lists every limit and floor with its value and by how much it is exceeded: at most
+    rounding, or the status says so. If `deterministic`, the plan is one deterministic policy, its `bound` is on such
+    policies only, and its multipliers and prices are those of the best mixture.
 
     `estimated` says what a plan of an estimated model rests on: its certificate is about that model, not about the
     world. `confidence`, of a plan that was made with `confidence=`, says how surely `policy` keeps the limits.

@@ -193,7 +193,7 @@ class _Near:
             return _Edge(0.0, np.inf, last) if side > 0.0 else _Edge(np.inf, start, start)
         slope = 0.0
         for _ in range(MOST_CHORDS):
-            slope = max((top - gain) / (end - start), 0.0)
+            slope = max(0.0, (top - gain) / (end - start))
             found = self._best(self.a - slope * g, others)
             use, reward = self._place(found, g)
             above = reward - gain - slope * (use - start)

@@ -60,7 +60,7 @@ class EpisodeMargins:
 
 
 def carried(search: Search, plan: Plan, of_rows: Float) -> Float:
-    """What the rows of a box's plan have, as rows on expectations, chances and CVaRs: all but what is never exceeded."""
+    """What the rows of a box's plan have, as that of limits on expectations, chances and CVaRs, in this order."""
     assert plan.checked is not None
     d, cost = search.asked.mdp.num_costs, plan.checked.rows.cost
     own = of_rows[cost < d]
