@@ -214,8 +214,8 @@ class Plan(Displayed, Framed, Plotted):
 
     @property
     def prices(self) -> Float:
-        """[d]: the shadow price of each limit; of a `ConcaveConvex` problem, of each constraint."""
-        return self.multipliers if self.checked is None else self._by_cost(self._row_prices)[0]
+        """[d]: the shadow price of each limit; of a `ConcaveConvex` problem, the multiplier of each constraint."""
+        return self._row_prices if self.checked is None else self._by_cost(self._row_prices)[0]
 
     @property
     def floor_prices(self) -> Float:
@@ -230,6 +230,8 @@ class Plan(Displayed, Framed, Plotted):
     @cached_property
     def _row_prices(self) -> Float:
         """[R]: the gain in the best objective per unit of each row, loosened a little."""
+        if self.checked is None:
+            return self.multipliers
         from conrl.planners.sensitivity import margins_of  # above this layer: it plans
 
         prices: Float = margins_of(self).prices()

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -39,8 +39,8 @@ from conrl.oracles import SupportOracle, WithNullAction, exact_oracle
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Met, Optimum
 from conrl.planners.fleet_plan import FleetPlan
-from conrl.planners.result import Plan
-from conrl.problem import Knapsack, Linear, Rows
+from conrl.planners.result import Checked, Plan
+from conrl.problem import Knapsack, Linear, Problem, Rows
 from conrl.wording import line
 
 TOL = 1e-9  # of the plans
@@ -107,15 +107,14 @@ class Around:
     `columns`: the weights and points that are mixed, if the multipliers are those of this mixture.
     """
 
-    source: ConstrainedMDP | Fleet
-    rows: Rows
-    names: tuple[str, ...]
+    model: ConstrainedMDP | Fleet
+    problem: Problem | None  # None of a fleet
+    checked: Checked
     multipliers: Float  # [R]
-    allowance: Float  # [R]
     columns: tuple[Float, Float] | None = None
-    null: bool = False  # an episode may be skipped
     start: Arrays | None = None
     threads: int | None = None
+    names: tuple[str, ...] | None = None  # of the rows, where they are called otherwise
 
     def prices(self) -> Float:
         """[R]. No work if the multipliers are unique, as they are where no corner is near, or all 0."""
@@ -123,29 +122,40 @@ class Around:
             return self.multipliers
         near = self._near()
         binds = near.best.multipliers > 0.0
-        return np.array([near.edge(r, 1.0).slope if binds[r] else 0.0 for r in range(self.rows.size)])
+        return np.array([near.edge(r, 1.0).slope if binds[r] else 0.0 for r in range(binds.size)])
 
     def sensitivity(self) -> Sensitivity:
         near = self._near()
-        return Sensitivity(tuple(near.margin(r, name) for r, name in enumerate(self.names)))
+        return Sensitivity(tuple(near.margin(r, name) for r, name in enumerate(self.names or self.checked.rows.names)))
 
     def _unique(self, weights: Float, points: Float) -> bool:
         """Whether the rows that bind, moved by their allowance, are kept by a mixture of the same points: then v is
         linear around h, and its slopes are the multipliers."""
-        uses = points[:, 1 + self.rows.cost] * self.rows.sign
-        tight = self.rows.bound - weights @ uses <= self.allowance
+        rows, _, allowance = self.checked
+        uses = points[:, 1 + rows.cost] * rows.sign
+        tight = rows.bound - weights @ uses <= allowance
         if weights.size != 1 + int(tight.sum()) or self.multipliers[~tight].any():
             return False
         system = np.vstack((np.ones(weights.size), uses[:, tight].T))
         try:
-            moves = np.linalg.inv(system)[:, 1:] * self.allowance[tight]
+            moves = np.linalg.inv(system)[:, 1:] * allowance[tight]
         except np.linalg.LinAlgError:
             return False
         return bool((weights[:, None] > np.abs(moves)).all())
 
+    @property
+    def bound_model(self) -> ConstrainedMDP | Fleet:
+        """What the rows are on: the model, with a cost more for each limit on a single step."""
+        if self.problem is None or isinstance(self.model, Fleet):
+            return self.model
+        return self.problem.bind(self.model)[0]
+
     def _near(self) -> _Near:
-        oracle: SupportOracle = exact_oracle(self.source, self.threads)
-        return _Near(WithNullAction(oracle) if self.null else oracle, self.rows, self.start)
+        model: Any = self.bound_model
+        oracle = exact_oracle(model, self.threads)
+        if isinstance(self.problem, Knapsack):  # an episode may be skipped
+            oracle = WithNullAction(oracle)
+        return _Near(oracle, self.checked.rows, self.start)
 
 
 class _Edge(NamedTuple):
@@ -225,19 +235,14 @@ class _Near:
 def margins_of(plan: Plan | FleetPlan, threads: int | None = None) -> Margins:
     """Who tells the margins of a plan; of a fleet's with the threads that it was planned with."""
     if isinstance(plan, FleetPlan):
-        fleet, start = plan.fleet, {"directions": plan.directions, "multipliers": plan.multipliers}
-        names, columns, count = plan.checked.rows.names, plan.columns, plan.oracle.threads
-        return Around(
-            fleet, plan.checked.rows, names, plan.multipliers, plan.checked.allowance, columns, False, start, count
-        )
+        start, threads = {"directions": plan.directions, "multipliers": plan.multipliers}, plan.oracle.threads
+        return Around(plan.fleet, None, plan.checked, plan.multipliers, plan.columns, start, threads)
     if plan.margins is not None:
         known: Margins = plan.margins
         return known
     if plan.checked is None:
         raise SpecError("sensitivity is of limits and floors, not of constraint functions; their multipliers are known")
-    model, (rows, _, allowance) = plan.problem.bind(plan.mdp)[0], plan.checked
-    null = isinstance(plan.problem, Knapsack)
-    found = Around(model, rows, rows.names, plan.multipliers, allowance, plan.columns, null, plan.start, threads)
+    found = Around(plan.mdp, plan.problem, plan.checked, plan.multipliers, plan.columns, plan.start, threads)
     return OneByOne(plan.objective, found) if plan.deterministic else found
 
 
@@ -255,7 +260,7 @@ class OneByOne:
     def sensitivity(self) -> Sensitivity:
         from conrl.planners.deterministic.planner import plan_deterministic  # that few need
 
-        model, rows = self.mixed.source, self.mixed.rows
+        model, rows = self.mixed.bound_model, self.mixed.checked.rows
         assert isinstance(model, ConstrainedMDP)
         signed = (rows.sign * rows.bound).tolist()
 
@@ -263,7 +268,7 @@ class OneByOne:
             moved = rows.at(rows.bound + units * np.eye(rows.size)[r])
             return plan_deterministic(model, Linear(*moved.bounds(model.num_costs))).objective
 
-        each = zip(self.mixed.names, signed, strict=True)
+        each = zip(rows.names, signed, strict=True)
         return Sensitivity(
             tuple(difference(name, bound, self.objective, partial(planned, r)) for r, (name, bound) in enumerate(each))
         )

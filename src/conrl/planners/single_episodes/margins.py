@@ -10,7 +10,7 @@ again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -81,11 +81,12 @@ def _shifted(row: Margin, name: str, bound: float, offset: float) -> Margin:
 
 def _with(problem: Linear, names: Sequence[str], tails: Sequence[Tail]) -> Linear:
     """The problem with other limits on single episodes."""
-    kinds: dict[str, dict[str, Any]] = {NEVER: {}, CHANCE: {}, CVAR: {}}
+    kinds: dict[str, Any] = {NEVER: {}, CHANCE: {}, CVAR: {}}
     for tail in tails:
         if tail.kind == NEVER:
             kinds[NEVER][names[tail.cost]] = tail.limit
         else:
             pair = (tail.limit, tail.share) if tail.kind == CHANCE else (tail.share, tail.limit)
             kinds[tail.kind].setdefault(names[tail.cost], []).append(pair)
-    return replace(problem, **{kind: entries or None for kind, entries in kinds.items()})
+    told = {kind: entries or None for kind, entries in kinds.items()}
+    return Linear(problem.limits, problem.floors, problem.per_step, **told, grid=problem.grid)
