@@ -267,3 +267,25 @@ def test_a_frame_and_a_table() -> None:
     assert repr(found).startswith("Sensitivity(repairs <= 2: gain 9.74998, loss 9.74998")
     assert "Sensitivity of the best reward" in found._repr_html_()
     assert json.loads(json.dumps(found.rows[0]._asdict()))["kind"] == "slope"
+
+
+def test_fleets_on_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "machine.csv").write_bytes(MACHINE.read_bytes())
+    text = '[fleet]\nhorizon = 20\nlimits = { repairs = 0 }\n[[unit]]\nmodel = "machine.csv"\ncount = 5\n'
+    (tmp_path / "fleet.toml").write_text(text)
+    found = record("plan", tmp_path / "fleet.toml", "--sensitivity", "--json")
+    (row,) = found["sensitivity"]
+    assert found["costs"]["repairs"]["price"] == row["gain"] == pytest.approx(65.820976)
+    assert row["gain_to"] == pytest.approx(0.1)  # five machines, each as far as one alone
+
+
+def test_with_confidence_limits_are_worth_what_they_are_where_it_was_planned() -> None:
+    rng = np.random.default_rng(0)
+    mdp = conrl.ConstrainedMDP(rng.dirichlet(np.ones(3), size=(3, 2)), rng.random((3, 2)), rng.random((3, 2, 1)), 5)
+    log = conrl.sample_log(mdp, conrl.Policy(np.full((5, 3, 2), 0.5)), 400)
+    plan = conrl.plan(conrl.estimate(log), [2.96], confidence=0.8)
+    (row,) = plan.sensitivity().rows
+    assert row.name == plan.rows[0].name == "cost <= 2.96"
+    assert plan.prices[0] == plan.rows[0].price == pytest.approx(row.gain)
+    again = pickle.loads(pickle.dumps(plan))
+    assert again.sensitivity().rows == plan.sensitivity().rows

@@ -72,6 +72,7 @@ def _check_parts(planner: Planner, answer: Plan, problem: Problem) -> None:
     d = model.num_costs if isinstance(model, ConstrainedMDP) else 0
     checked = answer.checked
     count = checked.rows.size if isinstance(checked, Checked) else np.size(answer.multipliers)
+    count = len(problem.constraints) if isinstance(problem, ConcaveConvex) else count
     parts = {
         "mdp": (isinstance(model, ConstrainedMDP), "a model"),
         "status": (isinstance(answer.status, str) and answer.status in MESSAGES, f"one of {', '.join(MESSAGES)}"),

@@ -81,13 +81,8 @@ class Sensitivity(Displayed, Framed):
 
     def _display(self) -> Display:
         stuck = [f"{row.name} cannot be tightened" for row in self.rows if np.isinf(row.loss)]
-        return Display("Sensitivity of the best reward", self._columns(), (*stuck, *self.notes))
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is no slope."""
-        steps = [row.name for row in self.rows if row.kind == DIFFERENCE]
-        return (f"{', '.join(steps)}: for a whole unit, planned again",) if steps else ()
+        steps = [f"{row.name}: for a whole unit, planned again" for row in self.rows if row.kind == DIFFERENCE]
+        return Display("Sensitivity of the best reward", self._columns(), (*stuck, *steps))
 
 
 class Margins(Protocol):
@@ -146,9 +141,9 @@ class Around:
     @property
     def bound_model(self) -> ConstrainedMDP | Fleet:
         """What the rows are on: the model, with a cost more for each limit on a single step."""
-        if self.problem is None or isinstance(self.model, Fleet):
-            return self.model
-        return self.problem.bind(self.model)[0]
+        if isinstance(self.model, ConstrainedMDP) and isinstance(self.problem, Linear):
+            return self.problem.bind(self.model)[0]
+        return self.model
 
     def _near(self) -> _Near:
         model: Any = self.bound_model
@@ -163,7 +158,7 @@ class _Edge(NamedTuple):
 
     slope: float  # inf where v ends
     end: float  # the bound up to which it goes
-    last: float  # the bound beyond which v is constant, or minus infinity
+    last: float  # the bound beyond which v is constant or, where it is tightened, minus infinity
 
 
 class _Near:
