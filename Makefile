@@ -54,6 +54,7 @@ explore: setup
 trust: setup
 	$(BIN)/python tests/adversary.py --models 10000 --workers 2
 	$(BIN)/python tests/adversary.py --wider --models 3000 --workers 2
+	$(BIN)/python tests/adversary.py --prices --models 2000 --workers 2
 
 fuzz: setup
 	$(BIN)/python tests/fuzz.py --cases 30000

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TextIO
 
+import adversary_prices
 import adversary_wider
 import numpy as np
 from contract import Problem, Truth, attempt, judge, judge_feasibility, judge_frontier
@@ -419,15 +420,17 @@ def _examine_frontier(spec: Spec, limited: conrl.ConstrainedMDP) -> list[str]:
     return complaints + judge_frontier(Truth(limited, conrl.Linear(some)), curve, limits)
 
 
-WIDER = "wider"  # in the place of a planner: the kinds of `adversary_wider`
+WIDER, PRICES = "wider", "prices"  # in the place of a planner: the kinds of `adversary_wider`, `adversary_prices`
+OTHERS: dict[str, Any] = {WIDER: adversary_wider, PRICES: adversary_prices}
 
 
 def _numbered(job: tuple[int, str]) -> tuple[int, str, str, list[str], float]:
     number, planner = job
     begin = time.perf_counter()
-    kind = adversary_wider.kind_of(number) if planner == WIDER else case(number).kind
+    other = OTHERS.get(planner)
+    kind = case(number).kind if other is None else other.kind_of(number)
     try:
-        ended, complaints = adversary_wider.examine(number) if planner == WIDER else examine(case(number), planner)
+        ended, complaints = examine(case(number), planner) if other is None else other.examine(number)
     except Exception as error:  # the harness itself: shown, never passed over
         ended, complaints = "harness", [f"the harness failed: {type(error).__name__}: {error}"]
     return number, kind, ended, complaints, time.perf_counter() - begin
@@ -454,17 +457,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--planner", default="column-generation")
     parser.add_argument("--wider", action="store_true", help="the models of adversary_wider")
-    parser.add_argument("--kind", choices=list(adversary_wider.KINDS), help="only these, of --wider")
+    parser.add_argument("--kind", help="only these")
+    parser.add_argument("--prices", action="store_true", help="the models of adversary_prices")
     parser.add_argument("--show", action="store_true", help="print each spec as well")
     options = parser.parse_args(arguments)
-    planner = WIDER if options.wider else options.planner
+    planner = WIDER if options.wider else PRICES if options.prices else options.planner
+    kinds = OTHERS[planner].KINDS if planner in OTHERS else KINDS
     begin, done, broken = time.perf_counter(), 0, 0
-    table: dict[str, Counter[str]] = {kind: Counter() for kind in (adversary_wider.KINDS if options.wider else KINDS)}
+    table: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
     slowest = (0.0, -1)
     numbers = range(options.first, options.first + options.models)
     if options.kind:
-        kinds = list(adversary_wider.KINDS)
-        numbers = range(numbers.start * len(kinds) + kinds.index(options.kind), numbers.stop * len(kinds), len(kinds))
+        number, count = list(kinds).index(options.kind), len(kinds)
+        numbers = range(numbers.start * count + number, numbers.stop * count, count)
     for number, kind, ended, complaints, seconds in run(numbers, options.workers, planner):
         done += 1
         table[kind][ended] += 1
@@ -474,7 +479,7 @@ def main(arguments: list[str] | None = None) -> int:
             table[kind]["broken"] += 1
         for complaint in complaints:
             say(f"case {number} ({kind}): {complaint}")
-        if options.show and not options.wider:
+        if options.show and planner not in OTHERS:
             say(f"case {number}: {dataclasses.asdict(case(number))}")
         if done % 100 == 0:
             rate = done / (time.perf_counter() - begin)

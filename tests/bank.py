@@ -216,15 +216,13 @@ def _program(mdp: conrl.ConstrainedMDP, rows: Rows) -> tuple[Float, Float, Any, 
 def assert_optimal(
     mdp: conrl.ConstrainedMDP, problem: conrl.Linear, plan: conrl.Plan, tol: float, answer: float | None = None
 ) -> None:
-    """Exact value, feasible, certified by its own prices, complementary; and the answer, where it is known.
+    """Exact value, feasible, certified by its own multipliers, complementary; and the answer, where it is known.
 
-    A row may be exceeded by `FEASIBILITY` x its bound and by rounding, which is worth up to price x that: `room` below.
+    A row may be exceeded by `FEASIBILITY` x its bound and by rounding, which is worth multiplier x that: `room` below.
     """
     rows = rows_of(mdp, problem)
     unit = row_unit(mdp, rows)
-    multipliers = np.array(
-        [(plan.prices if s > 0 else plan.floor_prices)[i] for i, s in zip(rows.cost, rows.sign, strict=True)]
-    )
+    multipliers = plan.multipliers
     scale = max(1.0, abs(plan.objective))
     allowed = FEASIBILITY * np.abs(rows.bound) + 1e-12 * mdp.horizon * unit
     room = float(multipliers @ allowed)

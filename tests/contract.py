@@ -171,12 +171,12 @@ def _judge_optimality(truth: Truth, plan: conrl.Plan, tol: Fraction) -> list[str
     if plan.gap < 0.0:
         complaints.append(f"negative gap {plan.gap!r}; status {plan.status}")
     rows = truth.rows
-    prices = [Fraction(float((plan.prices if s > 0 else plan.floor_prices)[c])) for c, s, _ in rows]
-    if min(prices, default=Fraction(0)) < 0:
-        complaints.append(f"a price is negative: {plan.prices}, {plan.floor_prices}")
-    short = dual_bound(truth.model, reward_direction(truth.model), rows, prices) - Fraction(plan.bound)
+    multipliers = [Fraction(x) for x in plan.multipliers.tolist()]
+    if min(multipliers, default=Fraction(0)) < 0:
+        complaints.append(f"a multiplier is negative: {plan.multipliers}")
+    short = dual_bound(truth.model, reward_direction(truth.model), rows, multipliers) - Fraction(plan.bound)
     if short > 0:
-        complaints.append(f"the prices do not prove the bound {plan.bound!r}: {show(short)} is missing")
+        complaints.append(f"the multipliers do not prove the bound {plan.bound!r}: {show(short)} is missing")
     optimum = truth.optimum
     if optimum is None:
         # Within the allowances that is all right, which the check of the rows has shown with the plan itself.

@@ -312,11 +312,12 @@ def _judge_bound(truth: Truth, plan: conrl.Plan, tol: Fraction) -> list[str]:
         complaints.append(f"a price is negative: {prices}")
     bound, optimum = Fraction(float(plan.bound)), truth.optimum
     if truth.model is not None and not truth.cvars and plan.status in ("optimal", "inaccurate"):
-        multipliers = [prices.get(line.name, ZERO) for line in truth.lines]
+        known = dict(zip((row.name for row in plan.rows), map(Fraction, plan.multipliers.tolist()), strict=True))
+        multipliers = [known.get(line.name, ZERO) for line in truth.lines]
         if len({line.name for line in truth.lines}) == len(truth.lines):
             short = dual_bound(truth.model, reward_direction(truth.model), truth.rows, multipliers) - bound
             if short > 0:
-                complaints.append(f"the prices do not prove the bound {plan.bound!r}: {show(short)} is missing")
+                complaints.append(f"the multipliers do not prove the bound {plan.bound!r}: {show(short)} is missing")
         complaints += _judge_never_prices(truth, plan, prices)
     if optimum is None:
         return complaints  # kept within the allowances, as the rows have shown
@@ -585,19 +586,13 @@ def _judge_fleet_bound(truth: FleetTruth, plan: conrl.FleetPlan, tol: Fraction) 
     complaints = []
     if plan.gap < 0.0:
         complaints.append(f"negative gap {plan.gap!r}; status {plan.status}")
-    prices = []
-    for line in truth.lines:
-        if line.coordinate <= truth.num_costs:
-            table = plan.prices if line.sign > 0 else plan.floor_prices
-            prices.append(Fraction(float(table[line.coordinate - 1])))
-        else:
-            extra = truth.extras[line.coordinate - 1 - truth.num_costs]
-            prices.append(Fraction(float(plan.step_prices[truth.names[extra.cost]][extra.at])))
-    if min(prices, default=ZERO) < 0:
-        complaints.append(f"a price is negative: {[show(x) for x in prices]}")
-    short = dual_bound(truth.model, reward_direction(truth.model), truth.rows, prices) - Fraction(plan.bound)
+    known = dict(zip(plan.checked.rows.names, map(Fraction, plan.multipliers.tolist()), strict=True))
+    multipliers = [known.get(line.name, ZERO) for line in truth.lines]
+    if min(multipliers, default=ZERO) < 0:
+        complaints.append(f"a multiplier is negative: {[show(x) for x in multipliers]}")
+    short = dual_bound(truth.model, reward_direction(truth.model), truth.rows, multipliers) - Fraction(plan.bound)
     if short > 0:
-        complaints.append(f"the prices do not prove the bound {plan.bound!r}: {show(short)} is missing")
+        complaints.append(f"the multipliers do not prove the bound {plan.bound!r}: {show(short)} is missing")
     if truth.optimum is None:
         return complaints
     short = truth.optimum - Fraction(plan.bound)
@@ -748,16 +743,13 @@ def _judge_endless_bound(truth: EndlessTruth, plan: conrl.Plan, tol: Fraction) -
     complaints = []
     if plan.gap < 0.0:
         complaints.append(f"negative gap {plan.gap!r}; status {plan.status}")
-    prices = [
-        Fraction(float((plan.prices if line.sign > 0 else plan.floor_prices)[line.coordinate - 1]))
-        for line in truth.lines
-    ]
-    if min(prices, default=ZERO) < 0:
-        complaints.append(f"a price is negative: {plan.prices}, {plan.floor_prices}")
+    multipliers = [Fraction(x) for x in plan.multipliers.tolist()]
+    if min(multipliers, default=ZERO) < 0:
+        complaints.append(f"a multiplier is negative: {plan.multipliers}")
     bound = Fraction(plan.bound)
-    short = truth.dual_bound(prices) - bound
+    short = truth.dual_bound(multipliers) - bound
     if short > 0:
-        complaints.append(f"the prices do not prove the bound {plan.bound!r}: {show(short)} is missing")
+        complaints.append(f"the multipliers do not prove the bound {plan.bound!r}: {show(short)} is missing")
     if truth.optimum is None:
         return complaints
     if truth.optimum > bound:

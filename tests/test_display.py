@@ -63,6 +63,7 @@ def samples() -> dict[str, Any]:
         mdp,
         mdp.task,
         plan,
+        plan.sensitivity(),
         fleet,
         fleet_plan,
         fleet.simulate(fleet_plan, runs=5, guard=False),

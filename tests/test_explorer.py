@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bank import CASES
+from bank import CASES, still
 from browsing import chromium, split_words, watched
 from commands import ok, record, refused
 from scipy.optimize import linprog
@@ -622,7 +622,8 @@ def test_the_program_solves_degenerate_ones(browser: Any, tmp_path: Path) -> Non
 JUDGE = """places => places.map((h) => {
   const program = new Program(DATA.explorer);
   const found = program.solve(h);
-  return { ...found, exact: program.exact(found.reward, Math.max(program.upper(h) - found.reward, 0)) };
+  const prices = program.prices(h, found.duals);
+  return { ...found, prices, exact: program.exact(found.reward, Math.max(program.upper(h) - found.reward, 0)) };
 })"""
 
 
@@ -651,6 +652,16 @@ def test_exact_is_not_judged_by_penalties_or_offsets(
         assert best.reward - found["reward"] <= 2e-5 * (free.reward - best.reward)
         if offset == 0:  # where it is not, a plan has no more digits of the price
             assert found["prices"][0] == pytest.approx(best.prices[0], rel=1e-4)
+
+
+def test_prices_at_corners_are_what_a_little_more_gains(browser: Any, tmp_path: Path) -> None:
+    """Rewards 0, 3, 5 and 5.5 at costs 0 to 3, and a second cost that does not matter until it is near 0."""
+    mdp = still([0.0, 3.0, 5.0, 5.5], [[0, 0], [1, 1], [2, 1], [3, 1]], 1)
+    conrl.explore(mdp, [2.0, 1.0]).save(tmp_path / "page.html")
+    with watched(browser, tmp_path / "page.html") as tab:
+        shown = tab.evaluate(JUDGE, [[h, 1.0] for h in (0.0, 0.5, 1.0, 2.0, 2.5, 3.0)])
+    for found, price in zip(shown, (3.0, 3.0, 2.0, 0.5, 0.5, 0.0), strict=True):
+        assert found["prices"] == pytest.approx([price, 0.0], abs=1e-6)
 
 
 OPEN = """data => {

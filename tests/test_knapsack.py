@@ -61,17 +61,18 @@ def assert_keeps_budgets(mdp: conrl.ConstrainedMDP, plan: conrl.Plan, limits: Fl
     for value in (played, mixed):
         assert abs(share * value.reward - plan.reward) <= size
         assert np.abs(share * value.costs - plan.costs).max(initial=0.0) <= size
-    w = np.concatenate(([1.0], -plan.prices))
-    budget = float(plan.prices[np.isfinite(limits)] @ limits[np.isfinite(limits)])
-    room = float(plan.prices[rows.cost] @ (FEASIBILITY * unit)) + 1e-9 * scale
+    multipliers, _ = plan.cost_multipliers
+    w = np.concatenate(([1.0], -multipliers))
+    budget = float(multipliers[np.isfinite(limits)] @ limits[np.isfinite(limits)])
+    room = float(multipliers[rows.cost] @ (FEASIBILITY * unit)) + 1e-9 * scale
     bound = max(best_total(mdp, w), 0.0) + budget  # the origin is a value vector too
     assert abs(bound - plan.bound) <= room
     assert plan.bound - plan.objective <= 1e-9 * scale
-    assert (plan.prices >= 0.0).all()
+    assert (plan.multipliers >= 0.0).all()
     if mdp.bonus is None:
         excess = plan.costs[rows.cost] - rows.bound
         assert (excess <= 1.001 * FEASIBILITY * unit + size).all()
-        assert (plan.prices[rows.cost] * -excess <= plan.gap + room).all()
+        assert (multipliers[rows.cost] * -excess <= plan.gap + room).all()
 
 
 # -- against the explicit program -----------------------------------------------------------------------------
@@ -321,9 +322,9 @@ def test_the_optimum_is_concave_and_non_decreasing_in_the_budget(seed: int, d: i
     assert (np.diff(best) >= -1e-8).all()
     assert (np.diff(best, 2) <= 1e-8).all()
     assert best[-1] <= best_total(mdp, np.eye(1 + d)[0]) + 1e-8
-    # Prices are slopes: no tangent lies below the curve.
+    # Multipliers are slopes: no tangent lies below the curve.
     plan = conrl.plan(mdp, conrl.Knapsack(100.0 * grid[8] * direction, 100))
-    tangent = plan.reward + float(plan.prices @ direction) * (grid - grid[8])
+    tangent = plan.reward + float(plan.multipliers @ direction) * (grid - grid[8])
     assert (tangent >= best - 1e-7).all()
 
 

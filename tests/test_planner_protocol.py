@@ -212,7 +212,7 @@ def test_a_plan_is_judged_by_its_policy_and_not_by_what_it_says() -> None:
         r"whose weights is .*; expected probabilities": {"weights": 2.0 * good.weights},
         r"whose skip is 0.5; expected": {"skip": 0.5},
         r"whose bound is nan; expected a number or None": {"bound": np.nan},
-        r"whose prices is .*; expected 1 finite numbers": {"prices": np.zeros(0)},
+        r"whose multipliers is .*; expected 1 finite numbers": {"multipliers": np.zeros(0)},
         r"whose make_policy makes 3; expected a conrl.Policy": {"make_policy": lambda i: 3},
         r"whose policies cannot be made: ZeroDivisionError": {"make_policy": lambda i: 1 // 0},
         r"whose reward is .*; of its policy": {  # another policy than the one that it tells of
@@ -257,21 +257,29 @@ def test_plans_of_functions_are_judged_too() -> None:
 def test_plan_of_fills_in_what_a_policy_comes_to() -> None:
     ours = conrl.plan(MDP, LIMITS)
     for policy in (ours.policy, ours.mixture):
-        plan = conrl.planners.plan_of(MDP, ours.problem, policy, bound=ours.bound, status="optimal", prices=ours.prices)
+        plan = conrl.planners.plan_of(
+            MDP, ours.problem, policy, bound=ours.bound, status="optimal", multipliers=ours.multipliers
+        )
         assert plan.reward == pytest.approx(ours.reward)
         assert plan.costs == pytest.approx(ours.costs)
         assert plan.rows[0].value == pytest.approx(ours.rows[0].value)
         assert conrl.plan(MDP, LIMITS, planner=Answers(plan)).rows == plan.rows
     best = MDP.with_bonus(np.full((5, 3, 2), 0.1))
     ours = conrl.plan(best, LIMITS)
-    plan = conrl.planners.plan_of(best, ours.problem, ours.policy, prices=ours.prices)
+    plan = conrl.planners.plan_of(best, ours.problem, ours.policy, multipliers=ours.multipliers)
     assert plan.objective == pytest.approx(ours.objective)
     assert ours.costs[0] - plan.rows[0].value == pytest.approx(0.1 * MDP.horizon)  # the best case of each step
     bag = conrl.Knapsack([3.0], 10)
     ours = conrl.plan(MDP, bag)
     plan = conrl.planners.plan_of(MDP, bag, ours.policy, skip=ours.skip)
     assert (plan.reward, plan.costs[0]) == pytest.approx((ours.reward, ours.costs[0]))
-    for wrong in ({"policy": 3}, {"status": "good"}, {"skip": 0.5}, {"prices": [1.0, 2.0]}, {"prices": [-1.0]}):
+    for wrong in (
+        {"policy": 3},
+        {"status": "good"},
+        {"skip": 0.5},
+        {"multipliers": [1.0, 2.0]},
+        {"multipliers": [-1.0]},
+    ):
         call: dict[str, Any] = {"policy": plan.policy, **wrong}
         with pytest.raises(conrl.SpecError, match=f"^{next(iter(wrong))} is "):
             conrl.planners.plan_of(MDP, conrl.Linear(LIMITS), **call)

@@ -432,7 +432,9 @@ def test_where_nobody_can_be_the_best_action_stands_in(actions: tuple[str, str],
     down, fix = mdp.state_names.index("down"), mdp.action_names.index("fix")
     assert (entry["steps"][1][down], entry["otherwise"][1][down], entry["otherwise"][2][down]) == (None, fix, None)
     priced = conrl.load_model(tmp_path / "m.csv", initial="down").replace(limits=None)
-    there = exact_oracle(priced).policy(np.append(1.0, -plan.prices))  # planned from there, at these prices
+    there = exact_oracle(priced).policy(
+        np.append(1.0, -plan.cost_multipliers[0])
+    )  # planned from there, at these prices
     assert there.mode[0, down] == fix
     again = conrl.load_policy(path, mdp)
     assert conrl.evaluate(mdp, again).reward == pytest.approx(plan.reward, abs=1e-6)

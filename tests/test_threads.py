@@ -51,7 +51,15 @@ def bits(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype.str, value.tobytes()
     if isinstance(value, conrl.Plan):
-        numbers = value.reward, value.costs, value.objective, value.bound, value.prices, value.weights
+        numbers = (
+            value.reward,
+            value.costs,
+            value.objective,
+            value.bound,
+            value.multipliers,
+            value.prices,
+            value.weights,
+        )
         return bits([*numbers, value.status, value.iterations, bits(value.mixture), bits(value.policy)])
     if isinstance(value, conrl.Mixture):
         return bits([value.weights, *value.policies])

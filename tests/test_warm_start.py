@@ -95,7 +95,7 @@ def test_a_warm_plan_is_the_cold_one(spec: Any, seed: int, size: float, bonus: b
     warm = CG.plan(other, problem, start)
     assert warm.status == cold.status == "optimal"
     rows = rows_of(mdp, problem)
-    multipliers = np.concatenate((warm.prices, warm.floor_prices)).sum()
+    multipliers = warm.multipliers.sum()
     room = 1e-9 * max(1.0, float(np.abs(rows.bound).max(initial=0.0)), float(np.abs(other.pay).max())) * multipliers
     assert abs(warm.objective - cold.objective) <= 1e-8 * scale_of(cold) + 4.0 * room
     assert_optimal(other, problem, warm, 1e-9 + 4.0 * room)

@@ -44,6 +44,7 @@ _NAMES = {
     "model.transform": "single_episode",
     "oracles": "A2C A2CSettings",
     "planners": "ColumnGeneration ConvexProgram Feasibility FleetPlan Frontier Lagrangian LinearProgram Plan",
+    "planners.sensitivity": "Sensitivity",
     "planning": "plan",
     "planners.frontier": "frontier",
     "planners.slack": "feasibility",
@@ -116,6 +117,7 @@ __all__ = [  # spelt out: type checkers read no other
     "RunError",
     "SafeConRL",
     "ScaledBonus",
+    "Sensitivity",
     "Simulation",
     "SparsePolicy",
     "SpecError",
@@ -208,6 +210,7 @@ if TYPE_CHECKING:
         Plan,
     )
     from conrl.planners.frontier import frontier
+    from conrl.planners.sensitivity import Sensitivity
     from conrl.planners.slack import feasibility
     from conrl.planning import plan
     from conrl.policy import Deterministic, Null, Policy, SparsePolicy

@@ -1,9 +1,9 @@
 """Places of a model where nobody can be, by the model, and what a saved policy says of them.
 
 A plan says what to do at every step (from 0) and in every state that some policy comes to. A running system may be
-elsewhere: an outage at hour 0. There, a policy file has the action that is best under the plan's prices: of one
-backward induction of the same model in the direction (1, floor prices - prices), from everywhere. Where the model does
-not say what follows, or the plan has no such prices, it has nothing.
+elsewhere: an outage at hour 0. There, a policy file has the action that is best under the plan's multipliers: of one
+backward induction of the same model in the direction (1, those of floors - those of limits), from everywhere. Where the
+model does not say what follows, or the plan has no such multipliers, it has nothing.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ def stand_ins(plan: Any) -> tuple[Int, Int] | None:
 
 
 def _direction(plan: Any) -> Float | None:
-    """[1+d]: reward, and each cost at its price; None where the prices are not of costs."""
+    """[1+d]: reward, and each cost at its multiplier; None where the multipliers are not of costs."""
     if plan.linear is None:
         return None
-    w = np.append(1.0, plan.floor_prices - plan.prices)
+    limits, floors = plan.cost_multipliers
+    w = np.append(1.0, floors - limits)
     return w if np.isfinite(w).all() else None
 
 

@@ -54,6 +54,7 @@ Examples:
   conrl plan mars-rover --set rock_reward=1 --limit crash=0.2 --out policy.png --out policy.csv
   conrl plan box --simulate 10000 --seed 1
   conrl plan pricing --deterministic --time-limit 10
+  conrl plan bidding --sensitivity
   conrl plan gymnasium:FrozenLake-v1 --horizon 50 --json
   conrl plan mars-rover --set rock_reward=1 --budget crash=100 --episodes 1000
   conrl plan model.csv --horizon 20 --start home --limit fuel=3
@@ -123,6 +124,7 @@ Exit code 3: no policy keeps the limits.""",
     show_default="one for each core",
     help="Of a large model, or a fleet; the plan is the same for any number.",
 )
+@click.option("--sensitivity", is_flag=True, help="What moving each limit would change, and how far that holds.")
 @click.option("--simulate", "played", type=click.IntRange(1, MOST_EPISODES), metavar="N", help="Play N episodes too.")
 @click.option(
     "--seed",
@@ -154,6 +156,7 @@ def plan(
     deterministic: bool,
     time_limit: float | None,
     threads: int | None,
+    sensitivity: bool,
     played: int | None,
     seed: int,
     out: tuple[Path, ...],
@@ -162,7 +165,8 @@ def plan(
 ) -> None:
     """The best policy of MODEL within its limits, and a proof of how good it is.
 
-    A table of reward, bound and gap, and of each cost against its limit with the price of that limit.
+    A table of reward, bound and gap, and of each cost against its limit with the shadow price of that limit: the gain
+    per unit, if it is loosened a little.
     A policy on a map is drawn as arrows.
     """
     load_kernels()
@@ -177,7 +181,9 @@ def plan(
         foreign |= {"--planner": planner != "column-generation"}
         refuse_for_fleet(model, foreign | one_model_only(given))
         shared = (limits, floors, per_step)
-        _plan_fleet(model, given["horizon"], shared, given["normalize"], tol, threads, played, seed, out, as_json)
+        _plan_fleet(
+            model, given["horizon"], shared, given["normalize"], tol, threads, sensitivity, played, seed, out, as_json
+        )
         return
     from conrl import drawing, planners, planning, problem
     from conrl import policy_map as play
@@ -225,7 +231,9 @@ def plan(
             drawing.save_figure(drawing.policy_figure(best), path)
         else:
             best.save(path)
-    record = plan_records.plan_record(str(log if model is None else model), best, simulation, risk)
+    with working("sensitivity"):
+        moved = best.sensitivity(threads) if sensitivity else None
+    record = plan_records.plan_record(str(log if model is None else model), best, simulation, risk, moved)
     one = "" if best.weights.size == 1 or isinstance(best.policy, Mixture) else MARKOV
     wrote = [f"wrote {path}{one if path.suffix in (*TABLES, JSON) else ''}" for path in out]
     show(as_json, record, lambda: [*plan_tables.plan_tables(record, best), *wrote])
@@ -238,6 +246,7 @@ def _plan_fleet(
     normalize: float | None,
     tol: float | None,
     threads: int | None,
+    sensitivity: bool,
     runs: int | None,
     seed: int,
     out: tuple[Path, ...],
@@ -249,6 +258,7 @@ def _plan_fleet(
     """
     from conrl import planning
     from conrl.cli import plan_records, plan_tables
+    from conrl.cli.terminal import working
     from conrl.envs.fleet_files import load_fleet
 
     for folder in out:
@@ -256,7 +266,9 @@ def _plan_fleet(
     fleet, names = load_fleet(file, horizon, *typed, normalize=normalize)
     best = planning.plan(fleet, tol=tol, threads=threads)
     simulation = None if runs is None else fleet.simulate(best, runs, seed)
-    record = plan_records.fleet_record(file, names, best, simulation)
+    with working("sensitivity"):
+        moved = best.sensitivity() if sensitivity else None
+    record = plan_records.fleet_record(file, names, best, simulation, moved)
     models = fleet.models or ()  # of a file, it has some
     parts = [best.parts(t) for t in range(len(models))]
     done = [(name, mdp, _together(all_of)) for name, mdp, all_of in zip(names, models, parts, strict=True)]

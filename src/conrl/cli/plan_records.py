@@ -14,7 +14,7 @@ from conrl.model import ConstrainedMDP
 from conrl.model.fleet_simulation import FleetSimulation
 from conrl.model.limits import read_step_limits, resolve_limits
 from conrl.model.tails import CHANCE, CVAR, Tail
-from conrl.planners import FleetPlan, Frontier, Plan
+from conrl.planners import FleetPlan, Frontier, Plan, Sensitivity
 from conrl.problem import Knapsack, Linear
 from conrl.simulation import SHOWN_QUANTILES, Simulation
 from conrl.theory.risk import BudgetRisk
@@ -39,8 +39,15 @@ def infeasible_record(error: InfeasibleError) -> Record:
     }
 
 
-def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: BudgetRisk | None = None) -> Record:
-    """A plan with its certificate and, where they were asked for, how often budgets are exceeded and a simulation."""
+def plan_record(
+    name: str,
+    plan: Plan,
+    simulation: Simulation | None,
+    risk: BudgetRisk | None = None,
+    sensitivity: Sensitivity | None = None,
+) -> Record:
+    """A plan with its certificate; where they were asked for, how often budgets are exceeded, a simulation, and what
+    moving limits would change."""
     mdp, linear = plan.mdp, plan.linear or Linear()
     limits = resolve_limits(linear.limits, mdp.cost_names, "limits")
     floors = resolve_limits(linear.floors, mdp.cost_names, "floors")
@@ -75,6 +82,8 @@ def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: Budg
         record["single_episodes"] = record["rows"][-len(tails) :]
     if plan.deterministic:
         record["deterministic"] = True
+    if sensitivity is not None:
+        record["sensitivity"] = [row._asdict() for row in sensitivity.rows]
     if risk is not None:
         record["budgets"] = _budgets_record(plan, risk)
     if simulation is not None:
@@ -85,7 +94,11 @@ def plan_record(name: str, plan: Plan, simulation: Simulation | None, risk: Budg
 
 
 def fleet_record(
-    name: str, models: Sequence[str], plan: FleetPlan, simulation: FleetSimulation | None = None
+    name: str,
+    models: Sequence[str],
+    plan: FleetPlan,
+    simulation: FleetSimulation | None = None,
+    sensitivity: Sensitivity | None = None,
 ) -> Record:
     """A plan of a fleet: the certificate, what is shared, and what the units of each type do and get."""
     fleet, names = plan.fleet, plan.fleet.cost_names
@@ -114,6 +127,8 @@ def fleet_record(
         "mixed": list(plan.mixed),
         "types": [_type_record(model, plan, t) for t, model in enumerate(models)],
     }
+    if sensitivity is not None:
+        record["sensitivity"] = [row._asdict() for row in sensitivity.rows]
     if simulation is not None:
         error = simulation.standard_error
         record["simulation"] = {

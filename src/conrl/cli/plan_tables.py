@@ -21,6 +21,7 @@ from conrl.model import ConstrainedMDP
 from conrl.model.tails import CHANCE
 from conrl.planners import Frontier, Plan
 from conrl.planners.basis import seen_steps
+from conrl.planners.sensitivity import DIFFERENCE
 from conrl.policy import Policy
 from conrl.policy_map import Play, policy_legend, policy_text, state_play, step_play
 from conrl.problem import Knapsack
@@ -45,6 +46,7 @@ def plan_tables(record: Record, plan: Plan) -> Parts:
     parts += _steps_tables(record.get("per_step", {}))
     if "single_episodes" in record:
         parts.append(_tails_table(record["single_episodes"]))
+    parts += _sensitivity_part(record.get("sensitivity"))
     budgets = {name: row for name, row in record.get("budgets", {}).items() if math.isfinite(row["budget"])}
     if budgets:
         parts.append(_budgets_table(budgets))
@@ -76,6 +78,7 @@ def fleet_tables(record: Record, done: Sequence[tuple[str, ConstrainedMDP, Mixtu
     if record["costs"]:
         parts += [_costs_table(record["costs"]), *_excess(record["rows"])]
     parts += _steps_tables(record["per_step"])
+    parts += _sensitivity_part(record.get("sensitivity"))
     names = list(record["costs"])
     shares = Numbers("model", "units", "policies", "reward", *names)
     for entry in types:
@@ -162,6 +165,24 @@ def _tails_table(rows: Sequence[Record]) -> Group:
     for row in rows:
         table.add_row(row["name"], precise(row["value"]), brief(row["price"]))
     return titled("the policy acts on what was spent so far", table)
+
+
+def _sensitivity_part(rows: Sequence[Record] | None) -> Parts:
+    """What moving each limit would change, and to where."""
+    if not rows:
+        return []
+    table = Numbers("limit", "gain", "up to", "loss", "down to", "can be met to", "one unit more")
+    steps = [row["name"] for row in rows if row["kind"] == DIFFERENCE]
+    for row in rows:
+        up, down, most = ("" if math.isnan(row[end]) else brief(row[end]) for end in ("gain_to", "loss_to", "tightest"))
+        if math.isinf(row["loss"]):
+            loss, down = "cannot be met", ""
+        else:
+            loss = brief(row["loss"])
+        up = "no end" if math.isinf(row["gain_to"]) else up
+        table.add_row(row["name"], brief(row["gain"]), up, loss, down, most, brief(row["one_more"]))
+    note = [Text(f"{', '.join(steps)}: no slopes, but what a whole unit more or less changes", "dim")] if steps else []
+    return [titled("per unit: the gain if a limit is loosened, the loss if it is tightened", table, note)]
 
 
 def _excess(rows: Sequence[Record]) -> Iterator[Text]:

@@ -24,7 +24,7 @@ about the posterior, and the posterior is about the log: not about what no log c
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +40,8 @@ from conrl.estimation.posterior import Posterior
 from conrl.model import ConstrainedMDP
 from conrl.planners import ColumnGeneration, Plan
 from conrl.planners.basis import Basis, leaning
-from conrl.planners.result import Checked, Confidence, split_prices
+from conrl.planners.result import Checked, Confidence
+from conrl.planners.sensitivity import Around, margins_of
 from conrl.planners.slack import feasibility
 from conrl.policy import Policy
 from conrl.problem import Linear, Problem, Rows
@@ -234,9 +235,8 @@ def _plan(cautious: Cautious, problem: Problem, best: Candidate, sure: Confidenc
     """A candidate as a plan of the estimate: one Markov policy, which is what was judged."""
     mdp, rows = cautious.mdp, cautious.rows
     value, rests_on = _value(cautious, best.policy)
-    assert best.plan.checked is not None
-    multipliers = best.plan.checked.multipliers
-    prices, floor_prices = split_prices(rows, multipliers, mdp.num_costs)
+    careful = margins_of(best.plan)  # limits are worth what they are where it was planned
+    assert isinstance(careful, Around)
     return Plan(
         mdp=mdp,
         problem=problem,
@@ -245,13 +245,13 @@ def _plan(cautious: Cautious, problem: Problem, best: Candidate, sure: Confidenc
         costs=value[1:],
         objective=float(value[0]),
         bound=None,
-        prices=prices,
-        floor_prices=floor_prices,
+        multipliers=best.plan.multipliers,
         iterations=best.plan.iterations,
         weights=np.ones(1),
         values=value[None],
         make_policy=lambda i: best.policy,
-        checked=Checked(rows, value[1 + rows.cost], np.zeros(rows.size), multipliers),
+        checked=Checked(rows, value[1 + rows.cost], np.zeros(rows.size)),
+        margins=replace(careful, names=rows.names),
         confidence=sure,
         basis=rests_on,
     )

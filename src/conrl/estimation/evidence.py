@@ -31,7 +31,8 @@ class Evidence:
     Args:
         counts: what was seen.
         episode: the number of the coming episode, from 1; logged ones count.
-        prices: [d], of the last plan: what one unit of each cost is worth in reward; None before there is one.
+        prices: [d], of the last plan: its multipliers, what one unit of each cost is worth in reward where it was
+            planned; None before there is one.
         model: the empirical model of the states seen, without bonus; made of the counts by default.
         better: [1+d]: 1 where more is hoped for, the reward and costs with a floor; -1 where less is, costs with a
             limit, which all have by default; 0 for costs with both.

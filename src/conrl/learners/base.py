@@ -321,7 +321,7 @@ class BaseLearner(ABC):
 
     @property
     def prices(self) -> Float | None:
-        """[d]: the multiplier or price of each limit behind the last decision; None where there is none."""
+        """[d]: the multiplier of each limit behind the last decision; None where there is none."""
         return None
 
     @property

@@ -196,7 +196,8 @@ class ConRL(ReplanningLearner):
         if self._plan is not None:
             self._start = self._plan.start
             if not isinstance(self._problem, ConcaveConvex):
-                self._prices = self._plan.prices - self._plan.floor_prices
+                limits, floors = self._plan.cost_multipliers
+                self._prices = limits - floors
 
     # -- budgets ------------------------------------------------------------------------------------------
 
@@ -270,7 +271,7 @@ class ConRL(ReplanningLearner):
     def _new_plan(self) -> Plan:
         """The plan of the coming episode."""
         self._plan = plan = self._plan_for(self._episodes + 1)
-        self._shown = None if isinstance(self._problem, ConcaveConvex) else plan.prices
+        self._shown = None if isinstance(self._problem, ConcaveConvex) else plan.cost_multipliers[0]
         return plan
 
     def _plan_for(self, k: int) -> Plan:

@@ -228,7 +228,9 @@ class PosteriorSampling(PlacesLearner):
 
     @property
     def prices(self) -> Float | None:
-        return None if self._plan is None or isinstance(self._problem, ConcaveConvex) else self._plan.prices
+        return (
+            None if self._plan is None or isinstance(self._problem, ConcaveConvex) else self._plan.cost_multipliers[0]
+        )
 
     def load_state(self, state: Arrays) -> None:
         super().load_state(state)

@@ -14,6 +14,7 @@ from conrl.planners.lagrangian import Lagrangian, Trace
 from conrl.planners.linear_program import LinearProgram
 from conrl.planners.registry import PLANNERS, PLUGINS, Planner, is_ours, make_planner, read_planner, register
 from conrl.planners.result import Plan
+from conrl.planners.sensitivity import Sensitivity
 from conrl.planners.verified import plan_of
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "LinearProgram",
     "Plan",
     "Planner",
+    "Sensitivity",
     "Trace",
     "is_ours",
     "make_planner",

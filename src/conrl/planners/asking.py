@@ -18,7 +18,7 @@ from conrl.model import ConstrainedMDP
 from conrl.planners.registry import Planner, is_ours
 from conrl.planners.result import MESSAGES, Checked, Plan, check_arrays
 from conrl.planners.single_episodes.planner import plan_episodes
-from conrl.planners.verified import KEPT, verified
+from conrl.planners.verified import KEPT, num_multipliers, verified
 from conrl.policy import SUM_TOLERANCE, Policy
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem
 
@@ -70,7 +70,9 @@ def _check_parts(planner: Planner, answer: Plan, problem: Problem) -> None:
     """Refuse a plan that has something else in the place of its parts."""
     model, n = answer.mdp, np.size(answer.weights) if isinstance(answer.weights, np.ndarray) else 0
     d = model.num_costs if isinstance(model, ConstrainedMDP) else 0
-    c = len(problem.constraints) if isinstance(problem, ConcaveConvex) else d
+    checked = answer.checked
+    count = checked.rows.size if isinstance(checked, Checked) else np.size(answer.multipliers)
+    count = len(problem.constraints) if isinstance(problem, ConcaveConvex) else count
     parts = {
         "mdp": (isinstance(model, ConstrainedMDP), "a model"),
         "status": (isinstance(answer.status, str) and answer.status in MESSAGES, f"one of {', '.join(MESSAGES)}"),
@@ -84,10 +86,9 @@ def _check_parts(planner: Planner, answer: Plan, problem: Problem) -> None:
         "costs": (_is_array(answer.costs, d), f"an array of {d} numbers"),
         "weights": (n > 0 and _is_array(answer.weights, n) and _is_lottery(answer.weights), "probabilities, sum 1"),
         "values": (_is_array(answer.values, n, 1 + d), f"an array of {n} x {1 + d} numbers"),
-        "prices": (_is_array(answer.prices, c) and bool(np.isfinite(answer.prices).all()), f"{c} finite numbers"),
-        "floor_prices": (
-            _is_array(answer.floor_prices, d) and bool(np.isfinite(answer.floor_prices).all()),
-            f"{d} finite numbers",
+        "multipliers": (
+            _is_array(answer.multipliers, count) and bool(np.isfinite(answer.multipliers).all()),
+            f"{count} finite numbers",
         ),
         "make_policy": (callable(answer.make_policy), "a function"),
         "checked": (answer.checked is None or isinstance(answer.checked, Checked), "Checked or None"),
@@ -121,12 +122,14 @@ def _judged(planner: Planner, answer: Plan, mdp: ConstrainedMDP, problem: Proble
         policies = [answer.make_policy(i) for i in range(answer.weights.size)]
     if wrong := [policy for policy in policies if not isinstance(policy, Policy)]:
         raise SpecError(f"{whose} whose make_policy makes {shown(wrong[0])}; expected a conrl.Policy")
-    prices = None if isinstance(problem, ConcaveConvex) else (answer.prices, answer.floor_prices)
     with theirs(f"{whose} whose policy cannot be evaluated"):
-        found = verified(mdp, problem, answer.weights, policies, answer.skip, prices)
+        found = verified(mdp, problem, answer.weights, policies, answer.skip)
     checked = found.checked
-    if checked is not None and answer.checked is not None and checked.rows.equals(answer.checked.rows):
-        checked = checked._replace(multipliers=answer.checked.multipliers)
+    multipliers = np.zeros(num_multipliers(mdp, problem))
+    if checked is not None and answer.checked is not None:  # of a problem that is the same or asks for more
+        multipliers = checked.rows.carry(answer.checked.rows, answer.multipliers)
+    elif answer.multipliers.size == multipliers.size:
+        multipliers = answer.multipliers
     objective = answer.objective if found.objective is None else found.objective
     if (broken := found.broken) and answer.status not in EXCEEDING:
         name, value = next(iter(broken.items()))
@@ -158,8 +161,7 @@ def _judged(planner: Planner, answer: Plan, mdp: ConstrainedMDP, problem: Proble
     if bound is not None and answer.status not in EXCEEDING:
         bought = 0.0
         if checked is not None:  # what exceeding limits within their allowance can be worth
-            over = np.maximum(checked.rows.sign * checked.value - checked.rows.bound, 0.0)
-            bought = float(checked.multipliers @ over)
+            bought = float(multipliers @ checked.excess)
         if not objective <= bound + KEPT * max(found.size[0], abs(objective)) + bought:
             raise SpecError(f"{whose} whose bound is {bound:.10g}; its own policy reaches {objective:.10g}")
         bound = max(bound, objective)
@@ -173,7 +175,10 @@ def _judged(planner: Planner, answer: Plan, mdp: ConstrainedMDP, problem: Proble
         bound=bound,
         values=found.values,
         make_policy=policies.__getitem__,
+        multipliers=multipliers,
         checked=checked,
+        columns=None,
+        margins=None,
         claimed_by=planner.name,
     )
 

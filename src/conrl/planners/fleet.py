@@ -32,7 +32,7 @@ from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict, Optimum
 from conrl.planners.feasibility import infeasible
 from conrl.planners.fleet_plan import FleetPlan, Mix, Split
-from conrl.planners.result import Checked, certify, split_prices, tolerance_of
+from conrl.planners.result import Checked, certify, tolerance_of
 from conrl.problem import Rows, as_problem
 
 
@@ -89,7 +89,6 @@ def _split(fleet: Fleet, best: Optimum, rows: Rows, tol: float, upper: Float, lo
     bound, closed = certify(best.bound, float(total[0]), tolerance, float(best.multipliers @ stated))
     status = "optimal" if closed else "iteration limit" if best.exhausted else "inaccurate"
     d, H = fleet.num_costs, fleet.horizon
-    prices, floor_prices = split_prices(rows, best.multipliers, oracle.num_costs)
     types = fleet.num_types
     by_type = np.zeros((types, 1 + d))
     np.add.at(by_type, fleet.member_type, counts[:, None] * value[:, : 1 + d])
@@ -100,19 +99,18 @@ def _split(fleet: Fleet, best: Optimum, rows: Rows, tol: float, upper: Float, lo
         reward=float(total[0]),
         costs=frozen(total[1 : 1 + d]),
         bound=bound,
-        prices=frozen(prices[:d]),
-        floor_prices=frozen(floor_prices[:d]),
+        multipliers=frozen(best.multipliers),
         iterations=best.asked,
         limits=frozen(upper),
         floors=frozen(lower),
         rewards=frozen(by_type[:, 0]),
         shares=frozen(by_type[:, 1:]),
         step_costs={name: frozen(total[1:][part]) for name, part in named},
-        step_prices={name: frozen(prices[part]) for name, part in named},
         rounding=_rounding(split, rows, points),
-        checked=Checked(rows, total[1 + rows.cost], stated, best.multipliers),
+        checked=Checked(rows, total[1 + rows.cost], stated),
         oracle=oracle,
         directions=best.directions,
+        columns=(best.weights, best.points),
         split=split,
     )
 

@@ -7,8 +7,9 @@ may exceed a limit by what these few units may cost more: `FleetPlan.rounding`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +23,12 @@ from conrl.model.fleet import Fleet
 from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.oracles import SumOracle
 from conrl.planners.basis import seen_steps
-from conrl.planners.result import MESSAGES, Checked, Row, limited_totals, rows_kept
+from conrl.planners.result import MESSAGES, Checked, Row, limited_totals, rows_kept, split_prices
 from conrl.policy import Deterministic, Policy
 from conrl.wording import line, totals, with_arguments
+
+if TYPE_CHECKING:
+    from conrl.planners.sensitivity import Sensitivity
 
 
 class Part(NamedTuple):
@@ -57,8 +61,10 @@ class FleetPlan(Displayed, Framed, Plotted):
     """The best policies found for the units of a fleet, with the certificate.
 
     `reward` and `costs` are expected totals of the whole fleet, `bound` a proven upper bound on the reward within the
-    limits, `gap` their difference. `prices[i]` >= 0 is the gain in reward per unit of limit i, `floor_prices[i]` the
-    loss per unit of floor i; `step_prices` the same of limits per step, by cost name. `shares` [types, d] is what each
+    limits, `gap` their difference. `prices[i]` >= 0 is the shadow price of limit i: the gain in reward per unit, if it
+    is loosened a little; `floor_prices[i]` the same of floor i, if it is lowered; `step_prices` of limits per step, by
+    cost name. They are computed when first read. `multipliers` [R] prove the bound; `sensitivity()` tells what
+    tightening costs too, and how far each holds. `shares` [types, d] is what each
     type (each unit, in a stack) is expected to spend and `rewards` [types] what it earns. `mixed` are the units that
     mix; every other has one deterministic policy. `policy(unit)` and `parts(type)` make the policies.
 
@@ -71,19 +77,18 @@ class FleetPlan(Displayed, Framed, Plotted):
     reward: float
     costs: Float  # [d]
     bound: float
-    prices: Float  # [d]
-    floor_prices: Float  # [d]
+    multipliers: Float  # [R]: they prove the bound
     iterations: int  # directions asked of the oracle
     limits: Float  # [d]: that it was planned for; inf for none
     floors: Float  # [d]
     rewards: Float  # [types]
     shares: Float  # [types, d]
     step_costs: dict[str, Float]  # expected costs of each step, of those limited so
-    step_prices: dict[str, Float]
     rounding: Float  # [R]: by how much rows may be exceeded if mixing units settle on one policy
     checked: Checked
     oracle: SumOracle
     directions: Float  # [n, 1 + ...]: of the columns
+    columns: tuple[Float, Float]  # their weights [n] and points [n, 1 + ...], as they were mixed
     split: Split
 
     def __repr__(self) -> str:
@@ -129,7 +134,44 @@ class FleetPlan(Displayed, Framed, Plotted):
     @property
     def rows(self) -> tuple[Row, ...]:
         """The limits, then the floors: value, bound, price, excess and allowance."""
-        return rows_kept(self.checked)
+        return rows_kept(self.checked, self._row_prices)
+
+    @property
+    def prices(self) -> Float:
+        """[d]: the shadow price of each limit."""
+        return self._split_prices[0][: self.fleet.num_costs]
+
+    @property
+    def floor_prices(self) -> Float:
+        """[d]: the shadow price of each floor."""
+        return self._split_prices[1][: self.fleet.num_costs]
+
+    @property
+    def step_prices(self) -> dict[str, Float]:
+        """[H] each: the shadow prices of limits per step, by cost name."""
+        fleet, H = self.fleet, self.fleet.horizon
+        prices = self._split_prices[0][fleet.num_costs :].reshape(-1, H)
+        return {fleet.cost_names[i]: prices[k] for k, i in enumerate(fleet.step_costs)}
+
+    @property
+    def _split_prices(self) -> tuple[Float, Float]:
+        return split_prices(self.checked.rows, self._row_prices, self.oracle.num_costs)
+
+    @cached_property
+    def _row_prices(self) -> Float:
+        """[R]: the gain in reward per unit of each row, loosened a little."""
+        from conrl.planners.sensitivity import margins_of  # above this layer: it plans
+
+        prices: Float = margins_of(self).prices()
+        return prices
+
+    def sensitivity(self) -> Sensitivity:
+        """What loosening and tightening each limit and floor would change, how far that holds, and what one whole unit
+        more is worth."""
+        from conrl.planners.sensitivity import margins_of  # above this layer: it plans
+
+        found: Sensitivity = margins_of(self).sensitivity()
+        return found
 
     @property
     def mixed(self) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ from conrl.model.mdp import need_model
 from conrl.model.tails import CHANCE, Tail
 from conrl.notebook import MOST_ROWS, Columns, Display, Displayed, Framed, Plotted
 from conrl.oracles import ModelOracle, exact_oracle
-from conrl.planners.allowance import Allowance
+from conrl.planners.allowance import FEASIBILITY, Allowance
 from conrl.planners.basis import seen_steps
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict, Met
@@ -67,7 +67,7 @@ class Frontier(Displayed, Framed, Plotted):
 
     @property
     def prices(self) -> Float:
-        """[n-1]: gain in reward per unit of the limit between neighbouring vertices; falling."""
+        """[n-1]: the shadow prices: gain in reward per unit of the limit between neighbouring vertices; falling."""
         return np.diff(self.rewards) / np.diff(self.limits)
 
     def reward(self, limit: float) -> float:
@@ -84,9 +84,12 @@ class Frontier(Displayed, Framed, Plotted):
         return infeasible(oracle, rows, conflict)
 
     def price(self, limit: float) -> float:
-        """The gain per unit of the limit just above it; 0 where the limit no longer binds."""
+        """The shadow price of the limit: the gain per unit just above it; 0 where it no longer binds.
+
+        A vertex within 1e-9 of the limit, in proportion, counts as at the limit.
+        """
         limit = _limit(limit)
-        at = int(np.searchsorted(self.limits, limit, side="right")) - 1
+        at = int(np.searchsorted(self.limits, limit + FEASIBILITY * abs(limit), side="right")) - 1
         if at < 0:
             self.reward(limit)
         return float(self.prices[at]) if at < self.limits.size - 1 else 0.0

@@ -26,8 +26,9 @@ With an exact oracle every iteration proves an upper bound on the best reward wi
 
     bound(lambda) = max_z [z_0 - lambda.(G z - h)] = support(1, -G'lambda) + lambda.h
 
-and the plan's `bound` is the least of them; its `prices` are the multipliers that prove it. With a Responder nothing is
-proven: `bound` is None and the prices are the average multipliers.
+and the plan's `bound` is the least of them; its `multipliers` are those that prove it. With a Responder nothing is
+proven: `bound` is None and the multipliers are the average ones. The plan's `prices` are those of the problem, found by
+an exact oracle when they are read.
 
 Nothing here promises to keep the limits: the status is "approximate", and `objective` may exceed `bound` (a negative
 gap) where the costs exceed the limits. Infeasible limits raise no InfeasibleError: the multipliers of the conflict grow
@@ -50,7 +51,7 @@ from conrl.oracles import A2C, Responder, Support, SupportOracle, exact_oracle
 from conrl.oracles.a2c import Fictitious
 from conrl.oracles.protocols import ModelOracle, Trained, Trainer
 from conrl.planners.allowance import Allowance
-from conrl.planners.result import Checked, Plan, check_arrays, split_prices
+from conrl.planners.result import Checked, Plan, check_arrays
 from conrl.policy import Policy
 from conrl.problem import Linear, Problem, Rows
 
@@ -172,7 +173,6 @@ class Lagrangian:
         means = np.array([c.mean for c in columns])
         value = weights @ means
         used = (weights @ np.array([c.point for c in columns]))[1 + rows.cost]
-        prices, floor_prices = split_prices(rows, best, model.num_costs)
         return Plan(
             mdp=model,
             problem=problem,
@@ -181,15 +181,14 @@ class Lagrangian:
             costs=value[1:],
             objective=float(weights @ np.array([c.point[0] for c in columns])),
             bound=bound,
-            prices=prices,
-            floor_prices=floor_prices,
+            multipliers=best,
             iterations=self.iterations + (self.returns == "average-multiplier"),
             weights=weights,
             values=means,
             make_policy=lambda i: columns[i].policy,
             trace=trace,
             start=self._remember(rows, end, done + self.iterations, oracle.learned()),
-            checked=Checked(rows, used, allowance.stated, best),
+            checked=Checked(rows, used, allowance.stated),
         ).of(mdp)
 
     def _steps(self, done: int) -> Float:

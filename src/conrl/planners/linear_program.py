@@ -41,7 +41,7 @@ from conrl.oracles import ModelOracle, SupportOracle, WithNullAction, exact_orac
 from conrl.planners.allowance import Allowance
 from conrl.planners.column_generation.planner import ColumnGeneration
 from conrl.planners.feasibility import find_conflict, infeasible
-from conrl.planners.result import Checked, Plan, certify, split_prices, tolerance_of
+from conrl.planners.result import Checked, Plan, certify, tolerance_of
 from conrl.policy import Policy
 from conrl.problem import Knapsack, Linear, Problem, Rows
 from conrl.stationary_policy import Stationary
@@ -139,7 +139,6 @@ class LinearProgram:
         bound = asked.support(direction).value + float(multipliers @ rows.bound)
         bound += allowance.outward(reward, multipliers, tolerance)
         bound, proven = certify(bound, solution.objective, tolerance, float(multipliers @ allowance.stated))
-        prices, floor_prices = split_prices(rows, multipliers, mdp.num_costs)
         return Plan(
             mdp=mdp,
             problem=problem,
@@ -148,14 +147,13 @@ class LinearProgram:
             costs=solution.value[1:],
             objective=solution.objective,
             bound=bound,
-            prices=prices,
-            floor_prices=floor_prices,
+            multipliers=multipliers,
             iterations=solution.iterations,
             weights=np.ones(1),
             values=solution.played[None],
             make_policy=lambda i: solution.policy,
             skip=solution.skip,
-            checked=Checked(rows, solution.used, allowance.stated, multipliers),
+            checked=Checked(rows, solution.used, allowance.stated),
         ).of(own)
 
     def _within(self, oracle: ModelOracle, rows: Rows, null: bool, bound: Float, aim: Float) -> _Solution:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from conrl.policy import Policy
 from conrl.policy_file import LEAST_SKIP, file_of
 from conrl.problem import Knapsack, Linear, Problem, Rows
 from conrl.wording import percent, totals, with_arguments
+
+if TYPE_CHECKING:
+    from conrl.planners.sensitivity import Sensitivity
 
 SAME = 1e-9  # of the size of a total: one policy and a mixture that differ by no more have the same value
 SUM_ROUNDING = 1e-12  # in proportion to the objective: what its own sum may be off by
@@ -55,7 +58,7 @@ class Row(NamedTuple):
     name: str  # such as "crash <= 0.3"
     value: float  # the expected total, as it was planned: in the best case, where the model carries a bonus
     bound: float
-    price: float  # >= 0
+    price: float  # >= 0: the gain per unit, if the bound is loosened a little
     excess: float  # >= 0: by how much the value is above a limit, or below a floor
     allowance: float  # the largest excess that counts as kept (`conrl.planners.allowance`)
 
@@ -83,15 +86,18 @@ class Checked(NamedTuple):
     rows: Rows
     value: Float  # [R]
     allowance: Float  # [R]
-    multipliers: Float  # [R]
+
+    @property
+    def excess(self) -> Float:
+        """[R]: by how much each row is exceeded; 0 if it is kept."""
+        signed = self.rows.sign * self.rows.bound
+        return np.maximum(self.rows.sign * (self.value - signed), 0.0)
 
 
-def rows_kept(checked: Checked) -> tuple[Row, ...]:
-    """Each row with its value and by how much it is exceeded."""
-    rows, values, allowances, multipliers = checked
-    signed = rows.sign * rows.bound
-    excess = np.maximum(rows.sign * (values - signed), 0.0)
-    columns = (values, signed, multipliers, excess, allowances)
+def rows_kept(checked: Checked, prices: Float) -> tuple[Row, ...]:
+    """Each row with its value, its price and by how much it is exceeded."""
+    rows = checked.rows
+    columns = (checked.value, rows.sign * rows.bound, prices, checked.excess, checked.allowance)
     return tuple(Row(n, *map(float, row)) for n, row in zip(rows.names, zip(*columns, strict=True), strict=True))
 
 
@@ -117,14 +123,21 @@ class Plan(Displayed, Framed, Plotted):
 
     `reward` and `costs` are the exact expected totals of `policy` under the mean model, without bonus; `objective`
     is what was maximised (optimistic if the model carries a bonus) and `bound` a proven upper bound on it, so that
-    `gap` is the most the plan can fall short of the optimum. `prices[i]` >= 0 is the gain in the objective per unit
-    of limit i (`Linear`, `Knapsack`) or of slack in constraint i (`ConcaveConvex`), `floor_prices[i]` >= 0 the loss
-    per unit of floor i. `skip` is the probability of the null action for a whole episode (`Knapsack`): `reward` and
-    `costs` count such episodes as zero, `policy` and `mixture` are what is played in the others. `trace`, where the
-    planner keeps one, holds its iterations. `start` is everything the planner wants to remember until it plans for a
-    similar model: pass it to the next `plan`. `rows` lists every limit and floor with its value and by how much it is
-    exceeded: at most rounding, or the status says so. If `deterministic`, the plan is one deterministic policy, its
-    `bound` is on such policies only, and its prices are those of the best mixture.
+    `gap` is the most the plan can fall short of the optimum. `multipliers` >= 0, one for each row (of a `ConcaveConvex`
+    problem, for each constraint), prove the bound.
+
+    `prices[i]` >= 0 is the shadow price of limit i: the gain in the best objective per unit, if the limit is loosened a
+    little; `floor_prices[i]` the same of floor i, if it is lowered. They belong to the problem and not to the planner,
+    and are computed exactly when first read. Of `Knapsack` they are per unit of what one episode may cost; of
+    `ConcaveConvex` the multipliers themselves, which at a corner are anything between its two slopes. `sensitivity()`
+    tells what tightening costs too, and how far each holds.
+
+    `skip` is the probability of the null action for a whole episode (`Knapsack`): `reward` and `costs` count such
+    episodes as zero, `policy` and `mixture` are what is played in the others. `trace`, where the planner keeps one,
+    holds its iterations. `start` is everything the planner wants to remember until it plans for a similar model: pass
+    it to the next `plan`. `rows` lists every limit and floor with its value and by how much it is exceeded: at most
+    rounding, or the status says so. If `deterministic`, the plan is one deterministic policy, its `bound` is on such
+    policies only, and its multipliers and prices are those of the best mixture.
 
     `estimated` says what a plan of an estimated model rests on: its certificate is about that model, not about the
     world. `confidence`, of a plan that was made with `confidence=`, says how surely `policy` keeps the limits.
@@ -141,8 +154,7 @@ class Plan(Displayed, Framed, Plotted):
     costs: Float  # [d]
     objective: float
     bound: Any  # a number; None if the planner proves nothing
-    prices: Float  # [d], or one per constraint function
-    floor_prices: Float  # [d]
+    multipliers: Float  # [R], or one per constraint function: they prove the bound
     iterations: int  # directions asked of the oracle, or iterations of the solver
     weights: Float  # [n]: of the policies that are mixed
     values: Float = field(repr=False)  # [n, 1+d]: their exact value vectors, without bonus
@@ -155,6 +167,8 @@ class Plan(Displayed, Framed, Plotted):
     basis: Basis | None = field(default=None, repr=False)  # where the estimate alone does not tell it
     deterministic: bool = False  # one policy without a lottery; `bound` and `gap` are to the best of such policies
     claimed_by: str | None = None  # the planner that is not ours, whose own claim the bound is
+    columns: tuple[Float, Float] | None = field(default=None, repr=False)  # weights [n] and points [n, 1+D] as mixed
+    margins: Any = field(default=None, repr=False)  # who tells prices and sensitivity, where not the problem itself
 
     def __getstate__(self) -> dict[str, Any]:
         """For worker processes: the policies themselves instead of the way to make them."""
@@ -196,7 +210,49 @@ class Plan(Displayed, Framed, Plotted):
     @property
     def rows(self) -> tuple[Row, ...]:
         """The limits, then the floors (`Linear`, `Knapsack`): value, bound, price, excess and allowance."""
-        return () if self.checked is None else rows_kept(self.checked)
+        return () if self.checked is None else rows_kept(self.checked, self._row_prices)
+
+    @property
+    def prices(self) -> Float:
+        """[d]: the shadow price of each limit; of a `ConcaveConvex` problem, the multiplier of each constraint."""
+        return self._row_prices if self.checked is None else self._by_cost(self._row_prices)[0]
+
+    @property
+    def floor_prices(self) -> Float:
+        """[d]: the shadow price of each floor."""
+        return self._by_cost(self._row_prices)[1]
+
+    @property
+    def cost_multipliers(self) -> tuple[Float, Float]:
+        """[d] each: the multipliers of the limits and of the floors."""
+        return self._by_cost(self.multipliers)
+
+    @cached_property
+    def _row_prices(self) -> Float:
+        """[R]: the gain in the best objective per unit of each row, loosened a little."""
+        if self.checked is None:
+            return self.multipliers
+        from conrl.planners.sensitivity import margins_of  # above this layer: it plans
+
+        prices: Float = margins_of(self).prices()
+        return prices
+
+    def sensitivity(self, threads: int | None = None) -> Sensitivity:
+        """What loosening and tightening each limit and floor would change, how far that holds, and what one whole unit
+        more is worth. `threads` as in `conrl.plan`."""
+        from conrl.planners.sensitivity import margins_of  # above this layer: it plans
+
+        found: Sensitivity = margins_of(self, threads).sensitivity()
+        return found
+
+    def _by_cost(self, of_rows: Float) -> tuple[Float, Float]:
+        """[d] each: what rows [R] have, by the cost of limits and of floors; 0 where there is none."""
+        d = self.mdp.num_costs
+        if self.checked is None:
+            return np.zeros(d), np.zeros(d)
+        rows = self.checked.rows  # those of single steps and episodes are on further costs
+        limits, floors = split_prices(rows, of_rows, max(rows.cost.tolist(), default=-1) + 1 + d)
+        return limits[:d], floors[:d]
 
     def of(self, mdp: ConstrainedMDP) -> Plan:
         """The plan as one of `mdp`, where it was made in a model with more costs than it asks about."""
@@ -207,8 +263,6 @@ class Plan(Displayed, Framed, Plotted):
             self,
             mdp=mdp,
             costs=self.costs[:d],
-            prices=self.prices[:d],
-            floor_prices=self.floor_prices[:d],
             values=self.values[:, : 1 + d],
         )
 

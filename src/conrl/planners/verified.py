@@ -44,7 +44,7 @@ class Verified(NamedTuple):
         """Each row and constraint that is exceeded by more than rounding, with its value or excess."""
         found = {f"constraint {j + 1} <= 0": float(x) for j, x in enumerate(self.excess) if not x <= 0.0}
         if self.checked is not None:
-            rows, value, allowance, _ = self.checked
+            rows, value, allowance = self.checked
             over = ~(rows.sign * value <= rows.bound + allowance)
             found |= {rows.names[i]: float(value[i]) for i in np.flatnonzero(over)}
         return found
@@ -56,7 +56,6 @@ def verified(
     weights: Float,
     policies: Sequence[Policy],
     skip: float = 0.0,
-    prices: tuple[Float, Float] | None = None,
 ) -> Verified:
     """Evaluate policies, and hold them against every row of the problem: limits, floors, and those of single steps."""
     model, rows = problem.bind(mdp)
@@ -74,13 +73,8 @@ def verified(
         objective, excess = _functions(model, problem, value)
         return Verified(values, value, objective, None, excess, size)
     own = 1 + rows.cost
-    multipliers = np.zeros(rows.size)
-    if prices is not None:  # of the model's costs; what a limit on a single step is worth, nobody says
-        told = np.flatnonzero(rows.cost < d)
-        upper, lower = (table[rows.cost[told]] for table in prices)
-        multipliers[told] = np.where(rows.sign[told] > 0.0, upper, lower)
     allowance = KEPT * np.maximum(np.abs(rows.bound), np.abs(model.pay).max(axis=0)[own])
-    checked = Checked(rows, value[own] - rows.sign * moved[own], allowance, multipliers)
+    checked = Checked(rows, value[own] - rows.sign * moved[own], allowance)
     none = np.zeros(0)
     return Verified(values[:, : 1 + d], value[: 1 + d], float(value[0] + moved[0]), checked, none, size[: 1 + d])
 
@@ -102,8 +96,7 @@ def plan_of(
     status: str = "approximate",
     *,
     skip: float = 0.0,
-    prices: ArrayLike | None = None,
-    floor_prices: ArrayLike | None = None,
+    multipliers: ArrayLike | None = None,
     start: Arrays | None = None,
     iterations: int = 0,
 ) -> Plan:
@@ -118,8 +111,8 @@ def plan_of(
             that exceeds limits that cannot be kept. A plan that exceeds a limit and says neither is refused by whoever
             asked for it.
         skip: the probability that a whole episode is skipped, in a `Knapsack` problem.
-        prices, floor_prices: for each cost (each constraint of a `ConcaveConvex` problem), what a unit of the limit is
-            worth; by default 0.
+        multipliers: of each row of `problem.bind(mdp)` (each constraint of a `ConcaveConvex` problem), those that prove
+            the bound; by default 0. The plan's prices do not depend on them.
         start: what the planner wants to be told when it plans for a similar model; arrays by name.
         iterations: how many it took.
     """
@@ -130,13 +123,10 @@ def plan_of(
         raise SpecError(f"status is {shown(status)}; expected one of {', '.join(MESSAGES)}")
     if not is_number(skip) or not 0.0 <= skip <= 1.0 or (skip and not isinstance(problem, Knapsack)):
         raise SpecError(f"skip is {shown(skip)}; it must be a probability, of a Knapsack problem, and else 0")
-    d = mdp.num_costs
-    upper = _prices(prices, len(problem.constraints) if isinstance(problem, ConcaveConvex) else d, "prices")
-    lower = _prices(floor_prices, d, "floor_prices")
+    proof = _multipliers(multipliers, num_multipliers(mdp, problem))
     parts = parts_of(policy)
     weights, policies = np.array([part.weight for part in parts]), [part.policy for part in parts]
-    told = None if isinstance(problem, ConcaveConvex) else (upper, lower)
-    found = verified(mdp, problem, weights, policies, float(skip), told)
+    found = verified(mdp, problem, weights, policies, float(skip))
     objective = float(found.value[0]) if found.objective is None else found.objective
     return Plan(
         mdp=mdp,
@@ -146,8 +136,7 @@ def plan_of(
         costs=found.value[1:],
         objective=objective,
         bound=bound,
-        prices=upper,
-        floor_prices=lower,
+        multipliers=proof,
         iterations=iterations,
         weights=weights,
         values=found.values,
@@ -158,11 +147,16 @@ def plan_of(
     )
 
 
-def _prices(given: Any, count: int, what: str) -> Float:
+def num_multipliers(mdp: ConstrainedMDP, problem: Problem) -> int:
+    """How many multipliers a plan has: one for each row or constraint."""
+    return len(problem.constraints) if isinstance(problem, ConcaveConvex) else problem.bind(mdp)[1].size
+
+
+def _multipliers(given: Any, count: int) -> Float:
     """[count]: what was given, or zeros."""
     if given is None:
         return np.zeros(count)
-    prices = np.array(float_array(given, what))
-    if prices.shape != (count,) or not (np.isfinite(prices) & (prices >= 0.0)).all():
-        raise SpecError(f"{what} is {shown(given)}; expected {count} numbers, none below 0")
-    return prices
+    multipliers = np.array(float_array(given, "multipliers"))
+    if multipliers.shape != (count,) or not (np.isfinite(multipliers) & (multipliers >= 0.0)).all():
+        raise SpecError(f"multipliers is {shown(given)}; expected {count} numbers, none below 0")
+    return multipliers

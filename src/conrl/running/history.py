@@ -222,7 +222,9 @@ class History(Displayed, Framed, Plotted):
 
     @property
     def prices(self) -> Float | None:
-        """[K, d]: the multiplier or price of each limit that each episode was decided with; None if there were none."""
+        """[K, d]: the multiplier of each limit that each episode was decided with; None if there were none.
+
+        That of the plan's proof, or of the algorithm; at a corner not what loosening would gain (`Plan.prices`)."""
         return self._optional("prices")
 
     # -- against the optimum ------------------------------------------------------------------------------

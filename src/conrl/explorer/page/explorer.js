@@ -57,8 +57,8 @@ class Explorer {
 
   pictures(right, first) {
     const rows = this.dials.map((dial) => dial.r);
-    const prices = (this.program.solve(this.h) || { prices: [] }).prices;
-    const weight = (r) => (prices[r] || 0) * this.program.rows[r].unit;
+    const { duals } = this.program.solve(this.h) || { duals: [] };
+    const weight = (r) => (duals[r] || 0) * this.program.rows[r].unit;
     const order = [...rows].sort((a, b) => weight(b) - weight(a) || a - b);
     this.chosen = order[0];
     this.axes = order.slice(0, 2).sort((a, b) => a - b);
@@ -142,6 +142,7 @@ class Explorer {
 
   update(everything) {
     const answer = this.program.solve(this.h);
+    if (answer) answer.prices = this.program.prices(this.h, answer.duals);
     this.root.classList.toggle("impossible", answer === null);
     for (const dial of this.dials) dial.show(this.h[dial.r], answer);
     this.say(answer);

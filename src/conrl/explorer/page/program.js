@@ -3,11 +3,12 @@
 //
 //   maximise  sum_i w_i reward_i   subject to   sum_i w_i use_ri <= h_r,   sum_i w_i = 1,   w >= 0,
 //
-// by the simplex method on a dense table. Its dual values are the prices. Cuts and walls are what is proven about all
-// policies, held here or not: no reward above a cut, no policy at all beyond a wall.
+// by the simplex method on a dense table. Its dual values just beyond a limit are the prices. Cuts and walls are what is
+// proven about all policies, held here or not: no reward above a cut, no policy at all beyond a wall.
 
 const PIVOT = 1e-11; // a smaller entry is rounding
 const KEPT = 1e-9; // by how much of its unit a limit may be exceeded, as in Python
+const BEYOND = 1e-7; // of its unit, by which a limit is loosened to see its price
 const GREEDY = 300; // pivots by the steepest column; then by the first, which cannot go round in circles
 const MOST_PIVOTS = 20 * GREEDY; // but for rounding
 const EXACT = 1.1e-5; // of what the limits take of the reward, as in Python, and a tenth for rounding
@@ -31,7 +32,7 @@ class Program {
     [this.best, this.leastLoss] = [data.best, data.least_loss];
   }
 
-  // Weights, reward, uses and prices at limits h (Infinity for none); null if no mixture of the columns keeps them.
+  // Weights, reward, uses and dual values at limits h (Infinity for none); null if no mixture of the columns keeps them.
   solve(h) {
     const active = [];
     const right = [];
@@ -125,12 +126,22 @@ class Program {
     const total = weights.reduce((sum, [, w]) => sum + w, 0);
     weights.forEach((entry) => (entry[1] /= total));
     weights.sort((a, b) => b[1] - a[1] || a[0] - b[0]);
-    const prices = this.rows.map(() => 0);
+    const duals = this.rows.map(() => 0);
     active.forEach((r, i) => {
       const dual = T[m * width + this.n + i];
-      prices[r] = dual > 1e-9 ? (dual * unit) / this.rows[r].unit : 0;
+      duals[r] = dual > 1e-9 ? (dual * unit) / this.rows[r].unit : 0;
     });
-    return { weights, prices, reward: mean(weights, (i) => this.rewards[i]), uses: this.rows.map((_, r) => mean(weights, (i) => this.uses[i][r])) };
+    return { weights, duals, reward: mean(weights, (i) => this.rewards[i]), uses: this.rows.map((_, r) => mean(weights, (i) => this.uses[i][r])) };
+  }
+
+  // What a unit more of each limit gains, at first. At a corner the dual values are anything between two slopes; beyond
+  // it they are the slope.
+  prices(h, duals) {
+    return duals.map((dual, r) => {
+      if (dual === 0) return 0;
+      const loosened = h.map((bound, i) => (i === r ? bound + BEYOND * this.rows[r].unit : bound));
+      return this.solve(loosened).duals[r];
+    });
   }
 
   // No policy earns more within the limits; `whatever` the quantiles that are held.

@@ -23,7 +23,7 @@ from conrl.planners.column_generation.expressions import Expressions
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Conflict, Optimum
 from conrl.planners.feasibility import infeasible, separated
-from conrl.planners.result import Checked, Plan, check_arrays, split_prices
+from conrl.planners.result import Checked, Plan, check_arrays
 from conrl.problem import ConcaveConvex, Knapsack, Linear, Problem, Rows
 
 LARGEST_BOX = 8.0  # times what is needed: a larger box costs precision
@@ -68,12 +68,11 @@ class ColumnGeneration:
         if isinstance(problem, ConcaveConvex):
             box = _box(np.stack(oracle.box), start)
             best, relaxed = self._convex(oracle, problem, box, start, relax)
-            prices, checked = (best.multipliers, np.zeros(model.num_costs)), None
+            checked = None
         else:
             best, relaxed = self._linear(oracle, isinstance(problem, Knapsack), rows, start, relax)
             assert best.allowance is not None
-            prices = split_prices(rows, best.multipliers, model.num_costs)
-            checked = Checked(rows, (best.weights @ best.points)[1 + rows.cost], best.allowance, best.multipliers)
+            checked = Checked(rows, (best.weights @ best.points)[1 + rows.cost], best.allowance)
         status = "optimal" if best.converged else "iteration limit" if best.exhausted else "inaccurate"
         mean = best.weights @ best.means
         # Columns that skip the episode add up to `skip`, the others are the policies. If all skip, any policy will do.
@@ -95,8 +94,7 @@ class ColumnGeneration:
             costs=mean[1:],
             objective=best.objective,
             bound=best.bound,
-            prices=prices[0],
-            floor_prices=prices[1],
+            multipliers=best.multipliers,
             iterations=best.asked,
             weights=weights / weights.sum(),
             values=values,
@@ -104,6 +102,7 @@ class ColumnGeneration:
             skip=skip,
             start={name: frozen(array) for name, array in remembered.items()},
             checked=checked,
+            columns=(best.weights, best.points),
         ).of(mdp)
 
     def _linear(

@@ -18,7 +18,7 @@ from conrl.oracles.restricted import Whole
 from conrl.planners.column_generation.search import Conflict
 from conrl.planners.deterministic.tree import Clock, Report, Tree
 from conrl.planners.feasibility import Feasibility, extremes, infeasible
-from conrl.planners.result import Checked, Plan, split_prices
+from conrl.planners.result import Checked, Plan
 from conrl.policy import Deterministic
 from conrl.problem import Linear, Problem
 from conrl.wording import argument
@@ -79,7 +79,6 @@ def plan_deterministic(
     stated = tree.allowance.stated
     if not (rows.sign * value[1 + rows.cost] - rows.bound <= stated).all():
         raise RunError("the policy found breaks a limit by more than rounding; measure costs in units nearer to 1")
-    prices, floor_prices = split_prices(rows, mixture.multipliers, model.num_costs)
     bound = max(bound, float(value[0]))
     status = "optimal" if tree.is_closed else "time limit" if tree.is_open else "inaccurate"
     return Plan(
@@ -90,12 +89,11 @@ def plan_deterministic(
         costs=frozen(value[1:]),
         objective=float(value[0]),
         bound=bound,
-        prices=prices,
-        floor_prices=floor_prices,
+        multipliers=mixture.multipliers,
         iterations=tree.asked,
         weights=np.ones(1),
         values=value[None],
         make_policy=lambda i: policy,
-        checked=Checked(rows, value[1 + rows.cost], stated, mixture.multipliers),
+        checked=Checked(rows, value[1 + rows.cost], stated),
         deterministic=True,
     ).of(mdp)

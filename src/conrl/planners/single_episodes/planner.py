@@ -7,6 +7,7 @@ down for the bound (`conrl.model.counting`). Only rounding down proves that noth
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -14,12 +15,11 @@ from conrl._types import Arrays
 from conrl.errors import InfeasibleError, RunError
 from conrl.model import ConstrainedMDP
 from conrl.model.bracket import bracketed
-from conrl.model.counting import simplest
 from conrl.model.tails import CHANCE, NEVER, Tail
 from conrl.model.tracking import SafePart
 from conrl.planners.result import Checked, Plan
 from conrl.planners.single_episodes.conflicts import best_box
-from conrl.planners.single_episodes.never_price import never_price
+from conrl.planners.single_episodes.margins import EpisodeMargins, carried
 from conrl.planners.single_episodes.search import Asked, Box, Call, Found, Search, lifted, marginal
 from conrl.problem import Linear, Rows
 from conrl.spending import SpentPolicy
@@ -72,9 +72,12 @@ def _plan(search: Search, start: Arrays | None, relax: bool) -> Plan:
 def _best(search: Search, start: Arrays | None) -> Plan:
     """The plan of the best box."""
     plan = _told(search, best_box(search, start))
-    broken = [row for row in plan.rows if not row.excess <= row.allowance]
-    if broken and plan.status != "approximate":
-        raise RunError(f"rounding broke {broken[0].name} by {broken[0].excess:.3g}; measure costs in other units")
+    known = plan.checked
+    if known is not None and plan.status != "approximate" and (known.excess > known.allowance).any():
+        worst = int(np.argmax(known.excess - known.allowance))
+        raise RunError(
+            f"rounding broke {known.rows.names[worst]} by {known.excess[worst]:.3g}; measure costs in other units"
+        )
     return plan
 
 
@@ -95,7 +98,7 @@ def _relaxed(search: Search, start: Arrays | None) -> Plan:
         at = [round(share * (len(options) - 1)) for options in search.candidates]
         ranges = tuple((k, k) for k in at)
         plan = search.plan(ranges, start, relax=True)
-        worst = max((row.excess for row in plan.rows), default=0.0)
+        worst = 0.0 if plan.checked is None else float(plan.checked.excess.max(initial=0.0))
         if worst < least:
             best, least = search.boxed(ranges, plan), worst
     assert best is not None
@@ -116,6 +119,8 @@ def _told(search: Search, found: Found) -> Plan:
         proven = bound if status == "approximate" else max(bound, inner.objective)
     if status == "optimal" and proven is not None and proven - inner.objective > search.tolerance(box):
         status = "inaccurate"
+    checked = _checked(search, box)
+    proof = carried(search, inner, inner.multipliers) if checked is not None else inner.multipliers
     return replace(
         inner.of(search.asked.user),
         problem=search.asked.problem,
@@ -123,8 +128,16 @@ def _told(search: Search, found: Found) -> Plan:
         bound=proven,
         iterations=asked,
         make_policy=lambda i: SpentPolicy.of(tracked, lifted(part, inner.component(i)), reached),
-        checked=_checked(search, box),
+        multipliers=np.append(proof, np.zeros(len(search.nevers))),  # what is never exceeded is no row, but left out
+        checked=checked,
+        columns=None,
+        margins=EpisodeMargins(search, box, partial(_again, search.asked)),
     )
+
+
+def _again(asked: Asked, problem: Linear) -> Plan:
+    """The plan of another problem in the same model."""
+    return plan_episodes(asked.plan, asked.user, problem, None, False, asked.tol)
 
 
 def _checked(search: Search, box: Box) -> Checked | None:
@@ -135,27 +148,25 @@ def _checked(search: Search, box: Box) -> Checked | None:
     d, names = search.asked.mdp.num_costs, list(search.asked.mdp.cost_names)
     rows, counter = known.rows, search.tracked.counter
     own = rows.cost < d
-    lines: list[tuple[int, float, float, float, float, float]] = [
-        (int(c), float(s), float(b), float(v), float(a), float(m))
-        for c, s, b, v, a, m in zip(*(x[own] for x in (rows.cost, rows.sign, rows.bound, *known[1:])), strict=True)
+    lines: list[tuple[int, float, float, float, float]] = [
+        (int(c), float(s), float(b), float(v), float(a))
+        for c, s, b, v, a in zip(*(x[own] for x in (rows.cost, rows.sign, rows.bound, *known[1:])), strict=True)
     ]
     extra = {int(c): r for r, c in enumerate(rows.cost.tolist()) if c >= d}
 
-    def add(tail: Tail, value: float, allowance: float, price: float) -> None:
-        lines.append((len(names), 1.0, tail.bound, value, allowance, price))
+    def add(tail: Tail, value: float, allowance: float) -> None:
+        lines.append((len(names), 1.0, tail.bound, value, allowance))
         names.append(tail.quantity(search.asked.mdp.cost_names))
 
     for j, (tail, column) in enumerate(zip(search.chances, search.crossings, strict=True)):
         r = extra[d + j]
-        add(tail, float(known.value[r]) + column.offset, float(known.allowance[r]), float(known.multipliers[r]))
-    allowances = search.allowances(box.plan)
-    for j, (tail, value, allowance) in enumerate(zip(search.cvars, box.values, allowances, strict=True)):
-        r = extra[d + len(search.chances) + j]
-        add(tail, value, float(allowance), float(known.multipliers[r]) * float(1 - simplest(tail.share)))
+        add(tail, float(known.value[r]) + column.offset, float(known.allowance[r]))
+    for tail, value, allowance in zip(search.cvars, box.values, search.allowances(box.plan), strict=True):
+        add(tail, value, float(allowance))
     for tail in search.nevers:
         i = counter.place(tail.cost)
         totals, p = marginal(search.tracked.totals, box.ends, i)
         most = float(totals[int(np.flatnonzero(p > 0.0)[-1])] * counter.units[i])
-        add(tail, most, tail.rounding, never_price(search, tail, box))
-    cost, sign, bound, values, allowed, prices = (np.array(column) for column in zip(*lines, strict=True))
-    return Checked(Rows(cost.astype(np.int64), sign, bound, tuple(names)), values, allowed, prices)
+        add(tail, most, tail.rounding)
+    cost, sign, bound, values, allowed = (np.array(column) for column in zip(*lines, strict=True))
+    return Checked(Rows(cost.astype(np.int64), sign, bound, tuple(names)), values, allowed)
