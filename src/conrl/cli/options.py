@@ -89,10 +89,8 @@ def _share(text: str) -> float:
     return _real(re.sub(r"\s*%$", "e-2", text))
 
 
-class Share(click.ParamType):
+class Share(click.types.FloatParamType):
     """A probability as the value of an option: 0.95, or 95%."""
-
-    name = "float"
 
     def convert(self, value: Any, option: click.Parameter | None, context: click.Context | None) -> float:
         try:
