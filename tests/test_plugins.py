@@ -586,8 +586,9 @@ def test_a_report_compares_with_a_model_that_takes_no_horizon(tmp_path: Path) ->
     best = conrl.plan(fixed(slip=0.2)).reward
     for name in ("fixed", "taking"):
         assert found[name].unknown == ""
-        assert found[name].optimum is not None
-        assert found[name].optimum.reward == best
+        optimum = found[name].optimum
+        assert optimum is not None
+        assert optimum.reward == best
 
 
 @pytest.mark.parametrize(
