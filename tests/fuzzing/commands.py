@@ -42,6 +42,9 @@ TOTALS = (
     "crash=-1",
     "crash=nan",
     "crash=inf",
+    "crash<=1",
+    "fuel>=1",
+    "crash=1,fuel=2",
     "=1",
 )
 VALUES: dict[str, tuple[str, ...]] = {
@@ -65,6 +68,7 @@ VALUES: dict[str, tuple[str, ...]] = {
         "corner>0:2",
         "repairs>1:0.1",
         "energy>12:0.5",
+        "repairs>1:5%",
         "crash>0",
         "crash:0.1",
         "crash>nan:0.1",
@@ -156,6 +160,8 @@ def values_of(option: click.Option) -> tuple[str, ...]:
         return INTEGERS
     if isinstance(kind, click.FloatRange) or kind is click.FLOAT:
         return FLOATS
+    if kind.name == "probability":
+        return (*FLOATS, "95%", "5e-1 %", "%", "nan%")
     if isinstance(kind, click.Choice):
         return (*map(str, kind.choices), "x")
     raise LookupError(f"{name} takes {kind.name}: say in VALUES what to try")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from conrl.cli.command import Command, load_kernels, show
-from conrl.cli.options import Share, as_json, assignments, floor, limit, repeated
+from conrl.cli.options import as_json, assignments, floor, limit, probability, repeated
 from conrl.errors import SpecError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ better in it than it is; use conrl plan --log LOG --confidence 0.95 for that."""
 @column
 @ignore
 @by_step
-@click.option("--level", type=Share(), default=0.95, show_default=True, help="Of the intervals.")
+@click.option("--level", type=probability, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--draws", type=click.IntRange(2, MOST_DRAWS), default=512, show_default=True, help="Models drawn.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the draws.")
 @as_json

@@ -14,7 +14,6 @@ from conrl.cli.command import Command, load_kernels, show
 from conrl.cli.logs import by_step, check_model_or_log, column, ignore, model_from_log
 from conrl.cli.logs import log as logged
 from conrl.cli.options import (
-    Share,
     chance,
     check_directory,
     check_files,
@@ -23,6 +22,7 @@ from conrl.cli.options import (
     model_options,
     never,
     one_model_only,
+    probability,
     read_amounts,
     read_criterion,
     read_limits,
@@ -88,7 +88,7 @@ Exit code 3: no policy keeps the limits.""",
 @column
 @ignore
 @by_step
-@click.option("--confidence", type=Share(), metavar="P", help="Keep the limits with this probability. Of --log.")
+@click.option("--confidence", type=probability, metavar="P", help="Keep the limits with this probability. Of --log.")
 @click.option("--use-unseen", is_flag=True, help="Use pairs that the log never has too. Of --confidence.")
 @model_options
 @floor

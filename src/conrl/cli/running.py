@@ -11,7 +11,7 @@ import click
 
 from conrl.cli.command import Command, load_kernels, show
 from conrl.cli.logs import column, ignore
-from conrl.cli.options import Share, as_json, read_amounts, read_bounds, repeated
+from conrl.cli.options import as_json, probability, read_amounts, read_bounds, repeated
 from conrl.errors import SpecError
 
 NOT_AS_PROMISED = 5  # exit code
@@ -109,7 +109,7 @@ not end keeps the others waiting.""",
 @click.argument("log", type=click.Path(path_type=Path))
 @column
 @ignore
-@click.option("--alpha", type=Share(), default=0.05, show_default=True, help="Probability of a false alarm, ever.")
+@click.option("--alpha", type=probability, default=0.05, show_default=True, help="Probability of a false alarm, ever.")
 @click.option(
     "--range", "ranges", help="Least and most that an episode can pay, NAME=LEAST,MOST.", **repeated(read_bounds)
 )
