@@ -89,14 +89,12 @@ def _share(text: str) -> float:
     return _real(re.sub(r"\s*%$", "e-2", text))
 
 
-class Share(click.types.FloatParamType):
-    """A probability as the value of an option: 0.95, or 95%."""
-
-    def convert(self, value: Any, option: click.Parameter | None, context: click.Context | None) -> float:
-        try:
-            return _share(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is not a number{_number_hint(str(value))}")
+def probability(text: object) -> float:
+    """The type of an option: 0.95, or 95%."""
+    try:
+        return _share(str(text))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a number{_number_hint(str(text))}") from None
 
 
 def _anything(text: str) -> Any:
@@ -207,7 +205,7 @@ parameter = click.option(
 )
 normalize = click.option(
     "--normalize",
-    type=Share(),
+    type=probability,
     metavar="X",
     help="Correct sums of probabilities in a model file that are within X of 1, such as 0.01.",
 )
