@@ -111,6 +111,14 @@ def test_nothing_is_asked_for_the_prices_of_ordinary_plans(monkeypatch: pytest.M
         assert np.array_equal(plan.prices[plan.checked.rows.cost], plan.multipliers)  # type: ignore[union-attr]
 
 
+def test_a_coarse_plan_has_exact_prices() -> None:
+    for seed in range(4):
+        mdp = random_model(seed, 12, 3, 10, 2)
+        limits = np.append(0.9 * conrl.plan(mdp, conrl.Linear()).costs[:1], 9.0)
+        fine, coarse = conrl.plan(mdp, limits), conrl.plan(mdp, limits, tol=1e-2)
+        assert coarse.prices == pytest.approx(fine.prices, rel=1e-6, abs=1e-9)
+
+
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("money", [1e-6, 1.0, 1e6])
 def test_units_change_prices_in_proportion(unit: float, money: float) -> None:

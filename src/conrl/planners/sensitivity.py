@@ -17,7 +17,7 @@ chord is the edge, and z its end, being the best for another slope as well (Dink
 
 What counts as h. v(h) is known to a gap, which is left to the chords. A point that uses more or less than h by no more
 than the row's allowance (`conrl.planners.allowance`) is at h, and the chord begins there: an edge no wider than that
-has no slope.
+has no slope. Of several rows, an edge that gains less than `TOL` in all may be missed.
 """
 
 from __future__ import annotations
@@ -99,13 +99,15 @@ class Margins(Protocol):
 class Around:
     """The margins of linear rows, by column generation.
 
-    `columns`: the weights and points that are mixed, if the multipliers are those of this mixture.
+    `columns`: the weights and points that are mixed, if they are an optimum, to `TOL`, with these multipliers and this
+    bound. Else it is found anew.
     """
 
     model: ConstrainedMDP | Fleet
     problem: Problem | None  # None of a fleet
     checked: Checked
     multipliers: Float  # [R]
+    bound: float
     columns: tuple[Float, Float] | None = None
     start: Arrays | None = None
     threads: int | None = None
@@ -116,7 +118,7 @@ class Around:
         if self.columns is not None and (not self.multipliers.any() or self._unique(*self.columns)):
             return self.multipliers
         near = self._near()
-        binds = near.best.multipliers > 0.0
+        binds = near.multipliers > 0.0
         return np.array([near.edge(r, 1.0).slope if binds[r] else 0.0 for r in range(binds.size)])
 
     def sensitivity(self) -> Sensitivity:
@@ -150,7 +152,13 @@ class Around:
         oracle = exact_oracle(model, self.threads)
         if isinstance(self.problem, Knapsack):  # an episode may be skipped
             oracle = WithNullAction(oracle)
-        return _Near(oracle, self.checked.rows, self.start)
+        rows, _, allowance = self.checked
+        if self.columns is not None:
+            return _Near(oracle, rows, *self.columns, self.multipliers, self.bound, allowance)
+        a = np.eye(1 + oracle.num_costs)[0]
+        best = maximise(oracle, a, rows, tol=TOL, start=self.start, relax=True)
+        assert best.allowance is not None
+        return _Near(oracle, rows, best.weights, best.points, best.multipliers, best.bound, best.allowance)
 
 
 class _Edge(NamedTuple):
@@ -162,17 +170,25 @@ class _Edge(NamedTuple):
 
 
 class _Near:
-    """v around the limits."""
+    """v around the limits, from the optimum within them on."""
 
-    def __init__(self, oracle: SupportOracle, rows: Rows, start: Arrays | None) -> None:
+    def __init__(
+        self,
+        oracle: SupportOracle,
+        rows: Rows,
+        weights: Float,
+        points: Float,
+        multipliers: Float,
+        bound: float,
+        allowance: Float,
+    ) -> None:
         self.oracle, self.rows, self.columns = oracle, rows, Met()
         self.a, self.G = np.eye(1 + oracle.num_costs)[0], rows.matrix(oracle.num_costs)
-        self.best = maximise(oracle, self.a, rows, tol=TOL, columns=self.columns, start=start, relax=True)
-        assert self.best.allowance is not None
-        self.allowance = self.best.allowance
-        self.gain = self.best.objective
+        self.multipliers, self.allowance = multipliers, allowance
+        self.gain = float(weights @ points[:, 0])
+        self.doubt = max(bound - self.gain, 0.0)
         # What is used above a bound, within its allowance or as it cannot be kept, is the bound.
-        self.h = np.maximum(rows.bound, self.G @ (self.best.weights @ self.best.points))
+        self.h = np.maximum(rows.bound, self.G @ (weights @ points))
 
     def margin(self, r: int, name: str) -> Margin:
         """Both slopes of a row."""
@@ -190,11 +206,10 @@ class _Near:
         """The edge of v along row r, loosened (side +1) or tightened (-1)."""
         g, others = self.G[r], self.rows.at(self.h).select(np.arange(self.h.size) != r)
         start, gain = float(self.h[r]), self.gain
-        doubt = self.best.bound - self.best.objective
         far = self._best(self.a if side > 0.0 else -g, others)
         end, top = self._place(far, g)
         last = end
-        if side * (end - start) <= self.allowance[r] or (side > 0.0 and top - gain <= doubt):
+        if side * (end - start) <= self.allowance[r] or (side > 0.0 and top - gain <= self.doubt):
             return _Edge(0.0, np.inf, last) if side > 0.0 else _Edge(np.inf, start, start)
         slope = 0.0
         for _ in range(MOST_CHORDS):
@@ -202,7 +217,7 @@ class _Near:
             found = self._best(self.a - slope * g, others)
             use, reward = self._place(found, g)
             above = reward - gain - slope * (use - start)
-            if not above > doubt + found.bound - found.objective + self._bought(found, others):
+            if not above > self.doubt + found.bound - found.objective + self._bought(found, others):
                 break
             if side * (use - start) <= self.allowance[r]:
                 start, gain = use, reward
@@ -231,14 +246,21 @@ def margins_of(plan: Plan | FleetPlan, threads: int | None = None) -> Margins:
     """Who tells the margins of a plan; of a fleet's with the threads that it was planned with."""
     if isinstance(plan, FleetPlan):
         start, threads = {"directions": plan.directions, "multipliers": plan.multipliers}, plan.oracle.threads
-        return Around(plan.fleet, None, plan.checked, plan.multipliers, plan.columns, start, threads)
+        return Around(plan.fleet, None, plan.checked, plan.multipliers, plan.bound, _settled(plan), start, threads)
     if plan.margins is not None:
         known: Margins = plan.margins
         return known
     if plan.checked is None:
         raise SpecError("sensitivity is of limits and floors, not of constraint functions; their multipliers are known")
-    found = Around(plan.mdp, plan.problem, plan.checked, plan.multipliers, plan.columns, plan.start, threads)
+    bound = np.inf if plan.bound is None else float(plan.bound)
+    found = Around(plan.mdp, plan.problem, plan.checked, plan.multipliers, bound, _settled(plan), plan.start, threads)
     return OneByOne(plan.objective, found) if plan.deterministic else found
+
+
+def _settled(plan: Plan | FleetPlan) -> tuple[Float, Float] | None:
+    """The columns of a plan, if no better plan is to be had."""
+    closed = plan.status == "optimal" and plan.gap <= TOL * max(1.0, abs(plan.objective))
+    return plan.columns if closed else None
 
 
 @dataclass(frozen=True, eq=False)
