@@ -11,6 +11,8 @@ A total is one number only if nothing is paid forever: an end component with a p
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from conrl import kernels
@@ -38,17 +40,20 @@ class StationaryOracle(ModelOracle):
         return self._tie_unit * min(self.process.longest, LONG) * float(np.abs(w) @ self.scale)
 
     def rounding(self, sharp: bool = False) -> Rounding:
-        """Support values are upper bounds as they are. Both are off by about steps^2 half ulps of the largest pay."""
-        return Rounding(self.process.support_error * self.scale, self.process.visits_error * self.scale)
+        """Support values are upper bounds as they are. Both are off by about steps^2 half ulps of the largest pay;
+        where that is much, by some 1e-11 of the largest total."""
+        support, point = self.process.errors(self.process.expected)
+        return Rounding(support * self.scale, point * self.scale)
 
     def point_error(self, w: Float) -> Float:
-        """By the largest pay where its policy comes to: visits are off by so much in all, and only there."""
-        best = self._best(np.asarray(w, dtype=np.float64))
-        pairs = best.pairs[best.chain.reached(self.process.initial)]
-        sizes = np.abs(self._pay[pairs])
-        if self._bonus is not None:
-            sizes = sizes + self._bonus[pairs]
-        return np.asarray(self.process.error_of(best.chain) * sizes.max(axis=0))
+        """By what its policy is paid."""
+        return self.process.error_of(self._best(np.asarray(w, dtype=np.float64)), self._sizes)
+
+    @cached_property
+    def _sizes(self) -> Float:
+        """[P, 1+d]: the largest size of each pair's pay."""
+        sizes = np.abs(self._pay)
+        return sizes if self._bonus is None else sizes + self._bonus
 
     def support_many(self, directions: Float) -> Supports:
         m = directions.shape[0]
@@ -68,6 +73,8 @@ class StationaryOracle(ModelOracle):
     def _best(self, w: Float) -> Best:
         pay = np.empty(self._pay.shape[0])
         kernels.along(self._pay, self._pair_bonus, w, pay)
+        if self.process.is_long:
+            return self.process.slowly(pay, self._sizes @ np.abs(w))
         return self.process.best(pay, float(np.abs(w) @ self.scale), self._tie(w))
 
     def policy(self, w: Float) -> Stationary:
@@ -95,7 +102,9 @@ class DiscountedOracle(StationaryOracle):
         reduced = discounted(part, criterion.discount)
         least, most = _row_sums(reduced)
         steps = np.full(part.order.size, (1.0 + 1e-12) / (1.0 - most))
-        super().__init__(mdp, part, reduced, PolicyIteration(reduced.graph, reduced.initial, steps))
+        exits = np.full(part.pairs.size, 1.0 - criterion.discount)
+        process = PolicyIteration(reduced.graph, reduced.initial, steps, exits=exits)
+        super().__init__(mdp, part, reduced, process)
         self._fewest = 1.0 / (1.0 - least)
 
     @property
