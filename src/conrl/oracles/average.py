@@ -13,7 +13,7 @@ makes the two meet; in between, the policy that it chose is solved for: the stat
 recurrent class is the value vector, and its relative values are a better V (Howard 1960). The larger of the two is
 what enters the bound.
 
-*Slow components.* Where V grows beyond `LONG` times the pay, as it takes so many steps to get from one state to
+*Slow components.* Where V grows beyond `FAR` times the pay, as it takes so many steps to get from one state to
 another, rounding would hide what an action gains. Then it is policy iteration alone, with V and the gain in twice the
 digits (`conrl.kernels.slow`). An improved policy may fall apart into several recurrent classes; those with a new action
 are paid more than g or, if there are none, the old one is what all states come to. So the best of the new ones is gone
@@ -47,6 +47,7 @@ from conrl.stationary_policy import Stationary
 
 SWEEPS = 64  # of value iteration before a policy is solved for; twice as many each time
 MOST_SWEEPS = 2_000_000  # in all; what is left between the bound and the value is in the gap
+FAR = 1e3  # times the pay, that values of ordinary components lie apart
 CORRECTED = 3  # times that a gain is corrected by what values have left: twice is enough
 CLASSES = 64  # recurrent classes of one policy that are looked at, at most
 
@@ -112,38 +113,40 @@ class Component:
         V, W, choice = np.zeros(blocks), np.zeros(blocks), np.zeros(blocks, dtype=np.uint32)
         unit = 1.01 * HALF_ULP * (self._outcomes + 24)
         best: Class | None = None
-        bound, sweeps, done, found, tried = np.inf, SWEEPS, 0, None, False
+        bound, sweeps, done, tried = np.inf, SWEEPS, 0, False
         while True:
             low, high = kernels.relative(lines, n, slots, tie, V, W, choice, sweeps, 2.0 * unit * size)
-            largest = float(np.abs(V.reshape(-1)[:n]).max())
-            rounding = unit * (size + largest)
+            furthest = float(np.abs(V.reshape(-1)[:n]).max())
+            rounding = unit * (size + furthest)
             bound = min(bound, high + rounding)
             pairs = first + choice.reshape(-1)[:n].astype(np.int64)
             found = self._best_class(pairs, pay)
             if found is not None and (best is None or found.gain > best.gain):
                 best = found
-            done += sweeps
-            if done >= MOST_SWEEPS or (best is not None and bound - best.gain <= 8.0 * rounding + tie):
-                break
-            h = None if found is None else self._relative_values(pairs, found, pay)
-            if h is not None and best is not None:
-                largest = max(largest, float(np.abs(h).max()))
-                trial = np.zeros(blocks)
-                trial.reshape(-1)[:n] = h
-                lowest, highest = kernels.relative(lines, n, slots, tie, trial, W, choice, 1, 0.0)
-                rounding = unit * (size + float(np.abs(h).max()))
-                bound = min(bound, highest + rounding)
-                if bound - best.gain <= 8.0 * rounding + tie:
-                    break
-                if highest - lowest < high - low:
-                    V = trial
-            if not tried and (h is None or largest > LONG * size):
+            closed = best is not None and bound - best.gain <= 8.0 * rounding + tie
+            if not closed:
+                h = None if found is None else self._relative_values(pairs, found, pay)
+                furthest = np.inf
+                if h is not None and best is not None:
+                    trial = np.zeros(blocks)
+                    trial.reshape(-1)[:n] = h
+                    lowest, highest = kernels.relative(lines, n, slots, tie, trial, W, choice, 1, 0.0)
+                    furthest = float(np.abs(h).max())
+                    rounding = unit * (size + furthest)
+                    bound = min(bound, highest + rounding)
+                    closed = bound - best.gain <= 8.0 * rounding + tie
+                    if highest - lowest < high - low:
+                        V = trial
+            if not tried and furthest > FAR * size:
                 tried = True
                 with suppress(RunError):  # in a large component; sweeps go on
                     proven, slow = self._slowly(pairs, pay, size, tie)
                     bound = min(bound, proven)
                     best = slow if best is None or slow.gain > best.gain else best
                     break
+            done += sweeps
+            if closed or done >= MOST_SWEEPS:
+                break
             sweeps *= 2
         if best is None:
             raise RunError("it takes too long to come back to a state for an average to be computed; use a horizon")

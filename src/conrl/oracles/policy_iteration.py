@@ -33,7 +33,7 @@ import numpy as np
 from conrl import kernels
 from conrl._types import Array, Float, Int
 from conrl.errors import RunError
-from conrl.model.chains import Chain, SlowChain, slow_error
+from conrl.model.chains import ELIMINATED, Chain, SlowChain, slow_error
 from conrl.model.reduction import KernelGraph, Reachable
 from conrl.rounding import HALF_ULP
 
@@ -83,6 +83,7 @@ class PolicyIteration:
         self.longest = float(steps.max())
         self.expected = float(initial @ steps) * (1.0 + 1e-12)
         self.is_long = self.longest > LONG
+        self._moves = self.is_long or self.n <= ELIMINATED  # whether visits are counted by the moves of a chain
         self._start = first
         self._exits = (self._begin[1:] == self._begin[:-1]).astype(np.float64) if exits is None else exits
         # What is missing of a probability: it was divided by a sum, and multiplied by a discount.
@@ -109,7 +110,8 @@ class PolicyIteration:
         found = flat[: self.n].copy()
         delta = max(gain, 0.0) + self._rounding(size, found)
         bound = self._from_start(found) + delta * self.expected
-        return Best(chain, self._first + played.astype(np.int64), played, found, bound)
+        pairs = self._first + played.astype(np.int64)
+        return Best(self._by_moves(chain, pairs) if self._moves else chain, pairs, played, found, bound)
 
     def _rounding(self, size: float, V: Float) -> float:
         """What T V may be off by, for a pay of at most `size`."""
@@ -162,7 +164,7 @@ class PolicyIteration:
         for _ in range(HOWARD):
             chain, b = self._chain(choice, pay)
             pairs = self._first + choice.astype(np.int64)
-            slow = SlowChain(*chain.rows, self._exits[pairs])
+            slow = self._by_moves(chain, pairs)
             V = slow.values(b, NO_BASE, V)
             gain, _ = self._gains(pay, V)
             least = 8.0 * float(np.abs(gain[pairs]).max()) + SLOW_NOISE * float(np.abs(V[0]).max())
@@ -182,6 +184,9 @@ class PolicyIteration:
         off += 16.0 * HALF_ULP * sizes
         return self._from_start(V) + max(float((gain + off).max()), 0.0) * self.expected, off
 
+    def _by_moves(self, chain: Chain, pairs: Int) -> SlowChain:
+        return SlowChain(*chain.rows, self._exits[pairs])
+
     def visits(self, chain: Chain | SlowChain) -> Float:
         """[n]: how often the chain of a policy is expected at each node: off by at most `error_of`."""
         if isinstance(chain, SlowChain):
@@ -200,10 +205,11 @@ class PolicyIteration:
 
     def errors(self, most: float) -> tuple[float, float]:
         """How far support values and totals may be off for a pay of 1, if paid visits add up to at most `most`."""
-        if self.is_long:
+        # The bounds of a long process are rounded up as they are found.
+        support = 0.0 if self.is_long else 4.0 * (self.outcomes + 24) * HALF_ULP * self.longest * self.expected
+        if self._moves:
             relative, absolute = self._slow_error
-            return 8.0 * HALF_ULP * most, relative * most + absolute * self.expected
-        support = 4.0 * (self.outcomes + 24) * HALF_ULP * self.longest * self.expected
+            return support, relative * most + absolute * self.expected
         return support, (2.0 * VISITS * self.longest + 8.0) * 1.01 * HALF_ULP * self.expected
 
     @property
