@@ -514,7 +514,9 @@ def _slow(rng: Generator) -> Verdict:
         "total": conrl.Total(),
         "discounted": conrl.Discounted(float(pick(rng, (0.9, 0.9999, 0.99999, 1 - 1e-7, 1 - 1e-9)))),
     }[name]
-    shape = Shape((2, 3, 3, 4, 5, 6), (1, 2, 2, 3), costs=(1, 1, 1, 2), by_step=(False,), rows=("split", "coarse", "dense"))
+    shape = Shape(
+        (2, 3, 3, 4, 5, 6), (1, 2, 2, 3), costs=(1, 1, 1, 2), by_step=(False,), rows=("split", "coarse", "dense")
+    )
     world = draw_world(rng, shape, criterion)
     return _planned_endless(rng, _slowed(rng, _ending(rng, world) if name == "total" else world), SlowTruth)
 
@@ -536,7 +538,11 @@ def _slowed(rng: Generator, world: World) -> World:
             out = [dataclasses.replace(o, probability=o.probability * p) for o in outcomes if group[o.to] != group[s]]
             kept = [o for o in outcomes if group[o.to] == group[s]]
             if not kept:
-                kept = [dataclasses.replace(outcomes[0], probability=1.0, to=int(pick(rng, np.flatnonzero(group == group[s]))))]
+                kept = [
+                    dataclasses.replace(
+                        outcomes[0], probability=1.0, to=int(pick(rng, np.flatnonzero(group == group[s])))
+                    )
+                ]
             left = (1.0 - sum(o.probability for o in out)) / sum(o.probability for o in kept)
             new.append((*(dataclasses.replace(o, probability=o.probability * left) for o in kept), *out))
         rows.append(tuple(new))

@@ -684,6 +684,7 @@ class EndlessTruth:
 
     def leaves_open(self, message: str) -> bool:
         """Whether an error is right: rounding alone decides."""
+
         def feasible(sign: int) -> bool:
             moved = [(c, s, h + sign * x) for (c, s, h), x in zip(self.rows, self.allowances, strict=True)]
             return self.endless.best([ZERO] * self.endless.size, moved).optimum is not None

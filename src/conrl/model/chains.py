@@ -50,11 +50,18 @@ Correct = Callable[[Float], Float]  # what solves a system roughly
 class Chain:
     """Q by rows: begin [n+1] (unsigned), column and weight."""
 
-    def __init__(self, begin: Index, column: Index, weight: Float, longest: float) -> None:
-        """`longest`: about how many steps are to come, for the series."""
+    def __init__(self, begin: Index, column: Index, weight: Float, longest: float, exits: Float | None = None) -> None:
+        """`longest`: about how many steps are to come, for the series; exits [n], where known: how likely it ends."""
         self.rows = begin.astype(np.uint64, copy=False), column.astype(np.uint32, copy=False), weight
         self.size = begin.size - 1
         self._longest = int(min(40.0 * longest + 100.0, LONGEST_SERIES))
+        self._exits = exits
+
+    @cached_property
+    def by_moves(self) -> SlowChain:
+        """The same chain, by where it moves."""
+        assert self._exits is not None
+        return SlowChain(*self.rows, self._exits)
 
     def values(self, b: Float, target: float, guess: Float | None = None) -> Float:
         """V of (I - Q) V = b, with no residual larger than `target` times (the largest |b| + the largest |V|)."""
@@ -87,7 +94,9 @@ class Chain:
         return found
 
     def _ways(self, transposed: bool) -> Iterator[Correct]:
-        if self.size <= DENSE:
+        if self.size <= DENSE and self._exits is not None:
+            yield lambda r: self.by_moves.eliminated(transposed, r)
+        elif self.size <= DENSE:
             yield lambda r: self._inverse.T @ r if transposed else self._inverse @ r
         narrow = self.size > DENSE and kernels.profile(self.rows) <= NARROW * self.size
         if narrow:
@@ -111,11 +120,7 @@ class Chain:
 
     @cached_property
     def _inverse(self) -> Float:
-        begin, column, weight = self.rows
-        matrix = np.eye(self.size)
-        counts: Int = begin.astype(np.int64)
-        np.subtract.at(matrix, (np.repeat(np.arange(self.size), counts[1:] - counts[:-1]), column), weight)
-        inverse: Float = np.linalg.inv(matrix).astype(np.float64, copy=False)
+        inverse: Float = np.linalg.inv(np.eye(self.size) - dense(*self.rows)).astype(np.float64, copy=False)
         return inverse
 
     @cached_property
@@ -148,9 +153,6 @@ class SlowChain:
         self.rows = begin.astype(np.uint64, copy=False), column.astype(np.uint32, copy=False), weight
         self.exits = exits
         self._graph = np.arange(n + 1, dtype=np.uint64), *self.rows
-        signed: Int = begin.astype(np.int64)
-        self._origin = np.repeat(np.arange(n), np.diff(signed))
-        self._moves = self._origin != column
 
     def values(self, b: Float, base: Float, guess: Float | None = None) -> Float:
         """V [2, n] of  b - base - exits V + sum q (V' - V) = 0, in twice the digits, as is base [2]."""
@@ -168,7 +170,7 @@ class SlowChain:
     def visits(self, b: Float) -> Float:
         """[n]: the expected visits for starts b [n] of at least 0, off by `slow_error`."""
         if b.size <= ELIMINATED:
-            return self._eliminate(True, b)
+            return self.eliminated(True, b)
 
         def rest(x: Float) -> tuple[Float, float]:
             left = np.empty(b.size)
@@ -193,38 +195,55 @@ class SlowChain:
     def _ways(self, transposed: bool) -> Iterator[Correct]:
         """By elimination; or as the chain of its moves, which stays nowhere, in the ways of a `Chain`."""
         if self.exits.size <= ELIMINATED:
-            yield lambda r: self._eliminate(transposed, r)
+            yield lambda r: self.eliminated(transposed, r)
         for way in self._moved._ways(transposed):
             if transposed:
                 yield lambda r, way=way: way(r) / self._leaving  # type: ignore[misc]
             else:
                 yield lambda r, way=way: way(r / self._leaving)  # type: ignore[misc]
 
-    def _eliminate(self, transposed: bool, r: Float) -> Float:
+    def eliminated(self, transposed: bool, r: Float) -> Float:
+        """The pay to come for a pay of r [n]; the expected visits, if transposed, from where it starts."""
         x = r.copy()
-        kernels.eliminated(*self._eliminated, transposed, x)
+        kernels.eliminated(*self._elimination, transposed, x)
         return x
 
     @cached_property
-    def _eliminated(self) -> tuple[Float, Float]:
-        n = self.exits.size
-        q = np.zeros((n, n))
-        np.add.at(q, (self._origin, self.rows[1]), self.rows[2])
+    def _elimination(self) -> tuple[Float, Float]:
+        q = dense(*self.rows)
         return q, kernels.eliminate(q, self.exits.copy())
+
+    @cached_property
+    def _origin(self) -> Int:
+        """Of each entry."""
+        return origins(self.rows[0])
 
     @cached_property
     def _leaving(self) -> Float:
         """[n]: how likely each state is left, or it ends there."""
-        leaving: Float = self.exits + np.bincount(
-            self._origin[self._moves], weights=self.rows[2][self._moves], minlength=self.exits.size
-        )
-        return leaving
+        moves = self._origin != self.rows[1]
+        left = np.bincount(self._origin[moves], weights=self.rows[2][moves], minlength=self.exits.size)
+        return np.asarray(self.exits + left)
 
     @cached_property
     def _moved(self) -> Chain:
-        origin = self._origin[self._moves]
+        moves = self._origin != self.rows[1]
+        origin = self._origin[moves]
         begin = np.searchsorted(origin, np.arange(self.exits.size + 1))
-        return Chain(begin, self.rows[1][self._moves], self.rows[2][self._moves] / self._leaving[origin], 0.0)
+        return Chain(begin, self.rows[1][moves], self.rows[2][moves] / self._leaving[origin], 0.0)
+
+
+def origins(begin: Index) -> Int:
+    """Of each entry, its row."""
+    counts: Int = begin.astype(np.int64)
+    return np.repeat(np.arange(begin.size - 1), counts[1:] - counts[:-1])
+
+
+def dense(begin: Index, column: Index, weight: Float) -> Float:
+    """[n, n]: a chain as a matrix."""
+    n = begin.size - 1
+    q: Float = np.bincount(origins(begin) * n + column.astype(np.int64), weights=weight, minlength=n * n)
+    return q.reshape(n, n)
 
 
 def slow_error(n: int) -> tuple[float, float]:

@@ -20,7 +20,7 @@ import numpy as np
 from conrl import kernels
 from conrl._types import Bool, Float, Int
 from conrl.errors import ModelError, RunError
-from conrl.model.chains import ELIMINATED, TOO_LONG, Chain, SlowChain, slow_error
+from conrl.model.chains import ELIMINATED, TOO_LONG, Chain, SlowChain, dense, origins, slow_error
 from conrl.model.criteria import Discounted, Total
 from conrl.model.graph import select
 from conrl.model.mdp import ConstrainedMDP
@@ -114,8 +114,7 @@ def cut_off(rows: ChainRows, state: int) -> tuple[ChainRows, Float]:
 
 def _kept(rows: ChainRows, kept: Bool) -> tuple[ChainRows, Float]:
     begin, column, weight = rows
-    n = begin.size - 1
-    origin = np.repeat(np.arange(n), np.diff(begin))
+    n, origin = begin.size - 1, origins(begin)
     left_out = np.bincount(origin[~kept], weights=weight[~kept], minlength=n).astype(np.float64)
     return (np.searchsorted(origin[kept], np.arange(n + 1)), column[kept], weight[kept]), left_out
 
@@ -153,7 +152,7 @@ def stationary_distribution(rows: ChainRows) -> tuple[Float, float]:
     n = begin.size - 1
     if n <= ELIMINATED:
         return _eliminated(rows), 0.0
-    origin = np.repeat(np.arange(n), np.diff(begin))
+    origin = origins(begin)
     moves = column != origin
     slowest = int(np.argmin(np.bincount(origin[moves], weights=weight[moves], minlength=n)))
     reference = 0
@@ -173,10 +172,8 @@ def stationary_distribution(rows: ChainRows) -> tuple[Float, float]:
 
 
 def _eliminated(rows: ChainRows) -> Float:
-    begin, column, weight = rows
-    n = begin.size - 1
-    P = np.zeros((n, n))
-    np.add.at(P, (np.repeat(np.arange(n), np.diff(begin)), column), weight)
+    P = dense(*rows)
+    n = P.shape[0]
     kernels.eliminate(P, np.zeros(n))
     x = np.ones(n)
     for k in range(1, n):

@@ -47,7 +47,7 @@ from conrl.stationary_policy import Stationary
 
 SWEEPS = 64  # of value iteration before a policy is solved for; twice as many each time
 MOST_SWEEPS = 2_000_000  # in all; what is left between the bound and the value is in the gap
-FAR = 1e3  # times the pay, that values of ordinary components lie apart
+FAR = 1e4  # times the pay, that values of ordinary components lie apart
 CORRECTED = 3  # times that a gain is corrected by what values have left: twice is enough
 CLASSES = 64  # recurrent classes of one policy that are looked at, at most
 
@@ -200,8 +200,10 @@ class Component:
 
     def _joined(self, pairs: Int, found: Class) -> Int:
         """[n]: the policy that plays the class found and leads to it elsewhere, as `pairs` do where they come to it."""
-        lead = toward(self.part, self.pairs, self.states[found.states])[self.states]
-        joined = np.where(self._comes_to(pairs, found.states), pairs, np.searchsorted(self.pairs, np.maximum(lead, 0)))
+        joined, comes = pairs.copy(), self._comes_to(pairs, found.states)
+        if not comes.all():
+            lead = toward(self.part, self.pairs, self.states[found.states])[self.states]
+            joined = np.where(comes, joined, np.searchsorted(self.pairs, np.maximum(lead, 0)))
         joined[found.states] = found.played
         return joined
 

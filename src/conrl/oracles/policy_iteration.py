@@ -33,7 +33,7 @@ import numpy as np
 from conrl import kernels
 from conrl._types import Array, Float, Int
 from conrl.errors import RunError
-from conrl.model.chains import ELIMINATED, Chain, SlowChain, slow_error
+from conrl.model.chains import DENSE, Chain, SlowChain, slow_error
 from conrl.model.reduction import KernelGraph, Reachable
 from conrl.rounding import HALF_ULP
 
@@ -83,7 +83,7 @@ class PolicyIteration:
         self.longest = float(steps.max())
         self.expected = float(initial @ steps) * (1.0 + 1e-12)
         self.is_long = self.longest > LONG
-        self._moves = self.is_long or self.n <= ELIMINATED  # whether visits are counted by the moves of a chain
+        self._moves = self.is_long or self.n <= DENSE  # whether visits are counted by the moves of a chain
         self._start = first
         self._exits = (self._begin[1:] == self._begin[:-1]).astype(np.float64) if exits is None else exits
         # What is missing of a probability: it was divided by a sum, and multiplied by a discount.
@@ -111,7 +111,7 @@ class PolicyIteration:
         delta = max(gain, 0.0) + self._rounding(size, found)
         bound = self._from_start(found) + delta * self.expected
         pairs = self._first + played.astype(np.int64)
-        return Best(self._by_moves(chain, pairs) if self._moves else chain, pairs, played, found, bound)
+        return Best(chain.by_moves if self._moves else chain, pairs, played, found, bound)
 
     def _rounding(self, size: float, V: Float) -> float:
         """What T V may be off by, for a pay of at most `size`."""
@@ -164,7 +164,7 @@ class PolicyIteration:
         for _ in range(HOWARD):
             chain, b = self._chain(choice, pay)
             pairs = self._first + choice.astype(np.int64)
-            slow = self._by_moves(chain, pairs)
+            slow = chain.by_moves
             V = slow.values(b, NO_BASE, V)
             gain, _ = self._gains(pay, V)
             least = 8.0 * float(np.abs(gain[pairs]).max()) + SLOW_NOISE * float(np.abs(V[0]).max())
@@ -183,9 +183,6 @@ class PolicyIteration:
         gain, off = self._gains(pay, V)
         off += 16.0 * HALF_ULP * sizes
         return self._from_start(V) + max(float((gain + off).max()), 0.0) * self.expected, off
-
-    def _by_moves(self, chain: Chain, pairs: Int) -> SlowChain:
-        return SlowChain(*chain.rows, self._exits[pairs])
 
     def visits(self, chain: Chain | SlowChain) -> Float:
         """[n]: how often the chain of a policy is expected at each node: off by at most `error_of`."""
@@ -227,7 +224,7 @@ class PolicyIteration:
         count = int((self._begin[pairs + 1] - self._begin[pairs]).sum())
         begin, column, weight = np.empty(self.n + 1, np.uint64), np.empty(count, np.uint32), np.empty(count)
         kernels.chain_of(self.graph, chosen, begin, column, weight)
-        return Chain(begin, column, weight, max(self.longest, LONG)), pay[pairs]
+        return Chain(begin, column, weight, max(self.longest, LONG), self._exits[pairs]), pay[pairs]
 
 
 def soon(graph: KernelGraph) -> Array:
