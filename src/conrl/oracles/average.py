@@ -14,10 +14,10 @@ recurrent class is the value vector, and its relative values are a better V (How
 what enters the bound.
 
 *Slow components.* Where V grows beyond `FAR` times the pay, as it takes so many steps to get from one state to
-another, rounding would hide what an action gains. Then it is policy iteration alone, with V and the gain in twice the
-digits (`conrl.kernels.slow`). An improved policy may fall apart into several recurrent classes; those with a new action
-are paid more than g or, if there are none, the old one is what all states come to. So the best of the new ones is gone
-on with, and all other states lead there.
+another, rounding would hide what an action gains; and where the two are slow to meet, sweeps would not end. Then it is
+policy iteration alone, with V and the gain in twice the digits (`conrl.kernels.slow`). An improved policy may fall
+apart into several recurrent classes; those with a new action are paid more than g or, if there are none, the old one is
+what all states come to. So the best of the new ones is gone on with, and all other states lead there.
 
 Probabilities of a pair are taken in proportion: those that add up to 1 - 1e-10 would leave nothing in the long run.
 """
@@ -47,6 +47,7 @@ from conrl.stationary_policy import Stationary
 
 SWEEPS = 64  # of value iteration before a policy is solved for; twice as many each time
 MOST_SWEEPS = 2_000_000  # in all; what is left between the bound and the value is in the gap
+PATIENT = 4000  # sweeps after which a component is slow
 FAR = 1e4  # times the pay, that values of ordinary components lie apart
 CORRECTED = 3  # times that a gain is corrected by what values have left: twice is enough
 CLASSES = 64  # recurrent classes of one policy that are looked at, at most
@@ -137,14 +138,14 @@ class Component:
                     closed = bound - best.gain <= 8.0 * rounding + tie
                     if highest - lowest < high - low:
                         V = trial
-            if not tried and furthest > FAR * size:
+            done += sweeps
+            if not tried and (furthest > FAR * size or (done >= PATIENT and not closed)):
                 tried = True
                 with suppress(RunError):  # in a large component; sweeps go on
                     proven, slow = self._slowly(pairs, pay, size, tie)
                     bound = min(bound, proven)
                     best = slow if best is None or slow.gain > best.gain else best
                     break
-            done += sweeps
             if closed or done >= MOST_SWEEPS:
                 break
             sweeps *= 2

@@ -141,10 +141,10 @@ class PolicyIteration:
                 return chain, played, gain
         raise RunError("policy iteration does not settle: actions differ by no more than rounding")
 
-    def slowly(self, pay: Float, sizes: Float) -> Best:
+    def slowly(self, pay: Float, unknown: Float) -> Best:
         """`best` of a process that may go on for very long, by Howard's policy iteration in twice the digits.
 
-        The pay of each pair is known to within 16 half ulps of sizes [P].
+        unknown [P] is how far the pay of each pair may be off.
         """
         choice = np.zeros(self.n, dtype=np.uint32)
         if self._start is None:
@@ -152,10 +152,10 @@ class PolicyIteration:
         else:
             choice[:] = self._start
         chain, V = self._settled(pay, choice)
-        bound, off = self._proven(pay, sizes, V)
+        bound, off = self._proven(pay, unknown, V)
         if bound > self._from_start(V) + CLOSE * abs(bound):
             raised = self._settled(pay + 2.0 * off, choice.copy())[1]
-            bound = min(bound, self._proven(pay, sizes, raised)[0])
+            bound = min(bound, self._proven(pay, unknown, raised)[0])
         return Best(chain, self._first + choice.astype(np.int64), choice, V[0], bound)
 
     def _settled(self, pay: Float, choice: Array) -> tuple[SlowChain, Float]:
@@ -178,10 +178,10 @@ class PolicyIteration:
         kernels.gains(self.graph, self._exits, pay, NO_BASE, V, self._model, gain, off)
         return gain, off
 
-    def _proven(self, pay: Float, sizes: Float, V: Float) -> tuple[float, Float]:
+    def _proven(self, pay: Float, unknown: Float, V: Float) -> tuple[float, Float]:
         """What no policy is paid more than from the start, by values V [2, n]; [P]: how far gains may be off."""
         gain, off = self._gains(pay, V)
-        off += 16.0 * HALF_ULP * sizes
+        off += unknown
         return self._from_start(V) + max(float((gain + off).max()), 0.0) * self.expected, off
 
     def visits(self, chain: Chain | SlowChain) -> Float:

@@ -23,6 +23,7 @@ from conrl.model.criteria import Discounted
 from conrl.model.reduction import Components, Reachable, Reduced, collapsed, discounted, end_components
 from conrl.oracles.policy_iteration import LONG, Best, PolicyIteration, certified_steps, quickest, toward
 from conrl.oracles.protocols import ModelOracle, Rounding, Supports
+from conrl.rounding import HALF_ULP
 from conrl.stationary_policy import Stationary
 
 
@@ -74,7 +75,7 @@ class StationaryOracle(ModelOracle):
         pay = np.empty(self._pay.shape[0])
         kernels.along(self._pay, self._pair_bonus, w, pay)
         if self.process.is_long:
-            return self.process.slowly(pay, self._sizes @ np.abs(w))
+            return self.process.slowly(pay, (2.0 * w.size + 2.0) * HALF_ULP * (self._sizes @ np.abs(w)))
         return self.process.best(pay, float(np.abs(w) @ self.scale), self._tie(w))
 
     def policy(self, w: Float) -> Stationary:
