@@ -131,7 +131,7 @@ def _visits(rows: ChainRows, exits: Float, initial: Float) -> Float:
 
 def _visits_of_short(rows: ChainRows, initial: Float) -> tuple[Float, float]:
     """The same with a residual that is small for the steps that are to come; the error, in proportion to x.sum()."""
-    steps = Chain(*rows, 1e4).values(np.ones(initial.size), 1e-9)
+    steps = Chain(*rows, 100.0).values(np.ones(initial.size), 1e-9)
     longest, expected = float(steps.max()), float(initial @ steps)
     if not ((steps >= 0.5).all() and longest < LONGEST):
         raise RunError(TOO_LONG)

@@ -224,7 +224,7 @@ class PolicyIteration:
         count = int((self._begin[pairs + 1] - self._begin[pairs]).sum())
         begin, column, weight = np.empty(self.n + 1, np.uint64), np.empty(count, np.uint32), np.empty(count)
         kernels.chain_of(self.graph, chosen, begin, column, weight)
-        return Chain(begin, column, weight, max(self.longest, LONG), self._exits[pairs]), pay[pairs]
+        return Chain(begin, column, weight, max(self.longest, 100.0), self._exits[pairs]), pay[pairs]
 
 
 def soon(graph: KernelGraph) -> Array:
