@@ -13,11 +13,11 @@ makes the two meet; in between, the policy that it chose is solved for: the stat
 recurrent class is the value vector, and its relative values are a better V (Howard 1960). The larger of the two is
 what enters the bound.
 
-*Slow components.* Where V grows beyond `FAR` times the pay, as it takes so many steps to get from one state to
-another, rounding would hide what an action gains; and where the two are slow to meet, sweeps would not end. Then it is
-policy iteration alone, with V and the gain in twice the digits (`conrl.kernels.slow`). An improved policy may fall
-apart into several recurrent classes; those with a new action are paid more than g or, if there are none, the old one is
-what all states come to. So the best of the new ones is gone on with, and all other states lead there.
+*Slow components.* Where V grows large, as it takes so many steps to get from one state to another, rounding would hide
+what an action gains; and where the two are slow to meet, sweeps would not end. Then it is policy iteration alone, with
+V and the gain in twice the digits (`conrl.kernels.slow`). An improved policy may fall apart into several recurrent
+classes; those with a new action are paid more than g or, if there are none, the old one is what all states come to. So
+the best of the new ones is gone on with, and all other states lead there.
 
 Probabilities of a pair are taken in proportion: those that add up to 1 - 1e-10 would leave nothing in the long run.
 """
@@ -39,16 +39,26 @@ from conrl.model.chains import Chain, SlowChain, added
 from conrl.model.graph import select
 from conrl.model.occupation import STATIONARY_ERROR, cut_off, recurrent_classes, stationary_distribution, within
 from conrl.model.reduction import Components, KernelGraph, Reachable, collapsed, end_components
-from conrl.oracles.policy_iteration import CLOSE, HOWARD, LONG, Best, PolicyIteration, certified_steps, quickest, toward
+from conrl.oracles.policy_iteration import (
+    CLOSE,
+    HOWARD,
+    LONG,
+    LOOSE,
+    SLOW_NOISE,
+    Best,
+    PolicyIteration,
+    certified_steps,
+    quickest,
+    toward,
+)
 from conrl.oracles.protocols import ModelOracle, Rounding, Supports
-from conrl.oracles.stationary import spread
+from conrl.oracles.stationary import along_error, spread
 from conrl.rounding import HALF_ULP
 from conrl.stationary_policy import Stationary
 
 SWEEPS = 64  # of value iteration before a policy is solved for; twice as many each time
 MOST_SWEEPS = 2_000_000  # in all; what is left between the bound and the value is in the gap
 PATIENT = 4000  # sweeps after which a component is slow
-FAR = 1e4  # times the pay, that values of ordinary components lie apart
 CORRECTED = 3  # times that a gain is corrected by what values have left: twice is enough
 CLASSES = 64  # recurrent classes of one policy that are looked at, at most
 
@@ -99,15 +109,17 @@ class Component:
         slot_pair, lines = kernels.interleave(self.graph)
         return slot_pair.astype(np.int64), lines
 
-    def best(self, pay: Float, size: float, tie: float, paid: Float, bonus: Float | None) -> Gain:
-        """For the scalar pay [P] of at most `size`; paid and bonus [P, 1+d] are what it is made of."""
+    def best(self, pay: Float, unknown: Float, size: float, tie: float, paid: Float, bonus: Float | None) -> Gain:
+        """For the scalar pay [P] of at most `size`, off by at most unknown [P]; paid and bonus [P, 1+d] are what it is
+        made of."""
         n = self.states.size
         first = self._first
         if n == 1:
             k = int(np.flatnonzero(pay >= pay.max() - tie)[0])
             moved = np.zeros(paid.shape[1]) if bonus is None else bonus[k]
             sizes = np.abs(paid[k]) + moved
-            return Gain(float(pay.max()) + 32.0 * HALF_ULP * size, paid[k], moved, self.pairs[[k]], sizes, 0.0 * sizes)
+            bound = float((pay + unknown).max())
+            return Gain(bound, paid[k], moved, self.pairs[[k]], sizes, 0.0 * sizes)
         slot_pair, lines = self._layout
         slots = np.append(pay, -np.inf)[slot_pair]
         blocks = (-(-n // kernels.LANES), kernels.LANES)
@@ -117,8 +129,7 @@ class Component:
         bound, sweeps, done, tried = np.inf, SWEEPS, 0, False
         while True:
             low, high = kernels.relative(lines, n, slots, tie, V, W, choice, sweeps, 2.0 * unit * size)
-            furthest = float(np.abs(V.reshape(-1)[:n]).max())
-            rounding = unit * (size + furthest)
+            rounding = unit * (size + float(np.abs(V.reshape(-1)[:n]).max()))
             bound = min(bound, high + rounding)
             pairs = first + choice.reshape(-1)[:n].astype(np.int64)
             found = self._best_class(pairs, pay)
@@ -127,22 +138,22 @@ class Component:
             closed = best is not None and bound - best.gain <= 8.0 * rounding + tie
             if not closed:
                 h = None if found is None else self._relative_values(pairs, found, pay)
-                furthest = np.inf
+                rounding = np.inf
                 if h is not None and best is not None:
                     trial = np.zeros(blocks)
                     trial.reshape(-1)[:n] = h
                     lowest, highest = kernels.relative(lines, n, slots, tie, trial, W, choice, 1, 0.0)
-                    furthest = float(np.abs(h).max())
-                    rounding = unit * (size + furthest)
+                    rounding = unit * (size + float(np.abs(h).max()))
                     bound = min(bound, highest + rounding)
                     closed = bound - best.gain <= 8.0 * rounding + tie
                     if highest - lowest < high - low:
                         V = trial
             done += sweeps
-            if not tried and (furthest > FAR * size or (done >= PATIENT and not closed)):
+            enough = LOOSE * max(min(1.0, size), 0.0 if best is None else abs(best.gain))
+            if not tried and (8.0 * rounding + tie > enough or (done >= PATIENT and not closed)):
                 tried = True
                 with suppress(RunError):  # in a large component; sweeps go on
-                    proven, slow = self._slowly(pairs, pay, size, tie)
+                    proven, slow = self._slowly(pairs, pay, unknown)
                     bound = min(bound, proven)
                     best = slow if best is None or slow.gain > best.gain else best
                     break
@@ -217,18 +228,17 @@ class Component:
         except RunError:
             return None
 
-    def _slowly(self, pairs: Int, pay: Float, size: float, tie: float) -> tuple[float, Class]:
+    def _slowly(self, pairs: Int, pay: Float, unknown: Float) -> tuple[float, Class]:
         """A bound on the gain, and the best class, by policy iteration in twice the digits."""
-        V, g, joined, found = self._settled(pairs, pay, tie)
-        bound, off = self._proven(pay, size, V, g)
-        if bound > g[0] + CLOSE * size:
-            V, g, _, _ = self._settled(joined, pay + 2.0 * off, tie)
-            bound = min(bound, self._proven(pay, size, V, g)[0])
+        V, g, joined, found = self._settled(pairs, pay)
+        bound, off = self._proven(pay, unknown, V, g)
+        if bound > g[0] + CLOSE * abs(g[0]):
+            V, g, _, _ = self._settled(joined, pay + 2.0 * off)
+            bound = min(bound, self._proven(pay, unknown, V, g)[0])
         return bound, found
 
-    def _settled(self, pairs: Int, pay: Float, tie: float) -> tuple[Float, Float, Int, Class]:
-        """Improve a policy until nothing gains more than `tie`: relative values [2, n] and gain [2] of what it is then,
-        and its class."""
+    def _settled(self, pairs: Int, pay: Float) -> tuple[Float, Float, Int, Class]:
+        """Improve a policy until nothing gains: the relative values [2, n], the gain [2], what is played, its class."""
         new, V = None, np.zeros((2, pairs.size))
         for _ in range(HOWARD):
             found = self._best_class(pairs, pay, new)
@@ -243,7 +253,8 @@ class Component:
                 g = added(g, V[0, found.states[at]] * found.share[at])  # what is left on a way back, by its length
             gain, _ = self._gains(pay, V, g)
             choice = (joined - self._first).astype(np.uint32)
-            new = kernels.better(self.graph, gain, tie + 8.0 * float(np.abs(gain[joined]).max()), choice)
+            least = 8.0 * float(np.abs(gain[joined]).max()) + SLOW_NOISE * float(np.abs(V[0]).max())
+            new = kernels.better(self.graph, gain, least, choice)
             if not new.any():
                 return V, g, joined, found
             pairs = self._first + choice.astype(np.int64)
@@ -256,10 +267,11 @@ class Component:
         kernels.gains(self.graph, np.zeros(pay.size), pay, g, V, model, gain, off)
         return gain, off
 
-    def _proven(self, pay: Float, size: float, V: Float, g: Float) -> tuple[float, Float]:
+    def _proven(self, pay: Float, unknown: Float, V: Float, g: Float) -> tuple[float, Float]:
         """What no average exceeds, by relative values V [2, n]; [P]: how far gains may be off."""
         gain, off = self._gains(pay, V, g)
-        return float(g[0]) + float((gain + off).max()) + 20.0 * HALF_ULP * size, off
+        off += unknown
+        return float(g[0] + (gain + off).max()) + 4.0 * HALF_ULP * abs(float(g[0])), off
 
     def _comes_to(self, pairs: Int, states: Int) -> Any:
         """[n]: whether the policy's chain is certain to come to the states: it has no other recurrent class ahead."""
@@ -328,16 +340,16 @@ class AverageOracle(ModelOracle):
         no_bonus: Float = np.empty((0, 1 + self.num_costs))
         kernels.along(self._pay, no_bonus if self._bonus is None else self._bonus, w, pay)
         size, tie = float(np.abs(w) @ self.scale), self._tie(w)
+        unknown = along_error(w, self._sizes)
         gains = []
         for component in self._parts:
             own = component.pairs
             bonus = None if self._bonus is None else self._bonus[own]
-            gains.append(component.best(pay[own], size, tie, self._pay[own], bonus))
+            gains.append(component.best(pay[own], unknown[own], size, tie, self._pay[own], bonus))
         ends = np.zeros(self.reduced.pair.size)
         ends[self._stay] = [gains[-1 - k].bound for k in self.reduced.pair[self._stay].tolist()]
-        if self.process.is_long:
-            return gains, self.process.slowly(ends, np.zeros(ends.size))
-        return gains, self.process.best(ends, size, tie * min(self.process.longest, LONG))
+        tie *= min(self.process.longest, LONG)
+        return gains, self.process.closely(ends, lambda: np.zeros(ends.size), size, tie)
 
     def policy(self, w: Float) -> Stationary:
         """The best policy for w: how to get to the best components, and what to do there."""

@@ -26,6 +26,7 @@ process in which every pair is paid twice that much more.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +44,7 @@ HOWARD = 500  # times that a policy is solved for, at most
 VISITS = 24.0  # half ulps, times steps^2: the residual of visits, and as much again for what rounding does to it
 LONG = 1e4  # steps from which on their square, times rounding, is no bound to speak of
 CLOSE = 1e-12  # of a bound: what rounding may add before it is worth another search
+LOOSE = 1e-10  # and before a small process is worth twice the digits
 SLOW_NOISE = 2.0**-88  # of the largest value: a gain that is none, in twice the digits
 NO_BASE = np.zeros(2)
 ENDLESS = 1e18  # steps
@@ -141,6 +143,18 @@ class PolicyIteration:
                 return chain, played, gain
         raise RunError("policy iteration does not settle: actions differ by no more than rounding")
 
+    def closely(self, pay: Float, unknown: Callable[[], Float], size: float, tie: float) -> Best:
+        """`best`; or `slowly`, of a long process and, if it is small, wherever rounding shows.
+
+        unknown() [P] is how far the pay of each pair may be off.
+        """
+        if not self.is_long:
+            best = self.best(pay, size, tie)
+            enough = LOOSE * max(min(1.0, size * self.expected), abs(best.bound))
+            if not self._moves or best.bound - self._from_start(best.V) <= enough:
+                return best
+        return self.slowly(pay, unknown())
+
     def slowly(self, pay: Float, unknown: Float) -> Best:
         """`best` of a process that may go on for very long, by Howard's policy iteration in twice the digits.
 
@@ -202,11 +216,10 @@ class PolicyIteration:
 
     def errors(self, most: float) -> tuple[float, float]:
         """How far support values and totals may be off for a pay of 1, if paid visits add up to at most `most`."""
-        # The bounds of a long process are rounded up as they are found.
-        support = 0.0 if self.is_long else 4.0 * (self.outcomes + 24) * HALF_ULP * self.longest * self.expected
-        if self._moves:
+        if self._moves:  # bounds are rounded up as they are found
             relative, absolute = self._slow_error
-            return support, relative * most + absolute * self.expected
+            return 0.0, relative * most + absolute * self.expected
+        support = 4.0 * (self.outcomes + 24) * HALF_ULP * self.longest * self.expected
         return support, (2.0 * VISITS * self.longest + 8.0) * 1.01 * HALF_ULP * self.expected
 
     @property

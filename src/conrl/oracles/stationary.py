@@ -11,8 +11,6 @@ A total is one number only if nothing is paid forever: an end component with a p
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from conrl import kernels
@@ -50,12 +48,6 @@ class StationaryOracle(ModelOracle):
         """By what its policy is paid."""
         return self.process.error_of(self._best(np.asarray(w, dtype=np.float64)), self._sizes)
 
-    @cached_property
-    def _sizes(self) -> Float:
-        """[P, 1+d]: the largest size of each pair's pay."""
-        sizes = np.abs(self._pay)
-        return sizes if self._bonus is None else sizes + self._bonus
-
     def support_many(self, directions: Float) -> Supports:
         m = directions.shape[0]
         values, points, means = np.empty(m), np.empty((m, 1 + self.num_costs)), np.empty((m, 1 + self.num_costs))
@@ -74,9 +66,8 @@ class StationaryOracle(ModelOracle):
     def _best(self, w: Float) -> Best:
         pay = np.empty(self._pay.shape[0])
         kernels.along(self._pay, self._pair_bonus, w, pay)
-        if self.process.is_long:
-            return self.process.slowly(pay, (2.0 * w.size + 2.0) * HALF_ULP * (self._sizes @ np.abs(w)))
-        return self.process.best(pay, float(np.abs(w) @ self.scale), self._tie(w))
+        size = float(np.abs(w) @ self.scale)
+        return self.process.closely(pay, lambda: along_error(w, self._sizes), size, self._tie(w))
 
     def policy(self, w: Float) -> Stationary:
         """The best policy for w; the first action in states that cannot be reached."""
@@ -137,6 +128,12 @@ class TotalOracle(StationaryOracle):
 
     def _played(self, pairs: Int) -> Int:
         return spread(self.part, self.components, self.reduced, pairs, {})
+
+
+def along_error(w: Float, sizes: Float) -> Float:
+    """[P]: how far the pay along w, give or take a bonus, may be off, by the sizes [P, 1+d] of what it is made of."""
+    off: Float = (2.0 * w.size + 2.0) * HALF_ULP * (sizes @ np.abs(w))
+    return off
 
 
 def spread(part: Reachable, components: Components, reduced: Reduced, pairs: Int, stays: dict[int, Int]) -> Int:
