@@ -154,7 +154,7 @@ class SlowChain:
         self.exits = exits
         self._graph = np.arange(n + 1, dtype=np.uint64), *self.rows
 
-    def values(self, b: Float, base: Float, guess: Float | None = None) -> Float:
+    def values(self, b: Float, base: Float) -> Float:
         """V [2, n] of  b - base - exits V + sum q (V' - V) = 0, in twice the digits, as is base [2]."""
         size = float(np.abs(b - base[0]).max(initial=0.0))
         left, off = np.empty(b.size), np.empty(b.size)
@@ -164,8 +164,7 @@ class SlowChain:
             largest = size + float(np.abs(V[0]).max(initial=0.0))
             return left.copy(), float(np.abs(left).max(initial=0.0)) / largest if largest > 0.0 else 0.0
 
-        start = np.zeros((2, b.size)) if guess is None else guess
-        return _refined(self._ways(False), rest, SLOW_VALUES, start, added, ENOUGH)
+        return _refined(self._ways(False), rest, SLOW_VALUES, np.zeros((2, b.size)), added, ENOUGH)
 
     def visits(self, b: Float) -> Float:
         """[n]: the expected visits for starts b [n] of at least 0, off by `slow_error`."""
@@ -178,7 +177,8 @@ class SlowChain:
             return left, float(self.steps @ np.abs(left))
 
         target = SLOW_VISITS * float(b @ self.steps)
-        return _refined(self._ways(True), rest, target, np.zeros((2, b.size)), added)[0]
+        x: Float = _refined(self._ways(True), rest, target, np.zeros((2, b.size)), added)[0]
+        return x
 
     @cached_property
     def steps(self) -> Float:
@@ -242,8 +242,8 @@ def origins(begin: Index) -> Int:
 def dense(begin: Index, column: Index, weight: Float) -> Float:
     """[n, n]: a chain as a matrix."""
     n = begin.size - 1
-    q: Float = np.bincount(origins(begin) * n + column.astype(np.int64), weights=weight, minlength=n * n)
-    return q.reshape(n, n)
+    entries = np.bincount(origins(begin) * n + column.astype(np.int64), weights=weight, minlength=n * n)
+    return np.asarray(entries, dtype=np.float64).reshape(n, n)
 
 
 def slow_error(n: int) -> tuple[float, float]:

@@ -239,7 +239,7 @@ class Component:
 
     def _settled(self, pairs: Int, pay: Float) -> tuple[Float, Float, Int, Class]:
         """Improve a policy until nothing gains: the relative values [2, n], the gain [2], what is played, its class."""
-        new, V = None, np.zeros((2, pairs.size))
+        new = None
         for _ in range(HOWARD):
             found = self._best_class(pairs, pay, new)
             if found is None:
@@ -249,7 +249,7 @@ class Component:
             rows, exits = cut_off(self._chain(joined), found.states[at])
             chain, g = SlowChain(*rows, exits), np.array([found.gain, 0.0])
             for _ in range(CORRECTED):
-                V = chain.values(pay[joined], g, V)
+                V = chain.values(pay[joined], g)
                 g = added(g, V[0, found.states[at]] * found.share[at])  # what is left on a way back, by its length
             gain, _ = self._gains(pay, V, g)
             choice = (joined - self._first).astype(np.uint32)

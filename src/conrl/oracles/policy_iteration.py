@@ -174,12 +174,11 @@ class PolicyIteration:
 
     def _settled(self, pay: Float, choice: Array) -> tuple[SlowChain, Float]:
         """Improve choice [n] until nothing gains: its chain and values [2, n]."""
-        V = np.zeros((2, self.n))
         for _ in range(HOWARD):
             chain, b = self._chain(choice, pay)
             pairs = self._first + choice.astype(np.int64)
             slow = chain.by_moves
-            V = slow.values(b, NO_BASE, V)
+            V = slow.values(b, NO_BASE)
             gain, _ = self._gains(pay, V)
             least = 8.0 * float(np.abs(gain[pairs]).max()) + SLOW_NOISE * float(np.abs(V[0]).max())
             if not kernels.better(self.graph, gain, least, choice).any():
@@ -269,7 +268,7 @@ def quickest(graph: KernelGraph) -> Array:
     try:
         return process.best(-ones, 1.0, 1e-9).choice
     except RunError:
-        return process.slowly(-ones, np.zeros(ones.size)).choice
+        return process.slowly(-ones, 0.0 * ones).choice
 
 
 def toward(part: Reachable, inside: Int, target: Int) -> Int:
@@ -308,9 +307,9 @@ def certified_steps(graph: KernelGraph, initial: Float, first: Array) -> Float:
     n = initial.size
     ones = np.ones(graph[1].size - 1)
     process = PolicyIteration(graph, np.full(n, 1.0 / n), np.ones(n), first)
-    for find in (lambda: process.best(ones, 1.0, 1e-6), lambda: process.slowly(ones, np.zeros(ones.size))):
+    for slow in (False, True):
         try:
-            V = find().V
+            V = (process.slowly(ones, 0.0 * ones) if slow else process.best(ones, 1.0, 1e-6)).V
         except RunError:
             continue
         gain, off = process._gains(ones, np.stack((V, np.zeros(n))))
