@@ -7,7 +7,7 @@ which bounds the steps to come from s,
 
     | (x - x_exact) . pay |  <=  max |pay|  x  sum_s steps(s) |residual(s)|.
 
-Small systems are inverted, and those whose states lead to neighbors factored. Others are solved by BiCGSTAB, by a
+Small systems are eliminated, and those whose states lead to neighbors factored. Others are solved by BiCGSTAB, by a
 sparse factorisation where that makes no progress and, at last, by the series I + Q + Q^2 + ..; each time the residual
 is refined until it is as small as was asked.
 
@@ -30,7 +30,7 @@ from conrl._types import Bool, Float, Index, Int
 from conrl.errors import RunError
 from conrl.rounding import HALF_ULP
 
-DENSE = 100  # states up to which a matrix is inverted
+DENSE = 100  # states up to which a chain is eliminated, if it is known how likely it ends
 FACTORED = 20_000  # states up to which a factorisation may be tried: its fill is not known before
 NARROW = 64  # entries of a row up to which a factorisation comes first: its fill is small for certain
 SHRINK = 1e-9  # what one call of BiCGSTAB aims at
@@ -96,8 +96,6 @@ class Chain:
     def _ways(self, transposed: bool) -> Iterator[Correct]:
         if self.size <= DENSE and self._exits is not None:
             yield lambda r: self.by_moves.eliminated(transposed, r)
-        elif self.size <= DENSE:
-            yield lambda r: self._inverse.T @ r if transposed else self._inverse @ r
         narrow = self.size > DENSE and kernels.profile(self.rows) <= NARROW * self.size
         if narrow:
             yield lambda r: np.asarray(self._narrow.solve(r, "T" if transposed else "N"))
@@ -117,11 +115,6 @@ class Chain:
         x = np.zeros(self.size)
         kernels.series(self.rows, transposed, r, self._longest, x)
         return x
-
-    @cached_property
-    def _inverse(self) -> Float:
-        inverse: Float = np.linalg.inv(np.eye(self.size) - dense(*self.rows)).astype(np.float64, copy=False)
-        return inverse
 
     @cached_property
     def _factors(self) -> Any:
@@ -277,7 +270,7 @@ def _refined(
         while size > target:
             try:
                 better = plus(x, correct(left))
-            except (np.linalg.LinAlgError, RuntimeError):  # of a factorisation: no inverse to within rounding
+            except RuntimeError:  # of a factorisation: no inverse to within rounding
                 break
             new, smaller = rest(better)
             if not smaller < size:

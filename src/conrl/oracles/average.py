@@ -222,9 +222,9 @@ class Component:
     def _relative_values(self, pairs: Int, found: Class, pay: Float) -> Float | None:
         """[n]: h of a policy that plays the class found, and leads to it elsewhere; 0 at its most visited state."""
         joined = self._joined(pairs, found)
-        rows, _ = cut_off(self._chain(joined), found.states[int(np.argmax(found.share))])
+        rows, exits = cut_off(self._chain(joined), found.states[int(np.argmax(found.share))])
         try:
-            return Chain(*rows, 1e4).values(pay[joined] - found.gain, 1e-13)
+            return Chain(*rows, 1e4, exits).values(pay[joined] - found.gain, 1e-13)
         except RunError:
             return None
 
