@@ -1,6 +1,7 @@
 """Adversarial models of the wider world, by number, for the promises of `contract_wider`.
 
     python tests/adversary.py --wider --models 3000
+    python tests/adversary.py --kind slow --models 5000
 
 Kinds take turns: steps that differ with limits on each, limits on single episodes, policies without a lottery, exact
 totals of episodes, fleets, and models without a horizon. Thresholds lie at totals that can exactly be reached, just

@@ -1,6 +1,6 @@
 """Chains that hardly ever move, down to leaving probabilities of 1e-9, against exact rationals.
 
-More: the kind "slow" of `adversary_wider`, by `python tests/adversary.py --wider`.
+More: `python tests/adversary.py --kind slow --models 5000`.
 """
 
 from __future__ import annotations
