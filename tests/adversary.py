@@ -457,19 +457,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--planner", default="column-generation")
     parser.add_argument("--wider", action="store_true", help="the models of adversary_wider")
-    parser.add_argument("--kind", help="only these")
     parser.add_argument("--prices", action="store_true", help="the models of adversary_prices")
+    parser.add_argument("--kind", choices=adversary_wider.KINDS, help="so many models of this kind of adversary_wider")
     parser.add_argument("--show", action="store_true", help="print each spec as well")
     options = parser.parse_args(arguments)
+    numbers = range(options.first, options.first + options.models)
+    if options.kind:
+        options.wider, count = True, len(adversary_wider.KINDS)
+        place = list(adversary_wider.KINDS).index(options.kind)
+        numbers = range(place + count * numbers.start, place + count * numbers.stop, count)
     planner = WIDER if options.wider else PRICES if options.prices else options.planner
     kinds = OTHERS[planner].KINDS if planner in OTHERS else KINDS
     begin, done, broken = time.perf_counter(), 0, 0
     table: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
     slowest = (0.0, -1)
-    numbers = range(options.first, options.first + options.models)
-    if options.kind:
-        number, count = list(kinds).index(options.kind), len(kinds)
-        numbers = range(numbers.start * count + number, numbers.stop * count, count)
     for number, kind, ended, complaints, seconds in run(numbers, options.workers, planner):
         done += 1
         table[kind][ended] += 1

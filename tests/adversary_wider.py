@@ -1,6 +1,7 @@
 """Adversarial models of the wider world, by number, for the promises of `contract_wider`.
 
     python tests/adversary.py --wider --models 3000
+    python tests/adversary.py --kind slow --models 5000
 
 Kinds take turns: steps that differ with limits on each, limits on single episodes, policies without a lottery, exact
 totals of episodes, fleets, and models without a horizon. Thresholds lie at totals that can exactly be reached, just
@@ -26,6 +27,7 @@ from contract_wider import (
     Asked,
     EndlessTruth,
     FleetTruth,
+    SlowTruth,
     Tail,
     Truth,
     judge,
@@ -622,16 +624,63 @@ def _endless(name: str) -> Kind:
         world = draw_world(rng, shape, criterion)
         if name == "total":
             world = _ending(rng, world)
-        free = EndlessTruth(world, Asked((math.inf,) * world.num_costs, (-math.inf,) * world.num_costs, {}))
-        limits, floors = (math.inf,) * world.num_costs, (-math.inf,) * world.num_costs
-        if not free.refused:
-            limits, floors = _endless_bounds(rng, free)
-        truth = EndlessTruth(world, Asked(limits, floors, {}))
-        problem = truth.asked.problem(truth.mdp.cost_names)
-        outcome, complaints = attempt(lambda: conrl.plan(truth.mdp, problem))
-        return ended(outcome), complaints + judge_endless(truth, outcome)
+        return _planned_endless(rng, world, EndlessTruth)
 
     return examine
+
+
+def _planned_endless(rng: Generator, world: World, kind: type[EndlessTruth]) -> Verdict:
+    free = kind(world, Asked((math.inf,) * world.num_costs, (-math.inf,) * world.num_costs, {}))
+    limits, floors = (math.inf,) * world.num_costs, (-math.inf,) * world.num_costs
+    if not free.refused:
+        limits, floors = _endless_bounds(rng, free)
+    truth = kind(world, Asked(limits, floors, {}))
+    problem = truth.asked.problem(truth.mdp.cost_names)
+    outcome, complaints = attempt(lambda: conrl.plan(truth.mdp, problem))
+    return ended(outcome), complaints + judge_endless(truth, outcome)
+
+
+def _slow(rng: Generator) -> Verdict:
+    """Chains that are left with probabilities of 1e-3 to 1e-9: states that stay, or groups that are seldom left."""
+    name = pick(rng, ("average", "average", "total", "discounted"))
+    criterion: Any = {
+        "average": conrl.Average(),
+        "total": conrl.Total(),
+        "discounted": conrl.Discounted(float(pick(rng, (0.9, 0.9999, 0.99999, 1 - 1e-7, 1 - 1e-9)))),
+    }[name]
+    shape = Shape(
+        (2, 3, 3, 4, 5, 6), (1, 2, 2, 3), costs=(1, 1, 1, 2), by_step=(False,), rows=("split", "coarse", "dense")
+    )
+    world = draw_world(rng, shape, criterion)
+    return _planned_endless(rng, _slowed(rng, _ending(rng, world) if name == "total" else world), SlowTruth)
+
+
+def _slowed(rng: Generator, world: World) -> World:
+    """What leads out of a state's group becomes seldom: to stay in the group is what is left of 1."""
+    alone = rng.random() < 0.6
+    group = np.arange(world.states) if alone else rng.integers(2, size=world.states)
+    one = 10.0 ** -float(rng.integers(3, 10))
+    rows = []
+    for s, actions in enumerate(world.tables[0]):
+        new: list[tuple[Outcome, ...]] = []
+        for outcomes in actions:
+            ends = all(o.to == s or not any(o.pay) for o in outcomes) and isinstance(world.horizon, conrl.Total)
+            if not outcomes or ends or rng.random() < 0.2:
+                new.append(outcomes)
+                continue
+            p = one if rng.random() < 0.6 else 10.0 ** -rng.uniform(3, 9)
+            out = [dataclasses.replace(o, probability=o.probability * p) for o in outcomes if group[o.to] != group[s]]
+            kept = [o for o in outcomes if group[o.to] == group[s]]
+            if not kept:
+                kept = [
+                    dataclasses.replace(
+                        outcomes[0], probability=1.0, to=int(pick(rng, np.flatnonzero(group == group[s])))
+                    )
+                ]
+            left = (1.0 - sum(o.probability for o in out)) / sum(o.probability for o in kept)
+            new.append((*(dataclasses.replace(o, probability=o.probability * left) for o in kept), *out))
+        rows.append(tuple(new))
+    return dataclasses.replace(world, tables=(tuple(rows),))
 
 
 def _ending(rng: Generator, world: World) -> World:
@@ -707,6 +756,7 @@ KINDS: dict[str, Kind] = {
     "discounted": _endless("discounted"),
     "average": _endless("average"),
     "total": _endless("total"),
+    "slow": _slow,
     "fleet": _fleet,
     "deterministic": _deterministic,
     "distribution": _distribution,

@@ -163,7 +163,7 @@ def test_total_is_its_program() -> None:
 
 @pytest.mark.parametrize("horizon", [conrl.Discounted(0.97), conrl.Average()])
 def test_larger_models_and_the_planner_of_the_full_program(horizon: Any) -> None:
-    """Beyond what is inverted or eliminated: BiCGSTAB; `linear-program`, frontier and feasibility agree."""
+    """Beyond what is eliminated: BiCGSTAB; `linear-program`, frontier and feasibility agree."""
     mdp = random_cmdp(150, 3, 4, 2, seed=3)
     assert mdp.limits is not None
     steps = 1.0 / (1.0 - 0.97) if isinstance(horizon, conrl.Discounted) else 1.0
@@ -191,7 +191,7 @@ def test_every_way_to_solve_a_chain_agrees(discount: float) -> None:
     n = 60
     P = rng.dirichlet(np.full(n, 0.1), size=n)
     begin, column = np.arange(0, n * n + 1, n), np.tile(np.arange(n), n)
-    chain = Chain(begin, column, discount * P.reshape(-1), 1.0 / (1.0 - discount))
+    chain = Chain(begin, column, discount * P.reshape(-1), 1.0 / (1.0 - discount), np.full(n, 1.0 - discount))
     b = rng.random(n)
     exact = np.linalg.solve(np.eye(n) - discount * P, b)
     for way in chain._ways(False):

@@ -4,10 +4,10 @@
 the whole search within limits on one cost, `policies` what given policies do, `playing` episodes, `learning` counting
 them, `continuing` playing without a reset, `optimism` backward induction over intervals of transitions, `prudence`
 several values at once over such intervals, `divergence` intervals by relative entropy, `truncated` backward induction
-with values cut off, `average_reward` value iteration over intervals, `stationary` sweeps without a horizon, `changes`
-what one change of a policy does, `building` what a model is read from, `fleets` many processes at once, `fewer` plans
-of fleets with fewer mixtures, `fleet_steps` fleets played, `guarding` what is safe then, `ensembles` one policy in many
-models. (A2C's network is compiled by jax, in `conrl.oracles`.)
+with values cut off, `average_reward` value iteration over intervals, `stationary` sweeps without a horizon, `slow`
+chains that hardly ever move, `changes` what one change of a policy does, `building` what a model is read from, `fleets`
+many processes at once, `fewer` plans of fleets with fewer mixtures, `fleet_steps` fleets played, `guarding` what is
+safe then, `ensembles` one policy in many models. (A2C's network is compiled by jax, in `conrl.oracles`.)
 
 A model is seen here as a sparse list of *pairs* (s, a) and, for each pair, of *outcomes*:
 
@@ -94,6 +94,7 @@ from conrl.kernels.policies import (
     push,
 )
 from conrl.kernels.prudence import apart_backward, apart_values
+from conrl.kernels.slow import ELIMINATION, better, eliminate, eliminated, gains, unbalanced
 from conrl.kernels.stationary import (
     apply,
     chain_of,
@@ -112,6 +113,7 @@ from conrl.kernels.truncated import clipped_greedy, truncated_values
 
 __all__ = [
     "CONFLICT",
+    "ELIMINATION",
     "FEW",
     "FOUND",
     "FULL",
@@ -132,6 +134,7 @@ __all__ = [
     "backward",
     "backward_many",
     "believed",
+    "better",
     "chain_of",
     "climb",
     "climb_twice",
@@ -139,6 +142,8 @@ __all__ = [
     "collected",
     "compiled",
     "count_steps",
+    "eliminate",
+    "eliminated",
     "empirical",
     "ensemble_visits",
     "every",
@@ -154,6 +159,7 @@ __all__ = [
     "fleet_sweep",
     "follow",
     "follow_all",
+    "gains",
     "gather",
     "gather_outcomes",
     "greedy",
@@ -204,6 +210,7 @@ __all__ = [
     "sum_up",
     "to_go",
     "truncated_values",
+    "unbalanced",
     "values_after",
     "visits",
     "walk",

@@ -19,7 +19,7 @@ from conrl.arguments import is_number, setter
 from conrl.errors import ModelError, shown
 from conrl.wording import worded
 
-LARGEST_DISCOUNT = 1.0 - 1e-6  # a million steps count: beyond that rounding adds up
+LARGEST_DISCOUNT = 1.0 - 1e-9  # a billion steps count
 
 
 @dataclass(frozen=True)

@@ -13,21 +13,22 @@ states that the policy itself comes to.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 
 from conrl import kernels
 from conrl._types import Bool, Float, Int
 from conrl.errors import ModelError, RunError
-from conrl.model.chains import Chain
+from conrl.model.chains import ELIMINATED, TOO_LONG, Chain, SlowChain, dense, origins, slow_error
 from conrl.model.criteria import Discounted, Total
 from conrl.model.graph import select
 from conrl.model.mdp import ConstrainedMDP
 from conrl.rounding import HALF_ULP
 
 RESIDUAL = 24.0 * HALF_ULP  # times the expected steps, each of which may add as much
-LONGEST = 1e8  # expected steps: beyond that rounding may take more than the eighth digit of a total
-STATIONARY_ERROR = 1e-10  # a distribution that cannot be known to this, in all, is refused
-ELIMINATED = 75  # states up to which a distribution is found by elimination: off by at most 2 n^3 ulps
+LONGEST = 1e8  # expected steps of a chain that is taken for a short one
+STATIONARY_ERROR = 1e-10  # what each entry of a distribution may be off by, in proportion; large ones also in all
 
 
 def occupation(mdp: ConstrainedMDP, share: Float) -> Float:
@@ -39,13 +40,14 @@ def occupation(mdp: ConstrainedMDP, share: Float) -> Float:
     initial = mdp.initial[states]
     visits = np.zeros(mdp.num_states)
     if isinstance(mdp.horizon, Discounted):
-        visits[states] = _visits((begin, column, mdp.horizon.discount * weight), initial)[0]
+        exits = np.full(states.size, 1.0 - mdp.horizon.discount)
+        visits[states] = _visits((begin, column, mdp.horizon.discount * weight), exits, initial)
     else:
         number = recurrent_classes(begin, column)  # [n]; -1 for states that are left for good
         transient = np.flatnonzero(number < 0)
         x = np.zeros(states.size)
         if transient.size:
-            x[transient] = _visits(within((begin, column, weight), transient), initial[transient])[0]
+            x[transient] = _visits(*_parted((begin, column, weight), transient), initial[transient])
         if isinstance(mdp.horizon, Total):
             _refuse_paid(mdp, share, states[number >= 0])
         else:
@@ -55,7 +57,7 @@ def occupation(mdp: ConstrainedMDP, share: Float) -> Float:
             for i in range(int(number.max()) + 1):
                 mine = np.flatnonzero(number == i)
                 ends = float(arrive[mine].sum())
-                x[mine] = ends * stationary_distribution(within((begin, column, weight), mine))
+                x[mine] = ends * stationary_distribution(within((begin, column, weight), mine))[0]
         visits[states] = x
     return np.maximum(visits[mdp.pair_state], 0.0) * share
 
@@ -94,67 +96,85 @@ def _in_proportion(rows: ChainRows) -> ChainRows:
 
 def within(rows: ChainRows, states: Int) -> ChainRows:
     """The rows and columns of some states; what leads elsewhere is left out."""
+    return _parted(rows, states)[0]
+
+
+def _parted(rows: ChainRows, states: Int) -> tuple[ChainRows, Float]:
+    """The same, and what is left out of each row."""
     number = np.full(rows[0].size - 1, -1)
     number[states] = np.arange(states.size)
     begin, members = select(rows[0], states)
-    column, weight = number[rows[1][members]], rows[2][members]
-    kept = column >= 0
-    origin = np.repeat(np.arange(states.size), np.diff(begin).astype(np.int64))[kept]
-    return np.searchsorted(origin, np.arange(states.size + 1)), column[kept], weight[kept]
+    return _kept((begin.astype(np.int64), number[rows[1][members]], rows[2][members]), number[rows[1][members]] >= 0)
 
 
-def _visits(rows: ChainRows, initial: Float) -> tuple[Float, float]:
-    """x of (I - Q') x = initial, with a residual that is small for the steps that are to come; the most of those."""
-    rough = Chain(*rows, 1e4)
-    n = initial.size
-    steps = rough.values(np.ones(n), 1e-9)
-    if not (steps >= 0.5).all():
-        raise RunError("the process goes on for too long for its totals to be computed; use a horizon or a discount")
+def cut_off(rows: ChainRows, state: int) -> tuple[ChainRows, Float]:
+    """All rows without what leads to one state, and what does in each."""
+    return _kept(rows, rows[1] != state)
+
+
+def _kept(rows: ChainRows, kept: Bool) -> tuple[ChainRows, Float]:
+    begin, column, weight = rows
+    n, origin = begin.size - 1, origins(begin)
+    left_out = np.bincount(origin[~kept], weights=weight[~kept], minlength=n).astype(np.float64)
+    return (np.searchsorted(origin[kept], np.arange(n + 1)), column[kept], weight[kept]), left_out
+
+
+def _visits(rows: ChainRows, exits: Float, initial: Float) -> Float:
+    """x of (I - Q') x = initial, with an error of at most 1e-10 of their sum; of a long chain, by its moves."""
+    if initial.size > ELIMINATED:
+        with suppress(RunError):
+            x, error = _visits_of_short(rows, initial)
+            if error <= STATIONARY_ERROR:
+                return x
+    return SlowChain(*rows, exits).visits(initial)
+
+
+def _visits_of_short(rows: ChainRows, initial: Float) -> tuple[Float, float]:
+    """The same with a residual that is small for the steps that are to come; the error, in proportion to x.sum()."""
+    steps = Chain(*rows, 100.0).values(np.ones(initial.size), 1e-9)
     longest, expected = float(steps.max()), float(initial @ steps)
-    if longest > LONGEST:
-        raise RunError(
-            f"the process goes on for some {longest:.0e} steps, too long for its totals to be computed; use a horizon "
-            "or a discount"
-        )
-    return Chain(*rows, longest).visits(initial, steps, RESIDUAL * longest * max(expected, 1.0)), longest
+    if not ((steps >= 0.5).all() and longest < LONGEST):
+        raise RunError(TOO_LONG)
+    x = Chain(*rows, longest).visits(initial, steps, RESIDUAL * longest * max(expected, 1.0))
+    return x, 2.0 * RESIDUAL * longest
 
 
-def stationary_distribution(rows: ChainRows) -> Float:
-    """Of a chain of which every state leads to every other one; the sum of all errors is at most `STATIONARY_ERROR`.
+def stationary_distribution(rows: ChainRows) -> tuple[Float, float]:
+    """Of a chain of which every state leads to every other one. Each entry is off by at most `STATIONARY_ERROR` in
+    proportion and, beyond that, all of them by the number returned.
 
-    Small ones by the elimination of Grassmann, Taksar and Heyman (1985), which subtracts nothing, so that each entry is
-    off by at most 2 n^3 ulps (O'Cinneide 1993). Others as the expected visits between two visits to one state,
-    divided by their sum; what the residual proves grows with the steps until that state is seen again.
+    Small ones by the elimination of Grassmann, Taksar and Heyman (1985), which subtracts nothing (`kernels.slow`).
+    Others as the expected visits between two visits to one state, divided by their sum; what the residual proves grows
+    with the steps until that state is seen again. If even those of the state that is seen most often are too many, by
+    the moves of the chain.
     """
     begin, column, weight = rows
     n = begin.size - 1
     if n <= ELIMINATED:
-        return _eliminated(rows)
+        return _eliminated(rows), 0.0
+    origin = origins(begin)
+    moves = column != origin
+    slowest = int(np.argmin(np.bincount(origin[moves], weights=weight[moves], minlength=n)))
     reference = 0
     for _ in range(2):
-        kept = column != reference
-        origin = np.repeat(np.arange(n), np.diff(begin))[kept]
-        cut = np.searchsorted(origin, np.arange(n + 1)), column[kept], weight[kept]
-        x, longest = _visits(cut, np.eye(1, n, reference)[0])
+        try:
+            x, error = _visits_of_short(cut_off(rows, reference)[0], np.eye(1, n, reference)[0])
+        except RunError:
+            reference = slowest
+            break
         x = np.maximum(x, 0.0)
-        if 4.0 * RESIDUAL * longest <= STATIONARY_ERROR:
-            share: Float = x / x.sum()
-            return share
+        if 2.0 * error <= STATIONARY_ERROR:
+            return x / x.sum(), 2.0 * error
         reference = int(np.argmax(x))  # the one that is seen most often
-    raise RunError(
-        f"an average cannot be computed to {STATIONARY_ERROR:g}: it takes about {longest:.1g} steps to come back to a "
-        "state; use a horizon or a discount"
-    )
+    cut, back = cut_off(rows, reference)
+    x = SlowChain(*cut, back).visits(np.eye(1, n, reference)[0])
+    return x / x.sum(), 2.0 * slow_error(n)[1]
 
 
 def _eliminated(rows: ChainRows) -> Float:
-    begin, column, weight = rows
-    n = begin.size - 1
-    P = np.zeros((n, n))
-    np.add.at(P, (np.repeat(np.arange(n), np.diff(begin)), column), weight)
-    for k in range(n - 1, 0, -1):
-        P[:k, k] /= P[k, :k].sum()
-        P[:k, :k] += np.outer(P[:k, k], P[k, :k])
+    P = dense(*rows)
+    n = P.shape[0]
+    kernels.eliminate(P, np.zeros(n))
     x = np.ones(n)
     for k in range(1, n):
         x[k] = x[:k] @ P[:k, k]

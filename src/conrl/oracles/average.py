@@ -13,11 +13,18 @@ makes the two meet; in between, the policy that it chose is solved for: the stat
 recurrent class is the value vector, and its relative values are a better V (Howard 1960). The larger of the two is
 what enters the bound.
 
+*Slow components.* Where V grows large, as it takes so many steps to get from one state to another, rounding would hide
+what an action gains; and where the two are slow to meet, sweeps would not end. Then it is policy iteration alone, with
+V and the gain in twice the digits (`conrl.kernels.slow`). An improved policy may fall apart into several recurrent
+classes; those with a new action are paid more than g or, if there are none, the old one is what all states come to. So
+the best of the new ones is gone on with, and all other states lead there.
+
 Probabilities of a pair are taken in proportion: those that add up to 1 - 1e-10 would leave nothing in the long run.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -28,18 +35,31 @@ from conrl import kernels
 from conrl._types import Float, Int
 from conrl.errors import RunError
 from conrl.model import ConstrainedMDP
-from conrl.model.chains import Chain
+from conrl.model.chains import Chain, SlowChain, added
 from conrl.model.graph import select
-from conrl.model.occupation import STATIONARY_ERROR, recurrent_classes, stationary_distribution, within
+from conrl.model.occupation import STATIONARY_ERROR, cut_off, recurrent_classes, stationary_distribution, within
 from conrl.model.reduction import Components, KernelGraph, Reachable, collapsed, end_components
-from conrl.oracles.policy_iteration import LONG, Best, PolicyIteration, certified_steps, quickest, toward
+from conrl.oracles.policy_iteration import (
+    CLOSE,
+    HOWARD,
+    LONG,
+    LOOSE,
+    SLOW_NOISE,
+    Best,
+    PolicyIteration,
+    certified_steps,
+    quickest,
+    toward,
+)
 from conrl.oracles.protocols import ModelOracle, Rounding, Supports
-from conrl.oracles.stationary import spread
+from conrl.oracles.stationary import along_error, spread
 from conrl.rounding import HALF_ULP
 from conrl.stationary_policy import Stationary
 
 SWEEPS = 64  # of value iteration before a policy is solved for; twice as many each time
 MOST_SWEEPS = 2_000_000  # in all; what is left between the bound and the value is in the gap
+PATIENT = 4000  # sweeps after which a component is slow
+CORRECTED = 3  # times that a gain is corrected by what values have left: twice is enough
 CLASSES = 64  # recurrent classes of one policy that are looked at, at most
 
 
@@ -50,6 +70,18 @@ class Gain(NamedTuple):
     value: Float  # [1+d]: of the policy found, without bonus
     moved: Float  # [1+d]: what the bonus may move
     play: Int  # [n]: the pair of the reachable part for each of its positions
+    sizes: Float  # [1+d]: the mean size of its pay
+    error: Float  # [1+d]: how far the value, give or take what is moved, may be off
+
+
+class Class(NamedTuple):
+    """A recurrent class of a policy."""
+
+    gain: float
+    share: Float  # [m]: its stationary distribution
+    states: Int  # [m]
+    played: Int  # [m]: their pairs
+    error: float  # all in all, of the distribution; each entry is known to `STATIONARY_ERROR` in proportion
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,95 +109,169 @@ class Component:
         slot_pair, lines = kernels.interleave(self.graph)
         return slot_pair.astype(np.int64), lines
 
-    def best(self, pay: Float, size: float, tie: float, paid: Float, bonus: Float | None) -> Gain:
-        """For the scalar pay [P] of at most `size`; paid and bonus [P, 1+d] are what it is made of."""
+    def best(self, pay: Float, unknown: Float, size: float, tie: float, paid: Float, bonus: Float | None) -> Gain:
+        """For the scalar pay [P] of at most `size`, off by at most unknown [P]; paid and bonus [P, 1+d] are what it is
+        made of."""
         n = self.states.size
-        first = self.graph[0][:-1].astype(np.int64)
+        first = self._first
         if n == 1:
             k = int(np.flatnonzero(pay >= pay.max() - tie)[0])
             moved = np.zeros(paid.shape[1]) if bonus is None else bonus[k]
-            return Gain(float(pay.max()) + 32.0 * HALF_ULP * size, paid[k], moved, self.pairs[[k]])
+            sizes = np.abs(paid[k]) + moved
+            bound = float((pay + unknown).max())
+            return Gain(bound, paid[k], moved, self.pairs[[k]], sizes, 0.0 * sizes)
         slot_pair, lines = self._layout
         slots = np.append(pay, -np.inf)[slot_pair]
         blocks = (-(-n // kernels.LANES), kernels.LANES)
         V, W, choice = np.zeros(blocks), np.zeros(blocks), np.zeros(blocks, dtype=np.uint32)
-        outcomes = int(np.diff(self.graph[1].astype(np.int64)).max())
-        unit = 1.01 * HALF_ULP * (outcomes + 24)
-        best: tuple[float, Float, Int, Int] | None = None  # gain, distribution, its states, their pairs
-        bound, sweeps, done, found = np.inf, SWEEPS, 0, None
+        unit = 1.01 * HALF_ULP * (self._outcomes + 24)
+        best: Class | None = None
+        bound, sweeps, done, tried = np.inf, SWEEPS, 0, False
         while True:
             low, high = kernels.relative(lines, n, slots, tie, V, W, choice, sweeps, 2.0 * unit * size)
             rounding = unit * (size + float(np.abs(V.reshape(-1)[:n]).max()))
             bound = min(bound, high + rounding)
             pairs = first + choice.reshape(-1)[:n].astype(np.int64)
             found = self._best_class(pairs, pay)
-            if found is not None and (best is None or found[0] > best[0]):
+            if found is not None and (best is None or found.gain > best.gain):
                 best = found
+            closed = best is not None and bound - best.gain <= 8.0 * rounding + tie
+            if not closed:
+                h = None if found is None else self._relative_values(pairs, found, pay)
+                rounding = np.inf
+                if h is not None and best is not None:
+                    trial = np.zeros(blocks)
+                    trial.reshape(-1)[:n] = h
+                    lowest, highest = kernels.relative(lines, n, slots, tie, trial, W, choice, 1, 0.0)
+                    rounding = unit * (size + float(np.abs(h).max()))
+                    bound = min(bound, highest + rounding)
+                    closed = bound - best.gain <= 8.0 * rounding + tie
+                    if highest - lowest < high - low:
+                        V = trial
             done += sweeps
-            if done >= MOST_SWEEPS or (best is not None and bound - best[0] <= 8.0 * rounding + tie):
-                break
-            h = None if found is None else self._relative_values(pairs, found, pay)
-            if h is not None and best is not None:
-                trial = np.zeros(blocks)
-                trial.reshape(-1)[:n] = h
-                lowest, highest = kernels.relative(lines, n, slots, tie, trial, W, choice, 1, 0.0)
-                rounding = unit * (size + float(np.abs(h).max()))
-                bound = min(bound, highest + rounding)
-                if bound - best[0] <= 8.0 * rounding + tie:
+            enough = LOOSE * max(min(1.0, size), 0.0 if best is None else abs(best.gain))
+            if not tried and (8.0 * rounding + tie > enough or (done >= PATIENT and not closed)):
+                tried = True
+                with suppress(RunError):  # in a large component; sweeps go on
+                    proven, slow = self._slowly(pairs, pay, unknown)
+                    bound = min(bound, proven)
+                    best = slow if best is None or slow.gain > best.gain else best
                     break
-                if highest - lowest < high - low:
-                    V = trial
+            if closed or done >= MOST_SWEEPS:
+                break
             sweeps *= 2
         if best is None:
             raise RunError("it takes too long to come back to a state for an average to be computed; use a horizon")
-        gain, share, states, played = best
         value, moved = np.empty(paid.shape[1]), np.zeros(paid.shape[1])
-        kernels.paid(share, played, paid, value)
+        kernels.paid(best.share, best.played, paid, value)
+        own = np.abs(paid[best.played])
         if bonus is not None:
-            kernels.paid(share, played, bonus, moved)
-        play = toward(self.part, self.pairs, self.states[states])[self.states]
-        play[states] = self.pairs[played]
-        return Gain(max(bound, gain), value, moved, play)
+            kernels.paid(best.share, best.played, bonus, moved)
+            own = own + bonus[best.played]
+        play = toward(self.part, self.pairs, self.states[best.states])[self.states]
+        play[best.states] = self.pairs[best.played]
+        sizes = best.share @ own
+        error = STATIONARY_ERROR * sizes + best.error * own.max(axis=0)
+        return Gain(max(bound, best.gain), value, moved, play, sizes, error)
+
+    @cached_property
+    def _first(self) -> Int:
+        first: Int = self.graph[0][:-1].astype(np.int64)
+        return first
+
+    @cached_property
+    def _outcomes(self) -> int:
+        return int(np.diff(self.graph[1].astype(np.int64)).max())
 
     def _chain(self, pairs: Int) -> tuple[Int, Int, Float]:
         _, start, successor, probability = self.graph
         begin, members = select(start.astype(np.int64), pairs)
         return begin.astype(np.int64), successor[members].astype(np.int64), probability[members]
 
-    def _best_class(self, pairs: Int, pay: Float) -> tuple[float, Float, Int, Int] | None:
-        """Of a policy, the recurrent class that is paid most: its gain, distribution, states and pairs.
+    def _best_class(self, pairs: Int, pay: Float, new: Any = None) -> Class | None:
+        """Of a policy, the recurrent class that is paid most; of those with `new` [n] states, if there are any.
 
         None if it takes too long to come back to a state.
         """
         chain = self._chain(pairs)
         number = recurrent_classes(*chain[:2])
-        best: tuple[float, Float, Int, Int] | None = None
-        for i in range(min(int(number.max()) + 1, CLASSES)):
+        numbers = np.arange(min(int(number.max()) + 1, CLASSES))
+        if new is not None and (number[new] >= 0).any():
+            numbers = np.unique(number[new & (number >= 0)])
+        best: Class | None = None
+        for i in numbers:
             states = np.flatnonzero(number == i)
             try:
-                share = stationary_distribution(within(chain, states))
+                share, error = stationary_distribution(within(chain, states))
             except RunError:  # it hardly ever comes back: others will
                 continue
             gain = float(share @ pay[pairs[states]])
-            if best is None or gain > best[0]:
-                best = gain, share, states, pairs[states]
+            if best is None or gain > best.gain:
+                best = Class(gain, share, states, pairs[states], error)
         return best
 
-    def _relative_values(self, pairs: Int, found: tuple[float, Float, Int, Int], pay: Float) -> Float | None:
+    def _joined(self, pairs: Int, found: Class) -> Int:
+        """[n]: the policy that plays the class found and leads to it elsewhere, as `pairs` do where they come to it."""
+        joined, comes = pairs.copy(), self._comes_to(pairs, found.states)
+        if not comes.all():
+            lead = toward(self.part, self.pairs, self.states[found.states])[self.states]
+            joined = np.where(comes, joined, np.searchsorted(self.pairs, np.maximum(lead, 0)))
+        joined[found.states] = found.played
+        return joined
+
+    def _relative_values(self, pairs: Int, found: Class, pay: Float) -> Float | None:
         """[n]: h of a policy that plays the class found, and leads to it elsewhere; 0 at its most visited state."""
-        gain, share, states, played = found
-        lead = toward(self.part, self.pairs, self.states[states])[self.states]
-        local = np.searchsorted(self.pairs, np.maximum(lead, 0))
-        joined = np.where(self._comes_to(pairs, states), pairs, local)
-        joined[states] = played
-        begin, column, weight = self._chain(joined)
-        kept = column != states[int(np.argmax(share))]
-        origin = np.repeat(np.arange(self.states.size), np.diff(begin))[kept]
-        cut = np.searchsorted(origin, np.arange(self.states.size + 1)), column[kept], weight[kept]
+        joined = self._joined(pairs, found)
+        rows, exits = cut_off(self._chain(joined), found.states[int(np.argmax(found.share))])
         try:
-            return Chain(*cut, 1e4).values(pay[joined] - gain, 1e-13)
+            return Chain(*rows, 1e4, exits).values(pay[joined] - found.gain, 1e-13)
         except RunError:
             return None
+
+    def _slowly(self, pairs: Int, pay: Float, unknown: Float) -> tuple[float, Class]:
+        """A bound on the gain, and the best class, by policy iteration in twice the digits."""
+        V, g, joined, found = self._settled(pairs, pay)
+        bound, off = self._proven(pay, unknown, V, g)
+        if bound > g[0] + CLOSE * abs(g[0]):
+            V, g, _, _ = self._settled(joined, pay + 2.0 * off)
+            bound = min(bound, self._proven(pay, unknown, V, g)[0])
+        return bound, found
+
+    def _settled(self, pairs: Int, pay: Float) -> tuple[Float, Float, Int, Class]:
+        """Improve a policy until nothing gains: the relative values [2, n], the gain [2], what is played, its class."""
+        new = None
+        for _ in range(HOWARD):
+            found = self._best_class(pairs, pay, new)
+            if found is None:
+                break
+            joined = self._joined(pairs, found)
+            at = int(np.argmax(found.share))
+            rows, exits = cut_off(self._chain(joined), found.states[at])
+            chain, g = SlowChain(*rows, exits), np.array([found.gain, 0.0])
+            for _ in range(CORRECTED):
+                V = chain.values(pay[joined], g)
+                g = added(g, V[0, found.states[at]] * found.share[at])  # what is left on a way back, by its length
+            gain, _ = self._gains(pay, V, g)
+            choice = (joined - self._first).astype(np.uint32)
+            least = 8.0 * float(np.abs(gain[joined]).max()) + SLOW_NOISE * float(np.abs(V[0]).max())
+            new = kernels.better(self.graph, gain, least, choice)
+            if not new.any():
+                return V, g, joined, found
+            pairs = self._first + choice.astype(np.int64)
+        raise RunError("policy iteration does not settle: actions differ by no more than rounding")
+
+    def _gains(self, pay: Float, V: Float, g: Float) -> tuple[Float, Float]:
+        """[P] each: pay - g + sum p (V' - V), and what it may be off by for a pay that is exact."""
+        gain, off = np.empty(pay.size), np.empty(pay.size)
+        model = (self._outcomes + 2) * HALF_ULP
+        kernels.gains(self.graph, np.zeros(pay.size), pay, g, V, model, gain, off)
+        return gain, off
+
+    def _proven(self, pay: Float, unknown: Float, V: Float, g: Float) -> tuple[float, Float]:
+        """What no average exceeds, by relative values V [2, n]; [P]: how far gains may be off."""
+        gain, off = self._gains(pay, V, g)
+        off += unknown
+        return float(g[0] + (gain + off).max()) + 4.0 * HALF_ULP * abs(float(g[0])), off
 
     def _comes_to(self, pairs: Int, states: Int) -> Any:
         """[n]: whether the policy's chain is certain to come to the states: it has no other recurrent class ahead."""
@@ -199,21 +305,17 @@ class AverageOracle(ModelOracle):
 
     def rounding(self, sharp: bool = False) -> Rounding:
         """Support values are upper bounds as they are; points are off by what is proven of distributions and visits."""
-        process = self.process
-        return Rounding(process.support_error * self.scale, (process.visits_error + STATIONARY_ERROR) * self.scale)
+        support, point = self.process.errors(1.0)
+        return Rounding(support * self.scale, (point + 2.0 * STATIONARY_ERROR) * self.scale)
 
     def point_error(self, w: Float) -> Float:
-        """By the largest pay of the components that its policy ends in, of what it plays there."""
+        """By what its policy is paid in the components that it ends in."""
         gains, best = self._best(np.asarray(w, dtype=np.float64))
-        reached = best.chain.reached(self.process.initial)
-        stays = self.reduced.pair[best.pairs]
-        ends = {-1 - int(k) for k in stays[reached & (stays < 0)]}
-        sizes = np.zeros(1 + self.num_costs)
-        for i in ends:
-            played = gains[i].play
-            mine = np.abs(self._pay[played]) + (0.0 if self._bonus is None else self._bonus[played])
-            sizes = np.maximum(sizes, mine.max(axis=0))
-        return np.asarray((self.process.error_of(best.chain) + STATIONARY_ERROR) * sizes)
+        sizes, error = np.zeros((2, self.reduced.pair.size, 1 + self.num_costs))
+        for k in self._stay:
+            gain = gains[-1 - self.reduced.pair[k]]
+            sizes[k], error[k] = gain.sizes, gain.error
+        return self.process.error_of(best, sizes) + self.process.visits(best.chain) @ error[best.pairs]
 
     def support_many(self, directions: Float) -> Supports:
         m = directions.shape[0]
@@ -238,14 +340,16 @@ class AverageOracle(ModelOracle):
         no_bonus: Float = np.empty((0, 1 + self.num_costs))
         kernels.along(self._pay, no_bonus if self._bonus is None else self._bonus, w, pay)
         size, tie = float(np.abs(w) @ self.scale), self._tie(w)
+        unknown = along_error(w, self._sizes)
         gains = []
         for component in self._parts:
             own = component.pairs
             bonus = None if self._bonus is None else self._bonus[own]
-            gains.append(component.best(pay[own], size, tie, self._pay[own], bonus))
+            gains.append(component.best(pay[own], unknown[own], size, tie, self._pay[own], bonus))
         ends = np.zeros(self.reduced.pair.size)
         ends[self._stay] = [gains[-1 - k].bound for k in self.reduced.pair[self._stay].tolist()]
-        return gains, self.process.best(ends, size, tie * min(self.process.longest, LONG))
+        tie *= min(self.process.longest, LONG)
+        return gains, self.process.closely(ends, lambda: np.zeros(ends.size), size, tie)
 
     def policy(self, w: Float) -> Stationary:
         """The best policy for w: how to get to the best components, and what to do there."""

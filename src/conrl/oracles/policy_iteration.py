@@ -12,16 +12,21 @@ With steps(s) >= 1 + sum p steps for every pair (`conrl.model.reduction`), any V
 as T (V + delta steps) <= V + delta steps. For a discount g, steps = 1 / (1 - g), and this is the bound of MacQueen
 (1966). delta includes what rounding can do to T V: a pair's is a sum of products over its outcomes.
 
-*Where some policy can make it go on for very long* (1e9 steps, say, as a slip may take it to the end at last), delta
-steps is no bound to speak of. There V is raised by D, the most that the gains (T V - V), each with its rounding, can
-add up to: another policy iteration, whose pay is about 1e-16 where an action is as good as the best and far below 0
-elsewhere. If U = V + D has  r + sum p (U' - U) + rounding <= 0  for every pair, no policy is paid more than U. (Sums
-of differences round to 0 where U does not change; so that values that differ by rounding only are made equal first.)
+*Where some policy can make it go on for very long* (a discount of 0.99999, a failure a year counted in hours, slips
+that take it to an end at last after 1e9 steps), that is no bound to speak of: what rounding takes of each step adds up.
+There the probabilities to leave a state define the process (`conrl.model.chains.SlowChain`), actions are compared by
+
+    gain = r - exits V + sum p (V' - V)
+
+in twice the digits, and an action is taken for anything that it gains. What delta still has then is that the
+probabilities themselves are rounded. Where that is too much for the longest policy, the bound is the U of the same
+process in which every pair is paid twice that much more.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +34,7 @@ import numpy as np
 from conrl import kernels
 from conrl._types import Array, Float, Int
 from conrl.errors import RunError
-from conrl.model.chains import Chain
+from conrl.model.chains import DENSE, Chain, SlowChain, slow_error
 from conrl.model.reduction import KernelGraph, Reachable
 from conrl.rounding import HALF_ULP
 
@@ -38,17 +43,17 @@ UNSETTLED = 40  # sweeps of T after which the policy is solved for, settled or n
 HOWARD = 500  # times that a policy is solved for, at most
 VISITS = 24.0  # half ulps, times steps^2: the residual of visits, and as much again for what rounding does to it
 LONG = 1e4  # steps from which on their square, times rounding, is no bound to speak of
-LONGEST = 1e8  # steps of a policy whose totals are computed: rounding may take their eighth digit
-RAISED = 4  # times that V is raised to be a bound
-LONG_TIE = 1e-12  # of the largest pay: what an action must gain there
+CLOSE = 1e-12  # of a bound: what rounding may add before it is worth another search
+LOOSE = 1e-10  # and before a small process is worth twice the digits
+SLOW_NOISE = 2.0**-88  # of the largest value: a gain that is none, in twice the digits
+NO_BASE = np.zeros(2)
 ENDLESS = 1e18  # steps
-EQUAL = 1e-12  # of the largest, by which neighbouring values that should be equal may differ
 
 
 class Best(NamedTuple):
     """What is best for one pay."""
 
-    chain: Chain  # of the policy
+    chain: Chain | SlowChain  # of the policy
     pairs: Int  # [n]: the pair that each node plays
     choice: Array  # [n]: the same, as which of its pairs
     V: Float  # [n]
@@ -58,11 +63,18 @@ class Best(NamedTuple):
 class PolicyIteration:
     """A process that is certain to end: graph as in `conrl.model.reduction`, initial [n] and steps [n].
 
-    `first` [n], where given, is a policy that ends soon: improvements start from it, and no other may ever end. There
-    the probabilities of a pair add up to 1, unless it ends at once.
+    `first` [n], where given, is a policy that ends soon: improvements start from it, and no other may ever end.
+    exits [P] are the probabilities that a pair ends; by default 1 of those without an outcome, and 0 of others.
     """
 
-    def __init__(self, graph: KernelGraph, initial: Float, steps: Float, first: Array | None = None) -> None:
+    def __init__(
+        self,
+        graph: KernelGraph,
+        initial: Float,
+        steps: Float,
+        first: Array | None = None,
+        exits: Float | None = None,
+    ) -> None:
         self.graph, self.initial, self.steps = graph, initial, steps
         self.n = initial.size
         slot_pair, self._lines = kernels.interleave(graph)
@@ -72,8 +84,12 @@ class PolicyIteration:
         self.outcomes = int((self._begin[1:] - self._begin[:-1]).max(initial=0))
         self.longest = float(steps.max())
         self.expected = float(initial @ steps) * (1.0 + 1e-12)
-        self.is_long = first is not None and self.longest > LONG
+        self.is_long = self.longest > LONG
+        self._moves = self.is_long or self.n <= DENSE  # whether visits are counted by the moves of a chain
         self._start = first
+        self._exits = (self._begin[1:] == self._begin[:-1]).astype(np.float64) if exits is None else exits
+        # What is missing of a probability: it was divided by a sum, and multiplied by a discount.
+        self._model = (self.outcomes + 3) * HALF_ULP
 
     def best(self, pay: Float, size: float, tie: float) -> Best:
         """For the pay [P] of each pair, which is known to within 16 half ulps of `size`, its largest amount."""
@@ -85,11 +101,8 @@ class PolicyIteration:
             chosen[: self.n] = self._start
             chain, b = self._chain(chosen, pay)
             flat[: self.n] = chain.values(b, 1e-9)
-        if self.is_long:  # an action is taken only for what it gains: others may go on forever
-            tie = max(tie, LONG_TIE * size)
-        else:
-            kernels.improve(self._lines, self.n, slots, tie, V, W, choice)
-        for _ in range(0 if self.is_long else UNSETTLED):
+        kernels.improve(self._lines, self.n, slots, tie, V, W, choice)
+        for _ in range(UNSETTLED):
             V[:] = W
             chain, b = self._chain(chosen, pay)
             kernels.follow(chain.rows, b, flat, scratch, CHEAP)
@@ -99,20 +112,17 @@ class PolicyIteration:
         found = flat[: self.n].copy()
         delta = max(gain, 0.0) + self._rounding(size, found)
         bound = self._from_start(found) + delta * self.expected
-        if self.is_long:
-            raised = self._raised(pay, played, found)
-            if raised is not None:
-                bound = min(bound, self._from_start(raised))
-        return Best(chain, self._first + played.astype(np.int64), played, found, bound)
+        pairs = self._first + played.astype(np.int64)
+        return Best(chain.by_moves if self._moves else chain, pairs, played, found, bound)
 
     def _rounding(self, size: float, V: Float) -> float:
         """What T V may be off by, for a pay of at most `size`."""
         return 1.01 * HALF_ULP * (self.outcomes + 20) * (size + float(np.abs(V).max(initial=0.0)))
 
     def _from_start(self, V: Float) -> float:
-        """initial . V, rounded up."""
+        """initial . V, rounded up; V is [n], or [2, n] in twice the digits."""
         some = np.flatnonzero(self.initial)
-        parts = self.initial[some] * V[some]
+        parts = (self.initial[some] * V[..., some]).reshape(-1)
         return math.fsum(parts.tolist()) + 4.0 * HALF_ULP * float(np.abs(parts).sum())
 
     def _howard(
@@ -133,76 +143,88 @@ class PolicyIteration:
                 return chain, played, gain
         raise RunError("policy iteration does not settle: actions differ by no more than rounding")
 
-    def _raised(self, pay: Float, played: Array, V: Float) -> Float | None:
-        """[n]: U with r + sum p (U' - U) + rounding <= 0 for every pair, a little above V; None if none is found."""
-        U = _equalised(V)
-        for _ in range(RAISED):
-            gains, rounding = self._gains(pay, U)
-            if (gains + rounding <= 0.0).all():
-                return U
-            # Where something moves, at least what the last digit of U can hold.
-            more = gains + np.where(rounding > 0.0, 4.0 * rounding + 16.0 * HALF_ULP * float(np.abs(U).max()), 0.0)
-            blocks = (-(-self.n // kernels.LANES), kernels.LANES)
-            D, choice = np.zeros(blocks), np.zeros(blocks, dtype=np.uint32)
-            choice.reshape(-1)[: self.n] = played
-            self._howard(more, self._in_slots(more), float(np.maximum(more, 0.0).max()), 0.0, D, choice)
-            U = _equalised(U + np.maximum(D.reshape(-1)[: self.n], 0.0))
-        return None
+    def closely(self, pay: Float, unknown: Callable[[], Float], size: float, tie: float) -> Best:
+        """`best`; or `slowly`, of a long process and, if it is small, wherever rounding shows.
 
-    def _gains(self, pay: Float, U: Float) -> tuple[Float, Float]:
-        """[P] each: r + sum p (U' - U) of every pair, or r - U where it ends; and what rounding may hide of it.
-
-        Of a process whose pairs end or go on, with probabilities that add up to 1 (`collapsed`).
-        """
-        _, _, successor, probability = self.graph
-        P, sizes = pay.size, self._begin[1:] - self._begin[:-1]
-        node = np.repeat(np.arange(self.n), np.append(self._first[1:], P) - self._first)
-        origin = np.repeat(np.arange(P), sizes)
-        difference = U[successor.astype(np.int64)] - U[node[origin]]
-        moved = np.bincount(origin, weights=probability * difference, minlength=P)
-        terms = np.bincount(origin, weights=probability * np.abs(difference), minlength=P) + np.abs(pay)
-        ends = sizes == 0
-        moved[ends] = -U[node[ends]]
-        terms[ends] += np.abs(U[node[ends]])
-        rounding: Float = np.float64(1.01 * HALF_ULP) * (sizes + 20) * terms.astype(np.float64)
-        return pay + moved, rounding
-
-    def visits(self, chain: Chain) -> Float:
-        """[n]: how often the chain of a policy is expected at each node: off by at most `error_of` in all."""
-        steps, longest, expected = self._steps_of(chain)
-        return chain.visits(self.initial, steps, VISITS * HALF_ULP * longest * expected)
-
-    def error_of(self, chain: Chain) -> float:
-        """How far off a total of that chain may be of which one step pays at most 1."""
-        _, longest, expected = self._steps_of(chain)
-        return (2.0 * VISITS * longest + 8.0) * 1.01 * HALF_ULP * expected
-
-    @property
-    def visits_error(self) -> float:
-        """The same of any chain."""
-        return (2.0 * VISITS * self.longest + 8.0) * 1.01 * HALF_ULP * self.expected
-
-    def _steps_of(self, chain: Chain) -> tuple[Float, float, float]:
-        """[n]: a bound on the steps that the chain takes to its end, certified; the most, and that from the start.
-
-        Where others may go on for very long, those of the chain itself: twice what they are, to within a billionth.
+        unknown() [P] is how far the pay of each pair may be off.
         """
         if not self.is_long:
-            return self.steps, self.longest, self.expected
-        steps = 2.0 * chain.values(np.ones(self.n), 1e-9)
-        left = np.empty(self.n)
-        kernels.apply(chain.rows, False, steps, left)
-        longest = float(steps[chain.reached(self.initial)].max())
-        if not (left >= 1.0).all() or longest > LONGEST:
-            raise RunError("a policy takes too many steps to end for its totals to be computed; shorten the process")
-        return steps, longest, float(self.initial @ steps)
+            best = self.best(pay, size, tie)
+            enough = LOOSE * max(min(1.0, size * self.expected), abs(best.bound))
+            if not self._moves or best.bound - self._from_start(best.V) <= enough:
+                return best
+        return self.slowly(pay, unknown())
+
+    def slowly(self, pay: Float, unknown: Float) -> Best:
+        """`best` of a process that may go on for very long, by Howard's policy iteration in twice the digits.
+
+        unknown [P] is how far the pay of each pair may be off.
+        """
+        choice = np.zeros(self.n, dtype=np.uint32)
+        if self._start is None:
+            kernels.better(self.graph, pay, 0.0, choice)
+        else:
+            choice[:] = self._start
+        chain, V = self._settled(pay, choice)
+        bound, off = self._proven(pay, unknown, V)
+        if bound > self._from_start(V) + CLOSE * abs(bound):
+            raised = self._settled(pay + 2.0 * off, choice.copy())[1]
+            bound = min(bound, self._proven(pay, unknown, raised)[0])
+        return Best(chain, self._first + choice.astype(np.int64), choice, V[0], bound)
+
+    def _settled(self, pay: Float, choice: Array) -> tuple[SlowChain, Float]:
+        """Improve choice [n] until nothing gains: its chain and values [2, n]."""
+        for _ in range(HOWARD):
+            chain, b = self._chain(choice, pay)
+            pairs = self._first + choice.astype(np.int64)
+            slow = chain.by_moves
+            V = slow.values(b, NO_BASE)
+            gain, _ = self._gains(pay, V)
+            least = 8.0 * float(np.abs(gain[pairs]).max()) + SLOW_NOISE * float(np.abs(V[0]).max())
+            if not kernels.better(self.graph, gain, least, choice).any():
+                return slow, V
+        raise RunError("policy iteration does not settle: actions differ by no more than rounding")
+
+    def _gains(self, pay: Float, V: Float) -> tuple[Float, Float]:
+        """[P] each: pay - exits V + sum p (V' - V), and what it may be off by for a pay that is exact."""
+        gain, off = np.empty(pay.size), np.empty(pay.size)
+        kernels.gains(self.graph, self._exits, pay, NO_BASE, V, self._model, gain, off)
+        return gain, off
+
+    def _proven(self, pay: Float, unknown: Float, V: Float) -> tuple[float, Float]:
+        """What no policy is paid more than from the start, by values V [2, n]; [P]: how far gains may be off."""
+        gain, off = self._gains(pay, V)
+        off += unknown
+        return self._from_start(V) + max(float((gain + off).max()), 0.0) * self.expected, off
+
+    def visits(self, chain: Chain | SlowChain) -> Float:
+        """[n]: how often the chain of a policy is expected at each node: off by at most `error_of`."""
+        if isinstance(chain, SlowChain):
+            return chain.visits(self.initial)
+        return chain.visits(self.initial, self.steps, VISITS * HALF_ULP * self.longest * self.expected)
+
+    def error_of(self, best: Best, sizes: Float) -> Float:
+        """[m]: how far totals of a policy may be off whose pairs pay sizes [P, m]."""
+        if isinstance(best.chain, SlowChain):
+            relative, absolute = self._slow_error
+            own = sizes[best.pairs]
+            expected = float(self.initial @ best.chain.steps) if absolute else 0.0
+            return np.asarray(relative * (self.visits(best.chain) @ own) + absolute * expected * own.max(axis=0))
+        pairs = best.pairs[best.chain.reached(self.initial)]
+        return np.asarray(self.errors(0.0)[1] * sizes[pairs].max(axis=0))
+
+    def errors(self, most: float) -> tuple[float, float]:
+        """How far support values and totals may be off for a pay of 1, if paid visits add up to at most `most`."""
+        if self._moves:  # bounds are rounded up as they are found
+            relative, absolute = self._slow_error
+            return 0.0, relative * most + absolute * self.expected
+        support = 4.0 * (self.outcomes + 24) * HALF_ULP * self.longest * self.expected
+        return support, (2.0 * VISITS * self.longest + 8.0) * 1.01 * HALF_ULP * self.expected
 
     @property
-    def support_error(self) -> float:
-        """About how far above the true value a bound may be, for a pay of 1."""
-        if self.is_long:
-            return 10.0 * EQUAL
-        return 4.0 * (self.outcomes + 24) * HALF_ULP * self.longest * self.expected
+    def _slow_error(self) -> tuple[float, float]:
+        relative, absolute = slow_error(self.n)
+        return relative + 4.0 * self.n * self._model + 8.0 * HALF_ULP, absolute
 
     def _in_slots(self, pay: Float) -> Float:
         slots: Float = np.append(pay, -np.inf)[self._slot_pair]
@@ -214,18 +236,7 @@ class PolicyIteration:
         count = int((self._begin[pairs + 1] - self._begin[pairs]).sum())
         begin, column, weight = np.empty(self.n + 1, np.uint64), np.empty(count, np.uint32), np.empty(count)
         kernels.chain_of(self.graph, chosen, begin, column, weight)
-        return Chain(begin, column, weight, max(self.longest, LONG)), pay[pairs]
-
-
-def _equalised(V: Float) -> Float:
-    """V with values that differ by rounding only made equal, to the largest of them."""
-    order = np.argsort(V, kind="stable")
-    rising = V[order]
-    apart = np.diff(rising) > EQUAL * float(np.abs(V).max(initial=0.0))
-    last = np.append(np.flatnonzero(apart), V.size - 1)
-    equal = np.empty_like(V)
-    equal[order] = rising[last][np.searchsorted(last, np.arange(V.size))]
-    return equal
+        return Chain(begin, column, weight, max(self.longest, 100.0), self._exits[pairs]), pay[pairs]
 
 
 def soon(graph: KernelGraph) -> Array:
@@ -253,7 +264,11 @@ def quickest(graph: KernelGraph) -> Array:
     """[n]: the policy that ends soonest in expectation."""
     first = soon(graph)
     n, ones = first.size, np.ones(graph[1].size - 1)
-    return PolicyIteration(graph, np.full(n, 1.0 / n), np.ones(n), first).best(-ones, 1.0, 1e-9).choice
+    process = PolicyIteration(graph, np.full(n, 1.0 / n), np.ones(n), first)
+    try:
+        return process.best(-ones, 1.0, 1e-9).choice
+    except RunError:
+        return process.slowly(-ones, 0.0 * ones).choice
 
 
 def toward(part: Reachable, inside: Int, target: Int) -> Int:
@@ -291,22 +306,15 @@ def certified_steps(graph: KernelGraph, initial: Float, first: Array) -> Float:
     """
     n = initial.size
     ones = np.ones(graph[1].size - 1)
-    try:
-        V = PolicyIteration(graph, np.full(n, 1.0 / n), np.ones(n), first).best(ones, 1.0, 1e-6).V
-    except RunError:
-        return np.full(n, ENDLESS)
-    delta = max(0.0, float((_most(graph, ones, V) - V).max())) + 1e-9 + 1e-12 * float(V.max())
-    if not (delta < 0.5 and (V >= 0.5).all()):
-        return np.full(n, ENDLESS)
-    steps: Float = V / (1.0 - delta)
-    return steps
-
-
-def _most(graph: KernelGraph, pay: Float, V: Float) -> Float:
-    """[n]: T V, in numpy."""
-    first, start, successor, probability = graph
-    begin = start.astype(np.int64)
-    origin = np.repeat(np.arange(pay.size), begin[1:] - begin[:-1])
-    sums = np.bincount(origin, weights=probability * V[successor.astype(np.int64)], minlength=pay.size)
-    most: Float = np.maximum.reduceat(pay + sums, first[:-1].astype(np.int64))
-    return most
+    process = PolicyIteration(graph, np.full(n, 1.0 / n), np.ones(n), first)
+    for slow in (False, True):
+        try:
+            V = (process.slowly(ones, 0.0 * ones) if slow else process.best(ones, 1.0, 1e-6)).V
+        except RunError:
+            continue
+        gain, off = process._gains(ones, np.stack((V, np.zeros(n))))
+        delta = max(0.0, float((gain + off).max())) + 1e-9
+        if delta < 0.5 and (V >= 0.5).all():
+            steps: Float = V / (1.0 - delta)
+            return steps
+    return np.full(n, ENDLESS)

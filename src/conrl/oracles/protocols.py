@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -178,6 +179,12 @@ class ModelOracle(SupportOracle):
         spread = 0.0 if self._bonus is None else self._bonus
         H = self.horizon
         return H * (self._pay - spread).min(axis=0), H * (self._pay + spread).max(axis=0)
+
+    @cached_property
+    def _sizes(self) -> Float:
+        """[P, 1+d]: the largest size of each pair's pay."""
+        sizes = np.abs(self._pay)
+        return sizes if self._bonus is None else sizes + self._bonus
 
     @property
     def _ties(self) -> Float:

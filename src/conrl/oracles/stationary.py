@@ -21,6 +21,7 @@ from conrl.model.criteria import Discounted
 from conrl.model.reduction import Components, Reachable, Reduced, collapsed, discounted, end_components
 from conrl.oracles.policy_iteration import LONG, Best, PolicyIteration, certified_steps, quickest, toward
 from conrl.oracles.protocols import ModelOracle, Rounding, Supports
+from conrl.rounding import HALF_ULP
 from conrl.stationary_policy import Stationary
 
 
@@ -38,17 +39,14 @@ class StationaryOracle(ModelOracle):
         return self._tie_unit * min(self.process.longest, LONG) * float(np.abs(w) @ self.scale)
 
     def rounding(self, sharp: bool = False) -> Rounding:
-        """Support values are upper bounds as they are. Both are off by about steps^2 half ulps of the largest pay."""
-        return Rounding(self.process.support_error * self.scale, self.process.visits_error * self.scale)
+        """Support values are upper bounds as they are. Both are off by about steps^2 half ulps of the largest pay;
+        where that is much, by some 1e-11 of the largest total."""
+        support, point = self.process.errors(self.process.expected)
+        return Rounding(support * self.scale, point * self.scale)
 
     def point_error(self, w: Float) -> Float:
-        """By the largest pay where its policy comes to: visits are off by so much in all, and only there."""
-        best = self._best(np.asarray(w, dtype=np.float64))
-        pairs = best.pairs[best.chain.reached(self.process.initial)]
-        sizes = np.abs(self._pay[pairs])
-        if self._bonus is not None:
-            sizes = sizes + self._bonus[pairs]
-        return np.asarray(self.process.error_of(best.chain) * sizes.max(axis=0))
+        """By what its policy is paid."""
+        return self.process.error_of(self._best(np.asarray(w, dtype=np.float64)), self._sizes)
 
     def support_many(self, directions: Float) -> Supports:
         m = directions.shape[0]
@@ -68,7 +66,8 @@ class StationaryOracle(ModelOracle):
     def _best(self, w: Float) -> Best:
         pay = np.empty(self._pay.shape[0])
         kernels.along(self._pay, self._pair_bonus, w, pay)
-        return self.process.best(pay, float(np.abs(w) @ self.scale), self._tie(w))
+        size = float(np.abs(w) @ self.scale)
+        return self.process.closely(pay, lambda: along_error(w, self._sizes), size, self._tie(w))
 
     def policy(self, w: Float) -> Stationary:
         """The best policy for w; the first action in states that cannot be reached."""
@@ -95,7 +94,9 @@ class DiscountedOracle(StationaryOracle):
         reduced = discounted(part, criterion.discount)
         least, most = _row_sums(reduced)
         steps = np.full(part.order.size, (1.0 + 1e-12) / (1.0 - most))
-        super().__init__(mdp, part, reduced, PolicyIteration(reduced.graph, reduced.initial, steps))
+        exits = np.full(part.pairs.size, 1.0 - criterion.discount)
+        process = PolicyIteration(reduced.graph, reduced.initial, steps, exits=exits)
+        super().__init__(mdp, part, reduced, process)
         self._fewest = 1.0 / (1.0 - least)
 
     @property
@@ -127,6 +128,12 @@ class TotalOracle(StationaryOracle):
 
     def _played(self, pairs: Int) -> Int:
         return spread(self.part, self.components, self.reduced, pairs, {})
+
+
+def along_error(w: Float, sizes: Float) -> Float:
+    """[P]: how far the pay along w, give or take a bonus, may be off, by the sizes [P, 1+d] of what it is made of."""
+    off: Float = (2.0 * w.size + 2.0) * HALF_ULP * (sizes @ np.abs(w))
+    return off
 
 
 def spread(part: Reachable, components: Components, reduced: Reduced, pairs: Int, stays: dict[int, Int]) -> Int:
