@@ -691,12 +691,12 @@ class SlowTruth(EndlessTruth):
     """Of a small chain, however slow: values are known to 1e-12 of the largest total. A gap that is not closed is less
     than `DIGITS` of the largest totals of rewards and of costs at their prices: these cancel."""
 
-    units = Fraction(1, 10**12) / EPSILON  # type: ignore[assignment]
+    units = Fraction(1, 10**12) / EPSILON
 
     def unclosed(self, plan: conrl.Plan) -> list[str]:
         """A complaint about a gap that could have been closed."""
         sizes = np.array([float(self.endless.size_of(i)) for i in range(self.endless.size)])
-        room = DIGITS * float(sizes @ np.append(1.0, plan.prices + plan.floor_prices))
+        room = DIGITS * float(sizes @ np.append(1.0, sum(plan.cost_multipliers)))
         if plan.status == "optimal" or plan.gap <= room:
             return []
         return [f"ended {plan.status} with a gap of {plan.gap!r}; {room!r} is what digits explain"]
@@ -723,8 +723,8 @@ def judge_endless(truth: EndlessTruth, outcome: conrl.Plan | Exception, tol: Fra
         return []
     if isinstance(outcome, Exception):
         return [f"{type(outcome).__name__}: {outcome}"]
-    found = _finite(outcome) or [*_judge_chains(truth, outcome), *_judge_endless_bound(truth, outcome, tol)]
-    return found + (truth.unclosed(outcome) if isinstance(truth, SlowTruth) else [])
+    complaints = _finite(outcome) or [*_judge_chains(truth, outcome), *_judge_endless_bound(truth, outcome, tol)]
+    return complaints + (truth.unclosed(outcome) if isinstance(truth, SlowTruth) else [])
 
 
 def _judge_chains(truth: EndlessTruth, plan: conrl.Plan) -> list[str]:

@@ -50,7 +50,8 @@ def test_the_sticky_model_of_three_states() -> None:
     mdp = conrl.ConstrainedMDP(P, [[2, -1], [1, 2], [3, -1]], costs, conrl.Average(), initial=1)
     assert conrl.plan(mdp, [0.0]).reward == pytest.approx(2.0, rel=1e-12)  # to state 0, where it stays
     plan = conrl.plan(mdp, [0.3])
-    assert (plan.status, plan.reward) == ("optimal", pytest.approx(2.0, rel=1e-12))
+    assert plan.status == "optimal"
+    assert plan.reward == pytest.approx(2.0, rel=1e-12)
     assert plan.costs[0] <= 0.3 * (1 + 1e-9)
 
 
