@@ -26,6 +26,7 @@ from conrl.planners.column_generation.search import Conflict, Optimum, RowSearch
 
 SMOOTHING = 0.7  # share of the best multipliers so far in those tried next; 0.5 to 0.85 measured much alike
 EDGE = 1e-4  # of a row's unit: so near to the least that it can use, Z has an edge, and prices have no end
+TINY = float(np.finfo(np.float64).tiny)  # 1 / x is no number for some smaller x
 MIXING = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0])  # weight of the objective while becoming feasible
 
 
@@ -102,7 +103,7 @@ def _units(search: RowSearch, points: Float) -> tuple[Float, float]:
     spread = uses.max(axis=0) - uses.min(axis=0)
     # Where all policies cost the same, the spread is rounding and no unit.
     size = np.maximum(np.abs(search.rows.bound), search.oracle.scale[1 + search.rows.cost])
-    unit = np.where(spread > 1e-6 * size, spread, np.where(size > 0.0, size, 1.0))
+    unit = np.where(spread > 1e-6 * size, spread, np.where(size > TINY, size, 1.0))
     range_of_gains = float(gains.max() - gains.min())
     size_of_gains = float(np.abs(gains).max())
     return unit, range_of_gains if range_of_gains > 1e-6 * size_of_gains else size_of_gains or 1.0
