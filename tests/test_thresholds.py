@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bank import still
+from bank import chain, still
 
 import conrl
 from conrl.model.counting import Sums, simplest
@@ -221,3 +221,54 @@ def test_a_policy_file_knows_amounts_that_were_added_up(tmp_path: Path) -> None:
             own = file.spend(own, {"cost": costs[state, action, 0]}, playing)
             state = int(generator.random() < P[state, action, 1])
         assert spent <= most * (1.0 + 1e-14)
+
+
+ODD = 0.163, 1.163, 0.9593880455018128, 1.9593880455018128, 1.0  # of a unit of 9e-12
+
+
+def costs_of_steps(rng: np.random.Generator) -> Any:
+    """Of a chain of steps: some with all their digits, some with few. Their common unit is near the last place of a
+    total, or far below it."""
+    costs = rng.permutation(2000)[: 2 * int(rng.integers(2, 5)) + 1] / 1000
+    odd = rng.permutation([*rng.random(2), rng.random() * 1e-9, *np.round(rng.random(2), 12)])[: rng.integers(1, 4)]
+    costs[rng.permutation(costs.size)[: odd.size]] = odd
+    return costs
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_chance_is_kept_by_whoever_adds_up_doubles(signed: bool, tmp_path: Path) -> None:
+    """Every path of a chain, played by the loop of the page, from sums in doubles, and with exact amounts."""
+    rng = np.random.default_rng(8)
+    path = tmp_path / "chance.json"
+    for n in range(40):
+        costs = costs_of_steps(rng) if n else np.array(ODD)
+        if signed:
+            costs *= rng.choice([1.0, -1.0], costs.size)
+        mdp, steps = chain(costs), costs.size // 2
+        paths = list(itertools.product(*costs[:-1].reshape(steps, 2).tolist()))
+        most, p = (sum(paths[rng.integers(len(paths))]), float(rng.integers(0, 5) / 4)) if n else (sum(paths[0]), 0.75)
+        try:
+            plan = conrl.plan(mdp, conrl.Linear(chance={"c": (most, p)}))
+        except conrl.InfeasibleError:
+            continue
+        plan.save(path)
+        file, policy = conrl.PolicyFile.load(path), plan.policy
+        over = conrl.distribution(mdp, plan).exceed(most)
+        above = 0.0
+        for paid in paths:
+            own: Any = file.nothing_spent()
+            exact = told = policy.start
+            for cost in paid:
+                own, exact = file.spend(own, {"c": cost}), policy.spend(exact, [cost])
+                told = policy.spend([float(x) for x in told], [cost])
+            for spent in (own, {"c": sum(paid)}, {"c": sum(paid[::-1])}, [float(told[0])]):
+                assert file.choices(steps, str(steps), spent=spent) == file.choices(steps, str(steps), spent=exact)
+                assert file.planned(steps, str(steps), spent=spent)
+                acted = [policy.act(steps, steps, np.random.default_rng(1), spent=x) for x in (spent, exact)]
+                assert acted[0] == acted[1]
+            goes = file.choices(steps, str(steps), spent=own).get("go", 0.0)
+            limit = Fraction(most) + SAME * max(map(abs, map(Fraction, (most, *paid))))
+            total = sum(map(Fraction, paid))
+            above += (total + Fraction(costs[-1]) > limit) * goes + (total > limit) * (1.0 - goes)
+        assert above / len(paths) == pytest.approx(over, abs=1e-9)
+        assert over <= p + 1e-8

@@ -26,8 +26,10 @@ On a grid g, costs are rounded to multiples of g, all up or all down. A total of
 true one, so what keeps a limit so counted keeps it surely; rounded down it is never above, so that what cannot be kept
 so counted surely cannot be kept.
 
-While a policy acts, whoever plays it tells what was spent. What is within a millionth of a unit of a multiple is that
-multiple; any other amount is rounded up to the next, the safe side, where the policy itself counts exactly.
+While a policy acts, whoever plays it tells what was spent, in doubles. That is read as a threshold is: it stands for
+the total that can come up and is nearest, if it is within (1). So whoever adds up costs, in whatever order, or rounds a
+total to a double, is understood. Any other amount is rounded up to the next multiple, the safe side, but for a
+millionth of a unit; so is what a step cost, where the policy itself counts exactly.
 """
 
 from __future__ import annotations
@@ -119,7 +121,11 @@ class Sums(NamedTuple):
     def reach(self, threshold: float) -> Fraction:
         """The largest total that is not above a threshold, but for rounding: (1)."""
         m = Fraction(threshold)
-        return m + (self.steps + 2) * LAST * max(abs(m), self.steps * Fraction(self.size))
+        return m + self.rounding(m)
+
+    def rounding(self, total: Fraction) -> Fraction:
+        """How far off a total in doubles may be."""
+        return (self.steps + 2) * LAST * max(abs(total), self.steps * Fraction(self.size))
 
 
 @dataclass(frozen=True)
@@ -172,10 +178,10 @@ class Counter:
         """What somebody tells that a step cost, in units. Sums of doubles and decimals of a log are off by a little:
         where costs are counted exactly, the multiple that is meant counts, and what is none is rounded up."""
         if self.rounding[i] == EXACT:
-            return self._up(i, amount)
+            return self.up(i, amount)
         return self.in_units(i, amount)
 
-    def _up(self, i: int, amount: Fraction) -> int:
+    def up(self, i: int, amount: Fraction) -> int:
         """An amount in units, rounded up unless a multiple is meant."""
         count = amount / self.units[i]
         return round(count) if abs(count - round(count)) <= NEAR else math.ceil(count)
@@ -183,14 +189,8 @@ class Counter:
     def amounts(self, total: Spent) -> tuple[Fraction, ...]:
         return tuple(count * unit for count, unit in zip(total, self.units, strict=True))
 
-    def total_of(self, spent: Any) -> Spent:
-        """Amounts in units: one number, a list in the order of `names`, or by name. What each step cost was rounded
-        before: of what is no multiple, it is known only that no less was spent."""
-        exact = self.listed(spent)
-        return self.add(tuple(self._up(i, x) for i, x in enumerate(exact)), (0,) * len(self.names))
-
     def listed(self, spent: Any) -> tuple[Fraction, ...]:
-        """The same as rationals, in the order of `names`."""
+        """Amounts as rationals, in the order of `names`: of one number, a list in that order, or by name."""
         listed: Any
         if isinstance(spent, Mapping):
             for name in spent:
@@ -204,7 +204,7 @@ class Counter:
                 f"spent is {shown(spent)}; expected the amounts spent so far of {', '.join(self.names)}",
                 key=("spent",),
             )
-        return tuple(x if isinstance(x, Fraction) else simplest(float(x)) for x in listed)
+        return tuple(x if isinstance(x, Fraction) else Fraction(float(x)) for x in listed)
 
     def above(self, i: int, threshold: Fraction) -> int:
         """The largest number of units that is not above a threshold."""
