@@ -168,8 +168,8 @@ class SpentPolicy(Policy):
         return np.where(there.any(axis=1), nodes[there.argmax(axis=1)], -1)
 
     def meant(self, spent: Any) -> Spent:
-        """Amounts that somebody added up, perhaps in doubles, in units: of each cost the nearest total that comes up, if
-        rounding may have made that of it; else it is rounded up."""
+        """Amounts that somebody added up, perhaps in doubles, in units: of each cost the nearest total that comes up,
+        if rounding alone lies between; else it is rounded up."""
         counter, found = self.counter, []
         for i, (amount, (known, sums)) in enumerate(zip(counter.listed(spent), self._amounts, strict=True)):
             count = amount / counter.units[i]
@@ -181,8 +181,8 @@ class SpentPolicy(Policy):
 
     @cached_property
     def _amounts(self) -> list[tuple[list[int], Sums]]:
-        """Of each cost that is counted, the amounts that come up, rising, and what they are sums of. Without a cap costs
-        may have both signs, and none is larger than the amounts are apart."""
+        """Of each cost that is counted, the amounts that come up, rising, and what they are sums of. Without a cap
+        costs may have both signs, and none is larger than the amounts are apart."""
         amounts = []
         for i, cap in enumerate(self.counter.caps):
             known = sorted({total[i] for total in self.spent})

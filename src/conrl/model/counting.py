@@ -128,6 +128,12 @@ class Sums(NamedTuple):
         return (self.steps + 2) * LAST * max(abs(total), self.steps * Fraction(self.size))
 
 
+def bars(limits: Float, sums: Sequence[Sums]) -> Float:
+    """[d]: the largest totals that are not above limits [d], but for rounding; an infinity stays."""
+    pairs = zip(limits.tolist(), sums, strict=True)
+    return np.array([float(own.reach(x)) if math.isfinite(x) else x for x, own in pairs])
+
+
 @dataclass(frozen=True)
 class Counter:
     """How the totals of some costs are counted: each in whole units, up to its cap."""
