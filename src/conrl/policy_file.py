@@ -430,7 +430,7 @@ def _row_after(policy: SpentPolicy, step: int, place: int, spent: Any) -> tuple[
     node = policy._node(step, place, total)
     if node < 0:
         return None if policy.reached is not None else policy.at(given)._row(step, place), False
-    return policy.inner._row(step, node), policy.spent[node] == total and policy.state[node] == place
+    return policy.inner._row(step, node), policy.spent[node] == total
 
 
 def _counted(policy: SpentPolicy, spent: Any) -> Spent:
