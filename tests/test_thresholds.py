@@ -272,3 +272,15 @@ def test_a_chance_is_kept_by_whoever_adds_up_doubles(signed: bool, tmp_path: Pat
             above += (total + Fraction(costs[-1]) > limit) * goes + (total > limit) * (1.0 - goes)
         assert above / len(paths) == pytest.approx(over, abs=1e-9)
         assert over <= p + 1e-8
+
+
+def test_costs_of_a_unit_below_all_doubles() -> None:
+    """60 of full precision have a unit of 1e-950: what cannot be kept is explained, what can be is planned."""
+    costs = 1.0 + np.random.default_rng(0).random((1, 60, 1))
+    mdp = conrl.ConstrainedMDP(np.ones((1, 60, 1)), np.zeros((1, 60)), costs, 2)
+    never = conrl.Linear(never=[0.5])
+    cheapest = f"0: {costs.argmin()}"
+    assert conrl.feasibility(mdp, never).path == (cheapest, cheapest, "0")
+    with pytest.raises(conrl.InfeasibleError, match=f"an episode may come to {2.0 * costs.min() + 5e-6:.5f}"):
+        conrl.plan(mdp, never)
+    assert conrl.plan(mdp, conrl.Linear(never=[2.0 * costs.min()])).costs == pytest.approx(2.0 * costs.min())
