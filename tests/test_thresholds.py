@@ -284,3 +284,23 @@ def test_costs_of_a_unit_below_all_doubles() -> None:
     with pytest.raises(conrl.InfeasibleError, match=f"an episode may come to {2.0 * costs.min() + 5e-6:.5f}"):
         conrl.plan(mdp, never)
     assert conrl.plan(mdp, conrl.Linear(never=[2.0 * costs.min()])).costs == pytest.approx(2.0 * costs.min())
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+def test_what_is_saved_is_read(suffix: str, tmp_path: Path) -> None:
+    """With a unit of a thousand digits; one of ten thousand is refused, as no file holds it."""
+    path = tmp_path / f"policy{suffix}"
+    costs = 1.0 + np.random.default_rng(0).random((1, 1200, 1))
+    for actions in (200, 1200):
+        mdp = conrl.ConstrainedMDP(np.ones((1, actions, 1)), costs[:, :actions, 0], costs[:, :actions], 1)
+        plan = conrl.plan(mdp, conrl.Linear(never=[1.5]))
+        if actions == 1200:
+            path.unlink()
+            with pytest.raises(conrl.ModelError, match=r"no common unit of less than 4,000 digits.*; plan with grid="):
+                plan.save(path)
+            assert not path.exists()
+            continue
+        plan.save(path)
+        read: Any = conrl.load_policy(path)
+        assert len(str(read.counter.units[0])) > 1000
+        assert conrl.evaluate(mdp, read).reward == plan.reward

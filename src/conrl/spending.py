@@ -323,7 +323,7 @@ class SpentPolicy(Policy):
             **{f"inner_{name}": array for name, array in self.inner._arrays().items()},
             "counted": np.array(counter.costs, dtype=np.int64),
             "names": np.array(counter.names, dtype=np.str_),
-            "units": np.array([str(unit) for unit in counter.units], dtype=np.str_),
+            "units": np.array(counter.written_units, dtype=np.str_),
             "caps": np.array(["" if cap is None else str(cap) for cap in counter.caps], dtype=np.str_),
             "rounding": np.array(counter.rounding, dtype=np.int64),
             "state": self.state,

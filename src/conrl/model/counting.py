@@ -55,6 +55,8 @@ LAST = Fraction(1, 2**51)  # of a threshold, for each cost that is added up
 MOST_ADDED = 2000  # costs that a budget may be a sum of; with very many, rounding would be as much as whole units
 NEAR = Fraction(1, 10**6)  # of a unit: how far off a multiple of it an amount from outside may be, by rounding
 
+MOST_DIGITS = 4000  # of a unit in a file: of a number of more than 4300, as a total may be, Python reads none
+
 Spent = tuple[int, ...]  # what was spent of each counted cost, in its unit
 
 
@@ -149,6 +151,17 @@ class Counter:
         """Nothing is spent before the first step; a cap below that is reached at once."""
         return self.add((0,) * len(self.costs), (0,) * len(self.costs))
 
+    @property
+    def written_units(self) -> list[str]:
+        """The units as text, for files."""
+        for name, unit in zip(self.names, self.units, strict=True):
+            if unit.denominator >= 10**MOST_DIGITS:
+                raise ModelError(
+                    f"the costs of {name!r} have no common unit of less than {MOST_DIGITS:,} digits, and no file holds "
+                    f"a longer one; {_grid_for(name)}"
+                )
+        return [str(unit) for unit in self.units]
+
     def place(self, cost: int) -> int:
         """Where a cost of the model stands among those that are counted."""
         return self.costs.index(cost)
@@ -166,10 +179,9 @@ class Counter:
             return math.floor(cost / self.units[i])
         count = cost / self.units[i]
         if count.denominator != 1:
-            grid = worded(f"grid={{{self.names[i]!r}: ...}}", f"--grid {self.names[i]}=X")
             raise ModelError(
                 f"{float(cost):.10g} of {self.names[i]!r} is no multiple of {float(self.units[i]):.10g}, the unit it "
-                f"is counted in; plan with {grid}"
+                f"is counted in; {_grid_for(self.names[i])}"
             )
         return count.numerator
 
@@ -215,6 +227,11 @@ class Counter:
     def above(self, i: int, threshold: Fraction) -> int:
         """The largest number of units that is not above a threshold."""
         return math.floor(threshold / self.units[i])
+
+
+def _grid_for(name: str) -> str:
+    """What to do where costs cannot be counted exactly."""
+    return f"plan with {worded(f'grid={{{name!r}: ...}}', f'--grid {name}=X')}"
 
 
 def classes_of(table: Float) -> tuple[list[tuple[Fraction, ...]], Int]:
