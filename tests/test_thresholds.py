@@ -304,3 +304,26 @@ def test_what_is_saved_is_read(suffix: str, tmp_path: Path) -> None:
         read: Any = conrl.load_policy(path)
         assert len(str(read.counter.units[0])) > 1000
         assert conrl.evaluate(mdp, read).reward == plan.reward
+
+
+def test_a_simulation_reads_a_threshold_as_a_distribution_does() -> None:
+    """Of costs that cancel, and of thresholds a little below a total; in the model, and as an environment."""
+    for costs, most in (
+        ([0.1, 0.2, -0.3], 0.0),
+        ([0.1, 0.2, -0.3], -1e-12),
+        ([0.1, 0.2, 0.3], 0.6),
+        ([0.1, 0.2, 0.3], 0.6 - 2e-13),
+        ([0.1, 0.2, 0.3], 0.6 - 1e-9),
+        ([1e9, 2e9, -3e9 + 1e-6], 0.0),
+    ):
+        mdp = conrl.ConstrainedMDP(
+            np.eye(3)[[1, 2, 0]][:, None, :], np.ones((3, 1)), np.reshape(costs, (3, 1, 1)), 3, initial=0
+        )
+        plan = conrl.plan(mdp)
+        over = conrl.distribution(mdp, plan).exceed(most)
+        for world in (mdp, conrl.envs.CMDPEnv(mdp)):
+            seen = conrl.simulate(world, plan.policy, 2)
+            assert seen.exceed([most]).tolist() == [over]
+            assert seen.fall_short([most]).tolist() == [0.0]
+            more = 1e-8 * max(map(abs, costs))
+            assert (seen.fall_short([most + more]).tolist(), seen.exceed([most - more]).tolist()) == ([1.0], [1.0])
