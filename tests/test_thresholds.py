@@ -327,3 +327,18 @@ def test_a_simulation_reads_a_threshold_as_a_distribution_does() -> None:
             assert seen.fall_short([most]).tolist() == [0.0]
             more = 1e-8 * max(map(abs, costs))
             assert (seen.fall_short([most + more]).tolist(), seen.exceed([most - more]).tolist()) == ([1.0], [1.0])
+
+
+@pytest.mark.parametrize("refund", [0.1, 1e-6, 1e-9, 5e-11, 1e-13])
+def test_a_probability_near_one_is_a_chance(refund: float) -> None:
+    """Of a refund at any step; without one the total, 0, is above the threshold."""
+    for steps in (1, 3, 20):
+        mdp = conrl.ConstrainedMDP.from_outcomes(
+            [0, 0], [0, 0], [0, 0], [refund, 1.0 - refund], [[1.0, -1.0], [1.0, 0.0]],
+            num_states=1, num_actions=1, horizon=steps, cost_names=["c"],
+        )  # fmt: skip
+        p = conrl.distribution(mdp, conrl.plan(mdp)).exceed(-0.5)
+        assert p == pytest.approx((1.0 - refund) ** steps, abs=1e-15)
+        assert conrl.plan(mdp, conrl.Linear(chance={"c": (-0.5, p)})).status == "optimal"
+        if refund > 1e-12:
+            assert not conrl.feasibility(mdp, conrl.Linear(chance={"c": (-0.5, 1.0 - (1.0 - p) * 1.001)})).feasible
