@@ -638,7 +638,7 @@ def test_what_costs_exactly_the_limit_is_played_beside_what_is_dear(units: int, 
     played = fleet.simulate(conrl.plan(fleet), runs=2)
     assert played.rewards.tolist() == [units * steps] * 2
     assert not played.refused.any()
-    assert (played.exceed(), played.fall_short(), played.exceed_steps()) == ([0.0], [0.0], {"money": 0.0})
+    assert (*played.exceed(), *played.fall_short(), *played.exceed_steps().values()) == (0.0, 0.0, 0.0)
     hair = 2.0**-58 * (units * steps) ** 2 * dear  # four times what the guard may be off
     short = conrl.Fleet([(unit, units)], limits=[whole])
     plan = replace(conrl.plan(short), limits=np.array([whole * (1.0 - 1e-11) - hair]))
@@ -654,9 +654,9 @@ def test_costs_that_cancel_do_not_exceed_nothing() -> None:
     fleet = conrl.Fleet([(unit, 3)], limits=[0.0], floors=[0.0])
     for guard in (True, False):
         played = fleet.simulate(conrl.plan(fleet), runs=3, guard=guard)
-        assert (played.exceed(), played.fall_short()) == ([0.0], [0.0])
+        assert (*played.exceed(), *played.fall_short()) == (0.0, 0.0)
     less = replace(played, limits=np.array([-1e-12]), floors=np.array([1e-12]))
-    assert (less.exceed(), less.fall_short()) == ([1.0], [1.0])
+    assert (*less.exceed(), *less.fall_short()) == (1.0, 1.0)
 
 
 def test_each_mixing_unit_draws_for_itself() -> None:

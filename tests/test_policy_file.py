@@ -544,9 +544,9 @@ def test_any_cost_of_the_file_may_be_told(tmp_path: Path) -> None:
         assert file.counts == ("money",) * number
         assert file.nothing_spent() == ({"money": 0.0} if number else {})
         assert file.choices(5, "healthy", spent=books)
-        told = "act", path, "--step", 5, "--state", "healthy", "--spent", "money=1.1", "--spent", "errors=2"
-        assert ok(*told)
-        assert record(*told)["planned"] is file.planned(5, "healthy", spent=books) is True
+        words = "act", path, "--step", 5, "--state", "healthy", "--spent", "money=1.1", "--spent", "errors=2"
+        assert ok(*words)
+        assert record(*words)["planned"] is file.planned(5, "healthy", spent=books) is True
         with pytest.raises(conrl.SpecError, match="unknown cost 'mony'; did you mean 'money'"):
             file.choices(5, "healthy", spent={"mony": 1.0})
     spent = file.nothing_spent()
