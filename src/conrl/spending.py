@@ -174,9 +174,9 @@ class SpentPolicy(Policy):
         for i, (amount, (known, sums)) in enumerate(zip(counter.listed(spent), self._amounts, strict=True)):
             count = amount / counter.units[i]
             k = bisect_left(known, count)
-            near = min(known[max(k - 1, 0) : k + 1], key=lambda x: (abs(x - count), -x), default=counter.up(i, amount))
-            same = abs(near - count) * counter.units[i] <= sums.rounding(amount)
-            found.append(near if same else counter.up(i, amount))
+            off = [(abs(x - count), -x) for x in known[max(k - 1, 0) : k + 1]]
+            near = [pair for pair in off if pair[0] * counter.units[i] <= sums.rounding(amount)]
+            found.append(-min(near)[1] if near else counter.up(i, amount))
         return counter.add(tuple(found), (0,) * len(found))
 
     @cached_property

@@ -12,10 +12,10 @@ from conrl.model.tracking import Tracked
 
 def careful_path(tracked: Tracked, cost: int) -> tuple[float, tuple[str, ...]]:
     """The least total that can surely be kept, and a path that reaches it: min over actions of max over outcomes."""
-    mdp, i = tracked.base, tracked.counter.place(cost)
+    mdp, counter = tracked.base, tracked.counter
+    i = counter.place(cost)
     # On the base model: the worst case does not depend on what was spent before.
-    paid, which = classes_of(mdp._by_outcome([1 + i for i in tracked.counter.costs]))
-    counter = tracked.counter
+    paid, which = classes_of(mdp._by_outcome([1 + i for i in counter.costs]))
     exact = [counter.in_units(i, row[i]) * counter.units[i] for row in paid]
     amounts = np.array([float(x) for x in exact])[which]
     g, S = mdp.graph, mdp.num_states

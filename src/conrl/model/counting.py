@@ -54,7 +54,6 @@ SIMPLE = 2**40  # numerator times denominator, at the most
 LAST = Fraction(1, 2**51)  # of a threshold, for each cost that is added up
 MOST_ADDED = 2000  # costs that a budget may be a sum of; with very many, rounding would be as much as whole units
 NEAR = Fraction(1, 10**6)  # of a unit: how far off a multiple of it an amount from outside may be, by rounding
-
 MOST_DIGITS = 4000  # of a unit in a file: of a number of more than 4300, as a total may be, Python reads none
 
 Spent = tuple[int, ...]  # what was spent of each counted cost, in its unit
