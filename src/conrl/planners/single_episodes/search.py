@@ -130,7 +130,7 @@ class Search:
         threshold, as P - 1 may be as small as that."""
         sums = Sums(self.tracked.base.horizon)
         pairs = zip(self.chances, self.crossings, strict=True)
-        return [float(sums.rounding(Fraction(t.share))) if c.offset else 0.0 for t, c in pairs]
+        return [min(float(sums.rounding(Fraction(t.share))), 1.0 - t.share) if c.offset else 0.0 for t, c in pairs]
 
     @property
     def root(self) -> Ranges:
