@@ -920,3 +920,21 @@ def bonus_is_explicit_optimism() -> Case:
 
 CASES = {c.name: c for c in (build() for build in BUILDERS)}
 assert len(CASES) == len(BUILDERS), "two cases of the bank have one name"
+
+
+def chain(costs: Any) -> conrl.ConstrainedMDP:
+    """Steps of which each costs one of two amounts; then "go", which earns 1 and costs the last amount, or "wait"."""
+    steps = len(costs) // 2
+    at = np.append(np.repeat(np.arange(steps), 2), [steps, steps])
+    return conrl.ConstrainedMDP.from_outcomes(
+        at,
+        [0] * (2 * steps + 1) + [1],
+        np.minimum(at + 1, steps),
+        [0.5] * (2 * steps) + [1.0, 1.0],
+        np.column_stack(([0.0] * (2 * steps) + [1.0, 0.0], [*costs, 0.0])),
+        num_states=steps + 1,
+        num_actions=2,
+        horizon=steps + 1,
+        cost_names=["c"],
+        action_names=["go", "wait"],
+    )

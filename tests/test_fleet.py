@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -626,6 +627,36 @@ def test_three_costs_of_a_tenth_use_up_three_tenths(limit: float) -> None:
         assert not any(played.exceed_steps().values())
     fleet = conrl.Fleet([(unit, 3)], limits=[limit * (1.0 - 1e-12)])
     assert fleet.simulate(conrl.plan(fleet), runs=3).rewards.max() == 2.0
+
+
+@pytest.mark.parametrize(("units", "steps", "dear"), [(1, 3, 1e6), (10, 10, 5000.0), (1000, 12, 100.0), (7, 4, 1e12)])
+def test_what_costs_exactly_the_limit_is_played_beside_what_is_dear(units: int, steps: int, dear: float) -> None:
+    """Quanta are as coarse as the dearest action makes them; they take nothing from a limit. A lower one is refused."""
+    unit = conrl.ConstrainedMDP(np.ones((1, 2, 1)), [[1.0, 0.0]], [[[0.1], [dear]]], steps, cost_names=["money"])
+    whole = 0.1 * units * steps
+    fleet = conrl.Fleet([(unit, units)], limits=[whole], floors=[whole], per_step={"money": 0.1 * units})
+    played = fleet.simulate(conrl.plan(fleet), runs=2)
+    assert played.rewards.tolist() == [units * steps] * 2
+    assert not played.refused.any()
+    assert (*played.exceed(), *played.fall_short(), *played.exceed_steps().values()) == (0.0, 0.0, 0.0)
+    hair = 2.0**-58 * (units * steps) ** 2 * dear  # four times what the guard may be off
+    short = conrl.Fleet([(unit, units)], limits=[whole])
+    plan = replace(conrl.plan(short), limits=np.array([whole * (1.0 - 1e-11) - hair]))
+    with pytest.raises(SpecError, match="the guard cannot promise"):
+        short.simulate(plan)
+
+
+def test_costs_that_cancel_do_not_exceed_nothing() -> None:
+    """0.1 + 0.2 - 0.3 is not 0 in doubles."""
+    unit = conrl.ConstrainedMDP(
+        np.eye(3)[[1, 2, 0]][:, None, :], np.ones((3, 1)), [[[0.1]], [[0.2]], [[-0.3]]], 3, initial=0
+    )
+    fleet = conrl.Fleet([(unit, 3)], limits=[0.0], floors=[0.0])
+    for guard in (True, False):
+        played = fleet.simulate(conrl.plan(fleet), runs=3, guard=guard)
+        assert (*played.exceed(), *played.fall_short()) == (0.0, 0.0)
+    less = replace(played, limits=np.array([-1e-12]), floors=np.array([1e-12]))
+    assert (*less.exceed(), *less.fall_short()) == (1.0, 1.0)
 
 
 def test_each_mixing_unit_draws_for_itself() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bank import chain
 from commands import ok, record, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -397,6 +398,32 @@ def test_javascript_acts_on_what_was_spent(grid: bool, tmp_path: Path) -> None:
     assert json.loads(drawn(["node", "many.js", json.dumps(questions)], tmp_path)) == answers
 
 
+ODD = [
+    [0.163, 1.163, 0.9593880455018128, 1.9593880455018128, 1.0],
+    [9.298391134418739e-10, 2.0, 4e-9, 3.0, 1.0],
+    [0.6392079106004797, 1.0, 0.167, 2.0, 0.167, 3.0, 1.0],
+    [0.4012, 0.7, 0.15342345795860957, 1.2, 0.0002],
+    [0.8132702392002724, 0.1, 0.9127555772777217, 0.3, 0.1],
+]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node, which CI installs")
+@pytest.mark.parametrize("costs", ODD)
+def test_javascript_counts_costs_of_full_precision(costs: list[float], tmp_path: Path) -> None:
+    """With a unit near the last place of a total, or below it: at the threshold, waiting keeps the chance."""
+    write_files(PAGE, tmp_path)
+    (tmp_path / "many.js").write_text(SPENT_JS)
+    mdp, steps = chain(costs), len(costs) // 2
+    paths = list(itertools.product(*np.reshape(costs[:-1], (steps, 2)).tolist()))
+    least = sum(min(paths, key=sum))
+    for p, action in ((1.0 - 0.5**steps, "wait"), (1.0, "go")):
+        conrl.plan(mdp, conrl.Linear(chance={"c": (least, p)})).save(tmp_path / "policy.json")
+        questions = [[steps, str(steps), [{"c": cost} for cost in paid]] for paid in paths]
+        found = json.loads(drawn(["node", "many.js", json.dumps(questions)], tmp_path))
+        assert [a for a, paid in zip(found, paths, strict=True) if sum(paid) == least] == [action]
+        assert [a for a, paid in zip(found, paths, strict=True) if sum(paid) != least] == ["go"] * (len(paths) - 1)
+
+
 # -- where the model says that nobody can be ----------------------------------------------------------------------
 
 
@@ -517,7 +544,9 @@ def test_any_cost_of_the_file_may_be_told(tmp_path: Path) -> None:
         assert file.counts == ("money",) * number
         assert file.nothing_spent() == ({"money": 0.0} if number else {})
         assert file.choices(5, "healthy", spent=books)
-        assert ok("act", path, "--step", 5, "--state", "healthy", "--spent", "money=1.1", "--spent", "errors=2")
+        words = "act", path, "--step", 5, "--state", "healthy", "--spent", "money=1.1", "--spent", "errors=2"
+        assert ok(*words)
+        assert record(*words)["planned"] is file.planned(5, "healthy", spent=books) is True
         with pytest.raises(conrl.SpecError, match="unknown cost 'mony'; did you mean 'money'"):
             file.choices(5, "healthy", spent={"mony": 1.0})
     spent = file.nothing_spent()

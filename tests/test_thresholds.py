@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bank import still
+from bank import chain, still
 
 import conrl
 from conrl.model.counting import Sums, simplest
@@ -221,3 +221,124 @@ def test_a_policy_file_knows_amounts_that_were_added_up(tmp_path: Path) -> None:
             own = file.spend(own, {"cost": costs[state, action, 0]}, playing)
             state = int(generator.random() < P[state, action, 1])
         assert spent <= most * (1.0 + 1e-14)
+
+
+ODD = 0.163, 1.163, 0.9593880455018128, 1.9593880455018128, 1.0  # of a unit of 9e-12
+
+
+def costs_of_steps(rng: np.random.Generator) -> Any:
+    """Of a chain of steps: some with all their digits, some with few. Their common unit is near the last place of a
+    total, or far below it."""
+    costs = rng.permutation(2000)[: 2 * int(rng.integers(2, 5)) + 1] / 1000
+    odd = rng.permutation([*rng.random(2), rng.random() * 1e-9, *np.round(rng.random(2), 12)])[: rng.integers(1, 4)]
+    costs[rng.permutation(costs.size)[: odd.size]] = odd
+    return costs
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_chance_is_kept_by_whoever_adds_up_doubles(signed: bool, tmp_path: Path) -> None:
+    """Every path of a chain, played by the loop of the page, from sums in doubles, and with exact amounts."""
+    rng = np.random.default_rng(8)
+    path = tmp_path / "chance.json"
+    for n in range(40):
+        costs = costs_of_steps(rng) if n else np.array(ODD)
+        if signed:
+            costs *= rng.choice([1.0, -1.0], costs.size)
+        mdp, steps = chain(costs), costs.size // 2
+        paths = list(itertools.product(*costs[:-1].reshape(steps, 2).tolist()))
+        most, p = (sum(paths[rng.integers(len(paths))]), float(rng.integers(0, 5) / 4)) if n else (sum(paths[0]), 0.75)
+        try:
+            plan = conrl.plan(mdp, conrl.Linear(chance={"c": (most, p)}))
+        except conrl.InfeasibleError:
+            continue
+        plan.save(path)
+        file, policy = conrl.PolicyFile.load(path), plan.policy
+        over = conrl.distribution(mdp, plan).exceed(most)
+        above = 0.0
+        for paid in paths:
+            own: Any = file.nothing_spent()
+            exact = told = policy.start
+            for cost in paid:
+                own, exact = file.spend(own, {"c": cost}), policy.spend(exact, [cost])
+                told = policy.spend([float(x) for x in told], [cost])
+            for spent in (own, {"c": sum(paid)}, {"c": sum(paid[::-1])}, [float(told[0])]):
+                assert file.choices(steps, str(steps), spent=spent) == file.choices(steps, str(steps), spent=exact)
+                assert file.planned(steps, str(steps), spent=spent)
+                acted = [policy.act(steps, steps, np.random.default_rng(1), spent=x) for x in (spent, exact)]
+                assert acted[0] == acted[1]
+            goes = file.choices(steps, str(steps), spent=own).get("go", 0.0)
+            limit = Fraction(most) + SAME * max(map(abs, map(Fraction, (most, *paid))))
+            total = sum(map(Fraction, paid))
+            above += (total + Fraction(costs[-1]) > limit) * goes + (total > limit) * (1.0 - goes)
+        assert above / len(paths) == pytest.approx(over, abs=1e-9)
+        assert over <= p + 1e-8
+
+
+def test_costs_of_a_unit_below_all_doubles() -> None:
+    """60 of full precision have a unit of 1e-950: what cannot be kept is explained, what can be is planned."""
+    costs = 1.0 + np.random.default_rng(0).random((1, 60, 1))
+    mdp = conrl.ConstrainedMDP(np.ones((1, 60, 1)), np.zeros((1, 60)), costs, 2)
+    never = conrl.Linear(never=[0.5])
+    cheapest = f"0: {costs.argmin()}"
+    assert conrl.feasibility(mdp, never).path == (cheapest, cheapest, "0")
+    with pytest.raises(conrl.InfeasibleError, match=f"an episode may come to {2.0 * costs.min() + 5e-6:.5f}"):
+        conrl.plan(mdp, never)
+    assert conrl.plan(mdp, conrl.Linear(never=[2.0 * costs.min()])).costs == pytest.approx(2.0 * costs.min())
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+def test_what_is_saved_is_read(suffix: str, tmp_path: Path) -> None:
+    """With a unit of a thousand digits; one of ten thousand is refused, as no file holds it."""
+    path = tmp_path / f"policy{suffix}"
+    costs = 1.0 + np.random.default_rng(0).random((1, 1200, 1))
+    for actions in (200, 1200):
+        mdp = conrl.ConstrainedMDP(np.ones((1, actions, 1)), costs[:, :actions, 0], costs[:, :actions], 1)
+        plan = conrl.plan(mdp, conrl.Linear(never=[1.5]))
+        if actions == 1200:
+            path.unlink()
+            with pytest.raises(conrl.ModelError, match=r"no common unit of less than 4,000 digits.*; plan with grid="):
+                plan.save(path)
+            assert not path.exists()
+            continue
+        plan.save(path)
+        read: Any = conrl.load_policy(path)
+        assert len(str(read.counter.units[0])) > 1000
+        assert conrl.evaluate(mdp, read).reward == plan.reward
+
+
+def test_a_simulation_reads_a_threshold_as_a_distribution_does() -> None:
+    """Of costs that cancel, and of thresholds a little below a total; in the model, and as an environment."""
+    for costs, most in (
+        ([0.1, 0.2, -0.3], 0.0),
+        ([0.1, 0.2, -0.3], -1e-12),
+        ([0.1, 0.2, 0.3], 0.6),
+        ([0.1, 0.2, 0.3], 0.6 - 2e-13),
+        ([0.1, 0.2, 0.3], 0.6 - 1e-9),
+        ([1e9, 2e9, -3e9 + 1e-6], 0.0),
+    ):
+        mdp = conrl.ConstrainedMDP(
+            np.eye(3)[[1, 2, 0]][:, None, :], np.ones((3, 1)), np.reshape(costs, (3, 1, 1)), 3, initial=0
+        )
+        plan = conrl.plan(mdp)
+        over = conrl.distribution(mdp, plan).exceed(most)
+        for world in (mdp, conrl.envs.CMDPEnv(mdp)):
+            seen = conrl.simulate(world, plan.policy, 2)
+            assert seen.exceed([most]).tolist() == [over]
+            assert seen.fall_short([most]).tolist() == [0.0]
+            more = 1e-8 * max(map(abs, costs))
+            assert (seen.fall_short([most + more]).tolist(), seen.exceed([most - more]).tolist()) == ([1.0], [1.0])
+
+
+@pytest.mark.parametrize("refund", [0.1, 1e-6, 1e-9, 5e-11, 1e-13])
+def test_a_probability_near_one_is_a_chance(refund: float) -> None:
+    """Of a refund at any step; without one the total, 0, is above the threshold."""
+    for steps in (1, 3, 20):
+        mdp = conrl.ConstrainedMDP.from_outcomes(
+            [0, 0], [0, 0], [0, 0], [refund, 1.0 - refund], [[1.0, -1.0], [1.0, 0.0]],
+            num_states=1, num_actions=1, horizon=steps, cost_names=["c"],
+        )  # fmt: skip
+        p = conrl.distribution(mdp, conrl.plan(mdp)).exceed(-0.5)
+        assert p == pytest.approx((1.0 - refund) ** steps, abs=1e-15)
+        assert conrl.plan(mdp, conrl.Linear(chance={"c": (-0.5, p)})).status == "optimal"
+        if refund > 1e-12:
+            assert not conrl.feasibility(mdp, conrl.Linear(chance={"c": (-0.5, 1.0 - (1.0 - p) * 1.001)})).feasible

@@ -229,44 +229,46 @@ class PolicyFile(Displayed, Framed):
 
     def counted(self, component: int | None = None) -> tuple[str, ...]:
         """Those that one of them counts, in its own order."""
-        counter = self._counter(component)
-        return () if counter is None else counter.names
+        policy = self._counting(component)
+        return () if policy is None else policy.counts
 
     def nothing_spent(self, component: int | None = None) -> dict[str, float]:
         """What is spent when an episode begins, of each cost that is counted: what `choices` takes."""
-        counter = self._counter(component)
-        return {} if counter is None else _by_name(counter, counter.start)
+        policy = self._counting(component)
+        return {} if policy is None else _by_name(policy.counter, policy.counter.start)
 
     def spend(
         self, spent: Mapping[str, float], costs: Mapping[str, float], component: int | None = None
     ) -> dict[str, float]:
         """What is spent after a step with these costs, by name, as the policy counts it; costs that it does not count
         are ignored. Where there are several policies that count differently, `component` is the one that is played."""
-        counter = self._counter(component)
+        policy = self._counting(component)
         for what, given in (("spent", spent), ("costs", costs)):
             if not isinstance(given, Mapping):
                 raise SpecError(f"{what} is {shown(given)}; expected amounts by the names of costs", key=(what,))
             for name in given:
                 if name not in self.cost_names:
                     raise SpecError(unknown("cost", name, self.cost_names), key=(what,))
-            for name in self.counts if counter is None else counter.names:
+            for name in self.counts if policy is None else policy.counts:
                 if not is_number(given.get(name)):
                     told = f"has no {name!r}" if name not in given else f"has {shown(given[name])} of {name!r}"
                     raise SpecError(f"{what} {told}; the policy counts {', '.join(self.counts)}", key=(what,))
-        if counter is None:
+        if policy is None:
             return {}
+        counter = policy.counter
         paid = np.zeros(1 + max(counter.costs))
         paid[list(counter.costs)] = [costs[name] for name in counter.names]
-        total = counter.total_of({name: spent[name] for name in counter.names})
+        total = policy.meant({name: spent[name] for name in counter.names})
         return _by_name(counter, counter.add(total, counter.read(paid)))
 
-    def _counter(self, component: int | None) -> Counter | None:
-        """How the policy that is played counts."""
-        counters = [policy.counter if isinstance(policy, SpentPolicy) else None for policy in self.components]
+    def _counting(self, component: int | None) -> SpentPolicy | None:
+        """The policy that is played, or one that counts as it does; None if it counts nothing."""
+        counting = [policy if isinstance(policy, SpentPolicy) else None for policy in self.components]
+        counters = [None if policy is None else policy.counter for policy in counting]
         if component is None and all(counter == counters[0] for counter in counters):
-            return counters[0]
+            return counting[0]
         self._component(component)
-        return counters[component or 0]
+        return counting[component or 0]
 
     def _component(self, component: int | None) -> Policy:
         n = len(self.components)
@@ -428,14 +430,14 @@ def _row_after(policy: SpentPolicy, step: int, place: int, spent: Any) -> tuple[
     node = policy._node(step, place, total)
     if node < 0:
         return None if policy.reached is not None else policy.at(given)._row(step, place), False
-    return policy.inner._row(step, node), policy.spent[node] == total and policy.state[node] == place
+    return policy.inner._row(step, node), policy.spent[node] == total
 
 
 def _counted(policy: SpentPolicy, spent: Any) -> Spent:
     """What was spent, as the policy counts it: where it rounds each step's cost, a plain sum is another amount."""
     counter = policy.counter
     given = counter.listed(spent)
-    total = policy.meant(counter.total_of(spent))
+    total = policy.meant(spent)
     for i, (name, unit) in enumerate(zip(counter.names, counter.units, strict=True)):
         least = min((x[i] for x in policy.spent), default=total[i])
         if total[i] < least:

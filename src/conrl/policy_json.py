@@ -77,10 +77,10 @@ def _rows(policy: Policy) -> list[list[Any]]:
 
 def _spent(policy: SpentPolicy) -> dict[str, Any]:
     counter, word = policy.counter, {value: name for name, value in ROUNDING.items()}
-    columns = (counter.costs, counter.units, counter.caps, counter.rounding)
+    columns = (counter.costs, counter.written_units, counter.caps, counter.rounding)
     return {
         "counts": [
-            {"cost": cost, "unit": str(unit), "cap": cap, "rounding": word[rounding]}
+            {"cost": cost, "unit": unit, "cap": cap, "rounding": word[rounding]}
             for cost, unit, cap, rounding in zip(*columns, strict=True)
         ],
         "combinations": [[s, *total] for s, total in zip(policy.state.tolist(), policy.spent, strict=True)],
@@ -252,7 +252,7 @@ def _read_counter(given: list[Any], costs: Sequence[str], where: str) -> Counter
 def _fraction(text: Any, where: str) -> Fraction:
     """A positive rational, as `1/10`."""
     try:
-        value = Fraction(text) if isinstance(text, str) and len(text) < 1000 else Fraction(0)
+        value = Fraction(text) if isinstance(text, str) else Fraction(0)
     except (ValueError, ZeroDivisionError):
         value = Fraction(0)
     if value <= 0:

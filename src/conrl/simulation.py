@@ -21,10 +21,10 @@ from conrl.errors import ModelError, RunError, SpecError, shown
 from conrl.evaluation import Evaluation, unwrapped
 from conrl.mixture import parts_of
 from conrl.model import ConstrainedMDP
-from conrl.model.criteria import Average, Discounted
+from conrl.model.counting import MOST_ADDED, Sums, bars
+from conrl.model.criteria import Average, Criterion, Discounted
 from conrl.model.limits import resolve_limits
 from conrl.model.reading import default_cost_names
-from conrl.model.rows import rounding_slack
 from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.policy import Null, Policy
 from conrl.sampling import Dynamics, draw
@@ -60,10 +60,13 @@ class Simulation(Displayed, Framed, Plotted):
     cost_names: tuple[str, ...] = ()
     pays_means: tuple[str, ...] = ()
     floors: Float = field(default_factory=lambda: np.zeros(0))  # [d]; -inf where there is none, as by default
+    sums: tuple[Sums, ...] = ()  # [d]: what each total is a sum of; by default, of one cost
 
     def __post_init__(self) -> None:
         if not self.floors.size:
             setter(self)("floors", np.full(self.limits.size, -np.inf))
+        if not self.sums:
+            setter(self)("sums", (Sums(1),) * self.limits.size)
 
     def __repr__(self) -> str:
         means = f"pays_means={brief(self.pays_means)}" if self.pays_means else ""
@@ -119,16 +122,15 @@ class Simulation(Displayed, Framed, Plotted):
         return Evaluation(value, self.names[1:])
 
     def exceed(self, limits: ArrayLike | Mapping[str, float] | None = None) -> Float:
-        """[d]: the share of episodes whose realised cost is above each limit; nan where there is no limit.
+        """[d]: the share of episodes whose realised cost is above each limit, by more than rounding, as limits on
+        single episodes count it; nan where there is no limit.
 
         By default the limits are those of the plan that was played, else the model's own. Limits on single episodes
         (never, chance, cvar) are not among them: pass their thresholds, `exceed({"repairs": 5})`.
         """
         bounds = self.limits if limits is None else resolve_limits(limits, self.names[1:], "limits")
-        limited = np.isfinite(bounds)
-        rounding = rounding_slack(bounds, np.abs(self.costs).max(axis=0))
-        share: Float = (self.costs > bounds + rounding).mean(axis=0)
-        return np.where(limited, share, np.nan)
+        share: Float = (self.costs > bars(bounds, self.sums)).mean(axis=0)
+        return np.where(np.isfinite(bounds), share, np.nan)
 
     def fall_short(self, floors: ArrayLike | Mapping[str, float] | None = None) -> Float:
         """[d]: the share of episodes whose realised cost is below each floor; nan where there is no floor.
@@ -136,8 +138,7 @@ class Simulation(Displayed, Framed, Plotted):
         By default the floors are those of the plan that was played.
         """
         bounds = self.floors if floors is None else resolve_limits(floors, self.names[1:], "floors")
-        rounding = rounding_slack(bounds, np.abs(self.costs).max(axis=0))
-        share: Float = (self.costs < bounds - rounding).mean(axis=0)
+        share: Float = (self.costs < -bars(-bounds, self.sums)).mean(axis=0)
         return np.where(np.isfinite(bounds), share, np.nan)
 
 
@@ -205,7 +206,9 @@ def simulate(
     means = tuple(n for n, varies in zip(("reward", *mdp.cost_names), mdp.varies, strict=True) if not varies)
     bounds = resolve_limits(mdp.limits if linear is None else linear.limits, mdp.cost_names, "limits")
     floors = resolve_limits(None if linear is None else linear.floors, mdp.cost_names, "floors")
-    return Simulation(paid[:, 0], paid[:, 1:], bounds, mdp.cost_names, means, floors)
+    added = MOST_ADDED if isinstance(mdp.horizon, Criterion) else mdp.horizon
+    sums = tuple(Sums.of(added, *ends) for ends in np.transpose(mdp._possible())[1:].tolist())
+    return Simulation(paid[:, 0], paid[:, 1:], bounds, mdp.cost_names, means, floors, sums)
 
 
 def _stationary_totals(
@@ -258,6 +261,7 @@ def _simulate_environment(
     limits = linear.limits if linear is not None else own.cost_limits if cost is None else None
     seed = int(generator.integers(2**31))
     totals: list[Float] = []  # of the episodes that are played: reward and costs
+    ends: list[Float] = []  # the least and the most of a step of each
     for i in which[which >= 0]:
         player = Player(policies[i], generator)
 
@@ -268,6 +272,7 @@ def _simulate_environment(
 
         played = play(env, player.act, policies[i].shape[0], None if totals else seed, costs)  # it goes on from there
         totals.append(np.sum(played.pay, axis=0))
+        ends.append(np.array([np.min(played.pay, axis=0), np.max(played.pay, axis=0)]))
     limited = 0 if limits is None else len(limits) if isinstance(limits, Mapping) else np.size(limits)
     widths = {total.size for total in totals} or {1 + limited}
     if len(widths) > 1:
@@ -281,8 +286,12 @@ def _simulate_environment(
     if not names:
         own_names = tuple(limits) if isinstance(limits, Mapping) else ()
         names = own_names if len(own_names) == width - 1 else default_cost_names(width - 1)
+    bounds = resolve_limits(limits, names, "limits")
     floors = resolve_limits(None if linear is None else linear.floors, names, "floors")
-    return Simulation(table[:, 0], table[:, 1:], resolve_limits(limits, names, "limits"), names, (), floors)
+    least, most = np.reshape(ends, (-1, 2, width)).transpose(1, 0, 2)
+    told = np.transpose([least.min(axis=0, initial=0.0), most.max(axis=0, initial=0.0)])[1:]
+    sums = tuple(Sums.of(policies[0].shape[0], *each) for each in told.tolist())
+    return Simulation(table[:, 0], table[:, 1:], bounds, names, (), floors, sums)
 
 
 def _costs_of_step(step: Step, count: int | None) -> Float:

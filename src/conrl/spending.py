@@ -119,7 +119,7 @@ class SpentPolicy(Policy):
     def spend(self, spent: Any, costs: ArrayLike) -> tuple[Fraction, ...]:
         """What is spent after a step that cost `costs` [d], all costs of the model, as this policy counts it."""
         counter = self.counter
-        return counter.amounts(counter.add(counter.total_of(spent), counter.read(float_array(costs, "costs"))))
+        return counter.amounts(counter.add(self.meant(spent), counter.read(float_array(costs, "costs"))))
 
     def act(self, step: int, state: int, generator: np.random.Generator, spent: Any = None) -> int:
         """Draw the action for a step (from 0), a state, and what was spent: `start`, then what `spend` gives."""
@@ -129,7 +129,7 @@ class SpentPolicy(Policy):
                 "each step spent=policy.spend(spent, costs)",
                 key=("spent",),
             )
-        return self._act(*self._index(step, state), generator, self.counter.total_of(spent))
+        return self._act(*self._index(step, state), generator, self.meant(spent))
 
     def _act(self, step: int, state: int, generator: np.random.Generator, total: Spent) -> int:
         node = self._node(step, state, total)
@@ -167,26 +167,32 @@ class SpentPolicy(Policy):
         there = self.reached[:, nodes]
         return np.where(there.any(axis=1), nodes[there.argmax(axis=1)], -1)
 
-    def meant(self, total: Spent) -> Spent:
-        """An amount that somebody added up in doubles: of each cost, one that comes up where it is that near."""
-        if not self.spent:  # a learner that has seen nothing yet
-            return total
-        found = []
-        for x, known in zip(total, self._amounts, strict=True):
-            most = max(abs(known[0]), abs(known[-1]))
-            k = bisect_left(known, x)
-            near = min(known[max(k - 1, 0) : k + 1], key=lambda y: abs(x - y))
-            found.append(near if abs(x - near) <= Sums(self.shape[0]).reach(most) - most else x)
-        return tuple(found)
+    def meant(self, spent: Any) -> Spent:
+        """Amounts that somebody added up, perhaps in doubles, in units: of each cost the nearest total that comes up,
+        if rounding alone lies between; else it is rounded up."""
+        counter, found = self.counter, []
+        for i, (amount, (known, sums)) in enumerate(zip(counter.listed(spent), self._amounts, strict=True)):
+            count = amount / counter.units[i]
+            k = bisect_left(known, count)
+            off = [(abs(x - count), -x) for x in known[max(k - 1, 0) : k + 1]]
+            near = [pair for pair in off if pair[0] * counter.units[i] <= sums.rounding(amount)]
+            found.append(-min(near)[1] if near else counter.up(i, amount))
+        return counter.add(tuple(found), (0,) * len(found))
 
     @cached_property
-    def _amounts(self) -> list[list[int]]:
-        """Of each cost that is counted, the amounts that come up, rising."""
-        return [sorted(set(column)) for column in zip(*self.spent, strict=True)]
+    def _amounts(self) -> list[tuple[list[int], Sums]]:
+        """Of each cost that is counted, the amounts that come up, rising, and what they are sums of. Without a cap
+        costs may have both signs, and none is larger than the amounts are apart."""
+        amounts = []
+        for i, cap in enumerate(self.counter.caps):
+            known = sorted({total[i] for total in self.spent})
+            apart = (known[-1] - known[0]) * self.counter.units[i] if known and cap is None else 0
+            amounts.append((known, Sums(self.shape[0], float(apart))))
+        return amounts
 
     def at(self, spent: Any) -> Policy:
         """What it does, at every step and state, if so much is spent: a Markov policy [H, S, A]."""
-        total = self.counter.total_of(spent)
+        total = self.meant(spent)
         states = np.arange(self.shape[1])
         return self._rows(np.stack([self._nearest(s, total) for s in states.tolist()], axis=1), states)
 
@@ -317,7 +323,7 @@ class SpentPolicy(Policy):
             **{f"inner_{name}": array for name, array in self.inner._arrays().items()},
             "counted": np.array(counter.costs, dtype=np.int64),
             "names": np.array(counter.names, dtype=np.str_),
-            "units": np.array([str(unit) for unit in counter.units], dtype=np.str_),
+            "units": np.array(counter.written_units, dtype=np.str_),
             "caps": np.array(["" if cap is None else str(cap) for cap in counter.caps], dtype=np.str_),
             "rounding": np.array(counter.rounding, dtype=np.int64),
             "state": self.state,

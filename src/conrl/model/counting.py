@@ -26,8 +26,10 @@ On a grid g, costs are rounded to multiples of g, all up or all down. A total of
 true one, so what keeps a limit so counted keeps it surely; rounded down it is never above, so that what cannot be kept
 so counted surely cannot be kept.
 
-While a policy acts, whoever plays it tells what was spent. What is within a millionth of a unit of a multiple is that
-multiple; any other amount is rounded up to the next, the safe side, where the policy itself counts exactly.
+While a policy acts, whoever plays it tells what was spent, in doubles. That is read as a threshold is: it stands for
+the total that can come up and is nearest, if it is within (1). So whoever adds up costs, in whatever order, or rounds a
+total to a double, is understood. Any other amount is rounded up to the next multiple, the safe side, but for a
+millionth of a unit; so is what a step cost, where the policy itself counts exactly.
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ SIMPLE = 2**40  # numerator times denominator, at the most
 LAST = Fraction(1, 2**51)  # of a threshold, for each cost that is added up
 MOST_ADDED = 2000  # costs that a budget may be a sum of; with very many, rounding would be as much as whole units
 NEAR = Fraction(1, 10**6)  # of a unit: how far off a multiple of it an amount from outside may be, by rounding
+MOST_DIGITS = 4000  # of a unit in a file: of a number of more than 4300, as a total may be, Python reads none
 
 Spent = tuple[int, ...]  # what was spent of each counted cost, in its unit
 
@@ -119,7 +122,17 @@ class Sums(NamedTuple):
     def reach(self, threshold: float) -> Fraction:
         """The largest total that is not above a threshold, but for rounding: (1)."""
         m = Fraction(threshold)
-        return m + (self.steps + 2) * LAST * max(abs(m), self.steps * Fraction(self.size))
+        return m + self.rounding(m)
+
+    def rounding(self, total: Fraction) -> Fraction:
+        """How far off a total in doubles may be."""
+        return (self.steps + 2) * LAST * max(abs(total), self.steps * Fraction(self.size))
+
+
+def bars(limits: Float, sums: Sequence[Sums]) -> Float:
+    """[d]: the largest totals that are not above limits [d], but for rounding; an infinity stays."""
+    pairs = zip(limits.tolist(), sums, strict=True)
+    return np.array([float(own.reach(x)) if math.isfinite(x) else x for x, own in pairs])
 
 
 @dataclass(frozen=True)
@@ -136,6 +149,17 @@ class Counter:
     def start(self) -> Spent:
         """Nothing is spent before the first step; a cap below that is reached at once."""
         return self.add((0,) * len(self.costs), (0,) * len(self.costs))
+
+    @property
+    def written_units(self) -> list[str]:
+        """The units as text, for files."""
+        for name, unit in zip(self.names, self.units, strict=True):
+            if unit.denominator >= 10**MOST_DIGITS:
+                raise ModelError(
+                    f"the costs of {name!r} have no common unit of less than {MOST_DIGITS:,} digits, and no file holds "
+                    f"a longer one; {_grid_for(name)}"
+                )
+        return [str(unit) for unit in self.units]
 
     def place(self, cost: int) -> int:
         """Where a cost of the model stands among those that are counted."""
@@ -154,10 +178,9 @@ class Counter:
             return math.floor(cost / self.units[i])
         count = cost / self.units[i]
         if count.denominator != 1:
-            grid = worded(f"grid={{{self.names[i]!r}: ...}}", f"--grid {self.names[i]}=X")
             raise ModelError(
                 f"{float(cost):.10g} of {self.names[i]!r} is no multiple of {float(self.units[i]):.10g}, the unit it "
-                f"is counted in; plan with {grid}"
+                f"is counted in; {_grid_for(self.names[i])}"
             )
         return count.numerator
 
@@ -172,10 +195,10 @@ class Counter:
         """What somebody tells that a step cost, in units. Sums of doubles and decimals of a log are off by a little:
         where costs are counted exactly, the multiple that is meant counts, and what is none is rounded up."""
         if self.rounding[i] == EXACT:
-            return self._up(i, amount)
+            return self.up(i, amount)
         return self.in_units(i, amount)
 
-    def _up(self, i: int, amount: Fraction) -> int:
+    def up(self, i: int, amount: Fraction) -> int:
         """An amount in units, rounded up unless a multiple is meant."""
         count = amount / self.units[i]
         return round(count) if abs(count - round(count)) <= NEAR else math.ceil(count)
@@ -183,14 +206,8 @@ class Counter:
     def amounts(self, total: Spent) -> tuple[Fraction, ...]:
         return tuple(count * unit for count, unit in zip(total, self.units, strict=True))
 
-    def total_of(self, spent: Any) -> Spent:
-        """Amounts in units: one number, a list in the order of `names`, or by name. What each step cost was rounded
-        before: of what is no multiple, it is known only that no less was spent."""
-        exact = self.listed(spent)
-        return self.add(tuple(self._up(i, x) for i, x in enumerate(exact)), (0,) * len(self.names))
-
     def listed(self, spent: Any) -> tuple[Fraction, ...]:
-        """The same as rationals, in the order of `names`."""
+        """Amounts as rationals, in the order of `names`: of one number, a list in that order, or by name."""
         listed: Any
         if isinstance(spent, Mapping):
             for name in spent:
@@ -204,11 +221,16 @@ class Counter:
                 f"spent is {shown(spent)}; expected the amounts spent so far of {', '.join(self.names)}",
                 key=("spent",),
             )
-        return tuple(x if isinstance(x, Fraction) else simplest(float(x)) for x in listed)
+        return tuple(x if isinstance(x, Fraction) else Fraction(float(x)) for x in listed)
 
     def above(self, i: int, threshold: Fraction) -> int:
         """The largest number of units that is not above a threshold."""
         return math.floor(threshold / self.units[i])
+
+
+def _grid_for(name: str) -> str:
+    """What to do where costs cannot be counted exactly."""
+    return f"plan with {worded(f'grid={{{name!r}: ...}}', f'--grid {name}=X')}"
 
 
 def classes_of(table: Float) -> tuple[list[tuple[Fraction, ...]], Int]:

@@ -276,7 +276,8 @@ class Fleet:
 
         With `guard`, no run ever spends more than a budget, in total or in a step: an action is played only if what is
         spent, plus its worst outcome, plus what all units may still need in the worst case, fits; else the unit does
-        what is safest. A budget that is below that from the start is refused. Floors are not guarded.
+        what is safest. A budget that is below that from the start is refused. Costs that are no multiples of a power
+        of two, of about 2^-61 of what all units together could cost, are rounded down to them. Floors are not guarded.
         """
         from conrl.model.fleet_simulation import simulate_fleet
 

@@ -10,9 +10,14 @@ An action is played if (1) still holds after its worst outcome; else the unit do
 holds, by the definition of rho. At the start (1) is checked for the worst first states, and refused if it fails. Limits
 per step are kept the same way, with the worst case of the safe policy at each later step in place of rho.
 
-The books are exact: costs are counted in quanta, powers of two that are as small as 63 bits allow, each rounded up. A
-limit is what it is in a plan, with what rounding may have taken from it (`conrl.model.counting`), rounded down to
-quanta: ten costs of 0.1 use up a limit of 1.
+Costs are counted in quanta, powers of two that are as small as 63 bits allow, each rounded down. A limit is what it is
+in a plan, with what rounding may have taken from it (`conrl.model.counting`): ten costs of 0.1 use up a limit of 1. So
+whatever fits is played; and with N units and H steps, at costs of at most c, no run spends more than
+
+    limit + H N quanta,  a quantum being at most 2^-60 H N c                              (2)
+
+but for rounding: less than a billionth of H N c, what the units could spend together, for H N up to 10^9. Costs that
+are multiples of the quantum, as whole numbers are, are counted exactly; then no run spends more than the limit.
 """
 
 from __future__ import annotations
@@ -48,6 +53,8 @@ class Books(NamedTuple):
     limit: Int  # [c]
     steps: Int  # [n]: the costs that are limited step by step
     step_limit: Int  # [n, H]
+    sums: tuple[Sums, ...]  # [d]: what the total of a run is a sum of
+    step_sums: tuple[Sums, ...]  # [d]: and that of a step
 
     @property
     def bind(self) -> bool:
@@ -84,19 +91,26 @@ def books_of(fleet: Fleet, limits: Float) -> Books:
     limited = {int(i) for i in np.flatnonzero(np.isfinite(limits))} | set(fleet.step_costs)
     columns, steps = (np.array(sorted(x), dtype=np.int64) for x in (limited, fleet.step_costs))
 
-    def quanta(cost: int, limit: float, steps: int) -> int:
+    ends = list(zip(low.tolist(), high.tolist(), strict=True))
+    sums, step_sums = (tuple(Sums.of(each, *pair, times=N) for pair in ends) for each in (H, 1))
+
+    def quanta(cost: int, limit: float, sums: Sums) -> int:
         """A limit in quanta, rounded down; FREE for one that nothing can reach."""
         if abs(limit) >= FREE * quantum[cost]:  # as 1e300 is, too
             return FREE if limit > 0.0 else -FREE
-        return math.floor(Sums.of(steps, low[cost], high[cost], times=N).reach(limit) / Fraction(quantum[cost]))
+        return math.floor(sums.reach(limit) / Fraction(quantum[cost]))
 
-    of_steps = [[quanta(i, x, 1) for x in row] for i, row in zip(steps, fleet.step_limits.tolist(), strict=True)]
+    of_steps = [
+        [quanta(i, x, step_sums[i]) for x in row] for i, row in zip(steps, fleet.step_limits.tolist(), strict=True)
+    ]
     return Books(
         quantum,
         columns,
-        np.array([quanta(i, limits[i], H) for i in columns], dtype=np.int64),
+        np.array([quanta(i, limits[i], sums[i]) for i in columns], dtype=np.int64),
         steps,
         np.array(of_steps, dtype=np.int64).reshape(fleet.step_limits.shape),
+        sums,
+        step_sums,
     )
 
 

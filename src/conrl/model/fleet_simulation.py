@@ -1,4 +1,4 @@
-"""A fleet's plan played, under a guard that never lets it spend more than its budgets (`conrl.model.fleet_guard`).
+"""A fleet's plan played, under a guard that keeps its budgets in every run (`conrl.model.fleet_guard`).
 
 Units take turns in going first, from run to run and from step to step. Costs are counted in whole quanta, with the
 guard or without.
@@ -18,8 +18,8 @@ from conrl import kernels
 from conrl._types import Float, Int
 from conrl.arguments import read_count, read_flag, read_seed
 from conrl.errors import SpecError
+from conrl.model.counting import Sums, bars
 from conrl.model.fleet_guard import UNGUARDED, Books, Safe, books_of, check_start, safe_policies
-from conrl.model.rows import rounding_slack
 from conrl.model.stack import Stack
 from conrl.notebook import Columns, Display, Displayed, Framed, Plotted
 from conrl.wording import counted, line, totals
@@ -40,9 +40,10 @@ class FleetSimulation(Displayed, Framed, Plotted):
     """Totals of simulated runs of a whole fleet: `rewards` [runs], `costs` [runs, d], and `bound`, what no plan within
     the limits can earn more than in expectation.
 
-    Costs are counted in whole quanta, each rounded up: a quantum is about 2^-61 of the most that all units together
-    could cost. `step_costs[name]` [runs, H] are the costs of each step, of those that are limited so. `refused` [runs]
-    counts the actions that the guard replaced; without a guard it is zero.
+    Costs are counted in whole quanta, each rounded down: a quantum is about 2^-61 of the most that all units together
+    could cost, and `uncounted` [d] is the most that a total lacks. `step_costs[name]` [runs, H] are the costs of each
+    step, of those that are limited so. `refused` [runs] counts the actions that the guard replaced; without a guard it
+    is zero.
 
     As a data frame: `run` (from 1), `reward`, `cost_<name>` and `refused`, a row for each run.
     """
@@ -57,6 +58,9 @@ class FleetSimulation(Displayed, Framed, Plotted):
     step_limits: dict[str, Float]
     cost_names: tuple[str, ...]
     guard: bool
+    sums: tuple[Sums, ...]  # [d]: what the total of a run is a sum of
+    step_sums: dict[str, Sums]  # and that of a step
+    uncounted: Float  # [d]
 
     def __repr__(self) -> str:
         mean = totals(("reward", *self.cost_names), (self.mean.reward, *self.mean.costs))
@@ -102,21 +106,21 @@ class FleetSimulation(Displayed, Framed, Plotted):
 
     def exceed(self) -> Float:
         """[d]: the share of runs whose total cost is above its limit; nan where there is none."""
-        rounding = rounding_slack(self.limits, np.abs(self.costs).max(axis=0))
-        return np.where(np.isfinite(self.limits), (self.costs > self.limits + rounding).mean(axis=0), np.nan)
+        above = self.costs > bars(self.limits, self.sums)
+        return np.where(np.isfinite(self.limits), above.mean(axis=0), np.nan)
 
     def fall_short(self) -> Float:
         """[d]: the share of runs whose total cost is below its floor; nan where there is none."""
-        rounding = rounding_slack(self.floors, np.abs(self.costs).max(axis=0))
-        return np.where(np.isfinite(self.floors), (self.costs < self.floors - rounding).mean(axis=0), np.nan)
+        below = self.costs + self.uncounted < -bars(-self.floors, self.sums)
+        return np.where(np.isfinite(self.floors), below.mean(axis=0), np.nan)
 
     def exceed_steps(self) -> dict[str, float]:
         """By cost name: the share of runs in which some step costs more than its limit."""
         shares = {}
         for name, costs in self.step_costs.items():
             limits = self.step_limits[name]
-            rounding = rounding_slack(limits, np.abs(costs).max(axis=0))
-            shares[name] = float((costs > limits + rounding).any(axis=1).mean())
+            most = bars(limits, [self.step_sums[name]] * limits.size)
+            shares[name] = float((costs > most).any(axis=1).mean())
         return shares
 
 
@@ -182,6 +186,9 @@ def simulate_fleet(fleet: Fleet, plan: Any, runs: Any, seed: Any, guard: Any, th
         step_limits={name: fleet.step_limits[k] for k, name in enumerate(names)},
         cost_names=fleet.cost_names,
         guard=guarded,
+        sums=books.sums,
+        step_sums={name: books.step_sums[i] for i, name in zip(fleet.step_costs, names, strict=True)},
+        uncounted=fleet.horizon * fleet.num_units * books.quantum,
     )
 
 
@@ -193,7 +200,7 @@ def _prepare(fleet: Fleet, plan: Any, books: Books, guarded: bool) -> list[Playe
     for i, (stack, units) in enumerate(zip(fleet.stacks, sizes, strict=True)):
         member = members[begin : begin + units] - offset
         table, choice, mixing = plan.tables(i, member)
-        paid = np.ceil(stack.paid[:, 1:] / books.quantum[None, :, None, None])
+        paid = np.floor(stack.paid[:, 1:] / books.quantum[None, :, None, None])
         safe = safe_policies(fleet, stack, paid, books) if guarded and books.bind else UNGUARDED
         reward = np.ascontiguousarray(stack.paid[:, 0])
         found.append(Played(stack, begin, units, member, stack.kind[member], table, choice, mixing, reward, paid, safe))

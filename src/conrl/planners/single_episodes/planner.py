@@ -158,9 +158,9 @@ def _checked(search: Search, box: Box) -> Checked | None:
         lines.append((len(names), 1.0, tail.bound, value, allowance))
         names.append(tail.quantity(search.asked.mdp.cost_names))
 
-    for j, (tail, column) in enumerate(zip(search.chances, search.crossings, strict=True)):
+    for j, (tail, column, lost) in enumerate(zip(search.chances, search.crossings, search.lost, strict=True)):
         r = extra[d + j]
-        add(tail, float(known.value[r]) + column.offset, float(known.allowance[r]))
+        add(tail, float(known.value[r]) + column.offset, float(known.allowance[r]) + lost)
     for tail, value, allowance in zip(search.cvars, box.values, search.allowances(box.plan), strict=True):
         add(tail, value, float(allowance))
     for tail in search.nevers:

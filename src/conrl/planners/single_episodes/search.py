@@ -23,6 +23,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
@@ -32,7 +33,7 @@ from conrl._types import Arrays, Float
 from conrl.episode_totals import cvar, last_totals
 from conrl.errors import InfeasibleError
 from conrl.model import ConstrainedMDP
-from conrl.model.counting import simplest
+from conrl.model.counting import Sums, simplest
 from conrl.model.reading import new_name
 from conrl.model.tails import CHANCE, CVAR, NEVER, Tail
 from conrl.model.tracking import Column, Part, Tracked, safe_part
@@ -124,6 +125,14 @@ class Search:
         return safe_part(self.tracked, self.nevers)
 
     @property
+    def lost(self) -> list[float]:
+        """What rounding may have taken from the probability of each chance. It counts where the total begins above the
+        threshold, as P - 1 may be as small as that."""
+        sums = Sums(self.tracked.base.horizon)
+        pairs = zip(self.chances, self.crossings, strict=True)
+        return [min(float(sums.rounding(Fraction(t.share))), 1.0 - t.share) if c.offset else 0.0 for t, c in pairs]
+
+    @property
     def root(self) -> Ranges:
         """The box of all quantiles."""
         return tuple((0, len(options) - 1) for options in self.candidates)
@@ -134,7 +143,7 @@ class Search:
         """The columns, and the limits on them, for a box of quantiles; `more` are columns with their limits."""
         mdp = self.asked.mdp
         columns = list(self.crossings)
-        bounds = [t.share - c.offset for t, c in zip(self.chances, self.crossings, strict=True)]
+        bounds = [t.share - c.offset + more for t, c, more in zip(self.chances, self.crossings, self.lost, strict=True)]
         boxed = zip(self.cvars, self.candidates, self.units, ranges, strict=True)
         for tail, options, unit, (low, high) in boxed:
             column = self.tracked.excess(tail.cost, options[high])
