@@ -165,3 +165,36 @@ def test_larger_slow_models_are_planned() -> None:
     plan = conrl.plan(mdp)
     assert plan.status == "optimal"
     assert plan.reward == pytest.approx(best, rel=1e-12)
+
+
+def climb(states: int, step: float, leads_back: bool) -> conrl.ConstrainedMDP:
+    """Each state but the last may stay, or climb with probability `step` and else fall to the first; only the last,
+    which is kept, pays. It takes about step^-states steps to come there. With `leads_back`, the door to the last one
+    cannot stay."""
+    n = states
+    P = np.zeros((n + 1, 2, n + 1))
+    for s in range(n):
+        P[s, 0, s] = 1.0
+        P[s, 1, 0] = 1.0 - step
+        P[s, 1, s + 1] += step
+    if leads_back:
+        P[n - 1, 0] = np.eye(n + 1)[0]
+    P[n, :, n] = 1.0
+    pay = np.zeros((n + 1, 2))
+    pay[n] = 1.0
+    return conrl.ConstrainedMDP(P, pay, pay[..., None], conrl.Average())
+
+
+def test_who_leads_to_a_door_never_stays_before_it() -> None:
+    mdp = climb(3, 1e-12, leads_back=True)
+    plan = conrl.plan(mdp)
+    assert plan.reward == pytest.approx(1.0, rel=1e-12)
+    assert plan.policy.probabilities[:3, 1] == pytest.approx(1.0)
+
+
+def test_a_bound_holds_where_it_takes_longer_than_can_be_told() -> None:
+    mdp = climb(5, 1e-6, leads_back=False)
+    assert conrl.feasibility(mdp, [1.0]).greatest[0] >= 1.0
+    plan = conrl.plan(mdp)
+    assert plan.bound >= 1.0
+    assert plan.status == "inaccurate" or plan.reward == pytest.approx(1.0)

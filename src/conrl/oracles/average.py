@@ -349,7 +349,8 @@ class AverageOracle(ModelOracle):
         ends = np.zeros(self.reduced.pair.size)
         ends[self._stay] = [gains[-1 - k].bound for k in self.reduced.pair[self._stay].tolist()]
         tie *= min(self.process.longest, LONG)
-        return gains, self.process.closely(ends, lambda: np.zeros(ends.size), size, tie)
+        best = self.process.closely(ends, lambda: np.zeros(ends.size), size, tie)
+        return gains, best._replace(bound=min(best.bound, max(gain.bound for gain in gains)))
 
     def policy(self, w: Float) -> Stationary:
         """The best policy for w: how to get to the best components, and what to do there."""

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +48,8 @@ CLOSE = 1e-12  # of a bound: what rounding may add before it is worth another se
 LOOSE = 1e-10  # and before a small process is worth twice the digits
 SLOW_NOISE = 2.0**-88  # of the largest value: a gain that is none, in twice the digits
 NO_BASE = np.zeros(2)
-ENDLESS = 1e18  # steps
+LONGEST = 1e10  # steps up to which rounding does not hide one of them
+ENDLESS = 1e200  # steps that are not told from more
 
 
 class Best(NamedTuple):
@@ -265,10 +267,11 @@ def quickest(graph: KernelGraph) -> Array:
     first = soon(graph)
     n, ones = first.size, np.ones(graph[1].size - 1)
     process = PolicyIteration(graph, np.full(n, 1.0 / n), np.ones(n), first)
-    try:
-        return process.best(-ones, 1.0, 1e-9).choice
-    except RunError:
-        return process.slowly(-ones, 0.0 * ones).choice
+    with suppress(RunError):
+        best = process.best(-ones, 1.0, 1e-9)
+        if best.V.min() > -LONGEST:
+            return best.choice
+    return process.slowly(-ones, 0.0 * ones).choice
 
 
 def toward(part: Reachable, inside: Int, target: Int) -> Int:
@@ -302,7 +305,7 @@ def certified_steps(graph: KernelGraph, initial: Float, first: Array) -> Float:
     """[n]: steps(s) >= 1 + sum p steps for every pair: the most steps that any policy can make it go on, about.
 
     Found by policy iteration with a pay of 1, and checked: where T V <= V + delta, V / (1 - delta) will do. Where that
-    is beyond what doubles can tell, 1e18 stands for it: a bound that is never used.
+    is beyond what twice the digits can tell: from anywhere n moves end it with the least probability to the power of n.
     """
     n = initial.size
     ones = np.ones(graph[1].size - 1)
@@ -317,4 +320,5 @@ def certified_steps(graph: KernelGraph, initial: Float, first: Array) -> Float:
         if delta < 0.5 and (V >= 0.5).all():
             steps: Float = V / (1.0 - delta)
             return steps
-    return np.full(n, ENDLESS)
+    with np.errstate(over="ignore", divide="ignore"):
+        return np.full(n, min(n / graph[3].min(initial=1.0) ** n, ENDLESS))
