@@ -103,14 +103,20 @@ def test_values_with_signs_have_twice_the_digits() -> None:
     for _ in range(20):
         n = int(rng.integers(3, 8))
         rows, exits = slow_rows(rng, n)
-        b, base = rng.normal(size=n), np.array([0.1, 1e-18])
+        b, base = np.stack((rng.normal(size=n), 1e-17 * rng.normal(size=n))), np.array([0.1, 1e-18])
         chain = SlowChain(*rows, exits)
         V = chain.values(b, base)
         gain, off = np.empty(n), np.empty(n)
         kernels.gains(chain._graph, exits, b, base, V, 0.0, gain, off)
         exact = [Fraction(V[0, s]) + Fraction(V[1, s]) for s in range(n)]
         for s, moves in exactly(rows, exits).items():
-            left = Fraction(b[s]) - Fraction(base[0]) - Fraction(base[1]) - Fraction(exits[s]) * exact[s]
+            left = (
+                Fraction(b[0, s])
+                + Fraction(b[1, s])
+                - Fraction(base[0])
+                - Fraction(base[1])
+                - Fraction(exits[s]) * exact[s]
+            )
             left += total(p * (exact[t] - exact[s]) for t, p in moves.items())
             assert abs(left - Fraction(float(gain[s]))) <= Fraction(float(off[s]))
             assert abs(left) <= 2.0**-85 * float(np.abs(V[0]).max())

@@ -35,7 +35,7 @@ import numpy as np
 from conrl import kernels
 from conrl._types import Array, Float, Int
 from conrl.errors import RunError
-from conrl.model.chains import DENSE, Chain, SlowChain, slow_error
+from conrl.model.chains import DENSE, Chain, SlowChain, added, slow_error
 from conrl.model.reduction import KernelGraph, Reachable
 from conrl.rounding import HALF_ULP
 
@@ -145,32 +145,32 @@ class PolicyIteration:
                 return chain, played, gain
         raise RunError("policy iteration does not settle: actions differ by no more than rounding")
 
-    def closely(self, pay: Float, unknown: Callable[[], Float], size: float, tie: float) -> Best:
+    def closely(self, pay: Float, exactly: Callable[[], tuple[Float, Float]], size: float, tie: float) -> Best:
         """`best`; or `slowly`, of a long process and, if it is small, wherever rounding shows.
 
-        unknown() [P] is how far the pay of each pair may be off.
+        exactly() is the pay [2, P] in twice the digits, and how far that of each pair may be off [P].
         """
         if not self.is_long:
             best = self.best(pay, size, tie)
             enough = LOOSE * max(min(1.0, size * self.expected), abs(best.bound))
             if not self._moves or best.bound - self._from_start(best.V) <= enough:
                 return best
-        return self.slowly(pay, unknown())
+        return self.slowly(*exactly())
 
     def slowly(self, pay: Float, unknown: Float) -> Best:
         """`best` of a process that may go on for very long, by Howard's policy iteration in twice the digits.
 
-        unknown [P] is how far the pay of each pair may be off.
+        pay [2, P] has them too, and unknown [P] is how far it may be off.
         """
         choice = np.zeros(self.n, dtype=np.uint32)
         if self._start is None:
-            kernels.better(self.graph, pay, 0.0, choice)
+            kernels.better(self.graph, pay[0], 0.0, choice)
         else:
             choice[:] = self._start
         chain, V = self._settled(pay, choice)
         bound, off = self._proven(pay, unknown, V)
         if bound > self._from_start(V) + CLOSE * abs(bound):
-            raised = self._settled(pay + 2.0 * off, choice.copy())[1]
+            raised = self._settled(added(pay, 2.0 * off), choice.copy())[1]
             bound = min(bound, self._proven(pay, unknown, raised)[0])
         return Best(chain, self._first + choice.astype(np.int64), choice, V[0], bound)
 
@@ -189,7 +189,7 @@ class PolicyIteration:
 
     def _gains(self, pay: Float, V: Float) -> tuple[Float, Float]:
         """[P] each: pay - exits V + sum p (V' - V), and what it may be off by for a pay that is exact."""
-        gain, off = np.empty(pay.size), np.empty(pay.size)
+        gain, off = np.empty(pay.shape[1]), np.empty(pay.shape[1])
         kernels.gains(self.graph, self._exits, pay, NO_BASE, V, self._model, gain, off)
         return gain, off
 
@@ -233,12 +233,18 @@ class PolicyIteration:
         return slots
 
     def _chain(self, chosen: Array, pay: Float) -> tuple[Chain, Float]:
-        """The chain of a policy, and the pay of its nodes."""
+        """The chain of a policy, and the pay of its nodes, in as many digits as that of pairs."""
         pairs = self._first + chosen[: self.n].astype(np.int64)
         count = int((self._begin[pairs + 1] - self._begin[pairs]).sum())
         begin, column, weight = np.empty(self.n + 1, np.uint64), np.empty(count, np.uint32), np.empty(count)
         kernels.chain_of(self.graph, chosen, begin, column, weight)
-        return Chain(begin, column, weight, max(self.longest, 100.0), self._exits[pairs]), pay[pairs]
+        return Chain(begin, column, weight, max(self.longest, 100.0), self._exits[pairs]), pay[..., pairs]
+
+
+def closed(pay: Float) -> tuple[Float, Float]:
+    """A pay [P] that is exact, in twice the digits, and that it is not off [P]."""
+    nothing = np.zeros(pay.size)
+    return np.stack((pay, nothing)), nothing
 
 
 def soon(graph: KernelGraph) -> Array:
@@ -271,7 +277,7 @@ def quickest(graph: KernelGraph) -> Array:
         best = process.best(-ones, 1.0, 1e-9)
         if best.V.min() > -LONGEST:
             return best.choice
-    return process.slowly(-ones, 0.0 * ones).choice
+    return process.slowly(*closed(-ones)).choice
 
 
 def toward(part: Reachable, inside: Int, target: Int) -> Int:
@@ -312,10 +318,10 @@ def certified_steps(graph: KernelGraph, initial: Float, first: Array) -> Float:
     process = PolicyIteration(graph, np.full(n, 1.0 / n), np.ones(n), first)
     for slow in (False, True):
         try:
-            V = (process.slowly(ones, 0.0 * ones) if slow else process.best(ones, 1.0, 1e-6)).V
+            V = (process.slowly(*closed(ones)) if slow else process.best(ones, 1.0, 1e-6)).V
         except RunError:
             continue
-        gain, off = process._gains(ones, np.stack((V, np.zeros(n))))
+        gain, off = process._gains(closed(ones)[0], np.stack((V, np.zeros(n))))
         delta = max(0.0, float((gain + off).max())) + 1e-9
         if delta < 0.5 and (V >= 0.5).all():
             steps: Float = V / (1.0 - delta)
