@@ -204,3 +204,20 @@ def test_a_bound_holds_where_it_takes_longer_than_can_be_told() -> None:
     plan = conrl.plan(mdp)
     assert plan.bound >= 1.0
     assert plan.status == "inaccurate" or plan.reward == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("seldom", [1e-9, 3e-10])
+def test_rewards_and_costs_of_long_totals_cancel_to_the_last_digit(seldom: float) -> None:
+    """At the price of the limit, a policy that ends soon and one that goes on for 1e9 steps are worth the same."""
+    ends, rewards, costs, limit = (seldom, 0.03), (0.7, 0.3), (0.9, 0.2), 8.0
+    P = [[[1.0 - p, p] for p in ends], [[0.0, 1.0]] * 2]
+    mdp = conrl.ConstrainedMDP(P, [rewards, (0.0, 0.0)], [[[c] for c in costs], [[0.0]] * 2], conrl.Total())
+    # Rows are taken in proportion.
+    often = [Fraction(p) / (Fraction(p) + Fraction(1.0 - p)) for p in ends]
+    (r0, c0), (r1, c1) = ((Fraction(r) / p, Fraction(c) / p) for r, c, p in zip(rewards, costs, often, strict=True))
+    best = r1 + (r0 - r1) / (c0 - c1) * (Fraction(limit) - c1)
+    plan = conrl.plan(mdp, [limit])
+    assert plan.status == "optimal"
+    assert Fraction(plan.bound) >= best
+    assert plan.gap <= 1e-9
+    assert plan.reward == pytest.approx(float(best), rel=1e-9)
