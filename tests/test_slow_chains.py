@@ -198,12 +198,32 @@ def test_who_leads_to_a_door_never_stays_before_it() -> None:
     assert plan.policy.probabilities[:3, 1] == pytest.approx(1.0)
 
 
-def test_a_bound_holds_where_it_takes_longer_than_can_be_told() -> None:
-    mdp = climb(5, 1e-6, leads_back=False)
-    assert conrl.feasibility(mdp, [1.0]).greatest[0] >= 1.0
+@pytest.mark.parametrize(("states", "step"), [(3, 1e-12), (5, 1e-6), (28, 0.1)])
+def test_what_is_seldom_reached_counts_in_the_long_run(states: int, step: float) -> None:
+    """Even where it takes 1e28 steps and more."""
+    mdp = climb(states, step, leads_back=False)
+    assert conrl.feasibility(mdp, [1.0]).greatest[0] == pytest.approx(1.0, rel=1e-12)
     plan = conrl.plan(mdp)
-    assert plan.bound >= 1.0
-    assert plan.status == "inaccurate" or plan.reward == pytest.approx(1.0)
+    assert plan.status == "optimal"
+    assert 1.0 <= plan.bound <= 1.0 + 1e-9
+    assert plan.reward == pytest.approx(1.0, rel=1e-12)
+    assert plan.policy.probabilities[:-1, 1] == pytest.approx(1.0)
+
+
+def test_a_bound_holds_where_steps_are_not_told() -> None:
+    """A total: the last step before the end pays, time and again."""
+    n, step = 5, 1e-7
+    P, pay = np.zeros((n + 1, 2, n + 1)), np.zeros((n + 1, 2))
+    for s in range(n):
+        P[s, 1, s] = 1.0
+        P[s, 0, max(s - 1, 0)] = 1.0 - step
+        P[s, 0, s + 1] += step
+    P[n, :, n] = 1.0
+    pay[n - 1, 0] = 1.0
+    plan = conrl.plan(conrl.ConstrainedMDP(P, pay, pay[..., None], conrl.Total()))
+    assert plan.bound >= 1e7
+    assert plan.reward == pytest.approx(1e7, rel=1e-9)
+    assert plan.status == "inaccurate"
 
 
 @pytest.mark.parametrize("seldom", [1e-9, 3e-10])

@@ -309,8 +309,7 @@ class AverageOracle(ModelOracle):
         self.part, self.components = part, end_components(part)
         self.reduced = collapsed(part, self.components)
         graph, initial = self.reduced.graph, self.reduced.initial
-        first = quickest(graph)
-        self.process = PolicyIteration(graph, initial, certified_steps(graph, initial, first), first)
+        self.process = PolicyIteration(graph, initial, *certified_steps(graph, initial, quickest(graph)))
         source = part.source
         self._parts = [Component.of(part, self.components, i, source) for i in range(self.components.count)]
         self._stay = np.flatnonzero(self.reduced.pair < 0)  # the reduced pair to stay in each component

@@ -307,24 +307,28 @@ def toward(part: Reachable, inside: Int, target: Int) -> Int:
     return choice
 
 
-def certified_steps(graph: KernelGraph, initial: Float, first: Array) -> Float:
-    """[n]: steps(s) >= 1 + sum p steps for every pair: the most steps that any policy can make it go on, about.
+def certified_steps(graph: KernelGraph, initial: Float, first: Array) -> tuple[Float, Array]:
+    """[n]: steps(s) >= 1 + sum p steps for every pair: the most steps that any policy can make it go on, about; and
+    the policy [n] that improvements start from.
 
     Found by policy iteration with a pay of 1, and checked: where T V <= V + delta, V / (1 - delta) will do. Where that
     is beyond what twice the digits can tell: from anywhere n moves end it with the least probability to the power of n.
+    Then what a first step gains may not be told either, so that improvements start where it goes on for longest: to
+    end gains, if at all, by much.
     """
     n = initial.size
     ones = np.ones(graph[1].size - 1)
-    process = PolicyIteration(graph, np.full(n, 1.0 / n), np.ones(n), first)
+    process, longest = PolicyIteration(graph, np.full(n, 1.0 / n), np.ones(n), first), first
     for slow in (False, True):
         try:
-            V = (process.slowly(*closed(ones)) if slow else process.best(ones, 1.0, 1e-6)).V
+            best = process.slowly(*closed(ones)) if slow else process.best(ones, 1.0, 1e-6)
         except RunError:
             continue
+        V, longest = best.V, best.choice
         gain, off = process._gains(closed(ones)[0], np.stack((V, np.zeros(n))))
         delta = max(0.0, float((gain + off).max())) + 1e-9
         if delta < 0.5 and (V >= 0.5).all():
             steps: Float = V / (1.0 - delta)
-            return steps
+            return steps, first
     with np.errstate(over="ignore", divide="ignore"):
-        return np.full(n, min(n / graph[3].min(initial=1.0) ** n, ENDLESS))
+        return np.full(n, min(n / graph[3].min(initial=1.0) ** n, ENDLESS)), longest

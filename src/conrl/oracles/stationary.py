@@ -119,8 +119,7 @@ class TotalOracle(StationaryOracle):
         self.components = end_components(part)
         _refuse_paid(mdp, part, self.components)
         reduced = collapsed(part, self.components)
-        first = quickest(reduced.graph)
-        steps = certified_steps(reduced.graph, reduced.initial, first)
+        steps, first = certified_steps(reduced.graph, reduced.initial, quickest(reduced.graph))
         super().__init__(mdp, part, reduced, PolicyIteration(reduced.graph, reduced.initial, steps, first))
 
     @property
