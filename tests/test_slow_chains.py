@@ -241,3 +241,13 @@ def test_rewards_and_costs_of_long_totals_cancel_to_the_last_digit(seldom: float
     assert Fraction(plan.bound) >= best
     assert plan.gap <= 1e-9
     assert plan.reward == pytest.approx(float(best), rel=1e-9)
+
+
+def test_a_cost_that_is_seldom_paid_is_known_in_proportion() -> None:
+    """The chance of a state that is as good as never come to, 2e-9, against its formula."""
+    up, broken, repaired = 1e-4, 1e-5, 0.5
+    P = [[[1.0 - up, up, 0.0]], [[1.0 - broken, 0.0, broken]], [[repaired, 0.0, 1.0 - repaired]]]
+    mdp = conrl.ConstrainedMDP(P, [[1.0]] * 3, [[[0.0]], [[0.0]], [[1.0]]], conrl.Average())
+    seldom = up * broken / repaired
+    found = conrl.feasibility(mdp, [1.0])
+    assert [found.least[0], found.greatest[0]] == pytest.approx([seldom / (1.0 + up + seldom)] * 2, rel=1e-7, abs=0.0)

@@ -44,12 +44,12 @@ from conrl.oracles.policy_iteration import (
     CLOSE,
     HOWARD,
     LONG,
-    LOOSE,
     SLOW_NOISE,
     Best,
     PolicyIteration,
     certified_steps,
     closed,
+    enough,
     quickest,
     toward,
 )
@@ -162,8 +162,8 @@ class Component:
                     if highest - lowest < high - low:
                         V = trial
             done += sweeps
-            enough = LOOSE * max(min(1.0, size), 0.0 if best is None else abs(best.gain))
-            if not tried and (8.0 * rounding + tie > enough or (done >= PATIENT and not closed)):
+            loose = 8.0 * rounding + tie > enough(0.0 if best is None else best.gain, size)
+            if not tried and (loose or (done >= PATIENT and not closed)):
                 tried = True
                 with suppress(RunError):  # in a large component; sweeps go on
                     proven, best = self._slowly(pairs, *exactly())

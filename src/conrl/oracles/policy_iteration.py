@@ -46,6 +46,7 @@ VISITS = 24.0  # half ulps, times steps^2: the residual of visits, and as much a
 LONG = 2e4  # steps from which on their square, times rounding, is no bound to speak of; a discount of 0.9999 has 1e4
 CLOSE = 1e-12  # of a bound: what rounding may add before it is worth another search
 LOOSE = 1e-10  # and before a small process is worth twice the digits
+SELDOM = 1e3  # times that, where the value is small
 SLOW_NOISE = 2.0**-88  # of the largest value: a gain that is none, in twice the digits
 NO_BASE = np.zeros(2)
 LONGEST = 1e10  # steps up to which rounding does not hide one of them
@@ -152,8 +153,8 @@ class PolicyIteration:
         """
         if not self.is_long:
             best = self.best(pay, size, tie)
-            enough = LOOSE * max(min(1.0, size * self.expected), abs(best.bound))
-            if not self._moves or best.bound - self._from_start(best.V) <= enough:
+            value = self._from_start(best.V)
+            if not self._moves or best.bound - value <= enough(value, size * self.expected):
                 return best
         return self.slowly(*exactly())
 
@@ -239,6 +240,12 @@ class PolicyIteration:
         begin, column, weight = np.empty(self.n + 1, np.uint64), np.empty(count, np.uint32), np.empty(count)
         kernels.chain_of(self.graph, chosen, begin, column, weight)
         return Chain(begin, column, weight, max(self.longest, 100.0), self._exits[pairs]), pay[..., pairs]
+
+
+def enough(value: float, size: float) -> float:
+    """How far a bound may be above a value, of at most `size`, before it is worth twice the digits. What is seldom
+    paid is known to 1e-7 of itself."""
+    return LOOSE * max(abs(value), min(1.0, size, SELDOM * abs(value) or 1.0))
 
 
 def closed(pay: Float) -> tuple[Float, Float]:
