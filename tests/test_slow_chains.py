@@ -103,14 +103,20 @@ def test_values_with_signs_have_twice_the_digits() -> None:
     for _ in range(20):
         n = int(rng.integers(3, 8))
         rows, exits = slow_rows(rng, n)
-        b, base = rng.normal(size=n), np.array([0.1, 1e-18])
+        b, base = np.stack((rng.normal(size=n), 1e-17 * rng.normal(size=n))), np.array([0.1, 1e-18])
         chain = SlowChain(*rows, exits)
         V = chain.values(b, base)
         gain, off = np.empty(n), np.empty(n)
         kernels.gains(chain._graph, exits, b, base, V, 0.0, gain, off)
         exact = [Fraction(V[0, s]) + Fraction(V[1, s]) for s in range(n)]
         for s, moves in exactly(rows, exits).items():
-            left = Fraction(b[s]) - Fraction(base[0]) - Fraction(base[1]) - Fraction(exits[s]) * exact[s]
+            left = (
+                Fraction(b[0, s])
+                + Fraction(b[1, s])
+                - Fraction(base[0])
+                - Fraction(base[1])
+                - Fraction(exits[s]) * exact[s]
+            )
             left += total(p * (exact[t] - exact[s]) for t, p in moves.items())
             assert abs(left - Fraction(float(gain[s]))) <= Fraction(float(off[s]))
             assert abs(left) <= 2.0**-85 * float(np.abs(V[0]).max())
@@ -165,3 +171,83 @@ def test_larger_slow_models_are_planned() -> None:
     plan = conrl.plan(mdp)
     assert plan.status == "optimal"
     assert plan.reward == pytest.approx(best, rel=1e-12)
+
+
+def climb(states: int, step: float, leads_back: bool) -> conrl.ConstrainedMDP:
+    """Each state but the last may stay, or climb with probability `step` and else fall to the first; only the last,
+    which is kept, pays. It takes about step^-states steps to come there. With `leads_back`, the door to the last one
+    cannot stay."""
+    n = states
+    P = np.zeros((n + 1, 2, n + 1))
+    for s in range(n):
+        P[s, 0, s] = 1.0
+        P[s, 1, 0] = 1.0 - step
+        P[s, 1, s + 1] += step
+    if leads_back:
+        P[n - 1, 0] = np.eye(n + 1)[0]
+    P[n, :, n] = 1.0
+    pay = np.zeros((n + 1, 2))
+    pay[n] = 1.0
+    return conrl.ConstrainedMDP(P, pay, pay[..., None], conrl.Average())
+
+
+def test_who_leads_to_a_door_never_stays_before_it() -> None:
+    mdp = climb(3, 1e-12, leads_back=True)
+    plan = conrl.plan(mdp)
+    assert plan.reward == pytest.approx(1.0, rel=1e-12)
+    assert plan.policy.probabilities[:3, 1] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("states", "step"), [(3, 1e-12), (5, 1e-6), (28, 0.1)])
+def test_what_is_seldom_reached_counts_in_the_long_run(states: int, step: float) -> None:
+    """Even where it takes 1e28 steps and more."""
+    mdp = climb(states, step, leads_back=False)
+    assert conrl.feasibility(mdp, [1.0]).greatest[0] == pytest.approx(1.0, rel=1e-12)
+    plan = conrl.plan(mdp)
+    assert plan.status == "optimal"
+    assert 1.0 <= plan.bound <= 1.0 + 1e-9
+    assert plan.reward == pytest.approx(1.0, rel=1e-12)
+    assert plan.policy.probabilities[:-1, 1] == pytest.approx(1.0)
+
+
+def test_a_bound_holds_where_steps_are_not_told() -> None:
+    """A total: the last step before the end pays, time and again."""
+    n, step = 5, 1e-7
+    P, pay = np.zeros((n + 1, 2, n + 1)), np.zeros((n + 1, 2))
+    for s in range(n):
+        P[s, 1, s] = 1.0
+        P[s, 0, max(s - 1, 0)] = 1.0 - step
+        P[s, 0, s + 1] += step
+    P[n, :, n] = 1.0
+    pay[n - 1, 0] = 1.0
+    plan = conrl.plan(conrl.ConstrainedMDP(P, pay, pay[..., None], conrl.Total()))
+    assert plan.bound >= 1e7
+    assert plan.reward == pytest.approx(1e7, rel=1e-9)
+    assert plan.status == "inaccurate"
+
+
+@pytest.mark.parametrize("seldom", [1e-9, 3e-10])
+def test_rewards_and_costs_of_long_totals_cancel_to_the_last_digit(seldom: float) -> None:
+    """At the price of the limit, a policy that ends soon and one that goes on for 1e9 steps are worth the same."""
+    ends, rewards, costs, limit = (seldom, 0.03), (0.7, 0.3), (0.9, 0.2), 8.0
+    P = [[[1.0 - p, p] for p in ends], [[0.0, 1.0]] * 2]
+    mdp = conrl.ConstrainedMDP(P, [rewards, (0.0, 0.0)], [[[c] for c in costs], [[0.0]] * 2], conrl.Total())
+    # Rows are taken in proportion.
+    often = [Fraction(p) / (Fraction(p) + Fraction(1.0 - p)) for p in ends]
+    (r0, c0), (r1, c1) = ((Fraction(r) / p, Fraction(c) / p) for r, c, p in zip(rewards, costs, often, strict=True))
+    best = r1 + (r0 - r1) / (c0 - c1) * (Fraction(limit) - c1)
+    plan = conrl.plan(mdp, [limit])
+    assert plan.status == "optimal"
+    assert Fraction(plan.bound) >= best
+    assert plan.gap <= 1e-9
+    assert plan.reward == pytest.approx(float(best), rel=1e-9)
+
+
+def test_a_cost_that_is_seldom_paid_is_known_in_proportion() -> None:
+    """The chance of a state that is as good as never come to, 2e-9, against its formula."""
+    up, broken, repaired = 1e-4, 1e-5, 0.5
+    P = [[[1.0 - up, up, 0.0]], [[1.0 - broken, 0.0, broken]], [[repaired, 0.0, 1.0 - repaired]]]
+    mdp = conrl.ConstrainedMDP(P, [[1.0]] * 3, [[[0.0]], [[0.0]], [[1.0]]], conrl.Average())
+    seldom = up * broken / repaired
+    found = conrl.feasibility(mdp, [1.0])
+    assert [found.least[0], found.greatest[0]] == pytest.approx([seldom / (1.0 + up + seldom)] * 2, rel=1e-7, abs=0.0)

@@ -94,7 +94,7 @@ from conrl.kernels.policies import (
     push,
 )
 from conrl.kernels.prudence import apart_backward, apart_values
-from conrl.kernels.slow import ELIMINATION, better, eliminate, eliminated, gains, unbalanced
+from conrl.kernels.slow import ELIMINATION, along_closely, better, eliminate, eliminated, gains, unbalanced
 from conrl.kernels.stationary import (
     apply,
     chain_of,
@@ -124,6 +124,7 @@ __all__ = [
     "advantages",
     "along",
     "along_blocks",
+    "along_closely",
     "along_many",
     "answer",
     "answer_many",

@@ -103,22 +103,38 @@ def eliminated(q: Array, leaving: Array, transposed: bool, r: Array) -> None:
 
 
 @compiled
+def along_closely(pay: Array, bonus: Array, w: Array, out: Array) -> None:
+    """`along` in twice the digits, out [2, n]: what is left where a reward and its costs at their prices cancel."""
+    for k in range(out.shape[1]):
+        high, low = 0.0, 0.0
+        for i in range(w.size):
+            p, e = two_product(pay[k, i], w[i])
+            high, c = two_sum(high, p)
+            low += e + c
+            if bonus.shape[0]:
+                p, e = two_product(bonus[k, i], abs(w[i]))
+                high, c = two_sum(high, p)
+                low += e + c
+        out[0, k], out[1, k] = two_sum(high, low)
+
+
+@compiled
 def gains(graph: Graph, exits: Array, pay: Array, base: Array, V: Array, model: float, gain: Array, off: Array) -> None:
     """gain [P] = pay - base - exits V + sum q (V' - V) of each pair, and off [P], what it may be off by.
 
-    base [2] and V [2, n] have twice the digits. Each probability and exit of the graph may be off by `model`, in
-    proportion.
+    pay [2, P], base [2] and V [2, n] have twice the digits. Each probability and exit of the graph may be off by
+    `model`, in proportion.
     """
     first, start, successor, probability = graph
     for s in range(np.uint64(V.shape[1])):
         high, low = V[0, s], V[1, s]
         for k in range(first[s], first[s + ONE]):
-            total, rest = two_sum(pay[k], -base[0])
-            rest -= base[1]
+            total, rest = two_sum(pay[0, k], -base[0])
+            rest += pay[1, k] - base[1]
             p, e = two_product(-exits[k], high)
             total, c = two_sum(total, p)
             rest += c + (e - exits[k] * low)
-            size = abs(pay[k]) + abs(base[0]) + abs(p)
+            size = abs(pay[0, k]) + abs(base[0]) + abs(p)
             moved = abs(p)
             for j in range(start[k], start[k + ONE]):
                 t = successor[j]

@@ -148,16 +148,17 @@ class SlowChain:
         self._graph = np.arange(n + 1, dtype=np.uint64), *self.rows
 
     def values(self, b: Float, base: Float) -> Float:
-        """V [2, n] of  b - base - exits V + sum q (V' - V) = 0, in twice the digits, as is base [2]."""
-        size = float(np.abs(b - base[0]).max(initial=0.0))
-        left, off = np.empty(b.size), np.empty(b.size)
+        """V [2, n] of  b - base - exits V + sum q (V' - V) = 0, in twice the digits, as are b [2, n] and base [2]."""
+        n = self.exits.size
+        size = float(np.abs(b[0] - base[0]).max(initial=0.0))
+        left, off = np.empty(n), np.empty(n)
 
         def rest(V: Float) -> tuple[Float, float]:
             kernels.gains(self._graph, self.exits, b, base, V, 0.0, left, off)
             largest = size + float(np.abs(V[0]).max(initial=0.0))
             return left.copy(), float(np.abs(left).max(initial=0.0)) / largest if largest > 0.0 else 0.0
 
-        return _refined(self._ways(False), rest, SLOW_VALUES, np.zeros((2, b.size)), added, ENOUGH)
+        return _refined(self._ways(False), rest, SLOW_VALUES, np.zeros((2, n)), added, ENOUGH)
 
     def visits(self, b: Float) -> Float:
         """[n]: the expected visits for starts b [n] of at least 0, off by `slow_error`."""
@@ -177,7 +178,7 @@ class SlowChain:
     def steps(self) -> Float:
         """[n]: twice the expected steps to come, to within rounding, which is checked: a bound on them."""
         n = self.exits.size
-        ones, left, off = np.ones(n), np.empty(n), np.empty(n)
+        ones, left, off = np.stack((np.ones(n), np.zeros(n))), np.empty(n), np.empty(n)
         V = 2.0 * self.values(ones, np.zeros(2))
         kernels.gains(self._graph, self.exits, ones, np.zeros(2), V, 0.0, left, off)
         if not ((left + off <= 0.0).all() and (V[0] > 0.0).all()):

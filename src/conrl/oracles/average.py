@@ -24,9 +24,10 @@ Probabilities of a pair are taken in proportion: those that add up to 1 - 1e-10 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,16 +44,17 @@ from conrl.oracles.policy_iteration import (
     CLOSE,
     HOWARD,
     LONG,
-    LOOSE,
     SLOW_NOISE,
     Best,
     PolicyIteration,
     certified_steps,
+    closed,
+    enough,
     quickest,
     toward,
 )
 from conrl.oracles.protocols import ModelOracle, Rounding, Supports
-from conrl.oracles.stationary import along_error, spread
+from conrl.oracles.stationary import along_closely, spread
 from conrl.rounding import HALF_ULP
 from conrl.stationary_policy import Stationary
 
@@ -109,16 +111,27 @@ class Component:
         slot_pair, lines = kernels.interleave(self.graph)
         return slot_pair.astype(np.int64), lines
 
-    def best(self, pay: Float, unknown: Float, size: float, tie: float, paid: Float, bonus: Float | None) -> Gain:
-        """For the scalar pay [P] of at most `size`, off by at most unknown [P]; paid and bonus [P, 1+d] are what it is
-        made of."""
+    def best(
+        self,
+        pay: Float,
+        exactly: Callable[[], tuple[Float, Float]],
+        size: float,
+        tie: float,
+        paid: Float,
+        bonus: Float | None,
+    ) -> Gain:
+        """For the scalar pay [P] of at most `size`; paid and bonus [P, 1+d] are what it is made of.
+
+        exactly() is the pay [2, P] in twice the digits, and how far that of each pair may be off [P].
+        """
         n = self.states.size
         first = self._first
         if n == 1:
             k = int(np.flatnonzero(pay >= pay.max() - tie)[0])
             moved = np.zeros(paid.shape[1]) if bonus is None else bonus[k]
             sizes = np.abs(paid[k]) + moved
-            bound = float((pay + unknown).max())
+            twice, unknown = exactly()
+            bound = float((twice[0] + unknown + 2.0 * HALF_ULP * np.abs(twice[0])).max())
             return Gain(bound, paid[k], moved, self.pairs[[k]], sizes, 0.0 * sizes)
         slot_pair, lines = self._layout
         slots = np.append(pay, -np.inf)[slot_pair]
@@ -149,13 +162,12 @@ class Component:
                     if highest - lowest < high - low:
                         V = trial
             done += sweeps
-            enough = LOOSE * max(min(1.0, size), 0.0 if best is None else abs(best.gain))
-            if not tried and (8.0 * rounding + tie > enough or (done >= PATIENT and not closed)):
+            loose = 8.0 * rounding + tie > enough(0.0 if best is None else best.gain, size)
+            if not tried and (loose or (done >= PATIENT and not closed)):
                 tried = True
                 with suppress(RunError):  # in a large component; sweeps go on
-                    proven, slow = self._slowly(pairs, pay, unknown)
+                    proven, best = self._slowly(pairs, *exactly())
                     bound = min(bound, proven)
-                    best = slow if best is None or slow.gain > best.gain else best
                     break
             if closed or done >= MOST_SWEEPS:
                 break
@@ -229,11 +241,11 @@ class Component:
             return None
 
     def _slowly(self, pairs: Int, pay: Float, unknown: Float) -> tuple[float, Class]:
-        """A bound on the gain, and the best class, by policy iteration in twice the digits."""
+        """A bound on the gain, and the best class, by policy iteration in twice the digits, as pay [2, P] has."""
         V, g, joined, found = self._settled(pairs, pay)
         bound, off = self._proven(pay, unknown, V, g)
         if bound > g[0] + CLOSE * abs(g[0]):
-            V, g, _, _ = self._settled(joined, pay + 2.0 * off)
+            V, g, _, _ = self._settled(joined, added(pay, 2.0 * off))
             bound = min(bound, self._proven(pay, unknown, V, g)[0])
         return bound, found
 
@@ -241,7 +253,7 @@ class Component:
         """Improve a policy until nothing gains: the relative values [2, n], the gain [2], what is played, its class."""
         new = None
         for _ in range(HOWARD):
-            found = self._best_class(pairs, pay, new)
+            found = self._best_class(pairs, pay[0], new)
             if found is None:
                 break
             joined = self._joined(pairs, found)
@@ -249,22 +261,22 @@ class Component:
             rows, exits = cut_off(self._chain(joined), found.states[at])
             chain, g = SlowChain(*rows, exits), np.array([found.gain, 0.0])
             for _ in range(CORRECTED):
-                V = chain.values(pay[joined], g)
+                V = chain.values(pay[:, joined], g)
                 g = added(g, V[0, found.states[at]] * found.share[at])  # what is left on a way back, by its length
             gain, _ = self._gains(pay, V, g)
             choice = (joined - self._first).astype(np.uint32)
             least = 8.0 * float(np.abs(gain[joined]).max()) + SLOW_NOISE * float(np.abs(V[0]).max())
             new = kernels.better(self.graph, gain, least, choice)
             if not new.any():
-                return V, g, joined, found
+                return V, g, joined, found._replace(gain=float(g[0]))
             pairs = self._first + choice.astype(np.int64)
         raise RunError("policy iteration does not settle: actions differ by no more than rounding")
 
     def _gains(self, pay: Float, V: Float, g: Float) -> tuple[Float, Float]:
         """[P] each: pay - g + sum p (V' - V), and what it may be off by for a pay that is exact."""
-        gain, off = np.empty(pay.size), np.empty(pay.size)
+        gain, off = np.empty(pay.shape[1]), np.empty(pay.shape[1])
         model = (self._outcomes + 2) * HALF_ULP
-        kernels.gains(self.graph, np.zeros(pay.size), pay, g, V, model, gain, off)
+        kernels.gains(self.graph, np.zeros(gain.size), pay, g, V, model, gain, off)
         return gain, off
 
     def _proven(self, pay: Float, unknown: Float, V: Float, g: Float) -> tuple[float, Float]:
@@ -297,8 +309,7 @@ class AverageOracle(ModelOracle):
         self.part, self.components = part, end_components(part)
         self.reduced = collapsed(part, self.components)
         graph, initial = self.reduced.graph, self.reduced.initial
-        first = quickest(graph)
-        self.process = PolicyIteration(graph, initial, certified_steps(graph, initial, first), first)
+        self.process = PolicyIteration(graph, initial, *certified_steps(graph, initial, quickest(graph)))
         source = part.source
         self._parts = [Component.of(part, self.components, i, source) for i in range(self.components.count)]
         self._stay = np.flatnonzero(self.reduced.pair < 0)  # the reduced pair to stay in each component
@@ -335,21 +346,25 @@ class AverageOracle(ModelOracle):
                 points[i] += np.sign(w) * moved
         return Supports(values, points, means)
 
+    def _exactly(self, pairs: Int, w: Float) -> tuple[Float, Float]:
+        bonus = None if self._bonus is None else self._bonus[pairs]
+        return along_closely(self._pay[pairs], bonus, w, self._sizes[pairs])
+
     def _best(self, w: Float) -> tuple[list[Gain], Best]:
         pay = np.empty(self._pay.shape[0])
         no_bonus: Float = np.empty((0, 1 + self.num_costs))
         kernels.along(self._pay, no_bonus if self._bonus is None else self._bonus, w, pay)
         size, tie = float(np.abs(w) @ self.scale), self._tie(w)
-        unknown = along_error(w, self._sizes)
         gains = []
         for component in self._parts:
             own = component.pairs
             bonus = None if self._bonus is None else self._bonus[own]
-            gains.append(component.best(pay[own], unknown[own], size, tie, self._pay[own], bonus))
+            gains.append(component.best(pay[own], partial(self._exactly, own, w), size, tie, self._pay[own], bonus))
         ends = np.zeros(self.reduced.pair.size)
         ends[self._stay] = [gains[-1 - k].bound for k in self.reduced.pair[self._stay].tolist()]
         tie *= min(self.process.longest, LONG)
-        return gains, self.process.closely(ends, lambda: np.zeros(ends.size), size, tie)
+        best = self.process.closely(ends, partial(closed, ends), size, tie)
+        return gains, best._replace(bound=min(best.bound, max(gain.bound for gain in gains)))
 
     def policy(self, w: Float) -> Stationary:
         """The best policy for w: how to get to the best components, and what to do there."""

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +35,7 @@ import numpy as np
 from conrl import kernels
 from conrl._types import Array, Float, Int
 from conrl.errors import RunError
-from conrl.model.chains import DENSE, Chain, SlowChain, slow_error
+from conrl.model.chains import DENSE, Chain, SlowChain, added, slow_error
 from conrl.model.reduction import KernelGraph, Reachable
 from conrl.rounding import HALF_ULP
 
@@ -42,12 +43,14 @@ CHEAP = 16  # sweeps of the policy between two of T
 UNSETTLED = 40  # sweeps of T after which the policy is solved for, settled or not
 HOWARD = 500  # times that a policy is solved for, at most
 VISITS = 24.0  # half ulps, times steps^2: the residual of visits, and as much again for what rounding does to it
-LONG = 1e4  # steps from which on their square, times rounding, is no bound to speak of
+LONG = 2e4  # steps from which on their square, times rounding, is no bound to speak of; a discount of 0.9999 has 1e4
 CLOSE = 1e-12  # of a bound: what rounding may add before it is worth another search
 LOOSE = 1e-10  # and before a small process is worth twice the digits
+SELDOM = 1e3  # times that, where the value is small
 SLOW_NOISE = 2.0**-88  # of the largest value: a gain that is none, in twice the digits
 NO_BASE = np.zeros(2)
-ENDLESS = 1e18  # steps
+LONGEST = 1e10  # steps up to which rounding does not hide one of them
+ENDLESS = 1e200  # steps that are not told from more
 
 
 class Best(NamedTuple):
@@ -143,32 +146,32 @@ class PolicyIteration:
                 return chain, played, gain
         raise RunError("policy iteration does not settle: actions differ by no more than rounding")
 
-    def closely(self, pay: Float, unknown: Callable[[], Float], size: float, tie: float) -> Best:
+    def closely(self, pay: Float, exactly: Callable[[], tuple[Float, Float]], size: float, tie: float) -> Best:
         """`best`; or `slowly`, of a long process and, if it is small, wherever rounding shows.
 
-        unknown() [P] is how far the pay of each pair may be off.
+        exactly() is the pay [2, P] in twice the digits, and how far that of each pair may be off [P].
         """
         if not self.is_long:
             best = self.best(pay, size, tie)
-            enough = LOOSE * max(min(1.0, size * self.expected), abs(best.bound))
-            if not self._moves or best.bound - self._from_start(best.V) <= enough:
+            value = self._from_start(best.V)
+            if not self._moves or best.bound - value <= enough(value, size * self.expected):
                 return best
-        return self.slowly(pay, unknown())
+        return self.slowly(*exactly())
 
     def slowly(self, pay: Float, unknown: Float) -> Best:
         """`best` of a process that may go on for very long, by Howard's policy iteration in twice the digits.
 
-        unknown [P] is how far the pay of each pair may be off.
+        pay [2, P] has them too, and unknown [P] is how far it may be off.
         """
         choice = np.zeros(self.n, dtype=np.uint32)
         if self._start is None:
-            kernels.better(self.graph, pay, 0.0, choice)
+            kernels.better(self.graph, pay[0], 0.0, choice)
         else:
             choice[:] = self._start
         chain, V = self._settled(pay, choice)
         bound, off = self._proven(pay, unknown, V)
         if bound > self._from_start(V) + CLOSE * abs(bound):
-            raised = self._settled(pay + 2.0 * off, choice.copy())[1]
+            raised = self._settled(added(pay, 2.0 * off), choice.copy())[1]
             bound = min(bound, self._proven(pay, unknown, raised)[0])
         return Best(chain, self._first + choice.astype(np.int64), choice, V[0], bound)
 
@@ -187,7 +190,7 @@ class PolicyIteration:
 
     def _gains(self, pay: Float, V: Float) -> tuple[Float, Float]:
         """[P] each: pay - exits V + sum p (V' - V), and what it may be off by for a pay that is exact."""
-        gain, off = np.empty(pay.size), np.empty(pay.size)
+        gain, off = np.empty(pay.shape[1]), np.empty(pay.shape[1])
         kernels.gains(self.graph, self._exits, pay, NO_BASE, V, self._model, gain, off)
         return gain, off
 
@@ -231,12 +234,24 @@ class PolicyIteration:
         return slots
 
     def _chain(self, chosen: Array, pay: Float) -> tuple[Chain, Float]:
-        """The chain of a policy, and the pay of its nodes."""
+        """The chain of a policy, and the pay of its nodes, in as many digits as that of pairs."""
         pairs = self._first + chosen[: self.n].astype(np.int64)
         count = int((self._begin[pairs + 1] - self._begin[pairs]).sum())
         begin, column, weight = np.empty(self.n + 1, np.uint64), np.empty(count, np.uint32), np.empty(count)
         kernels.chain_of(self.graph, chosen, begin, column, weight)
-        return Chain(begin, column, weight, max(self.longest, 100.0), self._exits[pairs]), pay[pairs]
+        return Chain(begin, column, weight, max(self.longest, 100.0), self._exits[pairs]), pay[..., pairs]
+
+
+def enough(value: float, size: float) -> float:
+    """How far a bound may be above a value, of at most `size`, before it is worth twice the digits. What is seldom
+    paid is known to 1e-7 of itself."""
+    return LOOSE * max(abs(value), min(1.0, size, SELDOM * abs(value) or 1.0))
+
+
+def closed(pay: Float) -> tuple[Float, Float]:
+    """A pay [P] that is exact, in twice the digits, and that it is not off [P]."""
+    nothing = np.zeros(pay.size)
+    return np.stack((pay, nothing)), nothing
 
 
 def soon(graph: KernelGraph) -> Array:
@@ -265,10 +280,11 @@ def quickest(graph: KernelGraph) -> Array:
     first = soon(graph)
     n, ones = first.size, np.ones(graph[1].size - 1)
     process = PolicyIteration(graph, np.full(n, 1.0 / n), np.ones(n), first)
-    try:
-        return process.best(-ones, 1.0, 1e-9).choice
-    except RunError:
-        return process.slowly(-ones, 0.0 * ones).choice
+    with suppress(RunError):
+        best = process.best(-ones, 1.0, 1e-9)
+        if best.V.min() > -LONGEST:
+            return best.choice
+    return process.slowly(*closed(-ones)).choice
 
 
 def toward(part: Reachable, inside: Int, target: Int) -> Int:
@@ -298,23 +314,28 @@ def toward(part: Reachable, inside: Int, target: Int) -> Int:
     return choice
 
 
-def certified_steps(graph: KernelGraph, initial: Float, first: Array) -> Float:
-    """[n]: steps(s) >= 1 + sum p steps for every pair: the most steps that any policy can make it go on, about.
+def certified_steps(graph: KernelGraph, initial: Float, first: Array) -> tuple[Float, Array]:
+    """[n]: steps(s) >= 1 + sum p steps for every pair: the most steps that any policy can make it go on, about; and
+    the policy [n] that improvements start from.
 
     Found by policy iteration with a pay of 1, and checked: where T V <= V + delta, V / (1 - delta) will do. Where that
-    is beyond what doubles can tell, 1e18 stands for it: a bound that is never used.
+    is beyond what twice the digits can tell: from anywhere n moves end it with the least probability to the power of n.
+    Then what a first step gains may not be told either, so that improvements start where it goes on for longest: to
+    end gains, if at all, by much.
     """
     n = initial.size
     ones = np.ones(graph[1].size - 1)
-    process = PolicyIteration(graph, np.full(n, 1.0 / n), np.ones(n), first)
+    process, longest = PolicyIteration(graph, np.full(n, 1.0 / n), np.ones(n), first), first
     for slow in (False, True):
         try:
-            V = (process.slowly(ones, 0.0 * ones) if slow else process.best(ones, 1.0, 1e-6)).V
+            best = process.slowly(*closed(ones)) if slow else process.best(ones, 1.0, 1e-6)
         except RunError:
             continue
-        gain, off = process._gains(ones, np.stack((V, np.zeros(n))))
+        V, longest = best.V, best.choice
+        gain, off = process._gains(closed(ones)[0], np.stack((V, np.zeros(n))))
         delta = max(0.0, float((gain + off).max())) + 1e-9
         if delta < 0.5 and (V >= 0.5).all():
             steps: Float = V / (1.0 - delta)
-            return steps
-    return np.full(n, ENDLESS)
+            return steps, first
+    with np.errstate(over="ignore", divide="ignore"):
+        return np.full(n, min(n / graph[3].min(initial=1.0) ** n, ENDLESS)), longest

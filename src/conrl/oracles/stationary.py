@@ -67,7 +67,10 @@ class StationaryOracle(ModelOracle):
         pay = np.empty(self._pay.shape[0])
         kernels.along(self._pay, self._pair_bonus, w, pay)
         size = float(np.abs(w) @ self.scale)
-        return self.process.closely(pay, lambda: along_error(w, self._sizes), size, self._tie(w))
+        return self.process.closely(pay, lambda: self._exactly(w), size, self._tie(w))
+
+    def _exactly(self, w: Float) -> tuple[Float, Float]:
+        return along_closely(self._pay, self._bonus, w, self._sizes)
 
     def policy(self, w: Float) -> Stationary:
         """The best policy for w; the first action in states that cannot be reached."""
@@ -116,8 +119,7 @@ class TotalOracle(StationaryOracle):
         self.components = end_components(part)
         _refuse_paid(mdp, part, self.components)
         reduced = collapsed(part, self.components)
-        first = quickest(reduced.graph)
-        steps = certified_steps(reduced.graph, reduced.initial, first)
+        steps, first = certified_steps(reduced.graph, reduced.initial, quickest(reduced.graph))
         super().__init__(mdp, part, reduced, PolicyIteration(reduced.graph, reduced.initial, steps, first))
 
     @property
@@ -130,10 +132,12 @@ class TotalOracle(StationaryOracle):
         return spread(self.part, self.components, self.reduced, pairs, {})
 
 
-def along_error(w: Float, sizes: Float) -> Float:
-    """[P]: how far the pay along w, give or take a bonus, may be off, by the sizes [P, 1+d] of what it is made of."""
-    off: Float = (2.0 * w.size + 2.0) * HALF_ULP * (sizes @ np.abs(w))
-    return off
+def along_closely(pay: Float, bonus: Float | None, w: Float, sizes: Float) -> tuple[Float, Float]:
+    """The pay along w, give or take a bonus, in twice the digits [2, P], and how far it may be off [P], by the sizes
+    [P, 1+d] of what it is made of."""
+    out = np.empty((2, pay.shape[0]))
+    kernels.along_closely(pay, np.empty((0, w.size)) if bonus is None else bonus, w, out)
+    return out, 16.0 * (w.size + 1.0) ** 2 * HALF_ULP**2 * (sizes @ np.abs(w))
 
 
 def spread(part: Reachable, components: Components, reduced: Reduced, pairs: Int, stays: dict[int, Int]) -> Int:
