@@ -39,11 +39,12 @@ from conrl.oracles import SupportOracle, WithNullAction, exact_oracle
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Met, Optimum
 from conrl.planners.fleet_plan import FleetPlan
-from conrl.planners.result import Checked, Plan
+from conrl.planners.result import Checked, Plan, tolerance_of
 from conrl.problem import Knapsack, Linear, Problem, Rows
 from conrl.wording import line
 
 TOL = 1e-9  # of the plans
+SEVERAL = 8.0  # times what rounding may do: to there an optimum is sought
 MOST_CHORDS = 1000  # each takes the place of one; a safeguard against rounding
 SLOPE, DIFFERENCE = "slope", "difference"
 
@@ -114,31 +115,11 @@ class Around:
     names: tuple[str, ...] | None = None  # of the rows, where they are called otherwise
 
     def prices(self) -> Float:
-        """[R]. No work if the multipliers are unique, as they are where no corner is near, or all 0."""
-        if self.columns is not None and (not self.multipliers.any() or self._unique(*self.columns)):
-            return self.multipliers
-        near = self._near()
-        binds = near.multipliers > 0.0
-        return np.array([near.edge(r, 1.0).slope if binds[r] else 0.0 for r in range(binds.size)])
+        """[R]. One direction where no corner is near; none without rows."""
+        return self._near().prices() if self.multipliers.size else self.multipliers
 
     def sensitivity(self) -> Sensitivity:
-        near = self._near()
-        return Sensitivity(tuple(near.margin(r, name) for r, name in enumerate(self.names or self.checked.rows.names)))
-
-    def _unique(self, weights: Float, points: Float) -> bool:
-        """Whether the rows that bind, moved by their allowance, are kept by a mixture of the same points: then v is
-        linear around h, and its slopes are the multipliers."""
-        rows, _, allowance = self.checked
-        uses = points[:, 1 + rows.cost] * rows.sign
-        tight = rows.bound - weights @ uses <= allowance
-        if weights.size != 1 + int(tight.sum()) or self.multipliers[~tight].any():
-            return False
-        system = np.vstack((np.ones(weights.size), uses[:, tight].T))
-        try:
-            moves = np.linalg.inv(system)[:, 1:] * allowance[tight]
-        except np.linalg.LinAlgError:
-            return False
-        return bool((weights[:, None] > np.abs(moves)).all())
+        return Sensitivity(self._near().margins(self.names or self.checked.rows.names))
 
     @property
     def bound_model(self) -> ConstrainedMDP | Fleet:
@@ -153,12 +134,20 @@ class Around:
         if isinstance(self.problem, Knapsack):  # an episode may be skipped
             oracle = WithNullAction(oracle)
         rows, _, allowance = self.checked
+        mixed = None
         if self.columns is not None:
-            return _Near(oracle, rows, *self.columns, self.multipliers, self.bound, allowance)
-        a = np.eye(1 + oracle.num_costs)[0]
-        best = maximise(oracle, a, rows, tol=TOL, start=self.start, relax=True)
-        assert best.allowance is not None
-        return _Near(oracle, rows, best.weights, best.points, best.multipliers, best.bound, best.allowance)
+            mixed = _Mixture(*self.columns, self.multipliers, self.bound, allowance)
+        return _Near(oracle, rows, mixed, self.start)
+
+
+class _Mixture(NamedTuple):
+    """An optimum."""
+
+    weights: Float  # [n]
+    points: Float  # [n, 1+d]
+    multipliers: Float  # [R]
+    bound: float
+    allowance: Float  # [R]
 
 
 class _Edge(NamedTuple):
@@ -172,41 +161,98 @@ class _Edge(NamedTuple):
 class _Near:
     """v around the limits, from the optimum within them on."""
 
-    def __init__(
-        self,
-        oracle: SupportOracle,
-        rows: Rows,
-        weights: Float,
-        points: Float,
-        multipliers: Float,
-        bound: float,
-        allowance: Float,
-    ) -> None:
-        self.oracle, self.rows, self.columns = oracle, rows, Met()
+    def __init__(self, oracle: SupportOracle, rows: Rows, mixed: _Mixture | None, start: Arrays | None) -> None:
+        self.oracle, self.rows, self.columns = oracle.strict(), rows, Met()
         self.a, self.G = np.eye(1 + oracle.num_costs)[0], rows.matrix(oracle.num_costs)
-        self.multipliers, self.allowance = multipliers, allowance
-        self.gain = float(weights @ points[:, 0])
-        self.doubt = max(bound - self.gain, 0.0)
+        rounding = oracle.rounding()
+        self._rounding = rounding.support + rounding.point
+        mixed = mixed or self._optimum(TOL, start)
+        doubt, unique = self._doubt(self.a - mixed.multipliers @ self.G), self._only(mixed)
+        if unique is None and mixed.bound - mixed.weights @ mixed.points @ self.a > doubt:
+            size = tolerance_of(1.0, mixed.bound, self._largest(self.a))
+            mixed = self._optimum(_fraction(SEVERAL * doubt, size), start)
+            unique = self._only(mixed)
+        mean = mixed.weights @ mixed.points
+        self.unique = unique is not None
+        self.multipliers = mixed.multipliers if unique is None else unique
+        self.allowance = mixed.allowance
+        self.gain = float(mean[0])
+        self.doubt = doubt if self.unique else max(mixed.bound - self.gain, 0.0)
         # What is used above a bound, within its allowance or as it cannot be kept, is the bound.
-        self.h = np.maximum(rows.bound, self.G @ (weights @ points))
+        self.h = np.maximum(rows.bound, self.G @ mean)
 
-    def margin(self, r: int, name: str) -> Margin:
-        """Both slopes of a row."""
+    def _optimum(self, tol: float, start: Arrays | None) -> _Mixture:
+        found = maximise(self.oracle, self.a, self.rows, tol=tol, columns=self.columns, start=start, relax=True)
+        assert found.allowance is not None
+        return _Mixture(found.weights, found.points, found.multipliers, found.bound, found.allowance)
+
+    def _only(self, mixed: _Mixture) -> Float | None:
+        """[R]: the only multipliers that prove a mixture to be an optimum to rounding; None if there may be others.
+
+        Where a mixture of the same points keeps the rows that bind moved by their allowance, only one plane passes
+        through these points. If none lies above it, v is linear around h, and its slopes are those of the plane.
+        """
+        slopes = self._plane(mixed)
+        if slopes is not None:
+            w = self.a - slopes @ self.G
+            value = float(self.oracle.support_many(w[None]).values[0])
+            if value - float((mixed.points @ w).min()) > self._doubt(w):
+                return None
+        return slopes
+
+    def _plane(self, mixed: _Mixture) -> Float | None:
+        """[R]: the slopes of the only plane through points, if a mixture has room in it; by their differences, so that
+        what all earn does not matter."""
+        weights, points, _, _, allowance = mixed
+        uses, gains = points @ self.G.T, points @ self.a
+        tight = self.rows.bound - weights @ uses <= allowance
+        if weights.size != 1 + int(tight.sum()):
+            return None
+        try:
+            inverse = np.linalg.inv((uses[1:] - uses[0])[:, tight])
+        except np.linalg.LinAlgError:
+            return None
+        moves = inverse.T * allowance[tight]
+        if (weights[1:, None] <= np.abs(moves)).any() or (weights[0] <= np.abs(moves.sum(axis=0))).any():
+            return None
+        slopes = np.zeros(self.rows.size)
+        slopes[tight] = np.maximum(inverse @ (gains[1:] - gains[0]), 0.0)
+        return slopes
+
+    def _doubt(self, w: Float) -> float:
+        """What rounding alone can do to w.z."""
+        return float(np.abs(w) @ self._rounding)
+
+    def _largest(self, w: Float) -> float:
+        return float(self.oracle.horizon * (np.abs(w) @ self.oracle.scale))
+
+    def prices(self) -> Float:
+        """[R]: what each row gains, loosened."""
+        if self.unique:
+            return self.multipliers
+        return np.array([self.edge(r, 1.0).slope if self.multipliers[r] > 0.0 else 0.0 for r in range(self.h.size)])
+
+    def margins(self, names: tuple[str, ...]) -> tuple[Margin, ...]:
+        """Both slopes of each row."""
+        prices = self.prices()
+        return tuple(self._margin(r, name, float(prices[r])) for r, name in enumerate(names))
+
+    def _margin(self, r: int, name: str, price: float) -> Margin:
         more, less, sign = self.edge(r, 1.0), self.edge(r, -1.0), float(self.rows.sign[r])
-        one = more.slope
+        one = price
         if more.end < self.h[r] + 1.0:
             wider = self.rows.at(self.h + np.eye(self.h.size)[r])
-            one = max(self._best(self.a, wider).objective - self.gain, 0.0)
+            one = max(self._best(self.a, wider, self.gain).objective - self.gain, 0.0)
         bound, room = float(self.rows.bound[r]), float(self.allowance[r])
         ends = (bound if abs(end - bound) <= room else end for end in (more.end, less.end, less.last))
         gain_to, loss_to, tightest = (sign * end for end in ends)
-        return Margin(name, sign * bound, more.slope, gain_to, less.slope, loss_to, tightest, one)
+        return Margin(name, sign * bound, price, gain_to, less.slope, loss_to, tightest, one)
 
     def edge(self, r: int, side: float) -> _Edge:
         """The edge of v along row r, loosened (side +1) or tightened (-1)."""
         g, others = self.G[r], self.rows.at(self.h).select(np.arange(self.h.size) != r)
         start, gain = float(self.h[r]), self.gain
-        far = self._best(self.a if side > 0.0 else -g, others)
+        far = self._best(self.a, others, gain) if side > 0.0 else self._best(-g, others, start)
         end, top = self._place(far, g)
         last = end
         if side * (end - start) <= self.allowance[r] or (side > 0.0 and top - gain <= self.doubt):
@@ -214,7 +260,7 @@ class _Near:
         slope = 0.0
         for _ in range(MOST_CHORDS):
             slope = max(0.0, (top - gain) / (end - start))
-            found = self._best(self.a - slope * g, others)
+            found = self._best(self.a - slope * g, others, gain - slope * start)
             use, reward = self._place(found, g)
             above = reward - gain - slope * (use - start)
             if not above > self.doubt + found.bound - found.objective + self._bought(found, others):
@@ -225,8 +271,12 @@ class _Near:
                 end, top = use, reward
         return _Edge(slope, end if slope > 0.0 or side < 0.0 else np.inf, last)
 
-    def _best(self, direction: Float, rows: Rows) -> Optimum:
-        return maximise(self.oracle, direction, rows, tol=TOL, columns=self.columns)
+    def _best(self, direction: Float, rows: Rows, value: float) -> Optimum:
+        """The best of a direction to rounding, whose value is about that large."""
+        kept = self.multipliers[:, None] * self.G
+        doubt = self._doubt(np.abs(direction) + np.abs(kept).sum(axis=0))
+        tol = _fraction(SEVERAL * doubt, tolerance_of(1.0, value, self._largest(direction)))
+        return maximise(self.oracle, direction, rows, tol=tol, columns=self.columns)
 
     def _place(self, found: Optimum, g: Float) -> tuple[float, float]:
         """What a mixture uses of a row, and its reward."""
@@ -237,6 +287,11 @@ class _Near:
         """What a mixture gains by exceeding rows within their allowance."""
         use = rows.sign * (found.weights @ found.points)[1 + rows.cost]
         return float(found.multipliers @ np.maximum(use - rows.bound, 0.0))
+
+
+def _fraction(part: float, of: float) -> float:
+    """A tolerance in proportion, and at most the usual one."""
+    return min(TOL, part / of) if of > 0.0 else TOL
 
 
 # -- of a plan --------------------------------------------------------------------------------------------
