@@ -36,6 +36,7 @@ from conrl.model import ConstrainedMDP
 from conrl.model.fleet import Fleet
 from conrl.notebook import Columns, Display, Displayed, Framed
 from conrl.oracles import SupportOracle, WithNullAction, exact_oracle
+from conrl.planners.allowance import Allowance
 from conrl.planners.column_generation.linear import maximise
 from conrl.planners.column_generation.search import Met, Optimum
 from conrl.planners.fleet_plan import FleetPlan
@@ -180,6 +181,7 @@ class _Near:
         self.doubt = doubt if self.unique else max(mixed.bound - self.gain, 0.0)
         # What is used above a bound, within its allowance or as it cannot be kept, is the bound.
         self.h = np.maximum(rows.bound, self.G @ mean)
+        self._allowance = Allowance(self.oracle, rows)
 
     def _optimum(self, tol: float, start: Arrays | None) -> _Mixture:
         found = maximise(self.oracle, self.a, self.rows, tol=tol, columns=self.columns, start=start, relax=True)
@@ -250,13 +252,23 @@ class _Near:
 
     def edge(self, r: int, side: float) -> _Edge:
         """The edge of v along row r, loosened (side +1) or tightened (-1)."""
-        g, others = self.G[r], self.rows.at(self.h).select(np.arange(self.h.size) != r)
+        g, apart = self.G[r], np.arange(self.h.size) != r
+        others = self.rows.at(self.h).select(apart)
         start, gain = float(self.h[r]), self.gain
         far = self._best(self.a, others, gain) if side > 0.0 else self._best(-g, others, start)
         end, top = self._place(far, g)
-        last = end
-        if side * (end - start) <= self.allowance[r] or (side > 0.0 and top - gain <= self.doubt):
-            return _Edge(0.0, np.inf, last) if side > 0.0 else _Edge(np.inf, start, start)
+        bought = self._bought(far, others)
+        if side < 0.0:
+            room = self._room(r, far) + float(far.multipliers @ self.allowance[apart])
+            last = end = min(end + bought, start)
+            if start - end <= room:
+                return _Edge(np.inf, start, start)
+            if gain - top <= self.doubt:
+                return _Edge(0.0, end, last)
+        else:
+            last = end
+            if end - start <= self._room(r, far) or top - bought - gain <= self.doubt:
+                return _Edge(0.0, np.inf, last)
         slope = 0.0
         for _ in range(MOST_CHORDS):
             slope = max(0.0, (top - gain) / (end - start))
@@ -282,6 +294,13 @@ class _Near:
         """What a mixture uses of a row, and its reward."""
         point = found.weights @ found.points
         return float(g @ point), float(self.a @ point)
+
+    def _room(self, r: int, found: Optimum) -> float:
+        """The allowance of a row: that of the optimum or, if it is larger, of another mixture."""
+        if not self._allowance.by_point:
+            return float(self.allowance[r])
+        error = found.weights @ np.array([self.oracle.point_error(w) for w in found.directions])
+        return max(float(self.allowance[r]), float(self._allowance.of(error).stated[r]))
 
     def _bought(self, found: Optimum, rows: Rows) -> float:
         """What a mixture gains by exceeding rows within their allowance."""
@@ -309,7 +328,7 @@ def margins_of(plan: Plan | FleetPlan, threads: int | None = None) -> Margins:
         raise SpecError("sensitivity is of limits and floors, not of constraint functions; their multipliers are known")
     bound = np.inf if plan.bound is None else float(plan.bound)
     found = Around(plan.mdp, plan.problem, plan.checked, plan.multipliers, bound, _settled(plan), plan.start, threads)
-    return OneByOne(plan.objective, found) if plan.deterministic else found
+    return OneByOne(found) if plan.deterministic else found
 
 
 def _settled(plan: Plan | FleetPlan) -> tuple[Float, Float] | None:
@@ -321,9 +340,8 @@ def _settled(plan: Plan | FleetPlan) -> tuple[Float, Float] | None:
 @dataclass(frozen=True, eq=False)
 class OneByOne:
     """The margins of one deterministic policy: the best reward is a step function of the limits, so that they are
-    differences. The prices are those of the best mixture."""
+    differences of exact plans. The prices are those of the best mixture."""
 
-    objective: float
     mixed: Around
 
     def prices(self) -> Float:
@@ -340,9 +358,10 @@ class OneByOne:
             moved = rows.at(rows.bound + units * np.eye(rows.size)[r])
             return plan_deterministic(model, Linear(*moved.bounds(model.num_costs))).objective
 
+        objective = planned(0, 0.0) if rows.size else 0.0  # the plan's own may be coarser
         each = zip(rows.names, signed, strict=True)
         return Sensitivity(
-            tuple(difference(name, bound, self.objective, partial(planned, r)) for r, (name, bound) in enumerate(each))
+            tuple(difference(name, bound, objective, partial(planned, r)) for r, (name, bound) in enumerate(each))
         )
 
 
