@@ -241,14 +241,14 @@ class _Near:
 
     def _margin(self, r: int, name: str, price: float) -> Margin:
         more, less, sign = self.edge(r, 1.0), self.edge(r, -1.0), float(self.rows.sign[r])
-        one = price
+        one, loss = price, price if self.unique and np.isfinite(less.slope) else less.slope
         if more.end < self.h[r] + 1.0:
             wider = self.rows.at(self.h + np.eye(self.h.size)[r])
             one = max(self._best(self.a, wider, self.gain).objective - self.gain, 0.0)
         bound, room = float(self.rows.bound[r]), float(self.allowance[r])
         ends = (bound if abs(end - bound) <= room else end for end in (more.end, less.end, less.last))
         gain_to, loss_to, tightest = (sign * end for end in ends)
-        return Margin(name, sign * bound, price, gain_to, less.slope, loss_to, tightest, one)
+        return Margin(name, sign * bound, price, gain_to, loss, loss_to, tightest, one)
 
     def edge(self, r: int, side: float) -> _Edge:
         """The edge of v along row r, loosened (side +1) or tightened (-1)."""

@@ -2,9 +2,9 @@
 
 Limits on expectations and on chances are linear rows of the model that carries what was spent
 (`conrl.planners.sensitivity`), at the quantiles of the plan. A CVaR is a maximum over quantiles: its price, and the
-slopes of the limits beside it, are those at the quantile of the plan; at another the best reward may rise faster. *Never* is a step: its price is what a small probability of
-exceeding it would earn (`never_price.py`). Of both the sensitivity is what a whole unit more or less changes, planned
-again.
+slopes of the limits beside it, are those at the quantile of the plan; at another the best reward may rise faster.
+*Never* is a step: its price is what a small probability of exceeding it would earn (`never_price.py`). Of both the
+sensitivity is what a whole unit more or less changes, planned again.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from conrl.problem import Linear
 
 @dataclass(frozen=True, eq=False)
 class EpisodeMargins:
-    """The margins of the best box of a search, at the quantiles of its plan; rows are told as its plan tells them: those on expectations, then
-    chances, CVaRs, and what is never exceeded."""
+    """The margins of the best box of a search, at the quantiles of its plan; rows are told as the plan tells them:
+    those on expectations, then chances, CVaRs, and what is never exceeded."""
 
     search: Search
     box: Box
