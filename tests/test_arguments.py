@@ -545,7 +545,8 @@ EXEMPT = {  # what is not called by users: results, errors, modules
     "ModelCheck", "ModelWarning",
     "Assessment", "ConRLError", "ModelError", "InfeasibleError", "SpecError", "RunError", "Evaluation", "Feasibility",
     "Frontier", "Page",
-    "BudgetRisk", "Distribution", "FleetSimulation", "History", "Monitoring", "Plan", "Simulation", "SpentPolicy",
+    "BudgetRisk", "Distribution", "FleetSimulation", "History", "Monitoring", "Plan", "Sensitivity", "Simulation",
+    "SpentPolicy",
     "__version__", "convex", "envs", "experiments", "learners", "planners", "targets", "theory",
 }  # fmt: skip
 

@@ -170,19 +170,18 @@ def test_curves_are_the_sums_of_a_slow_loop(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 6))):
         count = data.draw(st.integers(1, 400))
         value = np.array(data.draw(st.lists(numbers, min_size=3, max_size=3)))
-        stretches.append(Stretch(first, count, value, data.draw(st.booleans())))
+        stretches.append(Stretch(first, count, value))
         first += count
     limits, floors = np.array([0.5, 1.0]), np.array([-np.inf, 0.25])
     aim = Aim(["a", "b"], np.arange(2), 1.25, limits, floors, np.full(2, 1e-9), stretches[0].value, np.full(3, 1e-9))
     left = data.draw(st.none() | st.integers(1, first))
     curve = curve_of(stretches, aim, left)
-    sums, slow = np.zeros(8), {}
+    sums, slow = np.zeros(7), {}
     for stretch in stretches:
         for k in range(stretch.first, stretch.first + stretch.episodes):
             reward, a, b = stretch.value.tolist()
             out = [a - 0.5, max(b - 1.0, 0.25 - b)]
-            sums += [1.25 - reward, max(1.25 - reward, 0.0), *out, *(max(x, 0.0) for x in out), 0.0, stretch.exploring]
-            sums[-2] += max(out) > 0.0
+            sums += [1.25 - reward, max(1.25 - reward, 0.0), *out, *(max(x, 0.0) for x in out), max(out) > 0.0]
             slow[k] = sums.tolist()
     assert curve.of("episode").tolist() == marks(first - 1).tolist()
     assert curve.numbers[:, 1:-1].tolist() == [slow[k] for k in marks(first - 1).tolist()]
@@ -210,38 +209,6 @@ def test_curves_of_a_run_are_those_of_its_history() -> None:
     above = np.cumsum(history.expected_costs[:, 0] > 5.0 * (1 + 1e-9))
     assert curve.of("violating").tolist() == above[at].tolist()
     assert aim.baseline == pytest.approx([-8.983489, 1.0], abs=1e-6)
-
-
-class Thirds(conrl.AdaptiveBonus):
-    """Every third episode explores, if there is a plan before it."""
-
-    def explores(self, episode: int) -> bool:
-        return episode % 3 == 0
-
-
-class Noting(conrl.ConRL):
-    """Notes before which episodes it planned."""
-
-    def _plan_lottery(self) -> Any:
-        self.planned: list[int] = [*getattr(self, "planned", []), self.episodes + 1]
-        return super()._plan_lottery()
-
-
-@pytest.mark.parametrize("play", ["markov", "mixture"])
-@pytest.mark.parametrize("longest", [1, 4096])
-def test_blocks_say_which_episodes_explore(play: str, longest: int) -> None:
-    """A plan that explores does so in every episode that plays it."""
-    mdp, seed = envs.media_streaming(), 3
-    learner = Noting(mdp.task, play=play, bonus=Thirds(), **OPTIONS)
-    stretches = list(learn_in_blocks(mdp, learner, 600, seed, longest=longest))
-    slow = [max(n for n in learner.planned if n <= k) % 3 == 0 for k in range(1, 601)]
-    assert 0 < sum(slow) < 600
-    assert [s.exploring for s in stretches for _ in range(s.episodes)] == slow
-    curve = curve_of(stretches, aim_of(History.of(learner, mdp)), None)
-    assert curve.of("exploring").tolist() == np.cumsum(slow)[marks(600) - 1].tolist()
-    if longest == 1:
-        history = conrl.learn(mdp, Noting(mdp.task, play=play, bonus=Thirds(), **OPTIONS), 600, seed)
-        assert history.exploring.tolist() == slow
 
 
 def test_curves_come_back_as_they_were_written(tmp_path: Path) -> None:

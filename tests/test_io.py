@@ -304,7 +304,7 @@ BAD_CSV: dict[str, tuple[str | bytes, str]] = {
     "zero sum": (f"{HEADER}\n{STAY}\nA,go,A,0,0,0\n", "line 3: the 1 row of state 'A', action 'go' has probability 0;"),
     "no way on": (
         f"{HEADER}\nA,go,B,1,0,0\n",
-        "line 2: state 'B' occurs only as next_state: its own rows are missing, add them; only if it is never left, "
+        "line 2: state 'B' occurs only as next_state: its own rows are missing; add them; only if it is never left, "
         "add a row that stays there with probability 1$",
     ),
     "typo": (f"{HEADER}\nbase,go,base ,1,0,0\n", r"line 2: state 'base ' .*did you mean 'base'\?"),

@@ -400,7 +400,7 @@ PLANTS: dict[str, tuple[str, str]] = {
     "percent": ("{s},{a},{t},100,1", "write percentages with their sign, 70%, or as 0.7"),
     "state": (",{a},{t},1,1", "state is missing; write it in every row"),
     "action": ("{s},,{t},1,1", "action is missing; write it in every row"),
-    "next": ("{s},{a},s1O,1,1", "state 's1O' occurs only as next_state: its own rows are missing, add them"),
+    "next": ("{s},{a},s1O,1,1", "state 's1O' occurs only as next_state: its own rows are missing; add them"),
     "short": ("{s},{a},{t},1", "4 fields; the header has 5"),
     "long": ("{s},{a},{t},1,1,1", "6 fields; the header has 5"),
     "twice": ("{s},{a},{t},1,1\n{s},{a},{t},1,1", "are duplicates: both have state '{s}', action '{a}'"),
@@ -444,9 +444,9 @@ def test_mistakes_of_the_header(tmp_path: Path) -> None:
     path = write(tmp_path, "stat,action,next_state,probability,probability,wight,cost_\nA,go,A,1,1,1,1\n")
     found = conrl.check_model(path).mistakes
     assert [mistake.partition(": ")[2] for mistake in found] == [
-        "unknown column 'stat'; did you mean 'state'? A cost is called 'cost_stat', a remark comment",
+        "unknown column 'stat'; did you mean 'state'? A cost is called 'cost_stat', a remark 'comment'",
         "unknown column 'wight'; known: state, action, next_state, probability, reward, step. "
-        "A cost is called 'cost_wight', a remark comment",
+        "A cost is called 'cost_wight', a remark 'comment'",
         "column 'probability' occurs twice; they are duplicates: delete one",
         "column 'cost_' has no name; call it cost_<name>",
         "no column 'reward'; expected state,action,next_state,probability,reward,cost_<name>...",
@@ -457,7 +457,7 @@ def test_mistakes_of_the_header(tmp_path: Path) -> None:
 def test_a_column_without_its_prefix_is_a_cost(tmp_path: Path, name: str) -> None:
     """Unless the table lacks a column of ours that it looks like."""
     found = conrl.check_model(write(tmp_path, f"step,{HEADER},{name}\n0,A,go,A,1,1,1\n")).mistakes
-    told = f"line 1: unknown column {name!r}; a cost is called 'cost_{name}', a remark comment"
+    told = f"line 1: unknown column {name!r}; a cost is called 'cost_{name}', a remark 'comment'"
     assert [mistake.partition(", ")[2] for mistake in found] == [told]
 
 
@@ -568,12 +568,12 @@ STEPS = f"step,{HEADER}\n0-2,clean,bake,clean,0.7,10\n0-2,clean,bake,sooty,0.3,1
 def test_a_state_misspelt_among_steps(tmp_path: Path) -> None:
     found = conrl.check_model(write(tmp_path, STEPS.replace("bake,sooty", "bake,Sooty "))).mistakes
     assert [mistake.partition("m.csv, ")[2] for mistake in found] == [
-        "line 3: state 'Sooty ' occurs only as next_state, and can be reached at step 1: its own rows are missing, "
+        "line 3: state 'Sooty ' occurs only as next_state, and can be reached at step 1: its own rows are missing; "
         "add them (or did you mean 'sooty'?); only if it is never left, add a row that stays there with probability 1"
     ]
     found = conrl.check_model(write(tmp_path, f"{STEPS}0,Sooty,clean,clean,1,0\n".replace("0-2,s", "0,s"))).mistakes
     told = "state 'sooty' can be reached at step 1, by this row, and has no action then"
-    assert f"line 3: {told}: its rows for that step are missing, add them" in found[0]
+    assert f"line 3: {told}: its rows for that step are missing; add them" in found[0]
     assert found[0].endswith("(or did you mean 'Sooty'?)")
 
 

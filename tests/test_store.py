@@ -24,7 +24,6 @@ import conrl
 from conrl.experiments import Job, Run, learn_on_disk, load, run_directory, store
 from conrl.learners.saving import write_sealed
 from conrl.running import History
-from conrl.running.worlds import ModelWorld
 
 ROOT = Path(__file__).parents[1]
 ROVER = conrl.envs.mars_rover(rock_reward=1.0)
@@ -310,42 +309,24 @@ OTHERS: dict[str, tuple[Job, str]] = {
 }
 
 
-@pytest.mark.parametrize("prime", [False, True])
-@pytest.mark.parametrize("replan", ["episode", "doubling"])
-def test_runs_of_version_0_2_say_which_episodes_explored(prime: bool, replan: str, tmp_path: Path) -> None:
-    """They were not written: the bonus knows, and logged episodes count if the learner is there to tell."""
-    log, box = tmp_path / "log.csv", conrl.envs.make("box")
-    policy = conrl.plan(box).policy
-    logged = [ModelWorld(box).play(policy, np.random.default_rng(k)) for k in range(3)]
-    conrl.save_episodes(log, logged, box.cost_names)
-    options: dict[str, Any] = {"replan": replan}
-    if replan == "doubling":
-        options["bonus"] = {"name": "adaptive", "explore": False}
-    job = Job(env="box", algorithm="conrl", episodes=30, options=options, prime=str(log) if prime else None)
+def test_runs_of_version_0_2_do_not_say_which_episodes_explored(tmp_path: Path) -> None:
+    """They are read as they are, and not continued: learners do other things now."""
+    job = Job(env="box", algorithm="conrl", episodes=30)
     Run(job, tmp_path).play()
     where = job.directory(tmp_path)
-    now = progress(where)
-    header, *rows = now.decode().splitlines()
-    names = header.split(",")
-    flag = names.index("exploring")
-    expected = [5, 24] if prime else [8, 27]  # the 8th and the 27th of all episodes, of which 3 were logged
-    expected = expected if replan == "episode" else []
-    assert [k for k, row in enumerate(rows, start=1) if row.split(",")[flag] == "1"] == expected
-    lines = [",".join(cell for i, cell in enumerate(line.split(",")) if i != flag) for line in (header, *rows)]
-    (where / "progress.csv").write_text("\n".join(lines) + "\n")
-    arrays = contents(where / "checkpoint.npz")
-    del arrays["history_exploring"]
-    if replan == "doubling":
-        arrays["state_lottery_flags"] = arrays["state_lottery_flags"][:3]
-    write_sealed(where / "checkpoint.npz", arrays)
     (run,) = load(tmp_path).runs
-    if prime:  # how many were logged is in the checkpoint alone
-        assert (run.exploring, run.last_planned) == (None, 30)
-    else:
-        assert run.exploring is not None
-        assert (np.flatnonzero(run.exploring) + 1).tolist() == expected
-    assert Run(job, tmp_path).play().to_csv().encode() == now
-    assert progress(where) == now
+    assert run.exploring is not None
+    assert (np.flatnonzero(run.exploring) + 1).tolist() == [8, 27]
+    assert run.last_planned == 30
+    rows = [line.split(",") for line in progress(where).decode().splitlines()]
+    flag = rows[0].index("exploring")
+    (where / "progress.csv").write_text("".join(",".join(row[:flag] + row[flag + 1 :]) + "\n" for row in rows))
+    config = json.loads((where / "config.json").read_text())
+    (where / "config.json").write_text(json.dumps(config | {"version": 4}))
+    (run,) = load(tmp_path).runs
+    assert (run.exploring, run.last_planned) == (None, 30)
+    with pytest.raises(conrl.RunError, match="another version: 4 there, 5 here; choose another directory"):
+        Run(job, tmp_path).play()
 
 
 @pytest.mark.parametrize("case", OTHERS)
@@ -467,7 +448,7 @@ def test_checkpoints_of_before_are_refused_with_a_remedy(tmp_path: Path) -> None
         conrl.load_learner(tmp_path / "checkpoint.npz")
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"version": 2}))
-    with pytest.raises(conrl.RunError, match="another version: 2 there, 4 here; choose another directory"):
+    with pytest.raises(conrl.RunError, match="another version: 2 there, 5 here; choose another directory"):
         learn_on_disk(tmp_path, ROVER, rover, 3)
 
 

@@ -279,7 +279,7 @@ def _check_probability(delta: float) -> None:
 def _at_least_one(value: ArrayLike, name: str) -> Float:
     k = np.asarray(value, dtype=np.float64)
     if not (k >= 1.0).all():
-        raise SpecError(f"{name} is {shown(value)}; they count from 1")
+        raise SpecError(f"{name} is {shown(value)}; it must be at least 1")
     return k
 
 

@@ -134,9 +134,14 @@ def smooth(values: Float, window: int) -> Float:
         return np.asarray(last[:, :-1] / last[:, -1:])
 
 
+def last_rows(count: int, share: float = LAST) -> int:
+    """Such a share of a number of rows, at least one."""
+    return max(1, round(share * count))
+
+
 def final(values: Float, share: float = LAST) -> Float:
     """[n]: the mean of the last rows, such a share of them, at least one; nan if all of them are."""
-    rows = values[-max(1, round(share * len(values))) :]
+    rows = values[-last_rows(len(values), share) :]
     rows = rows[~np.isnan(rows).any(axis=1)]
     mean: Float = rows.mean(axis=0) if rows.size else np.full(values.shape[1], np.nan)
     return mean
@@ -349,7 +354,7 @@ class Scores:
     @property
     def final_episodes(self) -> int:
         """How many episodes that is the mean of."""
-        return 1 if self.continuing else max(1, round(LAST * self.episodes))
+        return 1 if self.continuing else last_rows(self.episodes)
 
     def explored(self, last: int) -> int | None:
         """How many of so many last episodes explored; None where it is unknown."""

@@ -116,9 +116,7 @@ def _certificate(record: Record, plan: Plan) -> Table:
         facts.add_row("reward", Text(precise(record["reward"]), "bold"))
     else:  # what it is expected to be comes first, not what the log that chose it says
         facts.add_row("reward", Text(precise(record["confidence"]["reward"], 6), "bold"))
-        facts.add_row(
-            "estimated", f"{precise(record['reward'])} in the estimate, where the plan looks better than it is"
-        )
+        facts.add_row("estimated", f"{precise(record['reward'])} in the estimate, which is optimistic about its plan")
     if plan.mdp.bonus is not None:
         facts.add_row("objective", f"{precise(record['objective'])}  (optimistic: the model carries a bonus)")
     if isinstance(plan.problem, Knapsack):

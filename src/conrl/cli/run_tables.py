@@ -22,7 +22,7 @@ def learn_tables(record: Record, history: History) -> Parts:
     parts: Parts = [Text(title, "bold"), Text(_basis(record, history), "italic"), _averages_table(record)]
     if record["exploring"]:
         last = "" if record["window"] is None else f"; {record['exploring_last']} of the last {record['window']}"
-        parts.append(f"episodes that explore, and are in these means: {record['exploring']}{last}")
+        parts.append(f"exploring episodes (included in these means): {record['exploring']}{last}")
     parts += [*_judgement(record), *_by_themselves(record)]
     for shown, what in (("reported", "its newest policy, exactly"), ("mixture", "its mixture so far, exactly")):
         if shown in record:
@@ -91,7 +91,7 @@ def _by_themselves(record: Record) -> Iterator[str]:
         yield f"episodes out of their limits by more than {record['tolerance']:g} of them: {'; '.join(shares)}"
     if reward["strong_regret"] is not None:
         total, strong = reward["cumulative_regret"], reward["strong_regret"]
-        yield f"regret of all episodes: {total:.4g}; strong, where none makes up for another: {strong:.4g}"
+        yield f"regret of all episodes: {total:.4g}; strong regret (shortfalls only): {strong:.4g}"
 
 
 def _is_limited(cost: Record) -> bool:

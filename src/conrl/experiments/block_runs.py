@@ -7,7 +7,6 @@ a row of the curve has, after `episode` episodes,
     regret              the sum of z*_0 - z_0, and strong_regret that of its positive parts
     violation_C         the sum of z_C - l_C of each limited cost C, and strong_violation_C that of its positive parts
     violating           how many episodes had a cost above its limit, by more than 1e-9 of it
-    exploring           how many were planned to learn from
     left                the first episode that executed something else than the baseline; empty if there was none yet
 
 (`conrl.metrics` has the words; where there is a floor f, z_C - l_C or f_C - z_C, whichever is larger.) The baseline is
@@ -101,8 +100,7 @@ def curve_of(stretches: Sequence[Stretch], aim: Aim, left_at: int | None) -> Run
     excess = np.maximum(values[:, 1 + aim.costs] - aim.limits, aim.floors - values[:, 1 + aim.costs])
     short = aim.optimum - values[:, 0]
     over = (excess > aim.slack).any(axis=1)
-    exploring = [stretch.exploring for stretch in stretches]
-    gains = np.column_stack((short, np.maximum(short, 0.0), excess, np.maximum(excess, 0.0), over, exploring))
+    gains = np.column_stack((short, np.maximum(short, 0.0), excess, np.maximum(excess, 0.0), over))
     before = np.vstack((np.zeros(gains.shape[1]), np.cumsum(count[:, None] * gains, axis=0)))
     at = marks(int(last[-1]))
     now = np.searchsorted(last, at)  # the stretch that each of them lies in
@@ -110,7 +108,7 @@ def curve_of(stretches: Sequence[Stretch], aim: Aim, left_at: int | None) -> Run
     left = np.where(at >= (math.inf if left_at is None else left_at), left_at or math.nan, math.nan)
     columns = ["episode", "regret", "strong_regret"]
     columns += [f"{kind}_{name}" for kind in ("violation", "strong_violation") for name in aim.names]
-    return RunCurve([*columns, "violating", "exploring", "left"], np.column_stack((at, sums, left)))
+    return RunCurve([*columns, "violating", "left"], np.column_stack((at, sums, left)))
 
 
 def first_leaving(stretches: Sequence[Stretch], aim: Aim) -> int | None:
@@ -144,7 +142,7 @@ def play_in_blocks(run: Run, after: Callable[[int], None]) -> tuple[int, bool]:
 
 
 def write_curve(path: Path, curve: RunCurve) -> None:
-    whole = ("episode", "violating", "exploring", "left")
+    whole = ("episode", "violating", "left")
     rows = [
         ["" if math.isnan(x) else int(x) if name in whole else x for name, x in zip(curve.columns, row, strict=True)]
         for row in curve.numbers.tolist()

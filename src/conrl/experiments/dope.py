@@ -105,7 +105,6 @@ def _row(arm: Arm, episode: float) -> dict[str, Any]:
         row |= {measure: middle, f"{measure}_q1": low, f"{measure}_q3": high}
     violating = arm.runs("violating")[:, at]
     row |= {"violating_most": int(violating.max()), "runs_without_violation": int((violating == 0).sum())}
-    row |= {"exploring_most": int(arm.runs("exploring")[:, at].max())}
     left = arm.runs("left")[:, at]
     away = left[~np.isnan(left)]
     row |= {"never_left": int(np.isnan(left).sum())}

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from conrl._types import Bool, Float, Int
+from conrl._types import Float, Int
 from conrl.errors import RunError
-from conrl.experiments.store import explored, own_file, read_json
+from conrl.experiments.store import own_file, read_json
 from conrl.io.cells import split_header
 from conrl.learners import PLUGINS
 from conrl.learners.saving import rebuild
@@ -102,11 +102,7 @@ def read_run(where: Path, environment: str, algorithm: str, seed: int) -> RunRec
     kind = PLUGINS.get(str(learner["learner"]))  # one that is not loaded tells nothing more
     if reported is None and kind is not None and kind.reports and expected is not None:
         reported = np.full(seen.shape, np.nan)  # it had nothing to show yet
-    exploring: Bool | None = None
-    if "exploring" in table:
-        exploring = table["exploring"] > 0.0
-    elif config.get("prime") is None:  # until version 0.2, which did not write it
-        exploring = explored(learner, len(seen))
+    exploring = table["exploring"] > 0.0 if "exploring" in table else None  # runs of version 0.2 do not say
     described = learner.get("problem")
     problem = None if described is None else rebuild(described)
     limits, floors = episode_bounds(problem, names)

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from conrl._types import Array, Bool
+from conrl._types import Array
 from conrl.errors import ConRLError, RunError
 from conrl.io import is_model_file, model_stem
 from conrl.io.cells import split_header
@@ -31,7 +31,7 @@ from conrl.io.files import alone, atomic_write, parse_json, reading, refuse_link
 from conrl.learners.adapted import as_learner
 from conrl.learners.arrays import group, prefixed
 from conrl.learners.base import optional
-from conrl.learners.saving import DAMAGED, learner_arrays, learner_of, made_arrays, read_sealed, rebuild, write_sealed
+from conrl.learners.saving import DAMAGED, learner_arrays, learner_of, made_arrays, read_sealed, write_sealed
 from conrl.model import ConstrainedMDP
 from conrl.model.digest import digest
 from conrl.running import History, learn
@@ -40,7 +40,7 @@ from conrl.signals import interruptible
 
 STUDY = "study.json"  # what a directory of runs holds
 FAILED = "failed.txt"  # the traceback of a run that failed
-VERSION = 4  # of what a run with given settings does, and of what its checkpoint holds
+VERSION = 5  # of what a run with given settings does, and of what its checkpoint holds
 FIRST_SAVE = 0.25  # seconds after the start
 LEAST_PAUSE = 0.5  # seconds between two checkpoints,
 SHARE = 20.0  # and at least so many times what the last one took
@@ -213,24 +213,12 @@ class RunFiles:
 def _resumed(arrays: dict[str, Array], history: History, given: dict[str, Any]) -> Any:
     """The learner that a checkpoint of this run holds, and its history into `history`; refuses what does not agree."""
     learner = learner_of(arrays, given)
-    columns = group(arrays, "history_")
-    if "exploring" not in columns:  # until version 0.2
-        columns["exploring"] = explored(learner.config(), len(columns["reward"]), getattr(learner, "primed", 0))
-    history.load_state(columns)
+    history.load_state(group(arrays, "history_"))
     if len(history) != learner.episodes:
         raise RunError("the history and the learner are of different lengths")
     if learner.budget is not None:
         learner.budget.check_history(history.costs, history.steps)
     return learner
-
-
-def explored(config: dict[str, Any], episodes: int, primed: int = 0) -> Bool:
-    """[K]: which episodes of a learner of version 0.2 explored, after so many logged ones, by its description: none if
-    it planned when visits had doubled, for when that was is not known."""
-    each = config["learner"] == "conrl" and config.get("replan", "episode") == "episode"
-    bonus = config.get("bonus") if each else None
-    explores = getattr(rebuild(bonus) if isinstance(bonus, dict) else None, "explores", lambda k: False)
-    return np.array([explores(primed + k) for k in range(1, episodes + 1)], dtype=bool)
 
 
 def _bytes_of(path: Path) -> bytes | None:

@@ -173,7 +173,7 @@ def _stuck(states: Sequence[str], s: int, h: int, acts: Bool, steps: Steps) -> s
     near = next((state for state in states if state != name and look(state) == look(name)), None)
     hint = "" if near is None else f" (or did you mean {near!r}?)"
     where = f"state {name!r} can be reached at step {h}, by this row, and has no action then"
-    return f"{where}: its rows for that step are missing, add them{hint}"
+    return f"{where}: its rows for that step are missing; add them{hint}"
 
 
 def _remedy(total: float) -> str:

@@ -107,7 +107,7 @@ def _misspelt(mistakes: Mistakes, line: int, given: str, lacking: Sequence[str])
     if name in TIMES:
         mistakes.add(line, f"unknown column {shown(given)}; if it counts the steps of an episode, call it {STEP}")
         return None
-    cost = f"cost is called {shown(COST + given.strip())}, a remark comment"
+    cost = f"cost is called {shown(COST + given.strip())}, a remark 'comment'"
     if near is not None:
         told = f"unknown column {shown(given)}; did you mean {near!r}? A {cost}"
     elif set(lacking) <= {STEP}:

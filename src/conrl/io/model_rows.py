@@ -33,7 +33,7 @@ Read = Callable[[Sequence[Cell]], Float]  # the numbers of some cells
 EVERY = "*"  # in the column `step`: all of them
 _NO_NAMES = {"", "#N/A", "#REF!", "#NAME?", "#DIV/0!", "#VALUE!", "#NUM!", "#NULL!"}
 # What to do about a state without rows: an absorbing one would change the model, and is seldom what was meant.
-MISSING = "its own rows are missing, add them"
+MISSING = "its own rows are missing; add them"
 ABSORBING = "; only if it is never left, add a row that stays there with probability 1"
 NAMED = 1_000  # states among which a misspelt one is looked for
 

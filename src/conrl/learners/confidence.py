@@ -98,7 +98,8 @@ def confidence_set(
     if radii == "optcmdp":
         listed, others = transition_radii(model.graph, visits, L, scale)
         never = visits == 0
-        listed[np.repeat(never, np.diff(model.graph.start))] = others[never] = 1.0
+        listed[np.repeat(never, np.diff(model.graph.start))] = 1.0
+        others[never] = 1.0
         p = model.graph.probability
         least, most, rest = np.maximum(p - listed, 0.0), np.minimum(p + listed, 1.0), np.ones(visits.size)
         low, high = pay_intervals(task, model.pay, visits, L, scale)

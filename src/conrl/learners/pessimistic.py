@@ -27,8 +27,8 @@ class PessimisticLearner(WarmLearner, SafeLearner):
 
     strictly = True
     remedy = (
-        "SafeConRL takes the same arguments and mixes the safe policy with what is uncertain; a smaller scale is less "
-        "careful, and sooner done with it"
+        "try SafeConRL, which takes the same arguments and mixes the safe policy with what is uncertain, or a smaller "
+        "scale: less cautious, but faster"
     )
 
     def __init__(

@@ -39,7 +39,7 @@ from conrl.problem import Problem, Rows
 from conrl.stationary_policy import Stationary
 
 EVERY = 500  # episodes away from the safe policy: their mean reward is compared with its own
-SHORT = 0.05  # of what the safe policy earns: a shortfall that nobody is told of
+SHORT = 0.05  # of what the safe policy earns: a smaller shortfall gives no warning
 ERRORS = 4.0  # standard errors
 
 

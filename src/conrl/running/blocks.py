@@ -40,7 +40,6 @@ class Stretch(NamedTuple):
     first: int  # the number of the first, from 1
     episodes: int
     value: Float  # [1+d]: of each of them, exactly
-    exploring: bool = False  # as in `Proposal`
 
 
 def learn_in_blocks(
@@ -74,14 +73,12 @@ def learn_in_blocks(
         learner.observe_block(states, actions, pay)
         kept = None if due or len(parts) > 1 else proposal.policy
         if proposal.lottery is not None or len(parts) == 1:
-            value = world.value(proposal.lottery or proposal.policy)
-            yield Stretch(done + 1, len(states), value, proposal.exploring)
+            yield Stretch(done + 1, len(states), world.value(proposal.lottery or proposal.policy))
             continue
         drawn = draw(np.array([part.weight for part in parts]), which[: len(states)])
         begins = np.flatnonzero(np.diff(drawn, prepend=-1))  # where another one is drawn than before
         for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), drawn.size], strict=True):
-            value = world.value(parts[drawn[begin]].policy)
-            yield Stretch(done + 1 + begin, end - begin, value, proposal.exploring)
+            yield Stretch(done + 1 + begin, end - begin, world.value(parts[drawn[begin]].policy))
 
 
 def _played_of(learner: Any, proposal: Proposal) -> Policy | Mixture:
