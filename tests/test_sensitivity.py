@@ -181,6 +181,15 @@ def test_corners_nearer_than_a_plan_resolves_are_seen(constant: float, tol: floa
             assert (row.loss_to if off > 0 else row.gain_to) == pytest.approx(corner)
 
 
+def test_a_limit_and_a_floor_at_once_a_hair_beside_a_corner() -> None:
+    mdp = with_rewards(by_hand(), by_hand().rewards + 1e4)
+    for off, slope in ((1e-8, 2.0), (-1e-8, 3.0)):
+        plan = conrl.plan(mdp, conrl.Linear([1.0 + off], [1.0 + off]))
+        limit, floor = plan.sensitivity().rows
+        assert plan.prices[0] == limit.gain == pytest.approx(slope)
+        assert (plan.floor_prices[0], floor.gain, limit.loss, floor.loss) == (0.0, 0.0, np.inf, np.inf)
+
+
 def test_bends_far_below_the_tolerance_are_seen() -> None:
     (row,) = conrl.plan(still([1e6, 1e6 + 0.0015, 1e6 + 0.002], [0.0, 1.0, 2.0], 1), [0.5]).sensitivity().rows
     assert (row.gain, row.gain_to, row.loss) == pytest.approx((0.0015, 1.0, 0.0015))

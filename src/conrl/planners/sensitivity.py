@@ -15,9 +15,13 @@ is at most as steep as that edge, if z uses more than h, and at least as steep, 
 the best of a - s g within the other rows is either above the chord, and takes its place, or there is none: then the
 chord is the edge, and z its end, being the best for another slope as well (Dinkelbach 1967; Newton's method on v).
 
-What counts as h. v(h) is known to a gap, which is left to the chords. A point that uses more or less than h by no more
-than the row's allowance (`conrl.planners.allowance`) is at h, and the chord begins there: an edge no wider than that
-has no slope. Of several rows, an edge that gains less than `TOL` in all may be missed.
+Where h lies well within an edge of all rows at once, one plane passes through the points that are mixed, and its slopes
+are those of v, if the oracle finds no point above it: so it is at most limits. What the plan's tolerance leaves open is
+settled first: a corner may be nearer than that resolves.
+
+What counts as h. v(h) is known to rounding, which is left to the chords. A point that uses more or less than h by no
+more than the row's allowance (`conrl.planners.allowance`) is at h, and the chord begins there: an edge no wider than
+that has no slope. An edge that gains no more than rounding in all may be missed.
 """
 
 from __future__ import annotations
@@ -102,7 +106,7 @@ class Around:
     """The margins of linear rows, by column generation.
 
     `columns`: the weights and points that are mixed, if they are an optimum, to `TOL`, with these multipliers and this
-    bound. Else it is found anew.
+    bound. Else, or if that is too coarse, it is found anew.
     """
 
     model: ConstrainedMDP | Fleet
@@ -142,7 +146,7 @@ class Around:
 
 
 class _Mixture(NamedTuple):
-    """An optimum."""
+    """An optimum, as it is known."""
 
     weights: Float  # [n]
     points: Float  # [n, 1+d]
@@ -168,16 +172,14 @@ class _Near:
         rounding = oracle.rounding()
         self._rounding = rounding.support + rounding.point
         mixed = mixed or self._optimum(TOL, start)
-        doubt, unique = self._doubt(self.a - mixed.multipliers @ self.G), self._only(mixed)
-        if unique is None and mixed.bound - mixed.weights @ mixed.points @ self.a > doubt:
+        doubt, only = self._doubt(self.a - mixed.multipliers @ self.G), self._only(mixed)
+        if only is None and mixed.bound - mixed.weights @ mixed.points @ self.a > doubt:
             size = tolerance_of(1.0, mixed.bound, self._largest(self.a))
             mixed = self._optimum(_fraction(SEVERAL * doubt, size), start)
-            unique = self._only(mixed)
+            only = self._only(mixed)
         mean = mixed.weights @ mixed.points
-        self.unique = unique is not None
-        self.multipliers = mixed.multipliers if unique is None else unique
-        self.allowance = mixed.allowance
-        self.gain = float(mean[0])
+        self.gain, self.allowance, self.unique = float(mean[0]), mixed.allowance, only is not None
+        self.multipliers = mixed.multipliers if only is None else only
         self.doubt = doubt if self.unique else max(mixed.bound - self.gain, 0.0)
         # What is used above a bound, within its allowance or as it cannot be kept, is the bound.
         self.h = np.maximum(rows.bound, self.G @ mean)
@@ -206,19 +208,21 @@ class _Near:
         """[R]: the slopes of the only plane through points, if a mixture has room in it; by their differences, so that
         what all earn does not matter."""
         weights, points, _, _, allowance = mixed
-        uses, gains = points @ self.G.T, points @ self.a
-        tight = self.rows.bound - weights @ uses <= allowance
-        if weights.size != 1 + int(tight.sum()):
+        rows, uses, gains = self.rows, points @ self.G.T, points @ self.a
+        tight = np.flatnonzero(rows.bound - weights @ uses <= allowance)
+        once = tight[np.unique(rows.cost[tight], return_index=True)[1]]  # a limit and a floor at once are one row
+        if weights.size != 1 + once.size:
             return None
         try:
-            inverse = np.linalg.inv((uses[1:] - uses[0])[:, tight])
+            inverse = np.linalg.inv((uses[1:] - uses[0])[:, once])
         except np.linalg.LinAlgError:
             return None
-        moves = inverse.T * allowance[tight]
+        moves = inverse.T * allowance[once]
         if (weights[1:, None] <= np.abs(moves)).any() or (weights[0] <= np.abs(moves.sum(axis=0))).any():
             return None
-        slopes = np.zeros(self.rows.size)
-        slopes[tight] = np.maximum(inverse @ (gains[1:] - gains[0]), 0.0)
+        of_costs, slopes = np.zeros(self.oracle.num_costs), np.zeros(rows.size)
+        of_costs[rows.cost[once]] = rows.sign[once] * (inverse @ (gains[1:] - gains[0]))
+        slopes[tight] = np.maximum(rows.sign[tight] * of_costs[rows.cost[tight]], 0.0)
         return slopes
 
     def _doubt(self, w: Float) -> float:
